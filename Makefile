@@ -1,0 +1,150 @@
+# make help lists what can be made. Every target may be called at any time and as often as you like: what is up to date is not done again.
+# Settings: PYTHON=… (3.10 or newer), CC=…, JOBS=…, TIME=seconds for each fuzzer, N=… for kills and crash-states, SEED=… to repeat them,
+# K=… a pytest expression.
+PYTHON ?= python3
+JOBS ?= $(shell nproc)
+TIME ?= 30
+N ?= 200
+K ?=
+
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+SHELL := /bin/sh
+
+VENV := .venv
+BIN := $(VENV)/bin
+NATIVE := $(shell find native -type f)
+TESTS_C := $(shell find tests examples benchmarks/native -name '*.[ch]' 2>/dev/null)
+C_FILES := $(filter %.c %.h,$(NATIVE)) $(TESTS_C)
+PYTHON_FILES := walkeeper tests benchmarks examples native/python
+
+# One directory under build/ for each way to compile; `$(call native,NAME)` configures it once and builds it.
+FLAGS_native :=
+FLAGS_clang := -DCMAKE_C_COMPILER=clang
+FLAGS_asan := -DWK_SANITIZE=address,undefined
+FLAGS_tsan := -DWK_SANITIZE=thread
+FLAGS_fuzz := -DCMAKE_C_COMPILER=clang -DWK_FUZZ=ON -DWK_SANITIZE=address,undefined -DCMAKE_C_FLAGS=-fsanitize=fuzzer-no-link
+FLAGS_coverage := -DWK_COVERAGE=ON -DCMAKE_BUILD_TYPE=Debug
+native = .ci/quietly build/$1.log sh -c 'cmake --log-level=NOTICE -S native -B build/$1 -G Ninja $(FLAGS_$1) && ninja --quiet -C build/$1 -j $(JOBS)'
+ctest = ctest --test-dir build/$1 -j $(JOBS) --output-on-failure --no-tests=error
+# gcc 12's sanitizers want their shadow memory at fixed addresses, which wide address randomisation may take.
+fixed_addresses := $(shell setarch -R true 2>/dev/null && echo setarch -R)
+pytest = $(BIN)/python -m pytest $(if $(K),-k '$(K)')
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+## Getting started
+
+setup: $(VENV)/installed ## a virtual environment in .venv with walkeeper in it; installs missing packages (as root) or names them
+
+demo: setup ## setup, then the main job: examples/flights/run.py
+	$(BIN)/python examples/flights/run.py
+
+test: setup $(VENV)/checked ## setup, then everything that CI checks; the Python tests come last
+	@$(MAKE) lint
+	@$(MAKE) native-test
+	@$(MAKE) asan
+	@$(MAKE) tsan
+	@$(MAKE) fuzz TIME=5
+	@$(MAKE) psync-test
+	@$(pytest)
+
+build: setup ## compile what changed and install it into .venv
+
+$(VENV)/packages: .ci/packages
+	@PYTHON='$(PYTHON)' .ci/packages build
+	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/builders: $(VENV)/packages pyproject.toml
+	@.ci/quietly build/builders.log sh -c "$(BIN)/python -m pip install -U 'pip>=25.1' && $(BIN)/python .ci/build_requires | \
+		xargs -d '\n' $(BIN)/python -m pip install"
+	@touch $@
+
+# The compiled parts go to site-packages, the Python files stay where they are: edits of .py need no build.
+$(VENV)/installed: $(VENV)/builders $(NATIVE)
+	@.ci/quietly build/walkeeper.log $(BIN)/python -m pip install --no-build-isolation -e '.[arrow]'
+	@touch $@
+
+# What only checking needs.
+$(VENV)/checked: $(VENV)/builders
+	@PYTHON='$(PYTHON)' .ci/packages check
+	@.ci/quietly build/tools.log $(BIN)/python -m pip install --group dev
+	@touch $@
+
+## Checking
+
+native-test: $(VENV)/packages ## the C tests (ctest), as they are shipped
+	@$(call native,native)
+	@$(call ctest,native)
+
+asan: $(VENV)/packages ## the C tests under the address and undefined-behaviour sanitizers
+	@$(call native,asan)
+	@$(fixed_addresses) $(call ctest,asan)
+
+tsan: $(VENV)/packages ## the C tests under the thread sanitizer
+	@$(call native,tsan)
+	@$(fixed_addresses) $(call ctest,tsan)
+
+spec: setup $(VENV)/checked ## the text specs of tests/spec, and the machines against their models
+	@$(BIN)/python -m pytest -q tests/test_spec.py tests/test_machines.py
+
+fuzz: $(VENV)/checked ## every fuzzer for TIME seconds, from its saved corpus; what it finds is left in build/fuzz
+	@$(call native,fuzz)
+	@.ci/fuzz build/fuzz $(TIME) $(JOBS)
+
+psync-test: setup build/without_uring ## the C and Python tests once more, with the io_uring calls forbidden
+	@$(call native,native)
+	@build/without_uring $(call ctest,native)
+	@build/without_uring $(pytest) -q --no-header
+
+build/without_uring: tests/native/without_uring.c tests/native/refused_calls.h
+	@mkdir -p build
+	@$(CC) -std=c11 -O1 -Wall -Wextra -Werror -D_GNU_SOURCE -o $@ $<
+
+lint: setup $(VENV)/checked ## ruff, mypy, pyright, clang-format, and both compilers with warnings as errors
+	@$(BIN)/ruff check $(PYTHON_FILES)
+	@$(BIN)/ruff format --check $(PYTHON_FILES)
+	@$(BIN)/mypy
+	@$(BIN)/pyright
+	@clang-format --dry-run -Werror $(C_FILES)
+	@$(call native,clang)
+
+format: setup $(VENV)/checked ## let ruff and clang-format have their way
+	$(BIN)/ruff check --fix-only $(PYTHON_FILES)
+	$(BIN)/ruff format $(PYTHON_FILES)
+	clang-format -i $(C_FILES)
+
+coverage: setup ## what the tests reach: gcovr for C, pytest-cov for Python
+	@PYTHON='$(PYTHON)' .ci/packages coverage
+	@$(call native,coverage)
+	@find build/coverage -name '*.gcda' -delete
+	@$(call ctest,coverage)
+	gcovr --root native --object-directory build/coverage --print-summary --sort-uncovered
+	$(pytest) --cov=walkeeper --cov-branch --cov-report=term-missing:skip-covered
+
+crash-states: $(VENV)/packages ## N power cuts on a simulated disk, at any moment, with any subset of what was not synced
+	@$(call native,native)
+	@cd build/native && ./test_crash_states $(N) $(SEED)
+
+kills: $(VENV)/packages ## N times: kill a writer with SIGKILL, open, and look for what it was told is durable
+	@$(call native,native)
+	@cd build/native && ./test_kills $(N) $(SEED)
+
+mutants: $(VENV)/packages ## seeded defects, each of which a named test must notice
+	@$(PYTHON) tests/mutants/run.py --jobs $(JOBS)
+
+wheel-test: $(VENV)/builders ## sdist, wheel from it, a clean environment, and the Python tests there
+	@.ci/wheel_test $(PYTHON) $(BIN)/python
+
+bench: setup ## the questions of benchmarks/README.md, with the bare floor beside each answer
+	@PYTHON='$(PYTHON)' .ci/packages bench
+	$(BIN)/python -m benchmarks
+
+clean: ## everything that was made, .venv included
+	rm -rf build dist $(VENV) main-job .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .coverage
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: help setup demo test build native-test asan tsan spec fuzz psync-test lint format coverage crash-states kills mutants wheel-test bench clean

@@ -1,0 +1,92 @@
+"""The floor: what fio gets from this disk with the same blocks. Zero-filled file, O_DIRECT, dsync, one process."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+FILE_BYTES = 256 << 20
+
+
+class Floor:
+    """
+    Runs fio over one file that is really written beforehand: unwritten extents would make the floor too easy to
+    reach.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / "floor"
+        _write_zeros(self._path, FILE_BYTES)
+
+    def latency(self, seconds: float) -> dict[str, float]:
+        """4 KiB durable overwrites, one after another (psync, dsync): `p50_ns`, `p99_ns`, `rate` a second."""
+        return self._write(seconds, block_size=4096, depth=1, engine="psync")
+
+    def bandwidth(self, seconds: float, block_size: int, depth: int) -> dict[str, float]:
+        """Durable sequential overwrites of `block_size` bytes with `depth` in flight: `bytes_rate`."""
+        return self._write(seconds, block_size, depth, "io_uring" if depth > 1 else "psync")
+
+    def read(self, seconds: float, block_size: int, depth: int = 1, path: Path | None = None) -> dict[str, float]:
+        """
+        Sequential reads of `block_size` with `depth` in flight: `bytes_rate`. Of the floor's own file unless `path`
+        names another.
+        """
+        job = self._run(seconds, "read", block_size, depth, "io_uring" if depth > 1 else "psync", path or self._path)
+        return _figures(job["read"])
+
+    def _write(self, seconds: float, block_size: int, depth: int, engine: str) -> dict[str, float]:
+        return _figures(
+            self._run(seconds, "write", block_size, depth, engine, self._path, "--sync=dsync", "--overwrite=1")["write"]
+        )
+
+    def _run(
+        self, seconds: float, kind: str, block_size: int, depth: int, engine: str, path: Path, *more: str
+    ) -> dict[str, Any]:
+        size = path.stat().st_size // block_size * block_size
+        command = [
+            "fio",
+            "--name=floor",
+            f"--filename={path}",
+            f"--size={size}",
+            f"--rw={kind}",
+            f"--bs={block_size}",
+            "--direct=1",
+            f"--ioengine={engine}",
+            f"--iodepth={depth}",
+            "--time_based",
+            f"--runtime={max(1, round(seconds * 1000))}ms",
+            "--percentile_list=50:90:99:99.9",
+            "--output-format=json",
+            *more,
+        ]
+        found = subprocess.run(command, capture_output=True, text=True, check=True)
+        answer: dict[str, Any] = json.loads(found.stdout)["jobs"][0]
+        if answer["error"]:
+            raise RuntimeError(f"fio failed with error {answer['error']}: {found.stderr}")
+        return answer
+
+
+def _figures(part: dict[str, Any]) -> dict[str, float]:
+    percentiles = part["clat_ns"]["percentile"]
+    return {
+        "p50_ns": percentiles["50.000000"],
+        "p99_ns": percentiles["99.000000"],
+        "rate": part["iops"],
+        "bytes_rate": part["bw_bytes"],
+        "count": part["total_ios"],
+    }
+
+
+def _write_zeros(path: Path, size: int) -> None:
+    chunk = mmap.mmap(-1, 1 << 20)
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_DIRECT, 0o600)
+    try:
+        for _ in range(size // len(chunk)):
+            os.write(file, chunk)
+        os.fsync(file)
+    finally:
+        os.close(file)

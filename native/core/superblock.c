@@ -1,0 +1,142 @@
+/*
+ * superblock.c: a directory's root.
+ *
+ * Slot of 4096 bytes, little-endian; the bytes not named are zero:
+ *   0 uint32 magic "WKSB"     4 uint32 CRC-32C of the other 4092 bytes     8 uint32 version 1     12 uint32 flags (1:
+ * clean) 16 16 bytes of directory id           32 uint64 generation              40 uint64 incarnation 48 uint64 file
+ * id ceiling             56 uint64 replay epoch            64 uint64 replay sequence 72 uint64 index generation 80 two
+ * snapshots: int64 first entry, int64 last entry, both -1 for none 112 uint32 sync method                120 uint64
+ * probe device           128 uint64 probe dsync ns 136 uint64 probe write then sync ns Magic, checksum and version stay
+ * where they are in every version, so that a newer slot is told from a broken one.
+ */
+#include "walkeeper/superblock.h"
+#include "core/bytes.h"
+#include "core/zero.h"
+#include <assert.h>
+
+enum {
+	MAGIC_AT = 0,
+	CRC_AT = 4,
+	VERSION_AT = 8,
+	FLAGS_AT = 12,
+	DIRECTORY_ID_AT = 16,
+	GENERATION_AT = 32,
+	INCARNATION_AT = 40,
+	FILE_ID_CEILING_AT = 48,
+	REPLAY_EPOCH_AT = 56,
+	REPLAY_SEQUENCE_AT = 64,
+	INDEX_GENERATION_AT = 72,
+	SNAPSHOTS_AT = 80,
+	SYNC_METHOD_AT = 112,
+	GAP_AT = 116, /* keeps what follows at multiples of eight */
+	PROBE_DEVICE_AT = 120,
+	PROBE_DSYNC_NS_AT = 128,
+	PROBE_WRITE_THEN_SYNC_NS_AT = 136,
+	UNUSED_AT = 144,
+};
+enum { SNAPSHOTS_COUNT = 2, SNAPSHOT_SIZE = 16, DIRECTORY_ID_SIZE = 16 };
+static_assert(SNAPSHOTS_AT + SNAPSHOTS_COUNT * SNAPSHOT_SIZE == SYNC_METHOD_AT, "no hole behind the snapshots");
+enum { MAGIC = 0x42534b57, FLAG_CLEAN = 1, SYNC_METHOD_MAX = 2 }; /* "WKSB"; enum wk_sync_method of log.h */
+
+static uint32_t checksum(const uint8_t slot[WK_SUPERBLOCK_SLOT_SIZE]) {
+	return wk_crc32c_extend(wk_crc32c(slot, CRC_AT), slot + VERSION_AT, WK_SUPERBLOCK_SLOT_SIZE - VERSION_AT);
+}
+
+static bool snapshot_is_possible(const wk_snapshot_place *snapshot) {
+	return snapshot->first_entry == -1 || (snapshot->first_entry >= 0 && snapshot->last_entry >= snapshot->first_entry);
+}
+
+static bool is_possible(const wk_superblock *superblock) {
+	return superblock->sync_method <= SYNC_METHOD_MAX && snapshot_is_possible(&superblock->snapshots[0]) &&
+	       snapshot_is_possible(&superblock->snapshots[1]);
+}
+
+static void put_snapshot(uint8_t *at, const wk_snapshot_place *snapshot) {
+	bool none = snapshot->first_entry == -1;
+	wk_store_le64_signed(at, snapshot->first_entry);
+	wk_store_le64_signed(at + 8, none ? -1 : snapshot->last_entry); /* one spelling of none */
+}
+
+static wk_snapshot_place get_snapshot(const uint8_t *at) {
+	return (wk_snapshot_place){
+	    .first_entry = wk_load_le64_signed(at),
+	    .last_entry = wk_load_le64_signed(at + 8),
+	};
+}
+
+void wk_superblock_encode(const wk_superblock *superblock, uint8_t slot[4096]) {
+	assert(is_possible(superblock));
+	memset(slot, 0, WK_SUPERBLOCK_SLOT_SIZE);
+	wk_store_le32(slot + MAGIC_AT, MAGIC);
+	wk_store_le32(slot + VERSION_AT, WK_FORMAT_VERSION);
+	wk_store_le32(slot + FLAGS_AT, superblock->clean ? FLAG_CLEAN : 0);
+	memcpy(slot + DIRECTORY_ID_AT, superblock->directory_id, DIRECTORY_ID_SIZE);
+	wk_store_le64(slot + GENERATION_AT, superblock->generation);
+	wk_store_le64(slot + INCARNATION_AT, superblock->incarnation);
+	wk_store_le64(slot + FILE_ID_CEILING_AT, superblock->file_id_ceiling);
+	wk_store_le64(slot + REPLAY_EPOCH_AT, superblock->replay_epoch);
+	wk_store_le64(slot + REPLAY_SEQUENCE_AT, superblock->replay_sequence);
+	wk_store_le64(slot + INDEX_GENERATION_AT, superblock->index_generation);
+	for (uint32_t i = 0; i < SNAPSHOTS_COUNT; i++)
+		put_snapshot(slot + SNAPSHOTS_AT + i * SNAPSHOT_SIZE, &superblock->snapshots[i]);
+	wk_store_le32(slot + SYNC_METHOD_AT, superblock->sync_method);
+	wk_store_le64(slot + PROBE_DEVICE_AT, superblock->probe_device);
+	wk_store_le64(slot + PROBE_DSYNC_NS_AT, superblock->probe_dsync_ns);
+	wk_store_le64(slot + PROBE_WRITE_THEN_SYNC_NS_AT, superblock->probe_write_then_sync_ns);
+	wk_store_le32(slot + CRC_AT, checksum(slot));
+}
+
+wk_status wk_superblock_decode(const uint8_t slot[4096], wk_superblock *superblock) {
+	if (wk_load_le32(slot + MAGIC_AT) != MAGIC || wk_load_le32(slot + CRC_AT) != checksum(slot))
+		return WK_CORRUPT;
+	uint32_t version = wk_load_le32(slot + VERSION_AT);
+	uint32_t flags = wk_load_le32(slot + FLAGS_AT);
+	if (version > WK_FORMAT_VERSION)
+		return WK_UNSUPPORTED;
+	if (version != WK_FORMAT_VERSION || (flags & ~(uint32_t)FLAG_CLEAN) != 0 ||
+	    !wk_is_zero(slot + GAP_AT, PROBE_DEVICE_AT - GAP_AT) ||
+	    !wk_is_zero(slot + UNUSED_AT, WK_SUPERBLOCK_SLOT_SIZE - UNUSED_AT))
+		return WK_CORRUPT;
+	wk_superblock found = {
+	    .generation = wk_load_le64(slot + GENERATION_AT),
+	    .incarnation = wk_load_le64(slot + INCARNATION_AT),
+	    .file_id_ceiling = wk_load_le64(slot + FILE_ID_CEILING_AT),
+	    .replay_epoch = wk_load_le64(slot + REPLAY_EPOCH_AT),
+	    .replay_sequence = wk_load_le64(slot + REPLAY_SEQUENCE_AT),
+	    .index_generation = wk_load_le64(slot + INDEX_GENERATION_AT),
+	    .sync_method = wk_load_le32(slot + SYNC_METHOD_AT),
+	    .probe_device = wk_load_le64(slot + PROBE_DEVICE_AT),
+	    .probe_dsync_ns = wk_load_le64(slot + PROBE_DSYNC_NS_AT),
+	    .probe_write_then_sync_ns = wk_load_le64(slot + PROBE_WRITE_THEN_SYNC_NS_AT),
+	    .clean = (flags & FLAG_CLEAN) != 0,
+	};
+	memcpy(found.directory_id, slot + DIRECTORY_ID_AT, DIRECTORY_ID_SIZE);
+	for (uint32_t i = 0; i < SNAPSHOTS_COUNT; i++) {
+		found.snapshots[i] = get_snapshot(slot + SNAPSHOTS_AT + i * SNAPSHOT_SIZE);
+		if (found.snapshots[i].first_entry == -1 && found.snapshots[i].last_entry != -1)
+			return WK_CORRUPT;
+	}
+	if (!is_possible(&found))
+		return WK_CORRUPT;
+	*superblock = found;
+	return WK_OK;
+}
+
+/*
+ * A slot of a newer version makes the other one stale, not chosen: the newer program wrote over the older generation,
+ * and what it left in the other slot no longer describes the directory.
+ */
+int wk_superblock_choose(const uint8_t slots[8192], wk_superblock *superblock) {
+	wk_superblock found[2];
+	wk_status status[2];
+	for (uint32_t i = 0; i < 2; i++) {
+		status[i] = wk_superblock_decode(slots + i * WK_SUPERBLOCK_SLOT_SIZE, &found[i]);
+		if (status[i] == WK_UNSUPPORTED)
+			return -1;
+	}
+	if (status[0] != WK_OK && status[1] != WK_OK)
+		return -1;
+	int chosen = status[0] != WK_OK || (status[1] == WK_OK && found[1].generation > found[0].generation);
+	*superblock = found[chosen];
+	return chosen;
+}

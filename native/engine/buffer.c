@@ -1,0 +1,101 @@
+#include "engine/buffer.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "walkeeper/journal_block.h"
+
+wk_buffer_pool *wk_buffer_pool_new(size_t capacity, uint32_t free_max) {
+	wk_buffer_pool *pool = calloc(1, sizeof *pool);
+	if (pool == NULL)
+		return NULL;
+	pthread_mutex_init(&pool->lock, NULL);
+	atomic_init(&pool->references, 1);
+	pool->capacity = (capacity + WK_BLOCK_ALIGNMENT - 1) & ~(size_t)(WK_BLOCK_ALIGNMENT - 1);
+	pool->free_max = free_max;
+	return pool;
+}
+
+void wk_buffer_pool_release(wk_buffer_pool *pool) {
+	if (pool == NULL || atomic_fetch_sub(&pool->references, 1) != 1)
+		return;
+	while (pool->free != NULL) {
+		wk_buffer *buffer = pool->free;
+		pool->free = buffer->next;
+		free(buffer->bytes);
+		free(buffer);
+	}
+	pthread_mutex_destroy(&pool->lock);
+	free(pool);
+}
+
+static wk_buffer *take_free(wk_buffer_pool *pool) {
+	pthread_mutex_lock(&pool->lock);
+	wk_buffer *buffer = pool->free;
+	if (buffer != NULL) {
+		pool->free = buffer->next;
+		pool->free_count--;
+	}
+	pthread_mutex_unlock(&pool->lock);
+	return buffer;
+}
+
+wk_buffer *wk_buffer_new(wk_buffer_pool *pool, size_t size) {
+	wk_buffer *buffer = NULL;
+	if (pool != NULL && size > pool->capacity)
+		pool = NULL;
+	if (pool != NULL)
+		buffer = take_free(pool);
+	if (buffer == NULL) {
+		size_t capacity = pool != NULL ? pool->capacity : (size + WK_BLOCK_ALIGNMENT - 1) & ~(size_t)(WK_BLOCK_ALIGNMENT - 1);
+		if (capacity == 0)
+			capacity = WK_BLOCK_ALIGNMENT;
+		buffer = calloc(1, sizeof *buffer);
+		if (buffer == NULL)
+			return NULL;
+		buffer->bytes = aligned_alloc(WK_BLOCK_ALIGNMENT, capacity);
+		if (buffer->bytes == NULL) {
+			free(buffer);
+			return NULL;
+		}
+		buffer->capacity = capacity;
+	}
+	buffer->pool = pool;
+	buffer->next = NULL;
+	if (pool != NULL)
+		atomic_fetch_add(&pool->references, 1);
+	atomic_store(&buffer->references, 1);
+	return buffer;
+}
+
+wk_buffer *wk_buffer_retain(wk_buffer *buffer) {
+	uint32_t before = atomic_fetch_add(&buffer->references, 1);
+	assert(before > 0);
+	(void)before;
+	return buffer;
+}
+
+void wk_buffer_release(wk_buffer *buffer) {
+	if (buffer == NULL)
+		return;
+	uint32_t before = atomic_fetch_sub(&buffer->references, 1);
+	assert(before > 0);
+	if (before != 1)
+		return;
+	wk_buffer_pool *pool = buffer->pool;
+	if (pool != NULL) {
+		pthread_mutex_lock(&pool->lock);
+		if (pool->free_count < pool->free_max) {
+			buffer->next = pool->free;
+			pool->free = buffer;
+			pool->free_count++;
+			buffer = NULL;
+		}
+		pthread_mutex_unlock(&pool->lock);
+	}
+	if (buffer != NULL) {
+		free(buffer->bytes);
+		free(buffer);
+	}
+	wk_buffer_pool_release(pool);
+}

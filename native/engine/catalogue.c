@@ -1,0 +1,404 @@
+#include "engine/catalogue.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/journal.h"
+#include "engine/ledger.h"
+#include "engine/log_table.h"
+
+/* ---- looking up ---- */
+
+wk_segment *wk_log_segment_at(wk_log_state *log, int64_t segment) {
+	uint32_t low = 0, high = log->segments_count;
+	while (low < high) {
+		uint32_t middle = (low + high) / 2;
+		if (log->segments[middle].segment < segment)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < log->segments_count ? &log->segments[low] : NULL;
+}
+
+wk_segment *wk_log_last_segment(wk_log_state *log) {
+	return log->segments_count > 0 ? &log->segments[log->segments_count - 1] : NULL;
+}
+
+wk_segment *wk_log_open_segment(wk_log_state *log) {
+	wk_segment *last = wk_log_last_segment(log);
+	return last != NULL && last->records_count < 0 ? last : NULL;
+}
+
+wk_cursor_state *wk_log_cursor(wk_log_state *log, const char *name, size_t name_size) {
+	for (uint32_t i = 0; i < log->cursors_count; i++)
+		if (log->cursors[i].name_size == name_size && memcmp(log->cursors[i].name, name, name_size) == 0)
+			return &log->cursors[i];
+	return NULL;
+}
+
+/* ---- applying ---- */
+
+static wk_position position_of(const wk_catalogue_record *record) {
+	return (wk_position){{record->segment, record->entry_id, record->slot}, record->sequence_id, record->txid};
+}
+
+static wk_status apply_create(wk_engine *engine, const wk_catalogue_record *record) {
+	if (wk_catalogue_by_id(engine, record->log_id) != NULL || wk_catalogue_find(engine, record->name, record->name_size) != NULL)
+		return WK_CORRUPT;
+	wk_log_state *log = calloc(1, sizeof *log);
+	if (log == NULL)
+		return WK_NO_MEMORY;
+	log->id = record->log_id;
+	log->next_segment = record->segment;
+	log->options = (wk_log_options){record->segment_bytes, record->segment_seconds, record->retention_seconds, (uint32_t)record->codec};
+	log->txid_source = (uint8_t)record->txid_source;
+	log->end_of_stream = (record->flags & WK_CATALOGUE_FLAG_END_OF_STREAM) != 0;
+	log->name = malloc(record->name_size + 1);
+	if (log->name == NULL || !wk_log_table_reserve(engine)) {
+		free(log->name);
+		free(log);
+		return WK_NO_MEMORY;
+	}
+	memcpy(log->name, record->name, record->name_size);
+	log->name[record->name_size] = 0;
+	log->name_size = (uint32_t)record->name_size;
+	wk_log_table_insert(engine, log);
+	if (record->log_id >= engine->next_log_id)
+		engine->next_log_id = record->log_id + 1;
+	return WK_OK;
+}
+
+static wk_status apply_segment(wk_engine *engine, wk_log_state *log, const wk_catalogue_record *record) {
+	const wk_segment *last = wk_log_last_segment(log);
+	if (record->segment < log->next_segment || (last != NULL && last->records_count < 0))
+		return WK_CORRUPT;
+	if (log->segments_count == log->segments_capacity) {
+		uint32_t capacity = log->segments_capacity == 0 ? 1 : log->segments_capacity * 2;
+		wk_segment *segments = realloc(log->segments, capacity * sizeof *segments);
+		if (segments == NULL)
+			return WK_NO_MEMORY;
+		log->segments = segments;
+		log->segments_capacity = capacity;
+	}
+	log->segments[log->segments_count++] = (wk_segment){
+		.segment = record->segment,
+		.ledger_id = record->ledger_id,
+		.first_sequence_id = record->sequence_id,
+		.first_txid = record->txid,
+		.last_txid = -1,
+		.records_count = -1,
+		.last_entry = -1,
+		.last_slot = -1,
+		.created_ms = record->created_ms,
+	};
+	log->next_segment = record->segment + 1;
+	if ((uint64_t)record->ledger_id >= engine->next_ledger_id)
+		engine->next_ledger_id = (uint64_t)record->ledger_id + 1;
+	return WK_OK;
+}
+
+static wk_status apply_complete(wk_log_state *log, const wk_catalogue_record *record) {
+	wk_segment *segment = wk_log_segment_at(log, record->segment);
+	if (segment == NULL || segment->segment != record->segment || segment->records_count >= 0)
+		return WK_CORRUPT;
+	segment->records_count = record->count;
+	segment->last_entry = record->entry_id;
+	segment->last_slot = record->slot;
+	segment->last_txid = record->txid;
+	return WK_OK;
+}
+
+/* Segments that lie wholly before the truncation point go; their ledgers are forgotten by wk_catalogue_reclaim. */
+static void apply_truncate(wk_log_state *log, const wk_catalogue_record *record) {
+	wk_position at = position_of(record);
+	if (log->first.dlsn.segment == 0 || wk_dlsn_compare(&at.dlsn, &log->first.dlsn) > 0)
+		log->first = at;
+}
+
+static wk_status apply_cursor(wk_log_state *log, const wk_catalogue_record *record) {
+	wk_cursor_state *cursor = wk_log_cursor(log, record->name, record->name_size);
+	if (cursor == NULL) {
+		wk_cursor_state *cursors = realloc(log->cursors, (log->cursors_count + 1) * sizeof *cursors);
+		if (cursors == NULL)
+			return WK_NO_MEMORY;
+		log->cursors = cursors;
+		cursor = &cursors[log->cursors_count];
+		cursor->name = malloc(record->name_size + 1);
+		if (cursor->name == NULL)
+			return WK_NO_MEMORY;
+		memcpy(cursor->name, record->name, record->name_size);
+		cursor->name[record->name_size] = 0;
+		cursor->name_size = record->name_size;
+		log->cursors_count++;
+	}
+	cursor->at = position_of(record);
+	return WK_OK;
+}
+
+static wk_status apply_uncursor(wk_log_state *log, const wk_catalogue_record *record) {
+	wk_cursor_state *cursor = wk_log_cursor(log, record->name, record->name_size);
+	if (cursor == NULL)
+		return WK_CORRUPT;
+	free(cursor->name);
+	*cursor = log->cursors[--log->cursors_count];
+	return WK_OK;
+}
+
+static wk_status apply_rename(wk_engine *engine, wk_log_state *log, const wk_catalogue_record *record) {
+	if (wk_catalogue_find(engine, record->name, record->name_size) != NULL)
+		return WK_CORRUPT;
+	char *name = malloc(record->name_size + 1);
+	if (name == NULL || !wk_log_table_reserve(engine)) {
+		free(name);
+		return WK_NO_MEMORY;
+	}
+	wk_log_table_remove_name(engine, log);
+	memcpy(name, record->name, record->name_size);
+	name[record->name_size] = 0;
+	free(log->name);
+	log->name = name;
+	log->name_size = (uint32_t)record->name_size;
+	wk_log_table_insert_name(engine, log);
+	return WK_OK;
+}
+
+wk_status wk_catalogue_apply(wk_engine *engine, const wk_catalogue_record *record) {
+	if (record->type == WK_CATALOGUE_COUNTERS) {
+		engine->next_log_id = record->next_log_id > engine->next_log_id ? record->next_log_id : engine->next_log_id;
+		engine->next_ledger_id = record->next_ledger_id > engine->next_ledger_id ? record->next_ledger_id : engine->next_ledger_id;
+		return WK_OK;
+	}
+	if (record->type == WK_CATALOGUE_CREATE)
+		return apply_create(engine, record);
+	wk_log_state *log = wk_catalogue_by_id(engine, record->log_id);
+	if (log == NULL || log->deleted)
+		return WK_CORRUPT;
+	switch (record->type) {
+	case WK_CATALOGUE_SEGMENT:
+		return apply_segment(engine, log, record);
+	case WK_CATALOGUE_COMPLETE:
+		return apply_complete(log, record);
+	case WK_CATALOGUE_TRUNCATE:
+		apply_truncate(log, record);
+		return WK_OK;
+	case WK_CATALOGUE_CURSOR:
+		return apply_cursor(log, record);
+	case WK_CATALOGUE_UNCURSOR:
+		return apply_uncursor(log, record);
+	case WK_CATALOGUE_RENAME:
+		return apply_rename(engine, log, record);
+	case WK_CATALOGUE_DELETE:
+		wk_log_table_remove_name(engine, log);
+		log->deleted = true;
+		return WK_OK;
+	case WK_CATALOGUE_SOURCE:
+		log->txid_source = (uint8_t)record->txid_source;
+		log->end_of_stream = (record->flags & WK_CATALOGUE_FLAG_END_OF_STREAM) != 0;
+		return WK_OK;
+	default:
+		return WK_UNSUPPORTED;
+	}
+}
+
+bool wk_catalogue_is_snapshot(const uint8_t *payload, size_t size) {
+	wk_catalogue_record record;
+	size_t consumed;
+	return wk_catalogue_decode(payload, size, &record, &consumed) == WK_OK && record.type == WK_CATALOGUE_COUNTERS;
+}
+
+wk_status wk_catalogue_replay(wk_engine *engine, const uint8_t *payload, size_t size) {
+	wk_catalogue_record record;
+	size_t consumed;
+	for (size_t at = 0; at < size; at += consumed) {
+		wk_status status = wk_catalogue_decode(payload + at, size - at, &record, &consumed);
+		if (status != WK_OK)
+			return status == WK_END ? WK_CORRUPT : status;
+		status = wk_catalogue_apply(engine, &record);
+		if (status != WK_OK)
+			return status;
+	}
+	return WK_OK;
+}
+
+/* ---- changing ---- */
+
+/* The catalogue's builder in the open block; its entry ids count up like any ledger's. */
+static wk_builder *catalogue_builder(wk_engine *engine, size_t need) {
+	wk_block *open = &engine->open;
+	for (uint32_t i = 0; i < open->builders_count; i++)
+		if (open->builders[i].log == NULL && open->builders[i].size + need <= WK_ENVELOPE_SIZE_MAX && !open->builders[i].closed)
+			return &open->builders[i];
+	wk_ledger *ledger = wk_ledger_get(engine, WK_CATALOGUE_LEDGER);
+	wk_builder *builder = ledger != NULL ? wk_journal_builder(engine, ledger, NULL, WK_CODEC_NONE) : NULL;
+	if (builder != NULL)
+		builder->entry_id = engine->next_catalogue_entry++;
+	return builder;
+}
+
+wk_status wk_catalogue_append(wk_engine *engine, const uint8_t *bytes, size_t size, uint64_t *ticket) {
+	wk_builder *builder = catalogue_builder(engine, size);
+	uint8_t *at = builder != NULL ? wk_journal_extend(engine, builder, size, size) : NULL;
+	if (at == NULL)
+		return WK_NO_MEMORY;
+	memcpy(at, bytes, size);
+	builder->records++;
+	engine->catalogue_delta += size;
+	*ticket = engine->open.sequence;
+	return WK_OK;
+}
+
+wk_status wk_catalogue_change(wk_engine *engine, const wk_catalogue_record *record, uint64_t *ticket) {
+	uint8_t bytes[WK_CATALOGUE_RECORD_MAX];
+	wk_status status = wk_catalogue_apply(engine, record);
+	return status == WK_OK ? wk_catalogue_append(engine, bytes, wk_catalogue_encode(record, bytes), ticket) : status;
+}
+
+/* ---- snapshot ---- */
+
+typedef struct growing {
+	uint8_t *bytes;
+	size_t size, capacity;
+	bool failed;
+} growing;
+
+static void put(growing *out, const wk_catalogue_record *record) {
+	if (out->size + WK_CATALOGUE_RECORD_MAX > out->capacity) {
+		size_t capacity = out->capacity * 2 + 4096;
+		uint8_t *bytes = realloc(out->bytes, capacity);
+		out->failed |= bytes == NULL;
+		if (bytes == NULL)
+			return;
+		out->bytes = bytes;
+		out->capacity = capacity;
+	}
+	out->size += wk_catalogue_encode(record, out->bytes + out->size);
+}
+
+static void put_log(growing *out, const wk_log_state *log) {
+	const wk_segment *first = log->segments_count > 0 ? &log->segments[0] : NULL;
+	put(out, &(wk_catalogue_record){
+		.type = WK_CATALOGUE_CREATE, .log_id = log->id, .segment_bytes = log->options.segment_bytes, .segment_seconds = log->options.segment_seconds,
+		.retention_seconds = log->options.retention_seconds, .codec = log->options.codec, .txid_source = log->txid_source,
+		.flags = log->end_of_stream ? WK_CATALOGUE_FLAG_END_OF_STREAM : 0, .segment = first != NULL ? first->segment : log->next_segment,
+		.name = log->name, .name_size = log->name_size});
+	for (uint32_t i = 0; i < log->segments_count; i++) {
+		const wk_segment *segment = &log->segments[i];
+		put(out, &(wk_catalogue_record){
+			.type = WK_CATALOGUE_SEGMENT, .log_id = log->id, .segment = segment->segment, .ledger_id = segment->ledger_id,
+			.sequence_id = segment->first_sequence_id, .txid = segment->first_txid, .created_ms = segment->created_ms});
+		if (segment->records_count >= 0)
+			put(out, &(wk_catalogue_record){
+				.type = WK_CATALOGUE_COMPLETE, .log_id = log->id, .segment = segment->segment, .count = segment->records_count,
+				.entry_id = segment->last_entry, .slot = segment->last_slot, .txid = segment->last_txid});
+	}
+	if (log->first.dlsn.segment != 0)
+		put(out, &(wk_catalogue_record){
+			.type = WK_CATALOGUE_TRUNCATE, .log_id = log->id, .segment = log->first.dlsn.segment, .entry_id = log->first.dlsn.entry_id,
+			.slot = log->first.dlsn.slot, .sequence_id = log->first.sequence_id, .txid = log->first.txid});
+	for (uint32_t i = 0; i < log->cursors_count; i++) {
+		const wk_cursor_state *cursor = &log->cursors[i];
+		put(out, &(wk_catalogue_record){
+			.type = WK_CATALOGUE_CURSOR, .log_id = log->id, .segment = cursor->at.dlsn.segment, .entry_id = cursor->at.dlsn.entry_id,
+			.slot = cursor->at.dlsn.slot, .sequence_id = cursor->at.sequence_id, .txid = cursor->at.txid,
+			.name = cursor->name, .name_size = cursor->name_size});
+	}
+}
+
+wk_status wk_catalogue_snapshot(wk_engine *engine, uint8_t **bytes, size_t *size) {
+	growing out = {0};
+	put(&out, &(wk_catalogue_record){.type = WK_CATALOGUE_COUNTERS, .next_log_id = engine->next_log_id, .next_ledger_id = engine->next_ledger_id});
+	for (uint32_t i = 0; i < engine->by_id_capacity; i++)
+		if (engine->logs_by_id[i] != NULL && !engine->logs_by_id[i]->deleted)
+			put_log(&out, engine->logs_by_id[i]);
+	if (out.failed) {
+		free(out.bytes);
+		return WK_NO_MEMORY;
+	}
+	*bytes = out.bytes;
+	*size = out.size;
+	return WK_OK;
+}
+
+/* ---- space ---- */
+
+void wk_catalogue_reclaim(wk_engine *engine, wk_log_state *log) {
+	uint32_t gone = 0;
+	for (uint32_t i = 0; i < log->segments_count; i++) {
+		wk_segment *segment = &log->segments[i];
+		wk_ledger *ledger = wk_ledger_find(engine, segment->ledger_id);
+		bool open = segment->records_count < 0;
+		bool below = log->first.dlsn.segment > segment->segment;
+		if (log->deleted || (below && !open)) {
+			if (ledger != NULL)
+				wk_ledger_drop(engine, ledger);
+			gone = i + 1;
+		} else if (log->first.dlsn.segment == segment->segment && ledger != NULL) {
+			wk_ledger_trim(engine, ledger, log->first.dlsn.entry_id);
+			break;
+		} else {
+			break;
+		}
+	}
+	memmove(log->segments, log->segments + gone, (log->segments_count - gone) * sizeof *log->segments);
+	log->segments_count -= gone;
+}
+
+static void free_log(wk_log_state *log) {
+	for (uint32_t i = 0; i < log->cursors_count; i++)
+		free(log->cursors[i].name);
+	free(log->cursors);
+	free(log->segments);
+	free(log->name);
+	free(log->tail);
+	free(log);
+}
+
+void wk_log_state_release(wk_engine *engine, wk_log_state *log) {
+	assert(log->handles > 0);
+	if (--log->handles > 0)
+		return;
+	/* Blocks in flight still point here: then it stays until the directory is closed. */
+	if (log->tail != NULL && log->tail->last_ticket > engine->durable)
+		return;
+	if (log->deleted) {
+		wk_log_table_remove_id(engine, log);
+		free_log(log);
+		return;
+	}
+	free(log->tail);
+	log->tail = NULL;
+}
+
+void wk_catalogue_bury(wk_engine *engine) {
+	for (uint32_t i = 0; i < engine->by_id_capacity;) {
+		wk_log_state *log = engine->logs_by_id[i];
+		if (log != NULL && log->deleted && log->handles == 0 && (log->tail == NULL || log->tail->last_ticket <= engine->durable)) {
+			wk_log_table_remove_id(engine, log); /* another may have moved into this slot: look again */
+			free_log(log);
+		} else {
+			i++;
+		}
+	}
+}
+
+void wk_catalogue_free(wk_engine *engine) {
+	for (uint32_t i = 0; i < engine->by_id_capacity; i++)
+		if (engine->logs_by_id[i] != NULL)
+			free_log(engine->logs_by_id[i]);
+	wk_log_table_free(engine);
+}
+
+uint64_t wk_catalogue_memory(const wk_engine *engine) {
+	uint64_t bytes = (uint64_t)engine->logs_capacity * sizeof *engine->logs + (uint64_t)engine->by_id_capacity * sizeof *engine->logs_by_id;
+	for (uint32_t i = 0; i < engine->by_id_capacity; i++) {
+		const wk_log_state *log = engine->logs_by_id[i];
+		if (log == NULL)
+			continue;
+		bytes += sizeof *log + log->name_size + 1 + log->segments_capacity * sizeof *log->segments;
+		bytes += log->tail != NULL ? sizeof *log->tail : 0;
+		for (uint32_t c = 0; c < log->cursors_count; c++)
+			bytes += sizeof *log->cursors + log->cursors[c].name_size + 1;
+	}
+	return bytes;
+}

@@ -1,0 +1,496 @@
+#include "engine/directory.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/block_cache.h"
+#include "engine/catalogue.h"
+#include "engine/driver.h"
+#include "engine/entry_log.h"
+#include "engine/journal.h"
+#include "engine/journal_file.h"
+#include "engine/keeper.h"
+#include "engine/ledger.h"
+#include "engine/mover.h"
+#include "engine/page_cache.h"
+#include "engine/probe.h"
+#include "engine/recovery.h"
+#include "engine/registry.h"
+#include "engine/store_file.h"
+#include "engine/superblock_file.h"
+
+enum { LOCK_RETRY_NS = 2 * 1000 * 1000, FIRST_FILE_SIZE = 4 * 1024 * 1024 };
+
+char *wk_engine_path(const wk_engine *engine, const char *format, ...) {
+	char below[160];
+	va_list arguments;
+	va_start(arguments, format);
+	vsnprintf(below, sizeof below, format, arguments);
+	va_end(arguments);
+	size_t size = strlen(engine->path) + strlen(below) + 2;
+	char *path = malloc(size);
+	if (path != NULL)
+		snprintf(path, size, "%s/%s", engine->path, below);
+	return path;
+}
+
+void wk_open_options_init(wk_open_options *options) {
+	*options = (wk_open_options){
+		.create = true,
+		.blocks_in_flight = 2,
+		.lock_timeout_ns = 10000000000u,
+		.file_size_min = FIRST_FILE_SIZE,
+		.file_size_max = 64 * 1024 * 1024,
+		.block_size_max = 512 * 1024,
+		.memtable_bytes = 8 * 1024 * 1024,
+		.cache_bytes = 8 * 1024 * 1024,
+		.in_flight_bytes = 8 * 1024 * 1024,
+		.deferred_delay_ns = 100 * 1000 * 1000,
+		.confirm_delay_ns = 100 * 1000 * 1000,
+		.compact_rate = 64 * 1024 * 1024,
+		.minor_percent = 20,
+		.major_percent = 80,
+		.minor_interval_ns = 3600 * 1000000000u,
+		.major_interval_ns = 86400 * 1000000000u,
+	};
+}
+
+/* 0 in a limit means its default. */
+static wk_status settle_options(const wk_open_options *given, wk_open_options *options, wk_error *error) {
+	wk_open_options defaults;
+	wk_open_options_init(&defaults);
+	*options = given != NULL ? *given : defaults;
+#define DEFAULT(field) options->field = options->field != 0 ? options->field : defaults.field
+	DEFAULT(blocks_in_flight);
+	DEFAULT(file_size_min);
+	DEFAULT(file_size_max);
+	DEFAULT(block_size_max);
+	DEFAULT(memtable_bytes);
+	DEFAULT(cache_bytes);
+	DEFAULT(in_flight_bytes);
+	DEFAULT(deferred_delay_ns);
+	DEFAULT(confirm_delay_ns);
+	DEFAULT(compact_rate);
+	DEFAULT(minor_percent);
+	DEFAULT(major_percent);
+	DEFAULT(minor_interval_ns);
+	DEFAULT(major_interval_ns);
+#undef DEFAULT
+	if (options->blocks_in_flight > WK_BLOCKS_IN_FLIGHT_MAX)
+		return wk_fail(error, WK_INVALID, "blocks_in_flight is %u: it must be 1 to %d", options->blocks_in_flight, WK_BLOCKS_IN_FLIGHT_MAX);
+	if (options->file_size_min < 64 * 1024 || options->file_size_min % WK_BLOCK_ALIGNMENT != 0 || options->file_size_max % WK_BLOCK_ALIGNMENT != 0 ||
+	    options->file_size_max < options->file_size_min || options->file_size_max > 2147483648u)
+		return wk_fail(error, WK_INVALID, "journal files from %llu to %llu bytes: sizes must be multiples of 4096 between 64 KiB and 2 GiB, the first not the larger",
+		               (unsigned long long)options->file_size_min, (unsigned long long)options->file_size_max);
+	if (options->block_size_max < WK_BLOCK_ALIGNMENT || options->block_size_max > 4 * 1024 * 1024)
+		return wk_fail(error, WK_INVALID, "block_size_max is %llu: it must be 4 KiB to 4 MiB", (unsigned long long)options->block_size_max);
+	if (options->on_damage != WK_ON_DAMAGE_STOP)
+		return wk_fail(error, WK_UNSUPPORTED, "on_damage: this version only knows \"stop\"; `walkeeper verify` shows what is damaged");
+	return WK_OK;
+}
+
+/* ---- the lock ---- */
+
+static int64_t read_holder(wk_engine *engine) {
+	char *page = aligned_alloc(WK_IO_ALIGNMENT, WK_IO_ALIGNMENT);
+	if (page == NULL)
+		return -1;
+	int64_t size = engine->io->operations->pread(engine->io, engine->lock_file, page, WK_IO_ALIGNMENT, 0);
+	int64_t pid = -1;
+	if (size > 0) {
+		page[size < 32 ? size : 31] = 0;
+		pid = strtoll(page, NULL, 10);
+	}
+	free(page);
+	return pid > 0 ? pid : -1;
+}
+
+static int write_holder(wk_engine *engine) {
+	char *page = aligned_alloc(WK_IO_ALIGNMENT, WK_IO_ALIGNMENT);
+	if (page == NULL)
+		return -ENOMEM;
+	memset(page, 0, WK_IO_ALIGNMENT);
+	snprintf(page, 32, "%lld\n", (long long)wk_process_id());
+	int64_t result = engine->io->operations->pwrite(engine->io, engine->lock_file, page, WK_IO_ALIGNMENT, 0, 0);
+	free(page);
+	return result < 0 ? (int)result : 0;
+}
+
+/*
+ * Taken with waiting: after a SIGKILL the kernel may still be writing for its late owner, and lets go of the lock only when it is done.
+ */
+static wk_status take_lock(wk_engine *engine, wk_error *error) {
+	const struct wk_io_operations *io = engine->io->operations;
+	char *path = wk_engine_path(engine, "lock");
+	if (path == NULL)
+		return wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", engine->path);
+	int result = io->open(engine->io, path, WK_IO_WRITE, &engine->lock_file);
+	if (result == -ENOENT) {
+		result = io->open(engine->io, path, WK_IO_WRITE | WK_IO_CREATE, &engine->lock_file);
+		if (result == -EEXIST)
+			result = io->open(engine->io, path, WK_IO_WRITE, &engine->lock_file);
+	}
+	wk_status status = result < 0 ? wk_fail_io(error, result, "opening %s", path) : WK_OK;
+	free(path);
+	if (status != WK_OK)
+		return status;
+	uint64_t begin = wk_engine_now(engine);
+	static const uint32_t nobody = 0;
+	while ((result = io->lock(engine->io, engine->lock_file, true)) == -EWOULDBLOCK &&
+	       wk_engine_now(engine) - begin < engine->options.lock_timeout_ns)
+		wk_futex_wait(&nobody, 0, LOCK_RETRY_NS);
+	engine->report.lock_wait_ns = wk_engine_now(engine) - begin;
+	if (result == -EWOULDBLOCK) {
+		int64_t pid = read_holder(engine);
+		wk_fail(error, WK_LOCKED, "%s is open for writing in process %lld: close it there, or open it here with read_only to follow it", engine->path, (long long)pid);
+		if (error != NULL)
+			error->holder_pid = pid;
+		return WK_LOCKED;
+	}
+	if (result == 0)
+		result = write_holder(engine);
+	return result < 0 ? wk_fail_io(error, result, "locking %s", engine->path) : WK_OK;
+}
+
+/* ---- opening ---- */
+
+static wk_status sync_here(wk_engine *engine, const char *below, wk_error *error) {
+	char *path = below[0] != 0 ? wk_engine_path(engine, "%s", below) : strdup(engine->path);
+	if (path == NULL)
+		return wk_fail(error, WK_NO_MEMORY, "syncing %s: no memory", engine->path);
+	int result = engine->io->operations->sync_directory(engine->io, path);
+	free(path);
+	return result < 0 ? wk_fail_io(error, result, "syncing the directory %s", engine->path) : WK_OK;
+}
+
+static wk_status make_folders(wk_engine *engine, wk_error *error) {
+	static const char *const folders[] = {"journal", "entries", "index"};
+	for (uint32_t i = 0; i < 3; i++) {
+		char *path = wk_engine_path(engine, "%s", folders[i]);
+		if (path == NULL)
+			return wk_fail(error, WK_NO_MEMORY, "making %s: no memory", engine->path);
+		int result = engine->io->operations->make_directory(engine->io, path);
+		free(path);
+		if (result < 0 && result != -EEXIST)
+			return wk_fail_io(error, result, "making %s/%s", engine->path, folders[i]);
+	}
+	return WK_OK;
+}
+
+static bool any_name(void *context, const char *name) {
+	/* What a kill in the middle of making a directory leaves does not make it somebody else's. */
+	if (strcmp(name, "lock") != 0 && strcmp(name, "journal") != 0 && strcmp(name, "entries") != 0 && strcmp(name, "index") != 0)
+		*(bool *)context = true;
+	return !*(bool *)context;
+}
+
+/* The superblock is written last: a directory without one is new, or was never finished. */
+static wk_status create_or_load(wk_engine *engine, wk_error *error) {
+	wk_status status = wk_superblock_load(engine, error);
+	if (status == WK_DAMAGED && engine->superblock_file != NULL) {
+		wk_io_stat stat;
+		bool unfinished = engine->io->operations->stat(engine->io, engine->superblock_file, &stat) == 0 && stat.size < 2 * WK_SUPERBLOCK_SLOT_SIZE;
+		if (!unfinished)
+			return status;
+		engine->io->operations->close(engine->io, engine->superblock_file);
+		engine->superblock_file = NULL;
+		char *path = wk_engine_path(engine, "superblock");
+		int result = path != NULL ? engine->io->operations->unlink(engine->io, path) : -ENOMEM;
+		free(path);
+		if (result < 0)
+			return wk_fail_io(error, result, "making %s anew", engine->path);
+	} else if (status != WK_IO || error->system_error != ENOENT) {
+		return status;
+	}
+	if (!engine->options.create || engine->read_only)
+		return wk_fail(error, WK_NOT_FOUND, "%s is no walkeeper directory: it has no superblock", engine->path);
+	bool occupied = false;
+	int result = engine->io->operations->list(engine->io, engine->path, any_name, &occupied);
+	if (result < 0)
+		return wk_fail_io(error, result, "listing %s", engine->path);
+	if (occupied)
+		return wk_fail(error, WK_INVALID, "%s is neither empty nor a walkeeper directory: choose another path, or restore its file `superblock`", engine->path);
+	status = make_folders(engine, error);
+	if (status == WK_OK)
+		status = wk_superblock_create(engine, error);
+	if (status == WK_OK)
+		status = sync_here(engine, "", error);
+	return status;
+}
+
+static wk_status first_file(wk_engine *engine, wk_error *error) {
+	engine->file_size_next = engine->options.file_size_min;
+	for (uint32_t i = 0; i < engine->files_count; i++) /* growth goes on where it was */
+		if (engine->files[i]->kind == WK_FILE_JOURNAL && engine->files[i]->size > engine->file_size_next && engine->files[i]->size <= engine->options.file_size_max)
+			engine->file_size_next = engine->files[i]->size;
+	if (engine->active != NULL)
+		return WK_OK;
+	wk_store_file *file = engine->next;
+	engine->next = NULL;
+	if (file == NULL) {
+		uint64_t id;
+		wk_status status = wk_file_id_take(engine, &id, error);
+		if (status == WK_OK)
+			status = wk_journal_file_make(engine, id, engine->file_size_next, WK_MAKE_AHEAD, &file, error);
+		if (status != WK_OK)
+			return status;
+	}
+	file->state = WK_FILE_ACTIVE;
+	file->first_sequence = engine->window.next;
+	file->first_previous_crc = engine->last_crc;
+	engine->active = file;
+	engine->offset = 0;
+	return WK_OK;
+}
+
+/* From here on blocks may be written: a new incarnation, durable before the first (storage rule 10). */
+static wk_status begin_writing(wk_engine *engine, wk_error *error) {
+	engine->superblock.incarnation++;
+	engine->superblock.clean = false;
+	wk_status status = wk_probe(engine, error);
+	if (status == WK_OK)
+		status = wk_superblock_store(engine, error);
+	if (status == WK_OK)
+		status = wk_prepared_load(engine, error);
+	wk_entry_logs_sweep(engine);
+	engine->minor_due_ns = wk_engine_now(engine) + engine->options.minor_interval_ns;
+	engine->major_due_ns = wk_engine_now(engine) + engine->options.major_interval_ns;
+	if (status == WK_OK)
+		status = first_file(engine, error);
+	if (status != WK_OK || engine->options.manual)
+		return status;
+	int result = wk_driver_start(engine);
+	if (result == 0)
+		result = wk_keeper_start(engine);
+	return result < 0 ? wk_fail_io(error, result, "starting the threads of %s", engine->path) : WK_OK;
+}
+
+static wk_status make_io(wk_engine *engine, wk_error *error) {
+	int result = -ENOSYS;
+	if (engine->options.backend != WK_BACKEND_PSYNC)
+		result = wk_io_uring_new(&engine->io);
+	if (result < 0 && engine->options.backend == WK_BACKEND_URING)
+		return wk_fail_io(error, result, "setting up io_uring: the kernel forbids it here (kernel.io_uring_disabled, or a seccomp filter as in Docker); use backend psync");
+	if (result < 0)
+		result = wk_io_psync_new(&engine->io);
+	engine->owns_io = result == 0;
+	return result < 0 ? wk_fail_io(error, result, "setting up I/O") : WK_OK;
+}
+
+static wk_status check_file_system(wk_engine *engine, wk_error *error) {
+	enum { NFS = 0x6969, SMB2 = (int)0xfe534d42, CIFS = (int)0xff534d42, CEPH = 0x00c36400, V9FS = 0x01021997, AFS = 0x5346414f };
+	wk_io_space space;
+	int result = engine->io->operations->space(engine->io, engine->path, &space);
+	if (result < 0)
+		return wk_fail_io(error, result, "looking at the file system of %s", engine->path);
+	uint32_t type = (uint32_t)space.type;
+	bool network = type == NFS || type == (uint32_t)SMB2 || type == (uint32_t)CIFS || type == CEPH || type == V9FS || type == AFS;
+	if (network && !engine->options.unsafe_fs)
+		return wk_fail(error, WK_UNSUPPORTED, "%s is on a network file system (type 0x%x), where neither locks nor syncs are to be relied on: use a local disk, or "
+		               "accept the risk with unsafe_fs", engine->path, type);
+	return WK_OK;
+}
+
+static void free_engine(wk_engine *engine) {
+	wk_journal_free(engine);
+	wk_catalogue_free(engine);
+	wk_ledgers_free(engine);
+	wk_store_files_free(engine);
+	wk_prepared_free(engine);
+	wk_block_cache_free(engine->memtable);
+	wk_page_cache_free(engine->pages);
+	wk_buffer_pool_release(engine->block_pool);
+	wk_buffer_pool_release(engine->read_pool);
+	if (engine->io != NULL) {
+		if (engine->superblock_file != NULL)
+			engine->io->operations->close(engine->io, engine->superblock_file);
+		if (engine->lock_file != NULL)
+			engine->io->operations->close(engine->io, engine->lock_file);
+		if (engine->owns_io)
+			engine->io->operations->destroy(engine->io);
+	}
+	pthread_cond_destroy(&engine->keeper_wake);
+	pthread_mutex_destroy(&engine->file_id_lock);
+	pthread_mutex_destroy(&engine->catalogue_lock);
+	pthread_mutex_destroy(&engine->lock);
+	free(engine->path);
+	free(engine);
+}
+
+static wk_engine *new_engine(const char *path) {
+	wk_engine *engine = calloc(1, sizeof *engine);
+	if (engine == NULL)
+		return NULL;
+	pthread_mutex_init(&engine->lock, NULL);
+	pthread_mutex_init(&engine->catalogue_lock, NULL);
+	pthread_mutex_init(&engine->file_id_lock, NULL);
+	pthread_condattr_t attributes;
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(&engine->keeper_wake, &attributes);
+	pthread_condattr_destroy(&attributes);
+	engine->path = strdup(path);
+	engine->next_log_id = engine->next_ledger_id = 1;
+	engine->open.deferred_until_ns = UINT64_MAX;
+	engine->handles = 1;
+	return engine;
+}
+
+static bool make_caches(wk_engine *engine) {
+	engine->memtable = wk_block_cache_new(engine->options.memtable_bytes);
+	engine->pages = wk_page_cache_new(engine->options.cache_bytes);
+	engine->block_pool = wk_buffer_pool_new(engine->options.block_size_max + WK_BLOCK_ALIGNMENT, 4);
+	engine->read_pool = wk_buffer_pool_new((1 << 20) + 2 * WK_IO_ALIGNMENT, 4);
+	return engine->path != NULL && engine->memtable != NULL && engine->pages != NULL && engine->block_pool != NULL && engine->read_pool != NULL;
+}
+
+/* The new directory's own name must survive a power cut as well. */
+static int sync_parent(wk_engine *engine) {
+	char *parent = strdup(engine->path);
+	if (parent == NULL)
+		return -ENOMEM;
+	size_t size = strlen(parent);
+	while (size > 1 && parent[size - 1] == '/')
+		size--;
+	while (size > 0 && parent[size - 1] != '/')
+		size--;
+	while (size > 1 && parent[size - 1] == '/')
+		size--;
+	parent[size] = 0;
+	int result = engine->io->operations->sync_directory(engine->io, size > 0 ? parent : ".");
+	free(parent);
+	return result;
+}
+
+/* The directory itself, made where it may be; its identity (device, inode) once it is there. */
+static wk_status ensure_directory(wk_engine *engine, wk_error *error) {
+	const struct wk_io_operations *io = engine->io->operations;
+	wk_file *handle = NULL;
+	int result = io->open(engine->io, engine->path, WK_IO_READ, &handle);
+	if (result == -ENOENT && engine->options.create && !engine->options.read_only) {
+		result = io->make_directory(engine->io, engine->path);
+		if (result == 0)
+			result = sync_parent(engine);
+		if (result == 0 || result == -EEXIST)
+			result = io->open(engine->io, engine->path, WK_IO_READ, &handle);
+	} else if (result == -ENOENT) {
+		return wk_fail(error, WK_NOT_FOUND, "%s does not exist; open it with create to make it", engine->path);
+	}
+	wk_io_stat stat = {0};
+	if (result == 0) {
+		result = io->stat(engine->io, handle, &stat);
+		io->close(engine->io, handle);
+	}
+	if (result < 0)
+		return wk_fail_io(error, result, "opening %s", engine->path);
+	engine->device = stat.device;
+	engine->inode = stat.inode;
+	return WK_OK;
+}
+
+wk_status wk_directory_open(const char *path, const wk_open_options *given, wk_io *borrowed, wk_engine **opened, wk_error *error) {
+	wk_error local;
+	error = error != NULL ? error : &local;
+	wk_open_options options;
+	wk_status status = settle_options(given, &options, error);
+	if (status != WK_OK)
+		return status;
+	wk_engine *engine = new_engine(path);
+	if (engine == NULL)
+		return wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", path);
+	engine->options = options;
+	engine->read_only = options.read_only;
+	engine->io = borrowed;
+	if (!make_caches(engine))
+		status = wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", path);
+	if (status == WK_OK && borrowed == NULL)
+		status = make_io(engine, error);
+	if (status == WK_OK)
+		status = ensure_directory(engine, error);
+	wk_engine *shared = NULL;
+	if (status == WK_OK && !engine->read_only)
+		shared = wk_registry_enter(engine, borrowed == NULL);
+	if (shared != NULL) { /* open in this process already */
+		free_engine(engine);
+		*opened = shared;
+		return WK_OK;
+	}
+	if (status == WK_OK)
+		status = check_file_system(engine, error);
+	if (status == WK_OK && !engine->read_only)
+		status = take_lock(engine, error);
+	uint64_t begin = status == WK_OK ? wk_engine_now(engine) : 0;
+	if (status == WK_OK)
+		status = create_or_load(engine, error);
+	if (status == WK_OK)
+		status = wk_recover(engine, error);
+	if (status == WK_OK && !engine->read_only)
+		status = begin_writing(engine, error);
+	if (status != WK_OK) {
+		wk_driver_stop(engine);
+		wk_registry_leave(engine);
+		free_engine(engine);
+		return status;
+	}
+	engine->report.elapsed_ns = wk_engine_now(engine) - begin;
+	wk_registry_ready(engine);
+	*opened = engine;
+	return WK_OK;
+}
+
+/* ---- closing ---- */
+
+static wk_status last_words(wk_engine *engine, uint64_t timeout_ns, wk_error *error) {
+	wk_engine_lock(engine);
+	wk_status status = WK_OK;
+	if (!engine->failed && !engine->read_only) {
+		uint64_t now = wk_engine_now(engine);
+		uint64_t deadline = timeout_ns >= UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
+		do /* a signal is no reason to leave things half done */
+			status = wk_journal_wait(engine, wk_journal_flush(engine), deadline, true, error);
+		while (status == WK_INTERRUPTED);
+		if (status == WK_OK && engine->confirm_pending && !engine->disk_full && engine->open.builders_count == 0) {
+			engine->open.confirm = true;
+			engine->open.sync_wanted = true;
+			do
+				status = wk_journal_wait(engine, engine->open.confirm ? engine->open.sequence : engine->open.sequence - 1, deadline, true, error);
+			while (status == WK_INTERRUPTED);
+		}
+	}
+	engine->closing = true;
+	wk_engine_unlock(engine);
+	return status;
+}
+
+wk_status wk_directory_close(wk_engine *engine, uint64_t timeout_ns, wk_error *error) {
+	if (!wk_registry_last(engine))
+		return WK_OK;
+	wk_status status = last_words(engine, timeout_ns, error);
+	if (status == WK_TIMEOUT) {
+		/* The disk stalls. Its write may still land: memory, threads and lock must stay until the process ends. */
+		wk_registry_leave(engine);
+		return status;
+	}
+	wk_keeper_stop(engine);
+	wk_mover_free(engine);
+	wk_driver_stop(engine);
+	if (status == WK_OK && !engine->read_only) {
+		engine->superblock.clean = true;
+		status = wk_superblock_store(engine, error);
+	}
+	wk_registry_leave(engine);
+	free_engine(engine);
+	return status;
+}
+
+void wk_directory_abandon(wk_engine *engine) {
+	wk_keeper_stop(engine);
+	wk_mover_free(engine);
+	atomic_store(&engine->failed, true);
+	wk_driver_stop(engine);
+	wk_registry_leave(engine);
+	free_engine(engine);
+}

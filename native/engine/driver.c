@@ -1,0 +1,159 @@
+#include "engine/driver.h"
+
+#include <errno.h>
+
+#include "engine/journal.h"
+
+enum { SYNC_TAG = WK_BLOCKS_IN_FLIGHT_MAX }; /* tags below it are slots of blocks in flight */
+
+typedef struct sync_round { /* the fdatasyncs of one sync point */
+	wk_store_file *files[WK_BLOCKS_IN_FLIGHT_MAX];
+	uint32_t count, left;
+	int result;
+} sync_round;
+
+void wk_driver_wake(wk_engine *engine) { engine->io->operations->queue_wake(engine->io, engine->queue); }
+
+static int submit_block(wk_engine *engine, wk_block *block) {
+	return engine->io->operations->queue_submit(engine->io, engine->queue, &(wk_io_request){
+		.operation = WK_IO_OP_WRITE,
+		.file = block->file->handle,
+		.buffer = block->buffer->bytes,
+		.size = block->header.size,
+		.offset = block->header.offset,
+		.flags = block->with_sync ? WK_IO_DSYNC : 0,
+		.tag = block->header.sequence % WK_BLOCKS_IN_FLIGHT_MAX,
+	});
+}
+
+static void submit_syncs(wk_engine *engine, sync_round *round) {
+	round->count = wk_journal_sync_begin(engine, round->files);
+	round->result = 0;
+	round->left = 0;
+	for (uint32_t i = 0; i < round->count; i++) {
+		int result = engine->io->operations->queue_submit(engine->io, engine->queue,
+			&(wk_io_request){.operation = WK_IO_OP_SYNC, .file = round->files[i]->handle, .tag = SYNC_TAG});
+		if (result < 0)
+			round->result = result;
+		else
+			round->left++;
+	}
+	engine->driver_in_flight += round->left;
+	if (round->count > 0 && round->left == 0)
+		wk_journal_sync_done(engine, round->files, round->count, round->result);
+}
+
+static void complete(wk_engine *engine, sync_round *round, const wk_io_completion *done) {
+	engine->driver_in_flight--;
+	if (done->tag == SYNC_TAG) {
+		if (done->result < 0)
+			round->result = (int)done->result;
+		if (--round->left == 0)
+			wk_journal_sync_done(engine, round->files, round->count, round->result);
+		return;
+	}
+	wk_block *block = &engine->in_flight[done->tag];
+	int result = done->result < 0 ? (int)done->result : done->result == (int64_t)block->header.size ? 0 : -EIO;
+	wk_journal_written(engine, block, result);
+}
+
+/* Everything that may go out now goes out. */
+static void submit(wk_engine *engine, sync_round *round) {
+	while (wk_journal_can_seal(engine, wk_engine_now(engine))) {
+		wk_block *block = wk_journal_seal(engine);
+		if (block == NULL)
+			return;
+		int result = submit_block(engine, block);
+		if (result < 0)
+			wk_journal_written(engine, block, result);
+		else
+			engine->driver_in_flight++;
+	}
+	if (round->left == 0)
+		submit_syncs(engine, round);
+}
+
+/* When there is something to do although nobody asks. */
+static uint64_t next_deadline(wk_engine *engine) {
+	uint64_t deadline = engine->open.deferred_until_ns;
+	if (engine->confirm_pending && !engine->failed && engine->open.builders_count == 0) {
+		uint64_t confirm = engine->last_activity_ns + engine->options.confirm_delay_ns;
+		deadline = confirm < deadline ? confirm : deadline;
+	}
+	if (engine->open.sync_wanted && engine->options.commit_wait_ns > 0) {
+		uint64_t commit = engine->open.first_ns + engine->options.commit_wait_ns;
+		deadline = commit < deadline ? commit : deadline;
+	}
+	return deadline;
+}
+
+static void confirm_if_due(wk_engine *engine) {
+	if (engine->confirm_pending && !engine->sealing && engine->open.builders_count == 0 && engine->in_flight_bytes == 0 &&
+	    engine->durable + 1 == engine->open.sequence && !engine->disk_full &&
+	    wk_engine_now(engine) >= engine->last_activity_ns + engine->options.confirm_delay_ns)
+		engine->open.confirm = true;
+}
+
+static void *drive(void *context) {
+	wk_engine *engine = context;
+	sync_round round = {0};
+	wk_io_completion done[WK_BLOCKS_IN_FLIGHT_MAX * 2];
+	wk_engine_lock(engine);
+	for (;;) {
+		confirm_if_due(engine);
+		submit(engine, &round);
+		uint64_t timeout = UINT64_MAX;
+		if (engine->driver_in_flight == 0) {
+			/* Blocks of appenders may be in flight: they wake this thread if something is left open behind them. */
+			bool waits = engine->open.sync_wanted && !engine->failed;
+			if (!waits && engine->driver_stop)
+				break;
+			engine->driver_active = waits;
+		}
+		engine->driver_deadline_ns = next_deadline(engine);
+		if (engine->driver_deadline_ns != UINT64_MAX) {
+			uint64_t now = wk_engine_now(engine);
+			timeout = engine->driver_deadline_ns > now ? engine->driver_deadline_ns - now : 0;
+			if (timeout == 0 && engine->driver_in_flight == 0 && (engine->sealing || !wk_journal_can_seal(engine, now)))
+				timeout = 1000 * 1000; /* an appender is at it: look again soon, do not spin */
+		}
+		wk_engine_unlock(engine);
+		int count = engine->io->operations->queue_wait(engine->io, engine->queue, done, sizeof done / sizeof *done, timeout);
+		wk_engine_lock(engine);
+		if (count < 0)
+			wk_journal_fail(engine, count, "waiting for a block", engine->active);
+		for (int i = 0; i < count; i++)
+			complete(engine, &round, &done[i]);
+	}
+	engine->driver_active = false;
+	wk_engine_unlock(engine);
+	return NULL;
+}
+
+int wk_driver_start(wk_engine *engine) {
+	int result = engine->io->operations->queue_new(engine->io, WK_BLOCKS_IN_FLIGHT_MAX * 2, &engine->queue);
+	if (result < 0)
+		return result;
+	engine->driver_deadline_ns = UINT64_MAX;
+	result = pthread_create(&engine->driver, NULL, drive, engine);
+	if (result != 0) {
+		engine->io->operations->queue_free(engine->io, engine->queue);
+		engine->queue = NULL;
+		return -result;
+	}
+	engine->driver_runs = true;
+	return 0;
+}
+
+void wk_driver_stop(wk_engine *engine) {
+	if (!engine->driver_runs)
+		return;
+	wk_engine_lock(engine);
+	engine->driver_stop = true;
+	wk_engine_unlock(engine);
+	wk_driver_wake(engine);
+	pthread_join(engine->driver, NULL);
+	engine->driver_runs = false;
+	engine->io->operations->queue_free(engine->io, engine->queue);
+	engine->queue = NULL;
+}

@@ -1,0 +1,65 @@
+#include "engine/error.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void wk_error_clear(wk_error *error) {
+	if (error == NULL)
+		return;
+	memset(error, 0, sizeof *error);
+	error->ledger_id = error->entry_id = error->sequence_id = error->txid = error->holder_pid = -1;
+}
+
+wk_status wk_fail(wk_error *error, wk_status status, const char *format, ...) {
+	if (error == NULL)
+		return status;
+	wk_error_clear(error);
+	error->status = status;
+	va_list arguments;
+	va_start(arguments, format);
+	vsnprintf(error->text, sizeof error->text, format, arguments);
+	va_end(arguments);
+	return status;
+}
+
+/* What a person can do about an errno that storage meets. */
+static const char *hint(int code) {
+	switch (code) {
+	case ENOSPC:
+		return "; free some space, appends go on by themselves";
+	case EDQUOT:
+		return "; the quota is used up, appends go on by themselves once there is room";
+	case EACCES:
+	case EPERM:
+		return "; check the owner and the permissions of the directory";
+	case EROFS:
+		return "; the file system is mounted read-only, perhaps after a disk error (see dmesg)";
+	case EIO:
+		return "; the device failed (see dmesg and smartctl)";
+	case EMFILE:
+	case ENFILE:
+		return "; raise the limit of open files (ulimit -n)";
+	default:
+		return "";
+	}
+}
+
+wk_status wk_fail_io(wk_error *error, int result, const char *format, ...) {
+	int code = result < 0 ? -result : result;
+	wk_status status = code == ENOSPC || code == EDQUOT ? WK_NO_SPACE : code == ENOMEM ? WK_NO_MEMORY : WK_IO;
+	if (error == NULL)
+		return status;
+	wk_error_clear(error);
+	error->status = status;
+	error->system_error = code;
+	va_list arguments;
+	va_start(arguments, format);
+	vsnprintf(error->text, sizeof error->text, format, arguments);
+	va_end(arguments);
+	size_t used = strlen(error->text);
+	char reason[96];
+	snprintf(error->text + used, sizeof error->text - used, ": %s%s", strerror_r(code, reason, sizeof reason), hint(code));
+	return status;
+}

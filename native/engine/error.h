@@ -1,0 +1,11 @@
+/* error.h: filling a wk_error. Private. */
+#ifndef WK_ENGINE_ERROR_H
+#define WK_ENGINE_ERROR_H
+#include "walkeeper/log.h"
+
+/* Fills *error (may be NULL) and returns status, so that a failure is one statement. */
+wk_status wk_fail(wk_error *error, wk_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* The same for a call of the seam that returned -errno: the text ends with what the kernel said. */
+wk_status wk_fail_io(wk_error *error, int result, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void wk_error_clear(wk_error *error);
+#endif

@@ -1,0 +1,166 @@
+/* find.c: from a number to a place: by binary search over segments, then over the entries of one. */
+#include <stdlib.h>
+
+#include "engine/entry_records.h"
+#include "engine/handles.h"
+#include "engine/journal.h"
+#include "engine/ledger.h"
+#include "engine/read.h"
+
+/* What is looked for: the first record whose key is at least `value`. */
+typedef struct key {
+	uint32_t by;
+	int64_t value;
+	wk_dlsn dlsn;
+} key;
+
+typedef struct place { /* a segment's readable entries */
+	wk_segment segment;
+	int64_t first_entry, last_entry;
+} place;
+
+static int compare(const key *wanted, const wk_position *at) {
+	if (wanted->by == WK_FIND_DLSN)
+		return wk_dlsn_compare(&at->dlsn, &wanted->dlsn);
+	int64_t value = wanted->by == WK_FIND_SEQUENCE_ID ? at->sequence_id : at->txid;
+	return (value > wanted->value) - (value < wanted->value);
+}
+
+/* Reads one entry: *found is its first record at or after the key, or its last record with WK_END; *first its first record. */
+static wk_status search_entry(wk_engine *engine, const place *in, int64_t entry_id, const key *wanted, wk_position *first, wk_position *found, wk_error *error) {
+	wk_span *span = malloc(sizeof *span);
+	if (span == NULL)
+		return wk_fail(error, WK_NO_MEMORY, "searching a log: no memory");
+	wk_status status = wk_read_entries(engine, in->segment.ledger_id, entry_id, entry_id, 1 << 20, span, error);
+	if (status == WK_OK) {
+		wk_entry_records records;
+		wk_log_record record;
+		bool hit = false, any = false;
+		status = wk_entry_records_open(&records, span->buffer, span->buffer->bytes + span->entries[0].offset, span->entries[0].size);
+		while (status == WK_OK && !hit && (status = wk_entry_records_next(&records, &record)) == WK_OK) {
+			*found = (wk_position){{in->segment.segment, entry_id, records.slot - 1}, in->segment.first_sequence_id + record.position - 1, record.txid};
+			if (!any)
+				*first = *found;
+			any = true;
+			hit = compare(wanted, found) >= 0;
+		}
+		wk_entry_records_close(&records);
+		wk_buffer_release(span->buffer);
+		if (status != WK_OK && status != WK_END)
+			status = wk_fail(error, WK_DAMAGED, "entry %lld of ledger %lld does not hold records of a log", (long long)entry_id, (long long)in->segment.ledger_id);
+		else
+			status = hit ? WK_OK : WK_END;
+	}
+	free(span);
+	return status;
+}
+
+/* The last entry whose first record is not behind the key; then the record in it, or the first of the next entry. */
+static wk_status search_segment(wk_engine *engine, const place *in, const key *wanted, wk_position *found, wk_error *error) {
+	int64_t low = in->first_entry, high = in->last_entry;
+	wk_position first;
+	while (low < high) {
+		int64_t middle = low + (high - low + 1) / 2;
+		wk_status status = search_entry(engine, in, middle, wanted, &first, found, error);
+		if (status != WK_OK && status != WK_END)
+			return status;
+		/* Equal keys may start in an earlier entry: only a first record strictly before the key moves the lower end. */
+		if (compare(wanted, &first) < 0)
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	wk_status status = search_entry(engine, in, low, wanted, &first, found, error);
+	if (status == WK_END && low < in->last_entry)
+		status = search_entry(engine, in, low + 1, wanted, &first, found, error);
+	return status;
+}
+
+/* (locked) The segment where the search starts: the last one whose first record is before the key, else the first. WK_END: there is none. */
+static wk_status choose_segment(wk_engine *engine, wk_log_state *log, const key *wanted, uint32_t skip, place *in) {
+	uint32_t at = 0;
+	for (uint32_t low = 0, high = log->segments_count; low < high;) {
+		uint32_t middle = (low + high) / 2;
+		const wk_segment *segment = &log->segments[middle];
+		wk_position first = {{segment->segment, 0, 0}, segment->first_sequence_id, segment->first_txid};
+		if (compare(wanted, &first) < 0) {
+			at = middle;
+			low = middle + 1;
+		} else {
+			high = middle;
+		}
+	}
+	for (at += skip; at < log->segments_count; at++) {
+		in->segment = log->segments[at];
+		const wk_ledger *ledger = wk_ledger_find(engine, in->segment.ledger_id);
+		if (ledger == NULL || ledger->durable_entry < 0)
+			continue;
+		in->first_entry = ledger->first_live;
+		in->last_entry = in->segment.records_count < 0 ? ledger->durable_entry : in->segment.last_entry;
+		return WK_OK;
+	}
+	return WK_END;
+}
+
+static wk_status find(wk_engine *engine, wk_log_state *log, const key *wanted, wk_position *at, wk_error *error) {
+	wk_status status = wk_log_load_tail(engine, log, error);
+	if (status != WK_OK)
+		return status;
+	if (wanted->by == WK_FIND_TXID || wanted->by == WK_FIND_TIME_MS) {
+		if (wanted->by == WK_FIND_TIME_MS && log->txid_source == WK_TXID_APPLICATION)
+			return wk_fail(error, WK_INVALID, "finding by time in log %s: its txids are the application's own; find by txid", log->name);
+	}
+	wk_position first = log->first.dlsn.segment != 0 ? log->first : (wk_position){{0, 0, 0}, 0, -1};
+	bool before = wanted->by == WK_FIND_DLSN         ? log->first.dlsn.segment != 0 && wk_dlsn_compare(&wanted->dlsn, &first.dlsn) < 0
+	              : wanted->by == WK_FIND_SEQUENCE_ID ? wanted->value < first.sequence_id
+	                                                  : false;
+	if (before) {
+		wk_fail(error, WK_TRUNCATED, "log %s was truncated: its first record is %lld", log->name, (long long)first.sequence_id);
+		if (error != NULL)
+			error->sequence_id = first.sequence_id;
+		return WK_TRUNCATED;
+	}
+	wk_position next = wk_log_next(log, &log->tail->durable);
+	for (uint32_t skip = 0;; skip++) {
+		place in;
+		if (choose_segment(engine, log, wanted, skip, &in) != WK_OK)
+			break;
+		wk_engine_unlock(engine);
+		wk_position found;
+		status = search_segment(engine, &in, wanted, &found, error);
+		wk_engine_lock(engine);
+		if (log->deleted)
+			return wk_log_check(log, error);
+		if (status == WK_NOT_FOUND) { /* truncated meanwhile: look again */
+			skip = UINT32_MAX;
+			continue;
+		}
+		if (status != WK_OK && status != WK_END)
+			return status;
+		if (status == WK_OK) {
+			*at = wk_dlsn_compare(&found.dlsn, &log->first.dlsn) < 0 ? log->first : found;
+			return WK_OK;
+		}
+	}
+	wk_error_clear(error);
+	*at = next;
+	return WK_OK;
+}
+
+wk_status wk_log_find(wk_log *log, uint32_t by, int64_t value, const wk_dlsn *dlsn, wk_position *at, wk_error *error) {
+	wk_error_clear(error);
+	if (by > WK_FIND_DLSN || (by == WK_FIND_DLSN && dlsn == NULL))
+		return wk_fail(error, WK_INVALID, "finding by %u: by sequence id, txid, time or DLSN", by);
+	wk_status status = wk_enter(log->ns, error);
+	if (status != WK_OK)
+		return status;
+	key wanted = {by, value, dlsn != NULL ? *dlsn : (wk_dlsn){0, 0, 0}};
+	wk_engine *engine = log->ns->engine;
+	wk_engine_lock(engine);
+	log->state->handles++;
+	status = find(engine, log->state, &wanted, at, error);
+	wk_log_state_release(engine, log->state);
+	wk_engine_unlock(engine);
+	wk_leave(log->ns);
+	return status;
+}

@@ -1,0 +1,32 @@
+/*
+ * handles.h: what the public pointers point to, and the rules of entering a call. Private.
+ */
+#ifndef WK_ENGINE_HANDLES_H
+#define WK_ENGINE_HANDLES_H
+#include "engine/catalogue.h"
+#include "engine/engine.h"
+
+struct wk_log {
+	wk_namespace *ns;
+	wk_log_state *state;
+};
+
+/* Every public call between these: no engine goes away under it. WK_CLOSED, WK_FORKED. */
+wk_status wk_enter(wk_namespace *ns, wk_error *error);
+void wk_leave(wk_namespace *ns);
+wk_namespace *wk_namespace_retain(wk_namespace *ns);
+void wk_namespace_release(wk_namespace *ns);
+
+/* (locked, dropped while it reads) Where the log ends; log->tail is there on WK_OK. WK_DELETED, and what reading can answer. */
+wk_status wk_log_load_tail(wk_engine *engine, wk_log_state *log, wk_error *error);
+/* (locked) Answers WK_DELETED for a deleted log. */
+wk_status wk_log_check(const wk_log_state *log, wk_error *error);
+/* (locked, dropped) Nobody is writing a snapshot: the catalogue may change. */
+wk_status wk_catalogue_turn(wk_engine *engine, wk_error *error);
+/* (locked, dropped) A change that frees space or names something, durable when it returns. */
+wk_status wk_catalogue_commit(wk_engine *engine, const wk_catalogue_record *record, wk_error *error);
+/* The position just behind `last`, or the first one of an empty log. (locked) */
+wk_position wk_log_next(const wk_log_state *log, const wk_position *last);
+/* now + timeout; UINT64_MAX: for ever. */
+uint64_t wk_deadline(wk_engine *engine, uint64_t timeout_ns);
+#endif

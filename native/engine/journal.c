@@ -1,0 +1,436 @@
+#include "engine/journal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/block_cache.h"
+#include "engine/catalogue.h"
+#include "engine/driver.h"
+#include "engine/journal_file.h"
+#include "engine/keeper.h"
+#include "engine/ledger.h"
+#include "io/event.h"
+#include "walkeeper/entry.h"
+
+enum { IN_PLACE_AT = WK_BLOCK_HEADER_SIZE + WK_ENTRY_OVERHEAD + WK_ENVELOPE_HEADER_SIZE };
+
+static const char *const READ_ON = "; reading goes on, appending needs a new open once the disk is well";
+
+wk_status wk_journal_writable(wk_engine *engine, wk_error *error) {
+	if (engine->failed) {
+		if (error != NULL)
+			*error = engine->failure;
+		return WK_FAILED;
+	}
+	if (engine->read_only)
+		return wk_fail(error, WK_READ_ONLY, "%s was opened read-only: open it without read_only to append", engine->path);
+	if (engine->closing)
+		return wk_fail(error, WK_CLOSED, "%s is being closed", engine->path);
+	return WK_OK;
+}
+
+/* ---- the open block ---- */
+
+static bool open_block_ready(wk_engine *engine, size_t need) {
+	wk_block *open = &engine->open;
+	size_t capacity = engine->options.block_size_max + WK_BLOCK_ALIGNMENT;
+	if (open->buffer == NULL)
+		open->buffer = wk_buffer_new(engine->block_pool, need > capacity ? need : capacity);
+	else if (open->buffer->capacity < need) {
+		wk_buffer *larger = wk_buffer_new(NULL, need + need / 4);
+		if (larger == NULL)
+			return false;
+		memcpy(larger->bytes, open->buffer->bytes, open->buffer->capacity);
+		wk_buffer_release(open->buffer);
+		open->buffer = larger;
+	}
+	return open->buffer != NULL;
+}
+
+wk_builder *wk_journal_builder(wk_engine *engine, wk_ledger *ledger, wk_log_state *log, uint32_t codec) {
+	wk_block *open = &engine->open;
+	if (open->builders_count == open->builders_capacity) {
+		uint32_t capacity = open->builders_capacity == 0 ? 4 : open->builders_capacity * 2;
+		wk_builder *builders = realloc(open->builders, capacity * sizeof *builders);
+		if (builders == NULL)
+			return NULL;
+		memset(builders + open->builders_capacity, 0, (capacity - open->builders_capacity) * sizeof *builders);
+		open->builders = builders;
+		open->builders_capacity = capacity;
+	}
+	bool in_place = log != NULL && codec == WK_CODEC_NONE && open->builders_count == 0;
+	if (in_place && !open_block_ready(engine, IN_PLACE_AT))
+		return NULL;
+	wk_builder *builder = &open->builders[open->builders_count++];
+	uint8_t *bytes = builder->bytes; /* memory of an earlier block, kept */
+	size_t capacity = builder->capacity;
+	*builder = (wk_builder){.ledger = ledger, .log = log, .codec = codec, .in_place = in_place, .bytes = bytes, .capacity = capacity};
+	if (open->first_ns == 0)
+		open->first_ns = wk_engine_now(engine);
+	open->estimate += WK_ENTRY_OVERHEAD + WK_ENVELOPE_HEADER_SIZE;
+	return builder;
+}
+
+uint8_t *wk_journal_extend(wk_engine *engine, wk_builder *builder, size_t size, size_t payload) {
+	uint8_t *at;
+	if (builder->in_place) {
+		if (!open_block_ready(engine, IN_PLACE_AT + builder->size + size))
+			return NULL;
+		at = engine->open.buffer->bytes + IN_PLACE_AT + builder->size;
+	} else {
+		if (builder->size + size > builder->capacity) {
+			size_t capacity = (builder->size + size) * 2;
+			uint8_t *bytes = realloc(builder->bytes, capacity);
+			if (bytes == NULL)
+				return NULL;
+			builder->bytes = bytes;
+			builder->capacity = capacity;
+		}
+		at = builder->bytes + builder->size;
+	}
+	builder->size += size;
+	engine->open.estimate += size;
+	engine->open.accepted_bytes += payload;
+	engine->in_flight_bytes += payload;
+	return at;
+}
+
+void wk_journal_want(wk_engine *engine, bool sync, uint64_t deferred_until_ns) {
+	if (sync)
+		engine->open.sync_wanted = true;
+	else if (deferred_until_ns < engine->open.deferred_until_ns)
+		engine->open.deferred_until_ns = deferred_until_ns;
+}
+
+static bool is_empty(const wk_block *open) { return open->builders_count == 0 && !open->confirm; }
+
+/* ---- room ---- */
+
+static bool has_room(const wk_engine *engine, size_t payload) {
+	if (engine->in_flight_bytes > 0 && engine->in_flight_bytes + payload > engine->options.in_flight_bytes)
+		return false;
+	return is_empty(&engine->open) || engine->open.estimate + payload + 256 <= engine->options.block_size_max;
+}
+
+static wk_status remaining(wk_engine *engine, uint64_t deadline_ns, uint64_t *left) {
+	*left = UINT64_MAX;
+	if (deadline_ns == UINT64_MAX)
+		return WK_OK;
+	uint64_t now = wk_engine_now(engine);
+	if (deadline_ns <= now)
+		return WK_TIMEOUT;
+	*left = deadline_ns - now;
+	return WK_OK;
+}
+
+/* Drops the lock, waits for a change of the word, retakes it. */
+static int wait_word(wk_engine *engine, uint32_t *word, _Atomic uint32_t *waiters, uint32_t seen, uint64_t left) {
+	atomic_fetch_add(waiters, 1);
+	wk_engine_unlock(engine);
+	int result = wk_futex_wait(word, seen, left);
+	wk_engine_lock(engine);
+	atomic_fetch_sub(waiters, 1);
+	return result;
+}
+
+static void wake_word(uint32_t *word, _Atomic uint32_t *waiters) {
+	__atomic_add_fetch(word, 1, __ATOMIC_SEQ_CST);
+	if (atomic_load(waiters) > 0)
+		wk_futex_wake(word, INT32_MAX);
+}
+
+void wk_journal_wake_room(wk_engine *engine) { wake_word(&engine->room_word, &engine->room_waiters); }
+
+wk_status wk_journal_room(wk_engine *engine, size_t payload, uint64_t deadline_ns, bool reserved, wk_error *error) {
+	for (;;) {
+		wk_status status = wk_journal_writable(engine, error);
+		if (status != WK_OK)
+			return status;
+		if (engine->disk_full && !reserved)
+			return wk_fail(error, WK_NO_SPACE, "append to %s: the disk is full, so no journal file could be prepared; free space or truncate "
+			               "logs, appends go on by themselves", engine->path);
+		if (has_room(engine, payload))
+			return WK_OK;
+		engine->open.sync_wanted |= engine->open.estimate + payload + 256 > engine->options.block_size_max;
+		if (deadline_ns == 0)
+			return wk_fail(error, WK_WOULD_BLOCK, "append to %s: %llu bytes are in flight, the limit is %llu (in_flight_bytes)", engine->path,
+			               (unsigned long long)engine->in_flight_bytes, (unsigned long long)engine->options.in_flight_bytes);
+		if (!engine->driver_runs) {
+			wk_journal_step(engine);
+			continue;
+		}
+		wk_journal_kick(engine);
+		uint64_t left;
+		if (remaining(engine, deadline_ns, &left) != WK_OK)
+			return wk_fail(error, WK_TIMEOUT, "append to %s: no room within the time given; nothing was written", engine->path);
+		uint32_t seen = __atomic_load_n(&engine->room_word, __ATOMIC_SEQ_CST);
+		if (wait_word(engine, &engine->room_word, &engine->room_waiters, seen, left) == -EINTR)
+			return wk_fail(error, WK_INTERRUPTED, "append to %s: interrupted while waiting for room; nothing was written", engine->path);
+	}
+}
+
+/* ---- durability ---- */
+
+void wk_journal_fail(wk_engine *engine, int result, const char *doing, const wk_store_file *file) {
+	if (engine->failed)
+		return;
+	wk_fail_io(&engine->failure, result, "%s in journal file %llu of %s%s", doing, (unsigned long long)(file != NULL ? file->id : 0),
+	           engine->path, READ_ON);
+	engine->failure.status = WK_FAILED;
+	wk_block_window_fail(&engine->window);
+	atomic_store(&engine->failed, true);
+	for (uint32_t i = 0; i < WK_WAIT_SLOTS; i++)
+		wake_word(&engine->wait_words[i], &engine->waiters[i]);
+	wk_journal_wake_room(engine);
+	wake_word(&engine->tail_word, &engine->tail_waiters);
+	for (wk_namespace *ns = engine->namespaces; ns != NULL; ns = ns->next)
+		if (ns->armed != 0)
+			wk_event_signal(ns->event_fd);
+}
+
+void wk_journal_fail_footer(wk_engine *engine, const wk_store_file *file, wk_status status) {
+	wk_journal_fail(engine, status == WK_NO_MEMORY ? -ENOMEM : -EIO, "writing the footer", file);
+}
+
+static void finish_builder(wk_builder *builder, uint64_t sequence) {
+	if (builder->entry_id > builder->ledger->durable_entry)
+		builder->ledger->durable_entry = builder->entry_id;
+	wk_log_tail *tail = builder->log != NULL ? builder->log->tail : NULL;
+	(void)sequence;
+	if (tail == NULL)
+		return;
+	const wk_segment *segment = wk_log_last_segment(builder->log);
+	for (uint32_t i = builder->log->segments_count; i-- > 0;)
+		if (builder->log->segments[i].ledger_id == builder->ledger->id) {
+			segment = &builder->log->segments[i];
+			break;
+		}
+	if (segment != NULL && builder->records > 0)
+		tail->durable = (wk_position){
+			.dlsn = {segment->segment, builder->entry_id, (int64_t)builder->records - 1},
+			.sequence_id = builder->first_sequence_id + builder->records - 1,
+			.txid = builder->last_txid,
+		};
+}
+
+static void finish_block(wk_engine *engine, wk_block *block) {
+	uint64_t sequence = block->header.sequence;
+	for (uint32_t i = 0; i < block->builders_count; i++)
+		finish_builder(&block->builders[i], sequence);
+	engine->in_flight_bytes -= block->accepted_bytes;
+	if (block->builders_count > 0)
+		wk_block_cache_put(engine->memtable, block->file->id, block->header.offset, block->buffer, block->header.size);
+	else
+		wk_buffer_release(block->buffer);
+	block->buffer = NULL;
+	block->file->pins--;
+	engine->confirm_pending = !block->confirm;
+	atomic_store(&engine->durable, sequence);
+	wake_word(&engine->wait_words[sequence % WK_WAIT_SLOTS], &engine->waiters[sequence % WK_WAIT_SLOTS]);
+}
+
+/* The window's durable point may have moved: tell everybody. */
+static void advance(wk_engine *engine) {
+	uint64_t before = engine->durable;
+	for (uint64_t sequence = before + 1; sequence <= engine->window.durable_through; sequence++)
+		finish_block(engine, &engine->in_flight[sequence % WK_BLOCKS_IN_FLIGHT_MAX]);
+	if (engine->durable == before)
+		return;
+	wk_journal_wake_room(engine);
+	wake_word(&engine->tail_word, &engine->tail_waiters);
+	for (wk_namespace *ns = engine->namespaces; ns != NULL; ns = ns->next)
+		if (ns->armed != 0 && ns->armed <= engine->durable) {
+			ns->armed = 0;
+			wk_event_signal(ns->event_fd);
+		}
+	if (engine->keeper_due)
+		wk_keeper_wake(engine);
+}
+
+void wk_journal_written(wk_engine *engine, wk_block *block, int result) {
+	if (result != 0) {
+		wk_journal_fail(engine, result, "writing a block", block->file);
+		return;
+	}
+	engine->counters.written_bytes += block->header.size;
+	engine->counters.blocks_count++;
+	if (engine->failed)
+		return;
+	wk_status status = wk_block_window_written(&engine->window, block->header.sequence);
+	assert(status == WK_OK);
+	(void)status;
+	if (block->with_sync)
+		engine->counters.syncs_count++;
+	advance(engine);
+}
+
+uint32_t wk_journal_sync_begin(wk_engine *engine, wk_store_file *files[WK_BLOCKS_IN_FLIGHT_MAX]) {
+	if (engine->failed || engine->durable >= engine->sync_goal || !wk_block_window_wants_sync(&engine->window))
+		return 0;
+	if (wk_block_window_sync_begin(&engine->window) != WK_OK)
+		return 0;
+	uint32_t count = 0;
+	for (uint64_t sequence = engine->durable + 1; sequence < engine->window.next; sequence++) {
+		wk_store_file *file = engine->in_flight[sequence % WK_BLOCKS_IN_FLIGHT_MAX].file;
+		bool known = false;
+		for (uint32_t i = 0; i < count; i++)
+			known |= files[i] == file;
+		if (!known) {
+			file->pins++;
+			files[count++] = file;
+		}
+	}
+	return count;
+}
+
+void wk_journal_sync_done(wk_engine *engine, wk_store_file **files, uint32_t count, int result) {
+	for (uint32_t i = 0; i < count; i++)
+		files[i]->pins--;
+	if (result != 0) {
+		wk_journal_fail(engine, result, "syncing", files[0]);
+		return;
+	}
+	engine->counters.syncs_count++;
+	if (engine->failed)
+		return;
+	wk_status status = wk_block_window_sync_done(&engine->window);
+	assert(status == WK_OK);
+	(void)status;
+	advance(engine);
+}
+
+/* Syncs in this thread until nobody wants another. */
+static void sync_here(wk_engine *engine) {
+	wk_store_file *files[WK_BLOCKS_IN_FLIGHT_MAX];
+	uint32_t count;
+	while ((count = wk_journal_sync_begin(engine, files)) > 0) {
+		wk_engine_unlock(engine);
+		int result = 0;
+		for (uint32_t i = 0; i < count && result == 0; i++)
+			result = engine->io->operations->sync(engine->io, files[i]->handle);
+		wk_engine_lock(engine);
+		wk_journal_sync_done(engine, files, count, result);
+	}
+}
+
+void wk_journal_write(wk_engine *engine, wk_block *block) {
+	wk_engine_unlock(engine);
+	int64_t result = engine->io->operations->pwrite(engine->io, block->file->handle, block->buffer->bytes, block->header.size,
+	                                                block->header.offset, block->with_sync ? WK_IO_DSYNC : 0);
+	wk_engine_lock(engine);
+	int outcome = result < 0 ? (int)result : result == (int64_t)block->header.size ? 0 : -EIO;
+	wk_journal_written(engine, block, outcome);
+	sync_here(engine);
+}
+
+bool wk_journal_can_seal(wk_engine *engine, uint64_t now_ns) {
+	const wk_block *open = &engine->open;
+	if (engine->sealing || engine->failed || is_empty(open))
+		return false;
+	if (engine->window.next - engine->window.durable_through > engine->window.in_flight_max)
+		return false;
+	if (open->estimate >= engine->options.block_size_max || open->confirm)
+		return true;
+	if (open->sync_wanted)
+		return engine->options.commit_wait_ns == 0 || now_ns >= open->first_ns + engine->options.commit_wait_ns;
+	return now_ns >= open->deferred_until_ns;
+}
+
+void wk_journal_kick(wk_engine *engine) {
+	if (!engine->driver_runs || engine->driver_active)
+		return;
+	engine->driver_active = true;
+	wk_driver_wake(engine);
+}
+
+uint64_t wk_journal_flush(wk_engine *engine) {
+	if (!is_empty(&engine->open)) {
+		engine->open.sync_wanted = true;
+		return engine->open.sequence;
+	}
+	uint64_t last = engine->open.sequence - 1;
+	if (last > engine->sync_goal)
+		engine->sync_goal = last;
+	return last;
+}
+
+bool wk_journal_step(wk_engine *engine) {
+	if (wk_journal_can_seal(engine, wk_engine_now(engine))) {
+		wk_block *block = wk_journal_seal(engine);
+		if (block != NULL)
+			wk_journal_write(engine, block);
+		return block != NULL;
+	}
+	uint64_t before = engine->durable;
+	sync_here(engine);
+	return engine->durable != before;
+}
+
+static wk_status failed_outcome(wk_engine *engine, uint64_t ticket, wk_error *error) {
+	if (error != NULL) {
+		*error = engine->failure;
+		error->outcome_unknown = ticket < engine->open.sequence;
+	}
+	return WK_FAILED;
+}
+
+wk_status wk_journal_wait(wk_engine *engine, uint64_t ticket, uint64_t deadline_ns, bool may_drive, wk_error *error) {
+	/* Alone, or with slots to spare: one durable write in this thread, no hand-over. */
+	if (may_drive && !engine->driver_active && ticket == engine->open.sequence && wk_journal_can_seal(engine, 0)) {
+		wk_block *block = wk_journal_seal(engine);
+		if (block != NULL)
+			wk_journal_write(engine, block);
+		bool left_behind = engine->open.sync_wanted && !engine->failed; /* others came meanwhile and found no slot */
+		engine->driver_active |= left_behind && engine->driver_runs;
+		/* Where it sleeps for ever it must see to the confirm block. */
+		if (engine->driver_runs && (left_behind || engine->driver_deadline_ns == UINT64_MAX))
+			wk_driver_wake(engine);
+	}
+	for (;;) {
+		if (engine->durable >= ticket)
+			return WK_OK;
+		if (engine->failed)
+			return failed_outcome(engine, ticket, error);
+		if (!engine->driver_runs) {
+			if (!wk_journal_step(engine) && engine->durable < ticket && !engine->failed) {
+				if (ticket > engine->sync_goal)
+					engine->sync_goal = ticket;
+				engine->open.sync_wanted |= ticket == engine->open.sequence;
+				if (engine->disk_full)
+					return wk_fail(error, WK_NO_SPACE, "append to %s: the disk is full", engine->path);
+			}
+			continue;
+		}
+		uint32_t *word = &engine->wait_words[ticket % WK_WAIT_SLOTS];
+		uint32_t seen = __atomic_load_n(word, __ATOMIC_SEQ_CST);
+		wk_journal_kick(engine);
+		uint64_t left;
+		wk_status status = remaining(engine, deadline_ns, &left);
+		int result = 0;
+		if (status == WK_OK)
+			result = wait_word(engine, word, &engine->waiters[ticket % WK_WAIT_SLOTS], seen, left);
+		if ((status == WK_TIMEOUT || result == -EINTR) && engine->durable < ticket && !engine->failed) {
+			status = status == WK_TIMEOUT ? WK_TIMEOUT : WK_INTERRUPTED;
+			wk_fail(error, status, "append to %s: %s before it was known durable; it may or may not be", engine->path,
+			        status == WK_TIMEOUT ? "the time given passed" : "interrupted");
+			if (error != NULL)
+				error->outcome_unknown = true;
+			return status;
+		}
+	}
+}
+
+void wk_journal_free(wk_engine *engine) {
+	for (uint32_t i = 0; i < WK_BLOCKS_IN_FLIGHT_MAX; i++) {
+		wk_block *block = &engine->in_flight[i];
+		for (uint32_t b = 0; b < block->builders_capacity; b++)
+			free(block->builders[b].bytes);
+		free(block->builders);
+		wk_buffer_release(block->buffer);
+	}
+	for (uint32_t b = 0; b < engine->open.builders_capacity; b++)
+		free(engine->open.builders[b].bytes);
+	free(engine->open.builders);
+	wk_buffer_release(engine->open.buffer);
+}

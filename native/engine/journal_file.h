@@ -1,0 +1,29 @@
+/*
+ * journal_file.h: the life of a journal file: prepared, next, active, full, sealed, recycled. Private.
+ */
+#ifndef WK_ENGINE_JOURNAL_FILE_H
+#define WK_ENGINE_JOURNAL_FILE_H
+#include "engine/engine.h"
+
+enum wk_make {
+	WK_MAKE_AHEAD,        /* from a prepared file where there is one beside the reserve, else with its space written ahead */
+	WK_MAKE_NOW,          /* the same, but its space only allocated: somebody waits */
+	WK_MAKE_FROM_RESERVE, /* the disk is full: any prepared file that is large enough; WK_NO_SPACE where there is none */
+};
+
+/* Makes `journal/<id>.wkj` of at least `size` bytes and syncs the directory. No lock held. */
+wk_status wk_journal_file_make(wk_engine *engine, uint64_t id, uint64_t size, enum wk_make how, wk_store_file **file, wk_error *error);
+/* Prepares one file for later. No lock held. */
+wk_status wk_journal_file_prepare(wk_engine *engine, uint64_t size, wk_error *error);
+/* Writes the footer of a full file whose blocks are all durable, then drops its items from memory. No lock held; the caller pinned it. */
+wk_status wk_journal_file_seal(wk_engine *engine, wk_store_file *file);
+/* A dying file becomes a prepared one, or goes. No lock held. *reused says which. */
+wk_status wk_journal_file_recycle(wk_engine *engine, wk_store_file *file, bool *reused);
+/* The next file id; reserves more in the superblock where needed. No lock held. */
+wk_status wk_file_id_take(wk_engine *engine, uint64_t *id, wk_error *error);
+/* Footer bytes of the active file once `entries` more of `runs` more ledgers are in it. */
+uint64_t wk_journal_file_footer(const wk_store_file *file, uint64_t entries, uint64_t runs);
+/* Lists prepared files left by an earlier process. */
+wk_status wk_prepared_load(wk_engine *engine, wk_error *error);
+void wk_prepared_free(wk_engine *engine);
+#endif

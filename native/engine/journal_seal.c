@@ -1,0 +1,259 @@
+/* journal_seal.c: the open block becomes bytes: entries, digests, header, CRC. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/catalogue.h"
+#include "engine/codec.h"
+#include "engine/journal.h"
+#include "engine/journal_file.h"
+#include "engine/keeper.h"
+#include "engine/ledger.h"
+#include "walkeeper/entry.h"
+
+/* Where the first builder's records stand when they are put straight into the block. */
+enum { ENVELOPE_AT = WK_BLOCK_HEADER_SIZE + WK_ENTRY_OVERHEAD };
+
+static size_t envelope_size(const wk_builder *builder) { return builder->log != NULL ? WK_ENVELOPE_HEADER_SIZE : 0; }
+
+/* Compresses a builder's records where its log asks for that and it pays. */
+static wk_status compress(wk_builder *builder, uint32_t *original_size) {
+	*original_size = (uint32_t)builder->size;
+	if (builder->log == NULL || builder->codec == WK_CODEC_NONE)
+		return WK_OK;
+	size_t bound = wk_codec_bound(builder->codec, builder->size);
+	uint8_t *packed = malloc(bound);
+	if (packed == NULL)
+		return WK_NO_MEMORY;
+	size_t size = 0;
+	wk_status status = wk_codec_compress(builder->codec, builder->bytes, builder->size, packed, bound, &size);
+	if (status == WK_OK && size < builder->size) {
+		free(builder->bytes);
+		builder->bytes = packed;
+		builder->capacity = bound;
+		builder->size = size;
+	} else {
+		free(packed);
+		builder->codec = WK_CODEC_NONE;
+	}
+	return status == WK_OK || status == WK_FULL ? WK_OK : status;
+}
+
+/* Lays the entry out at `at` in the block, headers and digest; its records are copied unless they stand there. */
+static void lay_out(uint8_t *block, size_t at, wk_builder *builder, uint32_t original_size) {
+	size_t envelope = envelope_size(builder);
+	size_t payload_size = envelope + builder->size;
+	uint8_t *entry = block + at + WK_BLOCK_RECORD_HEADER_SIZE;
+	uint8_t *payload = entry + WK_ENTRY_HEADER_SIZE;
+	if (envelope > 0)
+		wk_envelope_encode_header(&(wk_envelope){.codec = builder->codec, .original_size = original_size, .stored_size = (uint32_t)builder->size}, payload);
+	if (!builder->in_place)
+		memcpy(payload + envelope, builder->bytes, builder->size);
+	wk_entry_encode_header(&(wk_entry){.ledger_id = builder->ledger->id, .entry_id = builder->entry_id, .lac = builder->lac, .length = builder->length,
+	                                   .payload = payload, .payload_size = payload_size}, entry);
+	wk_block_put_record_header(block + at, WK_BLOCK_ENTRY, (uint32_t)(WK_ENTRY_HEADER_SIZE + payload_size));
+	builder->item_offset = (uint32_t)(at + WK_BLOCK_RECORD_HEADER_SIZE);
+	builder->item_size = (uint32_t)(WK_ENTRY_HEADER_SIZE + payload_size);
+}
+
+/* Makes the file that the next block goes to, here and now; on a full disk, the reserve. (locked, dropped) */
+static wk_status make_next(wk_engine *engine, uint64_t need, wk_store_file **next, wk_error *error) {
+	uint64_t size = engine->file_size_next > need ? engine->file_size_next
+	                                              : (need + WK_BLOCK_ALIGNMENT - 1) / WK_BLOCK_ALIGNMENT * WK_BLOCK_ALIGNMENT;
+	wk_engine_unlock(engine);
+	uint64_t id;
+	wk_status status = wk_file_id_take(engine, &id, error);
+	if (status == WK_OK) /* its space is not written ahead: a little dearer at each sync instead of a stall now */
+		status = wk_journal_file_make(engine, id, size, WK_MAKE_NOW, next, error);
+	bool full = status == WK_NO_SPACE;
+	if (full)
+		status = wk_journal_file_make(engine, id, need, WK_MAKE_FROM_RESERVE, next, error);
+	wk_engine_lock(engine);
+	if (full) {
+		engine->disk_full = true; /* appends are refused from here on; truncation and deletes have the reserve */
+		wk_journal_wake_room(engine);
+	}
+	return status;
+}
+
+/* The active file has no room for `size` bytes and its footer: go on in the next one. (locked, dropped) */
+static wk_status roll(wk_engine *engine, uint64_t size, uint32_t entries) {
+	uint64_t need = size + wk_footer_size(entries, entries, 0);
+	wk_store_file *next = engine->next;
+	if (next != NULL && next->size >= need) {
+		engine->next = NULL;
+	} else {
+		wk_error error;
+		wk_status status = make_next(engine, need, &next, &error);
+		if (status == WK_NO_SPACE)
+			return status;
+		if (status != WK_OK) {
+			wk_journal_fail(engine, error.system_error != 0 ? -error.system_error : -EIO, "making the next", engine->active);
+			return status;
+		}
+		wk_store_file *spare = engine->next; /* too small for this block, or the keeper was quicker after all */
+		if (spare != NULL && spare->id < next->id) {
+			spare->state = WK_FILE_SEALED; /* holds nothing: the keeper recycles it */
+			engine->next = NULL;
+		}
+	}
+	engine->active->state = WK_FILE_FULL;
+	next->state = WK_FILE_ACTIVE;
+	next->first_sequence = engine->window.next;
+	next->first_previous_crc = engine->last_crc;
+	engine->active = next;
+	engine->offset = 0;
+	wk_keeper_wake(engine);
+	return WK_OK;
+}
+
+static bool fits(const wk_engine *engine, uint64_t size, uint32_t entries) {
+	const wk_store_file *file = engine->active;
+	return engine->offset + size + wk_journal_file_footer(file, entries, entries) <= file->size;
+}
+
+/* Numbers, lengths and a place for every entry. */
+static void number(wk_block *block) {
+	for (uint32_t i = 0; i < block->builders_count; i++) {
+		wk_builder *builder = &block->builders[i];
+		builder->lac = builder->ledger->durable_entry;
+		builder->ledger->length += (int64_t)(envelope_size(builder) + builder->size);
+		builder->length = builder->ledger->length;
+	}
+}
+
+static size_t total_size(const wk_block *block) {
+	size_t used = WK_BLOCK_HEADER_SIZE;
+	for (uint32_t i = 0; i < block->builders_count; i++)
+		used += WK_ENTRY_OVERHEAD + envelope_size(&block->builders[i]) + block->builders[i].size;
+	return used;
+}
+
+/* All bytes of the block; no lock held. */
+static wk_status assemble(wk_engine *engine, wk_block *block, size_t used, const uint32_t *original_sizes) {
+	size_t size = (used + WK_BLOCK_ALIGNMENT - 1) / WK_BLOCK_ALIGNMENT * WK_BLOCK_ALIGNMENT;
+	if (block->buffer == NULL)
+		block->buffer = wk_buffer_new(engine->block_pool, size);
+	else if (block->buffer->capacity < size) {
+		wk_buffer *larger = wk_buffer_new(NULL, size);
+		if (larger != NULL)
+			memcpy(larger->bytes, block->buffer->bytes, block->buffer->capacity);
+		wk_buffer_release(block->buffer);
+		block->buffer = larger;
+	}
+	if (block->buffer == NULL)
+		return WK_NO_MEMORY;
+	size_t at = WK_BLOCK_HEADER_SIZE;
+	for (uint32_t i = 0; i < block->builders_count; i++) {
+		wk_builder *builder = &block->builders[i];
+		assert(!builder->in_place || at == WK_BLOCK_HEADER_SIZE);
+		lay_out(block->buffer->bytes, at, builder, original_sizes[i]);
+		at += WK_ENTRY_OVERHEAD + envelope_size(builder) + builder->size;
+	}
+	assert(at == used);
+	block->header.size = (uint32_t)size;
+	block->header.used = (uint32_t)used;
+	wk_block_seal(block->buffer->bytes, &block->header);
+	return WK_OK;
+}
+
+/* Takes the open block away and opens the next. */
+static wk_block *detach(wk_engine *engine) {
+	wk_block *block = &engine->in_flight[engine->open.sequence % WK_BLOCKS_IN_FLIGHT_MAX];
+	assert(block->buffer == NULL);
+	wk_builder *builders = block->builders;
+	uint32_t capacity = block->builders_capacity;
+	*block = engine->open;
+	engine->open = (wk_block){.sequence = block->sequence + 1, .builders = builders, .builders_capacity = capacity, .deferred_until_ns = UINT64_MAX};
+	return block;
+}
+
+static wk_status index_block(wk_engine *engine, wk_block *block) {
+	wk_status status = WK_OK;
+	for (uint32_t i = 0; i < block->builders_count && status == WK_OK; i++) {
+		wk_builder *builder = &block->builders[i];
+		wk_footer_item item = {(uint32_t)block->header.offset + builder->item_offset, builder->item_size};
+		status = wk_ledger_add_item(engine, builder->ledger, block->file, builder->entry_id, item);
+	}
+	return status;
+}
+
+wk_block *wk_journal_seal(wk_engine *engine) {
+	assert(!engine->sealing);
+	engine->sealing = true;
+	wk_block *block = detach(engine);
+	uint32_t *original_sizes = calloc(block->builders_count + 1, sizeof *original_sizes);
+	wk_status status = original_sizes == NULL ? WK_NO_MEMORY : WK_OK;
+	bool packs = false;
+	for (uint32_t i = 0; i < block->builders_count && status == WK_OK; i++) {
+		packs |= block->builders[i].codec != WK_CODEC_NONE;
+		original_sizes[i] = (uint32_t)block->builders[i].size;
+	}
+	if (packs && status == WK_OK) {
+		wk_engine_unlock(engine);
+		for (uint32_t i = 0; i < block->builders_count && status == WK_OK; i++)
+			status = compress(&block->builders[i], &original_sizes[i]);
+		wk_engine_lock(engine);
+	}
+	size_t used = total_size(block);
+	uint64_t size = (used + WK_BLOCK_ALIGNMENT - 1) / WK_BLOCK_ALIGNMENT * WK_BLOCK_ALIGNMENT;
+	while (status == WK_OK && !fits(engine, size, block->builders_count)) {
+		status = roll(engine, size, block->builders_count);
+		if (status == WK_NO_SPACE && !engine->closing && engine->driver_runs) {
+			/* Even the reserve is used up. The block waits here until somebody makes room. */
+			wk_engine_unlock(engine);
+			wk_futex_wait(&engine->tail_word, engine->tail_word, 50 * 1000 * 1000);
+			wk_engine_lock(engine);
+			status = engine->failed ? WK_FAILED : WK_OK;
+		}
+	}
+	if (status != WK_OK || engine->failed) {
+		if (!engine->failed)
+			wk_journal_fail(engine, status == WK_NO_SPACE ? -ENOSPC : -ENOMEM, "building a block", engine->active);
+		free(original_sizes);
+		engine->sealing = false;
+		return NULL;
+	}
+	number(block);
+	block->with_sync = engine->options.sync_method != WK_SYNC_WRITE_THEN_SYNC && (block->sync_wanted || block->confirm);
+	uint64_t sequence;
+	status = wk_block_window_submit(&engine->window, block->with_sync, &sequence);
+	assert(status == WK_OK && sequence == block->sequence);
+	block->file = engine->active;
+	block->file->pins++;
+	block->header = (wk_block_header){
+		.previous_crc = engine->last_crc,
+		.epoch = engine->active->id,
+		.offset = engine->offset,
+		.sequence = block->sequence,
+		.incarnation = engine->superblock.incarnation,
+		.durable_through = engine->window.durable_through,
+		.in_flight_max = (uint16_t)engine->window.in_flight_max,
+		.flags = (uint16_t)((block->confirm ? WK_BLOCK_CONFIRM : 0) | (block->with_sync || block->sync_wanted ? 0 : WK_BLOCK_DEFERRED)),
+	};
+	memcpy(block->header.directory_id, engine->superblock.directory_id, sizeof block->header.directory_id);
+	engine->offset += size;
+	if (block->sync_wanted || block->confirm)
+		engine->sync_goal = block->sequence;
+
+	wk_engine_unlock(engine);
+	status = assemble(engine, block, used, original_sizes);
+	free(original_sizes);
+	wk_engine_lock(engine);
+	if (status == WK_OK)
+		status = index_block(engine, block);
+	if (status != WK_OK) {
+		wk_journal_fail(engine, -ENOMEM, "building a block", block->file);
+		engine->sealing = false;
+		return NULL;
+	}
+	engine->last_crc = block->header.crc;
+	block->file->end_offset = engine->offset;
+	block->file->last_sequence = block->sequence;
+	block->file->last_crc = block->header.crc;
+	block->file->incarnation = block->header.incarnation;
+	engine->last_activity_ns = block->confirm ? engine->last_activity_ns : wk_engine_now(engine);
+	engine->sealing = false;
+	wk_journal_wake_room(engine);
+	return block;
+}

@@ -1,0 +1,14 @@
+/*
+ * keeper.h: the background thread that keeps the directory in order: the next file, footers, snapshots, space. Private.
+ */
+#ifndef WK_ENGINE_KEEPER_H
+#define WK_ENGINE_KEEPER_H
+#include "engine/engine.h"
+
+int wk_keeper_start(wk_engine *engine);
+void wk_keeper_stop(wk_engine *engine);
+/* (locked) There is something to do. */
+void wk_keeper_wake(wk_engine *engine);
+/* One round, in the calling thread, no lock held; false: nothing to do. For manual mode and close. */
+bool wk_keeper_step(wk_engine *engine);
+#endif

@@ -1,0 +1,469 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/handles.h"
+#include "engine/journal.h"
+#include "engine/keeper.h"
+#include "engine/ledger.h"
+
+wk_status wk_log_check(const wk_log_state *log, wk_error *error) {
+	return log->deleted ? wk_fail(error, WK_DELETED, "log %llu was deleted", (unsigned long long)log->id) : WK_OK;
+}
+
+wk_position wk_log_next(const wk_log_state *log, const wk_position *last) {
+	if (last->sequence_id >= 0 && last->dlsn.segment > 0)
+		return (wk_position){{last->dlsn.segment, last->dlsn.entry_id, last->dlsn.slot + 1}, last->sequence_id + 1, -1};
+	/* A segment whose first entry is not durable yet is where that record will be. */
+	int64_t segment = log->segments_count > 0 ? log->segments[0].segment : log->next_segment;
+	return (wk_position){{segment, 0, 0}, last->sequence_id + 1, -1};
+}
+
+wk_status wk_catalogue_turn(wk_engine *engine, wk_error *error) {
+	while (engine->snapshotting && !engine->failed) {
+		uint32_t seen = __atomic_load_n(&engine->room_word, __ATOMIC_SEQ_CST);
+		atomic_fetch_add(&engine->room_waiters, 1);
+		wk_engine_unlock(engine);
+		wk_futex_wait(&engine->room_word, seen, 100 * 1000 * 1000);
+		wk_engine_lock(engine);
+		atomic_fetch_sub(&engine->room_waiters, 1);
+	}
+	return wk_journal_writable(engine, error);
+}
+
+wk_status wk_catalogue_commit(wk_engine *engine, const wk_catalogue_record *record, wk_error *error) {
+	uint64_t ticket = 0;
+	wk_status status = wk_catalogue_turn(engine, error);
+	if (status == WK_OK)
+		status = wk_journal_room(engine, WK_CATALOGUE_RECORD_MAX, UINT64_MAX, true, error);
+	if (status != WK_OK)
+		return status;
+	status = wk_catalogue_change(engine, record, &ticket);
+	if (status != WK_OK)
+		return wk_fail(error, status, "changing the catalogue of %s: %s", engine->path, wk_status_text(status));
+	wk_journal_want(engine, true, UINT64_MAX);
+	do /* the change is accepted: a signal does not take it back */
+		status = wk_journal_wait(engine, ticket, UINT64_MAX, true, error);
+	while (status == WK_INTERRUPTED);
+	return status;
+}
+
+void wk_log_options_init(wk_log_options *options) {
+	*options = (wk_log_options){.segment_bytes = 256 * 1024 * 1024, .segment_seconds = 7200};
+}
+
+/* DistributedLog's rules for names, but for its reserved ones. */
+static wk_status check_name(const char *name, size_t size, wk_error *error) {
+	if (size == 0 || size > WK_LOG_NAME_MAX)
+		return wk_fail(error, WK_INVALID, "the name of a log has 1 to %d bytes, not %zu", WK_LOG_NAME_MAX, size);
+	for (size_t i = 0; i < size; i++)
+		if ((unsigned char)name[i] <= ' ' || name[i] == '<' || name[i] == '>' || name[i] == 0x7f)
+			return wk_fail(error, WK_INVALID, "the name of a log may hold no spaces, control characters, '<' or '>'; byte %zu is 0x%02x", i, (unsigned char)name[i]);
+	if (name[0] == '.' || name[size - 1] == '/')
+		return wk_fail(error, WK_INVALID, "the name of a log neither starts with '.' nor ends with '/'");
+	return WK_OK;
+}
+
+static wk_status check_options(const wk_log_options *options, wk_error *error) {
+	if (options->codec > WK_CODEC_ZSTD)
+		return wk_fail(error, WK_INVALID, "codec %u: 0 none, 1 lz4, 2 zstd", options->codec);
+	if (options->segment_bytes == 0)
+		return wk_fail(error, WK_INVALID, "segment_bytes must not be 0");
+	if (options->retention_seconds != 0)
+		return wk_fail(error, WK_UNSUPPORTED, "retention_seconds: retention by time is not in this version; truncate by a cursor or by hand");
+	return WK_OK;
+}
+
+/*
+ * A recreated name must go on with higher segment numbers, so that a DLSN never means two records (storage rule 3). Log ids are dense: fewer logs than ids
+ * were given means that some were deleted, perhaps this one. Every segment takes a ledger id, so the next one is above all segment numbers.
+ */
+static int64_t first_segment(const wk_engine *engine) {
+	return engine->logs_count + 1 == engine->next_log_id ? 1 : (int64_t)engine->next_ledger_id;
+}
+
+wk_status wk_log_open(wk_namespace *ns, const char *name, size_t name_size, bool create, const wk_log_options *given, wk_log **opened, wk_error *error) {
+	wk_error_clear(error);
+	wk_log_options options;
+	wk_log_options_init(&options);
+	if (given != NULL)
+		options = *given;
+	wk_status status = check_name(name, name_size, error);
+	if (status == WK_OK)
+		status = check_options(&options, error);
+	wk_log *log = status == WK_OK ? calloc(1, sizeof *log) : NULL;
+	if (status == WK_OK && log == NULL)
+		status = wk_fail(error, WK_NO_MEMORY, "opening a log: no memory");
+	if (status != WK_OK || (status = wk_enter(ns, error)) != WK_OK) {
+		free(log);
+		return status;
+	}
+	wk_engine *engine = ns->engine;
+	wk_engine_lock(engine);
+	wk_log_state *state = wk_catalogue_find(engine, name, name_size);
+	if (state == NULL && !create)
+		status = wk_fail(error, WK_NOT_FOUND, "%s has no log %.*s", engine->path, (int)name_size, name);
+	while (state == NULL && status == WK_OK) {
+		status = wk_catalogue_turn(engine, error); /* drops the lock: somebody may create it meanwhile */
+		state = wk_catalogue_find(engine, name, name_size);
+		if (status != WK_OK || state != NULL)
+			break;
+		status = wk_catalogue_commit(engine, &(wk_catalogue_record){
+			.type = WK_CATALOGUE_CREATE, .log_id = engine->next_log_id, .segment_bytes = options.segment_bytes, .segment_seconds = options.segment_seconds,
+			.retention_seconds = options.retention_seconds, .codec = options.codec, .segment = first_segment(engine),
+			.name = name, .name_size = name_size}, error);
+		state = wk_catalogue_find(engine, name, name_size);
+	}
+	if (status == WK_OK) {
+		state->handles++;
+		*log = (wk_log){wk_namespace_retain(ns), state};
+		*opened = log;
+	} else {
+		free(log);
+	}
+	wk_engine_unlock(engine);
+	wk_leave(ns);
+	return status;
+}
+
+void wk_log_release(wk_log *log) {
+	wk_namespace *ns = log->ns;
+	if (wk_enter(ns, NULL) == WK_OK) {
+		wk_engine_lock(ns->engine);
+		wk_log_state_release(ns->engine, log->state);
+		wk_engine_unlock(ns->engine);
+		wk_leave(ns);
+	}
+	free(log);
+	wk_namespace_release(ns);
+}
+
+wk_status wk_log_delete(wk_namespace *ns, const char *name, size_t name_size, wk_error *error) {
+	wk_error_clear(error);
+	wk_status status = wk_enter(ns, error);
+	if (status != WK_OK)
+		return status;
+	wk_engine *engine = ns->engine;
+	wk_engine_lock(engine);
+	status = wk_catalogue_turn(engine, error);
+	wk_log_state *log = wk_catalogue_find(engine, name, name_size);
+	if (status == WK_OK && log == NULL)
+		status = wk_fail(error, WK_NOT_FOUND, "%s has no log %.*s", engine->path, (int)name_size, name);
+	if (status == WK_OK) {
+		log->handles++;
+		if (log->tail != NULL)
+			log->tail->writer_generation++; /* its writer is fenced; what it had in flight lands before the record of the delete, or with it */
+		status = wk_catalogue_commit(engine, &(wk_catalogue_record){.type = WK_CATALOGUE_DELETE, .log_id = log->id, .segment = log->next_segment}, error);
+		if (status == WK_OK) {
+			wk_catalogue_reclaim(engine, log);
+			wk_keeper_wake(engine);
+		}
+		wk_log_state_release(engine, log);
+	}
+	wk_engine_unlock(engine);
+	wk_leave(ns);
+	return status;
+}
+
+wk_status wk_log_rename(wk_namespace *ns, const char *from, size_t from_size, const char *to, size_t to_size, wk_error *error) {
+	wk_error_clear(error);
+	wk_status status = check_name(to, to_size, error);
+	if (status != WK_OK || (status = wk_enter(ns, error)) != WK_OK)
+		return status;
+	wk_engine *engine = ns->engine;
+	wk_engine_lock(engine);
+	status = wk_catalogue_turn(engine, error);
+	wk_log_state *log = wk_catalogue_find(engine, from, from_size);
+	if (status == WK_OK && log == NULL)
+		status = wk_fail(error, WK_NOT_FOUND, "%s has no log %.*s", engine->path, (int)from_size, from);
+	if (status == WK_OK && wk_catalogue_find(engine, to, to_size) != NULL)
+		status = wk_fail(error, WK_EXISTS, "%s has a log %.*s already", engine->path, (int)to_size, to);
+	if (status == WK_OK)
+		status = wk_catalogue_commit(engine, &(wk_catalogue_record){.type = WK_CATALOGUE_RENAME, .log_id = log->id, .name = to, .name_size = to_size}, error);
+	wk_engine_unlock(engine);
+	wk_leave(ns);
+	return status;
+}
+
+/* ---- lists of names ---- */
+
+typedef struct name_list {
+	const char **names;
+	uint32_t *sizes;
+	uint64_t count;
+	size_t bytes;
+} name_list;
+
+static int by_bytes(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
+/* One allocation, in byte order, each name with its NUL. Names hold no NUL bytes themselves. */
+static char *join(const char **names, uint64_t count, size_t bytes) {
+	char *out = malloc(bytes + 1);
+	if (out == NULL)
+		return NULL;
+	if (count > 1)
+		qsort(names, count, sizeof *names, by_bytes);
+	size_t at = 0;
+	for (uint64_t i = 0; i < count; i++) {
+		size_t size = strlen(names[i]) + 1;
+		memcpy(out + at, names[i], size);
+		at += size;
+	}
+	return out;
+}
+
+wk_status wk_log_names(wk_namespace *ns, const char *prefix, size_t prefix_size, char **names, size_t *size, uint64_t *count, wk_error *error) {
+	wk_error_clear(error);
+	wk_status status = wk_enter(ns, error);
+	if (status != WK_OK)
+		return status;
+	wk_engine *engine = ns->engine;
+	wk_engine_lock(engine);
+	const char **found = malloc((engine->logs_count + 1) * sizeof *found);
+	uint64_t n = 0;
+	size_t bytes = 0;
+	for (uint32_t i = 0; found != NULL && i < engine->logs_capacity; i++) {
+		const wk_log_state *log = engine->logs[i];
+		if (log == NULL || log->name_size < prefix_size || memcmp(log->name, prefix, prefix_size) != 0)
+			continue;
+		found[n++] = log->name;
+		bytes += log->name_size + 1;
+	}
+	*names = found != NULL ? join(found, n, bytes) : NULL;
+	wk_engine_unlock(engine);
+	free(found);
+	wk_leave(ns);
+	if (*names == NULL)
+		return wk_fail(error, WK_NO_MEMORY, "listing logs: no memory");
+	*size = bytes;
+	*count = n;
+	return WK_OK;
+}
+
+wk_status wk_cursor_names(wk_log *log, char **names, size_t *size, uint64_t *count, wk_error *error) {
+	wk_error_clear(error);
+	wk_status status = wk_enter(log->ns, error);
+	if (status != WK_OK)
+		return status;
+	wk_engine *engine = log->ns->engine;
+	wk_engine_lock(engine);
+	status = wk_log_check(log->state, error);
+	const char **found = status == WK_OK ? malloc((log->state->cursors_count + 1) * sizeof *found) : NULL;
+	size_t bytes = 0;
+	for (uint32_t i = 0; found != NULL && i < log->state->cursors_count; i++) {
+		found[i] = log->state->cursors[i].name;
+		bytes += log->state->cursors[i].name_size + 1;
+	}
+	char *joined = found != NULL ? join(found, log->state->cursors_count, bytes) : NULL;
+	*size = bytes;
+	*count = log->state->cursors_count;
+	wk_engine_unlock(engine);
+	free(found);
+	wk_leave(log->ns);
+	if (status == WK_OK && joined == NULL)
+		return wk_fail(error, WK_NO_MEMORY, "listing cursors: no memory");
+	*names = joined;
+	return status;
+}
+
+/* ---- what a log holds ---- */
+
+/* The first record that can be read, where there is any. */
+static wk_position first_of(const wk_log_state *log, const wk_position *next) {
+	if (log->first.dlsn.segment != 0)
+		return log->first;
+	if (log->segments_count == 0)
+		return *next;
+	const wk_segment *segment = &log->segments[0];
+	return (wk_position){{segment->segment, 0, 0}, segment->first_sequence_id, segment->first_txid};
+}
+
+wk_status wk_log_describe(wk_log *log, wk_log_info *info, wk_error *error) {
+	wk_error_clear(error);
+	wk_status status = wk_enter(log->ns, error);
+	if (status != WK_OK)
+		return status;
+	wk_engine *engine = log->ns->engine;
+	wk_log_state *state = log->state;
+	wk_engine_lock(engine);
+	status = wk_log_load_tail(engine, state, error);
+	if (status == WK_OK) {
+		const wk_position *last = &state->tail->durable;
+		*info = (wk_log_info){
+			.log_id = state->id,
+			.options = state->options,
+			.txid_source = state->txid_source,
+			.end_of_stream = state->end_of_stream,
+			.segments_count = state->segments_count,
+			.last = *last,
+			.next = wk_log_next(state, last),
+		};
+		info->first = first_of(state, &info->next);
+		info->count = info->next.sequence_id - info->first.sequence_id;
+		if (info->count <= 0) { /* truncated up to its end, or never written */
+			info->count = 0;
+			info->first = info->next;
+		}
+	}
+	wk_engine_unlock(engine);
+	wk_leave(log->ns);
+	return status;
+}
+
+wk_status wk_log_segments(wk_log *log, int64_t from, wk_segment_info *segments, size_t max, size_t *count, wk_error *error) {
+	wk_error_clear(error);
+	wk_status status = wk_enter(log->ns, error);
+	if (status != WK_OK)
+		return status;
+	wk_engine *engine = log->ns->engine;
+	wk_log_state *state = log->state;
+	wk_engine_lock(engine);
+	status = wk_log_load_tail(engine, state, error);
+	*count = 0;
+	for (uint32_t i = 0; status == WK_OK && i < state->segments_count && *count < max; i++) {
+		const wk_segment *segment = &state->segments[i];
+		if (segment->segment < from)
+			continue;
+		const wk_ledger *ledger = wk_ledger_find(engine, segment->ledger_id);
+		bool open = segment->records_count < 0;
+		segments[(*count)++] = (wk_segment_info){
+			.segment = segment->segment,
+			.ledger_id = segment->ledger_id,
+			.first_sequence_id = segment->first_sequence_id,
+			.first_txid = segment->first_txid,
+			.last_entry_id = open ? (ledger != NULL ? ledger->durable_entry : -1) : segment->last_entry,
+			.records_count = open ? (state->tail->durable.dlsn.segment == segment->segment ? state->tail->durable.sequence_id - segment->first_sequence_id + 1 : 0)
+			                      : segment->records_count,
+			.payload_bytes = ledger != NULL ? ledger->length : 0,
+			.created_ms = segment->created_ms,
+			.completed = !open,
+		};
+	}
+	wk_engine_unlock(engine);
+	wk_leave(log->ns);
+	return status;
+}
+
+/* ---- truncation and cursors ---- */
+
+static const wk_cursor_state *cursor_before(const wk_log_state *log, const wk_dlsn *at) {
+	for (uint32_t i = 0; i < log->cursors_count; i++)
+		if (wk_dlsn_compare(&log->cursors[i].at.dlsn, at) < 0)
+			return &log->cursors[i];
+	return NULL;
+}
+
+static wk_status truncate(wk_engine *engine, wk_log_state *log, const wk_position *at, bool force, wk_error *error) {
+	if (log->first.dlsn.segment != 0 && wk_dlsn_compare(&at->dlsn, &log->first.dlsn) <= 0)
+		return WK_OK;
+	const wk_cursor_state *cursor = force ? NULL : cursor_before(log, &at->dlsn);
+	if (cursor != NULL)
+		return wk_fail(error, WK_EXISTS, "truncating before record %lld: the cursor '%s' still needs records from %lld on; advance or delete it, or truncate with force",
+		               (long long)at->sequence_id, cursor->name, (long long)cursor->at.sequence_id);
+	wk_status status = wk_catalogue_commit(engine, &(wk_catalogue_record){
+		.type = WK_CATALOGUE_TRUNCATE, .log_id = log->id, .segment = at->dlsn.segment, .entry_id = at->dlsn.entry_id, .slot = at->dlsn.slot,
+		.sequence_id = at->sequence_id, .txid = at->txid}, error);
+	if (status == WK_OK && !log->deleted) {
+		wk_catalogue_reclaim(engine, log);
+		wk_keeper_wake(engine);
+	}
+	return status;
+}
+
+wk_status wk_log_truncate(wk_log *log, const wk_dlsn *before, bool force, wk_error *error) {
+	wk_error_clear(error);
+	wk_position at;
+	wk_status status = wk_log_find(log, WK_FIND_DLSN, 0, before, &at, error);
+	if (status == WK_TRUNCATED) { /* let go of already */
+		wk_error_clear(error);
+		return WK_OK;
+	}
+	if (status != WK_OK)
+		return status;
+	if (wk_dlsn_compare(before, &at.dlsn) > 0)
+		return wk_fail(error, WK_INVALID, "truncating before (%lld, %lld, %lld): the log ends at (%lld, %lld, %lld)", (long long)before->segment,
+		               (long long)before->entry_id, (long long)before->slot, (long long)at.dlsn.segment, (long long)at.dlsn.entry_id, (long long)at.dlsn.slot);
+	status = wk_enter(log->ns, error);
+	if (status != WK_OK)
+		return status;
+	wk_engine *engine = log->ns->engine;
+	wk_engine_lock(engine);
+	status = wk_log_check(log->state, error);
+	if (status == WK_OK)
+		status = wk_journal_writable(engine, error);
+	if (status == WK_OK && log->state->segments_count > 0)
+		status = truncate(engine, log->state, &at, force, error);
+	wk_engine_unlock(engine);
+	wk_leave(log->ns);
+	return status;
+}
+
+static wk_status check_cursor_name(const char *name, size_t size, wk_error *error) {
+	if (size == 0 || size > WK_CURSOR_NAME_MAX || memchr(name, 0, size) != NULL)
+		return wk_fail(error, WK_INVALID, "the name of a cursor has 1 to %d bytes, none of them NUL", WK_CURSOR_NAME_MAX);
+	return WK_OK;
+}
+
+wk_status wk_cursor_set(wk_log *log, const char *name, size_t name_size, const wk_position *at, wk_error *error) {
+	wk_error_clear(error);
+	wk_status status = check_cursor_name(name, name_size, error);
+	if (status != WK_OK || (status = wk_enter(log->ns, error)) != WK_OK)
+		return status;
+	wk_engine *engine = log->ns->engine;
+	wk_log_state *state = log->state;
+	wk_engine_lock(engine);
+	status = wk_catalogue_turn(engine, error);
+	if (status == WK_OK)
+		status = wk_log_check(state, error);
+	const wk_cursor_state *cursor = status == WK_OK ? wk_log_cursor(state, name, name_size) : NULL;
+	if (cursor != NULL && wk_dlsn_compare(&at->dlsn, &cursor->at.dlsn) < 0)
+		status = wk_fail(error, WK_INVALID, "moving the cursor '%s' back from record %lld to %lld: it only moves forward; delete it first", cursor->name,
+		                 (long long)cursor->at.sequence_id, (long long)at->sequence_id);
+	if (status == WK_OK && wk_dlsn_compare(&at->dlsn, &state->first.dlsn) < 0)
+		status = wk_fail(error, WK_TRUNCATED, "putting a cursor at record %lld: the log was truncated up to %lld", (long long)at->sequence_id,
+		                 (long long)state->first.sequence_id);
+	if (status == WK_OK && at->dlsn.segment < 1)
+		status = wk_fail(error, WK_INVALID, "segment %lld: segments are numbered from 1", (long long)at->dlsn.segment);
+	if (status == WK_OK)
+		status = wk_catalogue_commit(engine, &(wk_catalogue_record){
+			.type = WK_CATALOGUE_CURSOR, .log_id = state->id, .segment = at->dlsn.segment, .entry_id = at->dlsn.entry_id, .slot = at->dlsn.slot,
+			.sequence_id = at->sequence_id, .txid = at->txid, .name = name, .name_size = name_size}, error);
+	wk_engine_unlock(engine);
+	wk_leave(log->ns);
+	return status;
+}
+
+wk_status wk_cursor_get(wk_log *log, const char *name, size_t name_size, wk_position *at, wk_error *error) {
+	wk_error_clear(error);
+	wk_status status = wk_enter(log->ns, error);
+	if (status != WK_OK)
+		return status;
+	wk_engine_lock(log->ns->engine);
+	status = wk_log_check(log->state, error);
+	const wk_cursor_state *cursor = status == WK_OK ? wk_log_cursor(log->state, name, name_size) : NULL;
+	if (cursor != NULL)
+		*at = cursor->at;
+	else if (status == WK_OK)
+		status = wk_fail(error, WK_NOT_FOUND, "log %s has no cursor '%.*s'", log->state->name, (int)name_size, name);
+	wk_engine_unlock(log->ns->engine);
+	wk_leave(log->ns);
+	return status;
+}
+
+wk_status wk_cursor_delete(wk_log *log, const char *name, size_t name_size, wk_error *error) {
+	wk_error_clear(error);
+	wk_status status = wk_enter(log->ns, error);
+	if (status != WK_OK)
+		return status;
+	wk_engine *engine = log->ns->engine;
+	wk_engine_lock(engine);
+	status = wk_catalogue_turn(engine, error);
+	if (status == WK_OK)
+		status = wk_log_check(log->state, error);
+	if (status == WK_OK && wk_log_cursor(log->state, name, name_size) == NULL)
+		status = wk_fail(error, WK_NOT_FOUND, "log %s has no cursor '%.*s'", log->state->name, (int)name_size, name);
+	if (status == WK_OK)
+		status = wk_catalogue_commit(engine, &(wk_catalogue_record){.type = WK_CATALOGUE_UNCURSOR, .log_id = log->state->id, .name = name, .name_size = name_size}, error);
+	wk_engine_unlock(engine);
+	wk_leave(log->ns);
+	return status;
+}

@@ -1,0 +1,92 @@
+/* log_tail.c: where a log ends, read from its last entry when somebody first uses the log. */
+#include <stdlib.h>
+
+#include "core/bytes.h"
+#include "engine/entry_records.h"
+#include "engine/handles.h"
+#include "engine/ledger.h"
+#include "engine/read.h"
+
+typedef struct last_record {
+	int64_t slot, position, txid, length;
+} last_record;
+
+static wk_status read_last(wk_engine *engine, int64_t ledger_id, int64_t entry_id, last_record *last, wk_error *error) {
+	wk_span *span = malloc(sizeof *span);
+	if (span == NULL)
+		return wk_fail(error, WK_NO_MEMORY, "reading the end of a log: no memory");
+	wk_status status = wk_read_entries(engine, ledger_id, entry_id, entry_id, 1 << 20, span, error);
+	if (status == WK_OK) {
+		const uint8_t *entry = span->buffer->bytes + span->entries[0].offset;
+		last->length = (int64_t)wk_load_be64(entry + 24);
+		wk_entry_records records;
+		wk_log_record record;
+		status = wk_entry_records_open(&records, span->buffer, entry, span->entries[0].size);
+		last->slot = -1;
+		while (status == WK_OK && (status = wk_entry_records_next(&records, &record)) == WK_OK) {
+			last->slot++;
+			last->position = record.position;
+			last->txid = record.txid;
+		}
+		wk_entry_records_close(&records);
+		status = status == WK_END && last->slot >= 0 ? WK_OK
+		         : wk_fail(error, status == WK_UNSUPPORTED ? status : WK_DAMAGED, "entry %lld of ledger %lld of %s does not hold records of a log", (long long)entry_id,
+		                   (long long)ledger_id, engine->path);
+		wk_buffer_release(span->buffer);
+	}
+	free(span);
+	return status;
+}
+
+/* Nothing was ever written, or all of it was truncated together with its segments. */
+static wk_position before_first(const wk_log_state *log) {
+	bool cut = log->first.dlsn.segment != 0;
+	return (wk_position){{0, -1, -1}, cut ? log->first.sequence_id - 1 : -1, cut ? log->first.txid : -1};
+}
+
+static wk_position end_of_completed(const wk_segment *segment) {
+	return (wk_position){{segment->segment, segment->last_entry, segment->last_slot}, segment->first_sequence_id + segment->records_count - 1, segment->last_txid};
+}
+
+wk_status wk_log_load_tail(wk_engine *engine, wk_log_state *log, wk_error *error) {
+	for (;;) {
+		wk_status status = wk_log_check(log, error);
+		if (status != WK_OK || log->tail != NULL)
+			return status;
+		wk_segment *segment = wk_log_last_segment(log);
+		wk_ledger *ledger = segment != NULL ? wk_ledger_find(engine, segment->ledger_id) : NULL;
+		bool open = segment != NULL && segment->records_count < 0;
+		int64_t last_entry = open && ledger != NULL ? ledger->last_entry : -1;
+		int64_t ledger_id = segment != NULL ? segment->ledger_id : -1;
+		last_record last = {.slot = -1};
+		if (last_entry >= 0) {
+			log->handles++; /* it stays while the lock is away */
+			wk_engine_unlock(engine);
+			status = read_last(engine, ledger_id, last_entry, &last, error);
+			wk_engine_lock(engine);
+			log->handles--;
+			if (status != WK_OK)
+				return status;
+			if (log->tail != NULL || log->deleted)
+				continue; /* somebody else was quicker */
+			segment = wk_log_last_segment(log);
+			ledger = wk_ledger_find(engine, ledger_id);
+		}
+		wk_log_tail *tail = calloc(1, sizeof *tail);
+		if (tail == NULL)
+			return wk_fail(error, WK_NO_MEMORY, "opening log %s: no memory", log->name);
+		if (last_entry >= 0) {
+			tail->last = (wk_position){{segment->segment, last_entry, last.slot}, segment->first_sequence_id + last.position - 1, last.txid};
+			ledger->length = tail->segment_bytes = last.length;
+		} else if (open) { /* a segment without entries: cannot be written, but may be left by a damaged file */
+			tail->last = before_first(log);
+			tail->last.sequence_id = segment->first_sequence_id - 1;
+		} else {
+			tail->last = segment != NULL ? end_of_completed(segment) : before_first(log);
+		}
+		tail->next_entry = last_entry + 1;
+		tail->durable = tail->last;
+		log->tail = tail;
+		return WK_OK;
+	}
+}

@@ -1,0 +1,262 @@
+#include "engine/mover.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "engine/entry_log.h"
+#include "engine/journal.h"
+#include "engine/journal_file.h"
+#include "engine/ledger.h"
+#include "engine/read.h"
+#include "engine/store_file.h"
+
+enum { VICTIMS_MAX = 16, EVACUATE_PERCENT = 10, STEP_BYTES = 1 << 20, RETRY_NS = 1000 * 1000 * 1000 };
+
+typedef struct piece { /* live entries of one ledger in one victim */
+	int64_t ledger_id, first, last;
+} piece;
+
+struct wk_mover {
+	wk_entry_log_writer writer;
+	wk_store_file *victims[VICTIMS_MAX];
+	uint32_t victims_count;
+	piece *pieces;
+	size_t pieces_count, pieces_capacity, next; /* next: the piece under way */
+	wk_span span;
+};
+
+/* ---- choosing ---- */
+
+static bool below(const wk_store_file *file, uint32_t percent) { return file->live_bytes * 100 < file->size * percent; }
+
+/* A pass over the files that fall under `percent`; at most an entry log of the usual size. */
+static uint32_t choose(wk_engine *engine, uint32_t percent, wk_store_file **victims) {
+	uint32_t count = 0;
+	uint64_t bytes = 0;
+	for (uint32_t i = 0; i < engine->files_count && count < VICTIMS_MAX; i++) {
+		wk_store_file *file = engine->files[i];
+		if (file->state != WK_FILE_SEALED || file->live_entries == 0 || file->stuck || !below(file, percent) || bytes + file->live_bytes > engine->options.file_size_max)
+			continue;
+		victims[count++] = file;
+		bytes += file->live_bytes;
+	}
+	/* One entry log that is to become another of the same kind is work for nothing. */
+	return count == 1 && victims[0]->kind == WK_FILE_ENTRY_LOG && !below(victims[0], percent / 2) ? 0 : count;
+}
+
+static uint32_t choose_due(wk_engine *engine, uint64_t now, wk_store_file **victims) {
+	uint32_t count = choose(engine, EVACUATE_PERCENT, victims);
+	if (count == 0 && now >= engine->minor_due_ns) {
+		count = choose(engine, engine->options.minor_percent, victims);
+		if (count == 0)
+			engine->minor_due_ns = now + engine->options.minor_interval_ns;
+	}
+	if (count == 0 && now >= engine->major_due_ns) {
+		count = choose(engine, engine->options.major_percent, victims);
+		if (count == 0)
+			engine->major_due_ns = now + engine->options.major_interval_ns;
+	}
+	return count;
+}
+
+static bool is_victim(const struct wk_mover *mover, const wk_store_file *file) {
+	for (uint32_t i = 0; i < mover->victims_count; i++)
+		if (mover->victims[i] == file)
+			return true;
+	return false;
+}
+
+static bool add_piece(struct wk_mover *mover, piece found) {
+	if (mover->pieces_count == mover->pieces_capacity) {
+		size_t capacity = mover->pieces_capacity == 0 ? 64 : mover->pieces_capacity * 2;
+		piece *pieces = realloc(mover->pieces, capacity * sizeof *pieces);
+		if (pieces == NULL)
+			return false;
+		mover->pieces = pieces;
+		mover->pieces_capacity = capacity;
+	}
+	mover->pieces[mover->pieces_count++] = found;
+	return true;
+}
+
+static int by_place(const void *a, const void *b) {
+	const piece *x = a, *y = b;
+	if (x->ledger_id != y->ledger_id)
+		return x->ledger_id < y->ledger_id ? -1 : 1;
+	return (x->first > y->first) - (x->first < y->first);
+}
+
+static bool list_pieces(wk_engine *engine, struct wk_mover *mover) {
+	for (uint32_t i = 0; i < engine->ledgers_capacity; i++) {
+		const wk_ledger *ledger = engine->ledgers[i];
+		for (uint32_t r = 0; ledger != NULL && r < ledger->runs_count; r++) {
+			const wk_run *run = &ledger->runs[r];
+			if (run->dead == run->count || !is_victim(mover, run->file))
+				continue;
+			if (!add_piece(mover, (piece){ledger->id, run->first_entry + run->dead, run->first_entry + run->count - 1}))
+				return false;
+		}
+	}
+	if (mover->pieces_count > 1)
+		qsort(mover->pieces, mover->pieces_count, sizeof *mover->pieces, by_place);
+	return true;
+}
+
+/* ---- a pass ---- */
+
+static void end_pass(wk_engine *engine) {
+	struct wk_mover *mover = engine->mover;
+	engine->mover = NULL;
+	for (uint32_t i = 0; i < mover->victims_count; i++)
+		mover->victims[i]->pins--;
+	wk_engine_unlock(engine);
+	wk_entry_log_free(&mover->writer);
+	free(mover->pieces);
+	free(mover);
+	wk_engine_lock(engine);
+}
+
+static bool begin_pass(wk_engine *engine) {
+	wk_store_file *victims[VICTIMS_MAX];
+	uint32_t count = choose_due(engine, wk_engine_now(engine), victims);
+	if (count == 0)
+		return false;
+	struct wk_mover *mover = calloc(1, sizeof *mover);
+	if (mover == NULL)
+		return false;
+	for (uint32_t i = 0; i < count; i++) {
+		mover->victims[mover->victims_count++] = victims[i];
+		victims[i]->pins++;
+	}
+	engine->mover = mover;
+	bool listed = list_pieces(engine, mover);
+	wk_engine_unlock(engine);
+	uint64_t id = 0;
+	wk_error error;
+	int result = listed ? 0 : -ENOMEM;
+	if (result == 0 && wk_file_id_take(engine, &id, &error) != WK_OK)
+		result = -EIO;
+	if (result == 0)
+		result = wk_entry_log_begin(engine, id, &mover->writer);
+	else
+		mover->writer.engine = engine;
+	wk_engine_lock(engine);
+	if (result < 0) {
+		end_pass(engine);
+		engine->mover_due_ns = wk_engine_now(engine) + RETRY_NS;
+		return false;
+	}
+	return true;
+}
+
+/* The copy is durable: the index turns to it. (locked) */
+static wk_status adopt(wk_engine *engine, struct wk_mover *mover, const wk_footer *footer, wk_file *handle) {
+	wk_store_file *file = wk_store_file_add(engine, mover->writer.id, WK_FILE_ENTRY_LOG);
+	if (file == NULL)
+		return WK_NO_MEMORY;
+	file->handle = handle;
+	file->size = footer->file_size;
+	file->end_offset = footer->end_offset;
+	file->footer = *footer;
+	file->state = WK_FILE_SEALED;
+	engine->counters.written_bytes += footer->file_size;
+	engine->counters.compacted_bytes += footer->end_offset;
+	for (uint32_t i = 0; i < mover->writer.runs_count; i++) {
+		if (wk_ledger_find(engine, mover->writer.runs[i].ledger_id) == NULL)
+			continue; /* deleted meanwhile */
+		wk_status status = wk_ledger_add_run(engine, &mover->writer.runs[i], file);
+		if (status != WK_OK)
+			return status;
+	}
+	return WK_OK;
+}
+
+static bool finish_pass(wk_engine *engine) {
+	struct wk_mover *mover = engine->mover;
+	wk_footer footer;
+	wk_file *handle = NULL;
+	wk_engine_unlock(engine);
+	int result = mover->writer.items_count > 0 ? wk_entry_log_finish(&mover->writer, &footer, &handle) : 0;
+	wk_engine_lock(engine);
+	if (result == -ENOSPC || result == -EDQUOT)
+		engine->mover_due_ns = wk_engine_now(engine) + RETRY_NS;
+	else if (result < 0)
+		wk_journal_fail(engine, result, "writing an entry log", NULL);
+	else if (handle != NULL && adopt(engine, mover, &footer, handle) != WK_OK)
+		wk_journal_fail(engine, -ENOMEM, "adopting an entry log", NULL);
+	for (uint32_t i = 0; i < mover->victims_count && result == 0; i++)
+		mover->victims[i]->stuck = mover->victims[i]->live_entries > 0;
+	end_pass(engine);
+	return true;
+}
+
+/* Copies the entries of one span. No lock held. */
+static int copy_span(struct wk_mover *mover, int64_t ledger_id, uint64_t *bytes) {
+	for (uint32_t i = 0; i < mover->span.count; i++) {
+		const wk_span_entry *entry = &mover->span.entries[i];
+		int result = wk_entry_log_add(&mover->writer, ledger_id, entry->entry_id, mover->span.buffer->bytes + entry->offset, entry->size);
+		if (result < 0)
+			return result;
+		*bytes += entry->size;
+	}
+	return 0;
+}
+
+/* One read of the piece under way. A piece that was truncated or deleted meanwhile is passed over; a damaged entry stays where it is. */
+static int copy_some(wk_engine *engine, struct wk_mover *mover, uint64_t *bytes) {
+	piece *at = &mover->pieces[mover->next];
+	wk_error error;
+	wk_status status = wk_read_entries(engine, at->ledger_id, at->first, at->last, STEP_BYTES, &mover->span, &error);
+	int result = 0;
+	if (status == WK_OK) {
+		result = copy_span(mover, at->ledger_id, bytes);
+		at->first = mover->span.entries[mover->span.count - 1].entry_id + 1;
+		wk_buffer_release(mover->span.buffer);
+	} else if (status == WK_NOT_FOUND || status == WK_DAMAGED) {
+		at->first++;
+	} else {
+		result = error.system_error != 0 ? -error.system_error : -EIO;
+	}
+	if (at->first > at->last)
+		mover->next++;
+	return result;
+}
+
+bool wk_mover_step(wk_engine *engine) {
+	uint64_t now = wk_engine_now(engine);
+	if (engine->failed || engine->closing || engine->read_only || now < engine->mover_due_ns)
+		return false;
+	if (engine->mover == NULL && !begin_pass(engine))
+		return false;
+	struct wk_mover *mover = engine->mover;
+	if (mover->next == mover->pieces_count)
+		return finish_pass(engine);
+	wk_engine_unlock(engine);
+	uint64_t bytes = 0;
+	int result = 0;
+	while (result == 0 && bytes < STEP_BYTES && mover->next < mover->pieces_count)
+		result = copy_some(engine, mover, &bytes);
+	wk_engine_lock(engine);
+	if (result < 0) {
+		/* A full disk, or a file that cannot be read: nothing is lost, the old copies are still the ones that count. */
+		end_pass(engine);
+		engine->mover_due_ns = wk_engine_now(engine) + RETRY_NS;
+		return false;
+	}
+	engine->mover_due_ns = now + bytes * 1000000000u / engine->options.compact_rate;
+	return true;
+}
+
+uint64_t wk_mover_deadline(wk_engine *engine) {
+	if (engine->mover != NULL)
+		return engine->mover_due_ns;
+	return engine->minor_due_ns < engine->major_due_ns ? engine->minor_due_ns : engine->major_due_ns;
+}
+
+void wk_mover_free(wk_engine *engine) {
+	if (engine->mover == NULL)
+		return;
+	wk_engine_lock(engine);
+	end_pass(engine);
+	wk_engine_unlock(engine);
+}

@@ -1,0 +1,241 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/block_cache.h"
+#include "engine/directory.h"
+#include "engine/handles.h"
+#include "engine/journal.h"
+#include "engine/keeper.h"
+#include "engine/ledger.h"
+#include "engine/page_cache.h"
+#include "engine/space.h"
+#include "io/event.h"
+
+wk_status wk_enter(wk_namespace *ns, wk_error *error) {
+	atomic_fetch_add(&ns->calls, 1);
+	if (atomic_load(&ns->closed)) {
+		wk_leave(ns);
+		return wk_fail(error, WK_CLOSED, "the namespace was closed");
+	}
+	if (atomic_load(&ns->engine->forked)) {
+		wk_leave(ns);
+		return wk_fail(error, WK_FORKED, "%s was opened before this process was forked: open it again here, once the parent has closed it, or read_only", ns->engine->path);
+	}
+	return WK_OK;
+}
+
+void wk_leave(wk_namespace *ns) {
+	if (atomic_fetch_sub(&ns->calls, 1) == 1 && atomic_load(&ns->closed))
+		wk_futex_wake((uint32_t *)&ns->calls, INT32_MAX);
+}
+
+wk_namespace *wk_namespace_retain(wk_namespace *ns) {
+	atomic_fetch_add(&ns->references, 1);
+	return ns;
+}
+
+void wk_namespace_release(wk_namespace *ns) {
+	if (atomic_fetch_sub(&ns->references, 1) == 1)
+		free(ns);
+}
+
+uint64_t wk_deadline(wk_engine *engine, uint64_t timeout_ns) {
+	if (timeout_ns == UINT64_MAX || timeout_ns == 0)
+		return timeout_ns;
+	uint64_t now = wk_engine_now(engine);
+	return timeout_ns >= UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
+}
+
+wk_status wk_open_on(wk_io *io, const char *path, const wk_open_options *options, wk_namespace **opened, wk_error *error) {
+	wk_error_clear(error);
+	wk_namespace *ns = calloc(1, sizeof *ns);
+	if (ns == NULL)
+		return wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", path);
+	wk_status status = wk_directory_open(path, options, io, &ns->engine, error);
+	if (status != WK_OK) {
+		free(ns);
+		return status;
+	}
+	ns->event_fd = -1;
+	atomic_init(&ns->references, 1);
+	wk_engine_lock(ns->engine);
+	ns->next = ns->engine->namespaces;
+	ns->engine->namespaces = ns;
+	wk_engine_unlock(ns->engine);
+	*opened = ns;
+	return WK_OK;
+}
+
+wk_status wk_open(const char *path, const wk_open_options *options, wk_namespace **ns, wk_error *error) {
+	return wk_open_on(NULL, path, options, ns, error);
+}
+
+/* Out of the engine's list; its descriptor goes. */
+static void detach(wk_namespace *ns) {
+	wk_engine *engine = ns->engine;
+	wk_engine_lock(engine);
+	for (wk_namespace **at = &engine->namespaces; *at != NULL; at = &(*at)->next)
+		if (*at == ns) {
+			*at = ns->next;
+			break;
+		}
+	wk_engine_unlock(engine);
+	if (ns->event_fd >= 0)
+		wk_event_close(ns->event_fd);
+	ns->event_fd = -1;
+}
+
+/* No new call gets in; followers that wait are woken; the rest finish. */
+static void wait_for_calls(wk_namespace *ns) {
+	atomic_store(&ns->closed, true);
+	uint32_t calls;
+	while ((calls = atomic_load(&ns->calls)) > 0) {
+		wk_engine *engine = ns->engine;
+		__atomic_add_fetch(&engine->tail_word, 1, __ATOMIC_SEQ_CST);
+		wk_futex_wake(&engine->tail_word, INT32_MAX);
+		wk_futex_wait((uint32_t *)&ns->calls, calls, 10 * 1000 * 1000);
+	}
+}
+
+wk_status wk_close(wk_namespace *ns, uint64_t timeout_ns, wk_error *error) {
+	wk_error_clear(error);
+	bool forked = atomic_load(&ns->engine->forked);
+	if (atomic_load(&ns->closed) || forked) {
+		/* In a child the engine's memory is left alone: its threads are not here to stop. */
+		atomic_store(&ns->closed, true);
+		wk_namespace_release(ns);
+		return WK_OK;
+	}
+	wait_for_calls(ns);
+	detach(ns);
+	wk_status status = wk_directory_close(ns->engine, timeout_ns, error);
+	wk_namespace_release(ns);
+	return status;
+}
+
+void wk_abandon(wk_namespace *ns) {
+	wait_for_calls(ns);
+	detach(ns);
+	wk_directory_abandon(ns->engine);
+	wk_namespace_release(ns);
+}
+
+void wk_namespace_recovery(wk_namespace *ns, wk_recovery_report *report) {
+	*report = (wk_recovery_report){0};
+	if (wk_enter(ns, NULL) != WK_OK)
+		return;
+	*report = ns->engine->report;
+	wk_leave(ns);
+}
+
+static void fill_stats(wk_engine *engine, wk_stats *stats) {
+	*stats = engine->counters;
+	stats->logs_count = engine->logs_count;
+	for (uint32_t i = 0; i < engine->files_count; i++) {
+		const wk_store_file *file = engine->files[i];
+		stats->journal_files += file->kind == WK_FILE_JOURNAL;
+		stats->entry_logs += file->kind == WK_FILE_ENTRY_LOG;
+		stats->disk_bytes += file->size;
+		stats->live_bytes += file->live_bytes;
+	}
+	for (uint32_t i = 0; i < engine->prepared.count; i++)
+		stats->disk_bytes += engine->prepared.sizes[i];
+	stats->disk_bytes += 2 * WK_SUPERBLOCK_SLOT_SIZE + WK_IO_ALIGNMENT;
+	stats->prepared_files = engine->prepared.count + (engine->next != NULL);
+	stats->written_bytes += __atomic_load_n(&engine->zero_filled_bytes, __ATOMIC_RELAXED);
+	stats->durable_block = engine->durable;
+	stats->memory_logs = wk_catalogue_memory(engine) + wk_ledgers_memory(engine);
+	stats->memory_memtable = wk_block_cache_bytes(engine->memtable);
+	stats->memory_cache = wk_page_cache_bytes(engine->pages);
+	stats->memory_in_flight = engine->in_flight_bytes;
+	const wk_store_file *oldest = wk_space_oldest_pin(engine, &stats->oldest_ledger);
+	stats->oldest_file = oldest != NULL ? oldest->id : 0;
+	stats->backend = engine->io->operations->name[0] == 'i' ? WK_BACKEND_URING : WK_BACKEND_PSYNC;
+	stats->sync_method = engine->options.sync_method;
+	stats->blocks_in_flight = engine->options.blocks_in_flight;
+	stats->disk_full = engine->disk_full;
+	stats->failed = engine->failed;
+}
+
+void wk_namespace_stats(wk_namespace *ns, wk_stats *stats) {
+	*stats = (wk_stats){.oldest_ledger = -1};
+	if (wk_enter(ns, NULL) != WK_OK)
+		return;
+	wk_engine_lock(ns->engine);
+	fill_stats(ns->engine, stats);
+	wk_engine_unlock(ns->engine);
+	wk_leave(ns);
+}
+
+uint64_t wk_namespace_durable(wk_namespace *ns) {
+	if (wk_enter(ns, NULL) != WK_OK)
+		return 0;
+	uint64_t durable = atomic_load(&ns->engine->durable);
+	wk_leave(ns);
+	return durable;
+}
+
+wk_status wk_namespace_wait(wk_namespace *ns, uint64_t ticket, uint64_t timeout_ns, wk_error *error) {
+	wk_error_clear(error);
+	wk_status status = wk_enter(ns, error);
+	if (status != WK_OK)
+		return status;
+	wk_engine *engine = ns->engine;
+	if (atomic_load(&engine->durable) < ticket) {
+		wk_engine_lock(engine);
+		if (ticket > engine->open.sequence || (ticket == engine->open.sequence && engine->open.builders_count == 0))
+			status = wk_fail(error, WK_INVALID, "waiting for ticket %llu of %s: no append was given it", (unsigned long long)ticket, engine->path);
+		else
+			status = wk_journal_wait(engine, ticket, wk_deadline(engine, timeout_ns), false, error);
+		wk_engine_unlock(engine);
+	}
+	wk_leave(ns);
+	return status;
+}
+
+int wk_namespace_eventfd(wk_namespace *ns) {
+	if (wk_enter(ns, NULL) != WK_OK)
+		return -1;
+	wk_engine_lock(ns->engine);
+	if (ns->event_fd < 0)
+		ns->event_fd = wk_event_new();
+	int fd = ns->event_fd < 0 ? -1 : ns->event_fd;
+	wk_engine_unlock(ns->engine);
+	wk_leave(ns);
+	return fd;
+}
+
+void wk_namespace_arm(wk_namespace *ns, uint64_t ticket) {
+	if (wk_enter(ns, NULL) != WK_OK)
+		return;
+	wk_engine *engine = ns->engine;
+	wk_engine_lock(engine);
+	ns->armed = ticket;
+	if (ticket != 0 && ns->event_fd >= 0 && (engine->durable >= ticket || engine->failed)) {
+		ns->armed = 0;
+		wk_event_signal(ns->event_fd);
+	}
+	wk_engine_unlock(engine);
+	wk_leave(ns);
+}
+
+wk_status wk_namespace_step(wk_namespace *ns, bool *idle, wk_error *error) {
+	wk_error_clear(error);
+	wk_status status = wk_enter(ns, error);
+	if (status != WK_OK)
+		return status;
+	wk_engine *engine = ns->engine;
+	if (!engine->options.manual) {
+		status = wk_fail(error, WK_INVALID, "%s has its own threads: step is for options.manual", engine->path);
+	} else {
+		wk_engine_lock(engine);
+		bool worked = wk_journal_step(engine);
+		wk_engine_unlock(engine);
+		worked |= wk_keeper_step(engine);
+		*idle = !worked;
+	}
+	wk_leave(ns);
+	return status;
+}
+
+void wk_free(void *memory) { free(memory); }

@@ -1,0 +1,203 @@
+#include "engine/read.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/bytes.h"
+#include "engine/block_cache.h"
+#include "engine/ledger.h"
+#include "engine/page_cache.h"
+#include "walkeeper/entry.h"
+
+enum { GAP_MAX = 64 * 1024 }; /* other ledgers' bytes that are read along rather than asked for in two reads */
+
+/* Where the wanted entries stand, copied out of the index so that the lock can go. */
+typedef struct places {
+	wk_store_file *file; /* pinned */
+	int64_t first;
+	uint32_t count;
+	wk_footer_item items[WK_SPAN_ENTRIES_MAX];
+} places;
+
+static void unpin(wk_engine *engine, wk_store_file *file) {
+	wk_engine_lock(engine);
+	file->pins--;
+	wk_engine_unlock(engine);
+}
+
+/* One page of items of a sealed file, from the ledger cache or the file. */
+static wk_status load_page(wk_engine *engine, wk_store_file *file, uint32_t item, wk_footer_item page_items[WK_PAGE_ITEMS], uint32_t *count,
+                           wk_error *error) {
+	uint64_t offset = wk_footer_item_page(&file->footer, item);
+	if (wk_page_cache_get(engine->pages, file->id, offset, page_items, count))
+		return WK_OK;
+	uint8_t *page = aligned_alloc(WK_PAGE_SIZE, WK_PAGE_SIZE);
+	if (page == NULL)
+		return wk_fail(error, WK_NO_MEMORY, "reading the index of file %llu: no memory", (unsigned long long)file->id);
+	int64_t result = engine->io->operations->pread(engine->io, file->handle, page, WK_PAGE_SIZE, offset);
+	wk_status status = WK_OK;
+	if (result < 0)
+		status = wk_fail_io(error, (int)result, "reading the index of file %llu of %s", (unsigned long long)file->id, engine->path);
+	else if (result != WK_PAGE_SIZE || wk_footer_items(&file->footer, page, offset, page_items, count) != WK_OK)
+		status = wk_fail(error, WK_DAMAGED, "file %llu of %s: the index page at offset %llu is damaged; `walkeeper verify` lists what is affected, "
+		                 "opening with ignore_footers reads round it", (unsigned long long)file->id, engine->path, (unsigned long long)offset);
+	free(page);
+	if (status == WK_OK)
+		wk_page_cache_put(engine->pages, file->id, offset, page_items, *count);
+	return status;
+}
+
+/* The places of a sealed run's items; its file is pinned, no lock held. */
+static wk_status sealed_places(wk_engine *engine, places *found, uint32_t first_item, uint32_t want, wk_error *error) {
+	wk_footer_item page_items[WK_PAGE_ITEMS];
+	while (found->count < want) {
+		uint32_t item = first_item + found->count, count;
+		wk_status status = load_page(engine, found->file, item, page_items, &count, error);
+		if (status != WK_OK)
+			return status;
+		uint32_t at = item % WK_PAGE_ITEMS;
+		if (at >= count)
+			return wk_fail(error, WK_DAMAGED, "file %llu of %s: its index is shorter than it says", (unsigned long long)found->file->id, engine->path);
+		uint32_t take = count - at < want - found->count ? count - at : want - found->count;
+		memcpy(found->items + found->count, page_items + at, take * sizeof *page_items);
+		found->count += take;
+	}
+	return WK_OK;
+}
+
+static wk_status locate(wk_engine *engine, int64_t ledger_id, int64_t first, int64_t last, places *found, wk_error *error) {
+	wk_engine_lock(engine);
+	wk_ledger *ledger = wk_ledger_find(engine, ledger_id);
+	wk_run *run = ledger != NULL && first >= ledger->first_live && first <= ledger->durable_entry ? wk_ledger_run_of(ledger, first) : NULL;
+	if (run == NULL) {
+		bool lost = ledger != NULL && first >= ledger->first_live && first <= ledger->durable_entry;
+		wk_engine_unlock(engine);
+		if (!lost)
+			return wk_fail(error, WK_NOT_FOUND, "ledger %lld has no entry %lld", (long long)ledger_id, (long long)first);
+		return wk_fail(error, WK_DAMAGED, "entry %lld of ledger %lld is in no file of %s: a file is missing", (long long)first, (long long)ledger_id,
+		               engine->path);
+	}
+	if (last > ledger->durable_entry)
+		last = ledger->durable_entry;
+	uint32_t skip = (uint32_t)(first - run->first_entry);
+	int64_t left = last - first + 1;
+	uint32_t want = run->count - skip;
+	want = want < WK_SPAN_ENTRIES_MAX ? want : WK_SPAN_ENTRIES_MAX;
+	want = (int64_t)want < left ? want : (uint32_t)left;
+	found->file = run->file;
+	found->first = first;
+	found->count = 0;
+	run->file->pins++;
+	if (run->items != NULL) {
+		memcpy(found->items, run->items + skip, want * sizeof *run->items);
+		found->count = want;
+		wk_engine_unlock(engine);
+		return WK_OK;
+	}
+	uint32_t first_item = run->first_item + skip;
+	wk_engine_unlock(engine);
+	wk_status status = sealed_places(engine, found, first_item, want, error);
+	if (status != WK_OK)
+		unpin(engine, found->file);
+	return status;
+}
+
+static wk_status damaged(wk_engine *engine, const places *found, uint32_t i, int64_t ledger_id, wk_error *error) {
+	wk_fail(error, WK_DAMAGED, "entry %lld of ledger %lld, at offset %u of file %llu of %s, is damaged: its bytes are not those that were acknowledged. "
+	        "`walkeeper verify` lists all damage; `walkeeper recover` salvages the rest into a copy", (long long)(found->first + i), (long long)ledger_id,
+	        found->items[i].offset, (unsigned long long)found->file->id, engine->path);
+	if (error != NULL) {
+		error->ledger_id = ledger_id;
+		error->entry_id = found->first + i;
+	}
+	return WK_DAMAGED;
+}
+
+/* Takes over the entries that stand wholly in the buffer, whose first byte is `base` of the file. */
+static wk_status fill(wk_engine *engine, const places *found, uint32_t count, uint64_t base, int64_t ledger_id, bool verify, wk_span *span,
+                      wk_error *error) {
+	span->count = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t offset = (uint32_t)(found->items[i].offset - base), size = found->items[i].size;
+		wk_entry entry;
+		const uint8_t *bytes = span->buffer->bytes + offset;
+		if (verify && (wk_entry_decode(bytes, size, &entry) != WK_OK || entry.ledger_id != ledger_id || entry.entry_id != found->first + i)) {
+			if (i > 0)
+				return WK_OK; /* the good ones first; the damage is met again when it is its turn */
+			return damaged(engine, found, i, ledger_id, error);
+		}
+		span->entries[span->count++] = (wk_span_entry){found->first + i, offset, size};
+	}
+	return WK_OK;
+}
+
+static bool from_memtable(wk_engine *engine, const places *found, wk_span *span, uint32_t *count, uint64_t *base) {
+	size_t at, available;
+	wk_engine_lock(engine);
+	span->buffer = wk_block_cache_get(engine->memtable, found->file->id, found->items[0].offset, found->items[0].size, &at, &available);
+	wk_engine_unlock(engine);
+	if (span->buffer == NULL)
+		return false;
+	*base = found->items[0].offset - at;
+	uint64_t end = found->items[0].offset + available;
+	*count = 1;
+	while (*count < found->count && found->items[*count].offset + (uint64_t)found->items[*count].size <= end &&
+	       found->items[*count].offset > found->items[*count - 1].offset)
+		(*count)++;
+	return true;
+}
+
+static wk_status from_file(wk_engine *engine, const places *found, size_t max_bytes, wk_span *span, uint32_t *count, uint64_t *base, wk_error *error) {
+	uint64_t start = found->items[0].offset / WK_IO_ALIGNMENT * WK_IO_ALIGNMENT;
+	uint64_t end = found->items[0].offset + (uint64_t)found->items[0].size;
+	*count = 1;
+	while (*count < found->count) {
+		const wk_footer_item *item = &found->items[*count];
+		if (item->offset < end || item->offset > end + GAP_MAX || item->offset + (uint64_t)item->size > start + max_bytes)
+			break;
+		end = item->offset + (uint64_t)item->size;
+		(*count)++;
+	}
+	size_t size = (size_t)((end - start + WK_IO_ALIGNMENT - 1) / WK_IO_ALIGNMENT * WK_IO_ALIGNMENT);
+	if (end > found->file->size || found->items[0].size < WK_ENTRY_HEADER_SIZE)
+		return damaged(engine, found, 0, -1, error);
+	span->buffer = wk_buffer_new(engine->read_pool, size);
+	if (span->buffer == NULL)
+		return wk_fail(error, WK_NO_MEMORY, "reading %zu bytes: no memory", size);
+	*base = start;
+	int64_t result = engine->io->operations->pread(engine->io, found->file->handle, span->buffer->bytes, size, start);
+	if (result == (int64_t)size)
+		return WK_OK;
+	wk_buffer_release(span->buffer);
+	span->buffer = NULL;
+	if (result < 0)
+		return wk_fail_io(error, (int)result, "reading %zu bytes at offset %llu of file %llu of %s", size, (unsigned long long)start,
+		                  (unsigned long long)found->file->id, engine->path);
+	return wk_fail(error, WK_DAMAGED, "file %llu of %s ends before offset %llu: it was cut short", (unsigned long long)found->file->id, engine->path,
+	               (unsigned long long)end);
+}
+
+wk_status wk_read_entries(wk_engine *engine, int64_t ledger_id, int64_t first, int64_t last, size_t max_bytes, wk_span *span, wk_error *error) {
+	places *found = malloc(sizeof *found);
+	if (found == NULL)
+		return wk_fail(error, WK_NO_MEMORY, "reading ledger %lld: no memory", (long long)ledger_id);
+	span->buffer = NULL;
+	span->count = 0;
+	wk_status status = locate(engine, ledger_id, first, last, found, error);
+	if (status == WK_OK) {
+		uint32_t count = 0;
+		uint64_t base = 0;
+		bool cached = from_memtable(engine, found, span, &count, &base);
+		if (!cached)
+			status = from_file(engine, found, max_bytes, span, &count, &base, error);
+		if (status == WK_OK)
+			status = fill(engine, found, count, base, ledger_id, !cached, span, error);
+		unpin(engine, found->file);
+	}
+	if (status != WK_OK) {
+		wk_buffer_release(span->buffer);
+		span->buffer = NULL;
+	}
+	free(found);
+	return status;
+}

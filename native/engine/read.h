@@ -1,0 +1,28 @@
+/*
+ * read.h: entries by (ledger, entry id), from the memtable or the files. Private.
+ */
+#ifndef WK_ENGINE_READ_H
+#define WK_ENGINE_READ_H
+#include "engine/engine.h"
+
+enum { WK_SPAN_ENTRIES_MAX = 1024 };
+
+typedef struct wk_span_entry {
+	int64_t entry_id;
+	uint32_t offset; /* in the span's buffer */
+	uint32_t size;
+} wk_span_entry;
+
+/* Consecutive entries of one ledger, verified, in one buffer. */
+typedef struct wk_span {
+	wk_buffer *buffer; /* the caller releases it */
+	uint32_t count;
+	wk_span_entry entries[WK_SPAN_ENTRIES_MAX];
+} wk_span;
+
+/*
+ * Entries from `first` on, at least one, up to `last` and about max_bytes, as far as one read of one file goes. Takes the lock itself.
+ * WK_NOT_FOUND: the ledger has no such entry, for certain. WK_DAMAGED: it has, but its bytes are not what was written.
+ */
+wk_status wk_read_entries(wk_engine *engine, int64_t ledger_id, int64_t first, int64_t last, size_t max_bytes, wk_span *span, wk_error *error);
+#endif

@@ -1,0 +1,319 @@
+#include <stdlib.h>
+
+#include "engine/batch.h"
+#include "engine/entry_records.h"
+#include "engine/handles.h"
+#include "engine/ledger.h"
+#include "engine/read.h"
+
+enum { READ_BYTES = 1 << 20 };
+
+struct wk_reader {
+	wk_namespace *ns;
+	wk_log_state *state;
+	wk_dlsn at;                 /* the next record is the first one at or after it */
+	wk_dlsn end;
+	bool has_end, follow, ended;
+	bool fresh;                 /* at the start: what was truncated since is not missed */
+	wk_span span;               /* entries read ahead */
+	uint32_t span_next;
+	int64_t span_segment;
+	int64_t first_sequence_id;  /* of that segment */
+	wk_entry_records records;   /* of the entry at->entry_id, once opened */
+	bool open;
+};
+
+void wk_read_options_init(wk_read_options *options) { *options = (wk_read_options){.from = WK_FROM_START}; }
+
+static void drop_span(wk_reader *reader) {
+	if (reader->open)
+		wk_entry_records_close(&reader->records);
+	reader->open = false;
+	wk_buffer_release(reader->span.buffer);
+	reader->span.buffer = NULL;
+	reader->span.count = reader->span_next = 0;
+}
+
+static wk_status start_at(wk_log *log, const wk_read_options *options, wk_reader *reader, wk_error *error) {
+	static const uint32_t ways[] = {[WK_FROM_DLSN] = WK_FIND_DLSN, [WK_FROM_SEQUENCE_ID] = WK_FIND_SEQUENCE_ID, [WK_FROM_TXID] = WK_FIND_TXID, [WK_FROM_TIME_MS] = WK_FIND_TIME_MS};
+	wk_log_info info;
+	wk_status status = wk_log_describe(log, &info, error);
+	if (status != WK_OK)
+		return status;
+	if (options->from == WK_FROM_START) {
+		reader->at = info.first.dlsn;
+		reader->fresh = true;
+		return WK_OK;
+	}
+	if (options->from == WK_FROM_END) {
+		reader->at = info.next.dlsn;
+		return WK_OK;
+	}
+	if (options->from > WK_FROM_TIME_MS)
+		return wk_fail(error, WK_INVALID, "reading from %u: from start, end, DLSN, sequence id, txid or time", options->from);
+	wk_position at;
+	status = wk_log_find(log, ways[options->from], options->value, &options->start, &at, error);
+	if (status == WK_OK) /* a DLSN behind the end is where a follower wants to start; find says where the log ends now */
+		reader->at = options->from == WK_FROM_DLSN && wk_dlsn_compare(&options->start, &at.dlsn) > 0 ? options->start : at.dlsn;
+	return status;
+}
+
+wk_status wk_reader_open(wk_log *log, const wk_read_options *given, wk_reader **opened, wk_error *error) {
+	wk_read_options options;
+	wk_read_options_init(&options);
+	if (given != NULL)
+		options = *given;
+	wk_error_clear(error);
+	wk_reader *reader = calloc(1, sizeof *reader);
+	if (reader == NULL)
+		return wk_fail(error, WK_NO_MEMORY, "opening a reader: no memory");
+	wk_status status = start_at(log, &options, reader, error);
+	if (status == WK_OK)
+		status = wk_enter(log->ns, error);
+	if (status != WK_OK) {
+		free(reader);
+		return status;
+	}
+	reader->end = options.end;
+	reader->has_end = options.has_end;
+	reader->follow = options.follow;
+	reader->ns = wk_namespace_retain(log->ns);
+	reader->state = log->state;
+	wk_engine_lock(log->ns->engine);
+	log->state->handles++;
+	wk_engine_unlock(log->ns->engine);
+	wk_leave(log->ns);
+	*opened = reader;
+	return WK_OK;
+}
+
+void wk_reader_release(wk_reader *reader) {
+	drop_span(reader);
+	if (wk_enter(reader->ns, NULL) == WK_OK) {
+		wk_engine_lock(reader->ns->engine);
+		wk_log_state_release(reader->ns->engine, reader->state);
+		wk_engine_unlock(reader->ns->engine);
+		wk_leave(reader->ns);
+	}
+	wk_namespace_release(reader->ns);
+	free(reader);
+}
+
+void wk_reader_position(wk_reader *reader, wk_dlsn *at) { *at = reader->at; }
+
+static wk_status truncated(const wk_reader *reader, wk_error *error) {
+	const wk_position *first = &reader->state->first;
+	wk_fail(error, WK_TRUNCATED, "reading log %s at (%lld, %lld, %lld): it was truncated, its first record is %lld at (%lld, %lld, %lld)",
+	        reader->state->name, (long long)reader->at.segment, (long long)reader->at.entry_id, (long long)reader->at.slot, (long long)first->sequence_id,
+	        (long long)first->dlsn.segment, (long long)first->dlsn.entry_id, (long long)first->dlsn.slot);
+	if (error != NULL)
+		error->sequence_id = first->sequence_id;
+	return WK_TRUNCATED;
+}
+
+/*
+ * (locked) Which entries to read next. WK_END: nothing more now. Moves reader->at over the ends of segments.
+ */
+static wk_status next_entries(wk_engine *engine, wk_reader *reader, wk_segment *segment, int64_t *last, wk_error *error) {
+	wk_log_state *log = reader->state;
+	wk_status status = wk_log_check(log, error);
+	if (status != WK_OK)
+		return status;
+	if (wk_dlsn_compare(&reader->at, &log->first.dlsn) < 0) {
+		if (!reader->fresh)
+			return truncated(reader, error);
+		reader->at = log->first.dlsn;
+	}
+	for (;;) {
+		const wk_segment *found = wk_log_segment_at(log, reader->at.segment);
+		if (found == NULL)
+			return WK_END;
+		if (found->segment > reader->at.segment)
+			reader->at = (wk_dlsn){found->segment, 0, 0};
+		const wk_ledger *ledger = wk_ledger_find(engine, found->ledger_id);
+		int64_t durable = ledger != NULL ? ledger->durable_entry : -1;
+		bool completed = found->records_count >= 0;
+		*last = completed ? found->last_entry : durable;
+		if (completed && reader->at.entry_id > found->last_entry) {
+			reader->at = (wk_dlsn){found->segment + 1, 0, 0};
+			continue;
+		}
+		if (reader->at.entry_id > durable)
+			return WK_END;
+		*segment = *found;
+		return WK_OK;
+	}
+}
+
+/* Opens the entry that holds reader->at, reading more where the span is used up. WK_END: nothing more now. */
+static wk_status open_entry(wk_engine *engine, wk_reader *reader, wk_error *error) {
+	if (reader->span_next < reader->span.count && reader->span.entries[reader->span_next].entry_id == reader->at.entry_id && reader->span_segment == reader->at.segment) {
+		/* read ahead already; but not past a truncation */
+		wk_engine_lock(engine);
+		bool gone = reader->state->deleted || wk_dlsn_compare(&reader->at, &reader->state->first.dlsn) < 0;
+		wk_engine_unlock(engine);
+		if (gone)
+			drop_span(reader);
+	} else {
+		drop_span(reader);
+	}
+	if (reader->span.buffer == NULL) {
+		wk_segment segment;
+		int64_t last;
+		wk_engine_lock(engine);
+		wk_status status = next_entries(engine, reader, &segment, &last, error);
+		wk_engine_unlock(engine);
+		if (status != WK_OK)
+			return status;
+		status = wk_read_entries(engine, segment.ledger_id, reader->at.entry_id, last, READ_BYTES, &reader->span, error);
+		if (status == WK_NOT_FOUND) { /* truncated between: say so, or start later */
+			wk_engine_lock(engine);
+			status = next_entries(engine, reader, &segment, &last, error);
+			wk_engine_unlock(engine);
+			return status == WK_OK ? wk_fail(error, WK_DAMAGED, "entry %lld of ledger %lld is missing", (long long)reader->at.entry_id, (long long)segment.ledger_id) : status;
+		}
+		if (status != WK_OK)
+			return status;
+		reader->span_next = 0;
+		reader->span_segment = segment.segment;
+		reader->first_sequence_id = segment.first_sequence_id;
+	}
+	const wk_span_entry *entry = &reader->span.entries[reader->span_next];
+	wk_status status = wk_entry_records_open(&reader->records, reader->span.buffer, reader->span.buffer->bytes + entry->offset, entry->size);
+	if (status != WK_OK)
+		return wk_fail(error, status == WK_CORRUPT ? WK_DAMAGED : status, "entry %lld of segment %lld of log %s cannot be opened: %s", (long long)entry->entry_id,
+		               (long long)reader->span_segment, reader->state->name, wk_status_text(status));
+	reader->open = true;
+	return WK_OK;
+}
+
+static void close_entry(wk_reader *reader) {
+	wk_entry_records_close(&reader->records);
+	reader->open = false;
+	reader->span_next++;
+	reader->at = (wk_dlsn){reader->at.segment, reader->at.entry_id + 1, 0};
+}
+
+/* Adds the records of the open entry from reader->at on. */
+static wk_status take_records(wk_reader *reader, wk_batch *batch, size_t max_records, size_t max_bytes, wk_error *error) {
+	wk_log_record record;
+	wk_status status = WK_OK;
+	while (batch->count < max_records && (batch->count == 0 || batch->bytes < max_bytes)) {
+		int64_t slot = reader->records.slot;
+		wk_dlsn here = {reader->at.segment, reader->at.entry_id, slot};
+		if (reader->has_end && wk_dlsn_compare(&here, &reader->end) >= 0) {
+			reader->ended = true;
+			return WK_END;
+		}
+		status = wk_entry_records_next(&reader->records, &record);
+		if (status == WK_END) {
+			close_entry(reader);
+			return WK_OK;
+		}
+		if (status != WK_OK)
+			return wk_fail(error, WK_DAMAGED, "record %lld of entry %lld of log %s is malformed", (long long)slot, (long long)reader->at.entry_id, reader->state->name);
+		if ((record.flags & (WK_RECORD_END_OF_STREAM | WK_RECORD_CONTROL)) != 0 || slot < reader->at.slot)
+			continue;
+		wk_record out = {
+			.payload = record.payload,
+			.size = record.payload_size,
+			.at = {here, reader->first_sequence_id + record.position - 1, record.txid},
+			.next = {here.segment, here.entry_id, slot + 1},
+		};
+		if (!wk_batch_hold(batch, reader->records.buffer) || !wk_batch_add(batch, &out))
+			return wk_fail(error, WK_NO_MEMORY, "reading log %s: no memory", reader->state->name);
+		reader->at.slot = slot + 1;
+		reader->fresh = false;
+	}
+	return WK_OK;
+}
+
+static bool is_ended(wk_engine *engine, wk_reader *reader) {
+	wk_engine_lock(engine);
+	bool end_of_stream = reader->state->end_of_stream;
+	wk_engine_unlock(engine);
+	return reader->ended || !reader->follow || end_of_stream || (reader->has_end && wk_dlsn_compare(&reader->at, &reader->end) >= 0);
+}
+
+/* Waits for the durable point to move. */
+static wk_status wait_for_more(wk_engine *engine, wk_reader *reader, uint32_t seen, uint64_t deadline_ns, wk_error *error) {
+	if (atomic_load(&reader->ns->closed))
+		return wk_fail(error, WK_CLOSED, "the namespace was closed");
+	uint64_t left = UINT64_MAX;
+	if (deadline_ns != UINT64_MAX) {
+		uint64_t now = wk_engine_now(engine);
+		if (deadline_ns <= now)
+			return wk_fail(error, WK_TIMEOUT, "following log %s: nothing came within the time given", reader->state->name != NULL ? reader->state->name : "(deleted)");
+		left = deadline_ns - now;
+	}
+	atomic_fetch_add(&engine->tail_waiters, 1);
+	int result = wk_futex_wait(&engine->tail_word, seen, left);
+	atomic_fetch_sub(&engine->tail_waiters, 1);
+	return result == -4 /* EINTR */ ? wk_fail(error, WK_INTERRUPTED, "following a log: interrupted") : WK_OK;
+}
+
+static wk_status fill(wk_engine *engine, wk_reader *reader, wk_batch *batch, size_t max_records, size_t max_bytes, wk_error *error) {
+	wk_status status = WK_OK;
+	while (status == WK_OK && batch->count < max_records && (batch->count == 0 || batch->bytes < max_bytes)) {
+		if (reader->has_end && wk_dlsn_compare(&reader->at, &reader->end) >= 0)
+			return WK_END;
+		if (!reader->open)
+			status = open_entry(engine, reader, error);
+		if (status == WK_OK)
+			status = take_records(reader, batch, max_records, max_bytes, error);
+	}
+	return status;
+}
+
+wk_status wk_reader_next(wk_reader *reader, size_t max_records, size_t max_bytes, uint64_t timeout_ns, wk_batch **out, wk_error *error) {
+	wk_error_clear(error);
+	wk_status status = wk_enter(reader->ns, error);
+	if (status != WK_OK)
+		return status;
+	wk_engine *engine = reader->ns->engine;
+	wk_batch *batch = wk_batch_new();
+	uint64_t deadline = timeout_ns == 0 ? 0 : wk_deadline(engine, timeout_ns);
+	max_records = max_records > 0 ? max_records : 1;
+	for (;;) {
+		if (batch == NULL) {
+			status = wk_fail(error, WK_NO_MEMORY, "reading a log: no memory");
+			break;
+		}
+		uint32_t seen = __atomic_load_n(&engine->tail_word, __ATOMIC_SEQ_CST);
+		status = fill(engine, reader, batch, max_records, max_bytes, error);
+		if (batch->count > 0) { /* what is there comes first; a failure is met again */
+			status = WK_OK;
+			break;
+		}
+		if (status != WK_END)
+			break;
+		if (is_ended(engine, reader)) {
+			/* the end of the stream may have come after the last look */
+			status = __atomic_load_n(&engine->tail_word, __ATOMIC_SEQ_CST) == seen || !reader->follow ? WK_END : WK_OK;
+			if (status == WK_END)
+				break;
+			continue;
+		}
+		status = wait_for_more(engine, reader, seen, deadline, error);
+		if (status != WK_OK)
+			break;
+	}
+	wk_leave(reader->ns);
+	if (status == WK_OK) {
+		wk_error_clear(error);
+		*out = batch;
+	} else if (batch != NULL) {
+		wk_batch_release(batch);
+	}
+	return status;
+}
+
+wk_status wk_reader_next_arrow(wk_reader *reader, size_t max_records, size_t max_bytes, uint64_t timeout_ns, void *schema, void *array, wk_error *error) {
+	wk_batch *batch;
+	wk_status status = wk_reader_next(reader, max_records, max_bytes, timeout_ns, &batch, error);
+	if (status != WK_OK)
+		return status;
+	status = wk_batch_to_arrow(batch, schema, array);
+	wk_batch_release(batch);
+	return status == WK_OK ? WK_OK : wk_fail(error, status, "building an Arrow batch: %s", wk_status_text(status));
+}

@@ -1,0 +1,64 @@
+#include "engine/space.h"
+
+#include "engine/block_cache.h"
+#include "engine/journal_file.h"
+#include "engine/ledger.h"
+#include "engine/store_file.h"
+
+/*
+ * May this file be overwritten or unlinked (storage rule 21)? What killed or moved its entries is durable: callers lower live counts only then. No snapshot
+ * points into it: the catalogue's entries below the newest durable snapshot are what a dead one is. Nobody in this process uses it (pins). Hard links are looked at
+ * when it is recycled. And it is not the file before the active one: if the first block of that is torn, recovery needs to know which block it was.
+ */
+static bool is_free(const wk_engine *engine, uint32_t at) {
+	const wk_store_file *file = engine->files[at];
+	if (file->state != WK_FILE_SEALED || file->live_entries > 0 || file->pins > 0)
+		return false;
+	if (file->kind == WK_FILE_ENTRY_LOG || file->end_offset == 0)
+		return true;
+	for (uint32_t i = at + 1; i < engine->files_count; i++) {
+		const wk_store_file *later = engine->files[i];
+		if (later->kind == WK_FILE_JOURNAL && later->end_offset > 0 && later->state != WK_FILE_ACTIVE)
+			return true;
+	}
+	return engine->active->end_offset > 0 && engine->active->first_sequence + WK_BLOCKS_IN_FLIGHT_MAX < engine->durable &&
+	       engine->active->id > file->id;
+}
+
+bool wk_space_collect(wk_engine *engine) {
+	for (uint32_t i = 0; i < engine->files_count; i++) {
+		wk_store_file *file = engine->files[i];
+		if (!is_free(engine, i))
+			continue;
+		file->state = WK_FILE_DYING;
+		wk_block_cache_drop_file(engine->memtable, file->id);
+		wk_engine_unlock(engine);
+		bool reused = false;
+		wk_status status = wk_journal_file_recycle(engine, file, &reused);
+		wk_engine_lock(engine);
+		if (status != WK_OK) {
+			file->state = WK_FILE_SEALED; /* it stays; the next round tries again */
+			return false;
+		}
+		wk_store_file_remove(engine, file);
+		return true;
+	}
+	return false;
+}
+
+wk_store_file *wk_space_oldest_pin(wk_engine *engine, int64_t *ledger_id) {
+	*ledger_id = -1;
+	for (uint32_t i = 0; i < engine->files_count; i++) {
+		wk_store_file *file = engine->files[i];
+		if (file->state != WK_FILE_SEALED || file->live_entries == 0)
+			continue;
+		for (uint32_t l = 0; l < engine->ledgers_capacity && *ledger_id < 0; l++) {
+			const wk_ledger *ledger = engine->ledgers[l];
+			for (uint32_t r = 0; ledger != NULL && r < ledger->runs_count; r++)
+				if (ledger->runs[r].file == file && ledger->runs[r].dead < ledger->runs[r].count)
+					*ledger_id = ledger->id;
+		}
+		return file;
+	}
+	return NULL;
+}

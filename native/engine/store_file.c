@@ -1,0 +1,153 @@
+#include "engine/store_file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/ledger.h"
+
+static uint32_t index_of(const wk_engine *engine, uint64_t id) {
+	uint32_t low = 0, high = engine->files_count;
+	while (low < high) {
+		uint32_t middle = (low + high) / 2;
+		if (engine->files[middle]->id < id)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+wk_store_file *wk_store_file_find(wk_engine *engine, uint64_t id) {
+	uint32_t at = index_of(engine, id);
+	return at < engine->files_count && engine->files[at]->id == id ? engine->files[at] : NULL;
+}
+
+wk_store_file *wk_store_file_add(wk_engine *engine, uint64_t id, uint32_t kind) {
+	if (engine->files_count == engine->files_capacity) {
+		uint32_t capacity = engine->files_capacity == 0 ? 16 : engine->files_capacity * 2;
+		wk_store_file **files = realloc(engine->files, capacity * sizeof *files);
+		if (files == NULL)
+			return NULL;
+		engine->files = files;
+		engine->files_capacity = capacity;
+	}
+	wk_store_file *file = calloc(1, sizeof *file);
+	if (file == NULL)
+		return NULL;
+	file->id = id;
+	file->kind = kind;
+	uint32_t at = index_of(engine, id);
+	memmove(&engine->files[at + 1], &engine->files[at], (engine->files_count - at) * sizeof *engine->files);
+	engine->files[at] = file;
+	engine->files_count++;
+	return file;
+}
+
+static void free_file(wk_engine *engine, wk_store_file *file) {
+	if (file->handle != NULL)
+		engine->io->operations->close(engine->io, file->handle);
+	free(file->states);
+	free(file->ledgers);
+	free(file);
+}
+
+void wk_store_file_remove(wk_engine *engine, wk_store_file *file) {
+	assert(file->pins == 0);
+	uint32_t at = index_of(engine, file->id);
+	assert(engine->files[at] == file);
+	memmove(&engine->files[at], &engine->files[at + 1], (engine->files_count - at - 1) * sizeof *engine->files);
+	engine->files_count--;
+	free_file(engine, file);
+}
+
+void wk_store_files_free(wk_engine *engine) {
+	for (uint32_t i = 0; i < engine->files_count; i++)
+		free_file(engine, engine->files[i]);
+	free(engine->files);
+	engine->files = NULL;
+	engine->files_count = engine->files_capacity = 0;
+}
+
+char *wk_store_file_path(const wk_engine *engine, uint64_t id, uint32_t kind) {
+	return kind == WK_FILE_JOURNAL ? wk_engine_path(engine, "journal/%016llx.wkj", (unsigned long long)id)
+	                               : wk_engine_path(engine, "entries/%016llx.wke", (unsigned long long)id);
+}
+
+bool wk_store_file_parse(const char *name, uint32_t *kind, uint64_t *id) {
+	if (strlen(name) != 20 || strspn(name, "0123456789abcdef") != 16)
+		return false;
+	if (strcmp(name + 16, ".wkj") == 0)
+		*kind = WK_FILE_JOURNAL;
+	else if (strcmp(name + 16, ".wke") == 0)
+		*kind = WK_FILE_ENTRY_LOG;
+	else
+		return false;
+	*id = strtoull(name, NULL, 16);
+	return *id != 0;
+}
+
+/* Reads one page into aligned memory; the caller frees. */
+static uint8_t *read_pages(wk_engine *engine, wk_store_file *file, uint64_t offset, size_t size) {
+	uint8_t *bytes = aligned_alloc(WK_PAGE_SIZE, size);
+	if (bytes == NULL)
+		return NULL;
+	if (engine->io->operations->pread(engine->io, file->handle, bytes, size, offset) != (int64_t)size) {
+		free(bytes);
+		return NULL;
+	}
+	return bytes;
+}
+
+wk_status wk_store_file_read_footer(wk_engine *engine, wk_store_file *file) {
+	if (file->size < 2 * WK_PAGE_SIZE)
+		return WK_CORRUPT;
+	uint8_t *page = read_pages(engine, file, file->size - WK_PAGE_SIZE, WK_PAGE_SIZE);
+	if (page == NULL)
+		return WK_IO;
+	wk_footer footer;
+	wk_status status = wk_footer_decode(page, &footer);
+	free(page);
+	if (status != WK_OK)
+		return status;
+	if (footer.file_id != file->id || footer.kind != file->kind || footer.file_size != file->size ||
+	    memcmp(footer.directory_id, engine->superblock.directory_id, sizeof footer.directory_id) != 0)
+		return WK_CORRUPT; /* of an earlier life of this file */
+	file->footer = footer;
+	file->first_sequence = footer.first_sequence;
+	file->last_sequence = footer.last_sequence;
+	file->first_previous_crc = footer.first_previous_crc;
+	file->last_crc = footer.last_crc;
+	file->end_offset = footer.end_offset;
+	file->incarnation = footer.incarnation;
+	return WK_OK;
+}
+
+wk_status wk_store_file_load_runs(wk_engine *engine, wk_store_file *file) {
+	const wk_footer *footer = &file->footer;
+	if (footer->runs_count == 0)
+		return WK_OK;
+	uint64_t first = wk_footer_run_page(footer, 0), last = wk_footer_run_page(footer, footer->runs_count - 1);
+	uint8_t *pages = read_pages(engine, file, first, (size_t)(last - first) + WK_PAGE_SIZE);
+	if (pages == NULL)
+		return WK_IO;
+	wk_status status = WK_OK;
+	uint32_t seen = 0;
+	/* All pages are checked before the first run is believed: a footer counts as a whole or not at all. */
+	wk_footer_run runs[WK_PAGE_RUNS];
+	for (uint64_t at = first; at <= last && status == WK_OK; at += WK_PAGE_SIZE) {
+		uint32_t count;
+		status = wk_footer_runs(footer, pages + (at - first), at, runs, &count);
+		seen += status == WK_OK ? count : 0;
+	}
+	if (status == WK_OK && seen != footer->runs_count)
+		status = WK_CORRUPT;
+	for (uint64_t at = first; at <= last && status == WK_OK; at += WK_PAGE_SIZE) {
+		uint32_t count = 0;
+		status = wk_footer_runs(footer, pages + (at - first), at, runs, &count);
+		for (uint32_t i = 0; i < count && status == WK_OK; i++)
+			status = wk_ledger_add_run(engine, &runs[i], file);
+	}
+	free(pages);
+	return status;
+}

@@ -1,0 +1,21 @@
+/* store_file.h: the table of journal files and entry logs. Private. */
+#ifndef WK_ENGINE_STORE_FILE_H
+#define WK_ENGINE_STORE_FILE_H
+#include "engine/engine.h"
+
+/* (locked) In id order; NULL: no memory. */
+wk_store_file *wk_store_file_add(wk_engine *engine, uint64_t id, uint32_t kind);
+/* (locked) Out of the table and freed; its handle is closed. No pins, no live entries. */
+void wk_store_file_remove(wk_engine *engine, wk_store_file *file);
+wk_store_file *wk_store_file_find(wk_engine *engine, uint64_t id);
+/* "journal/<id>.wkj" or "entries/<id>.wke", below the directory; the caller frees. */
+char *wk_store_file_path(const wk_engine *engine, uint64_t id, uint32_t kind);
+/* The id in such a name (the last component); false: another name. */
+bool wk_store_file_parse(const char *name, uint32_t *kind, uint64_t *id);
+void wk_store_files_free(wk_engine *engine);
+
+/* Reads one footer's trailer; WK_CORRUPT where the file has none of this directory and id. */
+wk_status wk_store_file_read_footer(wk_engine *engine, wk_store_file *file);
+/* All runs (and states) of the footer into the index. (locked or opening) */
+wk_status wk_store_file_load_runs(wk_engine *engine, wk_store_file *file);
+#endif

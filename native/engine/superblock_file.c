@@ -1,0 +1,71 @@
+#include "engine/superblock_file.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static wk_status write_slot(wk_engine *engine, uint64_t slot, wk_error *error) {
+	uint8_t *bytes = aligned_alloc(WK_SUPERBLOCK_SLOT_SIZE, WK_SUPERBLOCK_SLOT_SIZE);
+	if (bytes == NULL)
+		return wk_fail(error, WK_NO_MEMORY, "writing the superblock of %s: no memory", engine->path);
+	wk_superblock_encode(&engine->superblock, bytes);
+	const struct wk_io_operations *io = engine->io->operations;
+	int64_t result = io->pwrite(engine->io, engine->superblock_file, bytes, WK_SUPERBLOCK_SLOT_SIZE, slot * WK_SUPERBLOCK_SLOT_SIZE, 0);
+	/* Write, then sync: one way that is durable on every device, and it is rare. */
+	if (result == WK_SUPERBLOCK_SLOT_SIZE)
+		result = io->sync(engine->io, engine->superblock_file);
+	else if (result >= 0)
+		result = -EIO;
+	free(bytes);
+	return result < 0 ? wk_fail_io(error, (int)result, "writing the superblock of %s", engine->path) : WK_OK;
+}
+
+wk_status wk_superblock_store(wk_engine *engine, wk_error *error) {
+	engine->superblock.generation++;
+	return write_slot(engine, engine->superblock.generation % 2, error);
+}
+
+static wk_status open_file(wk_engine *engine, uint32_t flags, wk_error *error) {
+	char *path = wk_engine_path(engine, "superblock");
+	if (path == NULL)
+		return wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", engine->path);
+	int result = engine->io->operations->open(engine->io, path, flags, &engine->superblock_file);
+	wk_status status = result < 0 ? wk_fail_io(error, result, "opening %s", path) : WK_OK;
+	free(path);
+	return status;
+}
+
+wk_status wk_superblock_create(wk_engine *engine, wk_error *error) {
+	wk_status status = open_file(engine, WK_IO_WRITE | WK_IO_CREATE | WK_IO_DIRECT, error);
+	if (status != WK_OK)
+		return status;
+	engine->superblock = (wk_superblock){.snapshots = {{-1, -1}, {-1, -1}}};
+	int result = engine->io->operations->entropy(engine->io, engine->superblock.directory_id, sizeof engine->superblock.directory_id);
+	if (result < 0)
+		return wk_fail_io(error, result, "making the id of %s", engine->path);
+	for (int slot = 0; slot < 2 && status == WK_OK; slot++)
+		status = wk_superblock_store(engine, error);
+	return status;
+}
+
+wk_status wk_superblock_load(wk_engine *engine, wk_error *error) {
+	wk_status status = open_file(engine, (engine->read_only ? WK_IO_READ : WK_IO_WRITE) | WK_IO_DIRECT, error);
+	if (status != WK_OK)
+		return status;
+	uint8_t *slots = aligned_alloc(WK_SUPERBLOCK_SLOT_SIZE, 2 * WK_SUPERBLOCK_SLOT_SIZE);
+	if (slots == NULL)
+		return wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", engine->path);
+	memset(slots, 0, 2 * WK_SUPERBLOCK_SLOT_SIZE);
+	int64_t result = engine->io->operations->pread(engine->io, engine->superblock_file, slots, 2 * WK_SUPERBLOCK_SLOT_SIZE, 0);
+	if (result < 0)
+		status = wk_fail_io(error, (int)result, "reading the superblock of %s", engine->path);
+	else if (wk_superblock_choose(slots, &engine->superblock) < 0) {
+		wk_superblock one;
+		bool newer = wk_superblock_decode(slots, &one) == WK_UNSUPPORTED || wk_superblock_decode(slots + WK_SUPERBLOCK_SLOT_SIZE, &one) == WK_UNSUPPORTED;
+		status = newer ? wk_fail(error, WK_UNSUPPORTED, "%s was written by a newer version of walkeeper: use that one", engine->path)
+		               : wk_fail(error, WK_DAMAGED, "opening %s: both slots of the superblock are damaged; restore the file `superblock` from a backup",
+		                         engine->path);
+	}
+	free(slots);
+	return status;
+}

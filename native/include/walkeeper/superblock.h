@@ -1,0 +1,38 @@
+/*
+ * superblock.h: a directory's root (docs/formats/superblock.md). Two slots of 4096 bytes in the file `superblock`; a write goes to the slot that holds the
+ * older generation, so one slot is always whole. Pure.
+ */
+#ifndef WALKEEPER_SUPERBLOCK_H
+#define WALKEEPER_SUPERBLOCK_H
+#include "walkeeper/core.h"
+
+enum { WK_SUPERBLOCK_SLOT_SIZE = 4096, WK_FORMAT_VERSION = 1 };
+
+/* A catalogue snapshot: entries first..last of ledger 0. first -1: none. */
+typedef struct wk_snapshot_place {
+	int64_t first_entry;
+	int64_t last_entry;
+} wk_snapshot_place;
+
+typedef struct wk_superblock {
+	uint64_t generation;            /* of the superblock; the higher one counts */
+	uint8_t directory_id[16];
+	uint64_t incarnation;           /* of the latest open for writing */
+	uint64_t file_id_ceiling;       /* ids of files below it may have been used */
+	uint64_t replay_epoch;          /* LastLogMark: journal files below it need no replay ... */
+	uint64_t replay_sequence;       /* ... nor do blocks up to this sequence */
+	uint64_t index_generation;      /* the index file that covers what lies below the mark, 0 for none */
+	wk_snapshot_place snapshots[2]; /* the newest first */
+	uint32_t sync_method;           /* enum wk_sync_method that the probe chose, 0 before it ran */
+	uint64_t probe_device;          /* where it was measured: it is repeated on another device */
+	uint64_t probe_dsync_ns;
+	uint64_t probe_write_then_sync_ns;
+	bool clean;                     /* closed in order; for reports only, never trusted */
+} wk_superblock;
+
+WK_API void wk_superblock_encode(const wk_superblock *superblock, uint8_t slot[4096]);
+/* WK_CORRUPT; WK_UNSUPPORTED: written by a newer version. */
+WK_API wk_status wk_superblock_decode(const uint8_t slot[4096], wk_superblock *superblock);
+/* Of two slots, the valid one with the higher generation: 0 or 1; -1 where neither is valid. */
+WK_API int wk_superblock_choose(const uint8_t slots[8192], wk_superblock *superblock);
+#endif

@@ -1,0 +1,20 @@
+#include "io/event.h"
+
+#include <stdint.h>
+#include <sys/eventfd.h>
+#include <errno.h>
+#include <unistd.h>
+
+int wk_event_new(void) {
+	int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+void wk_event_signal(int fd) {
+	uint64_t one = 1;
+	/* A full counter (EAGAIN) is signalled already. */
+	while (write(fd, &one, sizeof one) < 0 && errno == EINTR)
+		;
+}
+
+void wk_event_close(int fd) { close(fd); }

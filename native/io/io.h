@@ -1,0 +1,185 @@
+/*
+ * io.h: the one seam to the kernel. Private: nothing outside native/ sees it.
+ *
+ * Three implementations: io_uring (liburing, native/io/uring.c), psync (pwritev2 and a few threads, psync.c) and faulty
+ * (faulty.c: an in-memory file system that, from a seed, loses, tears, reorders, misdirects, delays and fills up).
+ *
+ * Rules
+ * 1. Every call returns 0 (or a count) or -errno; nothing is logged, nothing is retried but EINTR and -EAGAIN.
+ *    A short read or write is completed by the implementation: a count smaller than asked means end of file (read);
+ *    a write is whole or fails.
+ * 2. Paths are absolute or relative to the process; a wk_io keeps none.
+ * 3. Files opened with WK_IO_DIRECT take only offsets, sizes and buffers aligned to WK_IO_ALIGNMENT (4096). Where the
+ *    file system refuses O_DIRECT (tmpfs, some overlayfs) open falls back to buffered and wk_io_stat says so; a
+ *    transfer that breaks the rule is -EINVAL all the same.
+ * 4. A wk_file may be used by several threads at once; close it only when nothing is in flight.
+ * 5. Durable means: a pwrite with WK_IO_DSYNC, or a pwrite that completed before a sync of that file was called, has
+ *    returned success. On a device with FUA a DSYNC write covers only its own bytes: never conclude more. Directory
+ *    entries (create, rename, link, unlink) are durable after sync_directory of their directory.
+ * 6. A queue (wk_io_queue) belongs to the thread that first submits or waits, except wake, which any thread may call.
+ *    Another thread may make it, and may free it once nothing is in flight. A thread that exits leaves nothing in
+ *    flight.
+ * 7. Wakes before a wait are one wake. A wake beside completions stays for the next wait: each ends one wait with 0.
+ */
+#ifndef WK_IO_IO_H
+#define WK_IO_IO_H
+#include "walkeeper/core.h"
+
+enum { WK_IO_ALIGNMENT = 4096, WK_IO_QUEUE_DEPTH_MAX = 64 };
+
+/* open flags */
+enum {
+	WK_IO_READ = 0,
+	WK_IO_WRITE = 1,  /* read and write */
+	WK_IO_CREATE = 2, /* create; fails with -EEXIST if there */
+	WK_IO_DIRECT = 4,
+};
+
+enum { WK_IO_DSYNC = 1 }; /* pwrite flags: durable when it returns */
+
+typedef struct wk_io wk_io;
+typedef struct wk_file wk_file;
+typedef struct wk_io_queue wk_io_queue;
+
+typedef struct wk_io_stat {
+	uint64_t size;
+	uint64_t links; /* names of this file: 1, more where a hard-link backup holds it */
+	uint64_t device;
+	uint64_t inode;
+	uint32_t alignment; /* what direct I/O needs here (statx), at most WK_IO_ALIGNMENT */
+	bool direct;        /* false: buffered, as O_DIRECT was refused */
+} wk_io_stat;
+
+typedef enum wk_io_operation { WK_IO_OP_READ, WK_IO_OP_WRITE, WK_IO_OP_SYNC } wk_io_operation;
+
+typedef struct wk_io_request {
+	wk_io_operation operation;
+	wk_file *file;
+	void *buffer; /* not for sync */
+	size_t size;
+	uint64_t offset;
+	uint32_t flags; /* WK_IO_DSYNC */
+	uint64_t tag;   /* handed back */
+} wk_io_request;
+
+typedef struct wk_io_completion {
+	uint64_t tag;
+	int64_t result; /* bytes, or -errno. Short writes and reads (but at end of file) were already completed. */
+} wk_io_completion;
+
+typedef struct wk_io_space {
+	uint64_t free_bytes;
+	uint64_t total_bytes;
+	uint64_t type; /* statfs f_type */
+} wk_io_space;
+
+/* Called once a name; return false to stop. */
+typedef bool (*wk_io_list_fn)(void *context, const char *name);
+
+struct wk_io_operations {
+	const char *name; /* "io_uring", "psync", "faulty" */
+	void (*destroy)(wk_io *);
+	int (*open)(wk_io *, const char *path, uint32_t flags, wk_file **file);
+	void (*close)(wk_io *, wk_file *);
+	int64_t (*pread)(wk_io *, wk_file *, void *buffer, size_t size, uint64_t offset);
+	int64_t (*pwrite)(wk_io *, wk_file *, const void *buffer, size_t size, uint64_t offset, uint32_t flags);
+	int (*sync)(wk_io *, wk_file *);                    /* fdatasync */
+	int (*allocate)(wk_io *, wk_file *, uint64_t size); /* fallocate: reserve [0, size), size becomes at least that */
+	int (*truncate)(wk_io *, wk_file *, uint64_t size);
+	int (*stat)(wk_io *, wk_file *, wk_io_stat *);
+	int (*lock)(wk_io *, wk_file *, bool exclusive); /* flock, never waits: -EWOULDBLOCK */
+	int (*map_shared)(wk_io *, wk_file *, size_t size, bool writable,
+	                  void **address); /* a page shared with other processes */
+	void (*unmap)(wk_io *, void *address, size_t size);
+	int (*make_directory)(wk_io *, const char *path); /* -EEXIST where it exists */
+	int (*rename)(wk_io *, const char *from, const char *to);
+	int (*link)(wk_io *, const char *from, const char *to);
+	int (*unlink)(wk_io *, const char *path);
+	int (*sync_directory)(wk_io *, const char *path);
+	int (*list)(wk_io *, const char *path, wk_io_list_fn fn, void *context);
+	int (*space)(wk_io *, const char *path, wk_io_space *);
+	uint64_t (*now)(wk_io *);                          /* CLOCK_MONOTONIC, ns */
+	uint64_t (*wall)(wk_io *);                         /* CLOCK_REALTIME, ns */
+	int (*entropy)(wk_io *, void *bytes, size_t size); /* getrandom */
+	/* depth: the most requests in flight; submit beyond it returns -EBUSY */
+	int (*queue_new)(wk_io *, uint32_t depth, wk_io_queue **queue);
+	void (*queue_free)(wk_io *, wk_io_queue *); /* waits for what is in flight */
+	int (*queue_submit)(wk_io *, wk_io_queue *, const wk_io_request *);
+	/* Waits until one completion, a wake or the deadline (UINT64_MAX: none; 0: do not wait). Returns the count, 0 for
+	 * wake or timeout. */
+	int (*queue_wait)(wk_io *, wk_io_queue *, wk_io_completion *out, uint32_t out_max, uint64_t timeout_ns);
+	void (*queue_wake)(wk_io *, wk_io_queue *);
+};
+
+struct wk_io {
+	const struct wk_io_operations *operations;
+	/* implementation's state follows */
+};
+
+/* -ENOSYS, -EPERM and the like where the kernel forbids a ring: the caller falls back to psync and says so. */
+int wk_io_uring_new(wk_io **io);
+int wk_io_psync_new(wk_io **io);
+
+/* 0 where this process may set up a ring, else -errno. */
+int wk_io_uring_probe(void);
+
+/* Futex on a 32-bit word. wait returns 0 (woken or value differs), -ETIMEDOUT or -EINTR. timeout UINT64_MAX: none. */
+int wk_futex_wait(const uint32_t *word, uint32_t expected, uint64_t timeout_ns);
+void wk_futex_wake(uint32_t *word, int count);
+
+/* Process facts that only the kernel knows. */
+int64_t wk_process_id(void);
+
+/*
+ * The faulty disk (faulty.c). All state is in memory. Everything is deterministic from the seed and the calls; `now`
+ * advances only by wk_faulty_advance, by 1 us a call, and by a wait's timeout that passes with nothing to wait for
+ * (which takes real time).
+ *
+ * What is modelled
+ *  - each file has durable bytes and a list of pending writes; DSYNC makes only its own bytes durable (FUA) unless
+ *    flush_on_dsync; sync makes all writes of that file durable that had completed when it was called
+ *  - crash: of the pending writes any subset survives, in any order, each perhaps torn at 512-byte sectors; directory
+ *    changes since the last sync_directory survive as a prefix or not at all; then all handles are dead (-EBADF) and
+ *    files are reopened from the image
+ *  - fail: the k-th call counted from now (over the operations in the mask) returns -error, once or from then on; the
+ *    failed write may land wholly, partly or not at all. A failed sync leaves its writes clean, durable or not: the
+ *    next sync succeeds and proves nothing
+ *  - capacity: allocate, extending writes and create fail with -ENOSPC beyond it
+ *  - flip: a bit of a file's durable image; misdirect: the next write of a file lands at another offset
+ *  - trace: every write (twice: begun and ended), sync, change of size and directory change is recorded with its
+ *    number, so that a test can rebuild every legal crash image
+ * Not modelled: stores to a shared map (a kill keeps them, a crash loses them); and that a dead process calls no more:
+ * its handles are dead, but paths are not, so stop what ran on a killed disk before the next process opens it.
+ */
+typedef struct wk_faulty wk_faulty;
+/* mask of operations */
+enum {
+	WK_FAULT_READ = 1,
+	WK_FAULT_WRITE = 2,
+	WK_FAULT_SYNC = 4,
+	WK_FAULT_DIRECTORY = 8,
+	WK_FAULT_ALLOCATE = 16,
+	WK_FAULT_OPEN = 32,
+	WK_FAULT_ALL = 63,
+};
+int wk_faulty_new(uint64_t seed, wk_io **io);
+wk_faulty *wk_faulty_of(wk_io *io);
+void wk_faulty_set_flush_on_dsync(wk_faulty *, bool on);
+/* after_calls: so many pass first; 0 fails the next one. error is an errno, positive. At most 16 lie in wait. */
+void wk_faulty_fail(wk_faulty *, uint32_t mask, uint64_t after_calls, int error, bool sticky);
+void wk_faulty_heal(wk_faulty *);                     /* no failure armed any more */
+uint64_t wk_faulty_calls(wk_faulty *, uint32_t mask); /* counted so far */
+void wk_faulty_set_capacity(wk_faulty *, uint64_t bytes);
+void wk_faulty_advance(wk_faulty *, uint64_t ns);
+int wk_faulty_flip(wk_faulty *, const char *path, uint64_t offset, uint32_t bit);
+int wk_faulty_misdirect_next(wk_faulty *, const char *path, int64_t by_bytes);
+void wk_faulty_crash(wk_faulty *, uint64_t seed); /* power cut: a legal image by the seed */
+void wk_faulty_kill(wk_faulty *); /* SIGKILL: all completed writes stay (in the cache, not durable), handles die */
+/* A copy of the whole disk as it would look after a power cut behind call number `at` of the trace, by the seed; an
+ * independent wk_io. */
+int wk_faulty_image(wk_faulty *, uint64_t at, uint64_t seed, wk_io **io);
+uint64_t wk_faulty_trace_length(wk_faulty *);
+int64_t wk_faulty_file_size(wk_faulty *, const char *path);
+/* The live bytes of a file: what a reader would see. Returns bytes copied or -errno. */
+int64_t wk_faulty_read_file(wk_faulty *, const char *path, void *buffer, size_t size, uint64_t offset);
+#endif

@@ -1,0 +1,131 @@
+/*
+ * posix_path.c: names and directories, the clocks, and random bytes.
+ */
+#include "io/posix.h"
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { NS_PER_S = 1000000000 };
+
+static int by_name(const struct dirent **a, const struct dirent **b);
+static int not_a_dot(const struct dirent *entry);
+static uint64_t clock_ns(clockid_t clock);
+
+int wk_posix_make_directory(wk_io *io, const char *path) {
+	(void)io;
+	return mkdir(path, 0777) == 0 ? 0 : -errno;
+}
+
+int wk_posix_rename(wk_io *io, const char *from, const char *to) {
+	(void)io;
+	return rename(from, to) == 0 ? 0 : -errno;
+}
+
+int wk_posix_link(wk_io *io, const char *from, const char *to) {
+	(void)io;
+	return link(from, to) == 0 ? 0 : -errno;
+}
+
+int wk_posix_unlink(wk_io *io, const char *path) {
+	(void)io;
+	return unlink(path) == 0 ? 0 : -errno;
+}
+
+int wk_posix_sync_directory(wk_io *io, const char *path) {
+	(void)io;
+	int fd, result;
+	do
+		fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	while (fd < 0 && errno == EINTR);
+	if (fd < 0)
+		return -errno;
+	do
+		result = fsync(fd);
+	while (result != 0 && errno == EINTR);
+	int error = result == 0 ? 0 : -errno;
+	close(fd);
+	return error;
+}
+
+/* All names are taken before the first is told, in byte order: the callback may rename or unlink, and every run sees
+ * the same order. */
+int wk_posix_list(wk_io *io, const char *path, wk_io_list_fn fn, void *context) {
+	(void)io;
+	struct dirent **entries;
+	int count = scandir(path, &entries, not_a_dot, by_name);
+	if (count < 0)
+		return -errno;
+	bool wanted = true;
+	for (int i = 0; i < count; i++) {
+		wanted = wanted && fn(context, entries[i]->d_name);
+		free(entries[i]);
+	}
+	free(entries);
+	return 0;
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b) {
+	return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int not_a_dot(const struct dirent *entry) {
+	return strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+}
+
+int wk_posix_space(wk_io *io, const char *path, wk_io_space *space) {
+	(void)io;
+	struct statfs facts;
+	int result;
+	do
+		result = statfs(path, &facts);
+	while (result != 0 && errno == EINTR);
+	if (result != 0)
+		return -errno;
+	uint64_t unit = (uint64_t)(facts.f_frsize ? facts.f_frsize : facts.f_bsize);
+	*space = (wk_io_space){
+	    .free_bytes = facts.f_bavail * unit,
+	    .total_bytes = facts.f_blocks * unit,
+	    .type = (uint64_t)facts.f_type,
+	};
+	return 0;
+}
+
+uint64_t wk_posix_now(wk_io *io) {
+	(void)io;
+	return clock_ns(CLOCK_MONOTONIC);
+}
+
+uint64_t wk_posix_wall(wk_io *io) {
+	(void)io;
+	return clock_ns(CLOCK_REALTIME);
+}
+
+static uint64_t clock_ns(clockid_t clock) {
+	struct timespec time;
+	clock_gettime(clock, &time);
+	return (uint64_t)time.tv_sec * NS_PER_S + (uint64_t)time.tv_nsec;
+}
+
+int wk_posix_entropy(wk_io *io, void *bytes, size_t size) {
+	(void)io;
+	for (size_t done = 0; done < size;) {
+		ssize_t n = getrandom((char *)bytes + done, size - done, 0);
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		if (n > 0)
+			done += (size_t)n;
+	}
+	return 0;
+}
+
+int64_t wk_process_id(void) {
+	return getpid();
+}

@@ -1,0 +1,126 @@
+"""append_many: one call, one wait; with atomic, one entry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+import walkeeper
+
+Contents = Callable[..., list[bytes]]
+Open = Callable[..., walkeeper.Namespace]
+
+
+def test_many_records_have_consecutive_ids(log: walkeeper.Log, writer: walkeeper.Writer, contents: Contents) -> None:
+    writer.append(b"one")
+    batch = writer.append_many([b"two", b"three", b"four"])
+    assert (batch.first.sequence_id, batch.last.sequence_id, batch.count) == (1, 3, 3)
+    assert contents(log) == [b"one", b"two", b"three", b"four"]
+    assert log.find(sequence_id=1) == batch.first
+    assert log.find(sequence_id=3) == batch.last
+
+
+def test_one_is_many_enough(writer: walkeeper.Writer) -> None:
+    batch = writer.append_many([b"x"])
+    assert batch.first == batch.last
+
+
+def test_nothing_is_too_few(writer: walkeeper.Writer) -> None:
+    with pytest.raises(walkeeper.InvalidError):
+        writer.append_many([])
+
+
+def test_payloads_may_be_of_all_kinds_and_sizes(
+    log: walkeeper.Log, writer: walkeeper.Writer, contents: Contents
+) -> None:
+    words = memoryview(b"12345678").cast("I")
+    payloads: list[Any] = [b"", bytearray(b"a"), memoryview(b"bcd")[1:], words, b"x" * 100_000, b""]
+    writer.append_many(payloads)
+    assert contents(log) == [bytes(payload) for payload in payloads]
+
+
+def test_payloads_may_come_from_a_generator(log: walkeeper.Log, writer: walkeeper.Writer) -> None:
+    writer.append_many(b"%d" % number for number in range(100))
+    assert log.count() == 100
+
+
+def test_more_than_an_entry_and_more_than_the_window_fit(
+    log: walkeeper.Log, writer: walkeeper.Writer, contents: Contents
+) -> None:
+    payloads = [bytes([number % 256]) * 100_000 for number in range(150)]  # 15 MB: above in_flight_bytes
+    batch = writer.append_many(payloads)
+    assert batch.count == 150
+    assert contents(log) == payloads
+
+
+def test_a_payload_that_is_no_buffer_stops_all(log: walkeeper.Log, writer: walkeeper.Writer) -> None:
+    with pytest.raises(TypeError):
+        writer.append_many([b"x", "text"])  # type: ignore[list-item]
+    assert log.count() == 0
+
+
+def test_each_has_its_txid(log: walkeeper.Log, writer: walkeeper.Writer) -> None:
+    batch = writer.append_many([b"a", b"b", b"c"], txids=[3, 3, 9])
+    assert (batch.first.txid, batch.last.txid) == (3, 9)
+    assert [record.txid for record in log.reader() if isinstance(record, walkeeper.Record)] == [3, 3, 9]
+
+
+def test_txids_do_not_fall_within_a_batch(log: walkeeper.Log, writer: walkeeper.Writer) -> None:
+    with pytest.raises(walkeeper.TxidError) as caught:
+        writer.append_many([b"a", b"b"], txids=[3, 2])
+    assert caught.value.outcome == "not_written"
+    assert log.count() == 0
+
+
+def test_txids_are_as_many_as_payloads(writer: walkeeper.Writer) -> None:
+    with pytest.raises(walkeeper.InvalidError):
+        writer.append_many([b"a", b"b"], txids=[1])
+
+
+def test_expected_is_that_of_the_first(log: walkeeper.Log, writer: walkeeper.Writer) -> None:
+    writer.append_many([b"a", b"b"], expected=0)
+    with pytest.raises(walkeeper.SequenceMismatchError) as caught:
+        writer.append_many([b"a", b"b"], expected=0)
+    assert caught.value.sequence_id == 0
+    assert log.count() == 2
+
+
+def test_an_atomic_batch_is_one_entry(log: walkeeper.Log, writer: walkeeper.Writer) -> None:
+    writer.append(b"before")
+    batch = writer.append_many([b"a", b"b", b"c"], atomic=True)
+    writer.append(b"after")
+    records = [
+        record for record in log.reader(start=batch.first, end=batch.last) if isinstance(record, walkeeper.Record)
+    ]
+    assert len({record.dlsn.entry_id for record in records}) == 1
+    assert batch.first.dlsn.entry_id == batch.last.dlsn.entry_id
+
+
+def test_an_atomic_batch_too_large_for_one_entry_is_refused_whole(log: walkeeper.Log, writer: walkeeper.Writer) -> None:
+    with pytest.raises(walkeeper.TooLargeError) as caught:
+        writer.append_many([b"x" * 300_000] * 4, atomic=True)
+    assert caught.value.outcome == "not_written"
+    assert log.count() == 0
+
+
+def test_a_record_too_large_among_many_stops_all(log: walkeeper.Log, writer: walkeeper.Writer) -> None:
+    with pytest.raises(walkeeper.TooLargeError) as caught:
+        writer.append_many([b"x", b"y" * 2**20, b"z"])
+    assert caught.value.outcome == "not_written"
+    assert log.count() == 0
+
+
+def test_a_batch_stays_together_where_two_threads_wait_for_room(open: Open, contents: Contents) -> None:
+    log = open(in_flight_bytes=256 * 1024).log("orders")
+    with log.writer() as writer, ThreadPoolExecutor(2) as pool:
+        batches = {
+            name: pool.submit(writer.append_many, [name * 10_000] * 100, durability="deferred") for name in (b"a", b"b")
+        }
+    payloads = contents(log)
+    for name, future in batches.items():
+        batch = future.result()
+        assert batch.last.sequence_id - batch.first.sequence_id + 1 == batch.count
+        assert payloads[batch.first.sequence_id : batch.last.sequence_id + 1] == [name * 10_000] * 100

@@ -1,0 +1,94 @@
+"""Following: a reader waits for what is not there yet, as long as it was told."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import walkeeper
+
+
+def test_a_follower_gets_what_comes_later(log: walkeeper.Log, writer: walkeeper.Writer) -> None:
+    reader = log.reader(follow=True, timeout=30)
+    threading.Timer(0.1, writer.append, [b"late"]).start()
+    assert next(reader).sequence_id == 0
+
+
+def test_a_follower_from_the_end_passes_over_what_is_there(log: walkeeper.Log, writer: walkeeper.Writer) -> None:
+    writer.append(b"old")
+    reader = log.reader("end", follow=True, timeout=30)
+    writer.append(b"new")
+    assert next(reader).sequence_id == 1
+
+
+def test_a_timeout_ends_the_iteration_and_not_the_reader(log: walkeeper.Log, writer: walkeeper.Writer) -> None:
+    reader = log.reader(follow=True, timeout=0.1)
+    started = time.monotonic()
+    assert list(reader) == []
+    assert 0.09 <= time.monotonic() - started < 5
+    assert not reader.ended
+    writer.append(b"x")
+    assert [record.sequence_id for record in reader] == [0]
+
+
+def test_a_timeout_of_0_does_not_wait(log: walkeeper.Log) -> None:
+    started = time.monotonic()
+    assert log.reader(follow=True, timeout=0).read() == []
+    assert time.monotonic() - started < 1
+
+
+def test_read_has_a_timeout_of_its_own(log: walkeeper.Log) -> None:
+    reader = log.reader(follow=True)
+    assert reader.read(timeout=0.05) == []
+    assert not reader.ended
+
+
+def test_the_end_of_the_stream_ends_a_follower(log: walkeeper.Log, writer: walkeeper.Writer) -> None:
+    reader = log.reader(follow=True, timeout=30)
+    writer.append(b"last")
+    threading.Timer(0.1, writer.mark_end_of_stream).start()
+    assert [record.sequence_id for record in reader] == [0]
+    assert reader.ended
+
+
+def test_a_follower_stops_at_its_end(log: walkeeper.Log, writer: walkeeper.Writer) -> None:
+    positions = [writer.append(b"x") for _ in range(5)]
+    reader = log.reader(follow=True, end=positions[3], timeout=30)
+    assert [record.sequence_id for record in reader] == [0, 1, 2]
+    assert reader.ended
+
+
+def test_a_follower_sees_every_record_of_a_busy_writer(log: walkeeper.Log, writer: walkeeper.Writer) -> None:
+    seen: list[int] = []
+
+    def follow() -> None:
+        for record in log.reader(follow=True, timeout=30):
+            seen.append(record.sequence_id)
+            if len(seen) == 3000:
+                return
+
+    follower = threading.Thread(target=follow)
+    follower.start()
+    for _ in range(300):
+        writer.append_many([b"x"] * 9)
+        writer.append(b"y")
+    follower.join(30)
+    assert seen == list(range(3000))
+
+
+def test_another_thread_may_close_a_follower(log: walkeeper.Log) -> None:
+    reader = log.reader(follow=True)
+    raised: list[BaseException] = []
+
+    def follow() -> None:
+        try:
+            next(reader)
+        except walkeeper.ClosedError as error:
+            raised.append(error)
+
+    follower = threading.Thread(target=follow)
+    follower.start()
+    time.sleep(0.1)
+    reader.close()
+    follower.join(10)
+    assert len(raised) == 1

@@ -1,0 +1,205 @@
+"""Finding, truncating, and cursors that hold truncation back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import walkeeper
+
+Contents = Callable[..., list[bytes]]
+Open = Callable[..., walkeeper.Namespace]
+
+TEN = [b"%d" % number for number in range(10)]
+
+
+@pytest.fixture
+def ten(log: walkeeper.Log) -> list[walkeeper.Position]:
+    """The positions of ten records, with txids 0, 10, 20, ... 90."""
+    with log.writer() as writer:
+        return [writer.append(payload, txid=10 * number) for number, payload in enumerate(TEN)]
+
+
+# Finding
+
+
+def test_find_by_each_number(log: walkeeper.Log, ten: list[walkeeper.Position]) -> None:
+    for number, position in enumerate(ten):
+        for found in (
+            log.find(sequence_id=number),
+            log.find(txid=10 * number),
+            log.find(txid=10 * number - 9 if number else 0),
+            log.find(dlsn=position),
+            log.find(dlsn=position.dlsn),
+        ):
+            assert (found, found.sequence_id, found.txid) == (position, number, 10 * number)
+
+
+def test_past_the_end_find_answers_just_behind_the_last(log: walkeeper.Log, ten: list[walkeeper.Position]) -> None:
+    for found in (log.find(sequence_id=99), log.find(txid=91)):
+        assert found > ten[-1]
+        assert found.sequence_id == 10
+
+
+def test_find_wants_one_number(log: walkeeper.Log) -> None:
+    with pytest.raises(walkeeper.InvalidError):
+        log.find()
+    with pytest.raises(walkeeper.InvalidError):
+        log.find(sequence_id=1, txid=1)
+
+
+def test_first_last_and_count(log: walkeeper.Log, ten: list[walkeeper.Position]) -> None:
+    assert log.first() == ten[0]
+    assert log.last() == ten[-1]
+    assert log.count() == 10
+
+
+def test_an_empty_log_has_no_first_and_no_last(log: walkeeper.Log) -> None:
+    assert log.first() is None
+    assert log.last() is None
+    assert log.count() == 0
+
+
+# Truncating
+
+
+def test_what_was_truncated_is_gone(log: walkeeper.Log, ten: list[walkeeper.Position], contents: Contents) -> None:
+    log.truncate(ten[4])
+    assert contents(log) == TEN[4:]
+    assert log.first() == ten[4]
+    assert log.last() == ten[-1]
+    assert log.count() == 6
+
+
+def test_a_reader_before_the_truncation_point_is_told(log: walkeeper.Log, ten: list[walkeeper.Position]) -> None:
+    log.truncate(ten[4])
+    for where in ({"start": ten[3]}, {"sequence_id": 0}):
+        with pytest.raises(walkeeper.TruncatedError):
+            log.reader(**where).read()
+    with pytest.raises(walkeeper.TruncatedError):
+        log.find(sequence_id=3)
+
+
+def test_a_reader_overtaken_by_truncation_is_told_and_skips_nothing(
+    log: walkeeper.Log, ten: list[walkeeper.Position]
+) -> None:
+    reader = log.reader()
+    assert len(reader.read(max_records=2)) == 2
+    log.truncate(ten[5])
+    for _ in range(2):
+        with pytest.raises(walkeeper.TruncatedError):
+            reader.read()
+
+
+def test_sequence_ids_go_on_after_everything_was_truncated(log: walkeeper.Log, ten: list[walkeeper.Position]) -> None:
+    log.truncate(log.info().next)
+    assert log.count() == 0
+    assert log.first() is None
+    with log.writer() as writer:
+        assert writer.append(b"x", txid=1000).sequence_id == 10
+    assert log.count() == 1
+
+
+def test_truncating_twice_or_backwards_changes_nothing(
+    log: walkeeper.Log, ten: list[walkeeper.Position], contents: Contents
+) -> None:
+    log.truncate(ten[6])
+    log.truncate(ten[6])
+    log.truncate(ten[2])
+    assert contents(log) == TEN[6:]
+
+
+def test_behind_the_end_there_is_nothing_to_truncate(log: walkeeper.Log, ten: list[walkeeper.Position]) -> None:
+    with pytest.raises(walkeeper.InvalidError):
+        log.truncate(walkeeper.DLSN(9999, 0, 0))
+    assert log.count() == 10
+
+
+def test_truncation_is_durable(open: Open, contents: Contents) -> None:
+    with open() as ns:
+        with ns.log("orders").writer() as writer:
+            positions = [writer.append(payload) for payload in TEN]
+        ns.log("orders").truncate(positions[7])
+    assert contents(open().log("orders")) == TEN[7:]
+
+
+# Cursors
+
+
+def test_a_new_cursor_needs_everything(log: walkeeper.Log, ten: list[walkeeper.Position]) -> None:
+    cursor = log.cursor("billing")
+    assert cursor.position == ten[0]
+    assert log.cursors() == ["billing"]
+
+
+def test_a_cursor_moves_with_the_records_handled(
+    log: walkeeper.Log, ten: list[walkeeper.Position], contents: Contents
+) -> None:
+    cursor = log.cursor("billing")
+    for record in log.reader(start=cursor.position, end=ten[4]):
+        cursor.advance(record.next)
+    assert cursor.position.sequence_id == 4
+    assert contents(log, start=cursor.position) == TEN[4:]
+
+
+def test_a_cursor_takes_a_dlsn(log: walkeeper.Log, ten: list[walkeeper.Position]) -> None:
+    cursor = log.cursor("billing")
+    cursor.advance(ten[5].dlsn)
+    assert (cursor.position, cursor.position.sequence_id) == (ten[5], 5)
+
+
+def test_a_cursor_moves_forward_only(log: walkeeper.Log, ten: list[walkeeper.Position]) -> None:
+    cursor = log.cursor("billing")
+    cursor.advance(ten[5])
+    with pytest.raises(walkeeper.InvalidError):
+        cursor.advance(ten[4])
+    cursor.advance(ten[5])
+    assert cursor.position == ten[5]
+
+
+def test_a_cursor_holds_truncation_back(log: walkeeper.Log, ten: list[walkeeper.Position]) -> None:
+    cursor = log.cursor("billing")
+    cursor.advance(ten[3])
+    with pytest.raises(walkeeper.CursorHoldsError, match="billing"):
+        log.truncate(ten[4])
+    assert log.count() == 10
+    log.truncate(ten[3])
+    assert log.count() == 7
+
+
+def test_force_passes_a_cursor(log: walkeeper.Log, ten: list[walkeeper.Position]) -> None:
+    cursor = log.cursor("billing")
+    log.truncate(ten[4], force=True)
+    assert log.count() == 6
+    with pytest.raises(walkeeper.TruncatedError):
+        log.reader(start=cursor.position).read()
+
+
+def test_a_deleted_cursor_holds_nothing(log: walkeeper.Log, ten: list[walkeeper.Position]) -> None:
+    cursor = log.cursor("billing")
+    cursor.delete()
+    assert log.cursors() == []
+    log.truncate(ten[9])
+    with pytest.raises(walkeeper.CursorNotFoundError):
+        _ = cursor.position
+    with pytest.raises(walkeeper.CursorNotFoundError):
+        cursor.delete()
+
+
+def test_without_create_a_cursor_must_be_there(log: walkeeper.Log) -> None:
+    with pytest.raises(walkeeper.CursorNotFoundError):
+        log.cursor("billing", create=False)
+    log.cursor("billing")
+    assert log.cursor("billing", create=False).name == "billing"
+
+
+def test_cursors_are_durable(open: Open) -> None:
+    with open() as ns:
+        with ns.log("orders").writer() as writer:
+            positions = [writer.append(payload) for payload in TEN]
+        for name, position in (("b", positions[2]), ("a", positions[7]), ("ä", positions[9])):
+            ns.log("orders").cursor(name).advance(position)
+    log = open().log("orders")
+    assert log.cursors() == ["a", "b", "ä"]
+    assert [log.cursor(name).position.sequence_id for name in log.cursors()] == [7, 2, 9]

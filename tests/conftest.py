@@ -1,0 +1,31 @@
+"""What the tests of the Python package share: directories, and namespaces that are closed at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import walkeeper
+
+Open = Callable[..., walkeeper.Namespace]
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """Where a namespace may be; nothing is there yet."""
+    return tmp_path / "wal"
+
+
+@pytest.fixture
+def ns(directory: Path) -> Iterator[walkeeper.Namespace]:
+    """An open namespace, empty."""
+    with walkeeper.open(directory) as namespace:
+        yield namespace
+
+
+@pytest.fixture
+def log(ns: walkeeper.Namespace) -> walkeeper.Log:
+    """A log without records."""
+    return ns.log("orders")

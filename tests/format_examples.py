@@ -1,0 +1,321 @@
+"""The worked examples of docs/formats, made by the C: python -m tests.format_examples --write puts them into the pages.
+
+A page holds an example between a line <!-- example: NAME --> and the fenced block behind it; test_format_docs.py
+compares.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from tests.journals import Record, seal
+from walkeeper._native import ffi, lib
+
+PAGES = pathlib.Path(__file__).resolve().parents[1] / "docs" / "formats"
+DIRECTORY_ID = bytes.fromhex("00112233445566778899aabbccddeeff")
+PAGE_SIZE = 4096
+EXAMPLE = re.compile(r"(<!-- example: (\w+) -->\n```\n)(.*?)(^```$)", re.MULTILINE | re.DOTALL)
+
+
+class Field(NamedTuple):
+    """So many bytes and what they are."""
+
+    size: int
+    meaning: str
+
+
+def show(data: bytes, fields: list[Field], base: int = 0) -> str:
+    """A line for every field: its offset, its bytes, its meaning. ValueError: the fields do not cover the bytes."""
+    lines, at = [], 0
+    for size, meaning in fields:
+        part = data[at : at + size]
+        if size > 16 and not any(part):
+            lines.append(f"{base + at:5}  {'00 …':23}  {size} zero bytes{', ' + meaning if meaning else ''}")
+        else:
+            for start in range(0, size, 8):
+                shown = part[start : start + 8].hex(" ")
+                lines.append(f"{base + at + start:5}  {shown:23}  {meaning if start == 0 else ''}".rstrip())
+        at += size
+    if at != len(data):
+        raise ValueError(f"{at} bytes are named, there are {len(data)}")
+    return "\n".join(lines) + "\n"
+
+
+def entry_bytes(ledger_id: int, entry_id: int, lac: int, length: int, payload: bytes) -> bytes:
+    held = ffi.new("uint8_t[]", payload)
+    entry = ffi.new("wk_entry *", (ledger_id, entry_id, lac, length, held, len(payload)))
+    header = ffi.new("uint8_t[36]")
+    lib.wk_entry_encode_header(entry, header)
+    return bytes(header) + payload
+
+
+def entry() -> str:
+    data = entry_bytes(1, 0, -1, 5, b"hello")
+    names = ["ledger 1", "entry 0", "LAC -1: none yet", "length 5: the payload bytes of the ledger so far"]
+    return show(data, [*(Field(8, name) for name in names), Field(4, "digest"), Field(5, 'payload "hello"')])
+
+
+def record() -> str:
+    held = ffi.new("uint8_t[]", b"paid 42")
+    c = ffi.new("wk_log_record *", (0, 1, 1_790_000_000_000, held, 7))
+    header = ffi.new("uint8_t[20]")
+    lib.wk_log_record_encode_header(c, header)
+    fields = [
+        Field(8, "metadata: position 1 in its segment, no flags"),
+        Field(8, "txid 1,790,000,000,000: milliseconds, as a clock gives it"),
+        Field(4, "payload size 7"),
+        Field(7, 'payload "paid 42"'),
+    ]
+    return show(bytes(header) + b"paid 42", fields)
+
+
+def envelope() -> str:
+    c = ffi.new("wk_envelope *", (lib.WK_CODEC_NONE, 27, 27, ffi.NULL))
+    header = ffi.new("uint8_t[13]")
+    lib.wk_envelope_encode_header(c, header)
+    fields = [
+        Field(1, "version 1"),
+        Field(4, "flags: codec 0, none"),
+        Field(4, "original size 27: the record above"),
+        Field(4, "stored size 27"),
+    ]
+    return show(bytes(header), fields)
+
+
+def record_set() -> str:
+    c = ffi.new("wk_record_set *", (lib.WK_CODEC_NONE, 2, 11, 11, ffi.NULL))
+    header = ffi.new("uint8_t[16]")
+    lib.wk_record_set_encode_header(c, header)
+    body = b"\0\0\0\1a\0\0\0\2bc"
+    fields = [
+        Field(4, "metadata: version 0x1000, codec 0"),
+        Field(4, "two members"),
+        Field(4, "original size 11"),
+        Field(4, "stored size 11"),
+        Field(4, "size 1"),
+        Field(1, '"a"'),
+        Field(4, "size 2"),
+        Field(2, '"bc"'),
+    ]
+    return show(bytes(header) + body, fields)
+
+
+def dlsn() -> str:
+    data = ffi.new("uint8_t[25]")
+    lib.wk_dlsn_encode(ffi.new("wk_dlsn *", (1, 0, 0)), data)
+    return show(bytes(data), [Field(1, "version 1"), Field(8, "segment 1"), Field(8, "entry 0"), Field(8, "slot 0")])
+
+
+def _block() -> tuple[bytes, int]:
+    """Block 1 of a journal, one entry and one fence, and its CRC."""
+    stored = entry_bytes(1, 0, -1, 5, b"hello")
+    records = (Record(lib.WK_BLOCK_ENTRY, stored), Record(lib.WK_BLOCK_FENCE, (7).to_bytes(8, "little")))
+    return seal(1, records=records, directory_id=DIRECTORY_ID)
+
+
+def block() -> str:
+    data, _ = _block()
+    fields = [
+        Field(4, 'magic "WKJB"'),
+        Field(4, "CRC-32C of bytes 8 to 4095"),
+        Field(4, "CRC of the block before: none"),
+        Field(4, "size 4096"),
+        Field(16, "directory id"),
+        Field(8, "epoch 1"),
+        Field(8, "offset 0"),
+        Field(8, "sequence 1"),
+        Field(8, "incarnation 1"),
+        Field(8, "durable_through 0"),
+        Field(4, "used 137"),
+        Field(2, "K is 2"),
+        Field(2, "no flags"),
+        Field(4, "record: type 1 (an entry), size 41"),
+        Field(41, "the entry of entry.md"),
+        Field(4, "record: type 2 (a fence), size 8"),
+        Field(8, "ledger 7"),
+        Field(3959, "padding"),
+    ]
+    return show(data, fields)
+
+
+def _footer() -> tuple[Any, list[bytes]]:
+    footer = ffi.new("wk_footer *")
+    footer.file_id, footer.file_size, footer.incarnation = 1, 6 * PAGE_SIZE, 1
+    footer.first_sequence, footer.last_sequence, footer.end_offset = 1, 1, PAGE_SIZE
+    _, footer.last_crc = _block()
+    footer.items_count = footer.runs_count = footer.states_count = 1
+    footer.kind = lib.WK_FILE_JOURNAL
+    ffi.buffer(footer.directory_id)[:] = DIRECTORY_ID
+    items = ffi.new("wk_footer_item[]", [(84, 41)])
+    runs = ffi.new("wk_footer_run[]", [(1, 0, 41, 1, 0)])
+    states = ffi.new("wk_footer_state[]", [(7, lib.WK_BLOCK_FENCE, 0, b"")])
+    size = lib.wk_footer_size(1, 1, 1)
+    data = ffi.new("uint8_t[]", size)
+    lib.wk_footer_encode(footer, items, runs, states, data)
+    whole = bytes(data)
+    return footer, [whole[at : at + PAGE_SIZE] for at in range(0, size, PAGE_SIZE)]
+
+
+def footer_pages() -> str:
+    footer, (items, runs, states, _) = _footer()
+    head = [Field(4, "CRC-32C"), Field(2, "one member")]
+    item_fields = [*head, Field(2, "kind 1: items"), Field(4, "offset 84"), Field(4, "size 41"), Field(4080, "")]
+    run_fields = [
+        *head,
+        Field(2, "kind 2: runs"),
+        Field(8, "ledger 1"),
+        Field(8, "first entry 0"),
+        Field(8, "41 bytes"),
+        Field(4, "one entry"),
+        Field(4, "its first item is item 0"),
+        Field(4056, ""),
+    ]
+    state_fields = [
+        *head,
+        Field(2, "kind 3: states"),
+        Field(8, "ledger 7"),
+        Field(4, "type 2: a fence"),
+        Field(4, "no data"),
+        Field(48, ""),
+        Field(4024, ""),
+    ]
+    return (
+        show(items, item_fields, lib.wk_footer_item_page(footer, 0))
+        + show(runs, run_fields, lib.wk_footer_run_page(footer, 0))
+        + show(states, state_fields, lib.wk_footer_state_page(footer, 0))
+    )
+
+
+def footer_trailer() -> str:
+    footer, pages = _footer()
+    fields = [
+        Field(4, 'magic "WKFT"'),
+        Field(4, "CRC-32C of the other 4092 bytes"),
+        Field(4, "version 1"),
+        Field(4, "kind 1: a journal file"),
+        Field(16, "directory id"),
+        Field(8, "file id: epoch 1"),
+        Field(8, "file size 24,576"),
+        Field(8, "incarnation 1"),
+        Field(8, "first sequence 1"),
+        Field(8, "last sequence 1"),
+        Field(8, "end offset 4096"),
+        Field(4, "CRC before the first block: none"),
+        Field(4, "CRC of the last block"),
+        Field(4, "one item"),
+        Field(4, "one run"),
+        Field(4, "one state"),
+        Field(3996, ""),
+    ]
+    return show(pages[-1], fields, footer.file_size - PAGE_SIZE)
+
+
+def superblock() -> str:
+    c, slot = ffi.new("wk_superblock *"), ffi.new("uint8_t[4096]")
+    ffi.buffer(c.directory_id)[:] = DIRECTORY_ID
+    c.generation, c.incarnation, c.file_id_ceiling = 12, 3, 32
+    c.replay_epoch, c.replay_sequence, c.index_generation = 9, 4242, 5
+    c.snapshots[0].first_entry, c.snapshots[0].last_entry = 20, 21
+    c.snapshots[1].first_entry = c.snapshots[1].last_entry = -1
+    c.sync_method, c.probe_device = 1, 0xFD01
+    c.probe_dsync_ns, c.probe_write_then_sync_ns, c.clean = 90_000, 104_000, True
+    lib.wk_superblock_encode(c, slot)
+    fields = [
+        Field(4, 'magic "WKSB"'),
+        Field(4, "CRC-32C of the other 4092 bytes"),
+        Field(4, "version 1"),
+        Field(4, "flags: clean"),
+        Field(16, "directory id"),
+        Field(8, "generation 12"),
+        Field(8, "incarnation 3"),
+        Field(8, "file id ceiling 32"),
+        Field(8, "replay epoch 9"),
+        Field(8, "replay sequence 4242"),
+        Field(8, "index generation 5"),
+        Field(8, "newest snapshot: entries 20 ..."),
+        Field(8, "... to 21 of ledger 0"),
+        Field(8, "snapshot before it: none"),
+        Field(8, ""),
+        Field(4, "sync method 1: RWF_DSYNC"),
+        Field(4, "unused"),
+        Field(8, "probed on device 0xfd01"),
+        Field(8, "90,000 ns by RWF_DSYNC"),
+        Field(8, "104,000 ns by write, then sync"),
+        Field(3952, ""),
+    ]
+    return show(bytes(slot), fields)
+
+
+def _catalogue(**fields: object) -> bytes:
+    c, data = ffi.new("wk_catalogue_record *"), ffi.new("uint8_t[]", lib.WK_CATALOGUE_RECORD_MAX)
+    name = ffi.new("char[]", b"flights")
+    for field, value in fields.items():
+        setattr(c, field, value)
+    c.name, c.name_size = name, 7
+    return bytes(ffi.buffer(data, lib.wk_catalogue_encode(c, data)))
+
+
+def catalogue() -> str:
+    """Log 1 is made, and its first segment begun in ledger 1."""
+    create = _catalogue(type=lib.WK_CATALOGUE_CREATE, log_id=1, segment_bytes=2**30, codec=2, txid_source=1, segment=1)
+    segment = _catalogue(
+        type=lib.WK_CATALOGUE_SEGMENT, log_id=1, segment=1, ledger_id=1, txid=-1, created_ms=1_790_000_000_000
+    )
+    create_fields = [
+        Field(4, "size of the body 71"),
+        Field(4, "type 1: CREATE"),
+        Field(8, "log 1"),
+        Field(8, "segment_bytes 1 GiB"),
+        Field(8, "segment_seconds 0"),
+        Field(8, "retention_seconds 0"),
+        Field(8, "codec 2: zstd"),
+        Field(8, "txid source 1: the application"),
+        Field(8, "no flags"),
+        Field(8, "its next segment is 1"),
+        Field(7, '"flights"'),
+    ]
+    segment_fields = [
+        Field(4, "size of the body 48"),
+        Field(4, "type 2: SEGMENT"),
+        Field(8, "log 1"),
+        Field(8, "segment 1"),
+        Field(8, "ledger 1"),
+        Field(8, "first sequence id 0"),
+        Field(8, "first txid -1: unknown"),
+        Field(8, "made at 1,790,000,000,000 ms"),
+    ]
+    return show(create + segment, create_fields + segment_fields)
+
+
+EXAMPLES: dict[str, Callable[[], str]] = {
+    function.__name__: function
+    for function in (
+        entry,
+        record,
+        envelope,
+        record_set,
+        dlsn,
+        block,
+        footer_pages,
+        footer_trailer,
+        superblock,
+        catalogue,
+    )
+}
+
+
+def main() -> None:
+    """Rewrite the examples of every page."""
+    for page in sorted(PAGES.glob("*.md")):
+        text = page.read_text()
+        page.write_text(EXAMPLE.sub(lambda found: found[1] + EXAMPLES[found[2]]() + found[4], text))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["--write"]:
+        sys.exit(__doc__)
+    main()

@@ -1,0 +1,228 @@
+"""Write the corpora of the engine's own formats: python tests/fuzz/make_corpus_formats.py
+
+Each function returns the inputs of one fuzzer by file name, from the layouts in docs/formats alone (the fuzzers put
+checksums right where they can). The inputs are a first step into each branch of a decoder. Files already in a corpus
+under other names (saved findings) are left alone. The output never changes from run to run.
+"""
+
+import pathlib
+import struct
+import sys
+from collections.abc import Callable
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1]))
+
+from tests.models.crc32c import crc32c  # noqa: E402  (the path to it is set just above)
+
+DIRECTORY_ID = b"directory id 16\0"
+PAGE = 4096
+CONFIRM, DEFERRED = 1, 2
+
+
+def block_header(used: int, size: int = PAGE, sequence: int = 7, durable: int = 6, k: int = 2, flags: int = 0) -> bytes:
+    """The 80 bytes before the records, without magic and checksum."""
+    numbers = struct.pack("<QQQQQIHH", 3, 8192, sequence, 1, durable, used, k, flags)
+    return struct.pack("<IIII", 0, 0, 0x01020304, size) + DIRECTORY_ID + numbers
+
+
+def block_record(kind: int, data: bytes) -> bytes:
+    return struct.pack("<I", kind << 28 | len(data)) + data
+
+
+def sealed(block: bytes) -> bytes:
+    """With its padding, its magic and its checksum."""
+    behind_crc = block[8:].ljust(PAGE - 8, b"\0")
+    return b"WKJB" + struct.pack("<I", crc32c(behind_crc)) + behind_crc
+
+
+def fuzz_journal_block() -> dict[str, bytes]:
+    """Blocks from their first byte on; the padding may be left out."""
+
+    def block(*records: bytes, **fields: int) -> bytes:
+        data = b"".join(records)
+        return block_header(80 + len(data), **fields) + data
+
+    entry, fence = block_record(1, b"an entry of a ledger"), block_record(2, bytes(8))
+    every_kind = [block_record(kind, bytes(range(kind))) for kind in range(1, 6)]
+    return {
+        "whole": sealed(block(entry, fence)),
+        "whole_confirm": sealed(block(flags=CONFIRM)),
+        "two_records": block(entry, fence),
+        "every_kind": block(*every_kind, flags=DEFERRED),
+        "no_records": block(),
+        "two_pages": block(block_record(1, bytes(5000)), size=2 * PAGE),
+        "confirm_with_a_record": block(fence, flags=CONFIRM),
+        "type_0": block(block_record(0, b"abc")),
+        "type_6": block(block_record(6, b"abc")),
+        "record_too_long": block(entry[:-1]),
+        "three_bytes_left": block(entry, b"abc"),
+        "padding_not_zero": block(entry) + b"\1",
+        "used_too_small": block_header(79),
+        "used_above_size": block_header(5000),
+        "sequence_0": block(sequence=0, durable=0),
+        "knows_itself_durable": block(durable=7),
+        "k_0": block(k=0),
+        "k_9": block(k=9),
+        "unknown_flag": block(flags=4),
+        "size_not_aligned": block(size=PAGE + 512),
+        "header_cut": block()[:79],
+        "nothing": b"",
+    }
+
+
+def fuzz_journal_scan() -> dict[str, bytes]:
+    """The first byte: anchored or not. Then a block every four bytes: fate, what it knew and K, incarnation, a byte."""
+    whole, missing, changed, torn, unchained, misplaced, other_epoch, other_directory = range(8)
+
+    def journal(*blocks: tuple[int, int, int], anchored: int = 1, byte: int = 0) -> bytes:
+        return bytes([anchored]) + b"".join(bytes([fate, k << 4 | below, life, byte]) for fate, below, life in blocks)
+
+    k = 1  # stands for K = 2
+    good = (whole, 0, 1)
+    return {
+        "whole": journal(good, good, good),
+        "torn_last": journal(good, good, (torn, 0, 1)),
+        "torn_middle_known_durable": journal(good, (torn, 0, 1), good),
+        "torn_middle_in_flight": journal(good, (torn, 1, 1), (whole, 1, 1)),
+        "missing_far_below": journal(good, (missing, 0, 1), *[(whole, 9, 1)] * 8),
+        "changed_header": journal(good, (changed, 0, 1), good, byte=48),
+        "stale_tail": journal(good, (whole, 0, 2), (whole, 0, 1)),
+        "unchained": journal(good, (unchained, 0, 1), good),
+        "misplaced": journal(good, (misplaced, 0, 1), good),
+        "recycled": journal(good, (other_epoch, 0, 1), (other_epoch, 0, 1)),
+        "other_directory": journal(good, (other_directory, 0, 1), good),
+        "not_anchored": journal((128 + 32, 0, 1), (128 + 8, 0, 1), anchored=0),
+        "empty": b"\1",
+    }
+
+
+def trailer(items: int, runs: int, states: int, *, kind: int = 1, size: int = 64 * PAGE, end: int = 8 * PAGE) -> bytes:
+    """The 100 bytes of a trailer that are used."""
+    numbers = struct.pack("<QQQQQQ", 5, size, 3, 10, 19, end)
+    return (
+        struct.pack("<IIII", 0, 0, 1, kind) + DIRECTORY_ID + numbers + struct.pack("<IIIII", 1, 2, items, runs, states)
+    )
+
+
+def fuzz_footer() -> dict[str, bytes]:
+    """100 bytes of trailer, then three times a size and so many bytes of members."""
+
+    def footer(head: bytes, *pages: bytes) -> bytes:
+        return head + b"".join(struct.pack("<H", len(page)) + page for page in pages)
+
+    items = struct.pack("<IIIIII", 84, 100, 200, 50, 300, 7)
+    runs = struct.pack("<qqQII", 4, 0, 150, 2, 0) + struct.pack("<qqQII", 9, 5, 7, 1, 2)
+    states = struct.pack("<qII", 4, 2, 3) + b"abc".ljust(48, b"\0")
+    whole = trailer(3, 2, 1)
+    return {
+        "journal": footer(whole, items, runs, states),
+        "entry_log": footer(trailer(3, 2, 0, kind=2), items, runs),
+        "nothing_but_a_trailer": trailer(0, 0, 0),
+        "full_pages": footer(trailer(511, 1, 0), items * 170, struct.pack("<qqQII", 4, 0, 150, 511, 0)),
+        "two_pages_of_items": footer(trailer(512, 0, 0), items * 170),
+        "item_outside": footer(trailer(1, 0, 0), struct.pack("<II", 8 * PAGE, 1)),
+        "runs_not_sorted": footer(trailer(3, 2, 0), items, runs[32:] + runs[:32]),
+        "run_of_nothing": footer(trailer(3, 1, 0), items, struct.pack("<qqQII", 4, 0, 150, 0, 0)),
+        "run_outside": footer(trailer(3, 1, 0), items, struct.pack("<qqQII", 4, 0, 150, 3, 1)),
+        "state_too_long": footer(trailer(0, 0, 1), b"", b"", struct.pack("<qII", 4, 2, 49)),
+        "state_is_an_entry": footer(trailer(0, 0, 1), b"", b"", struct.pack("<qII", 4, 1, 0)),
+        "file_too_small": trailer(3, 2, 1, size=3 * PAGE, end=0),
+        "blocks_behind_the_footer": trailer(3, 2, 1, end=63 * PAGE),
+        "kind_3": trailer(0, 0, 0, kind=3),
+        "zeros": bytes(PAGE),
+    }
+
+
+def fuzz_superblock() -> dict[str, bytes]:
+    """Two slots, half of the input each; behind each half come zeros."""
+
+    def slot(
+        generation: int, *, version: int = 1, flags: int = 0, first: int = 10, last: int = 19, method: int = 1
+    ) -> bytes:
+        head = struct.pack("<4sIII", b"WKSB", 0, version, flags) + DIRECTORY_ID
+        numbers = struct.pack("<QQQQQQ", generation, 3, 100, 7, 4242, 5)
+        places = struct.pack("<qqqq", first, last, -1, -1)
+        return head + numbers + places + struct.pack("<IIQQQ", method, 0, 0xFD01, 90000, 85000)
+
+    def whole(slot: bytes) -> bytes:
+        padded = slot.ljust(PAGE, b"\0")
+        return padded[:4] + struct.pack("<I", crc32c(padded[:4] + padded[8:])) + padded[8:]
+
+    return {
+        "two_whole": whole(slot(9)) + whole(slot(10, flags=1)),
+        "one_whole": whole(slot(9)) + bytes(PAGE),
+        "first_is_newer": slot(10) + slot(9),
+        "same_generation": slot(9) + slot(9),
+        "clean": slot(9, flags=1) + slot(8),
+        "newer_version": slot(9, version=2) + slot(8),
+        "version_0": slot(9, version=0) + slot(8),
+        "unknown_flag": slot(9, flags=2) + slot(8),
+        "snapshot_ends_before_it_starts": slot(9, last=9) + slot(8),
+        "no_snapshot_spelt_wrong": slot(9, first=-1, last=0) + slot(8),
+        "sync_method_3": slot(9, method=3) + slot(8),
+        "zeros": b"",
+    }
+
+
+def fuzz_catalogue_record() -> dict[str, bytes]:
+    """Records back to back."""
+
+    def record(kind: int, *fields: int, name: bytes = b"") -> bytes:
+        body = struct.pack(f"<{len(fields)}q", *fields) + name
+        return struct.pack("<IB3x", len(body), kind) + body
+
+    create = record(1, 1, 2**30, 3600, 0, 2, 1, 0, 1, name=b"flights")
+    every_kind = [
+        record(11, 2, 5),
+        create,
+        record(2, 1, 1, 3, 0, -1, 1_790_000_000_000),
+        record(3, 1, 1, 100, 9, 0, 1_790_000_000_000, 12345),
+        record(4, 1, 1, 4, 0, 40, 7),
+        record(5, 1, 1, 4, 0, -1, -1, name=b"cursor"),
+        record(6, 1, name=b"cursor"),
+        record(8, 1, name=b"renamed"),
+        record(9, 1, 2, 1),
+        record(10, 1, 41, 3, 1, 5),
+        record(7, 1),
+    ]
+    return {
+        "every_kind": b"".join(every_kind),
+        **{f"type_{kind[4]}": kind for kind in every_kind},
+        "longest_name": record(8, 1, name=b"n" * 255),
+        "name_too_long": record(8, 1, name=b"n" * 256),
+        "no_name": record(8, 1),
+        "negative_ledger": record(2, 1, 1, -1, 0, 0, 0),
+        "unknown_codec": record(1, 1, 2, 3, 4, 3, 1, 0, 1, name=b"flights"),
+        "unknown_flag": record(9, 1, 1, 2),
+        "type_0": record(0, 1),
+        "newer_type": create + record(12, 1),
+        "not_zero": record(7, 1)[:5] + b"\1" + record(7, 1)[6:],
+        "body_too_long": record(7, 1, 2),
+        "cut": create[:-1],
+        "nothing": b"",
+    }
+
+
+CORPORA: list[Callable[[], dict[str, bytes]]] = [
+    fuzz_journal_block,
+    fuzz_journal_scan,
+    fuzz_footer,
+    fuzz_superblock,
+    fuzz_catalogue_record,
+]
+
+
+def main() -> None:
+    """Write all corpora."""
+    for corpus in CORPORA:
+        folder = HERE / "corpus" / corpus.__name__
+        folder.mkdir(parents=True, exist_ok=True)
+        inputs = corpus()
+        for file_name, data in inputs.items():
+            (folder / file_name).write_bytes(data)
+        print(f"{corpus.__name__}: {len(inputs)} files")
+
+
+if __name__ == "__main__":
+    main()

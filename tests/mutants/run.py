@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""Seeded defects: each mutant of mutants.toml must make the test it names fail.
+
+The tree is copied to a temporary directory; there a mutant's text is replaced, what it needs is built, and its test is
+run. A test that fails, or does not end within a minute, has killed its mutant. A mutant that lives, that no longer
+matches the source, that does not compile or whose test fails without it, is an error.
+
+    python tests/mutants/run.py                  all of them
+    python tests/mutants/run.py NAME...          these
+    python tests/mutants/run.py --check          only whether each still matches the source
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SECONDS_MAX = 60
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One defect: in `file`, `search` becomes `replace`; `test` is the ctest name of a native test that must notice."""
+
+    name: str
+    why: str
+    file: str
+    search: str
+    replace: str
+    test: str
+
+    def applied_to(self, source: str) -> str:
+        """The source with the defect in it. ValueError: the text is not there exactly once, or nothing would change."""
+        found = source.count(self.search)
+        if found != 1:
+            raise ValueError(f"{self.name}: its text is {found} times in {self.file}, not once")
+        if self.search == self.replace:
+            raise ValueError(f"{self.name}: changes nothing")
+        return source.replace(self.search, self.replace)
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        from pip._vendor import tomli as tomllib
+    return tomllib.loads(text)
+
+
+def load(path: Path) -> list[Mutant]:
+    mutants = [Mutant(**fields) for fields in parse_toml(path.read_text())["mutant"]]
+    names = [mutant.name for mutant in mutants]
+    if len(set(names)) != len(names):
+        raise ValueError(f"two mutants share a name in {path}")
+    return mutants
+
+
+def problems(mutants: list[Mutant], root: Path = ROOT) -> list[str]:
+    """What keeps mutants from being run at all: texts that no longer match, tests that do not exist."""
+    found = []
+    for mutant in mutants:
+        if not (root / mutant.file).is_file():
+            found.append(f"{mutant.name}: there is no {mutant.file}")
+            continue
+        try:
+            mutant.applied_to((root / mutant.file).read_text())
+        except ValueError as error:
+            found.append(str(error))
+        if not (root / "tests/native" / f"{mutant.test}.c").is_file():
+            found.append(f"{mutant.name}: there is no tests/native/{mutant.test}.c")
+    return found
+
+
+class Workshop:
+    """A copy of the tree and its build directory."""
+
+    def __init__(self, place: Path, jobs: int) -> None:
+        self.tree = place / "tree"
+        self.build = place / "build"
+        self.jobs = jobs
+        for folder in ("native", "tests", "examples", "benchmarks/native"):
+            if (ROOT / folder).is_dir():
+                ignored = shutil.ignore_patterns("__pycache__", "golden")
+                shutil.copytree(ROOT / folder, self.tree / folder, ignore=ignored)
+        configure = ["cmake", "-S", str(self.tree / "native"), "-B", str(self.build), "-G", "Ninja", "-DWK_WERROR=OFF"]
+        subprocess.run(configure, check=True, stdout=subprocess.DEVNULL)
+
+    def compile(self, *tests: str) -> subprocess.CompletedProcess[str]:
+        command = ["ninja", "-C", str(self.build), "-j", str(self.jobs), *tests]
+        return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def run(self, test: str) -> tuple[bool, str]:
+        """Whether the test passes, and the last thing it said."""
+        try:
+            command = [str(self.build / test)]
+            done = subprocess.run(
+                command, cwd=self.build, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                errors="replace", timeout=SECONDS_MAX,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return False, f"no end after {SECONDS_MAX} s"
+        lines = done.stdout.strip().splitlines()
+        said = next((line for line in lines if "failed:" in line or "Assertion" in line), lines[-1] if lines else "")
+        if done.returncode == 77:
+            return True, f"skipped: {said}"
+        return done.returncode == 0, said or f"exit status {done.returncode}"
+
+
+def judge(mutant: Mutant, workshop: Workshop) -> tuple[bool, str]:
+    """Whether the mutant was killed, and by what."""
+    source = workshop.tree / mutant.file
+    sound = source.read_text()
+    source.write_text(mutant.applied_to(sound))
+    try:
+        built = workshop.compile(mutant.test)
+        if built.returncode != 0:
+            return False, f"does not compile:\n{built.stdout}"
+        passed, said = workshop.run(mutant.test)
+        return not passed, said if not passed else f"LIVES: {mutant.test} passes ({said})"
+    finally:
+        source.write_text(sound)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Seeded defects that named tests must notice.")
+    parser.add_argument("names", nargs="*", help="only these mutants")
+    parser.add_argument("--check", action="store_true", help="only whether each mutant still matches the source")
+    parser.add_argument("--jobs", type=int, default=2, help="compilers at once")
+    arguments = parser.parse_args()
+
+    mutants = load(Path(__file__).with_name("mutants.toml"))
+    unknown = set(arguments.names) - {mutant.name for mutant in mutants}
+    if unknown:
+        parser.error(f"no mutant is called {', '.join(sorted(unknown))}")
+    if arguments.names:
+        mutants = [mutant for mutant in mutants if mutant.name in arguments.names]
+    wrong = problems(mutants)
+    if wrong or arguments.check:
+        print(*(wrong or [f"{len(mutants)} mutants match the source"]), sep="\n")
+        return 1 if wrong else 0
+
+    alive = 0
+    with tempfile.TemporaryDirectory(prefix="walkeeper-mutants-") as place:
+        workshop = Workshop(Path(place), arguments.jobs)
+        tests = sorted({mutant.test for mutant in mutants})
+        built = workshop.compile(*tests)
+        if built.returncode != 0:
+            print(built.stdout)
+            return 1
+        for test in tests:
+            passed, said = workshop.run(test)
+            if not passed or said.startswith("skipped"):
+                print(f"{test} must pass without a mutant, and says: {said}")
+                return 1
+        for mutant in mutants:
+            start = time.monotonic()
+            killed, said = judge(mutant, workshop)
+            said = re.sub(r"^.*/tests/native/", "", said)
+            mark = "killed" if killed else "ALIVE "
+            print(f"{mark} {mutant.name} ({mutant.test}, {time.monotonic() - start:.1f} s): {said}", flush=True)
+            alive += not killed
+    print(f"{len(mutants) - alive} passed, {alive} failed")
+    return 1 if alive else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

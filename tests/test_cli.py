@@ -1,0 +1,439 @@
+"""The command line: what it prints, what it refuses, and its exit statuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import walkeeper
+from walkeeper.cli import commands
+
+ORDERS = [b"paid 41", b"paid 42", b"\x00\xff", b"sent 7"]
+COMMAND = [sys.executable, "-m", "walkeeper.cli"]
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """A directory with the log "orders" of four records, closed."""
+    place = tmp_path / "wal"
+    with walkeeper.open(place) as namespace, namespace.log("orders").writer() as writer:
+        writer.append_many(ORDERS)
+    return place
+
+
+def run(*arguments: object, given: bytes = b"") -> Result:
+    return CliRunner().invoke(commands, [str(argument) for argument in arguments], input=given)
+
+
+def run_process(*arguments: object, given: bytes = b"", **environment: str) -> subprocess.CompletedProcess[bytes]:
+    command = [*COMMAND, *map(str, arguments)]
+    return subprocess.run(command, input=given, capture_output=True, timeout=60, env={**os.environ, **environment})
+
+
+def json_lines(result: Result) -> list[dict[str, object]]:
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def payloads(directory: Path, log: str) -> list[bytes]:
+    with walkeeper.open(directory, create=False) as namespace:
+        return [bytes(record.payload) for record in namespace.log(log, create=False).reader()]
+
+
+@pytest.fixture
+def holder(directory: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Another process that has the directory open for writing."""
+    program = (
+        f"import walkeeper, sys; n = walkeeper.open({str(directory)!r}); print('open', flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"open\n"
+        yield process
+        process.communicate()
+
+
+# ---- append ---------------------------------------------------------------------------------------------------------
+
+
+def test_append_makes_a_record_of_each_line_and_prints_the_last_position(tmp_path: Path) -> None:
+    result = run("append", tmp_path / "new", "lines", given=b"one\n\nthree")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("3 appended; the last is 2 at 1,")
+    assert payloads(tmp_path / "new", "lines") == [b"one", b"", b"three"]
+
+
+def test_append_takes_any_bytes_length_prefixed_and_cat_gives_them_back(tmp_path: Path) -> None:
+    stream = b"".join(struct.pack("<I", len(order)) + order for order in [*ORDERS, b"two\nlines", b""])
+    assert run("append", tmp_path / "new", "blobs", "--length-prefixed", given=stream).exit_code == 0
+    assert run("cat", tmp_path / "new", "blobs", "--length-prefixed").stdout_bytes == stream
+
+
+def test_append_refuses_input_that_ends_inside_a_record_and_says_what_is_appended(tmp_path: Path) -> None:
+    stream = struct.pack("<I", 3) + b"one" + struct.pack("<I", 3) + b"tw"
+    result = run("append", tmp_path / "new", "blobs", "--length-prefixed", given=stream)
+    assert result.exit_code != 0
+    assert "the input ends inside a record" in result.stderr
+    assert "1 records were appended before this" in result.stderr
+    assert payloads(tmp_path / "new", "blobs") == [b"one"]
+
+
+def test_append_of_nothing_appends_nothing(directory: Path) -> None:
+    result = run("append", directory, "orders")
+    assert result.exit_code == 0
+    assert "nothing was appended" in result.stderr
+    assert payloads(directory, "orders") == ORDERS
+
+
+def test_append_answers_in_json(directory: Path) -> None:
+    (answer,) = json_lines(run("append", directory, "orders", "--json", given=b"more\n"))
+    assert (answer["count"], answer["sequence_id"]) == (1, len(ORDERS))
+
+
+def test_append_without_create_makes_nothing(tmp_path: Path, directory: Path) -> None:
+    assert run("append", tmp_path / "typo", "orders", "--no-create", given=b"one\n").exit_code == 2
+    assert not (tmp_path / "typo").exists()
+    assert run("append", directory, "order", "--no-create", given=b"one\n").exit_code == 2
+    assert [row["log"] for row in json_lines(run("ls", directory, "--json"))] == ["orders"]
+
+
+# ---- cat, tail, ls, stat --------------------------------------------------------------------------------------------
+
+
+def test_cat_shows_sequence_ids_and_escapes_what_is_not_text(directory: Path) -> None:
+    lines = run("cat", directory, "orders").stdout.splitlines()
+    assert [line.split(maxsplit=2)[0] for line in lines] == ["0", "1", "2", "3"]
+    assert lines[1].endswith("  paid 42")
+    assert lines[2].endswith("  \\x00\\xff")
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--from", "1", "--max", "2"], ORDERS[1:3]),
+        (["--from", "end"], []),
+        (["--from", "txid:0"], ORDERS),
+        (["--from", "time:2000-01-01T00:00Z"], ORDERS),
+        (["--from", "dlsn:1,0,3"], ORDERS[3:]),
+        (["--max", "0"], []),
+    ],
+    ids=str,
+)
+def test_cat_starts_where_it_is_told(directory: Path, options: list[str], expected: list[bytes]) -> None:
+    result = run("cat", directory, "orders", "--raw", *options)
+    assert result.exit_code == 0, result.output
+    assert result.stdout_bytes == b"".join(payload + b"\n" for payload in expected)
+
+
+@pytest.mark.parametrize("place", ["middle", "-1", "txid:x", "dlsn:1,2", "time:noon", "seq:", "other:1"])
+def test_cat_refuses_a_place_that_is_none(directory: Path, place: str) -> None:
+    result = run("cat", directory, "orders", "--from", place)
+    assert result.exit_code == 2
+    assert "is no place in a log" in result.stderr
+
+
+def test_cat_as_json_gives_text_as_text_and_bytes_as_base64(directory: Path) -> None:
+    records = json_lines(run("cat", directory, "orders", "--json"))
+    assert records[1]["payload"] == "paid 42"
+    assert records[2]["payload_base64"] == "AP8="
+    assert records[3]["dlsn"] == [1, 0, 3]
+
+
+def test_tail_begins_so_many_records_before_the_end(directory: Path) -> None:
+    assert run("tail", directory, "orders", "-n", "2", "--raw").stdout_bytes == b"\x00\xff\nsent 7\n"
+    assert run("tail", directory, "orders", "-n", "0").stdout == ""
+    assert len(run("tail", directory, "orders", "-n", "99").stdout.splitlines()) == len(ORDERS)
+
+
+def test_tail_of_a_truncated_log_begins_at_what_is_left(directory: Path) -> None:
+    assert run("truncate", directory, "orders", "--before", 3).exit_code == 0
+    assert run("tail", directory, "orders", "--raw").stdout_bytes == b"sent 7\n"
+
+
+def test_ls_counts_records_and_bytes(directory: Path) -> None:
+    (row,) = json_lines(run("ls", directory, "--json"))
+    assert (row["log"], row["records"], row["first_sequence_id"], row["next_sequence_id"]) == ("orders", 4, 0, 4)
+    shown = run("ls", directory).stdout
+    assert "orders" in shown
+    assert "4" in shown
+
+
+def test_stat_names_the_log_that_pins_space(tmp_path: Path) -> None:
+    with walkeeper.open(tmp_path / "wal", file_size_min=65536, file_size_max=65536) as namespace:
+        with namespace.log("slow-consumer").writer() as writer:
+            for _ in range(10):
+                writer.append(b"x" * 30_000)
+    (stats,) = json_lines(run("stat", tmp_path / "wal", "--json"))
+    assert stats["logs_count"] == 1
+    assert stats["oldest_log"] == "slow-consumer"
+    assert isinstance(stats["disk_bytes"], int)
+    assert stats["disk_bytes"] > 10 * 30_000
+    assert "by the log slow-consumer" in run("stat", tmp_path / "wal").stdout
+
+
+# ---- truncate, backup -----------------------------------------------------------------------------------------------
+
+
+def test_truncate_lets_go_of_what_lies_before(directory: Path) -> None:
+    assert run("truncate", directory, "orders", "--before", 2).stdout == "2 records let go, 2 kept\n"
+    assert payloads(directory, "orders") == ORDERS[2:]
+
+
+def test_truncate_stops_at_a_cursor_unless_forced(directory: Path) -> None:
+    with walkeeper.open(directory) as namespace:
+        namespace.log("orders").cursor("billing")
+    refused = run("truncate", directory, "orders", "--before", 2)
+    assert refused.exit_code == 2
+    assert "billing" in refused.stderr
+    assert payloads(directory, "orders") == ORDERS
+    assert run("truncate", directory, "orders", "--before", 2, "--force").exit_code == 0
+    assert payloads(directory, "orders") == ORDERS[2:]
+
+
+def test_a_backup_holds_what_the_directory_held(directory: Path, tmp_path: Path) -> None:
+    assert run("backup", directory, tmp_path / "copy").exit_code == 0
+    assert run("append", directory, "orders", given=b"later\n").exit_code == 0
+    assert payloads(tmp_path / "copy", "orders") == ORDERS
+    assert run("backup", directory, tmp_path / "copy").exit_code == 2
+
+
+# ---- a directory in use ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["append", "truncate", "backup", "recover"])
+def test_a_writing_command_refuses_a_directory_in_use_and_names_the_holder(
+    directory: Path, tmp_path: Path, holder: subprocess.Popen[bytes], command: str
+) -> None:
+    more = {
+        "append": ["orders"],
+        "truncate": ["orders", "--before", 1],
+        "backup": [tmp_path / "copy"],
+        "recover": [tmp_path / "copy"],
+    }[command]
+    result = run(command, directory, *more, given=b"one\n")
+    assert result.exit_code == 2
+    assert str(holder.pid) in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not (tmp_path / "copy").exists()
+
+
+def test_reading_commands_work_on_a_directory_in_use(directory: Path, holder: subprocess.Popen[bytes]) -> None:
+    assert run("cat", directory, "orders", "--raw").stdout_bytes == b"".join(order + b"\n" for order in ORDERS)
+    assert json_lines(run("ls", directory, "--json"))[0]["records"] == len(ORDERS)
+    assert run("stat", directory).exit_code == 0
+    assert run("verify", directory).exit_code == 0
+
+
+def test_tail_follows_a_writer_in_another_process(directory: Path) -> None:
+    with walkeeper.open(directory) as namespace, namespace.log("orders").writer() as writer:
+        command = [*COMMAND, "tail", str(directory), "orders", "-n", "1", "-f", "--raw"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"sent 7\n"
+            writer.append(b"sent 8")
+            assert process.stdout.readline() == b"sent 8\n"
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert b"Traceback" not in said
+
+
+# ---- how it ends ----------------------------------------------------------------------------------------------------
+
+
+def test_a_broken_pipe_ends_quietly(tmp_path: Path) -> None:
+    with walkeeper.open(tmp_path / "wal") as namespace, namespace.log("long").writer() as writer:
+        writer.append_many([b"x" * 1000] * 5000)
+    with subprocess.Popen(
+        [*COMMAND, "cat", str(tmp_path / "wal"), "long"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert b"xxx" in process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(timeout=20) == 141
+
+
+def test_ctrl_c_ends_with_130_and_keeps_what_was_appended(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [*COMMAND, "append", str(tmp_path / "wal"), "lines"], stdin=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write(b"one\n")
+        process.stdin.flush()
+        time.sleep(1.5)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert b"1 records were appended before this" in said
+    assert b"Traceback" not in said
+    assert payloads(tmp_path / "wal", "lines") == [b"one"]
+
+
+def test_an_error_is_a_sentence_and_a_traceback_on_demand(directory: Path) -> None:
+    short = run_process("cat", directory, "no-such-log")
+    assert short.returncode == 2
+    assert b"no-such-log" in short.stderr
+    assert b"Traceback" not in short.stderr
+    long = run_process("cat", directory, "no-such-log", WALKEEPER_DEBUG="1")
+    assert b"LogNotFoundError" in long.stderr
+    assert b"Traceback" in long.stderr
+
+
+def test_a_directory_that_is_not_there_is_said_to_be_so(tmp_path: Path) -> None:
+    for command in ("ls", "stat", "verify"):
+        result = run(command, tmp_path / "nothing")
+        assert result.exit_code == 2
+        assert "does not exist" in result.stderr
+
+
+# ---- verify, inspect, recover ---------------------------------------------------------------------------------------
+
+
+def journal_with(directory: Path, needle: bytes) -> tuple[Path, int]:
+    """The file that holds these bytes, and where."""
+    for file in sorted(directory.rglob("*")):
+        if file.is_file() and (at := file.read_bytes().find(needle)) >= 0:
+            return file, at
+    raise AssertionError(f"no file holds {needle!r}")
+
+
+def damage(directory: Path, needle: bytes) -> Path:
+    """Turns one bit of a record on the disk."""
+    file, at = journal_with(directory, needle)
+    with file.open("r+b") as opened:
+        opened.seek(at)
+        byte = opened.read(1)
+        opened.seek(at)
+        opened.write(bytes([byte[0] ^ 1]))
+    return file
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> tuple[Path, Path]:
+    """A directory with twenty durable records, each in a block of its own, and a bit turned in the tenth; the file."""
+    place = tmp_path / "wal"
+    with walkeeper.open(place) as namespace, namespace.log("orders").writer() as writer:
+        for number in range(20):
+            writer.append(b"order number %d" % number)
+    return place, damage(place, b"order number 9")
+
+
+def test_verify_of_a_clean_directory_is_0(directory: Path) -> None:
+    (found,) = json_lines(run("verify", directory, "--json"))
+    assert found["damaged"] == 0
+    assert isinstance(found["entries"], int)
+    assert found["entries"] > 0
+
+
+def test_verify_of_a_damaged_directory_is_1_and_says_where(damaged: tuple[Path, Path]) -> None:
+    directory, file = damaged
+    result = run("verify", directory)
+    assert result.exit_code == 1
+    assert file.name in result.stdout
+
+
+def test_inspect_describes_every_file_of_a_directory(directory: Path) -> None:
+    for file in sorted(directory.rglob("*")):
+        if file.is_file() and file.stat().st_size and file.name != "lock":
+            for line in run("inspect", file, "--json", "--entries").stdout.splitlines():
+                assert isinstance(json.loads(line), dict)
+    file, _ = journal_with(directory, b"paid 42")
+    shown = run("inspect", file, "--entries")
+    assert shown.exit_code == 0
+    assert "epoch" in shown.stdout
+
+
+def test_inspect_of_a_damaged_file_is_1_and_shows_what_it_can(damaged: tuple[Path, Path]) -> None:
+    _, file = damaged
+    result = run("inspect", file)
+    assert result.exit_code == 1
+    assert result.stdout
+
+
+def test_inspect_of_something_else_is_no_success(tmp_path: Path) -> None:
+    (tmp_path / "letter").write_text("Dear reader,\n" * 1000)
+    result = run("inspect", tmp_path / "letter")
+    assert result.exit_code != 0
+    assert "Traceback" not in result.output
+
+
+def test_recover_saves_what_can_be_read_and_leaves_the_original(damaged: tuple[Path, Path], tmp_path: Path) -> None:
+    directory, file = damaged
+    before = file.read_bytes()
+    result = run("recover", directory, tmp_path / "saved", "--on-damage", "point-in-time")
+    assert result.exit_code == 1
+    assert "Acknowledged records are lost" in result.stdout
+    assert file.read_bytes() == before
+    saved = payloads_before_gap(tmp_path / "saved")
+    assert saved == [b"order number %d" % number for number in range(9)]
+
+
+def payloads_before_gap(directory: Path) -> list[bytes]:
+    found: list[bytes] = []
+    with walkeeper.open(directory, create=False) as namespace:
+        for item in namespace.log("orders", create=False).reader():
+            if isinstance(item, walkeeper.Gap):
+                break
+            found.append(bytes(item.payload))
+    return found
+
+
+def test_recover_of_a_sound_directory_loses_nothing(directory: Path, tmp_path: Path) -> None:
+    result = run("recover", directory, tmp_path / "saved")
+    assert result.exit_code == 0
+    assert "Nothing that was acknowledged is lost" in result.stdout
+    assert payloads(tmp_path / "saved", "orders") == ORDERS
+
+
+def test_recover_does_not_overwrite(directory: Path, tmp_path: Path) -> None:
+    (tmp_path / "saved").mkdir()
+    assert run("recover", directory, tmp_path / "saved").exit_code == 2
+    assert list((tmp_path / "saved").iterdir()) == []
+
+
+# ---- doctor, bench --------------------------------------------------------------------------------------------------
+
+
+def test_doctor_says_what_runs_here_and_why(tmp_path: Path) -> None:
+    (found,) = json_lines(run("doctor", tmp_path, "--json"))
+    assert found["backend"] in ("uring", "psync")
+    assert found["sync_method"] in ("dsync", "write_then_sync")
+    assert isinstance(found["dsync_ns"], int)
+    assert found["dsync_ns"] > 0
+    shown = run("doctor", tmp_path).stdout
+    for name in ("backend", "durable write", "file system", "device", "free space", "RLIMIT_MEMLOCK"):
+        assert name in shown
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_plug_test_finds_all_that_was_acknowledged_and_misses_what_was_not(tmp_path: Path) -> None:
+    written = run("doctor", tmp_path / "plug", "--plug-test", "write", "--seconds", "0.2")
+    assert written.exit_code == 0, written.output
+    numbers = [int(line) for line in written.stdout.splitlines()]
+    assert numbers == list(range(len(numbers)))
+    last = numbers[-1]
+    found = run("doctor", tmp_path / "plug", "--plug-test", "check", "--acknowledged", last)
+    assert found.exit_code == 0, found.output
+    lost = run("doctor", tmp_path / "plug", "--plug-test", "check", "--acknowledged", last + 1)
+    assert lost.exit_code == 1
+    assert f"record {last + 1} was acknowledged" in lost.stdout
+
+
+def test_bench_prints_the_floor_first_and_cleans_up(tmp_path: Path) -> None:
+    rows = json_lines(run("bench", tmp_path, "--seconds", "0.05", "--json"))
+    assert "bare pwritev2" in str(rows[0]["what"])
+    assert len(rows) == 4
+    assert all(isinstance(row["p50_ns"], int) and row["p50_ns"] > 0 for row in rows)
+    assert list(tmp_path.iterdir()) == []

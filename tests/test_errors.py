@@ -1,0 +1,151 @@
+"""Exceptions: every status has one, and each says what a program needs to know."""
+
+from __future__ import annotations
+
+import builtins
+import pickle
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import walkeeper
+from walkeeper import errors
+from walkeeper._native import ffi, lib
+
+STATUSES = {int(number): name for number, name in ffi.typeof("wk_status").elements.items()}
+# Answers that a program asks for, not failures.
+NOT_RAISED = {"WK_OK", "WK_END"}
+
+
+def raised(status: int, **facts: Any) -> walkeeper.Error:
+    """The exception for a status and the fields of its wk_error."""
+    error = errors.new_error()
+    for name, value in facts.items():
+        setattr(error, name, value)
+    with pytest.raises(walkeeper.Error) as caught:
+        errors.check(status, error, log="orders", write=True)
+    return caught.value
+
+
+def test_ok_raises_nothing() -> None:
+    errors.check(lib.WK_OK, errors.new_error())
+
+
+@pytest.mark.parametrize("status", [s for s, name in STATUSES.items() if name not in NOT_RAISED], ids=STATUSES.get)
+def test_every_status_has_an_exception_of_its_own(status: int) -> None:
+    assert type(raised(status)) is not walkeeper.Error
+
+
+def test_no_two_statuses_share_an_exception() -> None:
+    kinds = [type(raised(status)) for status, name in STATUSES.items() if name not in NOT_RAISED]
+    assert len(kinds) == len(set(kinds))
+
+
+def test_every_exception_is_a_name_of_the_package() -> None:
+    for name in errors.__all__:
+        if name != "Outcome":
+            assert getattr(walkeeper, name) is getattr(errors, name)
+            assert issubclass(getattr(errors, name), walkeeper.Error)
+            assert name.endswith("Error")
+
+
+def test_the_text_is_that_of_the_engine() -> None:
+    error = raised(lib.WK_IO, text=b"writing block 3 of j-7: EIO", system_error=5)
+    assert str(error) == "writing block 3 of j-7: EIO"
+    assert error.system_error == 5
+
+
+def test_without_a_text_the_status_explains_itself() -> None:
+    assert str(raised(lib.WK_NO_SPACE)) == ffi.string(lib.wk_status_text(lib.WK_NO_SPACE)).decode()
+
+
+def test_facts_that_do_not_apply_are_none() -> None:
+    error = raised(lib.WK_FENCED)
+    facts = (error.ledger_id, error.entry_id, error.sequence_id, error.txid, error.system_error)
+    assert facts == (None, None, None, None, None)
+    assert error.log == "orders"
+
+
+def test_a_write_says_what_became_of_it() -> None:
+    assert raised(lib.WK_TIMEOUT, outcome_unknown=True).outcome == "unknown"
+    assert raised(lib.WK_TIMEOUT, outcome_unknown=False).outcome == "not_written"
+    assert raised(lib.WK_FAILED, durable_count=7).durable_count == 7
+
+
+def test_a_read_says_nothing_of_outcomes() -> None:
+    with pytest.raises(walkeeper.TruncatedError) as caught:
+        errors.check(lib.WK_TRUNCATED, errors.new_error())
+    assert caught.value.outcome is None
+
+
+def test_a_mismatch_carries_the_record_that_sits_there() -> None:
+    error = raised(lib.WK_MISMATCH, sequence_id=17, txid=4000)
+    assert isinstance(error, walkeeper.SequenceMismatchError)
+    assert (error.sequence_id, error.txid) == (17, 4000)
+
+
+def test_a_locked_directory_names_the_holder() -> None:
+    error = raised(lib.WK_LOCKED, holder_pid=4711)
+    assert isinstance(error, walkeeper.DirectoryLockedError)
+    assert error.holder_pid == 4711
+    assert error.hint is not None
+
+
+def test_timeouts_are_those_of_python_too() -> None:
+    assert isinstance(raised(lib.WK_TIMEOUT), builtins.TimeoutError)
+
+
+def test_bad_arguments_are_value_errors_and_missing_things_lookup_errors() -> None:
+    assert isinstance(raised(lib.WK_INVALID), ValueError)
+    assert isinstance(raised(lib.WK_TOO_LARGE), ValueError)
+    assert isinstance(raised(lib.WK_NOT_FOUND), LookupError)
+    assert issubclass(walkeeper.LogNotFoundError, walkeeper.NotFoundError)
+
+
+def test_an_unknown_status_is_still_an_error() -> None:
+    assert type(raised(-9999)) is walkeeper.Error
+
+
+def test_exceptions_go_through_pickle_with_their_facts() -> None:
+    error = raised(lib.WK_TIMEOUT, outcome_unknown=True, sequence_id=3)
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is walkeeper.TimeoutError
+    assert (str(again), again.outcome, again.sequence_id, again.log) == (str(error), "unknown", 3, "orders")
+
+
+# What open() refuses before it touches a disk.
+
+
+@pytest.mark.parametrize("uri", ["etcd://host/wal", "zk+hierarchical://a,b/ledgers", "sqlite:/tmp/x", "s3://bucket"])
+def test_a_scheme_that_does_not_exist_is_named_with_what_does(uri: str) -> None:
+    with pytest.raises(walkeeper.UnsupportedError, match=re.escape(uri)) as caught:
+        walkeeper.open(uri)
+    assert caught.value.hint is not None
+    assert "file:" in caught.value.hint
+
+
+@pytest.mark.parametrize("uri", ["", "file:", "file://elsewhere/wal", "file:///wal?x=1", "a\0b"])
+def test_a_uri_that_is_no_directory_is_refused(uri: str) -> None:
+    with pytest.raises(walkeeper.InvalidError):
+        walkeeper.open(uri)
+
+
+def test_an_option_that_does_not_exist_is_a_type_error(directory: Path) -> None:
+    with pytest.raises(TypeError, match="file_size"):
+        walkeeper.open(directory, file_size=1)  # type: ignore[call-arg]
+    assert not directory.exists()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"backend": "magic"}, {"on_damage": 1}, {"lock_timeout": -1}, {"lock_timeout": float("nan")}, {"cache_bytes": -1}],
+    ids=str,
+)
+def test_an_option_with_a_bad_value_is_refused(directory: Path, options: dict[str, Any]) -> None:
+    with pytest.raises(
+        walkeeper.InvalidError, match=next(iter(options)).split("_")[0] if "lock_timeout" not in options else "timeout"
+    ):
+        walkeeper.open(directory, **options)
+    assert not directory.exists()

@@ -1,0 +1,158 @@
+"""Who may import whom: read from the sources, so that the layer table in docs/architecture.md stays true."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+OURS = {"walkeeper", "walkeeper_bookie", "walkeeper_sqlite", "walkeeper_spark_checkpoint"}
+
+PACKAGES = {
+    "walkeeper": {"walkeeper"},
+    "bookie/walkeeper_bookie": {"walkeeper_bookie", "walkeeper"},
+    "adapters/sqlite/walkeeper_sqlite": {"walkeeper_sqlite", "walkeeper"},
+    "adapters/spark_checkpoint/walkeeper_spark_checkpoint": {"walkeeper_spark_checkpoint", "walkeeper"},
+}
+PRESENT = [package for package in PACKAGES if (ROOT / package).is_dir()]
+
+# A bookie must run with the client deleted.
+BOOKIE_MAY_USE = ("walkeeper._native", "walkeeper.errors", "walkeeper.metadata")
+
+FREESTANDING = {"limits.h", "stdalign.h", "stdarg.h", "stdbool.h", "stddef.h", "stdint.h"}
+INTRINSICS = {"arm_acle.h", "arm_neon.h", "immintrin.h", "nmmintrin.h", "smmintrin.h", "wmmintrin.h"}
+HOSTED = {"assert.h", "errno.h", "inttypes.h", "stdatomic.h", "stdio.h", "stdlib.h", "string.h", "time.h"}
+
+# Folder: what it may include in quotes (beginnings), and in angle brackets (None: whatever is not forbidden).
+INCLUDES: dict[str, tuple[tuple[str, ...], set[str] | None]] = {
+    "native/include/walkeeper": (("walkeeper/",), {"stdbool.h", "stddef.h", "stdint.h"}),
+    "native/core": (("walkeeper/", "core/"), FREESTANDING | INTRINSICS | {"assert.h", "string.h"}),
+    "native/engine": (
+        ("walkeeper/", "core/", "engine/", "io/io.h", "io/event.h"),
+        FREESTANDING | HOSTED | {"pthread.h", "lz4.h", "zstd.h", "zstd_errors.h"},
+    ),
+    "native/io": (("walkeeper/", "core/", "io/"), None),
+}
+NEVER = {"Python.h", "sqlite3.h"}
+
+
+def imports(path: Path) -> Iterator[tuple[str, bool]]:
+    """The modules a file imports, and whether it does so at once (not inside a function, nor for type checkers)."""
+    tree = ast.parse(path.read_text())
+    later = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        or (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        for name in names:
+            yield name, id(node) not in later
+
+
+def includes(path: Path) -> Iterator[tuple[str, str]]:
+    """The #include lines of a C file: the quote or bracket, and the name."""
+    yield from re.findall(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', path.read_text(), re.MULTILINE)
+
+
+def python_files(folder: str) -> list[Path]:
+    return sorted((ROOT / folder).rglob("*.py"))
+
+
+def top(module: str) -> str:
+    return module.split(".")[0]
+
+
+@pytest.mark.parametrize("package", PRESENT)
+def test_a_package_imports_only_what_lies_below(package: str) -> None:
+    for path in python_files(package):
+        used = {top(module) for module, _ in imports(path)} & OURS
+        assert used <= PACKAGES[package], path
+
+
+def test_walkeeper_knows_no_spark_and_touches_sqlite_only_in_metadata() -> None:
+    for path in python_files("walkeeper"):
+        for module, at_once in imports(path):
+            assert top(module) != "pyspark", path
+            if top(module) in {"sqlite3", "kazoo", "etcd3"}:
+                assert "metadata" in path.parts, path
+                assert not at_once, path
+
+
+def test_only_the_command_line_knows_click_and_rich_and_only_aio_knows_asyncio() -> None:
+    for path in python_files("walkeeper"):
+        for module, _ in imports(path):
+            if top(module) in {"click", "rich"}:
+                assert "cli" in path.parts, path
+            if top(module) == "asyncio":
+                assert path.name == "aio.py", path
+
+
+def test_pyarrow_is_imported_on_first_use() -> None:
+    for path in python_files("walkeeper"):
+        assert not [module for module, at_once in imports(path) if at_once and top(module) == "pyarrow"], path
+
+
+@pytest.mark.skipif("bookie/walkeeper_bookie" not in PRESENT, reason="there is no bookie yet")
+def test_the_bookie_runs_without_the_client() -> None:
+    for path in python_files("bookie/walkeeper_bookie"):
+        for module, _ in imports(path):
+            assert top(module) != "walkeeper" or module == "walkeeper" or module.startswith(BOOKIE_MAY_USE), path
+
+
+@pytest.mark.parametrize("folder", [p for p in PRESENT if p.startswith("adapters")] + ["benchmarks", "examples"])
+def test_public_names_are_enough_for(folder: str) -> None:
+    for path in python_files(folder):
+        assert not [module for module, _ in imports(path) if module.startswith("walkeeper._")], path
+
+
+def test_the_conformance_suite_uses_public_names_only() -> None:
+    for path in python_files("tests/conformance"):
+        assert not [module for module, _ in imports(path) if module.startswith("walkeeper._")], path
+        accesses = [node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)]
+        assert not [name for name in accesses if name.startswith("_") and not name.startswith("__")], path
+
+
+@pytest.mark.parametrize("folder", INCLUDES)
+def test_c_includes_only_what_lies_below(folder: str) -> None:
+    quoted, bracketed = INCLUDES[folder]
+    files = sorted([*(ROOT / folder).glob("*.c"), *(ROOT / folder).glob("*.h")])
+    assert files, folder
+    for path in files:
+        for mark, name in includes(path):
+            if mark == '"':
+                assert name.startswith(quoted), f"{path} includes {name}"
+            else:
+                assert name not in NEVER, f"{path} includes <{name}>"
+                assert bracketed is None or name in bracketed, f"{path} includes <{name}>"
+
+
+def test_only_io_knows_liburing() -> None:
+    for path in sorted((ROOT / "native").rglob("*.[ch]")):
+        if "liburing.h" in {name for _, name in includes(path)}:
+            assert path.parent == ROOT / "native/io", path
+
+
+# The readers above must see what they are to forbid.
+
+
+def test_an_import_in_a_function_or_for_type_checkers_is_not_at_once(tmp_path: Path) -> None:
+    source = tmp_path / "module.py"
+    source.write_text("import a\nfrom b import c\nif TYPE_CHECKING:\n    import d\ndef f():\n    import e\n")
+    assert set(imports(source)) == {("a", True), ("b", True), ("b.c", True), ("d", False), ("e", False)}
+
+
+def test_include_lines_are_seen_with_odd_spacing(tmp_path: Path) -> None:
+    source = tmp_path / "file.c"
+    source.write_text('#include "a.h"\n  #  include <b.h>\n// #include <c.h>\n')
+    assert list(includes(source)) == [('"', "a.h"), ("<", "b.h")]

@@ -1,0 +1,42 @@
+"""Every seeded defect of tests/mutants still fits the source; `make mutants` runs them."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+HERE = Path(__file__).parent / "mutants"
+
+
+@pytest.fixture(scope="module")
+def run() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("mutants_run", HERE / "run.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_mutant_matches_the_source_and_names_a_test(run: ModuleType) -> None:
+    mutants = run.load(HERE / "mutants.toml")
+    assert len(mutants) >= 12
+    assert run.problems(mutants) == []
+
+
+def test_a_mutant_whose_text_is_gone_or_there_twice_is_an_error(run: ModuleType) -> None:
+    mutant = run.Mutant("m", "why", "f.c", search="a = b;", replace="a = c;", test="t")
+    assert mutant.applied_to("x; a = b;") == "x; a = c;"
+    for source in ("x;", "a = b; a = b;"):
+        with pytest.raises(ValueError, match="not once"):
+            mutant.applied_to(source)
+
+
+def test_a_mutant_that_changes_nothing_is_an_error(run: ModuleType) -> None:
+    with pytest.raises(ValueError, match="changes nothing"):
+        run.Mutant("m", "why", "f.c", search="a;", replace="a;", test="t").applied_to("a;")

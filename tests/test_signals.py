@@ -1,0 +1,149 @@
+"""Signals: a wait goes on after a handler that returns, and ends with the exception of one that raises."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import walkeeper
+
+
+@pytest.fixture
+def alarms() -> Iterator[list[float]]:
+    """Counts alarms; a test sets them off with signal.setitimer."""
+    seen: list[float] = []
+    before = signal.signal(signal.SIGALRM, lambda *_: seen.append(time.monotonic()))
+    yield seen
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def interrupt_after(seconds: float) -> threading.Timer:
+    """Ctrl-C for this process."""
+    timer = threading.Timer(seconds, os.kill, [os.getpid(), signal.SIGINT])
+    timer.start()
+    return timer
+
+
+@pytest.fixture
+def slow(directory: Path) -> Iterator[walkeeper.Namespace]:
+    """A namespace where an append with others in flight takes about a second: a block waits that long for company."""
+    with walkeeper.open(directory, commit_wait=1.0) as namespace:
+        yield namespace
+
+
+def test_handlers_run_while_a_follower_waits_and_it_waits_on(log: walkeeper.Log, alarms: list[float]) -> None:
+    signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
+    started = time.monotonic()
+    assert log.reader(follow=True).read(timeout=0.5) == []
+    assert time.monotonic() - started >= 0.49
+    assert len(alarms) >= 5
+    assert alarms[0] - started < 0.4
+
+
+def test_ctrl_c_ends_a_wait_and_the_reader_goes_on(log: walkeeper.Log) -> None:
+    reader = log.reader(follow=True)
+    timer = interrupt_after(0.1)
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        reader.read(timeout=30)
+    timer.join()
+    assert time.monotonic() - started < 5
+    with log.writer() as writer:
+        writer.append(b"x")
+    assert [record.sequence_id for record in reader.read(timeout=10)] == [0]
+
+
+def test_handlers_run_while_appends_wait_and_none_is_lost_or_doubled(log: walkeeper.Log, alarms: list[float]) -> None:
+    signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+    ids: list[int] = []
+    with log.writer() as writer:
+        until = time.monotonic() + 1
+        while time.monotonic() < until:
+            ids.append(writer.append(b"%d" % len(ids)).sequence_id)
+            batch = writer.append_many([b"a", b"b"])
+            assert batch.last.sequence_id == batch.first.sequence_id + 1
+            ids += [batch.first.sequence_id, batch.last.sequence_id]
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    assert ids == list(range(len(ids)))
+    assert log.count() == len(ids)
+    assert len(alarms) > 50
+
+
+def wait_long(call: Callable[[], object], writer: walkeeper.Writer) -> None:
+    """Calls with a record in flight, so that the call waits for company."""
+    writer.submit(b"in flight")
+    call()
+
+
+@pytest.mark.parametrize("many", [False, True], ids=["append", "append_many"])
+def test_an_interrupted_append_says_that_its_outcome_is_unknown(slow: walkeeper.Namespace, many: bool) -> None:
+    log = slow.log("orders")
+    with log.writer() as writer:
+        timer = interrupt_after(0.2)
+        with pytest.raises(KeyboardInterrupt) as caught:
+            wait_long(lambda: writer.append_many([b"a", b"b"]) if many else writer.append(b"a"), writer)
+        timer.join()
+        cause = caught.value.__cause__
+        assert isinstance(cause, walkeeper.InterruptedError)
+        assert cause.outcome == "unknown"
+        assert cause.sequence_id == 1
+        assert writer.flush().sequence_id == (3 if many else 2)
+        assert writer.append(b"next").sequence_id == (3 if many else 2)
+
+
+@pytest.mark.parametrize("many", [False, True], ids=["append", "append_many"])
+def test_an_append_that_a_harmless_signal_met_returns_its_position(
+    slow: walkeeper.Namespace, alarms: list[float], many: bool
+) -> None:
+    log = slow.log("orders")
+    with log.writer() as writer:
+        writer.submit(b"in flight")
+        signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)
+        if many:
+            batch = writer.append_many([b"a", b"b"])
+            first, last, count = batch.first, batch.last, 3
+        else:
+            first = last = writer.append(b"a")
+            count = 2
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        assert alarms
+        assert (first.sequence_id, last.sequence_id) == (1, count - 1)
+        assert first == log.find(sequence_id=1)
+        assert last == log.find(sequence_id=count - 1)
+        assert log.count() == count
+
+
+def test_ctrl_c_while_waiting_for_the_lock(directory: Path) -> None:
+    holder = os.fork()
+    if holder == 0:
+        try:
+            walkeeper.open(directory)
+            directory.with_name("held").touch()
+            time.sleep(30)
+        finally:
+            os._exit(0)
+    try:
+        until = time.monotonic() + 10
+        while not directory.with_name("held").exists():
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        timer = interrupt_after(0.2)
+        started = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            walkeeper.open(directory, lock_timeout=20)
+        timer.join()
+        assert time.monotonic() - started < 5
+        with pytest.raises(walkeeper.DirectoryLockedError) as caught:
+            walkeeper.open(directory, lock_timeout=0.1)
+        assert caught.value.holder_pid == holder
+    finally:
+        os.kill(holder, signal.SIGKILL)
+        os.waitpid(holder, 0)
+    walkeeper.open(directory).close()

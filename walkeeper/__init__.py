@@ -1,0 +1,127 @@
+"""walkeeper: an embedded write-ahead log.
+
+    with walkeeper.open("/var/lib/app/wal") as ns:     # a directory is a namespace of logs
+        log = ns.log("orders")                         # opened, or created
+        with log.writer() as w:                        # one writer; an earlier one is fenced
+            at = w.append(b"paid 42")                  # durable when it returns
+        for record in log.reader(start=at):            # every record from there on
+            apply(record.payload)
+        log.truncate(at)                               # all before it may go
+
+The same with async and await is walkeeper.aio. Importing walkeeper starts no thread and opens no file.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from walkeeper import errors
+from walkeeper._cursor import Cursor
+from walkeeper._log import Log, LogInfo, Segment
+from walkeeper._namespace import Namespace, RecoveryReport, Stats, open
+from walkeeper._options import Durability, LogOptions, NewLogOptions, OnDamage, OpenOptions
+from walkeeper._position import DLSN, AppendRange, Position
+from walkeeper._reader import Reader
+from walkeeper._record import Gap, Record
+from walkeeper._writer import Writer
+from walkeeper.errors import (
+    ClosedError,
+    CorruptError,
+    CursorHoldsError,
+    CursorNotFoundError,
+    DamagedError,
+    DirectoryLockedError,
+    EndOfStreamError,
+    Error,
+    ExistsError,
+    FencedError,
+    ForkedError,
+    InterruptedError,
+    InvalidError,
+    JournalFailedError,
+    LimitError,
+    LogDeletedError,
+    LogNotFoundError,
+    NoMemoryError,
+    NoSpaceError,
+    NotFoundError,
+    ReadOnlyError,
+    SequenceMismatchError,
+    StorageError,
+    TimeoutError,
+    TooLargeError,
+    TruncatedError,
+    TxidError,
+    UnsupportedError,
+    WouldBlockError,
+)
+
+if TYPE_CHECKING:
+    from walkeeper import aio
+
+__all__ = [
+    "open",
+    "Namespace",
+    "Log",
+    "Writer",
+    "Reader",
+    "Cursor",
+    "Record",
+    "Gap",
+    "Position",
+    "DLSN",
+    "AppendRange",
+    "LogInfo",
+    "LogOptions",
+    "NewLogOptions",
+    "OpenOptions",
+    "Segment",
+    "Stats",
+    "RecoveryReport",
+    "Durability",
+    "OnDamage",
+    "aio",
+    "errors",
+    "Error",
+    "ClosedError",
+    "CorruptError",
+    "CursorHoldsError",
+    "CursorNotFoundError",
+    "DamagedError",
+    "DirectoryLockedError",
+    "EndOfStreamError",
+    "ExistsError",
+    "FencedError",
+    "ForkedError",
+    "InterruptedError",
+    "InvalidError",
+    "JournalFailedError",
+    "LimitError",
+    "LogDeletedError",
+    "LogNotFoundError",
+    "NoMemoryError",
+    "NoSpaceError",
+    "NotFoundError",
+    "ReadOnlyError",
+    "SequenceMismatchError",
+    "StorageError",
+    "TimeoutError",
+    "TooLargeError",
+    "TruncatedError",
+    "TxidError",
+    "UnsupportedError",
+    "WouldBlockError",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # asyncio is not everybody's: walkeeper.aio is imported when somebody asks for it.
+    if name == "aio":
+        import importlib
+
+        return importlib.import_module("walkeeper.aio")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

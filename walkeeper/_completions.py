@@ -1,0 +1,128 @@
+"""Completions: the futures of submitted records, and the one thread that completes them.
+
+The thread starts with the first submit. It waits in C, without the GIL, for the earliest outstanding ticket, and then
+completes everything up to the durable point at one go. It is a daemon: it never keeps a process alive.
+"""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from walkeeper._native import lib
+from walkeeper._position import Position
+from walkeeper.errors import ClosedError, Error, JournalFailedError, exception_of, new_error
+
+if TYPE_CHECKING:
+    from walkeeper._namespace import Handle
+
+__all__ = ["Completions"]
+
+_WAIT_NS = 100_000_000
+"""How long the thread stays in C at most, so that closing on a stalled disk is not held up."""
+
+
+class Completions:
+    """The futures of one namespace that wait for a ticket."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        self._pending: dict[int, list[tuple[Future[Position], Position, str]]] = {}
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._stopping = False
+        self._abandoned: bool | None = None
+        """None until the namespace was closed; then whether everything accepted is durable."""
+
+    def watch(self, ticket: int, at: Position, log: str) -> Future[Position]:
+        """A future that is done, with `at`, when `ticket` is durable."""
+        future: Future[Position] = Future()
+        future.set_running_or_notify_cancel()
+        with self._changed:
+            if self._abandoned is not None:  # another thread closed the namespace since the record was accepted
+                _settle(future, at, log, self._abandoned)
+                return future
+            waiting = self._pending.get(ticket)
+            if waiting is not None:
+                waiting.append((future, at, log))
+                return future
+            self._pending[ticket] = [(future, at, log)]
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="walkeeper-completions", daemon=True)
+                self._thread.start()
+            self._changed.notify()
+        return future
+
+    def stop(self, timeout_ns: int) -> None:
+        """Waits up to `timeout_ns` for the futures to complete, then ends the thread."""
+        seconds = min(timeout_ns / 1e9, threading.TIMEOUT_MAX)
+        with self._changed:
+            self._changed.wait_for(lambda: not self._pending or self._thread is None, seconds)
+            self._stopping = True
+            self._changed.notify_all()
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def abandon(self, durable: bool) -> None:
+        """What still waits after the namespace was closed: done where `durable`, else of unknown outcome."""
+        with self._changed:
+            self._abandoned = durable
+            left = [item for items in self._pending.values() for item in items]
+            self._pending.clear()
+        for future, at, log in left:
+            _settle(future, at, log, durable)
+
+    def _run(self) -> None:
+        error = new_error()
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._pending or self._stopping)
+                if self._stopping:
+                    return
+                ticket = min(self._pending)
+            try:
+                with self._handle as native:
+                    status = lib.wk_namespace_wait(native, ticket, _WAIT_NS, error)
+                    durable = lib.wk_namespace_durable(native)
+            except ClosedError:
+                return
+            self._complete(durable)
+            if status not in (lib.WK_OK, lib.WK_TIMEOUT, lib.WK_INTERRUPTED):
+                self._fail(ticket, status, error)
+                error = new_error()
+
+    def _complete(self, durable: int) -> None:
+        with self._changed:
+            tickets = sorted(ticket for ticket in self._pending if ticket <= durable)
+            done = [item for ticket in tickets for item in self._pending.pop(ticket)]
+            if not self._pending:
+                self._changed.notify_all()
+        for future, at, _ in done:
+            future.set_result(at)
+
+    def _fail(self, ticket: int, status: int, error: Any) -> None:
+        with self._changed:
+            failed = self._pending.pop(ticket, [])
+            if not self._pending:
+                self._changed.notify_all()
+        for future, at, log in failed:
+            future.set_exception(failure_of(status, error, at, log))
+
+
+def failure_of(status: int, error: Any, at: Position, log: str) -> Error:
+    """What became of the accepted record at `at`, when waiting for its ticket answered `status`."""
+    made = exception_of(status, error, log=log, write=True)
+    if not isinstance(made, JournalFailedError):
+        made.outcome = "unknown"
+    made.sequence_id = at.sequence_id
+    return made
+
+
+def _settle(future: Future[Position], at: Position, log: str, durable: bool) -> None:
+    if durable:
+        future.set_result(at)
+    else:
+        text = "the namespace was closed before the record was known to be durable: it may or may not be"
+        future.set_exception(ClosedError(text, log=log, sequence_id=at.sequence_id, outcome="unknown"))

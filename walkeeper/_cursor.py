@@ -1,0 +1,78 @@
+"""Cursor: a named durable position in a log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from walkeeper._native import ffi, lib
+from walkeeper._options import name_bytes, uninterrupted
+from walkeeper._position import DLSN, Position, position_of
+from walkeeper.errors import CursorNotFoundError, check, new_error
+
+if TYPE_CHECKING:
+    from walkeeper._log import Log
+
+__all__ = ["Cursor"]
+
+_KINDS = {lib.WK_NOT_FOUND: CursorNotFoundError}
+
+
+class Cursor:
+    """A named durable position: the first record that its owner still needs.
+
+    Truncation may go up to it and not further. It moves forward only: after handling `record`, say
+    `cursor.advance(record.next)`; after a restart, read on from `log.reader(start=cursor.position)`.
+    """
+
+    __slots__ = ("_log", "_name")
+
+    def __init__(self, log: Log, name: str) -> None:
+        self._log = log
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def log(self) -> Log:
+        return self._log
+
+    @property
+    def position(self) -> Position:
+        """The first record still needed. Raises CursorNotFoundError where the cursor was deleted."""
+        at, error, name = ffi.new("wk_position *"), new_error(), name_bytes(self._name)
+        status = uninterrupted(lambda _: lib.wk_cursor_get(self._log._native, name, len(name), at, error))
+        check(status, error, log=self._log.name, kinds=_KINDS)
+        return position_of(at)
+
+    def advance(self, position: Position | DLSN) -> None:
+        """Moves the cursor to `position`; durable when it returns.
+
+        Raises InvalidError where that would be backwards, or beyond the end of the log. A deleted cursor is made again.
+        """
+        if isinstance(position, DLSN) or position.sequence_id < 0:
+            position = self._log.find(dlsn=position)
+        self._set(position)
+
+    def delete(self) -> None:
+        """Forgets the cursor; durable when it returns. What only it needed may be truncated from now on."""
+        error, name = new_error(), name_bytes(self._name)
+        status = uninterrupted(lambda _: lib.wk_cursor_delete(self._log._native, name, len(name), error))
+        check(status, error, log=self._log.name, kinds=_KINDS)
+
+    def _exists(self) -> bool:
+        try:
+            _ = self.position
+        except CursorNotFoundError:
+            return False
+        return True
+
+    def _set(self, position: Position) -> None:
+        at = ffi.new("wk_position *", [position.dlsn, position.sequence_id, position.txid])
+        error, name = new_error(), name_bytes(self._name)
+        status = uninterrupted(lambda _: lib.wk_cursor_set(self._log._native, name, len(name), at, error))
+        check(status, error, log=self._log.name)
+
+    def __repr__(self) -> str:
+        return f"<walkeeper.Cursor {self._name!r} of log {self._log.name!r}>"

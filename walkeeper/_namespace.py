@@ -1,0 +1,345 @@
+"""Namespace: the logs under one URI; and `open`, the one way in."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+import weakref
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from walkeeper._log import Log, names_of
+from walkeeper._native import ffi, lib
+from walkeeper._options import (
+    BACKENDS,
+    FOREVER,
+    SYNC_METHODS,
+    OnDamage,
+    log_options,
+    name_bytes,
+    name_of,
+    nanoseconds,
+    open_options,
+    time_left,
+    uninterrupted,
+)
+from walkeeper.errors import ClosedError, InvalidError, LogNotFoundError, UnsupportedError, check, new_error
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from walkeeper._completions import Completions
+    from walkeeper._options import NewLogOptions, OpenOptions
+
+__all__ = ["Namespace", "RecoveryReport", "Stats", "open"]
+
+_KINDS = {lib.WK_NOT_FOUND: LogNotFoundError}
+_AT_EXIT_NS = 5_000_000_000
+"""A namespace that nobody closed is closed at the exit of the process, or as garbage, with this much patience."""
+
+
+def open(
+    uri: str | os.PathLike[str],
+    *,
+    create: bool = True,
+    read_only: bool = False,
+    on_damage: OnDamage = "stop",
+    **options: Unpack[OpenOptions],
+) -> Namespace:
+    """Opens the namespace at `uri`: a directory, as a path or a file: URI. It is made where there is none.
+
+    When it returns, everything an earlier process was told is durable can be read again, and a torn tail was cut.
+    One process writes a directory; `read_only` opens follow it live. `on_damage` says what becomes of acknowledged
+    records that cannot be read: "stop" raises DamagedError, "point_in_time" cuts each affected log at its first loss,
+    "skip" leaves gaps. For the further options see OpenOptions.
+
+    Raises DirectoryLockedError, NotFoundError (without `create`), DamagedError, UnsupportedError, StorageError.
+    A str that begins like a URI is one; write "./etcd:1" for a directory that looks like that.
+    """
+    path = _directory_of(uri)
+    native_options = open_options(create, read_only, on_damage, options)
+    out, error, started = ffi.new("wk_namespace **"), new_error(), time.monotonic_ns()
+    lock_timeout_ns = native_options.lock_timeout_ns
+    while (status := lib.wk_open(os.fsencode(path), native_options, out, error)) == lib.WK_INTERRUPTED:
+        native_options.lock_timeout_ns = max(1, time_left(started, lock_timeout_ns))
+    check(status, error)
+    return Namespace(path, out[0], read_only)
+
+
+@dataclass(frozen=True)
+class RecoveryReport:
+    """What an open had to do; all zero after a clean start, but for the times and files_scanned, footers_read."""
+
+    files_scanned: int
+    footers_read: int
+    bytes_scanned: int
+    blocks_accepted: int
+    cut_bytes: int
+    """Bytes of a torn tail that were cut: never acknowledged."""
+    cut_file: int
+    """The journal file of the torn tail, 0 for none."""
+    cut_offset: int
+    damaged_blocks: int
+    """Accepted loss."""
+    lock_wait_ns: int
+    elapsed_ns: int
+    """Without the wait for the lock."""
+
+
+@dataclass(frozen=True)
+class Stats:
+    """Counts of a namespace. Sizes are bytes; what is marked so counts since open."""
+
+    logs_count: int
+    journal_files: int
+    prepared_files: int
+    entry_logs: int
+    disk_bytes: int
+    """All files of the directory."""
+    live_bytes: int
+    """Entries that are not truncated or deleted."""
+    appended_records: int
+    """Since open."""
+    appended_bytes: int
+    """Payload, since open."""
+    written_bytes: int
+    """To the disk, of all kinds, since open."""
+    blocks_count: int
+    """Since open."""
+    syncs_count: int
+    """Durable points, since open."""
+    durable_block: int
+    memory_logs: int
+    memory_memtable: int
+    memory_cache: int
+    memory_in_flight: int
+    recycled_files: int
+    """Since open."""
+    compacted_bytes: int
+    """Since open."""
+    oldest_file: int
+    """The journal file that pins space longest, 0 for none."""
+    oldest_ledger: int
+    """A ledger that pins it, -1 for none."""
+    backend: str
+    """"uring" or "psync"."""
+    sync_method: str
+    """"dsync" or "write_then_sync"."""
+    blocks_in_flight: int
+    disk_full: bool
+    failed: bool
+    """A write or sync failed: this namespace only reads and closes."""
+
+
+class Handle:
+    """A wk_namespace, and who is inside: `with handle as native:` keeps it open for the length of a call."""
+
+    __slots__ = ("_inside", "_native", "_path")
+
+    def __init__(self, path: str, native: Any) -> None:
+        self._path = path
+        self._native = native
+        self._inside: list[None] = []
+
+    def __enter__(self) -> Any:
+        self._inside.append(None)
+        if self._native is None:
+            self._inside.pop()
+            raise ClosedError(f"the namespace {self._path!r} was closed")
+        return self._native
+
+    def __exit__(self, *_: object) -> None:
+        self._inside.pop()
+
+    @property
+    def closed(self) -> bool:
+        return self._native is None
+
+    def take(self) -> Any:
+        """The wk_namespace, to close it: nobody else is inside, nobody gets in again. None where that was done."""
+        native, self._native = self._native, None
+        while self._inside:  # calls on a namespace are short; the completion thread was stopped before
+            time.sleep(0.0005)
+        return native
+
+
+class Namespace:
+    """The logs in one directory; made by walkeeper.open().
+
+    Every method may be called from any thread. A context manager: leaving it closes the namespace. One that nobody
+    closes is closed as garbage or at the exit of the process, so that deferred records become durable.
+    """
+
+    def __init__(self, path: str, native: Any, read_only: bool) -> None:
+        self._path = path
+        self._read_only = read_only
+        self._pid = os.getpid()
+        self._handle = Handle(path, native)
+        self._completing: list[Completions] = []  # none, or the one
+        self._finalizer = weakref.finalize(self, _close, self._handle, self._completing, self._pid, _AT_EXIT_NS)
+
+    @property
+    def path(self) -> str:
+        """The directory."""
+        return self._path
+
+    @property
+    def read_only(self) -> bool:
+        return self._read_only
+
+    @property
+    def closed(self) -> bool:
+        return self._handle.closed
+
+    def log(self, name: str, *, create: bool = True, **options: Unpack[NewLogOptions]) -> Log:
+        """The log of that name; created, with `options`, where there is none. An existing log keeps its own options.
+
+        Raises LogNotFoundError without `create`, and InvalidError for a name that is empty, longer than 255 bytes of
+        UTF-8, or holds a NUL.
+        """
+        encoded, native_options = name_bytes(name), log_options(options)
+        out, error = ffi.new("wk_log **"), new_error()
+        with self._handle as native:
+            status = uninterrupted(
+                lambda _: lib.wk_log_open(native, encoded, len(encoded), create, native_options, out, error)
+            )
+        check(status, error, log=name, kinds=_KINDS)
+        return Log(self, name, out[0])
+
+    def logs(self, prefix: str = "") -> list[str]:
+        """The names of the logs that begin with `prefix`, in byte order."""
+        encoded = name_bytes(prefix)
+        names, size, count = ffi.new("char **"), ffi.new("size_t *"), ffi.new("uint64_t *")
+        error = new_error()
+        with self._handle as native:
+            status = uninterrupted(lambda _: lib.wk_log_names(native, encoded, len(encoded), names, size, count, error))
+        check(status, error)
+        return names_of(names[0], size[0])
+
+    def delete_log(self, name: str) -> None:
+        """Deletes a log with its cursors; durable when it returns. Its space is given back in the background.
+
+        Handles on it raise LogDeletedError from now on. Raises LogNotFoundError.
+        """
+        encoded, error = name_bytes(name), new_error()
+        with self._handle as native:
+            status = uninterrupted(lambda _: lib.wk_log_delete(native, encoded, len(encoded), error))
+        check(status, error, log=name, kinds=_KINDS)
+
+    def rename_log(self, old: str, new: str) -> None:
+        """Renames a log; durable when it returns. Raises LogNotFoundError, and ExistsError where `new` is taken."""
+        source, target, error = name_bytes(old), name_bytes(new), new_error()
+        with self._handle as native:
+            status = uninterrupted(lambda _: lib.wk_log_rename(native, source, len(source), target, len(target), error))
+        check(status, error, log=old, kinds=_KINDS)
+
+    def backup(self, destination: str | os.PathLike[str]) -> None:
+        """Makes a consistent copy of the live directory, by hard links: `destination` must not exist, and lies on the
+        same file system. Appends go on meanwhile. The copy is a namespace of its own.
+        """
+        path, error = os.fsencode(destination), new_error()
+        with self._handle as native:
+            status = uninterrupted(lambda _: lib.wk_namespace_backup(native, path, error))
+        check(status, error)
+
+    def stats(self) -> Stats:
+        """Counts and sizes, now."""
+        native_stats = ffi.new("wk_stats *")
+        with self._handle as native:
+            lib.wk_namespace_stats(native, native_stats)
+        values = {name: getattr(native_stats, name) for name in Stats.__dataclass_fields__}
+        values["backend"] = name_of(native_stats.backend, BACKENDS)
+        values["sync_method"] = name_of(native_stats.sync_method, SYNC_METHODS)
+        return Stats(**values)
+
+    def recovery(self) -> RecoveryReport:
+        """What opening the directory had to do."""
+        report = ffi.new("wk_recovery_report *")
+        with self._handle as native:
+            lib.wk_namespace_recovery(native, report)
+        return RecoveryReport(**{name: getattr(report, name) for name in RecoveryReport.__dataclass_fields__})
+
+    def step(self) -> bool:
+        """Of a namespace opened with manual=True (tests): does what is due in the background; True: nothing is left."""
+        idle, error = ffi.new("bool *"), new_error()
+        with self._handle as native:
+            status = uninterrupted(lambda _: lib.wk_namespace_step(native, idle, error))
+        check(status, error)
+        return bool(idle[0])
+
+    def close(self, timeout: float | None = None) -> None:
+        """Waits (up to `timeout` seconds; None: for ever) until everything accepted is durable, and closes.
+
+        The namespace is closed whatever comes of it; where it raises TimeoutError or JournalFailedError, what was not
+        durable has an unknown outcome. Records that were read stay valid. Closing twice is fine. In a forked child it
+        only forgets the handle: the namespace is the parent's.
+        """
+        timeout_ns = nanoseconds(timeout)
+        self._finalizer.detach()
+        _close(self._handle, self._completing, self._pid, timeout_ns, report=True)
+
+    def __enter__(self) -> Namespace:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else "read-only" if self._read_only else "open"
+        return f"<walkeeper.Namespace {self._path!r}, {state}>"
+
+    @property
+    def _completions(self) -> Completions:
+        """The futures of this namespace; made with the first."""
+        if not self._completing:
+            from walkeeper._completions import Completions
+
+            self._completing.append(Completions(self._handle))
+        return self._completing[0]
+
+
+def _close(handle: Handle, completing: list[Completions], pid: int, timeout_ns: int, *, report: bool = False) -> None:
+    if os.getpid() != pid:
+        return
+    started = time.monotonic_ns()
+    for completions in completing:
+        completions.stop(timeout_ns)
+    native = handle.take()
+    if native is None:
+        return
+    error = new_error()
+    # Not called again on WK_INTERRUPTED: the handle is gone whatever the answer is.
+    status = lib.wk_close(native, FOREVER if timeout_ns == FOREVER else time_left(started, timeout_ns), error)
+    for completions in completing:
+        completions.abandon(durable=status == 0)
+    if report:
+        check(status, error, write=True)
+
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+
+
+def _directory_of(uri: str | os.PathLike[str]) -> str:
+    """The path that a caller named. Raises UnsupportedError for a scheme that is not file:."""
+    path = os.fspath(uri)
+    if isinstance(path, bytes):
+        path = os.fsdecode(path)
+    if isinstance(uri, str) and (match := _SCHEME.match(uri)):
+        scheme = match.group()[:-1].lower()
+        if scheme != "file":
+            raise UnsupportedError(
+                f"cannot open {uri!r}: walkeeper {scheme}: namespaces do not exist today",
+                hint='a directory is what exists today: a path, or file:///path; write "./..." for a path with a colon',
+            )
+        parts = urlsplit(uri)
+        if parts.netloc not in ("", "localhost") or parts.query or parts.fragment:
+            raise InvalidError(f"cannot open {uri!r}: a file: URI has a path and nothing else: file:///var/lib/app/wal")
+        path = unquote(parts.path, errors="surrogateescape")
+    if not path or "\0" in path:
+        raise InvalidError(f"cannot open {uri!r}: a directory has a path without NUL bytes")
+    return path

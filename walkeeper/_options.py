@@ -1,0 +1,237 @@
+"""Options: what callers may ask for, as C structs; and time-outs, in seconds outside and nanoseconds inside."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+from walkeeper._native import ffi, lib
+from walkeeper.errors import InvalidError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+__all__ = ["Backend", "Codec", "Durability", "LogOptions", "NewLogOptions", "OnDamage", "OpenOptions", "SyncMethod"]
+
+Durability = Literal["sync", "deferred"]
+OnDamage = Literal["stop", "point_in_time", "skip"]
+Backend = Literal["auto", "uring", "psync"]
+SyncMethod = Literal["probe", "dsync", "write_then_sync"]
+Codec = Literal["none", "lz4", "zstd"]
+
+FOREVER: int = 2**64 - 1
+
+_ON_DAMAGE: dict[str, int] = {
+    "stop": lib.WK_ON_DAMAGE_STOP,
+    "point_in_time": lib.WK_ON_DAMAGE_POINT_IN_TIME,
+    "skip": lib.WK_ON_DAMAGE_SKIP,
+}
+BACKENDS: dict[str, int] = {"auto": lib.WK_BACKEND_AUTO, "uring": lib.WK_BACKEND_URING, "psync": lib.WK_BACKEND_PSYNC}
+SYNC_METHODS: dict[str, int] = {
+    "probe": lib.WK_SYNC_PROBE,
+    "dsync": lib.WK_SYNC_DSYNC,
+    "write_then_sync": lib.WK_SYNC_WRITE_THEN_SYNC,
+}
+_CODECS: dict[str, int] = {"none": lib.WK_CODEC_NONE, "lz4": lib.WK_CODEC_LZ4, "zstd": lib.WK_CODEC_ZSTD}
+_DURABILITIES: dict[str, int] = {"sync": lib.WK_SYNC, "deferred": lib.WK_DEFERRED}
+
+
+class OpenOptions(TypedDict, total=False):
+    """The further options of walkeeper.open. Times are seconds, sizes bytes; 0 in a limit means its default."""
+
+    lock_timeout: float
+    """How long to wait for another process to let go of the directory (10 s; 0: do not wait)."""
+    unsafe_fs: bool
+    """Accept a network file system."""
+    backend: Backend
+    sync_method: SyncMethod
+    blocks_in_flight: int
+    """Sync writes at once, 1 to 8 (2)."""
+    file_size_min: int
+    """Journal files start at this size (4 MiB, at least 64 KiB) ..."""
+    file_size_max: int
+    """... and double up to this (64 MiB)."""
+    block_size_max: int
+    """A block is submitted at this size at the latest (512 KiB)."""
+    memtable_bytes: int
+    """Recently written blocks kept for readers (8 MiB)."""
+    cache_bytes: int
+    """Index pages kept (8 MiB)."""
+    in_flight_bytes: int
+    """Accepted and not yet durable; at the limit appends wait (8 MiB)."""
+    deferred_max_delay: float
+    """A deferred append is durable after at most this (0.1 s)."""
+    confirm_delay: float
+    """A confirm block is written after this long without appends (0.1 s)."""
+    commit_wait: float
+    """Wait this long for company before a block is submitted (0)."""
+    compact_rate: int
+    """Bytes a second that compaction may copy (64 MiB)."""
+    minor_percent: int
+    """Minor compaction takes files with less than this percentage alive (20)."""
+    major_percent: int
+    """Major compaction takes files with less than this percentage alive (80)."""
+    minor_interval: float
+    major_interval: float
+    manual: bool
+    """Tests: no threads; background work is done by Namespace.step()."""
+    ignore_footers: bool
+    """Tests: scan every journal file from its first block."""
+
+
+_OPEN_TIMES = {
+    "lock_timeout": "lock_timeout_ns",
+    "deferred_max_delay": "deferred_delay_ns",
+    "confirm_delay": "confirm_delay_ns",
+    "commit_wait": "commit_wait_ns",
+    "minor_interval": "minor_interval_ns",
+    "major_interval": "major_interval_ns",
+}
+
+
+class NewLogOptions(TypedDict, total=False):
+    """What may be chosen when a log is created; it is stored with the log."""
+
+    segment_bytes: int
+    """Roll to a new log segment at this many payload bytes (256 MiB)."""
+    segment_seconds: int
+    """... or when the segment is this old (7200; 0: never)."""
+    retention_seconds: int
+    """Records older than this go by themselves. 0, the default: only what the application truncates goes.
+    Another value raises UnsupportedError in this version."""
+    codec: Codec
+    """Compression of entries ("none"). zstd is not readable by Java's DistributedLog."""
+
+
+@dataclass(frozen=True)
+class LogOptions:
+    """The options that a log was created with."""
+
+    segment_bytes: int
+    segment_seconds: int
+    retention_seconds: int
+    codec: Codec
+
+
+def open_options(create: bool, read_only: bool, on_damage: OnDamage, options: OpenOptions) -> Any:
+    """A wk_open_options. Raises TypeError for a name that is not an option, InvalidError for a value it cannot have."""
+    native = ffi.new("wk_open_options *")
+    lib.wk_open_options_init(native)
+    native.create, native.read_only = bool(create), bool(read_only)
+    native.on_damage = choice("on_damage", on_damage, _ON_DAMAGE)
+    for name, value in options.items():
+        if name not in OpenOptions.__annotations__:
+            raise TypeError(f"walkeeper.open has no option {name!r}")
+        if name == "backend":
+            native.backend = choice(name, value, BACKENDS)
+        elif name == "sync_method":
+            native.sync_method = choice(name, value, SYNC_METHODS)
+        elif name in _OPEN_TIMES:
+            # C takes 0 for "the default"; a caller who writes 0 means no time at all (commit_wait's default is that).
+            shortest = 0 if name == "commit_wait" else 1
+            setattr(native, _OPEN_TIMES[name], max(shortest, nanoseconds(value)))  # type: ignore[arg-type]
+        else:
+            set_number(native, name, value)
+    return native
+
+
+def log_options(options: NewLogOptions) -> Any:
+    """A wk_log_options. Raises TypeError for a name that is not an option, InvalidError for a value it cannot have."""
+    native = ffi.new("wk_log_options *")
+    lib.wk_log_options_init(native)
+    for name, value in options.items():
+        if name not in NewLogOptions.__annotations__:
+            raise TypeError(f"a log has no option {name!r}")
+        if name == "codec":
+            native.codec = choice(name, value, _CODECS)
+        else:
+            set_number(native, name, value)
+    return native
+
+
+def stored_log_options(native: Any) -> LogOptions:
+    """What a wk_log_options says."""
+    return LogOptions(
+        segment_bytes=native.segment_bytes,
+        segment_seconds=native.segment_seconds,
+        retention_seconds=native.retention_seconds,
+        codec=name_of(native.codec, _CODECS),  # type: ignore[arg-type]
+    )
+
+
+def durability_of(durability: Durability) -> int:
+    return choice("durability", durability, _DURABILITIES)
+
+
+def choice(option: str, value: object, choices: dict[str, int]) -> int:
+    """The number of a named choice; InvalidError that lists the names for any other."""
+    if not isinstance(value, str) or value not in choices:
+        raise InvalidError(f"{option}={value!r}: it is one of {', '.join(map(repr, choices))}")
+    return choices[value]
+
+
+def name_of(number: int, choices: dict[str, int]) -> str:
+    """The name of a choice, from C's number."""
+    return next((name for name, value in choices.items() if value == number), f"unknown ({number})")
+
+
+def set_number(native: Any, name: str, value: object) -> None:
+    try:
+        setattr(native, name, value)
+    except (OverflowError, TypeError) as wrong:
+        raise InvalidError(f"{name}={value!r}: {wrong}") from None
+
+
+def nanoseconds(seconds: float | None) -> int:
+    """A time-out as C takes it; None is for ever. Raises InvalidError for less than 0 and for NaN."""
+    if seconds is None or seconds == math.inf:
+        return FOREVER
+    if not seconds >= 0:
+        raise InvalidError(f"timeout={seconds!r}: seconds, 0 or more, or None to wait for ever")
+    return min(round(seconds * 1e9), FOREVER - 1)
+
+
+def milliseconds(moment: datetime | float) -> int:
+    """A moment as logs store it: whole milliseconds since 1970. Raises InvalidError for a datetime without a zone."""
+    if isinstance(moment, datetime):
+        if moment.tzinfo is None:
+            raise InvalidError(f"time={moment!r} has no time zone: its instant is not known")
+        return (moment - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(milliseconds=1)
+    return math.floor(moment * 1000)
+
+
+def uninterrupted(call: Callable[[int], int], timeout_ns: int = FOREVER) -> int:
+    """The status of `call(nanoseconds left)`, called again for as long as a signal cuts it short.
+
+    Between two calls Python runs its signal handlers, and what they raise goes to the caller.
+    """
+    started = time.monotonic_ns()
+    left = timeout_ns
+    while (status := call(left)) == lib.WK_INTERRUPTED:
+        left = time_left(started, timeout_ns)
+    return status
+
+
+def time_left(started_ns: int, timeout_ns: int) -> int:
+    """What is left of a time-out that began at time.monotonic_ns() == started_ns."""
+    if timeout_ns == FOREVER:
+        return FOREVER
+    return max(0, timeout_ns - (time.monotonic_ns() - started_ns))
+
+
+def name_bytes(name: str) -> bytes:
+    """A log's or cursor's name as C takes it."""
+    if not isinstance(name, str):
+        raise TypeError(f"a name is a str, not {name!r}")
+    try:
+        return name.encode("utf-8")
+    except UnicodeEncodeError as wrong:
+        raise InvalidError(f"the name {name!r} cannot be written in UTF-8: {wrong.reason}") from None
+
+
+if TYPE_CHECKING:
+    Payload = Buffer

@@ -1,0 +1,146 @@
+"""Where a record is: DLSN, Position, and the range that append_many answers."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from walkeeper._native import ffi, lib
+from walkeeper.errors import CorruptError
+
+__all__ = ["DLSN", "AppendRange", "Position"]
+
+CELLS = struct.Struct("@5q")
+"""A wk_position in memory: segment, entry id, slot, sequence id, txid."""
+
+assert ffi.sizeof("wk_position") == CELLS.size
+assert ffi.offsetof("wk_position", "sequence_id") == 24
+
+_NUMBERS = struct.Struct(">2q")
+
+
+class DLSN(NamedTuple):
+    """DistributedLog sequence number: (segment, entry id, slot). Ordered; the first real one is (1, 0, 0)."""
+
+    segment: int
+    entry_id: int
+    slot: int
+
+    def to_bytes(self) -> bytes:
+        """The 25 bytes that DistributedLog writes for it; they sort as the DLSN does."""
+        memory = ffi.new("uint8_t[]", lib.WK_DLSN_SIZE)
+        lib.wk_dlsn_encode(ffi.new("wk_dlsn *", self), memory)
+        return bytes(ffi.buffer(memory))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> DLSN:
+        """The DLSN that to_bytes() wrote. Raises CorruptError for anything else."""
+        dlsn = ffi.new("wk_dlsn *")
+        if len(data) != lib.WK_DLSN_SIZE or lib.wk_dlsn_decode(data, len(data), dlsn) != lib.WK_OK:
+            raise CorruptError(f"not a DLSN: {bytes(data[:32])!r} ({len(data)} bytes)")
+        return cls(dlsn.segment, dlsn.entry_id, dlsn.slot)
+
+
+class Position:
+    """A place in a log: of a record, or just behind the last one.
+
+    Ordered as the DLSN; two positions with one DLSN are equal. Accepted wherever a DLSN is, and comparable with one.
+    `cells` is (segment, entry id, slot, sequence id, txid); -1 for a sequence id or txid that is not known.
+    """
+
+    __slots__ = ("_cells",)
+
+    def __init__(self, cells: tuple[int, int, int, int, int]) -> None:
+        self._cells = cells
+
+    @property
+    def dlsn(self) -> DLSN:
+        return DLSN(*self._cells[:3])
+
+    @property
+    def sequence_id(self) -> int:
+        """The record's dense number in its log, from 0; -1 where it is not known."""
+        return self._cells[3]
+
+    @property
+    def txid(self) -> int:
+        """The record's txid; -1 where there is no record yet, or it is not known."""
+        return self._cells[4]
+
+    def to_bytes(self) -> bytes:
+        """41 bytes: the DLSN's 25, then sequence id and txid, big-endian. They sort as the position does."""
+        return self.dlsn.to_bytes() + _NUMBERS.pack(*self._cells[3:])
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Position:
+        """The position that to_bytes() wrote; also from the 25 bytes of a DLSN, with sequence id and txid unknown.
+
+        Raises CorruptError for anything else.
+        """
+        size = lib.WK_DLSN_SIZE
+        if len(data) not in (size, size + _NUMBERS.size):
+            raise CorruptError(f"not a position: {bytes(data[:48])!r} ({len(data)} bytes)")
+        sequence_id, txid = _NUMBERS.unpack(data[size:]) if len(data) > size else (-1, -1)
+        dlsn = DLSN.from_bytes(data[:size])
+        return cls((dlsn.segment, dlsn.entry_id, dlsn.slot, sequence_id, txid))
+
+    def __eq__(self, other: object) -> bool:
+        key = _key(other)
+        return NotImplemented if key is None else self._cells[:3] == key
+
+    def __lt__(self, other: Position | DLSN) -> bool:
+        key = _key(other)
+        return NotImplemented if key is None else self._cells[:3] < key
+
+    def __le__(self, other: Position | DLSN) -> bool:
+        key = _key(other)
+        return NotImplemented if key is None else self._cells[:3] <= key
+
+    def __gt__(self, other: Position | DLSN) -> bool:
+        key = _key(other)
+        return NotImplemented if key is None else self._cells[:3] > key
+
+    def __ge__(self, other: Position | DLSN) -> bool:
+        key = _key(other)
+        return NotImplemented if key is None else self._cells[:3] >= key
+
+    def __hash__(self) -> int:
+        return hash(self._cells[:3])
+
+    def __reduce__(self) -> tuple[type[Position], tuple[tuple[int, int, int, int, int]]]:
+        return Position, (self._cells,)
+
+    def __repr__(self) -> str:
+        segment, entry_id, slot, sequence_id, txid = self._cells
+        return f"Position(dlsn=({segment}, {entry_id}, {slot}), sequence_id={sequence_id}, txid={txid})"
+
+
+@dataclass(frozen=True, slots=True)
+class AppendRange:
+    """What append_many appended: `count` records with consecutive sequence ids, from `first` to `last`."""
+
+    first: Position
+    last: Position
+    count: int
+
+
+def _key(place: object) -> tuple[int, int, int] | None:
+    if isinstance(place, Position):
+        return place._cells[:3]
+    return place if isinstance(place, DLSN) else None
+
+
+def position_of(at: Any) -> Position:
+    """The Position in a wk_position (a struct or a pointer to one)."""
+    dlsn = at.dlsn
+    return Position((dlsn.segment, dlsn.entry_id, dlsn.slot, at.sequence_id, at.txid))
+
+
+def dlsn_of(place: Position | DLSN) -> DLSN:
+    """The DLSN of what a caller gave; TypeError for anything but a Position or a DLSN."""
+    if isinstance(place, Position):
+        return place.dlsn
+    if isinstance(place, DLSN):
+        return place
+    raise TypeError(f"a Position or a DLSN is wanted, not {place!r}")

@@ -1,0 +1,231 @@
+"""Reader: the records of a log in order, as they become durable."""
+
+from __future__ import annotations
+
+import operator
+import time
+from collections.abc import Iterator
+from itertools import chain, islice
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from walkeeper._native import ffi, lib
+from walkeeper._options import FOREVER, nanoseconds, time_left
+from walkeeper._position import DLSN
+from walkeeper._record import Gap, Record, records_of
+from walkeeper.errors import ClosedError, Error, InvalidError, fail, new_error
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from walkeeper._log import Log
+
+__all__ = ["Reader"]
+
+FETCH_RECORDS = 16384
+FETCH_BYTES = 1024 * 1024
+_WAIT_NS = 500_000_000
+"""How long a following reader stays in C at most; one that another thread closes ends within that."""
+
+
+class _Stage:
+    """What was fetched, what of it is not yet yielded, and where C puts the next batch.
+
+    One object, so that one assignment moves a reader on: an exception from a signal handler finds it before or after.
+    """
+
+    __slots__ = ("fetched", "out", "records")
+
+    def __init__(self, fetched: list[Record | Gap]) -> None:
+        self.fetched = fetched
+        self.records = iter(fetched)
+        self.out = ffi.new("wk_batch **")
+
+
+class Reader:
+    """Yields the records of a log, oldest first, each once; and a Gap where loss was accepted. It never skips.
+
+    Iteration ends at the end of the log. With follow=True it waits there for more, and ends at the end of the stream,
+    at `end`, or after `timeout` seconds without a new record; iterate again to go on. `ended` tells the first two from
+    the last. Records are readable as soon as they are durable, and not before.
+
+    Iterating and reading may be mixed: what was fetched and not yet yielded comes first. A reader is used by one thread
+    at a time (close may come from any). A context manager: leaving it closes the reader.
+    """
+
+    __slots__ = ("_ended", "_log", "_native", "_stage", "_timeout_ns")
+
+    def __init__(self, log: Log, native: Any, timeout: float | None) -> None:
+        self._log = log
+        # Closing drops this reference; C's reader is freed when the call that may be inside has returned.
+        self._native: Any = ffi.gc(native, lib.wk_reader_release)
+        self._timeout_ns = nanoseconds(timeout)
+        self._stage = _Stage([])
+        self._ended = False
+
+    @property
+    def log(self) -> Log:
+        return self._log
+
+    @property
+    def closed(self) -> bool:
+        return self._native is None
+
+    @property
+    def ended(self) -> bool:
+        """Whether the last answer was "nothing more": the end of the log, of the stream, or the `end` asked for."""
+        return self._ended and not self._left()
+
+    @property
+    def position(self) -> DLSN:
+        """Where the reader stands: a reader started here yields what this one would yield next."""
+        left = self._left()
+        if left:
+            return self._stage.fetched[-left].dlsn
+        at = ffi.new("wk_dlsn *")
+        lib.wk_reader_position(self._open(), at)
+        return DLSN(at.segment, at.entry_id, at.slot)
+
+    def __iter__(self) -> Iterator[Record | Gap]:
+        return chain.from_iterable(self._batches())
+
+    def __next__(self) -> Record | Gap:
+        for record in self._stage.records:
+            return record
+        if not self._fetch(FETCH_RECORDS, FETCH_BYTES, self._timeout_ns):
+            raise StopIteration
+        return next(self._stage.records)
+
+    def read(
+        self, max_records: int | None = None, max_bytes: int | None = None, timeout: float | None = None
+    ) -> list[Record | Gap]:
+        """The next records: at least one, at most `max_records`, about `max_bytes` of payload (one may be larger).
+
+        Empty where there is nothing more, and, following, where nothing came in `timeout` seconds (None: those of the
+        reader); `ended` tells. Raises TruncatedError where the records it stands before were truncated, DamagedError,
+        LogDeletedError, ClosedError. It may be asked again after any of them.
+        """
+        records_max = _limit("max_records", max_records, FETCH_RECORDS)
+        bytes_max = _limit("max_bytes", max_bytes, FETCH_BYTES)
+        timeout_ns = self._timeout_ns if timeout is None else nanoseconds(timeout)
+        if not self._left() and not self._fetch(records_max, bytes_max, timeout_ns):
+            return []
+        if max_bytes is None:
+            return list(islice(self._stage.records, records_max))
+        taken: list[Record | Gap] = []
+        size = 0
+        for record in islice(self._stage.records, records_max):
+            taken.append(record)
+            size += len(record.payload) if isinstance(record, Record) else 0
+            if size >= bytes_max:
+                break
+        return taken
+
+    def read_arrow(
+        self, max_records: int | None = None, max_bytes: int | None = None, timeout: float | None = None
+    ) -> pyarrow.RecordBatch | None:
+        """The next records as a pyarrow.RecordBatch, made in C; None where read() would answer an empty list.
+
+        Columns: segment, entry_id, slot, sequence_id, txid (int64) and payload (large_binary). Needs pyarrow (the extra
+        walkeeper[arrow]). InvalidError where iteration left records that were fetched: take them with read() first.
+        """
+        if self._left():
+            text = f"{self._left()} records were fetched by iteration and not yet yielded: take them with read() first"
+            raise InvalidError(text, log=self._log.name)
+        pyarrow = _pyarrow()
+        records_max = _limit("max_records", max_records, FETCH_RECORDS)
+        bytes_max = _limit("max_bytes", max_bytes, FETCH_BYTES)
+        timeout_ns = self._timeout_ns if timeout is None else nanoseconds(timeout)
+        schema, array = ffi.new("uint64_t[9]"), ffi.new("uint64_t[10]")  # struct ArrowSchema, struct ArrowArray
+        if not self._wait(
+            lambda native, left, error: lib.wk_reader_next_arrow(
+                native, records_max, bytes_max, left, schema, array, error
+            ),
+            timeout_ns,
+        ):
+            return None
+        pointers = (int(ffi.cast("uintptr_t", array)), int(ffi.cast("uintptr_t", schema)))
+        return pyarrow.RecordBatch._import_from_c(*pointers)
+
+    def close(self) -> None:
+        """Closes the reader; records and payloads that it gave out stay valid. Closing twice is fine."""
+        self._native = None
+        self._stage = _Stage([])
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        where = "closed" if self.closed else f"at {tuple(self.position)}"
+        return f"<walkeeper.Reader of log {self._log.name!r}, {where}>"
+
+    def _batches(self) -> Iterator[Iterator[Record | Gap]]:
+        yield self._stage.records
+        while self._fetch(FETCH_RECORDS, FETCH_BYTES, self._timeout_ns):
+            yield self._stage.records
+
+    def _left(self) -> int:
+        return operator.length_hint(self._stage.records)
+
+    def _fetch(self, max_records: int, max_bytes: int, timeout_ns: int) -> bool:
+        """Gets the next batch; False where there is none."""
+        out = self._stage.out
+        # A signal handler may have raised just after the last batch arrived: then it is still here.
+        if out[0] == ffi.NULL and not self._wait(
+            lambda native, left, error: lib.wk_reader_next(native, max_records, max_bytes, left, out, error),
+            timeout_ns,
+        ):
+            return False
+        records, lease = records_of(out[0])
+        self._stage = _Stage(records)
+        lease.taken = True
+        return True
+
+    def _wait(self, call: Any, timeout_ns: int) -> bool:
+        """Calls until there is an answer or the time is over. The handle is asked for each time: another thread may
+        close the reader."""
+        started = time.monotonic_ns() if timeout_ns not in (0, FOREVER) else 0
+        left = timeout_ns
+        error = new_error()
+        while True:
+            status = call(self._open(), min(left, _WAIT_NS), error)
+            if status == 0:
+                self._ended = False
+                return True
+            if status == lib.WK_END:
+                self._ended = True
+                return False
+            if status not in (lib.WK_TIMEOUT, lib.WK_INTERRUPTED):
+                fail(status, error, log=self._log.name)
+            left = time_left(started, timeout_ns)
+            if left == 0:
+                self._ended = False
+                return False
+
+    def _open(self) -> Any:
+        if self._native is None:
+            raise ClosedError(f"this reader of log {self._log.name!r} was closed", log=self._log.name)
+        return self._native
+
+
+def _limit(name: str, value: int | None, default: int) -> int:
+    if value is None:
+        return default
+    if value < 1:
+        raise InvalidError(f"{name}={value}: 1 or more, or None")
+    return value
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+    except ImportError as missing:
+        raise Error(
+            "read_arrow needs pyarrow: install walkeeper[arrow]", hint="pip install walkeeper[arrow]"
+        ) from missing
+    return pyarrow

@@ -1,0 +1,430 @@
+"""Writer: the one that appends to a log."""
+
+from __future__ import annotations
+
+import os
+import time
+from array import array
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from walkeeper._native import ffi, lib
+from walkeeper._options import FOREVER, Durability, durability_of, nanoseconds, time_left, uninterrupted
+from walkeeper._position import CELLS, AppendRange, Position, position_of
+from walkeeper.errors import (
+    ClosedError,
+    Error,
+    InterruptedError,
+    InvalidError,
+    TooLargeError,
+    check,
+    exception_of,
+    new_error,
+)
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from walkeeper._log import Log
+    from walkeeper._options import Payload
+
+__all__ = ["Writer"]
+
+# Bound once: append is called a million times, and each look-up in `lib` is a part of its price.
+_append = lib.wk_writer_append
+_append_many = lib.wk_writer_append_many
+_submit = lib.wk_writer_submit
+_from_buffer = ffi.from_buffer
+_cells_of = CELLS.unpack
+
+
+class _Frame:
+    """The C structs of one call. A writer keeps the idle ones: a call takes one, so that threads never share it."""
+
+    __slots__ = ("at", "cells", "error", "last", "last_cells", "options", "ticket")
+
+    def __init__(self) -> None:
+        self.at = ffi.new("wk_position *")
+        self.cells = ffi.buffer(self.at)
+        self.last = ffi.new("wk_position *")
+        self.last_cells = ffi.buffer(self.last)
+        self.ticket = ffi.new("uint64_t *")
+        self.options = ffi.new("wk_append_options *")
+        self.error = new_error()
+
+
+class Writer:
+    """Appends to a log. A log has one writer: opening another fences this one.
+
+    Every method may be called from any thread. A context manager: leaving it closes the writer. Garbage collection
+    closes it too, without waiting; what was submitted becomes durable all the same.
+    """
+
+    __slots__ = ("_durability", "_frames", "_log", "_native", "_options", "_pid")
+
+    def __init__(self, log: Log, native: Any, durability: Durability) -> None:
+        self._log = log
+        # Closing drops this reference; the C writer is freed when the last call that is inside has returned.
+        self._native: Any = ffi.gc(native, _close)
+        self._frames: list[_Frame] = []
+        self._durability = durability_of(durability)
+        self._options = ffi.new("wk_append_options *")
+        self._pid = os.getpid()
+        self._fill(self._options, None, None, None, FOREVER)
+
+    @property
+    def log(self) -> Log:
+        return self._log
+
+    @property
+    def closed(self) -> bool:
+        return self._native is None
+
+    @property
+    def next_sequence_id(self) -> int:
+        """The sequence id that the next record gets, if nobody else appends before."""
+        at = ffi.new("wk_position *")
+        lib.wk_writer_next(self._open(), at)
+        return int(at.sequence_id)
+
+    def append(
+        self,
+        payload: Payload,
+        *,
+        txid: int | None = None,
+        expected: int | None = None,
+        durability: Durability | None = None,
+        timeout: float | None = None,
+    ) -> Position:
+        """Appends one record. When it returns, the record is durable, and every record before it is.
+
+        `payload` is any contiguous buffer; `txid` the application's number (None: the log stamps milliseconds);
+        `expected` the sequence id it must get. With durability="deferred" it returns when the record is accepted:
+        durable and readable a little later (see flush). `timeout` is in seconds; 0 does not wait for room.
+
+        Definitely not written: TooLargeError, SequenceMismatchError, TxidError, EndOfStreamError, NoSpaceError,
+        WouldBlockError, ClosedError. For FencedError, TimeoutError and JournalFailedError `outcome` says. Where a
+        signal handler raises (KeyboardInterrupt), the exception's `__cause__` is an InterruptedError that says.
+        """
+        native = self._native
+        if native is None:
+            raise self._closed_error()
+        data = payload if type(payload) is bytes else _from_buffer(payload)
+        try:
+            frame = self._frames.pop()
+        except IndexError:
+            frame = _Frame()
+        started = timeout_ns = 0
+        if timeout is None and txid is None and expected is None and durability is None:
+            options = self._options
+        else:
+            timeout_ns = nanoseconds(timeout)
+            options = self._fill(frame.options, txid, expected, durability, timeout_ns)
+            started = time.monotonic_ns() if timeout else 0
+        try:
+            status = _append(native, data, len(data), options, frame.at, frame.error)
+            if status == 0:
+                at = Position(_cells_of(frame.cells))
+                self._frames.append(frame)
+                return at
+            if status == lib.WK_INTERRUPTED:
+                status = self._go_on_appending(native, data, options, frame, started, timeout_ns)
+        except BaseException as stop:
+            _explain(stop, frame.error)
+            raise
+        check(status, frame.error, log=self._log.name, write=True)
+        return position_of(frame.at)
+
+    def append_many(
+        self,
+        payloads: Iterable[Payload],
+        *,
+        txids: Sequence[int] | None = None,
+        expected: int | None = None,
+        atomic: bool = False,
+        durability: Durability | None = None,
+        timeout: float | None = None,
+    ) -> AppendRange:
+        """Appends many records with one call and one wait. When it returns, all of them are durable.
+
+        Their sequence ids are consecutive; `expected` is that of the first; `txids` are one each, not falling. With
+        `atomic` they are one entry: after a crash all of them are there, or none; TooLargeError where they are more
+        than an entry holds. Otherwise a failure may leave the first `durable_count` of them (an attribute of the
+        exception) in the log. InvalidError where there is nothing to append. For the rest see append.
+        """
+        return self._many(payloads, txids, expected, atomic, durability, timeout, wait=True)[0]
+
+    def submit(
+        self,
+        payload: Payload,
+        *,
+        txid: int | None = None,
+        expected: int | None = None,
+        durability: Durability | None = None,
+        timeout: float | None = None,
+    ) -> Future[Position]:
+        """Hands one record over and returns a future, which is done when the record is durable (deferred too).
+
+        Records become durable in the order in which they were submitted. Waits (up to `timeout` seconds) only for
+        room; 0 raises WouldBlockError where there is none. What append raises before a record is accepted is raised
+        here; what happens later is the future's exception. A future cannot be cancelled: the record is on its way.
+        After a SequenceMismatchError every later submit with `expected` is refused too, until flush().
+        """
+        at, ticket = self._one(payload, txid, expected, durability, timeout)
+        return self._log.namespace._completions.watch(ticket, at, self._log.name)
+
+    def flush(self, timeout: float | None = None) -> Position:
+        """Waits until everything this writer appended or submitted is durable; returns the position just behind it.
+
+        Raises TimeoutError, JournalFailedError or FencedError, with outcome "unknown" for what was in flight.
+        """
+        native, at, error = self._open(), ffi.new("wk_position *"), new_error()
+        status = uninterrupted(lambda left: lib.wk_writer_flush(native, left or 1, at, error), nanoseconds(timeout))
+        check(status, error, log=self._log.name, write=True)
+        return position_of(at)
+
+    def mark_end_of_stream(self) -> None:
+        """Ends the log for ever: no record can follow, and followers come to an end. Durable when it returns."""
+        native, error = self._open(), new_error()
+        status = uninterrupted(lambda _: lib.wk_writer_end_of_stream(native, error))
+        check(status, error, log=self._log.name, write=True)
+
+    def close(self, timeout: float | None = None) -> None:
+        """Waits as flush does, and closes the writer whatever comes of it. Closing twice is fine.
+
+        Raises what flush raises. In a forked child it only forgets the handle: the writer is the parent's.
+        """
+        native, self._native = self._native, None
+        if native is None or os.getpid() != self._pid:
+            return
+        error = new_error()
+        try:
+            status = uninterrupted(
+                lambda left: lib.wk_writer_flush(native, left or 1, ffi.NULL, error), nanoseconds(timeout)
+            )
+        finally:
+            native = None  # the last reference, unless another thread is inside: an exception may keep this frame
+        if status not in (lib.WK_CLOSED, lib.WK_DELETED):
+            check(status, error, log=self._log.name, write=True)
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else "open"
+        return f"<walkeeper.Writer of log {self._log.name!r}, {state}>"
+
+    def _one(
+        self,
+        payload: Payload,
+        txid: int | None,
+        expected: int | None,
+        durability: Durability | None,
+        timeout: float | None,
+    ) -> tuple[Position, int]:
+        """Submits one record: its position and its ticket."""
+        native = self._open()
+        data = payload if type(payload) is bytes else _from_buffer(payload)
+        try:
+            frame = self._frames.pop()
+        except IndexError:
+            frame = _Frame()
+        timeout_ns = nanoseconds(timeout)
+        options = self._fill(frame.options, txid, expected, durability, timeout_ns)
+        started = time.monotonic_ns() if timeout else 0
+        try:
+            status = _submit(native, data, len(data), options, frame.at, frame.ticket, frame.error)
+            while status == lib.WK_INTERRUPTED:  # while it waited for room
+                options.timeout_ns = time_left(started, timeout_ns)
+                status = _submit(native, data, len(data), options, frame.at, frame.ticket, frame.error)
+            if status == 0:
+                done = Position(_cells_of(frame.cells)), frame.ticket[0]
+                self._frames.append(frame)
+                return done
+        except BaseException as stop:
+            _explain(stop, frame.error)
+            raise
+        raise exception_of(status, frame.error, log=self._log.name, write=True)
+
+    def _many(
+        self,
+        payloads: Iterable[Payload],
+        txids: Sequence[int] | None,
+        expected: int | None,
+        atomic: bool,
+        durability: Durability | None,
+        timeout: float | None,
+        wait: bool,
+    ) -> tuple[AppendRange, int]:
+        """Appends many records: their range and the ticket of the last."""
+        native = self._open()
+        data, sizes = _joined(payloads)
+        numbers = ffi.NULL
+        if txids is not None:
+            kept = array("q", txids)
+            if len(kept) != len(sizes):
+                raise InvalidError(f"{len(sizes)} payloads and {len(kept)} txids: one each", outcome="not_written")
+            numbers = _from_buffer("int64_t[]", kept)
+        try:
+            frame = self._frames.pop()
+        except IndexError:
+            frame = _Frame()
+        timeout_ns = nanoseconds(timeout)
+        options = self._fill(frame.options, None, expected, durability, timeout_ns)
+        options.atomic = atomic
+        started = time.monotonic_ns() if timeout else 0
+        each = _from_buffer("uint32_t[]", sizes)
+        try:
+            status = _append_many(
+                native, data, each, len(sizes), numbers, options, wait, frame.at, frame.last, frame.ticket, frame.error
+            )
+            if status == lib.WK_INTERRUPTED:
+                status = self._go_on_appending_many(
+                    native, data, sizes, each, numbers, wait, frame, started, timeout_ns
+                )
+            if status == 0:
+                first, last = Position(_cells_of(frame.cells)), Position(_cells_of(frame.last_cells))
+                done = AppendRange(first, last, len(sizes)), frame.ticket[0]
+                self._frames.append(frame)
+                return done
+        except BaseException as stop:
+            _explain(stop, frame.error)
+            raise
+        raise exception_of(status, frame.error, log=self._log.name, write=True)
+
+    def _fill(
+        self,
+        options: Any,
+        txid: int | None,
+        expected: int | None,
+        durability: Durability | None,
+        timeout_ns: int,
+    ) -> Any:
+        options.txid = -1 if txid is None else _number("txid", txid)
+        options.expected = -1 if expected is None else _number("expected", expected)
+        options.timeout_ns = timeout_ns
+        options.durability = self._durability if durability is None else durability_of(durability)
+        options.atomic = False
+        return options
+
+    def _go_on_appending(
+        self, native: Any, data: Any, options: Any, frame: _Frame, started: int, timeout_ns: int
+    ) -> int:
+        """After a signal: waits on for a record that was accepted, or appends again one that was not."""
+        if not timeout_ns:
+            timeout_ns = options.timeout_ns
+        again = ffi.new("wk_append_options *", options[0])
+        status = lib.WK_INTERRUPTED
+        while status == lib.WK_INTERRUPTED and not frame.error.outcome_unknown:
+            again.timeout_ns = time_left(started, timeout_ns)
+            status = _append(native, data, len(data), again, frame.at, frame.error)
+        if status == lib.WK_INTERRUPTED:
+            sequence_id = frame.error.sequence_id
+            status = self._wait_for_durable(native, frame, sequence_id, started, timeout_ns)
+            if status == 0:
+                by = lib.WK_FIND_SEQUENCE_ID
+                status = lib.wk_log_find(self._log._native, by, sequence_id, ffi.NULL, frame.at, frame.error)
+        return int(status)
+
+    def _go_on_appending_many(
+        self,
+        native: Any,
+        data: bytes,
+        sizes: array[int],
+        each: Any,
+        numbers: Any,
+        wait: bool,
+        frame: _Frame,
+        started: int,
+        timeout_ns: int,
+    ) -> int:
+        """After a signal: hands over the rest of the records, where it came before all were accepted, and waits on."""
+        start, options = _from_buffer(data), frame.options
+        first = ffi.new("wk_position *", frame.at[0])
+        status, done = lib.WK_INTERRUPTED, 0
+        while status == lib.WK_INTERRUPTED:
+            if frame.error.outcome_unknown:  # then `at` and `last` are those of the first and last accepted
+                if done == 0:
+                    first[0] = frame.at[0]
+                    options.expected = -1
+                done += frame.last.sequence_id - frame.at.sequence_id + 1
+            if done == len(sizes):
+                break
+            options.timeout_ns = time_left(started, timeout_ns)
+            rest = (start + sum(sizes[:done]), each + done, len(sizes) - done, numbers + done if numbers else numbers)
+            status = _append_many(native, *rest, options, wait, frame.at, frame.last, frame.ticket, frame.error)
+        if done:
+            frame.at[0] = first[0]
+        if status == lib.WK_INTERRUPTED:
+            status = self._wait_for_durable(native, frame, first.sequence_id, started, timeout_ns)
+        elif status != 0 and done:
+            frame.error.outcome_unknown = True
+            frame.error.sequence_id = first.sequence_id
+            frame.error.durable_count = 0
+        return int(status)
+
+    def _wait_for_durable(self, native: Any, frame: _Frame, sequence_id: int, started: int, timeout_ns: int) -> int:
+        """Waits until all that this writer has accepted is durable; `sequence_id` is the first record in question."""
+        error = new_error()
+        status = lib.WK_INTERRUPTED
+        while status == lib.WK_INTERRUPTED:
+            # C would take 0 for "for ever".
+            status = lib.wk_writer_flush(native, time_left(started, timeout_ns) or 1, ffi.NULL, error)
+        if status != 0:
+            frame.error[0] = error[0]
+            frame.error.outcome_unknown = True
+            frame.error.sequence_id = sequence_id
+        return int(status)
+
+    def _open(self) -> Any:
+        if self._native is None:
+            raise self._closed_error()
+        return self._native
+
+    def _closed_error(self) -> ClosedError:
+        name = self._log.name
+        return ClosedError(f"this writer of log {name!r} was closed", log=name, outcome="not_written")
+
+
+def _close(native: Any, close: Any = lib.wk_writer_close, null: Any = ffi.NULL) -> None:
+    close(native, 1, null)  # a nanosecond: do not wait
+
+
+def _number(name: str, value: int) -> int:
+    if value < 0:
+        raise InvalidError(f"{name}={value}: 0 or more, or None", outcome="not_written")
+    return value
+
+
+def _joined(payloads: Iterable[Payload]) -> tuple[bytes, array[int]]:
+    """The payloads back to back, and the size of each."""
+    many: Any = payloads if isinstance(payloads, (list, tuple)) else list(payloads)
+    if not many:
+        raise InvalidError("append_many was given nothing to append", outcome="not_written")
+    data = b"".join(many)
+    try:
+        sizes = array("I", map(len, many))
+        if sum(sizes) != len(data):  # len() of a buffer counts its items, which may be larger than a byte
+            sizes = array("I", (memoryview(payload).nbytes for payload in many))
+    except OverflowError:
+        raise TooLargeError("a payload of 4 GiB or more", outcome="not_written") from None
+    return data, sizes
+
+
+def _explain(stop: BaseException, error: Any) -> None:
+    """Says, as the cause of what a signal handler raised, what became of the append that it cut short."""
+    if isinstance(stop, Error) or stop.__cause__ is not None:
+        return
+    unknown = error.status == 0 or error.outcome_unknown
+    sequence_id = int(error.sequence_id) if error.status != 0 and error.sequence_id >= 0 else None
+    text = "the append was cut short: it was not written"
+    if unknown:
+        which = "the record" if sequence_id is None else f"the record with sequence id {sequence_id}"
+        text = f"the append was cut short: {which} may or may not have been written"
+    stop.__cause__ = InterruptedError(text, outcome="unknown" if unknown else "not_written", sequence_id=sequence_id)

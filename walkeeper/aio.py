@@ -1,0 +1,704 @@
+"""walkeeper with async and await: the same names, the same promises.
+
+    async with walkeeper.aio.open("/var/lib/app/wal") as ns:
+        log = await ns.log("orders")
+        async with log.writer() as w:
+            at = await w.append(b"paid 42")                  # durable when it returns
+        async for record in log.reader(start=at, follow=True):
+            await apply(record.payload)
+
+No thread waits for appends: the engine signals an eventfd, the event loop reads it, and one call completes all that is
+durable by then. Whatever may touch the disk in the calling thread (opening, reading, truncating) runs in the loop's
+default executor. One event loop uses a namespace. A cancelled append has an unknown outcome, as after a time-out: the
+record was handed over, or not; the log is consistent either way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
+
+import walkeeper
+from walkeeper._completions import failure_of
+from walkeeper._native import lib
+from walkeeper._options import FOREVER, nanoseconds
+from walkeeper._reader import FETCH_BYTES, FETCH_RECORDS
+from walkeeper.errors import (
+    ClosedError,
+    InvalidError,
+    JournalFailedError,
+    SequenceMismatchError,
+    StorageError,
+    TimeoutError,
+    WouldBlockError,
+    new_error,
+)
+
+if TYPE_CHECKING:
+    import pyarrow
+    from typing_extensions import Unpack
+
+    from walkeeper._options import NewLogOptions, OpenOptions, Payload
+
+__all__ = ["Cursor", "Log", "Namespace", "Opening", "Reader", "Writer", "open"]
+
+_FOLLOWER_WAIT = 0.25
+"""Seconds that a reader of a read-only namespace waits in a thread at a time: no event tells of another process."""
+
+
+class _Closable(Protocol):
+    async def close(self) -> None: ...
+
+
+T = TypeVar("T")
+C = TypeVar("C", bound=_Closable)
+
+
+class Opening(Awaitable[C], Generic[C]):
+    """Something being opened: await it, or enter it with `async with`, which closes it at the end."""
+
+    __slots__ = ("_opened", "_start")
+
+    def __init__(self, start: Callable[[], Coroutine[Any, Any, C]]) -> None:
+        self._start = start
+        self._opened: C | None = None
+
+    def __await__(self) -> Generator[Any, Any, C]:
+        return self._start().__await__()
+
+    async def __aenter__(self) -> C:
+        self._opened = await self._start()
+        return self._opened
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._opened is not None:
+            await self._opened.close()
+
+
+def open(
+    uri: str | os.PathLike[str],
+    *,
+    create: bool = True,
+    read_only: bool = False,
+    on_damage: walkeeper.OnDamage = "stop",
+    **options: Unpack[OpenOptions],
+) -> Opening[Namespace]:
+    """walkeeper.open: `ns = await open(uri)`, or `async with open(uri) as ns`."""
+
+    async def start() -> Namespace:
+        return Namespace(
+            await _opened(
+                lambda: walkeeper.open(uri, create=create, read_only=read_only, on_damage=on_damage, **options),
+                lambda namespace: namespace.close(),
+            )
+        )
+
+    return Opening(start)
+
+
+class Namespace:
+    """The logs in one directory. See walkeeper.Namespace."""
+
+    __slots__ = ("_drains", "_sync")
+
+    def __init__(self, sync: walkeeper.Namespace) -> None:
+        self._sync = sync
+        self._drains: list[_Drain] = []  # none, or the one
+
+    @property
+    def path(self) -> str:
+        return self._sync.path
+
+    @property
+    def read_only(self) -> bool:
+        return self._sync.read_only
+
+    @property
+    def closed(self) -> bool:
+        return self._sync.closed
+
+    async def log(self, name: str, *, create: bool = True, **options: Unpack[NewLogOptions]) -> Log:
+        return Log(self, await asyncio.to_thread(self._sync.log, name, create=create, **options))
+
+    async def logs(self, prefix: str = "") -> list[str]:
+        return await asyncio.to_thread(self._sync.logs, prefix)
+
+    async def delete_log(self, name: str) -> None:
+        await asyncio.to_thread(self._sync.delete_log, name)
+
+    async def rename_log(self, old: str, new: str) -> None:
+        await asyncio.to_thread(self._sync.rename_log, old, new)
+
+    async def backup(self, destination: str | os.PathLike[str]) -> None:
+        await asyncio.to_thread(self._sync.backup, destination)
+
+    async def stats(self) -> walkeeper.Stats:
+        return await asyncio.to_thread(self._sync.stats)
+
+    async def recovery(self) -> walkeeper.RecoveryReport:
+        return await asyncio.to_thread(self._sync.recovery)
+
+    async def close(self, timeout: float | None = None) -> None:
+        """Waits until everything accepted is durable, and closes. See walkeeper.Namespace.close."""
+        for drain in self._drains:
+            await drain.stop(timeout)
+        await asyncio.to_thread(self._sync.close, timeout)
+        for drain in self._drains:
+            drain.abandon()
+
+    async def __aenter__(self) -> Namespace:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<walkeeper.aio.Namespace {self.path!r}, {'closed' if self.closed else 'open'}>"
+
+    def _drain(self) -> _Drain:
+        """What listens to the eventfd, in the running loop."""
+        loop = asyncio.get_running_loop()
+        if not self._drains:
+            self._drains.append(_Drain(self._sync, loop))
+        drain = self._drains[0]
+        if drain.loop is not loop:
+            raise InvalidError(f"{self!r} is used by another event loop: open the directory once more in this one")
+        return drain
+
+
+class Log:
+    """A handle on one log. See walkeeper.Log."""
+
+    __slots__ = ("_namespace", "_sync")
+
+    def __init__(self, namespace: Namespace, sync: walkeeper.Log) -> None:
+        self._namespace = namespace
+        self._sync = sync
+
+    @property
+    def name(self) -> str:
+        return self._sync.name
+
+    @property
+    def namespace(self) -> Namespace:
+        return self._namespace
+
+    def writer(self, *, durability: walkeeper.Durability = "sync") -> Opening[Writer]:
+        """The writer of this log: `w = await log.writer()`, or `async with log.writer() as w`."""
+
+        async def start() -> Writer:
+            sync = await _opened(lambda: self._sync.writer(durability=durability), lambda writer: writer.close(0))
+            return Writer(self, sync, durability)
+
+        return Opening(start)
+
+    def reader(
+        self,
+        start: walkeeper.Position | walkeeper.DLSN | Literal["start", "end"] = "start",
+        *,
+        sequence_id: int | None = None,
+        txid: int | None = None,
+        time: datetime | float | None = None,
+        end: walkeeper.Position | walkeeper.DLSN | None = None,
+        follow: bool = False,
+        timeout: float | None = None,
+    ) -> Reader:
+        """A reader, opened with its first read; what walkeeper.Log.reader raises is raised there."""
+
+        def opened() -> walkeeper.Reader:
+            return self._sync.reader(
+                start, sequence_id=sequence_id, txid=txid, time=time, end=end, follow=follow, timeout=timeout
+            )
+
+        return Reader(self, opened, follow, timeout)
+
+    async def info(self) -> walkeeper.LogInfo:
+        return await asyncio.to_thread(self._sync.info)
+
+    async def options(self) -> walkeeper.LogOptions:
+        return (await self.info()).options
+
+    async def first(self) -> walkeeper.Position | None:
+        return await asyncio.to_thread(self._sync.first)
+
+    async def last(self) -> walkeeper.Position | None:
+        return await asyncio.to_thread(self._sync.last)
+
+    async def count(self) -> int:
+        return await asyncio.to_thread(self._sync.count)
+
+    async def find(
+        self,
+        *,
+        sequence_id: int | None = None,
+        txid: int | None = None,
+        time: datetime | float | None = None,
+        dlsn: walkeeper.Position | walkeeper.DLSN | None = None,
+    ) -> walkeeper.Position:
+        return await asyncio.to_thread(self._sync.find, sequence_id=sequence_id, txid=txid, time=time, dlsn=dlsn)
+
+    async def truncate(self, position: walkeeper.Position | walkeeper.DLSN, *, force: bool = False) -> None:
+        await asyncio.to_thread(self._sync.truncate, position, force=force)
+
+    async def segments(self) -> list[walkeeper.Segment]:
+        return await asyncio.to_thread(self._sync.segments)
+
+    async def cursor(self, name: str, *, create: bool = True) -> Cursor:
+        return Cursor(await asyncio.to_thread(self._sync.cursor, name, create=create))
+
+    async def cursors(self) -> list[str]:
+        return await asyncio.to_thread(self._sync.cursors)
+
+    def __repr__(self) -> str:
+        return f"<walkeeper.aio.Log {self.name!r} in {self._namespace.path!r}>"
+
+
+class Cursor:
+    """A named durable position. See walkeeper.Cursor."""
+
+    __slots__ = ("_sync",)
+
+    def __init__(self, sync: walkeeper.Cursor) -> None:
+        self._sync = sync
+
+    @property
+    def name(self) -> str:
+        return self._sync.name
+
+    async def position(self) -> walkeeper.Position:
+        return await asyncio.to_thread(lambda: self._sync.position)
+
+    async def advance(self, position: walkeeper.Position | walkeeper.DLSN) -> None:
+        await asyncio.to_thread(self._sync.advance, position)
+
+    async def delete(self) -> None:
+        await asyncio.to_thread(self._sync.delete)
+
+    def __repr__(self) -> str:
+        return f"<walkeeper.aio.Cursor {self.name!r}>"
+
+
+class Writer:
+    """The one writer of a log. See walkeeper.Writer; appends of several tasks become durable together.
+
+    Records are accepted in the order of the calls, also where a call waits for room.
+    """
+
+    __slots__ = ("_drain", "_durability", "_log", "_queued", "_sync", "_turn")
+
+    def __init__(self, log: Log, sync: walkeeper.Writer, durability: walkeeper.Durability) -> None:
+        self._log = log
+        self._sync = sync
+        self._durability = durability
+        self._drain = log.namespace._drain()
+        self._turn = asyncio.Lock()
+        self._queued = 0
+        """How many calls hold `_turn` or queue for it: one waits for room, later ones stay behind it."""
+
+    @property
+    def log(self) -> Log:
+        return self._log
+
+    @property
+    def closed(self) -> bool:
+        return self._sync.closed
+
+    @property
+    def next_sequence_id(self) -> int:
+        return self._sync.next_sequence_id
+
+    async def append(
+        self,
+        payload: Payload,
+        *,
+        txid: int | None = None,
+        expected: int | None = None,
+        durability: walkeeper.Durability | None = None,
+        timeout: float | None = None,
+    ) -> walkeeper.Position:
+        """Appends one record; returns when it is durable (deferred: when it is accepted).
+
+        Raises what walkeeper.Writer.append raises. Where the task is cancelled the outcome is unknown.
+        """
+        deadline = self._deadline(timeout)
+        try:
+            at, ticket = await self._accepted(lambda: self._sync._one(payload, txid, expected, durability, 0), deadline)
+        except SequenceMismatchError:
+            await self.flush()  # its caller is told: conditional appends are welcome again
+            raise
+        if (durability or self._durability) == "sync":
+            await self._drain.durable(ticket, at, self._log.name, deadline)
+        return at
+
+    async def append_many(
+        self,
+        payloads: Iterable[Payload],
+        *,
+        txids: Sequence[int] | None = None,
+        expected: int | None = None,
+        atomic: bool = False,
+        durability: walkeeper.Durability | None = None,
+        timeout: float | None = None,
+    ) -> walkeeper.AppendRange:
+        """Appends many records with one call and one wait. See walkeeper.Writer.append_many.
+
+        Where they are more than there is room for at once, they are handed over in a thread of the executor.
+        """
+        many = payloads if isinstance(payloads, (list, tuple)) else list(payloads)
+        deadline = self._deadline(timeout)
+        self._queued += 1
+        try:
+            async with self._turn:
+                # C may wait for room in the middle of a batch: not in the loop's thread.
+                batch, ticket = await asyncio.to_thread(
+                    self._sync._many, many, txids, expected, atomic, durability, timeout, False
+                )
+        finally:
+            self._queued -= 1
+        if (durability or self._durability) == "sync":
+            await self._drain.durable(ticket, batch.last, self._log.name, deadline)
+        return batch
+
+    async def submit(
+        self,
+        payload: Payload,
+        *,
+        txid: int | None = None,
+        expected: int | None = None,
+        durability: walkeeper.Durability | None = None,
+        timeout: float | None = None,
+    ) -> asyncio.Future[walkeeper.Position]:
+        """Hands one record over, waiting for room only; the future is done when the record is durable."""
+        at, ticket = await self._accepted(
+            lambda: self._sync._one(payload, txid, expected, durability, 0), self._deadline(timeout)
+        )
+        return self._drain.watch(ticket, at, self._log.name)
+
+    async def flush(self, timeout: float | None = None) -> walkeeper.Position:
+        """Waits until everything this writer appended is durable; returns the position just behind it."""
+        return await asyncio.to_thread(self._sync.flush, timeout)
+
+    async def mark_end_of_stream(self) -> None:
+        """Ends the log for ever. See walkeeper.Writer.mark_end_of_stream."""
+        await asyncio.to_thread(self._sync.mark_end_of_stream)
+
+    async def close(self, timeout: float | None = None) -> None:
+        """Waits as flush does, and closes the writer whatever comes of it."""
+        await asyncio.to_thread(self._sync.close, timeout)
+
+    async def __aenter__(self) -> Writer:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<walkeeper.aio.Writer of log {self._log.name!r}, {'closed' if self.closed else 'open'}>"
+
+    def _deadline(self, timeout: float | None) -> float | None:
+        return None if nanoseconds(timeout) == FOREVER else self._drain.loop.time() + float(timeout or 0)
+
+    async def _accepted(self, call: Callable[[], T], deadline: float | None) -> T:
+        """The answer of a call that does not wait for room, called again when there may be some."""
+        if not self._queued:
+            try:
+                return call()
+            except WouldBlockError:
+                pass
+        self._queued += 1
+        try:
+            async with self._turn:
+                while True:
+                    seen = self._drain.durable_point()
+                    try:
+                        return call()
+                    except WouldBlockError:
+                        if not await self._drain.moves(seen, deadline):
+                            raise
+        finally:
+            self._queued -= 1
+
+
+class Reader:
+    """The records of a log in order, for `async for`. See walkeeper.Reader; used by one task at a time.
+
+    Cancelling a task that waits here loses nothing: the next read yields what it would have yielded.
+    """
+
+    __slots__ = ("_closed", "_fetching", "_follow", "_log", "_open", "_sync", "_timeout")
+
+    def __init__(self, log: Log, open: Callable[[], walkeeper.Reader], follow: bool, timeout: float | None) -> None:
+        nanoseconds(timeout)
+        self._log = log
+        self._open = open
+        self._sync: walkeeper.Reader | None = None
+        self._follow = follow
+        self._timeout = timeout
+        self._fetching: asyncio.Future[Any] | None = None
+        self._closed = False
+
+    @property
+    def log(self) -> Log:
+        return self._log
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @property
+    def ended(self) -> bool:
+        """Whether the last answer was "nothing more". See walkeeper.Reader.ended."""
+        return self._sync is not None and self._sync.ended
+
+    def __aiter__(self) -> Reader:
+        return self
+
+    async def __anext__(self) -> walkeeper.Record | walkeeper.Gap:
+        sync = self._sync
+        if sync is not None:
+            for record in sync._stage.records:
+                return record
+        if not await self._filled(self._timeout):
+            raise StopAsyncIteration
+        assert self._sync is not None
+        return next(self._sync._stage.records)
+
+    async def read(
+        self, max_records: int | None = None, max_bytes: int | None = None, timeout: float | None = None
+    ) -> list[walkeeper.Record | walkeeper.Gap]:
+        """The next records; empty where there is nothing more, or nothing came in time. See walkeeper.Reader.read."""
+        if not await self._filled(self._timeout if timeout is None else timeout):
+            return []
+        assert self._sync is not None
+        return self._sync.read(max_records, max_bytes, 0)
+
+    async def read_arrow(
+        self, max_records: int | None = None, max_bytes: int | None = None, timeout: float | None = None
+    ) -> pyarrow.RecordBatch | None:
+        """The next records as a pyarrow.RecordBatch; None where read() would answer an empty list.
+
+        Where a cancelled call had got a batch, the next call gives it.
+        """
+        sync = await self._opened()
+        return await self._until(
+            lambda wait: self._once(lambda: sync.read_arrow(max_records, max_bytes, wait)),
+            self._timeout if timeout is None else timeout,
+            None,
+        )
+
+    async def close(self) -> None:
+        """Closes the reader; what it gave out stays valid."""
+        self._closed = True
+        if self._sync is not None:
+            self._sync.close()
+
+    async def __aenter__(self) -> Reader:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<walkeeper.aio.Reader of log {self._log.name!r}, {'closed' if self._closed else 'open'}>"
+
+    async def _opened(self) -> walkeeper.Reader:
+        if self._closed:
+            raise ClosedError(f"this reader of log {self._log.name!r} was closed", log=self._log.name)
+        if self._sync is None:
+            self._sync = await asyncio.to_thread(self._open)
+        return self._sync
+
+    async def _filled(self, timeout: float | None) -> bool:
+        """Whether there is a record to yield, fetched where need be; following, it waits."""
+        sync = await self._opened()
+        if sync._left():
+            return True
+        return await self._until(
+            lambda wait: self._once(lambda: sync._fetch(FETCH_RECORDS, FETCH_BYTES, nanoseconds(wait))), timeout, False
+        )
+
+    async def _until(self, fetch: Callable[[float], Awaitable[T]], timeout: float | None, nothing: T) -> T:
+        """What `fetch` gets as soon as it gets something; `nothing` at the end, or when the time is over."""
+        loop = asyncio.get_running_loop()
+        deadline = None if nanoseconds(timeout) == FOREVER else loop.time() + float(timeout or 0)
+        drain = self._log.namespace._drain() if self._follow and not self._log.namespace.read_only else None
+        while True:
+            seen = drain.durable_point() if drain else 0
+            got = await fetch(_FOLLOWER_WAIT if self._follow and not drain else 0.0)
+            if got is not None and got is not False:
+                return got
+            if not self._follow or (self._sync is not None and self._sync.ended):
+                return nothing
+            if drain is not None:
+                if not await drain.moves(seen, deadline):
+                    return nothing
+            elif deadline is not None and loop.time() >= deadline:
+                return nothing
+
+    async def _once(self, fetch: Callable[[], T]) -> T:
+        """Fetches in a thread. A cancelled task leaves that running, and the next call takes its answer."""
+        fetching: asyncio.Future[Any] | None = self._fetching
+        if fetching is None:
+            fetching = self._fetching = asyncio.ensure_future(asyncio.to_thread(fetch))
+        try:
+            got: T = await asyncio.shield(fetching)
+        finally:
+            if fetching.done():
+                self._fetching = None
+        return got
+
+
+class _Drain:
+    """Listens to a namespace's eventfd in one loop, and completes what is durable, all at one go."""
+
+    __slots__ = ("_fd", "_pending", "_sync", "_waiting", "failed", "loop")
+
+    def __init__(self, sync: walkeeper.Namespace, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.failed = False
+        """Whether the journal failed: nothing will become durable any more."""
+        self._sync = sync
+        self._pending: dict[int, list[tuple[asyncio.Future[walkeeper.Position], walkeeper.Position, str]]] = {}
+        self._waiting: dict[asyncio.Future[bool], int] = {}
+        """Who waits for the durable point to pass a ticket."""
+        with self._sync._handle as native:
+            self._fd: int = lib.wk_namespace_eventfd(native)
+        if self._fd < 0:
+            raise StorageError("no eventfd can be made: the process has too many open files")
+        loop.add_reader(self._fd, self._on_event)
+
+    def durable_point(self) -> int:
+        """The last durable ticket."""
+        with self._sync._handle as native:
+            return int(lib.wk_namespace_durable(native))
+
+    def watch(self, ticket: int, at: walkeeper.Position, log: str) -> asyncio.Future[walkeeper.Position]:
+        """A future that is done, with `at`, when `ticket` is durable."""
+        future: asyncio.Future[walkeeper.Position] = self.loop.create_future()
+        waiting = self._pending.get(ticket)
+        if waiting is not None:
+            waiting.append((future, at, log))
+        else:
+            self._pending[ticket] = [(future, at, log)]
+            self._arm()
+        return future
+
+    async def durable(self, ticket: int, at: walkeeper.Position, log: str, deadline: float | None) -> None:
+        """Waits until `ticket` is durable; TimeoutError at the deadline."""
+        future = self.watch(ticket, at, log)
+        if deadline is None:
+            await future
+            return
+        done, _ = await asyncio.wait((future,), timeout=max(0, deadline - self.loop.time()))
+        if not done:
+            text = f"the record with sequence id {at.sequence_id} was not durable in time: it may or may not be written"
+            raise TimeoutError(text, log=log, sequence_id=at.sequence_id, outcome="unknown")
+        future.result()
+
+    async def moves(self, beyond: int, deadline: float | None) -> bool:
+        """Waits until the durable point has passed `beyond`, or the journal failed; False where neither was by the
+        deadline. Raises JournalFailedError where it failed before."""
+        if self.failed:
+            raise JournalFailedError("the journal failed: no record can follow")
+        future: asyncio.Future[bool] = self.loop.create_future()
+        self._waiting[future] = beyond + 1
+        try:
+            self._arm()
+            timeout = None if deadline is None else max(0, deadline - self.loop.time())
+            done, _ = await asyncio.wait((future,), timeout=timeout)
+            return bool(done) and future.result()
+        finally:
+            self._waiting.pop(future, None)
+
+    async def stop(self, timeout: float | None) -> None:
+        """Waits for what is pending, then listens no more."""
+        futures = [future for items in self._pending.values() for future, _, _ in items]
+        if futures:
+            await asyncio.wait(futures, timeout=timeout)
+        if self._fd >= 0:
+            self.loop.remove_reader(self._fd)
+            self._fd = -1
+
+    def abandon(self) -> None:
+        """What still waits now that the namespace is closed."""
+        for items in self._pending.values():
+            for future, at, log in items:
+                if not future.done():
+                    text = "the namespace was closed before the record was known to be durable: it may or may not be"
+                    closed = ClosedError(text, log=log, sequence_id=at.sequence_id, outcome="unknown")
+                    future.set_exception(closed)
+        self._pending.clear()
+        for waiting in self._waiting:
+            if not waiting.done():
+                waiting.set_result(True)
+
+    def _arm(self) -> None:
+        tickets = [*self._pending, *self._waiting.values()]
+        with self._sync._handle as native:
+            lib.wk_namespace_arm(native, min(tickets, default=0))
+
+    def _on_event(self) -> None:
+        try:
+            os.read(self._fd, 8)
+        except BlockingIOError:
+            pass
+        durable = self.durable_point()
+        self._complete(durable)
+        if (self._pending or self._waiting) and self._sync.stats().failed:
+            self.failed = True
+            self._complete_failed()
+        else:
+            self._arm()
+
+    def _complete(self, durable: int) -> None:
+        for ticket in sorted(ticket for ticket in self._pending if ticket <= durable):
+            for future, at, _ in self._pending.pop(ticket):
+                if not future.done():  # its task may have been cancelled
+                    future.set_result(at)
+        for waiting, ticket in self._waiting.items():
+            if ticket <= durable and not waiting.done():
+                waiting.set_result(True)
+
+    def _complete_failed(self) -> None:
+        """After the journal failed: each ticket has its own answer, and those who wait look again and learn."""
+        for ticket in sorted(self._pending):
+            error = new_error()
+            with self._sync._handle as native:
+                status = lib.wk_namespace_wait(native, ticket, 0, error)
+            for future, at, log in self._pending.pop(ticket):
+                if future.done():
+                    continue
+                if status == lib.WK_OK:
+                    future.set_result(at)
+                else:
+                    future.set_exception(failure_of(status, error, at, log))
+        for waiting in self._waiting:
+            if not waiting.done():
+                waiting.set_result(True)
+
+
+async def _opened(start: Callable[[], T], close: Callable[[T], object]) -> T:
+    """What `start` opens in a thread. Where the task is cancelled meanwhile, it is closed again."""
+    opening = asyncio.ensure_future(asyncio.to_thread(start))
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        opening.add_done_callback(lambda done: _close_again(done, close))
+        raise
+
+
+def _close_again(done: asyncio.Future[T], close: Callable[[T], object]) -> None:
+    if not done.cancelled() and done.exception() is None:
+        done.get_loop().run_in_executor(None, close, done.result())

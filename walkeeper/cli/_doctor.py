@@ -1,0 +1,183 @@
+"""doctor: what this machine and disk give a durable log, and why the engine does what it does here."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import resource
+from pathlib import Path
+from typing import Any
+
+import click
+
+from walkeeper._native import lib
+from walkeeper.cli._directory import json_flag
+from walkeeper.cli._inspection import DoctorReport, probe
+from walkeeper.cli._plug_test import plug_test_check, plug_test_write
+from walkeeper.cli._show import duration, facts, show, size
+
+FILE_SYSTEMS = {
+    0xEF53: ("ext4", "supported"),  # ext2 and ext3 share the number
+    0x58465342: ("xfs", "supported"),
+    0x9123683E: ("btrfs", "works; copy on write makes durable writes dearer"),
+    0xF2F52010: ("f2fs", "works; not tested"),
+    0x2FC12FC1: ("zfs", "works; not tested"),
+    0xCA451A4E: ("bcachefs", "works; not tested"),
+    0x794C7630: ("overlayfs", "works; what is durable is up to the file system below"),
+    0x01021994: ("tmpfs", "works, but nothing on it survives a power cut"),
+    0x858458F6: ("ramfs", "works, but nothing on it survives a power cut"),
+    0x6969: ("nfs", "refused without unsafe_fs"),
+    0xFF534D42: ("cifs", "refused without unsafe_fs"),
+    0xFE534D42: ("smb2", "refused without unsafe_fs"),
+    0x65735546: ("fuse", "works as far as the file system behind it keeps its word"),
+    0x01021997: ("9p", "refused without unsafe_fs"),
+    0x00C36400: ("ceph", "refused without unsafe_fs"),
+    0x5346414F: ("afs", "refused without unsafe_fs"),
+}
+
+
+def file_system(magic: int) -> tuple[str, str]:
+    """Name and standing of a file system, from the f_type of statfs."""
+    return FILE_SYSTEMS.get(magic, (f"unknown (0x{magic:X})", "not tested"))
+
+
+def block_device(path: Path) -> dict[str, str] | None:
+    """What /sys tells of the device under a directory; None where there is none (tmpfs, overlayfs, btrfs)."""
+    number = os.stat(path).st_dev
+    found = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
+    if not found.exists():
+        return None
+    device = found.resolve()
+    whole = device if (device / "queue").is_dir() else device.parent  # a partition has no queue of its own
+    read = {"name": device.name}
+    for name, file in (("write_cache", "queue/write_cache"), ("fua", "queue/fua"), ("model", "device/model")):
+        if said := first_line(whole / file):
+            read[name] = said
+    return read
+
+
+def first_line(file: Path) -> str:
+    """A line of /sys; empty where it cannot be read."""
+    try:
+        return file.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def device_words(device: dict[str, str] | None) -> str:
+    if device is None:
+        return "not visible from here: its write cache cannot be told"
+    cache = {
+        "write back": "volatile write cache: a durable write makes it flush",
+        "write through": "no volatile write cache, says the kernel",
+    }.get(device.get("write_cache", ""), "write cache unknown")
+    fua = "; writes single blocks through (FUA)" if device.get("fua") == "1" else ""
+    model = f" ({device['model']})" if device.get("model") else ""
+    return f"{device['name']}{model}: {cache}{fua}"
+
+
+def backend_words(report: DoctorReport) -> str:
+    if report.backend == lib.WK_BACKEND_URING:
+        return "io_uring: the kernel gives this process a ring"
+    name = errno.errorcode.get(report.uring_error, str(report.uring_error))
+    reasons = {
+        errno.EPERM: "forbidden by kernel.io_uring_disabled or a seccomp filter, as in Docker by default",
+        errno.ENOSYS: "this kernel has none",
+        errno.ENOMEM: "RLIMIT_MEMLOCK is too small",
+    }
+    why = (
+        f"{name}: {reasons.get(report.uring_error, os.strerror(report.uring_error))}"
+        if report.uring_error
+        else "chosen"
+    )
+    return f"psync (pwritev2 and threads); io_uring: {why}"
+
+
+def method_words(report: DoctorReport) -> str:
+    dsync, both = duration(report.dsync_ns), duration(report.write_then_sync_ns)
+    times = f"RWF_DSYNC {dsync}, write + fdatasync {both} (medians, 4 KiB)"
+    if report.sync_method == lib.WK_SYNC_DSYNC:
+        return f"pwritev2 with RWF_DSYNC: {times}"
+    if report.sync_method == lib.WK_SYNC_WRITE_THEN_SYNC:
+        return f"write, then fdatasync: {times}"
+    return f"not chosen yet: {times}"
+
+
+def limit_words(limit: int) -> str:
+    return "unlimited" if limit == resource.RLIM_INFINITY else size(limit)
+
+
+def examine(path: Path) -> dict[str, Any]:
+    """Everything that doctor tells, for programs."""
+    report = probe(path)
+    soft, hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    name, standing = file_system(report.file_system)
+    return {
+        "report": report,
+        "kernel": f"{os.uname().sysname} {os.uname().release} {os.uname().machine}",
+        "file_system": name,
+        "file_system_standing": standing,
+        "device": block_device(path),
+        "memlock_soft": None if soft == resource.RLIM_INFINITY else soft,
+        "memlock_hard": None if hard == resource.RLIM_INFINITY else hard,
+    }
+
+
+@click.command()
+@click.argument("directory", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+@json_flag
+@click.option("--plug-test", type=click.Choice(["write", "check"]), help="The pull-the-plug test: see below.")
+@click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="plug-test write: stop after so long.")
+@click.option("--acknowledged", type=click.IntRange(0), help="plug-test check: the last number that write printed.")
+def doctor(
+    directory: Path, as_json: bool, plug_test: str | None, seconds: float | None, acknowledged: int | None
+) -> None:
+    """What runs in DIR and why: backend, durable write, disk, limits.
+
+    The pull-the-plug test shows whether this disk keeps its word. From another machine:
+
+    \b
+      ssh HOST walkeeper doctor --plug-test write DIR | tee acknowledged
+      (cut the power of HOST; start it again)
+      ssh HOST walkeeper doctor --plug-test check DIR --acknowledged $(tail -n1 acknowledged)
+
+    `write` prints the number of each record once it is durable. `check` proves that all up to that number are there.
+    """
+    if plug_test == "write":
+        plug_test_write(directory, seconds)
+        return
+    if plug_test == "check":
+        plug_test_check(directory, acknowledged)
+        return
+    if not directory.is_dir():
+        raise click.BadParameter(f"{str(directory)!r} is no directory", param_hint="DIR")
+    found = examine(directory)
+    report: DoctorReport = found.pop("report")
+    if as_json:
+        uring = report.backend == lib.WK_BACKEND_URING
+        method = {lib.WK_SYNC_DSYNC: "dsync", lib.WK_SYNC_WRITE_THEN_SYNC: "write_then_sync"}.get(
+            report.sync_method, "probe"
+        )
+        numbers = {name: getattr(report, name) for name in DoctorReport.__dataclass_fields__}
+        named = {
+            "backend": "uring" if uring else "psync",
+            "sync_method": method,
+            "file_system_magic": report.file_system,
+        }
+        click.echo(json.dumps({**numbers, **found, **named}))
+        return
+    direct = (
+        f"O_DIRECT, aligned to {report.alignment}" if report.direct else "buffered: the file system refuses O_DIRECT"
+    )
+    rows = [
+        ("kernel", found["kernel"]),
+        ("backend", backend_words(report)),
+        ("durable write", method_words(report)),
+        ("file system", f"{found['file_system']}: {found['file_system_standing']}"),
+        ("writes", direct),
+        ("device", device_words(found["device"])),
+        ("free space", f"{size(report.free_bytes)} of {size(report.total_bytes)}"),
+        ("RLIMIT_MEMLOCK", limit_words(resource.getrlimit(resource.RLIMIT_MEMLOCK)[0])),
+    ]
+    show(facts(rows))

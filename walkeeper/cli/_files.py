@@ -1,0 +1,107 @@
+"""inspect, verify: look at the files themselves, without opening the directory."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import click
+
+from walkeeper.cli._directory import directory, json_flag
+from walkeeper.cli._inspection import inspect_file, verify_directory
+from walkeeper.cli._main import EXIT_DAMAGED
+from walkeeper.cli._show import facts, show, size, table
+from walkeeper.errors import CorruptError
+
+
+@click.command()
+@click.argument("file", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--entries", is_flag=True, help="Also each entry.")
+@json_flag
+def inspect(file: Path, entries: bool, as_json: bool) -> None:
+    """What is in a file of a directory.
+
+    Journal file, entry log, index or superblock: told by its bytes. Exit status 1 where it is damaged; what could be
+    read is shown.
+    """
+    objects: list[dict[str, Any]] = []
+    damage: CorruptError | None = None
+
+    def take(line: str) -> bool:
+        if as_json:
+            click.echo(line)
+        else:
+            objects.append(json.loads(line))
+        return True
+
+    try:
+        inspect_file(file, entries, take)
+    except CorruptError as error:
+        damage = error
+    for thing in tables(objects):
+        show(thing)
+    if damage is not None:
+        click.echo(f"walkeeper: {damage}", err=True)
+        sys.exit(EXIT_DAMAGED)
+
+
+def tables(objects: list[dict[str, Any]]) -> Iterator[Any]:
+    """The file's own object as facts; then a table for each run of objects with the same members."""
+    if not objects:
+        return
+    yield facts([(key.replace("_", " "), cell(value)) for key, value in objects[0].items()])
+    for keys, run in groupby(objects[1:], key=tuple):
+        rows = list(run)
+        numbers = {key for key in keys if all(isinstance(row[key], int) for row in rows)}
+        shown = table(*((">" if key in numbers else "") + key.replace("_", " ") for key in keys))
+        for row in rows:
+            shown.add_row(*(cell(row[key]) for key in keys))
+        yield shown
+
+
+def cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (dict, list)):
+        return json.dumps(value)
+    return "" if value is None else str(value)
+
+
+@click.command()
+@directory
+@click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Read at most so many MB a second.")
+@json_flag
+def verify(directory: Path, rate: float | None, as_json: bool) -> None:
+    """Read every byte of DIR that matters, and check every structure.
+
+    Exit status 0: clean. 1: damaged. 2: it could not be told. A torn tail is no damage: it was never acknowledged.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (BarColumn(None), DownloadColumn(binary_units=True), TransferSpeedColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("verify", total=None)
+
+        def advance(done: int, total: int) -> bool:
+            bar.update(task, completed=done, total=total)
+            return True
+
+        found = verify_directory(directory, int((rate or 0) * 1e6), advance)
+    if as_json:
+        click.echo(json.dumps(dataclasses.asdict(found)))
+    else:
+        counted = f"{found.files:,} files, {found.blocks:,} blocks, {found.entries:,} entries, {size(found.bytes)} read"
+        torn = f"{size(found.torn_tail_bytes)}: never acknowledged" if found.torn_tail_bytes else "none"
+        rows = [("checked", counted), ("torn tail", torn), ("damaged", f"{found.damaged:,}")]
+        if found.first_damage:
+            rows.append(("first", found.first_damage))
+        show(facts(rows))
+    if found.damaged:
+        sys.exit(EXIT_DAMAGED)

@@ -1,0 +1,112 @@
+"""walkeeper/inspect.h for Python: look at files and devices without opening a directory; nothing is locked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from walkeeper._native import ffi, lib
+from walkeeper.errors import check, new_error
+
+__all__ = ["DoctorReport", "VerifyReport", "inspect_file", "probe", "verify_directory"]
+
+
+class _Callback:
+    """A Python function behind C's context pointer; what it raises is kept, and raised when C has returned."""
+
+    def __init__(self, function: Callable[..., bool]) -> None:
+        self._function = function
+        self._raised: BaseException | None = None
+        self.context = ffi.new_handle(self)
+
+    def call(self, *arguments: object) -> bool:
+        try:
+            return self._function(*arguments)
+        except BaseException as raised:
+            self._raised = raised
+            return False
+
+    def raise_again(self) -> None:
+        if self._raised is not None:
+            raise self._raised
+
+
+@ffi.def_extern(name="walkeeper_inspect_line", error=False)
+def _line(context: Any, json: Any) -> bool:
+    called: _Callback = ffi.from_handle(context)
+    return called.call(ffi.string(json).decode("utf-8", "backslashreplace"))
+
+
+@ffi.def_extern(name="walkeeper_verify_progress", error=False)
+def _progress(context: Any, done: int, total: int) -> bool:
+    called: _Callback = ffi.from_handle(context)
+    return called.call(done, total)
+
+
+def inspect_file(path: Path, entries: bool, take: Callable[[str], bool]) -> None:
+    """Calls `take` with a line of JSON for the file, each block or page and, with `entries`, each entry.
+
+    `take` answers False to have no more. Raises CorruptError behind the lines of what could be read; StorageError.
+    """
+    callback, error = _Callback(take), new_error()
+    status = lib.wk_inspect_file(os.fsencode(path), entries, lib.walkeeper_inspect_line, callback.context, error)
+    callback.raise_again()
+    if status != lib.WK_INTERRUPTED:
+        check(status, error)
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """What wk_verify_directory found. `damaged` counts blocks, pages and entries that break their rule."""
+
+    files: int
+    blocks: int
+    entries: int
+    bytes: int
+    damaged: int
+    torn_tail_bytes: int
+    first_damage: str
+
+
+def verify_directory(path: Path, bytes_per_second: int, advance: Callable[[int, int], bool]) -> VerifyReport:
+    """Reads all of a directory and checks it; 0 bytes_per_second is no limit. Damage is in the report, not raised.
+
+    `advance(bytes_done, bytes_total)` is called now and then, and answers False to stop (InterruptedError). Raises
+    StorageError, UnsupportedError.
+    """
+    callback, error, native = _Callback(advance), new_error(), ffi.new("wk_verify_report *")
+    progress = lib.walkeeper_verify_progress
+    status = lib.wk_verify_directory(os.fsencode(path), bytes_per_second, progress, callback.context, native, error)
+    callback.raise_again()
+    if status != lib.WK_DAMAGED:
+        check(status, error)
+    counts = {name: getattr(native, name) for name in VerifyReport.__dataclass_fields__ if name != "first_damage"}
+    return VerifyReport(**counts, first_damage=ffi.string(native.first_damage).decode("utf-8", "replace"))
+
+
+@dataclass(frozen=True)
+class DoctorReport:
+    """What the engine would do in a directory, and what the probe measured. Times are nanoseconds, sizes bytes."""
+
+    backend: int
+    uring_error: int
+    """0, or the errno that the ring was refused with."""
+    sync_method: int
+    direct: bool
+    alignment: int
+    file_system: int
+    """f_type of statfs."""
+    free_bytes: int
+    total_bytes: int
+    dsync_ns: int
+    write_then_sync_ns: int
+
+
+def probe(path: Path) -> DoctorReport:
+    """Probes a directory, with a temporary file in it that is removed. Raises StorageError, UnsupportedError."""
+    native, error = ffi.new("wk_doctor_report *"), new_error()
+    check(lib.wk_doctor(os.fsencode(path), native, error), error)
+    return DoctorReport(**{name: getattr(native, name) for name in DoctorReport.__dataclass_fields__})

@@ -1,0 +1,142 @@
+"""The root command: finds the subcommands, and turns exceptions into one or two sentences and an exit status."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from importlib.metadata import entry_points
+from typing import Any, ClassVar
+
+import click
+
+EXIT_DAMAGED = 1
+EXIT_CANNOT = 2
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
+
+COMMANDS = {
+    "ls": "_reading",
+    "cat": "_reading",
+    "tail": "_reading",
+    "stat": "_reading",
+    "append": "_writing",
+    "truncate": "_writing",
+    "backup": "_writing",
+    "inspect": "_files",
+    "verify": "_files",
+    "recover": "_salvage",
+    "bench": "_bench",
+    "doctor": "_doctor",
+}
+"""The module of each command; it is imported when the command is called, so that one does not wait for the others."""
+
+
+class Refusal(click.ClickException):
+    """It could not be done: what is said instead of a traceback."""
+
+    exit_code = EXIT_CANNOT
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"walkeeper: {self.message}", file=file, err=file is None)
+        if self.hint:
+            click.echo(f"  {self.hint}", file=file, err=file is None)
+
+
+class Damage(Refusal):
+    """What was looked at is damaged."""
+
+    exit_code = EXIT_DAMAGED
+
+
+class Commands(click.Group):
+    """Loads its subcommands when they are asked for; other packages add some by the entry points walkeeper.commands."""
+
+    added_by: ClassVar[str] = "walkeeper.commands"
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [
+            *COMMANDS,
+            *sorted(point.name for point in entry_points(group=self.added_by) if point.name not in COMMANDS),
+        ]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in COMMANDS:
+            found = getattr(importlib.import_module(f"walkeeper.cli.{COMMANDS[cmd_name]}"), cmd_name)
+        else:
+            points = entry_points(group=self.added_by, name=cmd_name)
+            found = next(iter(points)).load() if points else None
+        assert found is None or isinstance(found, click.Command)
+        return found
+
+    def invoke(self, ctx: click.Context) -> Any:
+        if os.environ.get("WALKEEPER_DEBUG") == "1":
+            return super().invoke(ctx)
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except KeyboardInterrupt:
+            ctx.exit(EXIT_INTERRUPTED)
+        except BrokenPipeError:
+            discard_output()
+            ctx.exit(EXIT_BROKEN_PIPE)
+        except click.ClickException:
+            raise
+        except Exception as error:
+            refusal = refusal_of(error)
+            if refusal is None:
+                raise
+            raise refusal from error
+        return result
+
+
+def refusal_of(error: Exception) -> Refusal | None:
+    """What to say of an exception that users can do something about; None for one that is a defect."""
+    from walkeeper import errors
+
+    if isinstance(error, errors.DirectoryLockedError):
+        return Refusal(str(error), holder(error.holder_pid) or error.hint)
+    if isinstance(error, errors.Error):
+        damaged = isinstance(error, (errors.DamagedError, errors.CorruptError))
+        return (Damage if damaged else Refusal)(str(error), error.hint)
+    if isinstance(error, OSError):
+        return Refusal(str(error))
+    return None
+
+
+def holder(pid: int | None) -> str:
+    """Which process holds the directory; empty where that is not known."""
+    if pid is None:
+        return ""
+    try:
+        with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
+            words = file.read().rstrip("\0").replace("\0", " ")
+    except OSError:
+        words = ""
+    program = f": {words:.120}" if words else ""
+    return f"it is held by process {pid}{program}"
+
+
+def discard_output() -> None:
+    """Nobody reads the output any more; what is still buffered must not fail once again at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+@click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="walkeeper")
+def commands() -> None:
+    """Look at, use and check walkeeper directories.
+
+    Exit status: 0 done; 1 damage was found, or records are missing; 2 it could not be done.
+    """
+
+
+def main() -> None:
+    """The console script."""
+    commands(prog_name="walkeeper")

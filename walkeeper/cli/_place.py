@@ -1,0 +1,40 @@
+"""Places in a log, as the command line writes them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import click
+
+from walkeeper import DLSN
+
+FORMS = "start, end, a sequence id, txid:N, time:2024-05-01T12:00 or dlsn:SEGMENT,ENTRY,SLOT"
+
+
+def place(value: str) -> dict[str, Any]:
+    """The keywords of Log.reader for one of FORMS. A time without a zone is local. Raises click.BadParameter."""
+    kind, _, rest = value.partition(":")
+    try:
+        if value in ("start", "end"):
+            return {"start": value}
+        if not rest:
+            return {"sequence_id": natural(kind)}
+        if kind == "txid":
+            return {"txid": natural(rest)}
+        if kind == "time":
+            moment = datetime.fromisoformat(rest.replace("Z", "+00:00"))
+            return {"time": moment if moment.tzinfo else moment.astimezone()}
+        if kind == "dlsn":
+            segment, entry_id, slot = map(int, rest.split(","))
+            return {"start": DLSN(segment, entry_id, slot)}
+    except ValueError:
+        pass
+    raise click.BadParameter(f"{value!r} is no place in a log; it is one of {FORMS}")
+
+
+def natural(digits: str) -> int:
+    number = int(digits)
+    if number < 0:
+        raise ValueError(digits)
+    return number

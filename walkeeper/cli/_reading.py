@@ -1,0 +1,174 @@
+"""ls, cat, tail, stat: commands that only read, also while another process writes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from walkeeper import Gap, Namespace, Reader
+from walkeeper.cli._directory import directory, json_flag, log_name, reading
+from walkeeper.cli._main import EXIT_DAMAGED
+from walkeeper.cli._place import place
+from walkeeper.cli._show import duration, facts, show, size, table, write_record
+
+styles = [
+    click.option("--json", "style", flag_value="json", help="One JSON object a line."),
+    click.option("--raw", "style", flag_value="raw", help="The payloads, a newline behind each."),
+    click.option("--length-prefixed", "style", flag_value="length-prefixed", help="Payloads behind uint32 sizes."),
+]
+
+
+def with_styles(command: Any) -> Any:
+    for option in reversed(styles):
+        command = option(command)
+    return command
+
+
+@click.command()
+@directory
+@json_flag
+def ls(directory: Path, as_json: bool) -> None:
+    """The logs of DIR: how many records, from which sequence id on, and bytes."""
+    with reading(directory) as namespace:
+        rows: list[dict[str, Any]] = []
+        for name in namespace.logs():
+            log = namespace.log(name, create=False)
+            info = log.info()
+            rows.append(
+                {
+                    "log": name,
+                    "records": info.count,
+                    "first_sequence_id": info.first.sequence_id,
+                    "next_sequence_id": info.next.sequence_id,
+                    "segments": info.segments_count,
+                    "bytes": sum(segment.payload_bytes for segment in log.segments()),
+                }
+            )
+    if as_json:
+        for row in rows:
+            click.echo(json.dumps(row, ensure_ascii=False))
+        return
+    if not rows:
+        click.echo("no logs", err=True)
+        return
+    shown = table("log", ">records", ">first", ">next", ">segments", ">bytes")
+    for row in rows:
+        numbers = [f"{row[key]:,}" for key in ("records", "first_sequence_id", "next_sequence_id", "segments")]
+        shown.add_row(row["log"], *numbers, size(row["bytes"]))
+    show(shown)
+
+
+def pour(reader: Reader, style: str, records_max: int | None) -> int:
+    """Writes records until there are no more; returns how many gaps were among them. Each batch is flushed."""
+    gaps = 0
+    left = records_max
+    while left is None or left > 0:
+        batch = reader.read(max_records=min(left or 4096, 4096))
+        if not batch:
+            break
+        for item in batch:
+            write_record(item, style)
+            gaps += isinstance(item, Gap)
+        sys.stdout.flush()
+        if left is not None:
+            left -= len(batch)
+    return gaps
+
+
+@click.command()
+@directory
+@log_name
+@click.option(
+    "--from", "start", type=place, default="start", help="start, end, a sequence id, txid:N, time:ISO, dlsn:S,E,S."
+)
+@click.option("--max", "records_max", type=click.IntRange(0), help="At most so many records.")
+@with_styles
+def cat(directory: Path, log: str, start: dict[str, Any], records_max: int | None, style: str | None) -> None:
+    """The records of LOG. For people by default: sequence id, DLSN, payload."""
+    with reading(directory) as namespace:
+        gaps = pour(namespace.log(log, create=False).reader(**start), style or "people", records_max)
+    if gaps:
+        sys.exit(EXIT_DAMAGED)
+
+
+@click.command()
+@directory
+@log_name
+@click.option(
+    "-n", "count", type=click.IntRange(0), default=10, show_default=True, help="Begin so many records before the end."
+)
+@click.option("-f", "follow", is_flag=True, help="Wait for more, until Ctrl-C or the end of the stream.")
+@with_styles
+def tail(directory: Path, log: str, count: int, follow: bool, style: str | None) -> None:
+    """The last records of LOG; with -f also those to come."""
+    with reading(directory) as namespace:
+        opened = namespace.log(log, create=False)
+        last = opened.last()
+        start: dict[str, Any] = {"start": "start"}
+        if last is not None and opened.count() > count:
+            start = {"sequence_id": last.sequence_id + 1 - count}
+        gaps = pour(opened.reader(**start, follow=follow), style or "people", None)
+    if gaps:
+        sys.exit(EXIT_DAMAGED)
+
+
+@click.command()
+@directory
+@json_flag
+def stat(directory: Path, as_json: bool) -> None:
+    """Space and what pins it, the journal, and what recovery found."""
+    with reading(directory) as namespace:
+        stats = dataclasses.asdict(namespace.stats())
+        recovery = dataclasses.asdict(namespace.recovery())
+        stats["oldest_log"] = log_of(namespace, stats["oldest_ledger"])
+    if as_json:
+        click.echo(json.dumps({**stats, "recovery": recovery}, default=str))
+        return
+    show(facts([*stat_rows(stats), *recovery_rows(recovery)]))
+
+
+def log_of(namespace: Namespace, ledger: int) -> str | None:
+    """The log that has a ledger; None for the catalogue's (0), and where no log has it any more."""
+    if ledger <= 0:
+        return None
+    for name in namespace.logs():
+        if any(segment.ledger_id == ledger for segment in namespace.log(name, create=False).segments()):
+            return name
+    return None
+
+
+def stat_rows(stats: dict[str, Any]) -> list[tuple[str, str]]:
+    disk, live = stats["disk_bytes"], stats["live_bytes"]
+    rows = [
+        ("logs", f"{stats['logs_count']:,}"),
+        (
+            "files",
+            f"{stats['journal_files']} journal, {stats['entry_logs']} entry logs, {stats['prepared_files']} prepared",
+        ),
+        ("on disk", f"{size(disk)}, of them live {size(live)}" + (f" ({live / disk:.0%})" if disk else "")),
+    ]
+    if stats["oldest_file"]:
+        log = stats["oldest_log"]
+        by = f"by the log {log}: truncate it to get space back" if log else "by the catalogue"
+        rows.append(("pinned longest", f"file {stats['oldest_file']}, {by}"))
+    rows.append(("memory", size(sum(value for key, value in stats.items() if key.startswith("memory_")))))
+    if stats["disk_full"]:
+        rows.append(("disk", "full: appends are refused until there is space"))
+    if stats["failed"]:
+        rows.append(("journal", "failed: a write or sync did not succeed"))
+    return rows
+
+
+def recovery_rows(recovery: dict[str, Any]) -> list[tuple[str, str]]:
+    rows = [("opened", f"in {duration(recovery['elapsed_ns'])}, {size(recovery['bytes_scanned'])} scanned")]
+    if recovery["cut_bytes"]:
+        where = f"file {recovery['cut_file']} at {recovery['cut_offset']:,}"
+        rows.append(("torn tail", f"{size(recovery['cut_bytes'])} in {where}: never acknowledged"))
+    if recovery["damaged_blocks"]:
+        rows.append(("damage", f"{recovery['damaged_blocks']} blocks cannot be read"))
+    return rows

@@ -1,0 +1,117 @@
+"""How things are shown: records, numbers, tables; the same for all commands."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from walkeeper import Gap, Record
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+PREFIX = struct.Struct("<I")
+"""Before each record of a length-prefixed stream: its size in bytes, little-endian."""
+
+UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def size(count: float) -> str:
+    """Bytes for people: 1,023 B, 4.0 KiB."""
+    power = 0
+    while count >= 1024 and power < len(UNITS) - 1:
+        count /= 1024
+        power += 1
+    return f"{count:,.0f} {UNITS[power]}" if power == 0 else f"{count:,.1f} {UNITS[power]}"
+
+
+def duration(ns: float) -> str:
+    """A time for people: 83 µs, 1.2 ms."""
+    for unit, factor in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if ns >= factor:
+            return f"{ns / factor:.3g} {unit}"
+    return f"{ns:.0f} ns"
+
+
+def dlsn(place: Any) -> str:
+    """The DLSN of a position, record or gap, as `--from dlsn:...` takes it."""
+    return ",".join(map(str, place.dlsn))
+
+
+def text(payload: bytes) -> str:
+    """A payload on one line of a terminal: UTF-8 as it is, anything else, and control characters, escaped."""
+    words = payload.decode("utf-8", "backslashreplace")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in words)
+
+
+def record_json(item: Record | Gap) -> str:
+    """A record (or gap) as a JSON object: the payload as text where it is UTF-8, else as base64."""
+    fields: dict[str, object] = {"sequence_id": item.sequence_id, "dlsn": list(item.dlsn)}
+    if isinstance(item, Gap):
+        return json.dumps({"gap": item.count, **fields})
+    payload = bytes(item.payload)
+    try:
+        fields |= {"txid": item.txid, "payload": payload.decode()}
+    except UnicodeDecodeError:
+        fields |= {"txid": item.txid, "payload_base64": base64.b64encode(payload).decode()}
+    return json.dumps(fields, ensure_ascii=False)
+
+
+def record_line(item: Record | Gap) -> str:
+    """A record (or gap) for people: sequence id, DLSN, payload."""
+    if isinstance(item, Gap):
+        return f"{item.sequence_id:>8}  {dlsn(item):<12}  -- {item.count} records are lost here --"
+    return f"{item.sequence_id:>8}  {dlsn(item):<12}  {text(bytes(item.payload))}"
+
+
+def write_record(item: Record | Gap, style: str) -> None:
+    """Writes one record to the output: "people", "json", "raw" (a line each) or "length-prefixed"."""
+    if style in ("people", "json"):
+        click.echo(record_json(item) if style == "json" else record_line(item))
+        return
+    out = sys.stdout.buffer
+    if isinstance(item, Gap):
+        click.echo(f"walkeeper: {item.count} records from {item.sequence_id} on are lost", err=True)
+    elif style == "raw":
+        out.write(item.payload)
+        out.write(b"\n")
+    else:
+        out.write(PREFIX.pack(len(item.payload)))
+        out.write(item.payload)
+
+
+def table(*columns: str, title: str | None = None) -> Table:
+    """An empty table; a column whose name starts with ">" is one of numbers."""
+    from rich import box
+    from rich.table import Table
+
+    made = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    for name in columns:
+        made.add_column(name.lstrip(">"), justify="right" if name.startswith(">") else "left", overflow="fold")
+    return made
+
+
+def facts(rows: list[tuple[str, str]]) -> Table:
+    """Names and what is known of them, without lines."""
+    from rich.table import Table
+
+    made = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    made.add_column(style="dim", no_wrap=True)
+    made.add_column(overflow="fold")
+    for name, value in rows:
+        made.add_row(name, value)
+    return made
+
+
+def show(*things: object) -> None:
+    """Prints tables and plain sentences; where the output is no terminal, wide enough for every column."""
+    from rich.console import Console
+
+    console = Console(width=None if sys.stdout.isatty() else 200, highlight=False, markup=False)
+    for thing in things:
+        console.print(thing)
