@@ -30,7 +30,8 @@ native = .ci/quietly build/$1.log sh -c 'cmake --log-level=NOTICE -S native -B b
 ctest = ctest --test-dir build/$1 -j $(JOBS) --output-on-failure --no-tests=error
 # gcc 12's sanitizers want their shadow memory at fixed addresses, which wide address randomisation may take.
 fixed_addresses := $(shell setarch -R true 2>/dev/null && echo setarch -R)
-pytest = $(BIN)/python -m pytest $(if $(K),-k '$(K)')
+# A test that hangs says where after five minutes, and ends the run after another fifteen.
+pytest = timeout -k 10 1200 $(BIN)/python -m pytest -o faulthandler_timeout=300 $(if $(K),-k '$(K)')
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -108,7 +109,7 @@ lint: setup $(VENV)/checked ## ruff, mypy, pyright, clang-format, and both compi
 	@$(BIN)/ruff check $(PYTHON_FILES)
 	@$(BIN)/ruff format --check $(PYTHON_FILES)
 	@$(BIN)/mypy
-	@$(BIN)/pyright
+	@$(BIN)/pyright --pythonpath $(BIN)/python
 	@clang-format --dry-run -Werror $(C_FILES)
 	@$(call native,clang)
 

@@ -14,8 +14,8 @@ from harness.ratio import Goal, Interval, bootstrap, exponent
 from harness.result import Answer, Round, at_least, at_most, chosen
 
 
-def a_round(canary_moves: float = 0.0, strangers: float = 0.0, **cells: float) -> Round:
-    return Round({name: {"rate": rate} for name, rate in cells.items()}, 100.0, 100.0 * (1 + canary_moves), strangers)
+def a_round(canary_moves: float = 0.0, best: float = 100.0, strangers: float = 0.0) -> Round:
+    return Round({}, 100.0, 100.0 * (1 + canary_moves), best, strangers)
 
 
 def an_answer(goal: Goal | None, values: list[float], clean: int | None = None) -> Answer:
@@ -68,6 +68,7 @@ def test_a_round_with_a_moved_canary_or_with_strangers_is_disturbed() -> None:
     assert a_round().clean
     assert not a_round(canary_moves=0.2).clean
     assert not a_round(canary_moves=-0.2).clean
+    assert not a_round(best=50.0).clean, "a neighbour who stays does not move the canary, but lifts it"
     assert not a_round(strangers=0.5).clean
 
 
@@ -80,7 +81,11 @@ def test_clean_rounds_count_alone_when_there_are_enough() -> None:
 def test_too_few_pairs_and_disturbed_ones_are_named_in_the_verdict() -> None:
     assert an_answer(at_most(1.1, 1.05), [1.0] * 7).verdict == "aim met"
     assert an_answer(at_most(1.1, 1.05), [1.0] * 3).verdict == "aim met, n=3"
-    assert an_answer(at_most(1.1, 1.05), [1.0] * 7, clean=6).verdict == "aim met, disturbed"
+    assert an_answer(at_most(1.1, 1.05), [1.0] * 7, clean=6).verdict == "aim met, 6 clean"
+
+
+def test_there_is_no_verdict_where_most_rounds_were_disturbed() -> None:
+    assert an_answer(at_most(1.1, 1.05), [1.0] * 7, clean=3).verdict == "no verdict: 3 of 7 rounds clean (aim met)"
 
 
 def a_run(*answers: Answer) -> dict[str, object]:

@@ -119,6 +119,7 @@ def test_errors_are_those_of_the_sync_api(directory: Path) -> None:
                     await writer.append(b"y", txid=4)
                 with pytest.raises(walkeeper.SequenceMismatchError):
                     await writer.append(b"y", txid=5, expected=0)
+                assert (await writer.append(b"y", txid=5, expected=1)).sequence_id == 1
                 async with log.writer():
                     with pytest.raises(walkeeper.FencedError):
                         await writer.append(b"z", txid=6)

@@ -46,10 +46,10 @@ def test_every_relative_link_resolves(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_file_named_in_a_page_exists(page: Path) -> None:
-    """Names in backquotes that start in one of the repository's folders, `…/test_x.py::test_y` included."""
+    """Names in backquotes that start in one of the repository's folders, `…::test_y` included."""
     folders = "native|tests|docs|walkeeper|examples|benchmarks"
     named = re.findall(rf"`((?:{folders})/[\w./-]*\w\.\w+)(?:::[\w:]+)?`", page.read_text())
-    assert [name for name in named if not (ROOT / name).exists()] == []
+    assert [name for name in named if not any((base / name).exists() for base in (ROOT, ROOT / "native/include"))] == []
 
 
 def test_every_guarantee_names_the_code_that_keeps_it_and_the_test_that_attacks_it() -> None:
@@ -83,9 +83,9 @@ def test_operations_lists_every_option_with_the_default_of_the_header(struct: st
         if comment.startswith("tests:") or "(verification" in comment:
             continue  # not for operators
         assert option in listed
-        default = re.search(r"default (\d+ ?[KMGi]*[Bs]?|\d+ \w+|true)", comment)
+        default = re.search(r"default ([^,;)]+)", comment)
         if default is not None:
-            assert listed[option] == default.group(1).strip(), option
+            assert listed[option] == default.group(1), option
 
 
 def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,11 +25,16 @@ def alarms() -> Iterator[list[float]]:
     signal.signal(signal.SIGALRM, before)
 
 
-def interrupt_after(seconds: float) -> threading.Timer:
-    """Ctrl-C for this process."""
+@contextmanager
+def ctrl_c_after(seconds: float) -> Iterator[None]:
+    """Ctrl-C for this process, unless the block is over before."""
     timer = threading.Timer(seconds, os.kill, [os.getpid(), signal.SIGINT])
     timer.start()
-    return timer
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
 
 
 @pytest.fixture
@@ -49,11 +55,9 @@ def test_handlers_run_while_a_follower_waits_and_it_waits_on(log: walkeeper.Log,
 
 def test_ctrl_c_ends_a_wait_and_the_reader_goes_on(log: walkeeper.Log) -> None:
     reader = log.reader(follow=True)
-    timer = interrupt_after(0.1)
     started = time.monotonic()
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt), ctrl_c_after(0.1):
         reader.read(timeout=30)
-    timer.join()
     assert time.monotonic() - started < 5
     with log.writer() as writer:
         writer.append(b"x")
@@ -86,10 +90,8 @@ def wait_long(call: Callable[[], object], writer: walkeeper.Writer) -> None:
 def test_an_interrupted_append_says_that_its_outcome_is_unknown(slow: walkeeper.Namespace, many: bool) -> None:
     log = slow.log("orders")
     with log.writer() as writer:
-        timer = interrupt_after(0.2)
-        with pytest.raises(KeyboardInterrupt) as caught:
+        with pytest.raises(KeyboardInterrupt) as caught, ctrl_c_after(0.2):
             wait_long(lambda: writer.append_many([b"a", b"b"]) if many else writer.append(b"a"), writer)
-        timer.join()
         cause = caught.value.__cause__
         assert isinstance(cause, walkeeper.InterruptedError)
         assert cause.outcome == "unknown"
@@ -124,9 +126,9 @@ def test_ctrl_c_while_waiting_for_the_lock(directory: Path) -> None:
     holder = os.fork()
     if holder == 0:
         try:
-            walkeeper.open(directory)
-            directory.with_name("held").touch()
-            time.sleep(30)
+            with walkeeper.open(directory):
+                directory.with_name("held").touch()
+                time.sleep(30)
         finally:
             os._exit(0)
     try:
@@ -134,11 +136,9 @@ def test_ctrl_c_while_waiting_for_the_lock(directory: Path) -> None:
         while not directory.with_name("held").exists():
             assert time.monotonic() < until
             time.sleep(0.01)
-        timer = interrupt_after(0.2)
         started = time.monotonic()
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt), ctrl_c_after(0.2):
             walkeeper.open(directory, lock_timeout=20)
-        timer.join()
         assert time.monotonic() - started < 5
         with pytest.raises(walkeeper.DirectoryLockedError) as caught:
             walkeeper.open(directory, lock_timeout=0.1)

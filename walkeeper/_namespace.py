@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["Namespace", "RecoveryReport", "Stats", "open"]
 
 _KINDS = {lib.WK_NOT_FOUND: LogNotFoundError}
+_LOCK_WAIT_NS = 200_000_000
 _AT_EXIT_NS = 5_000_000_000
 """A namespace that nobody closed is closed at the exit of the process, or as garbage, with this much patience."""
 
@@ -62,11 +63,17 @@ def open(
     path = _directory_of(uri)
     native_options = open_options(create, read_only, on_damage, options)
     out, error, started = ffi.new("wk_namespace **"), new_error(), time.monotonic_ns()
-    lock_timeout_ns = native_options.lock_timeout_ns
-    while (status := lib.wk_open(os.fsencode(path), native_options, out, error)) == lib.WK_INTERRUPTED:
-        native_options.lock_timeout_ns = max(1, time_left(started, lock_timeout_ns))
+    lock_timeout_ns = left = native_options.lock_timeout_ns
+    while True:
+        # C waits for the lock in short naps that no signal ends: between two slices Python runs its signal handlers.
+        native_options.lock_timeout_ns = max(1, min(left, _LOCK_WAIT_NS))
+        before = time.monotonic_ns() - started
+        status = lib.wk_open(os.fsencode(path), native_options, out, error)
+        left = time_left(started, lock_timeout_ns)
+        if status == lib.WK_OK or left == 0 or status not in (lib.WK_LOCKED, lib.WK_INTERRUPTED):
+            break
     check(status, error)
-    return Namespace(path, out[0], read_only)
+    return Namespace(path, out[0], read_only, before)
 
 
 @dataclass(frozen=True)
@@ -158,6 +165,10 @@ class Handle:
     def closed(self) -> bool:
         return self._native is None
 
+    def forget(self) -> None:
+        """In a forked child: closed, and the parent's engine left alone."""
+        self._native = None
+
     def take(self) -> Any:
         """The wk_namespace, to close it: nobody else is inside, nobody gets in again. None where that was done."""
         native, self._native = self._native, None
@@ -173,9 +184,10 @@ class Namespace:
     closes is closed as garbage or at the exit of the process, so that deferred records become durable.
     """
 
-    def __init__(self, path: str, native: Any, read_only: bool) -> None:
+    def __init__(self, path: str, native: Any, read_only: bool, lock_wait_ns: int = 0) -> None:
         self._path = path
         self._read_only = read_only
+        self._lock_wait_ns = lock_wait_ns
         self._pid = os.getpid()
         self._handle = Handle(path, native)
         self._completing: list[Completions] = []  # none, or the one
@@ -198,7 +210,7 @@ class Namespace:
         """The log of that name; created, with `options`, where there is none. An existing log keeps its own options.
 
         Raises LogNotFoundError without `create`, and InvalidError for a name that is empty, longer than 255 bytes of
-        UTF-8, or holds a NUL.
+        UTF-8, or holds a space, a control character, "<" or ">".
         """
         encoded, native_options = name_bytes(name), log_options(options)
         out, error = ffi.new("wk_log **"), new_error()
@@ -260,6 +272,7 @@ class Namespace:
         report = ffi.new("wk_recovery_report *")
         with self._handle as native:
             lib.wk_namespace_recovery(native, report)
+        report.lock_wait_ns += self._lock_wait_ns
         return RecoveryReport(**{name: getattr(report, name) for name in RecoveryReport.__dataclass_fields__})
 
     def step(self) -> bool:
@@ -305,6 +318,7 @@ class Namespace:
 
 def _close(handle: Handle, completing: list[Completions], pid: int, timeout_ns: int, *, report: bool = False) -> None:
     if os.getpid() != pid:
+        handle.forget()
         return
     started = time.monotonic_ns()
     for completions in completing:

@@ -23,19 +23,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 import walkeeper
-from walkeeper._completions import failure_of
-from walkeeper._native import lib
+from walkeeper._drain import Drain
 from walkeeper._options import FOREVER, nanoseconds
 from walkeeper._reader import FETCH_BYTES, FETCH_RECORDS
 from walkeeper.errors import (
     ClosedError,
     InvalidError,
-    JournalFailedError,
     SequenceMismatchError,
-    StorageError,
-    TimeoutError,
     WouldBlockError,
-    new_error,
 )
 
 if TYPE_CHECKING:
@@ -109,7 +104,7 @@ class Namespace:
 
     def __init__(self, sync: walkeeper.Namespace) -> None:
         self._sync = sync
-        self._drains: list[_Drain] = []  # none, or the one
+        self._drains: list[Drain] = []  # none, or the one
 
     @property
     def path(self) -> str:
@@ -163,11 +158,11 @@ class Namespace:
     def __repr__(self) -> str:
         return f"<walkeeper.aio.Namespace {self.path!r}, {'closed' if self.closed else 'open'}>"
 
-    def _drain(self) -> _Drain:
+    def _drain(self) -> Drain:
         """What listens to the eventfd, in the running loop."""
         loop = asyncio.get_running_loop()
         if not self._drains:
-            self._drains.append(_Drain(self._sync, loop))
+            self._drains.append(Drain(self._sync, loop))
         drain = self._drains[0]
         if drain.loop is not loop:
             raise InvalidError(f"{self!r} is used by another event loop: open the directory once more in this one")
@@ -329,8 +324,16 @@ class Writer:
         Raises what walkeeper.Writer.append raises. Where the task is cancelled the outcome is unknown.
         """
         deadline = self._deadline(timeout)
+
+        def call() -> tuple[walkeeper.Position, int]:
+            return self._sync._one(payload, txid, expected, durability, 0)
+
         try:
-            at, ticket = await self._accepted(lambda: self._sync._one(payload, txid, expected, durability, 0), deadline)
+            if expected is not None and not self._queued and expected != self._sync.next_sequence_id:
+                # The mismatch is answered when the record that sits there is durable: not in the loop's thread.
+                at, ticket = await asyncio.to_thread(call)
+            else:
+                at, ticket = await self._accepted(call, deadline)
         except SequenceMismatchError:
             await self.flush()  # its caller is told: conditional appends are welcome again
             raise
@@ -558,135 +561,6 @@ class Reader:
             if fetching.done():
                 self._fetching = None
         return got
-
-
-class _Drain:
-    """Listens to a namespace's eventfd in one loop, and completes what is durable, all at one go."""
-
-    __slots__ = ("_fd", "_pending", "_sync", "_waiting", "failed", "loop")
-
-    def __init__(self, sync: walkeeper.Namespace, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
-        self.failed = False
-        """Whether the journal failed: nothing will become durable any more."""
-        self._sync = sync
-        self._pending: dict[int, list[tuple[asyncio.Future[walkeeper.Position], walkeeper.Position, str]]] = {}
-        self._waiting: dict[asyncio.Future[bool], int] = {}
-        """Who waits for the durable point to pass a ticket."""
-        with self._sync._handle as native:
-            self._fd: int = lib.wk_namespace_eventfd(native)
-        if self._fd < 0:
-            raise StorageError("no eventfd can be made: the process has too many open files")
-        loop.add_reader(self._fd, self._on_event)
-
-    def durable_point(self) -> int:
-        """The last durable ticket."""
-        with self._sync._handle as native:
-            return int(lib.wk_namespace_durable(native))
-
-    def watch(self, ticket: int, at: walkeeper.Position, log: str) -> asyncio.Future[walkeeper.Position]:
-        """A future that is done, with `at`, when `ticket` is durable."""
-        future: asyncio.Future[walkeeper.Position] = self.loop.create_future()
-        waiting = self._pending.get(ticket)
-        if waiting is not None:
-            waiting.append((future, at, log))
-        else:
-            self._pending[ticket] = [(future, at, log)]
-            self._arm()
-        return future
-
-    async def durable(self, ticket: int, at: walkeeper.Position, log: str, deadline: float | None) -> None:
-        """Waits until `ticket` is durable; TimeoutError at the deadline."""
-        future = self.watch(ticket, at, log)
-        if deadline is None:
-            await future
-            return
-        done, _ = await asyncio.wait((future,), timeout=max(0, deadline - self.loop.time()))
-        if not done:
-            text = f"the record with sequence id {at.sequence_id} was not durable in time: it may or may not be written"
-            raise TimeoutError(text, log=log, sequence_id=at.sequence_id, outcome="unknown")
-        future.result()
-
-    async def moves(self, beyond: int, deadline: float | None) -> bool:
-        """Waits until the durable point has passed `beyond`, or the journal failed; False where neither was by the
-        deadline. Raises JournalFailedError where it failed before."""
-        if self.failed:
-            raise JournalFailedError("the journal failed: no record can follow")
-        future: asyncio.Future[bool] = self.loop.create_future()
-        self._waiting[future] = beyond + 1
-        try:
-            self._arm()
-            timeout = None if deadline is None else max(0, deadline - self.loop.time())
-            done, _ = await asyncio.wait((future,), timeout=timeout)
-            return bool(done) and future.result()
-        finally:
-            self._waiting.pop(future, None)
-
-    async def stop(self, timeout: float | None) -> None:
-        """Waits for what is pending, then listens no more."""
-        futures = [future for items in self._pending.values() for future, _, _ in items]
-        if futures:
-            await asyncio.wait(futures, timeout=timeout)
-        if self._fd >= 0:
-            self.loop.remove_reader(self._fd)
-            self._fd = -1
-
-    def abandon(self) -> None:
-        """What still waits now that the namespace is closed."""
-        for items in self._pending.values():
-            for future, at, log in items:
-                if not future.done():
-                    text = "the namespace was closed before the record was known to be durable: it may or may not be"
-                    closed = ClosedError(text, log=log, sequence_id=at.sequence_id, outcome="unknown")
-                    future.set_exception(closed)
-        self._pending.clear()
-        for waiting in self._waiting:
-            if not waiting.done():
-                waiting.set_result(True)
-
-    def _arm(self) -> None:
-        tickets = [*self._pending, *self._waiting.values()]
-        with self._sync._handle as native:
-            lib.wk_namespace_arm(native, min(tickets, default=0))
-
-    def _on_event(self) -> None:
-        try:
-            os.read(self._fd, 8)
-        except BlockingIOError:
-            pass
-        durable = self.durable_point()
-        self._complete(durable)
-        if (self._pending or self._waiting) and self._sync.stats().failed:
-            self.failed = True
-            self._complete_failed()
-        else:
-            self._arm()
-
-    def _complete(self, durable: int) -> None:
-        for ticket in sorted(ticket for ticket in self._pending if ticket <= durable):
-            for future, at, _ in self._pending.pop(ticket):
-                if not future.done():  # its task may have been cancelled
-                    future.set_result(at)
-        for waiting, ticket in self._waiting.items():
-            if ticket <= durable and not waiting.done():
-                waiting.set_result(True)
-
-    def _complete_failed(self) -> None:
-        """After the journal failed: each ticket has its own answer, and those who wait look again and learn."""
-        for ticket in sorted(self._pending):
-            error = new_error()
-            with self._sync._handle as native:
-                status = lib.wk_namespace_wait(native, ticket, 0, error)
-            for future, at, log in self._pending.pop(ticket):
-                if future.done():
-                    continue
-                if status == lib.WK_OK:
-                    future.set_result(at)
-                else:
-                    future.set_exception(failure_of(status, error, at, log))
-        for waiting in self._waiting:
-            if not waiting.done():
-                waiting.set_result(True)
 
 
 async def _opened(start: Callable[[], T], close: Callable[[T], object]) -> T:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.fio import Absent as Absent
 from harness.fio import Floor
 from harness.machine import Watch, as_dict
 from harness.ratio import PAIRS_MIN, Goal
@@ -32,10 +33,6 @@ TRIM = 64 * MIB
 A trimmed log keeps between one and two times this: small enough to recycle soon, large enough not to truncate all the
 time.
 """
-
-
-class Absent(Exception):
-    """Something a question needs is not here; the table says what."""
 
 
 class Bench:
@@ -124,7 +121,7 @@ class Bench:
                 elapsed += time.monotonic() - started
                 found[name]["around"] = as_dict(around)
             after = self.canary()
-            done.append(Round(found, before, after, strangers / elapsed))
+            done.append(Round(found, before, after, min(self.canaries), strangers / elapsed))
             self.log(
                 f"  round {len(done)}: {'clean' if done[-1].clean else 'disturbed'} (canary {before / 1e3:.0f} -> "
                 f"{after / 1e3:.0f} us, strangers {100 * done[-1].others_cpu_share:.0f} % of a core)"

@@ -12,6 +12,10 @@ from typing import Any
 FILE_BYTES = 256 << 20
 
 
+class Absent(Exception):
+    """Something a question needs is not here; the table says what."""
+
+
 class Floor:
     """
     Runs fio over one file that is really written beforehand: unwritten extents would make the floor too easy to
@@ -21,10 +25,23 @@ class Floor:
     def __init__(self, directory: Path) -> None:
         self._path = directory / "floor"
         _write_zeros(self._path, FILE_BYTES)
+        self._written = directory / "floor-beside-reader"
+        _write_zeros(self._written, FILE_BYTES // 4)
 
     def latency(self, seconds: float) -> dict[str, float]:
         """4 KiB durable overwrites, one after another (psync, dsync): `p50_ns`, `p99_ns`, `rate` a second."""
         return self._write(seconds, block_size=4096, depth=1, engine="psync")
+
+    def latency_beside_reader(self, seconds: float, block_size: int, bytes_rate: float) -> dict[str, float]:
+        """As `latency`, while a second job reads `block_size` at a time, `bytes_rate` bytes a second."""
+        reader = [
+            "--name=reader", f"--filename={self._path}", f"--size={FILE_BYTES // block_size * block_size}", "--rw=read",
+            f"--bs={block_size}", "--direct=1", "--sync=none", "--ioengine=psync", f"--rate={max(1, int(bytes_rate))}",
+        ]  # fmt: skip
+        job = self._run(
+            seconds, "write", 4096, 1, "psync", self._written, "--sync=dsync", "--overwrite=1", "--time_based", *reader
+        )
+        return _figures(job["write"])
 
     def bandwidth(self, seconds: float, block_size: int, depth: int) -> dict[str, float]:
         """Durable sequential overwrites of `block_size` bytes with `depth` in flight: `bytes_rate`."""
@@ -90,3 +107,11 @@ def _write_zeros(path: Path, size: int) -> None:
         os.fsync(file)
     finally:
         os.close(file)
+
+
+def read_size_of(cell: dict[str, Any]) -> int:
+    """The mean size of the reads that the block device saw during a cell, on the grid of direct I/O."""
+    if not cell.get("disk_reads"):
+        raise Absent("the block device saw no reads: the read size cannot be observed here")
+    mean = cell["disk_read_bytes"] / cell["disk_reads"]
+    return int(max(4096, round(mean / 4096) * 4096))

@@ -16,16 +16,20 @@ class Round:
     cells: dict[str, dict[str, Any]]
     canary_before_ns: float
     canary_after_ns: float
+    canary_best_ns: float
+    """The lowest canary of the run so far: a neighbour who stays for a while does not move the canary, but lifts it."""
     others_cpu_share: float
     """CPU of strangers during the round, in cores."""
 
-    CANARY_LIMIT = 0.10
+    MOVED_LIMIT = 0.10
+    LIFTED_LIMIT = 0.50
     OTHERS_LIMIT = 0.05
 
     @property
     def clean(self) -> bool:
         moved = abs(self.canary_after_ns / self.canary_before_ns - 1)
-        return moved <= self.CANARY_LIMIT and self.others_cpu_share <= self.OTHERS_LIMIT
+        lifted = max(self.canary_before_ns, self.canary_after_ns) / self.canary_best_ns - 1
+        return moved <= self.MOVED_LIMIT and lifted <= self.LIFTED_LIMIT and self.others_cpu_share <= self.OTHERS_LIMIT
 
 
 @dataclass
@@ -62,8 +66,10 @@ class Answer:
         word = self.goal.verdict(self.interval)
         if len(self.values) < PAIRS_MIN:
             word += f", n={len(self.values)}"
+        if 2 * self.clean < len(self.values):
+            return f"no verdict: {self.clean} of {len(self.values)} rounds clean ({word})"
         if self.clean < len(self.values):
-            word += ", disturbed"
+            word += f", {self.clean} clean"
         return word
 
     def as_dict(self) -> dict[str, Any]:

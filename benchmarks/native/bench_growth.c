@@ -4,13 +4,14 @@
  *
  *   --axis entries   one log that already holds --amount entries
  *   --axis logs      appends go round --amount logs
- *   --axis segments  one log that already has --amount log segments
+ *   --axis segments  one log that already has --amount log segments; of 256 KiB, so that they may be many, and a few
+ * more begin while it is measured
  *
  * Prints the CPU of the process for each of --measure entries appended with 1024 in flight.
  */
 #include "bench_log.h"
 
-enum { SIZE = 128, WINDOW = 1024, SEGMENT_BYTES = 64 * 1024 };
+enum { SIZE = 128, WINDOW = 1024, SEGMENT_BYTES = 256 * 1024 };
 
 typedef struct logs {
 	wk_log **log;
@@ -31,6 +32,13 @@ static logs logs_open(wk_namespace *ns, uint64_t count, const wk_log_options *op
 	return all;
 }
 
+static uint64_t segments_of(wk_log *log) {
+	wk_log_info info;
+	wk_error error = {0};
+	bench_check(wk_log_describe(log, &info, &error), &error, "describe");
+	return info.segments_count;
+}
+
 static void append_round(wk_namespace *ns, logs *all, uint64_t entries) {
 	uint8_t payload[SIZE];
 	bench_fill(payload, SIZE);
@@ -42,40 +50,43 @@ static void append_round(wk_namespace *ns, logs *all, uint64_t entries) {
 }
 
 int main(int argc, char **argv) {
-	const char *axis = bench_text(argc, argv, "axis", NULL);
+	const char *axis = bench_text(argc, argv, "axis", NULL), *directory = bench_text(argc, argv, "dir", NULL);
 	uint64_t amount = bench_number(argc, argv, "amount", 10000), measure = bench_number(argc, argv, "measure", 200000);
+	bool of_entries = strcmp(axis, "entries") == 0, of_logs = strcmp(axis, "logs") == 0;
+	bool of_segments = strcmp(axis, "segments") == 0;
+	if (!of_entries && !of_logs && !of_segments)
+		bench_die("--axis %s: entries, logs or segments", axis);
 	wk_log_options options;
 	wk_log_options_init(&options);
-	uint64_t logs_count = 1, before_entries = 0;
-	if (strcmp(axis, "entries") == 0) {
-		before_entries = amount;
-	} else if (strcmp(axis, "logs") == 0) {
-		logs_count = amount;
-		before_entries = 2 * amount; /* each log has its first segment and is no longer new */
-	} else if (strcmp(axis, "segments") == 0) {
+	if (of_segments)
 		options.segment_bytes = SEGMENT_BYTES;
-		before_entries = amount * (SEGMENT_BYTES / SIZE);
-	} else {
-		bench_die("--axis %s: entries, logs or segments", axis);
-	}
 	wk_namespace *ns = bench_namespace_open(argc, argv);
-	logs all = logs_open(ns, logs_count, &options);
-	append_round(ns, &all, before_entries);
+	logs all = logs_open(ns, of_logs ? amount : 1, &options);
+	if (of_entries)
+		append_round(ns, &all, amount);
+	if (of_logs)
+		append_round(ns, &all, 2 * amount); /* each log has its first segment and is no longer new */
+	if (of_segments) {
+		bench_log loaded = {.ns = ns, .log = all.log[0], .writer = all.writer[0]};
+		bench_log_load(&loaded, amount * SEGMENT_BYTES, 1024);
+	}
 	append_round(ns, &all, measure / 10); /* the same loop, so that caches are as warm at every point */
 
-	bench_usage from = bench_usage_now(bench_text(argc, argv, "dir", NULL));
+	uint64_t segments_before = segments_of(all.log[0]);
+	bench_usage from = bench_usage_now(directory);
 	append_round(ns, &all, measure);
-	bench_usage to = bench_usage_now(bench_text(argc, argv, "dir", NULL));
-	wk_log_info info;
-	wk_error error = {0};
-	bench_check(wk_log_describe(all.log[0], &info, &error), &error, "describe");
+	bench_usage to = bench_usage_now(directory);
+	uint64_t segments_after = segments_of(all.log[0]);
+	if (of_segments) /* the middle of what there was while it was measured */
+		amount = (segments_before + segments_after) / 2;
 	printf("{");
 	bench_print_usage(&from, &to);
-	printf("\"entries\": %" PRIu64 ", \"segments_of_first\": %" PRIu64
+	printf("\"amount\": %" PRIu64 ", \"entries\": %" PRIu64
 	       ", \"cpu_ns_per_entry\": %.2f, \"machine_cpu_ns_per_entry\": %.2f}\n",
-	       measure, info.segments_count, (double)(to.process_cpu_ns - from.process_cpu_ns) / (double)measure,
+	       amount, measure, (double)(to.process_cpu_ns - from.process_cpu_ns) / (double)measure,
 	       (double)(to.machine_cpu_ns - from.machine_cpu_ns) / (double)measure);
-	for (uint64_t i = 0; i < logs_count; i++) {
+	wk_error error = {0};
+	for (uint64_t i = 0; i < all.count; i++) {
 		bench_check(wk_writer_close(all.writer[i], UINT64_MAX, &error), &error, "close the writer");
 		wk_log_release(all.log[i]);
 	}

@@ -1,7 +1,8 @@
 """
 Row 10. What happens to the p99 of appends while a reader catches up at half its solo rate or more?
 
-Both read and write past the page cache, so nothing but the disk and the CPUs is shared. The reader is paced at 0.6 of
+Both read and write past the page cache, so nothing but the disk and the CPUs is shared; fio's writer beside fio's
+reader, at our read size and pace, shows what the disk alone does. The reader is paced at 0.6 of
 what it reached alone; where it did not reach 0.5 the round does not answer the question, and the row says so.
 """
 
@@ -11,6 +12,7 @@ import statistics
 from typing import Any
 
 from harness.bench import GIB, MIB, Bench
+from harness.fio import read_size_of
 from harness.result import Answer, Round, at_most
 
 ROWS = (10,)
@@ -26,9 +28,18 @@ def measure(bench: Bench) -> list[Answer]:
                 "bench_catch_up", place, appender=appender, reader=reader, pace=int(pace), seconds=bench.seconds
             )
 
-        solo = statistics.median(float(cell(0, 1)["reader_rate"]) for _ in range(3))
+        alone = [cell(0, 1) for _ in range(3)]
+        solo = statistics.median(float(each["reader_rate"]) for each in alone)
+        read_size = read_size_of(alone[-1])
         bench.log(f"  the reader alone: {solo / 1e6:.0f} MB/s")
-        rounds = bench.rounds({"without": lambda: cell(1, 0), "with": lambda: cell(1, 1, PACE * solo)})
+        rounds = bench.rounds(
+            {
+                "without": lambda: cell(1, 0),
+                "with": lambda: cell(1, 1, PACE * solo),
+                "fio without": lambda: bench.floor.latency(bench.seconds),
+                "fio with": lambda: bench.floor.latency_beside_reader(bench.seconds, read_size, PACE * solo),
+            }
+        )
 
     def share(each: Round) -> float:
         return float(each.cells["with"]["reader_rate"] / solo)
@@ -64,4 +75,16 @@ def measure(bench: Bench) -> list[Answer]:
         scale=1e-3,
         state="recycled",
     )
-    return [answer, p50]
+    fio = bench.compare(
+        10,
+        f"the same with fio alone: 4 KiB dsync p99 beside {read_size // 1024} KiB reads at the same pace / without",
+        counted,
+        "fio with",
+        "fio without",
+        "p99_ns",
+        None,
+        unit="us",
+        scale=1e-3,
+        note="what the disk does to anybody at our read size",
+    )
+    return [answer, p50, fio]

@@ -32,8 +32,8 @@ def measure(bench: Bench) -> list[Answer]:
             return float(found.get("disk_write_bytes", 0) / found["appended_bytes"])
 
         last = rounds[-1].cells[name]
-        block_kib = last["written_bytes"] / max(1, last["blocks"]) / 1024
-        note = f"K={last['blocks_in_flight']}, {last['sync_method']}, {block_kib:.0f} KiB a block"
+        block_kib = last["appended_bytes"] / max(1, last["blocks"]) / 1024
+        note = f"K={last['blocks_in_flight']}, {last['sync_method']}, {block_kib:.0f} KiB of payload a block"
         answers.append(
             bench.bound(
                 7,

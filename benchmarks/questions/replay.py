@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.bench import GIB, MIB, Absent, Bench, Cell
+from harness.fio import read_size_of
 from harness.result import Answer, at_least
 
 ROWS = (8,)
@@ -27,7 +28,7 @@ def _answers(bench: Bench, place: Any) -> list[Answer]:
         return bench.native("bench_read", place, mode="replay")
 
     observed = c_api()
-    read_size = _read_size(observed)
+    read_size = read_size_of(observed)
     cells: dict[str, Cell] = {
         "C": c_api,
         "fio": lambda: bench.floor.read(bench.seconds, read_size),
@@ -61,10 +62,3 @@ def _answers(bench: Bench, place: Any) -> list[Answer]:
                 )
             )
     return answers
-
-
-def _read_size(observed: dict[str, Any]) -> int:
-    if not observed.get("disk_reads"):
-        raise Absent("the block device saw no reads: the read size cannot be observed here")
-    mean = observed["disk_read_bytes"] / observed["disk_reads"]
-    return int(max(4096, round(mean / 4096) * 4096))

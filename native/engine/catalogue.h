@@ -35,8 +35,8 @@ typedef struct wk_log_tail {
 	uint64_t builder_block;     /* its builder is in the open block of this sequence ... */
 	uint32_t builder;           /* ... at this index */
 	uint32_t writer_generation; /* of the writer that may append */
-	uint64_t refused_until;     /* conditional appends fail until this ticket is durable: one failed before */
 	uint64_t last_ticket;
+	const void *batch;          /* the append_many under way: its records stay together */
 	bool clock_jumped;
 } wk_log_tail;
 

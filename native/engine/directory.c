@@ -10,6 +10,7 @@
 #include "engine/catalogue.h"
 #include "engine/driver.h"
 #include "engine/entry_log.h"
+#include "engine/follower.h"
 #include "engine/journal.h"
 #include "engine/journal_file.h"
 #include "engine/keeper.h"
@@ -19,10 +20,11 @@
 #include "engine/probe.h"
 #include "engine/recovery.h"
 #include "engine/registry.h"
+#include "engine/shared_page.h"
 #include "engine/store_file.h"
 #include "engine/superblock_file.h"
 
-enum { LOCK_RETRY_NS = 2 * 1000 * 1000, FIRST_FILE_SIZE = 4 * 1024 * 1024 };
+enum { FOLLOWER_ATTEMPTS = 10, LOCK_RETRY_NS = 2 * 1000 * 1000, FIRST_FILE_SIZE = 4 * 1024 * 1024 };
 
 char *wk_engine_path(const wk_engine *engine, const char *format, ...) {
 	char below[160];
@@ -231,10 +233,13 @@ static wk_status first_file(wk_engine *engine, wk_error *error) {
 	wk_store_file *file = engine->next;
 	engine->next = NULL;
 	if (file == NULL) {
-		uint64_t id;
-		wk_status status = wk_file_id_take(engine, &id, error);
-		if (status == WK_OK)
-			status = wk_journal_file_make(engine, id, engine->file_size_next, WK_MAKE_AHEAD, &file, error);
+		/* Its space is written: the first appends of a new directory are often lone ones. */
+		wk_status status = wk_journal_file_prepare(engine, engine->file_size_next, true, error);
+		if (status != WK_OK)
+			return status;
+		wk_engine_lock(engine);
+		status = wk_journal_file_make(engine, engine->file_size_next, engine->prepared.count > 1 ? WK_MAKE_PREPARED : WK_MAKE_FROM_RESERVE, &file, error);
+		wk_engine_unlock(engine);
 		if (status != WK_OK)
 			return status;
 	}
@@ -260,6 +265,8 @@ static wk_status begin_writing(wk_engine *engine, wk_error *error) {
 	engine->major_due_ns = wk_engine_now(engine) + engine->options.major_interval_ns;
 	if (status == WK_OK)
 		status = first_file(engine, error);
+	if (status == WK_OK)
+		status = wk_shared_page_open(engine, error);
 	if (status != WK_OK || engine->options.manual)
 		return status;
 	int result = wk_driver_start(engine);
@@ -295,6 +302,9 @@ static wk_status check_file_system(wk_engine *engine, wk_error *error) {
 }
 
 static void free_engine(wk_engine *engine) {
+	if (engine->io != NULL)
+		wk_shared_page_close(engine);
+	wk_follower_free(engine);
 	wk_journal_free(engine);
 	wk_catalogue_free(engine);
 	wk_ledgers_free(engine);
@@ -334,7 +344,7 @@ static wk_engine *new_engine(const char *path) {
 	pthread_condattr_destroy(&attributes);
 	engine->path = strdup(path);
 	engine->next_log_id = engine->next_ledger_id = 1;
-	engine->open.deferred_until_ns = UINT64_MAX;
+	engine->open.deferred_until_ns = engine->deferred_sync_ns = UINT64_MAX;
 	engine->handles = 1;
 	return engine;
 }
@@ -391,7 +401,7 @@ static wk_status ensure_directory(wk_engine *engine, wk_error *error) {
 	return WK_OK;
 }
 
-wk_status wk_directory_open(const char *path, const wk_open_options *given, wk_io *borrowed, wk_engine **opened, wk_error *error) {
+static wk_status open_directory(const char *path, const wk_open_options *given, wk_io *borrowed, int attempts_left, wk_engine **opened, wk_error *error) {
 	wk_error local;
 	error = error != NULL ? error : &local;
 	wk_open_options options;
@@ -427,6 +437,13 @@ wk_status wk_directory_open(const char *path, const wk_open_options *given, wk_i
 		status = create_or_load(engine, error);
 	if (status == WK_OK)
 		status = wk_recover(engine, error);
+	if (engine->read_only && (status == WK_DAMAGED || status == WK_IO) && attempts_left > 0) {
+		/* A writer was at it: what looked damaged may be a block in flight, what was missing a file recycled. Only what stays so is true. */
+		static const uint32_t nobody = 0;
+		wk_futex_wait(&nobody, 0, 20 * 1000 * 1000);
+		free_engine(engine);
+		return open_directory(path, given, borrowed, attempts_left - 1, opened, error);
+	}
 	if (status == WK_OK && !engine->read_only)
 		status = begin_writing(engine, error);
 	if (status != WK_OK) {
@@ -441,12 +458,30 @@ wk_status wk_directory_open(const char *path, const wk_open_options *given, wk_i
 	return WK_OK;
 }
 
+wk_status wk_directory_open(const char *path, const wk_open_options *given, wk_io *borrowed, wk_engine **opened, wk_error *error) {
+	return open_directory(path, given, borrowed, FOLLOWER_ATTEMPTS, opened, error);
+}
+
 /* ---- closing ---- */
+
+/* (locked) The journal failed: were there appends whose outcome nobody knows now? */
+static wk_status failed_words(wk_engine *engine, wk_error *error) {
+	bool all_known = engine->open.builders_count == 0 && engine->durable + 1 >= engine->open.sequence;
+	if (all_known)
+		return WK_OK;
+	if (error != NULL) {
+		*error = engine->failure;
+		error->outcome_unknown = true;
+	}
+	return WK_FAILED;
+}
 
 static wk_status last_words(wk_engine *engine, uint64_t timeout_ns, wk_error *error) {
 	wk_engine_lock(engine);
 	wk_status status = WK_OK;
-	if (!engine->failed && !engine->read_only) {
+	if (engine->failed) {
+		status = failed_words(engine, error);
+	} else if (!engine->read_only) {
 		uint64_t now = wk_engine_now(engine);
 		uint64_t deadline = timeout_ns >= UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
 		do /* a signal is no reason to leave things half done */

@@ -69,6 +69,7 @@ static void submit(wk_engine *engine, sync_round *round) {
 		else
 			engine->driver_in_flight++;
 	}
+	wk_journal_press(engine, wk_engine_now(engine));
 	if (round->left == 0)
 		submit_syncs(engine, round);
 }
@@ -76,6 +77,8 @@ static void submit(wk_engine *engine, sync_round *round) {
 /* When there is something to do although nobody asks. */
 static uint64_t next_deadline(wk_engine *engine) {
 	uint64_t deadline = engine->open.deferred_until_ns;
+	if (engine->deferred_sync_ns < deadline && engine->window.in_flight == 0)
+		deadline = engine->deferred_sync_ns;
 	if (engine->confirm_pending && !engine->failed && engine->open.builders_count == 0) {
 		uint64_t confirm = engine->last_activity_ns + engine->options.confirm_delay_ns;
 		deadline = confirm < deadline ? confirm : deadline;
@@ -114,14 +117,16 @@ static void *drive(void *context) {
 		if (engine->driver_deadline_ns != UINT64_MAX) {
 			uint64_t now = wk_engine_now(engine);
 			timeout = engine->driver_deadline_ns > now ? engine->driver_deadline_ns - now : 0;
-			if (timeout == 0 && engine->driver_in_flight == 0 && (engine->sealing || !wk_journal_can_seal(engine, now)))
+			if (timeout == 0 && engine->driver_in_flight == 0 && (engine->sealing || !wk_journal_can_seal(engine, now)) && now < engine->deferred_sync_ns)
 				timeout = 1000 * 1000; /* an appender is at it: look again soon, do not spin */
 		}
 		wk_engine_unlock(engine);
 		int count = engine->io->operations->queue_wait(engine->io, engine->queue, done, sizeof done / sizeof *done, timeout);
 		wk_engine_lock(engine);
-		if (count < 0)
+		if (count < 0) { /* nothing can be known of what is in flight any more */
 			wk_journal_fail(engine, count, "waiting for a block", engine->active);
+			break;
+		}
 		for (int i = 0; i < count; i++)
 			complete(engine, &round, &done[i]);
 	}

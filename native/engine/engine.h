@@ -71,6 +71,7 @@ struct wk_store_file {
 	uint32_t pins;             /* readers, writers and movers that use the handle now */
 	uint32_t kind;             /* enum wk_file_kind */
 	uint32_t state;            /* enum wk_file_state */
+	uint64_t thin_since_ns;    /* at most a tenth live since then, 0: it is not */
 	bool stuck;                /* the mover could not empty it: an entry is damaged */
 	bool footer_failed;        /* sealed without a footer: scanned at the next start */
 };
@@ -166,8 +167,11 @@ struct wk_engine {
 	uint32_t last_crc;
 	uint64_t offset;           /* of the next block in the active file */
 	wk_store_file *active;
-	wk_store_file *next;       /* prepared and named, NULL while the keeper works on it */
+	wk_store_file *next;       /* prepared and named, NULL: none yet */
+	bool naming_next;          /* somebody gives a prepared file its id and name: journal files are made one at a time */
+	uint64_t rolled_ns;        /* when the journal last went on in another file */
 	uint64_t sync_goal;        /* highest sequence somebody wants durable now */
+	uint64_t deferred_sync_ns; /* blocks written without sync are to be synced by then; UINT64_MAX: none */
 	bool sealing;
 	bool snapshotting;         /* the catalogue may not change */
 	bool closing;
@@ -209,6 +213,10 @@ struct wk_engine {
 	int64_t next_catalogue_entry;
 	uint64_t catalogue_delta;  /* bytes since the last snapshot */
 	uint64_t catalogue_snapshot_size;
+
+	/* other processes */
+	struct wk_shared_page *shared;
+	struct wk_follower *follower; /* opened read-only */
 
 	/* threads */
 	pthread_t driver, keeper;

@@ -151,7 +151,7 @@ wk_status wk_log_find(wk_log *log, uint32_t by, int64_t value, const wk_dlsn *dl
 	wk_error_clear(error);
 	if (by > WK_FIND_DLSN || (by == WK_FIND_DLSN && dlsn == NULL))
 		return wk_fail(error, WK_INVALID, "finding by %u: by sequence id, txid, time or DLSN", by);
-	wk_status status = wk_enter(log->ns, error);
+	wk_status status = wk_enter_fresh(log->ns, error);
 	if (status != WK_OK)
 		return status;
 	key wanted = {by, value, dlsn != NULL ? *dlsn : (wk_dlsn){0, 0, 0}};

@@ -14,6 +14,8 @@ struct wk_log {
 /* Every public call between these: no engine goes away under it. WK_CLOSED, WK_FORKED. */
 wk_status wk_enter(wk_namespace *ns, wk_error *error);
 void wk_leave(wk_namespace *ns);
+/* The same, and for a follower: what the writer did since. */
+wk_status wk_enter_fresh(wk_namespace *ns, wk_error *error);
 wk_namespace *wk_namespace_retain(wk_namespace *ns);
 void wk_namespace_release(wk_namespace *ns);
 

@@ -10,6 +10,7 @@
 #include "engine/journal_file.h"
 #include "engine/keeper.h"
 #include "engine/ledger.h"
+#include "engine/shared_page.h"
 #include "io/event.h"
 #include "walkeeper/entry.h"
 
@@ -152,7 +153,7 @@ wk_status wk_journal_room(wk_engine *engine, size_t payload, uint64_t deadline_n
 			               "logs, appends go on by themselves", engine->path);
 		if (has_room(engine, payload))
 			return WK_OK;
-		engine->open.sync_wanted |= engine->open.estimate + payload + 256 > engine->options.block_size_max;
+		engine->open.sync_wanted |= !is_empty(&engine->open); /* deferred or not: only what is durable makes room */
 		if (deadline_ns == 0)
 			return wk_fail(error, WK_WOULD_BLOCK, "append to %s: %llu bytes are in flight, the limit is %llu (in_flight_bytes)", engine->path,
 			               (unsigned long long)engine->in_flight_bytes, (unsigned long long)engine->options.in_flight_bytes);
@@ -237,6 +238,8 @@ static void advance(wk_engine *engine) {
 		finish_block(engine, &engine->in_flight[sequence % WK_BLOCKS_IN_FLIGHT_MAX]);
 	if (engine->durable == before)
 		return;
+	if (engine->shared != NULL)
+		__atomic_store_n(&engine->shared->durable, (uint64_t)engine->durable, __ATOMIC_RELEASE);
 	wk_journal_wake_room(engine);
 	wake_word(&engine->tail_word, &engine->tail_waiters);
 	for (wk_namespace *ns = engine->namespaces; ns != NULL; ns = ns->next)
@@ -324,6 +327,19 @@ void wk_journal_write(wk_engine *engine, wk_block *block) {
 	sync_here(engine);
 }
 
+void wk_journal_press(wk_engine *engine, uint64_t now_ns) {
+	uint64_t last = engine->window.next - 1;
+	if (engine->failed || engine->durable == last || engine->window.in_flight > 0)
+		return;
+	bool window_is_full = last - engine->durable >= engine->window.in_flight_max;
+	bool late = now_ns >= engine->deferred_sync_ns;
+	bool crowded = engine->in_flight_bytes >= engine->options.in_flight_bytes / 2 || atomic_load(&engine->room_waiters) > 0;
+	if (!late && !(window_is_full && !is_empty(&engine->open)) && !crowded)
+		return;
+	engine->deferred_sync_ns = UINT64_MAX;
+	engine->sync_goal = last;
+}
+
 bool wk_journal_can_seal(wk_engine *engine, uint64_t now_ns) {
 	const wk_block *open = &engine->open;
 	if (engine->sealing || engine->failed || is_empty(open))
@@ -363,6 +379,7 @@ bool wk_journal_step(wk_engine *engine) {
 		return block != NULL;
 	}
 	uint64_t before = engine->durable;
+	wk_journal_press(engine, wk_engine_now(engine));
 	sync_here(engine);
 	return engine->durable != before;
 }

@@ -30,6 +30,8 @@ wk_status wk_journal_wait(wk_engine *engine, uint64_t ticket, uint64_t deadline_
 /* (locked) Sees to it that somebody drives the open block. */
 void wk_journal_kick(wk_engine *engine);
 
+/* (locked) Blocks written without sync, whose time has come or whose place is needed, are wanted durable now. */
+void wk_journal_press(wk_engine *engine, uint64_t now_ns);
 /* (locked) The open block holds something that may go out now, and there is a slot for it. */
 bool wk_journal_can_seal(wk_engine *engine, uint64_t now_ns);
 /* (locked, dropped while it works) Turns the open block into a block in flight; NULL where that failed (the engine then failed, or the disk is full). */

@@ -121,7 +121,16 @@ static char *take_prepared(wk_engine *engine, uint64_t size, bool reserve_too, u
 	return name;
 }
 
-wk_status wk_journal_file_prepare(wk_engine *engine, uint64_t size, wk_error *error) {
+bool wk_journal_file_is_prepared(const wk_engine *engine, uint64_t size) {
+	if (engine->prepared.count <= 1)
+		return false;
+	for (uint32_t i = 0; i < engine->prepared.count; i++)
+		if (engine->prepared.sizes[i] >= size)
+			return true;
+	return false;
+}
+
+wk_status wk_journal_file_prepare(wk_engine *engine, uint64_t size, bool zero, wk_error *error) {
 	wk_engine_lock(engine);
 	char *name = new_prepared_name(engine);
 	wk_engine_unlock(engine);
@@ -129,7 +138,7 @@ wk_status wk_journal_file_prepare(wk_engine *engine, uint64_t size, wk_error *er
 	wk_status status = path == NULL ? wk_fail(error, WK_NO_MEMORY, "preparing a journal file: no memory") : WK_OK;
 	if (status == WK_OK) {
 		wk_file *handle = NULL;
-		int result = create_file(engine, path, size, true, &handle);
+		int result = create_file(engine, path, size, zero, &handle);
 		if (result < 0)
 			status = wk_fail_io(error, result, "preparing %s (%llu bytes)", path, (unsigned long long)size);
 		else
@@ -223,43 +232,62 @@ static wk_status adopt(wk_engine *engine, const char *from, const char *to, wk_f
 	return result < 0 ? wk_fail_io(error, result, "taking the prepared file %s as %s", from, to) : WK_OK;
 }
 
-wk_status wk_journal_file_make(wk_engine *engine, uint64_t id, uint64_t size, enum wk_make how, wk_store_file **made, wk_error *error) {
+/* The file itself, under its name, open. No lock held. */
+static wk_status make_file(wk_engine *engine, uint64_t id, uint64_t *size, enum wk_make how, wk_file **handle, wk_error *error) {
 	char *path = wk_store_file_path(engine, id, WK_FILE_JOURNAL);
 	if (path == NULL)
 		return wk_fail(error, WK_NO_MEMORY, "making a journal file: no memory");
 	wk_engine_lock(engine);
-	char *prepared = take_prepared(engine, size, how == WK_MAKE_FROM_RESERVE, &size);
+	char *prepared = take_prepared(engine, *size, how == WK_MAKE_FROM_RESERVE, size);
 	wk_engine_unlock(engine);
-	wk_file *handle = NULL;
 	wk_status status = WK_OK;
 	if (prepared != NULL)
-		status = adopt(engine, prepared, path, &handle, error);
+		status = adopt(engine, prepared, path, handle, error);
 	else if (how == WK_MAKE_FROM_RESERVE)
 		status = wk_fail(error, WK_NO_SPACE, "the disk of %s is full, and so is the reserve", engine->path);
+	else if (how == WK_MAKE_PREPARED)
+		status = wk_fail(error, WK_NOT_FOUND, "no journal file is prepared");
 	else {
-		int result = create_file(engine, path, size, how == WK_MAKE_AHEAD, &handle);
+		int result = create_file(engine, path, *size, false, handle);
 		if (result < 0)
-			status = wk_fail_io(error, result, "making the journal file %s (%llu bytes)", path, (unsigned long long)size);
+			status = wk_fail_io(error, result, "making the journal file %s (%llu bytes)", path, (unsigned long long)*size);
 	}
 	if (status == WK_OK)
 		status = sync_directory(engine, "journal", error);
-	wk_store_file *file = NULL;
-	if (status == WK_OK) {
-		wk_engine_lock(engine);
-		file = wk_store_file_add(engine, id, WK_FILE_JOURNAL);
-		if (file != NULL) {
-			file->handle = handle;
-			file->size = size;
-			file->state = WK_FILE_NEXT;
-		}
+	free(prepared);
+	free(path);
+	return status;
+}
+
+wk_status wk_journal_file_make(wk_engine *engine, uint64_t size, enum wk_make how, wk_store_file **made, wk_error *error) {
+	while (engine->naming_next) {
+		uint32_t seen = __atomic_load_n(&engine->room_word, __ATOMIC_SEQ_CST);
+		atomic_fetch_add(&engine->room_waiters, 1);
 		wk_engine_unlock(engine);
-		if (file == NULL)
-			status = wk_fail(error, WK_NO_MEMORY, "making a journal file: no memory");
+		wk_futex_wait(&engine->room_word, seen, 10 * 1000 * 1000);
+		wk_engine_lock(engine);
+		atomic_fetch_sub(&engine->room_waiters, 1);
+	}
+	engine->naming_next = true;
+	wk_engine_unlock(engine);
+	uint64_t id = 0;
+	wk_file *handle = NULL;
+	wk_status status = wk_file_id_take(engine, &id, error);
+	if (status == WK_OK)
+		status = make_file(engine, id, &size, how, &handle, error);
+	wk_engine_lock(engine);
+	wk_store_file *file = status == WK_OK ? wk_store_file_add(engine, id, WK_FILE_JOURNAL) : NULL;
+	if (file != NULL) {
+		file->handle = handle;
+		file->size = size;
+		file->state = WK_FILE_NEXT;
+	} else if (status == WK_OK) {
+		status = wk_fail(error, WK_NO_MEMORY, "making a journal file: no memory");
 	}
 	if (file == NULL && handle != NULL)
 		engine->io->operations->close(engine->io, handle);
-	free(prepared);
-	free(path);
+	engine->naming_next = false;
+	wk_journal_wake_room(engine);
 	*made = file;
 	return status;
 }
@@ -377,7 +405,7 @@ wk_status wk_journal_file_recycle(wk_engine *engine, wk_store_file *file, bool *
 	wk_engine_lock(engine);
 	/* A backup that links to the file must keep its bytes: unlink then, never overwrite. */
 	bool keep = result == 0 && stat.links == 1 && file->kind == WK_FILE_JOURNAL && engine->prepared.count < WK_PREPARED_MAX &&
-	            file->size >= engine->options.file_size_min && file->size * 2 > engine->file_size_next && file->size <= engine->options.file_size_max;
+	            file->size >= engine->file_size_next && file->size <= engine->options.file_size_max;
 	char *name = keep ? new_prepared_name(engine) : NULL;
 	wk_engine_unlock(engine);
 	char *target = name != NULL ? wk_engine_path(engine, "%s", name) : NULL;

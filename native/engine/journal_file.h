@@ -6,15 +6,20 @@
 #include "engine/engine.h"
 
 enum wk_make {
-	WK_MAKE_AHEAD,        /* from a prepared file where there is one beside the reserve, else with its space written ahead */
-	WK_MAKE_NOW,          /* the same, but its space only allocated: somebody waits */
+	WK_MAKE_PREPARED,     /* from a prepared file beside the reserve; WK_NOT_FOUND where there is none */
+	WK_MAKE_NOW,          /* the same, else a fresh one whose space is only allocated, not written: somebody waits */
 	WK_MAKE_FROM_RESERVE, /* the disk is full: any prepared file that is large enough; WK_NO_SPACE where there is none */
 };
 
-/* Makes `journal/<id>.wkj` of at least `size` bytes and syncs the directory. No lock held. */
-wk_status wk_journal_file_make(wk_engine *engine, uint64_t id, uint64_t size, enum wk_make how, wk_store_file **file, wk_error *error);
-/* Prepares one file for later. No lock held. */
-wk_status wk_journal_file_prepare(wk_engine *engine, uint64_t size, wk_error *error);
+/*
+ * Makes `journal/<id>.wkj` of at least `size` bytes, with the next id, and syncs the directory. (locked, dropped while it works) One at a time (naming_next): a journal file made
+ * later has a higher id.
+ */
+wk_status wk_journal_file_make(wk_engine *engine, uint64_t size, enum wk_make how, wk_store_file **file, wk_error *error);
+/* Prepares one file for later. `zero`: its space is written, not only allocated. No lock held. */
+wk_status wk_journal_file_prepare(wk_engine *engine, uint64_t size, bool zero, wk_error *error);
+/* (locked) There is a prepared file of `size`, beside the reserve. */
+bool wk_journal_file_is_prepared(const wk_engine *engine, uint64_t size);
 /* Writes the footer of a full file whose blocks are all durable, then drops its items from memory. No lock held; the caller pinned it. */
 wk_status wk_journal_file_seal(wk_engine *engine, wk_store_file *file);
 /* A dying file becomes a prepared one, or goes. No lock held. *reused says which. */

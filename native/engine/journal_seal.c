@@ -60,20 +60,12 @@ static void lay_out(uint8_t *block, size_t at, wk_builder *builder, uint32_t ori
 static wk_status make_next(wk_engine *engine, uint64_t need, wk_store_file **next, wk_error *error) {
 	uint64_t size = engine->file_size_next > need ? engine->file_size_next
 	                                              : (need + WK_BLOCK_ALIGNMENT - 1) / WK_BLOCK_ALIGNMENT * WK_BLOCK_ALIGNMENT;
-	wk_engine_unlock(engine);
-	uint64_t id;
-	wk_status status = wk_file_id_take(engine, &id, error);
-	if (status == WK_OK) /* its space is not written ahead: a little dearer at each sync instead of a stall now */
-		status = wk_journal_file_make(engine, id, size, WK_MAKE_NOW, next, error);
-	bool full = status == WK_NO_SPACE;
-	if (full)
-		status = wk_journal_file_make(engine, id, need, WK_MAKE_FROM_RESERVE, next, error);
-	wk_engine_lock(engine);
-	if (full) {
-		engine->disk_full = true; /* appends are refused from here on; truncation and deletes have the reserve */
-		wk_journal_wake_room(engine);
-	}
-	return status;
+	wk_status status = wk_journal_file_make(engine, size, WK_MAKE_NOW, next, error);
+	if (status != WK_NO_SPACE)
+		return status;
+	engine->disk_full = true; /* appends are refused from here on; truncation and deletes have the reserve */
+	wk_journal_wake_room(engine);
+	return wk_journal_file_make(engine, need, WK_MAKE_FROM_RESERVE, next, error);
 }
 
 /* The active file has no room for `size` bytes and its footer: go on in the next one. (locked, dropped) */
@@ -103,6 +95,7 @@ static wk_status roll(wk_engine *engine, uint64_t size, uint32_t entries) {
 	next->first_previous_crc = engine->last_crc;
 	engine->active = next;
 	engine->offset = 0;
+	engine->rolled_ns = wk_engine_now(engine);
 	wk_keeper_wake(engine);
 	return WK_OK;
 }
@@ -215,6 +208,9 @@ wk_block *wk_journal_seal(wk_engine *engine) {
 		return NULL;
 	}
 	number(block);
+	block->sync_wanted |= block->deferred_until_ns <= wk_engine_now(engine);
+	if (!block->sync_wanted && !block->confirm && block->deferred_until_ns < engine->deferred_sync_ns)
+		engine->deferred_sync_ns = block->deferred_until_ns; /* it goes out because it is full: its sync may wait */
 	block->with_sync = engine->options.sync_method != WK_SYNC_WRITE_THEN_SYNC && (block->sync_wanted || block->confirm);
 	uint64_t sequence;
 	status = wk_block_window_submit(&engine->window, block->with_sync, &sequence);

@@ -13,66 +13,66 @@
 #include "engine/space.h"
 #include "engine/store_file.h"
 
+enum { RETRY_SPACE_NS = 200 * 1000 * 1000, HURRIED_NS = 1000 * 1000 * 1000 };
+
 void wk_keeper_wake(wk_engine *engine) {
 	engine->keeper_due = true;
 	pthread_cond_signal(&engine->keeper_wake);
 }
 
-/* The next file, ahead of need: the journal then rolls without waiting. (locked, dropped) */
-static bool make_next(wk_engine *engine) {
-	if (engine->next != NULL || engine->failed || engine->closing)
-		return false;
-	uint64_t now = wk_engine_now(engine);
-	if (engine->disk_full && now < engine->retry_space_ns)
-		return false;
-	uint64_t size = engine->file_size_next;
-	wk_engine_unlock(engine);
-	wk_error error;
-	uint64_t id;
-	wk_store_file *file = NULL;
-	wk_status status = wk_file_id_take(engine, &id, &error);
-	if (status == WK_OK)
-		status = wk_journal_file_make(engine, id, size, WK_MAKE_AHEAD, &file, &error);
-	wk_engine_lock(engine);
-	engine->retry_space_ns = wk_engine_now(engine) + 200 * 1000 * 1000;
-	if (status == WK_OK && file->id < engine->active->id) {
-		file->state = WK_FILE_SEALED; /* the journal could not wait and went on in a file of a higher id */
-		return true;
-	}
-	if (status == WK_OK) {
-		engine->next = file;
-		if (engine->disk_full) {
-			engine->disk_full = false;
-			wk_journal_wake_room(engine);
-		}
-		if (engine->file_size_next < engine->options.file_size_max)
-			engine->file_size_next = engine->file_size_next * 2 < engine->options.file_size_max ? engine->file_size_next * 2 : engine->options.file_size_max;
-		return true;
-	}
-	if (status == WK_NO_SPACE) {
-		/* Not yet a matter for appends: the active file has room. */
-		engine->space_low = true;
-		return false;
-	}
-	wk_journal_fail(engine, error.system_error != 0 ? -error.system_error : -EIO, "preparing the next", NULL);
-	return false;
+/* (locked) What preparing a file ended in. */
+static void prepared_or_not(wk_engine *engine, wk_status status, const wk_error *error) {
+	engine->retry_space_ns = wk_engine_now(engine) + RETRY_SPACE_NS;
+	engine->space_low = status == WK_NO_SPACE; /* not yet a matter for appends: the active file has room */
+	if (status != WK_OK && status != WK_NO_SPACE && status != WK_NOT_FOUND)
+		wk_journal_fail(engine, error->system_error != 0 ? -error->system_error : -EIO, "preparing the next", NULL);
 }
 
-/* One prepared file in reserve, for what frees space on a full disk. (locked, dropped) */
-static bool keep_reserve(wk_engine *engine) {
-	if (engine->prepared.count > 0 || engine->failed || engine->closing || engine->next == NULL)
+static bool may_prepare(wk_engine *engine) {
+	return !engine->failed && !engine->closing && (!(engine->space_low || engine->disk_full) || wk_engine_now(engine) >= engine->retry_space_ns);
+}
+
+/* A prepared file gets its id and name ahead of need: the journal then rolls without waiting. (locked, dropped) */
+static bool name_next(wk_engine *engine) {
+	if (engine->next != NULL || !may_prepare(engine) || !wk_journal_file_is_prepared(engine, engine->file_size_next))
 		return false;
-	if (engine->space_low && wk_engine_now(engine) < engine->retry_space_ns)
+	wk_error error;
+	wk_store_file *file = NULL;
+	wk_status status = wk_journal_file_make(engine, engine->file_size_next, WK_MAKE_PREPARED, &file, &error);
+	prepared_or_not(engine, status, &error);
+	if (status != WK_OK)
 		return false;
-	uint64_t size = engine->options.file_size_min;
+	if (file->id < engine->active->id || engine->next != NULL) {
+		file->state = WK_FILE_SEALED; /* the journal could not wait, and went on in a file of a higher id */
+		return true;
+	}
+	engine->next = file;
+	if (engine->disk_full) {
+		engine->disk_full = false;
+		wk_journal_wake_room(engine);
+	}
+	return true;
+}
+
+/*
+ * Files for later: one to become the next, and one in reserve, for what frees space on a full disk. Their space is written, which makes later syncs cheaper; but a journal that rolls more than
+ * once a second is bound by bandwidth, and gets its space allocated only: it would pay every byte twice. (locked, dropped)
+ */
+static bool prepare_file(wk_engine *engine) {
+	bool reserve = engine->prepared.count == 0;
+	bool next = engine->next == NULL && !wk_journal_file_is_prepared(engine, engine->file_size_next);
+	if ((!reserve && !next) || !may_prepare(engine))
+		return false;
+	uint64_t now = wk_engine_now(engine);
+	bool hurried = engine->rolled_ns != 0 && now - engine->rolled_ns < HURRIED_NS;
+	if (next && !reserve && engine->file_size_next < engine->options.file_size_max && engine->rolled_ns != 0)
+		engine->file_size_next = engine->file_size_next * 2 < engine->options.file_size_max ? engine->file_size_next * 2 : engine->options.file_size_max;
+	uint64_t size = reserve ? engine->options.file_size_min : engine->file_size_next;
 	wk_engine_unlock(engine);
 	wk_error error;
-	wk_status status = wk_journal_file_prepare(engine, size, &error);
+	wk_status status = wk_journal_file_prepare(engine, size, reserve || !hurried, &error);
 	wk_engine_lock(engine);
-	engine->retry_space_ns = wk_engine_now(engine) + 200 * 1000 * 1000;
-	engine->space_low = status == WK_NO_SPACE;
-	if (status != WK_OK && status != WK_NO_SPACE)
-		wk_journal_fail(engine, error.system_error != 0 ? -error.system_error : -EIO, "preparing a reserve", NULL);
+	prepared_or_not(engine, status, &error);
 	return status == WK_OK;
 }
 
@@ -97,9 +97,9 @@ static bool seal_oldest(wk_engine *engine) {
 bool wk_keeper_step(wk_engine *engine) {
 	wk_engine_lock(engine);
 	bool worked = wk_space_collect(engine); /* space first: it may be what the next file is made of */
-	worked |= make_next(engine);
+	worked |= name_next(engine);
 	worked |= seal_oldest(engine);
-	worked |= keep_reserve(engine);
+	worked |= prepare_file(engine);
 	worked |= wk_snapshot_if_due(engine);
 	worked |= wk_mover_step(engine);
 	wk_engine_unlock(engine);

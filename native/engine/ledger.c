@@ -220,6 +220,35 @@ wk_status wk_ledger_add_item(wk_engine *engine, wk_ledger *ledger, wk_store_file
 	return WK_OK;
 }
 
+/* The first `count` entries of a run, from `skip` on; it keeps its items where they are in memory. */
+static bool narrow(wk_run *run, uint32_t skip, uint32_t count) {
+	uint64_t bytes = bytes_of(run, count);
+	if (run->items != NULL && skip > 0)
+		memmove(run->items, run->items + skip, count * sizeof *run->items);
+	run->first_entry += skip;
+	run->first_item += skip;
+	run->bytes = bytes;
+	run->count = count;
+	run->dead = run->dead > skip ? run->dead - skip : 0;
+	run->dead = run->dead < count ? run->dead : count;
+	return true;
+}
+
+/* What stands behind a hole in the middle of a run, as a run of its own. */
+static bool split_tail(wk_run *tail, const wk_run *run, uint32_t skip) {
+	*tail = *run;
+	tail->items = NULL;
+	tail->capacity = 0;
+	if (run->items != NULL) {
+		tail->items = malloc(run->count * sizeof *tail->items);
+		if (tail->items == NULL)
+			return false;
+		memcpy(tail->items, run->items, run->count * sizeof *tail->items);
+		tail->capacity = run->count;
+	}
+	return narrow(tail, skip, run->count - skip);
+}
+
 /* Cuts what [first, end) covers out of older runs: that copy is dead. */
 static wk_status cut_out(wk_ledger *ledger, int64_t first, int64_t end) {
 	for (uint32_t at = run_at_or_after(ledger, first); at < ledger->runs_count && ledger->runs[at].first_entry < end;) {
@@ -230,46 +259,38 @@ static wk_status cut_out(wk_ledger *ledger, int64_t first, int64_t end) {
 			remove_runs(ledger, at, 1);
 			continue;
 		}
-		if (old->items != NULL)
-			return WK_CORRUPT; /* only sealed files are ever moved */
-		uint32_t live_before = old->count - old->dead;
-		if (old->first_entry < first && old_end > end) { /* covered in the middle: split */
-			wk_run tail = *old;
-			uint32_t skip = (uint32_t)(end - old->first_entry);
-			tail.first_entry = end;
-			tail.count -= skip;
-			tail.first_item += skip;
-			tail.bytes = bytes_of(old, tail.count);
-			tail.dead = 0;
-			old->bytes = bytes_of(old, (uint32_t)(first - old->first_entry));
-			old->count = (uint32_t)(first - old->first_entry);
-			uint32_t live_now = old->count - (old->dead < old->count ? old->dead : old->count) + tail.count;
-			old->file->live_entries -= live_before - live_now;
+		uint32_t live_before = old->count - old->dead, live_after;
+		wk_store_file *file = old->file;
+		if (old->first_entry < first && old_end > end) { /* covered in the middle */
+			wk_run tail;
+			if (!split_tail(&tail, old, (uint32_t)(end - old->first_entry)))
+				return WK_NO_MEMORY;
+			narrow(old, 0, (uint32_t)(first - old->first_entry));
+			live_after = old->count - old->dead + tail.count - tail.dead;
 			wk_run *inserted = insert_run(ledger, at + 1);
 			if (inserted == NULL)
 				return WK_NO_MEMORY;
 			*inserted = tail;
-			return WK_OK;
+			at++;
+		} else {
+			if (old->first_entry < first)
+				narrow(old, 0, (uint32_t)(first - old->first_entry));
+			else
+				narrow(old, (uint32_t)(end - old->first_entry), (uint32_t)(old_end - end));
+			live_after = old->count - old->dead;
 		}
-		uint32_t keep;
-		if (old->first_entry < first) { /* its end is covered */
-			keep = (uint32_t)(first - old->first_entry);
-			old->bytes = bytes_of(old, keep);
-		} else { /* its start is covered */
-			keep = (uint32_t)(old_end - end);
-			uint32_t skip = old->count - keep;
-			old->bytes = bytes_of(old, keep);
-			old->first_entry = end;
-			old->first_item += skip;
-			old->dead = old->dead > skip ? old->dead - skip : 0;
-		}
-		old->count = keep;
-		if (old->dead > keep)
-			old->dead = keep;
-		old->file->live_entries -= live_before - (keep - old->dead);
+		file->live_entries -= live_before - live_after;
 		at++;
 	}
 	return WK_OK;
+}
+
+/* Runs without live entries at the front go; but not while their file is open, as further entries join the last of them. A run never outlives its file. */
+static void drop_dead_runs(wk_ledger *ledger) {
+	uint32_t gone = 0;
+	while (gone < ledger->runs_count && ledger->runs[gone].dead == ledger->runs[gone].count && ledger->runs[gone].items == NULL)
+		gone++;
+	remove_runs(ledger, 0, gone);
 }
 
 wk_status wk_ledger_add_run(wk_engine *engine, const wk_footer_run *found, wk_store_file *file) {
@@ -288,15 +309,10 @@ wk_status wk_ledger_add_run(wk_engine *engine, const wk_footer_run *found, wk_st
 	count_live(ledger, run);
 	if (end - 1 > ledger->last_entry)
 		ledger->last_entry = end - 1;
+	if (engine->read_only && end - 1 > ledger->durable_entry)
+		ledger->durable_entry = end - 1; /* sealed, or moved: durable both ways */
+	drop_dead_runs(ledger); /* what is left of an older run may be dead */
 	return WK_OK;
-}
-
-/* Runs without live entries at the front go; but not while their file is open, as further entries join the last of them. A run never outlives its file. */
-static void drop_dead_runs(wk_ledger *ledger) {
-	uint32_t gone = 0;
-	while (gone < ledger->runs_count && ledger->runs[gone].dead == ledger->runs[gone].count && ledger->runs[gone].items == NULL)
-		gone++;
-	remove_runs(ledger, 0, gone);
 }
 
 void wk_ledger_trim(wk_engine *engine, wk_ledger *ledger, int64_t first_live) {

@@ -93,7 +93,7 @@ wk_status wk_log_open(wk_namespace *ns, const char *name, size_t name_size, bool
 	wk_log *log = status == WK_OK ? calloc(1, sizeof *log) : NULL;
 	if (status == WK_OK && log == NULL)
 		status = wk_fail(error, WK_NO_MEMORY, "opening a log: no memory");
-	if (status != WK_OK || (status = wk_enter(ns, error)) != WK_OK) {
+	if (status != WK_OK || (status = wk_enter_fresh(ns, error)) != WK_OK) {
 		free(log);
 		return status;
 	}
@@ -213,7 +213,7 @@ static char *join(const char **names, uint64_t count, size_t bytes) {
 
 wk_status wk_log_names(wk_namespace *ns, const char *prefix, size_t prefix_size, char **names, size_t *size, uint64_t *count, wk_error *error) {
 	wk_error_clear(error);
-	wk_status status = wk_enter(ns, error);
+	wk_status status = wk_enter_fresh(ns, error);
 	if (status != WK_OK)
 		return status;
 	wk_engine *engine = ns->engine;
@@ -241,7 +241,7 @@ wk_status wk_log_names(wk_namespace *ns, const char *prefix, size_t prefix_size,
 
 wk_status wk_cursor_names(wk_log *log, char **names, size_t *size, uint64_t *count, wk_error *error) {
 	wk_error_clear(error);
-	wk_status status = wk_enter(log->ns, error);
+	wk_status status = wk_enter_fresh(log->ns, error);
 	if (status != WK_OK)
 		return status;
 	wk_engine *engine = log->ns->engine;
@@ -279,7 +279,7 @@ static wk_position first_of(const wk_log_state *log, const wk_position *next) {
 
 wk_status wk_log_describe(wk_log *log, wk_log_info *info, wk_error *error) {
 	wk_error_clear(error);
-	wk_status status = wk_enter(log->ns, error);
+	wk_status status = wk_enter_fresh(log->ns, error);
 	if (status != WK_OK)
 		return status;
 	wk_engine *engine = log->ns->engine;
@@ -311,7 +311,7 @@ wk_status wk_log_describe(wk_log *log, wk_log_info *info, wk_error *error) {
 
 wk_status wk_log_segments(wk_log *log, int64_t from, wk_segment_info *segments, size_t max, size_t *count, wk_error *error) {
 	wk_error_clear(error);
-	wk_status status = wk_enter(log->ns, error);
+	wk_status status = wk_enter_fresh(log->ns, error);
 	if (status != WK_OK)
 		return status;
 	wk_engine *engine = log->ns->engine;
@@ -434,7 +434,7 @@ wk_status wk_cursor_set(wk_log *log, const char *name, size_t name_size, const w
 
 wk_status wk_cursor_get(wk_log *log, const char *name, size_t name_size, wk_position *at, wk_error *error) {
 	wk_error_clear(error);
-	wk_status status = wk_enter(log->ns, error);
+	wk_status status = wk_enter_fresh(log->ns, error);
 	if (status != WK_OK)
 		return status;
 	wk_engine_lock(log->ns->engine);

@@ -48,15 +48,27 @@ static wk_position end_of_completed(const wk_segment *segment) {
 	return (wk_position){{segment->segment, segment->last_entry, segment->last_slot}, segment->first_sequence_id + segment->records_count - 1, segment->last_txid};
 }
 
+/* A follower's log ends where its writer has got to since. */
+static bool is_stale(wk_engine *engine, wk_log_state *log) {
+	if (!engine->read_only)
+		return false;
+	const wk_segment *segment = wk_log_last_segment(log);
+	const wk_ledger *ledger = segment != NULL ? wk_ledger_find(engine, segment->ledger_id) : NULL;
+	if (segment == NULL)
+		return false;
+	int64_t entry_id = segment->records_count >= 0 ? segment->last_entry : ledger != NULL ? ledger->durable_entry : -1;
+	return log->tail->last.dlsn.segment != segment->segment || log->tail->last.dlsn.entry_id != entry_id;
+}
+
 wk_status wk_log_load_tail(wk_engine *engine, wk_log_state *log, wk_error *error) {
 	for (;;) {
 		wk_status status = wk_log_check(log, error);
-		if (status != WK_OK || log->tail != NULL)
+		if (status != WK_OK || (log->tail != NULL && !is_stale(engine, log)))
 			return status;
 		wk_segment *segment = wk_log_last_segment(log);
 		wk_ledger *ledger = segment != NULL ? wk_ledger_find(engine, segment->ledger_id) : NULL;
 		bool open = segment != NULL && segment->records_count < 0;
-		int64_t last_entry = open && ledger != NULL ? ledger->last_entry : -1;
+		int64_t last_entry = open && ledger != NULL ? (engine->read_only ? ledger->durable_entry : ledger->last_entry) : -1;
 		int64_t ledger_id = segment != NULL ? segment->ledger_id : -1;
 		last_record last = {.slot = -1};
 		if (last_entry >= 0) {
@@ -67,7 +79,7 @@ wk_status wk_log_load_tail(wk_engine *engine, wk_log_state *log, wk_error *error
 			log->handles--;
 			if (status != WK_OK)
 				return status;
-			if (log->tail != NULL || log->deleted)
+			if ((log->tail != NULL && !engine->read_only) || log->deleted)
 				continue; /* somebody else was quicker */
 			segment = wk_log_last_segment(log);
 			ledger = wk_ledger_find(engine, ledger_id);
@@ -86,6 +98,7 @@ wk_status wk_log_load_tail(wk_engine *engine, wk_log_state *log, wk_error *error
 		}
 		tail->next_entry = last_entry + 1;
 		tail->durable = tail->last;
+		free(log->tail); /* a follower's, from before */
 		log->tail = tail;
 		return WK_OK;
 	}

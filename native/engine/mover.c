@@ -10,7 +10,7 @@
 #include "engine/read.h"
 #include "engine/store_file.h"
 
-enum { VICTIMS_MAX = 16, EVACUATE_PERCENT = 10, STEP_BYTES = 1 << 20, RETRY_NS = 1000 * 1000 * 1000 };
+enum { VICTIMS_MAX = 16, EVACUATE_PERCENT = 10, STEP_BYTES = 1 << 20, RETRY_NS = 1000 * 1000 * 1000, THIN_NS = 500 * 1000 * 1000 };
 
 typedef struct piece { /* live entries of one ledger in one victim */
 	int64_t ledger_id, first, last;
@@ -29,13 +29,22 @@ struct wk_mover {
 
 static bool below(const wk_store_file *file, uint32_t percent) { return file->live_bytes * 100 < file->size * percent; }
 
+/* A file that is thin for a moment is often dead the next, where its log is truncated as it goes. */
+static bool is_worth_it(wk_store_file *file, uint32_t percent, uint64_t now) {
+	if (percent > EVACUATE_PERCENT)
+		return true;
+	if (file->thin_since_ns == 0)
+		file->thin_since_ns = now;
+	return now - file->thin_since_ns >= THIN_NS;
+}
+
 /* A pass over the files that fall under `percent`; at most an entry log of the usual size. */
-static uint32_t choose(wk_engine *engine, uint32_t percent, wk_store_file **victims) {
+static uint32_t choose(wk_engine *engine, uint32_t percent, uint64_t now, wk_store_file **victims) {
 	uint32_t count = 0;
 	uint64_t bytes = 0;
 	for (uint32_t i = 0; i < engine->files_count && count < VICTIMS_MAX; i++) {
 		wk_store_file *file = engine->files[i];
-		if (file->state != WK_FILE_SEALED || file->live_entries == 0 || file->stuck || !below(file, percent) || bytes + file->live_bytes > engine->options.file_size_max)
+		if (file->state != WK_FILE_SEALED || file->live_entries == 0 || file->stuck || !below(file, percent) || !is_worth_it(file, percent, now) || bytes + file->live_bytes > engine->options.file_size_max)
 			continue;
 		victims[count++] = file;
 		bytes += file->live_bytes;
@@ -45,14 +54,14 @@ static uint32_t choose(wk_engine *engine, uint32_t percent, wk_store_file **vict
 }
 
 static uint32_t choose_due(wk_engine *engine, uint64_t now, wk_store_file **victims) {
-	uint32_t count = choose(engine, EVACUATE_PERCENT, victims);
+	uint32_t count = choose(engine, EVACUATE_PERCENT, now, victims);
 	if (count == 0 && now >= engine->minor_due_ns) {
-		count = choose(engine, engine->options.minor_percent, victims);
+		count = choose(engine, engine->options.minor_percent, now, victims);
 		if (count == 0)
 			engine->minor_due_ns = now + engine->options.minor_interval_ns;
 	}
 	if (count == 0 && now >= engine->major_due_ns) {
-		count = choose(engine, engine->options.major_percent, victims);
+		count = choose(engine, engine->options.major_percent, now, victims);
 		if (count == 0)
 			engine->major_due_ns = now + engine->options.major_interval_ns;
 	}
@@ -250,7 +259,11 @@ bool wk_mover_step(wk_engine *engine) {
 uint64_t wk_mover_deadline(wk_engine *engine) {
 	if (engine->mover != NULL)
 		return engine->mover_due_ns;
-	return engine->minor_due_ns < engine->major_due_ns ? engine->minor_due_ns : engine->major_due_ns;
+	uint64_t due = engine->minor_due_ns < engine->major_due_ns ? engine->minor_due_ns : engine->major_due_ns;
+	for (uint32_t i = 0; i < engine->files_count; i++)
+		if (engine->files[i]->thin_since_ns != 0 && !engine->files[i]->stuck && engine->files[i]->thin_since_ns + THIN_NS < due)
+			due = engine->files[i]->thin_since_ns + THIN_NS;
+	return due > engine->mover_due_ns ? due : engine->mover_due_ns;
 }
 
 void wk_mover_free(wk_engine *engine) {

@@ -3,6 +3,7 @@
 
 #include "engine/block_cache.h"
 #include "engine/directory.h"
+#include "engine/follower.h"
 #include "engine/handles.h"
 #include "engine/journal.h"
 #include "engine/keeper.h"
@@ -22,6 +23,16 @@ wk_status wk_enter(wk_namespace *ns, wk_error *error) {
 		return wk_fail(error, WK_FORKED, "%s was opened before this process was forked: open it again here, once the parent has closed it, or read_only", ns->engine->path);
 	}
 	return WK_OK;
+}
+
+wk_status wk_enter_fresh(wk_namespace *ns, wk_error *error) {
+	wk_status status = wk_enter(ns, error);
+	if (status != WK_OK)
+		return status;
+	status = wk_follower_refresh(ns->engine, error);
+	if (status != WK_OK)
+		wk_leave(ns);
+	return status;
 }
 
 void wk_leave(wk_namespace *ns) {
@@ -85,16 +96,20 @@ static void detach(wk_namespace *ns) {
 	ns->event_fd = -1;
 }
 
-/* No new call gets in; followers that wait are woken; the rest finish. */
-static void wait_for_calls(wk_namespace *ns) {
+/* No new call gets in; followers that wait are woken; the rest finish. false: they did not, within the time given. */
+static bool wait_for_calls(wk_namespace *ns, uint64_t timeout_ns) {
+	wk_engine *engine = ns->engine;
+	uint64_t deadline = wk_deadline(engine, timeout_ns);
 	atomic_store(&ns->closed, true);
 	uint32_t calls;
 	while ((calls = atomic_load(&ns->calls)) > 0) {
-		wk_engine *engine = ns->engine;
+		if (deadline != UINT64_MAX && wk_engine_now(engine) >= deadline)
+			return false;
 		__atomic_add_fetch(&engine->tail_word, 1, __ATOMIC_SEQ_CST);
 		wk_futex_wake(&engine->tail_word, INT32_MAX);
 		wk_futex_wait((uint32_t *)&ns->calls, calls, 10 * 1000 * 1000);
 	}
+	return true;
 }
 
 wk_status wk_close(wk_namespace *ns, uint64_t timeout_ns, wk_error *error) {
@@ -106,7 +121,9 @@ wk_status wk_close(wk_namespace *ns, uint64_t timeout_ns, wk_error *error) {
 		wk_namespace_release(ns);
 		return WK_OK;
 	}
-	wait_for_calls(ns);
+	if (!wait_for_calls(ns, timeout_ns)) /* the disk stalls, and somebody is in a call: memory, threads and lock stay until the process ends */
+		return wk_fail(error, WK_TIMEOUT, "closing %s: calls in other threads did not end within the time given; the directory stays locked until this process ends",
+		               ns->engine->path);
 	detach(ns);
 	wk_status status = wk_directory_close(ns->engine, timeout_ns, error);
 	wk_namespace_release(ns);
@@ -114,7 +131,7 @@ wk_status wk_close(wk_namespace *ns, uint64_t timeout_ns, wk_error *error) {
 }
 
 void wk_abandon(wk_namespace *ns) {
-	wait_for_calls(ns);
+	wait_for_calls(ns, UINT64_MAX);
 	detach(ns);
 	wk_directory_abandon(ns->engine);
 	wk_namespace_release(ns);

@@ -2,11 +2,12 @@
 
 #include "engine/batch.h"
 #include "engine/entry_records.h"
+#include "engine/follower.h"
 #include "engine/handles.h"
 #include "engine/ledger.h"
 #include "engine/read.h"
 
-enum { READ_BYTES = 1 << 20 };
+enum { READ_BYTES = 1 << 20, FOLLOW_SLICE_NS = 100 * 1000 * 1000 };
 
 struct wk_reader {
 	wk_namespace *ns;
@@ -246,6 +247,10 @@ static wk_status wait_for_more(wk_engine *engine, wk_reader *reader, uint32_t se
 			return wk_fail(error, WK_TIMEOUT, "following log %s: nothing came within the time given", reader->state->name != NULL ? reader->state->name : "(deleted)");
 		left = deadline_ns - now;
 	}
+	if (engine->follower != NULL) { /* the writer is another process: look, rather than be woken */
+		wk_status status = wk_follower_wait(engine, left < FOLLOW_SLICE_NS ? left : FOLLOW_SLICE_NS);
+		return status == WK_INTERRUPTED ? wk_fail(error, WK_INTERRUPTED, "following a log: interrupted") : WK_OK;
+	}
 	atomic_fetch_add(&engine->tail_waiters, 1);
 	int result = wk_futex_wait(&engine->tail_word, seen, left);
 	atomic_fetch_sub(&engine->tail_waiters, 1);
@@ -280,7 +285,10 @@ wk_status wk_reader_next(wk_reader *reader, size_t max_records, size_t max_bytes
 			break;
 		}
 		uint32_t seen = __atomic_load_n(&engine->tail_word, __ATOMIC_SEQ_CST);
-		status = fill(engine, reader, batch, max_records, max_bytes, error);
+		if (!reader->open)
+			status = wk_follower_refresh(engine, error);
+		if (status == WK_OK)
+			status = fill(engine, reader, batch, max_records, max_bytes, error);
 		if (batch->count > 0) { /* what is there comes first; a failure is met again */
 			status = WK_OK;
 			break;

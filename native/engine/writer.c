@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,7 +7,7 @@
 #include "engine/journal.h"
 #include "engine/ledger.h"
 
-enum { SEGMENT_RECORDS_MAX = 1 << 30, NEW_SEGMENT_ROOM = 3 * WK_CATALOGUE_RECORD_MAX, HOUR_MS = 3600 * 1000 };
+enum { SEGMENT_RECORDS_MAX = 1 << 30, NEW_SEGMENT_ROOM = 3 * WK_CATALOGUE_RECORD_MAX, HOUR_MS = 3600 * 1000, BATCH_LOOK_NS = 100 * 1000 * 1000 };
 
 struct wk_writer {
 	wk_namespace *ns;
@@ -21,7 +22,9 @@ typedef struct appending {
 	wk_engine *engine;
 	wk_log_state *log;
 	const wk_append_options *options;
-	uint64_t deadline_ns;
+	uint64_t deadline_ns; /* for room; 0: do not wait */
+	uint64_t waits_ns;    /* for durability */
+	const void *batch; /* names the append_many that this is part of */
 	bool submits;     /* the caller learns of a failure later than it goes on */
 	wk_error *error;
 } appending;
@@ -239,6 +242,22 @@ static wk_status put_record(const appending *a, wk_builder *builder, const void 
 	return WK_OK;
 }
 
+/* Another thread's append_many waits for room in the middle: its records stay together. (locked, dropped) */
+static wk_status wait_for_batch(const appending *a) {
+	wk_engine *engine = a->engine;
+	if (a->deadline_ns == 0)
+		return wk_fail(a->error, WK_WOULD_BLOCK, "append to log %s: another thread is in the middle of an append_many", a->log->name);
+	if (a->deadline_ns != UINT64_MAX && wk_engine_now(engine) >= a->deadline_ns)
+		return wk_fail(a->error, WK_TIMEOUT, "append to log %s: another thread's append_many took longer than the time given; nothing was written", a->log->name);
+	uint32_t seen = __atomic_load_n(&engine->room_word, __ATOMIC_SEQ_CST);
+	atomic_fetch_add(&engine->room_waiters, 1);
+	wk_engine_unlock(engine);
+	int result = wk_futex_wait(&engine->room_word, seen, BATCH_LOOK_NS);
+	wk_engine_lock(engine);
+	atomic_fetch_sub(&engine->room_waiters, 1);
+	return result == -EINTR ? wk_fail(a->error, WK_INTERRUPTED, "append to log %s: interrupted; nothing was written", a->log->name) : WK_OK;
+}
+
 /* Room for `bytes`, and everything that could refuse the append. On WK_OK the segment is open and the lock was not dropped since. */
 static wk_status admit(appending *a, size_t bytes, int64_t *txid) {
 	for (;;) {
@@ -253,6 +272,11 @@ static wk_status admit(appending *a, size_t bytes, int64_t *txid) {
 		status = wk_journal_room(a->engine, bytes + NEW_SEGMENT_ROOM, a->deadline_ns, false, a->error);
 		if (status == WK_OK)
 			status = check_writer(a);
+		if (status == WK_OK && a->log->tail->batch != NULL && a->log->tail->batch != a->batch) {
+			status = wait_for_batch(a);
+			if (status == WK_OK)
+				continue;
+		}
 		if (status != WK_OK)
 			return status;
 		if (a->options->expected >= 0 && a->options->expected != a->log->tail->last.sequence_id + 1)
@@ -315,6 +339,7 @@ static wk_status begin(wk_writer *writer, const wk_append_options *options, bool
 	wk_engine *engine = writer->ns->engine;
 	*a = (appending){.writer = writer, .engine = engine, .log = writer->state, .options = options, .deadline_ns = wk_deadline(engine, options->timeout_ns),
 	                 .submits = submits, .error = error};
+	a->waits_ns = a->deadline_ns == 0 ? UINT64_MAX : a->deadline_ns;
 	wk_engine_lock(engine);
 	return WK_OK;
 }
@@ -327,7 +352,7 @@ static void end(appending *a) {
 /* Waits for what was accepted; the error carries the id it would have. */
 static wk_status wait_for(appending *a, uint64_t ticket, const wk_position *at) {
 	bool may_drive = a->deadline_ns == UINT64_MAX && a->engine->options.commit_wait_ns == 0;
-	wk_status status = wk_journal_wait(a->engine, ticket, a->deadline_ns == 0 ? UINT64_MAX : a->deadline_ns, may_drive, a->error);
+	wk_status status = wk_journal_wait(a->engine, ticket, a->waits_ns, may_drive, a->error);
 	if (status != WK_OK && a->error != NULL)
 		a->error->sequence_id = at->sequence_id;
 	return status;
@@ -390,9 +415,6 @@ static wk_status append_atomic(appending *a, const uint8_t *bytes, const uint32_
 	if (total > WK_ENVELOPE_SIZE_MAX)
 		return wk_fail(a->error, WK_TOO_LARGE, "append_many(atomic): %zu records of %zu bytes with their heads; one entry holds %d. Nothing was written", count, total, WK_ENVELOPE_SIZE_MAX);
 	int64_t txid = txids != NULL ? txids[0] : a->options->txid;
-	for (size_t i = 1; txids != NULL && i < count; i++)
-		if (txids[i] < txids[i - 1])
-			return wk_fail(a->error, WK_TXID, "append_many: txid %lld follows %lld; nothing was written", (long long)txids[i], (long long)txids[i - 1]);
 	wk_status status = admit(a, total, &txid);
 	wk_builder *builder = status == WK_OK ? builder_for(a, total, true) : NULL;
 	if (status == WK_OK && builder == NULL)
@@ -410,15 +432,27 @@ static wk_status append_each(appending *a, const uint8_t *bytes, const uint32_t 
 	wk_append_options options = *a->options;
 	appending each = *a;
 	each.options = &options;
-	for (; *accepted < count; bytes += sizes[(*accepted)++]) {
-		wk_status status = append_one(&each, bytes, sizes[*accepted], txids != NULL ? txids[*accepted] : options.txid, last);
+	each.batch = sizes;
+	wk_log_state *log = a->log;
+	log->handles++; /* the tail stays, whatever happens to the log meanwhile */
+	wk_status status = WK_OK;
+	for (; *accepted < count && status == WK_OK; *accepted += status == WK_OK) {
+		status = append_one(&each, bytes, sizes[*accepted], txids != NULL ? txids[*accepted] : options.txid, last);
 		if (status != WK_OK)
-			return status;
-		if (*accepted == 0)
+			break;
+		if (*accepted == 0) {
 			*first = *last;
+			log->tail->batch = each.batch;
+		}
+		bytes += sizes[*accepted];
 		options.expected = -1; /* the first one had to fit; the rest follow it */
 	}
-	return WK_OK;
+	if (log->tail != NULL && log->tail->batch == each.batch) {
+		log->tail->batch = NULL;
+		wk_journal_wake_room(a->engine);
+	}
+	wk_log_state_release(a->engine, log);
+	return status;
 }
 
 /* A failure in the middle: how many of the first records are durable (storage rule 31). */
@@ -438,6 +472,9 @@ wk_status wk_writer_append_many(wk_writer *writer, const void *bytes, const uint
 	wk_status status = count > 0 ? WK_OK : wk_fail(error, WK_INVALID, "append_many: no records");
 	for (size_t i = 0; i < count && status == WK_OK; i++)
 		status = check_size(sizes[i], error);
+	for (size_t i = 0; txids != NULL && i < count && status == WK_OK; i++)
+		if (txids[i] < 0 || txids[i] == INT64_MAX || (i > 0 && txids[i] < txids[i - 1]))
+			status = wk_fail(error, WK_TXID, "append_many: txid %lld of record %zu is out of range or below the one before it; nothing was written", (long long)txids[i], i);
 	appending a;
 	if (status != WK_OK || (status = begin(writer, options, !wait, error, &a)) != WK_OK)
 		return status;
@@ -481,6 +518,7 @@ wk_status wk_writer_flush(wk_writer *writer, uint64_t timeout_ns, wk_position *a
 	wk_status status = begin(writer, &options, false, error, &a);
 	if (status != WK_OK)
 		return status;
+	a.waits_ns = a.deadline_ns; /* here 0 is a look, not a wait for ever */
 	status = flush(&a);
 	if (status == WK_OK) {
 		writer->refusing = false;
@@ -544,6 +582,7 @@ wk_status wk_writer_close(wk_writer *writer, uint64_t timeout_ns, wk_error *erro
 	appending a;
 	wk_status status = begin(writer, &options, false, error, &a);
 	if (status == WK_OK) {
+		a.waits_ns = a.deadline_ns;
 		if (!a.engine->failed || (a.log->tail != NULL && a.log->tail->last_ticket > a.engine->durable))
 			status = flush(&a);
 		wk_log_state_release(a.engine, a.log);

@@ -192,7 +192,7 @@ int wk_posix_allocate(wk_io *io, wk_file *file, uint64_t size) {
 		return -errno;
 	/* Nothing can be reserved here. The caller writes every byte before it relies on the file, and learns of a full
 	 * disk then. */
-	wk_io_stat stat;
+	wk_io_stat stat = {0};
 	int error = wk_posix_stat(io, file, &stat);
 	if (error || stat.size >= size)
 		return error;

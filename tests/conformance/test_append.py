@@ -12,6 +12,7 @@ import pytest
 import walkeeper
 
 Contents = Callable[..., list[bytes]]
+Open = Callable[..., walkeeper.Namespace]
 
 RECORD_MAX = 1024 * 1024 - 8 * 1024 - 20  # a record with its head of 20 bytes
 
@@ -172,6 +173,14 @@ def test_a_deferred_record_is_durable_by_itself(log: walkeeper.Log) -> None:
     with log.writer(durability="deferred") as writer, log.reader(follow=True, timeout=10) as reader:
         writer.append(b"later")
         assert bytes(next(reader).payload) == b"later"  # type: ignore[union-attr]
+
+
+def test_deferred_records_that_fill_the_window_make_room_by_themselves(open: Open, contents: Contents) -> None:
+    log = open(in_flight_bytes=256 * 1024).log("orders")
+    with log.writer(durability="deferred") as writer:
+        for _ in range(20):
+            writer.append(b"x" * 50_000, timeout=5)
+    assert len(contents(log)) == 20
 
 
 def test_closing_makes_deferred_records_durable(log: walkeeper.Log, contents: Contents) -> None:

@@ -116,9 +116,7 @@ def test_a_record_too_large_among_many_stops_all(log: walkeeper.Log, writer: wal
 def test_a_batch_stays_together_where_two_threads_wait_for_room(open: Open, contents: Contents) -> None:
     log = open(in_flight_bytes=256 * 1024).log("orders")
     with log.writer() as writer, ThreadPoolExecutor(2) as pool:
-        batches = {
-            name: pool.submit(writer.append_many, [name * 10_000] * 100, durability="deferred") for name in (b"a", b"b")
-        }
+        batches = {name: pool.submit(writer.append_many, [name * 10_000] * 100, timeout=20) for name in (b"a", b"b")}
     payloads = contents(log)
     for name, future in batches.items():
         batch = future.result()

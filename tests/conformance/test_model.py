@@ -12,7 +12,9 @@ import walkeeper
 
 Open = Callable[..., walkeeper.Namespace]
 
-payloads = st.binary(max_size=300) | st.binary(min_size=20_000, max_size=20_001)
+small = st.binary(max_size=30)
+large = st.builds(lambda part, times: part * times, st.binary(min_size=1, max_size=3), st.integers(2000, 20_000))
+payloads = small | large
 steps = st.lists(
     st.tuples(st.just("append"), payloads)
     | st.tuples(st.just("append_many"), st.lists(payloads, min_size=1, max_size=8))
@@ -96,7 +98,7 @@ class Model:
 @given(steps=steps)
 def test_a_log_is_a_list(open: Open, steps: list[tuple[str, Any]]) -> None:
     with open() as ns:
-        name = f"run {len(ns.logs())}"
+        name = f"run-{len(ns.logs())}"
     model = Model(open, name)
     for verb, argument in steps:
         getattr(model, f"do_{verb}")(argument)

@@ -54,7 +54,7 @@ def test_without_create_a_log_must_be_there(ns: walkeeper.Namespace) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "x" * 256, "a\0b", "ä" * 128], ids=["empty", "256 bytes", "NUL", "256 bytes of UTF-8"]
+    "name", ["", "x" * 256, "a\0b", "a b", "ä" * 128], ids=["empty", "256 bytes", "NUL", "space", "UTF-8"]
 )
 def test_names_that_are_refused(ns: walkeeper.Namespace, name: str) -> None:
     with pytest.raises(walkeeper.InvalidError):

@@ -52,18 +52,18 @@ typedef struct workload {
 	wk_error error; /* why a call failed */
 } workload;
 
-static size_t size_of(size_t log, int64_t sequence_id) {
+static inline size_t size_of(size_t log, int64_t sequence_id) {
 	uint64_t seed = (uint64_t)sequence_id * LOGS + log;
 	uint64_t kind = check_random(&seed) % 100, size = check_random(&seed);
 	return (size_t)(kind < 80 ? size % 300 : kind < 97 ? size % 6000 : size % PAYLOAD_MAX);
 }
 
-static void fill(size_t log, int64_t sequence_id, uint8_t *payload) {
+static inline void fill(size_t log, int64_t sequence_id, uint8_t *payload) {
 	uint64_t seed = (uint64_t)sequence_id * LOGS + log + 77;
 	check_random_bytes(&seed, payload, size_of(log, sequence_id));
 }
 
-static wk_status open_on(wk_io *io, wk_namespace **ns, wk_error *error) {
+static inline wk_status open_on(wk_io *io, wk_namespace **ns, wk_error *error) {
 	wk_open_options options;
 	wk_open_options_init(&options);
 	options.manual = true;
@@ -74,7 +74,7 @@ static wk_status open_on(wk_io *io, wk_namespace **ns, wk_error *error) {
 	return wk_open_on(io, "wal", &options, ns, error);
 }
 
-static wk_namespace *must_open_on(wk_io *io) {
+static inline wk_namespace *must_open_on(wk_io *io) {
 	wk_namespace *ns;
 	wk_error error = {0};
 	if (open_on(io, &ns, &error) != WK_OK) {
@@ -86,11 +86,11 @@ static wk_namespace *must_open_on(wk_io *io) {
 
 /* ---- what can be done; each returns whether it succeeded ---- */
 
-static void promise_everything(workload *w) {
+static inline void promise_everything(workload *w) {
 	memcpy(w->promised, w->possible, sizeof w->promised);
 }
 
-static bool open_logs(workload *w) {
+static inline bool open_logs(workload *w) {
 	if (open_on(w->io, &w->ns, &w->error) != WK_OK)
 		return false;
 	for (size_t i = 0; i < LOGS; i++) {
@@ -104,7 +104,7 @@ static bool open_logs(workload *w) {
 	return true;
 }
 
-static void release_logs(workload *w) {
+static inline void release_logs(workload *w) {
 	for (size_t i = 0; i < LOGS; i++) {
 		if (w->writers[i] != NULL)
 			wk_writer_close(w->writers[i], 0, NULL);
@@ -116,14 +116,14 @@ static void release_logs(workload *w) {
 }
 
 /* Without a word to the disk, as a kill would. */
-static void abandon(workload *w) {
+static inline void abandon(workload *w) {
 	if (w->ns != NULL)
 		wk_abandon(w->ns);
 	w->ns = NULL;
 	release_logs(w);
 }
 
-static bool close_and_open(workload *w) {
+static inline bool close_and_open(workload *w) {
 	for (size_t i = 0; i < LOGS; i++) {
 		wk_writer *writer = w->writers[i];
 		w->writers[i] = NULL;
@@ -140,7 +140,7 @@ static bool close_and_open(workload *w) {
 }
 
 /* What the next process finds after a kill it may show to readers: from then on it is promised. */
-static bool be_killed_and_open(workload *w) {
+static inline bool be_killed_and_open(workload *w) {
 	abandon(w);
 	wk_faulty_kill(w->disk);
 	if (!open_logs(w))
@@ -162,7 +162,7 @@ static bool be_killed_and_open(workload *w) {
 	return true;
 }
 
-static bool append(workload *w, size_t log, size_t count, bool atomic, bool deferred) {
+static inline bool append(workload *w, size_t log, size_t count, bool atomic, bool deferred) {
 	static uint8_t bytes[BATCH_MAX * PAYLOAD_MAX];
 	uint32_t sizes[BATCH_MAX];
 	size_t size = 0;
@@ -203,18 +203,18 @@ static bool append(workload *w, size_t log, size_t count, bool atomic, bool defe
 	return true;
 }
 
-static bool flush(workload *w, size_t log) {
+static inline bool flush(workload *w, size_t log) {
 	if (wk_writer_flush(w->writers[log], UINT64_MAX, NULL, &w->error) != WK_OK)
 		return false;
 	w->promised[log].next = w->possible[log].next;
 	return true;
 }
 
-static int64_t between(workload *w, int64_t low, int64_t high) {
+static inline int64_t between(workload *w, int64_t low, int64_t high) {
 	return low + (int64_t)(check_random(&w->seed) % (uint64_t)(high - low + 1));
 }
 
-static bool truncate_somewhere(workload *w, size_t log) {
+static inline bool truncate_somewhere(workload *w, size_t log) {
 	int64_t before = between(w, w->promised[log].first, w->promised[log].next);
 	wk_position at;
 	if (wk_log_find(w->logs[log], WK_FIND_SEQUENCE_ID, before, NULL, &at, &w->error) != WK_OK)
@@ -226,7 +226,7 @@ static bool truncate_somewhere(workload *w, size_t log) {
 	return true;
 }
 
-static bool move_cursor(workload *w, size_t log) {
+static inline bool move_cursor(workload *w, size_t log) {
 	bounds *promised = &w->promised[log];
 	int64_t low = promised->cursor > promised->first ? promised->cursor : promised->first;
 	if (low > promised->next)
@@ -242,7 +242,7 @@ static bool move_cursor(workload *w, size_t log) {
 	return true;
 }
 
-static bool work_in_background(workload *w) {
+static inline bool work_in_background(workload *w) {
 	bool idle = false;
 	wk_faulty_advance(w->disk, check_random(&w->seed) % 200000000);
 	for (int i = 0; i < 20 && !idle; i++) {
@@ -252,7 +252,7 @@ static bool work_in_background(workload *w) {
 	return true;
 }
 
-static bool do_something(workload *w) {
+static inline bool do_something(workload *w) {
 	size_t log = check_random(&w->seed) % LOGS;
 	uint64_t what = check_random(&w->seed) % 100;
 	size_t count = 1 + check_random(&w->seed) % BATCH_MAX;
@@ -268,7 +268,7 @@ static bool do_something(workload *w) {
 	                   : be_killed_and_open(w);
 }
 
-static void make_disk(workload *w, uint64_t seed) {
+static inline void make_disk(workload *w, uint64_t seed) {
 	memset(w, 0, sizeof *w);
 	w->seed = seed;
 	CHECK_EQ(wk_faulty_new(seed, &w->io), 0);
@@ -279,7 +279,7 @@ static void make_disk(workload *w, uint64_t seed) {
 }
 
 /* Runs until it is done or a call fails: false, and w->error says why. */
-static bool run_workload(workload *w, size_t steps) {
+static inline bool run_workload(workload *w, size_t steps) {
 	bool well = true;
 	assert(steps <= STEPS_MAX);
 	while (well && w->steps_count < steps) {
@@ -295,7 +295,7 @@ static bool run_workload(workload *w, size_t steps) {
 
 /* ---- the look afterwards ---- */
 
-static void check_records(size_t i, wk_log *log, const wk_log_info *info) {
+static inline void check_records(size_t i, wk_log *log, const wk_log_info *info) {
 	static uint8_t payload[PAYLOAD_MAX];
 	wk_read_options options;
 	wk_read_options_init(&options);
@@ -322,7 +322,7 @@ static void check_records(size_t i, wk_log *log, const wk_log_info *info) {
 }
 
 /* All of a batch or nothing, as the disk was behind event `at`. */
-static void check_batches(const workload *w, size_t i, int64_t next, uint64_t at) {
+static inline void check_batches(const workload *w, size_t i, int64_t next, uint64_t at) {
 	for (size_t k = 0; k < w->batches_count; k++) {
 		const atomic_batch *b = &w->batches[k];
 		if (b->log == i && b->begun <= at && at < b->lost)
@@ -330,7 +330,7 @@ static void check_batches(const workload *w, size_t i, int64_t next, uint64_t at
 	}
 }
 
-static void check_cursor(wk_log *log, int64_t promised, int64_t possible) {
+static inline void check_cursor(wk_log *log, int64_t promised, int64_t possible) {
 	wk_position at;
 	wk_status status = wk_cursor_get(log, "here", 4, &at, NULL);
 	if (status == WK_NOT_FOUND) {
@@ -343,7 +343,7 @@ static void check_cursor(wk_log *log, int64_t promised, int64_t possible) {
 }
 
 /* Returns the sequence id behind the last record; -1 where the log is not there. */
-static int64_t check_log(size_t i, wk_namespace *ns, const bounds *promised, const bounds *possible) {
+static inline int64_t check_log(size_t i, wk_namespace *ns, const bounds *promised, const bounds *possible) {
 	wk_log *log = NULL;
 	wk_status status = wk_log_open(ns, names[i], strlen(names[i]), false, NULL, &log, NULL);
 	if (status == WK_NOT_FOUND) {
@@ -363,7 +363,7 @@ static int64_t check_log(size_t i, wk_namespace *ns, const bounds *promised, con
 	return info.next.sequence_id;
 }
 
-static void append_one(wk_namespace *ns, size_t i, int64_t next) {
+static inline void append_one(wk_namespace *ns, size_t i, int64_t next) {
 	static uint8_t payload[PAYLOAD_MAX];
 	wk_log *log = NULL;
 	wk_writer *writer = NULL;
@@ -380,8 +380,8 @@ static void append_one(wk_namespace *ns, size_t i, int64_t next) {
 /* The disk as it was left behind event `at`: everything promised is there, nothing impossible is; it can be appended
  * to, closed, and opened with the same content.
  */
-static void look_at(const workload *w, wk_io *io, uint64_t at, const bounds promised[LOGS],
-                    const bounds possible[LOGS]) {
+static inline void look_at(const workload *w, wk_io *io, uint64_t at, const bounds promised[LOGS],
+                           const bounds possible[LOGS]) {
 	wk_namespace *ns = must_open_on(io);
 	int64_t next[LOGS];
 	for (size_t i = 0; i < LOGS; i++) {

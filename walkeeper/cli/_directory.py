@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,9 @@ from walkeeper.errors import DamagedError
 LOCK_TIMEOUT_S = 1.0
 """How long a writing command waits for the lock: longer than the kernel needs to finish a killed process's writes."""
 
+READ_ATTEMPTS = 3
+RETRY_S = 0.1
+
 directory = click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 log_name = click.argument("log", metavar="LOG")
 json_flag = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
@@ -23,13 +27,24 @@ json_flag = click.option("--json", "as_json", is_flag=True, help="One JSON objec
 @contextmanager
 def reading(path: Path) -> Iterator[walkeeper.Namespace]:
     """The directory, read-only; no lock is taken. A damaged one is opened all the same, with a word about it."""
-    try:
-        namespace = walkeeper.open(path, create=False, read_only=True)
-    except DamagedError as damage:
-        namespace = walkeeper.open(path, create=False, read_only=True, on_damage="skip")
-        click.echo(f"walkeeper: damaged, what can be read is shown: {damage}", err=True)
-    with namespace:
+    with open_to_read(path) as namespace:
         yield namespace
+
+
+def open_to_read(path: Path, attempts: int = READ_ATTEMPTS) -> walkeeper.Namespace:
+    """What looks damaged is looked at again: it may have been a writer that went on between two looks."""
+    try:
+        return walkeeper.open(path, create=False, read_only=True)
+    except DamagedError as damage:
+        if attempts > 1:
+            time.sleep(RETRY_S)
+            return open_to_read(path, attempts - 1)
+        try:
+            namespace = walkeeper.open(path, create=False, read_only=True, on_damage="skip")
+        except walkeeper.Error:
+            raise damage from None
+        click.echo(f"walkeeper: damaged, what can be read is shown: {damage}", err=True)
+        return namespace
 
 
 @contextmanager

@@ -6,7 +6,6 @@ import dataclasses
 import json
 import sys
 from collections.abc import Iterator
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,9 @@ from walkeeper.cli._inspection import inspect_file, verify_directory
 from walkeeper.cli._main import EXIT_DAMAGED
 from walkeeper.cli._show import facts, show, size, table
 from walkeeper.errors import CorruptError
+
+COLUMNS_MAX = 12
+"""Parts with more members than this are shown upright."""
 
 
 @click.command()
@@ -51,24 +53,46 @@ def inspect(file: Path, entries: bool, as_json: bool) -> None:
 
 
 def tables(objects: list[dict[str, Any]]) -> Iterator[Any]:
-    """The file's own object as facts; then a table for each run of objects with the same members."""
+    """The file's own object as facts; then a table of each kind of part: blocks, entries, what a footer has."""
     if not objects:
         return
-    yield facts([(key.replace("_", " "), cell(value)) for key, value in objects[0].items()])
-    for keys, run in groupby(objects[1:], key=tuple):
-        rows = list(run)
-        numbers = {key for key in keys if all(isinstance(row[key], int) for row in rows)}
-        shown = table(*((">" if key in numbers else "") + key.replace("_", " ") for key in keys))
-        for row in rows:
-            shown.add_row(*(cell(row[key]) for key in keys))
-        yield shown
+    yield facts([(words(key), cell(value)) for key, value in objects[0].items()])
+    kinds: dict[str, list[dict[str, Any]]] = {}
+    for part in objects[1:]:
+        kinds.setdefault(next(iter(part)), []).append(part)
+    for rows in kinds.values():
+        keys = list(dict.fromkeys(key for row in rows for key in row))
+        yield upright(keys, rows) if len(keys) > COLUMNS_MAX else lying(keys, rows)
+
+
+def lying(keys: list[str], rows: list[dict[str, Any]]) -> Any:
+    """A row for each part."""
+    numbers = {key for key in keys if all(isinstance(row.get(key, 0), int) for row in rows)}
+    shown = table(*((">" if key in numbers else "") + words(key) for key in keys))
+    for row in rows:
+        shown.add_row(*(cell(row.get(key)) for key in keys))
+    return shown
+
+
+def upright(keys: list[str], rows: list[dict[str, Any]]) -> Any:
+    """A column for each part: of those that have too much to say for a row."""
+    shown = table(words(keys[0]), *(cell(row[keys[0]]) for row in rows))
+    for key in keys[1:]:
+        shown.add_row(words(key), *(cell(row.get(key)) for row in rows))
+    return shown
+
+
+def words(key: str) -> str:
+    return key.replace("_", " ")
 
 
 def cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, (dict, list)):
-        return json.dumps(value)
+    if isinstance(value, dict):
+        return " ".join(f"{key}={cell(inner)}" for key, inner in value.items())
+    if isinstance(value, list):
+        return "; ".join(map(cell, value))
     return "" if value is None else str(value)
 
 

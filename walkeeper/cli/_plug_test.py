@@ -30,8 +30,8 @@ def payload(number: int) -> bytes:
 
 def plug_test_write(path: Path, seconds: float | None) -> None:
     """Appends until the power goes (or `seconds` have passed), and prints each number once it is durable."""
-    until = None if seconds is None else time.monotonic() + seconds
     with writing(path, create=True) as namespace, namespace.log(LOG).writer() as writer:
+        until = None if seconds is None else time.monotonic() + seconds
         number = writer.next_sequence_id
         click.echo(f"walkeeper: from record {number} on; cut the power while numbers appear", err=True)
         while until is None or time.monotonic() < until:
@@ -52,9 +52,8 @@ def plug_test_check(path: Path, acknowledged: int | None) -> None:
                 sys.exit(EXIT_DAMAGED)
             count += 1
     if count <= acknowledged:
-        click.echo(
-            f"LOST: record {acknowledged} was acknowledged, the log ends with {count - 1}. This disk lies, or we do."
-        )
+        there = f"the log ends with {count - 1}" if count else "the log is empty"
+        click.echo(f"LOST: record {acknowledged} was acknowledged, {there}. This disk lies, or we do.")
         sys.exit(EXIT_DAMAGED)
     unheard = count - 1 - acknowledged
     more = f"; {unheard} more were durable before the power went" if unheard else ""

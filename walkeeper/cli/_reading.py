@@ -64,7 +64,7 @@ def ls(directory: Path, as_json: bool) -> None:
 
 
 def pour(reader: Reader, style: str, records_max: int | None) -> int:
-    """Writes records until there are no more; returns how many gaps were among them. Each batch is flushed."""
+    """Writes records until there are no more; returns how many gaps were among them. Flushes each batch."""
     gaps = 0
     left = records_max
     while left is None or left > 0:
@@ -108,11 +108,9 @@ def tail(directory: Path, log: str, count: int, follow: bool, style: str | None)
     """The last records of LOG; with -f also those to come."""
     with reading(directory) as namespace:
         opened = namespace.log(log, create=False)
-        last = opened.last()
-        start: dict[str, Any] = {"start": "start"}
-        if last is not None and opened.count() > count:
-            start = {"sequence_id": last.sequence_id + 1 - count}
-        gaps = pour(opened.reader(**start, follow=follow), style or "people", None)
+        info = opened.info()
+        start = max(info.first.sequence_id, info.next.sequence_id - count)
+        gaps = pour(opened.reader(sequence_id=start, follow=follow), style or "people", None)
     if gaps:
         sys.exit(EXIT_DAMAGED)
 

@@ -5,20 +5,26 @@ from __future__ import annotations
 import dataclasses
 import fcntl
 import json
+import re
 import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from walkeeper import Gap, Namespace
-from walkeeper.cli._directory import directory, json_flag, writing
-from walkeeper.cli._main import EXIT_DAMAGED, Refusal
+import walkeeper
+from walkeeper import Gap, Log, Namespace
+from walkeeper.cli._directory import directory, json_flag
+from walkeeper.cli._main import EXIT_DAMAGED, Damage, Refusal
 from walkeeper.cli._show import show, size, table
 from walkeeper.errors import DamagedError, DirectoryLockedError
+
+DAMAGED_BLOCK = re.compile(r"journal file (\d+) is damaged at offset (\d+)")
+"""What an open says of a block that it finds damaged."""
 
 
 @contextmanager
@@ -50,6 +56,8 @@ def copy(source: Path, destination: Path) -> int:
     total = 0
     for file in sorted(source.rglob("*")):
         target = destination / file.relative_to(source)
+        if file.name in ("lock", "shared") or file.name.startswith("prepared-"):
+            continue  # of the processes that have the original open; and space that holds nothing
         if file.is_dir():
             target.mkdir(exist_ok=True)
         elif file.is_file():
@@ -58,20 +66,91 @@ def copy(source: Path, destination: Path) -> int:
     return total
 
 
-def salvage(namespace: Namespace, name: str) -> dict[str, Any]:
-    """Reads one log to its end: what is there, what is lost, and where reading stopped if it did."""
-    found: dict[str, Any] = {"log": name, "records": 0, "lost": 0, "gaps": 0, "unreadable": None}
-    log = namespace.log(name, create=False)
+@dataclass(frozen=True)
+class Cut:
+    """Where the copy's journal was ended: at the first block that is damaged. What lay behind it is given up."""
+
+    file: str
+    offset: int
+    given_up_bytes: int
+    """Of this file and the later ones, written or not."""
+    damage: str
+
+
+def cut_at_damage(copied: Path, damage: DamagedError) -> Cut:
+    """Ends the journal of a copy before its first damaged block, so that it opens as it was at that point in time.
+
+    Raises `damage` itself where it is not one of a journal block: then there is no such point.
+    """
+    found = DAMAGED_BLOCK.search(str(damage))
+    if found is None:
+        raise damage
+    number, offset = int(found[1]), int(found[2])
+    file = copied / "journal" / f"{number:016x}.wkj"
+    end = file.stat().st_size
+    with file.open("r+b") as opened:
+        opened.truncate(offset)
+        opened.truncate(end)  # zeros, as in a file that was never written that far
+    given_up = end - offset
+    for later in (copied / "journal").glob("[0-9a-f]*.wkj"):
+        if int(later.stem, 16) > number:
+            given_up += later.stat().st_size
+            later.unlink()
+    return Cut(file.name, offset, given_up, str(damage))
+
+
+def open_copy(path: Path, on_damage: str) -> tuple[Namespace, Cut | None]:
+    """The copy, for writing, as it is where nothing is damaged. One that cannot be opened is removed."""
     try:
-        for item in log.reader():
-            if isinstance(item, Gap):
-                found["gaps"] += 1
-                found["lost"] += item.count
-            else:
-                found["records"] += 1
-    except DamagedError as damage:
-        found["unreadable"] = str(damage)
+        try:
+            return walkeeper.open(path, create=False), None
+        except DamagedError as damage:
+            if on_damage == "stop":
+                hint = "--on-damage point-in-time ends the copy before it"
+                raise Damage(str(damage).split(". Nothing was changed")[0], hint) from None
+            cut = cut_at_damage(path, damage)
+            return walkeeper.open(path, create=False), cut
+    except (walkeeper.Error, Damage):
+        shutil.rmtree(path)
+        raise
+
+
+def salvage(namespace: Namespace, name: str) -> dict[str, Any]:
+    """Reads all of one log that can be read: how many records, how many cannot, and what was said of the first."""
+    log = namespace.log(name, create=False)
+    info = log.info()
+    found: dict[str, Any] = {"log": name, "records": 0, "lost": 0, "unreadable": []}
+    at, end = info.first.sequence_id, info.next.sequence_id
+    reader = log.reader()
+    while at < end:
+        try:
+            for item in reader:
+                lost = item.count if isinstance(item, Gap) else 0
+                found["lost"] += lost
+                found["records"] += not lost
+                at = item.sequence_id + (lost or 1)
+            break
+        except DamagedError as damage:
+            begin, at = at, next_readable(log, at + 1, end)
+            found["lost"] += at - begin
+            found["unreadable"].append({"from": begin, "before": at, "why": str(damage)})
+            reader = log.reader(sequence_id=at) if at < end else reader
     return found
+
+
+def next_readable(log: Log, at: int, end: int) -> int:
+    """The first sequence id from `at` on whose record can be read; `end` where there is none."""
+    while at < end and not readable(log, at):
+        at += 1
+    return at
+
+
+def readable(log: Log, sequence_id: int) -> bool:
+    try:
+        log.reader(sequence_id=sequence_id).read(max_records=1)
+    except DamagedError:
+        return False
+    return True
 
 
 @click.command()
@@ -79,42 +158,47 @@ def salvage(namespace: Namespace, name: str) -> dict[str, Any]:
 @click.argument("destination", metavar="DEST", type=click.Path(path_type=Path))
 @click.option(
     "--on-damage",
-    type=click.Choice(["stop", "point-in-time", "skip"]),
+    type=click.Choice(["stop", "point-in-time"]),
     default="point-in-time",
     show_default=True,
-    help="Cut each affected log at its first lost record, or leave gaps and keep what follows.",
+    help="Refuse, or end the copy before its first damaged block.",
 )
 @json_flag
 def recover(directory: Path, destination: Path, on_damage: str, as_json: bool) -> None:
     """Salvage a damaged DIR into DEST.
 
-    Copies the files, opens the copy with a policy for damage, and reports what is lost. DIR itself is left as it is.
-    Exit status 1 where acknowledged records are lost.
+    Copies the files, opens the copy, and reads all of it. Where a block of the journal is damaged, the copy ends before
+    it: every log is as it was at that point in time, and what was appended later is given up. DIR itself is left as it
+    is. Exit status 1 where acknowledged records are lost.
     """
     with lock_held(directory):
         copied = copy(directory, destination)
-    with writing(destination, on_damage=on_damage.replace("-", "_")) as namespace:
+    namespace, cut = open_copy(destination, on_damage)
+    with namespace:
         recovery = dataclasses.asdict(namespace.recovery())
         logs = [salvage(namespace, name) for name in namespace.logs()]
-    lossy = recovery["damaged_blocks"] > 0 or any(log["lost"] or log["unreadable"] for log in logs)
+    lossy = cut is not None or any(log["lost"] for log in logs)
     if as_json:
-        click.echo(json.dumps({"recovery": recovery, "logs": logs}, ensure_ascii=False))
+        ended = dataclasses.asdict(cut) if cut else None
+        click.echo(json.dumps({"lossy": lossy, "cut": ended, "recovery": recovery, "logs": logs}, ensure_ascii=False))
     else:
-        report(destination, copied, recovery, logs, lossy)
+        report(destination, copied, recovery, logs, cut)
+        show("Acknowledged records are lost." if lossy else "Nothing that was acknowledged is lost.")
     if lossy:
         sys.exit(EXIT_DAMAGED)
 
 
-def report(destination: Path, copied: int, recovery: dict[str, Any], logs: list[dict[str, Any]], lossy: bool) -> None:
+def report(
+    destination: Path, copied: int, recovery: dict[str, Any], logs: list[dict[str, Any]], cut: Cut | None
+) -> None:
     """The outcome for people."""
-    shown = table("log", ">records", ">gaps", ">lost", "reading stopped")
+    shown = table("log", ">readable", ">not", "sequence ids that are not")
     for log in logs:
-        shown.add_row(
-            log["log"], f"{log['records']:,}", f"{log['gaps']:,}", f"{log['lost']:,}", log["unreadable"] or ""
-        )
+        ranges = ", ".join(f"{hole['from']} to {hole['before'] - 1}" for hole in log["unreadable"])
+        shown.add_row(log["log"], f"{log['records']:,}", f"{log['lost']:,}", ranges)
     show(f"{size(copied)} copied to {destination}", shown)
-    if recovery["cut_bytes"]:
+    if cut:
+        show(f"The journal ends at offset {cut.offset:,} of file {cut.file}, before the first damaged block.")
+        show(f"{size(cut.given_up_bytes)} of journal files behind it were given up, used or not.")
+    elif recovery["cut_bytes"]:
         show(f"A torn tail of {size(recovery['cut_bytes'])} was cut: it was never acknowledged.")
-    if recovery["damaged_blocks"]:
-        show(f"{recovery['damaged_blocks']} damaged blocks were given up.")
-    show("Acknowledged records are lost; the copy says where." if lossy else "Nothing that was acknowledged is lost.")

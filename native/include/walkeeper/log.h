@@ -244,7 +244,7 @@ enum wk_durability { WK_SYNC = 0, WK_DEFERRED = 1 };
 typedef struct wk_append_options {
 	int64_t txid;            /* -1: the log stamps milliseconds */
 	int64_t expected;        /* the sequence id it must get; -1: any */
-	uint64_t timeout_ns;     /* UINT64_MAX: none; 0: do not wait for room, and do not wait for durability */
+	uint64_t timeout_ns;     /* UINT64_MAX: none; 0: do not wait for room (WK_WOULD_BLOCK) */
 	uint32_t durability;     /* enum wk_durability */
 	bool atomic;             /* append_many: one entry, all or nothing after a crash */
 } wk_append_options;
@@ -267,7 +267,8 @@ WK_API wk_status wk_writer_submit(wk_writer *writer, const void *payload, size_t
 
 /*
  * Many records in one call: `bytes` holds them back to back, sizes[i] the size of each. txids (may be NULL) one each, non-decreasing.
- * *first and *last are the positions of the first and last; *ticket that of the last. wait=false returns when accepted.
+ * Their sequence ids are consecutive. *first and *last are the positions of the first and last, on failure of those that were accepted (if error->outcome_unknown);
+ * *ticket is that of the last. wait=false returns when accepted.
  */
 WK_API wk_status wk_writer_append_many(wk_writer *writer, const void *bytes, const uint32_t *sizes, size_t count, const int64_t *txids,
                                        const wk_append_options *options, bool wait, wk_position *first, wk_position *last,

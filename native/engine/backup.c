@@ -1,0 +1,302 @@
+/*
+ * backup.c: a consistent copy of a directory in use.
+ *
+ * In one moment under the lock the durable point, the superblock and the files are noted, and the files pinned: until they are let go nothing
+ * recycles them, so what the copy is made of stays as it is, whatever is appended, truncated or moved meanwhile. Together they are what a
+ * power cut in that moment could have left behind. Sealed files are never written again and get a second name; recycling sees that and unlinks
+ * instead of overwriting. The others are still written to and are copied, up to the durable point. The superblock comes last: without it
+ * the copy is no directory.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/handles.h"
+#include "engine/keeper.h"
+#include "engine/store_file.h"
+
+enum { COPY_CHUNK = 1 << 20 };
+
+typedef struct backup_file {
+	wk_store_file *file; /* pinned */
+	uint64_t id;
+	uint64_t size;
+	uint64_t end_offset; /* of its durable blocks */
+	uint32_t kind;
+	bool link;           /* sealed: never written again */
+	bool made;
+} backup_file;
+
+typedef struct backup {
+	wk_engine *engine;
+	const char *destination;
+	wk_superblock superblock;
+	backup_file *files;
+	uint32_t files_count;
+} backup;
+
+/* ---- the moment ---- */
+
+/* Where the durable blocks of a file end. (locked) */
+static uint64_t durable_end(const wk_engine *engine, const wk_store_file *file) {
+	uint64_t end = file->end_offset;
+	for (uint64_t sequence = engine->durable + 1; sequence < engine->window.next; sequence++) {
+		const wk_block *block = &engine->in_flight[sequence % WK_BLOCKS_IN_FLIGHT_MAX];
+		if (block->file == file && block->header.sequence == sequence && block->header.offset < end)
+			end = block->header.offset;
+	}
+	return end;
+}
+
+static bool is_wanted(const wk_store_file *file) {
+	if (file->kind == WK_FILE_ENTRY_LOG)
+		return file->state == WK_FILE_SEALED;
+	return file->state != WK_FILE_DYING && file->state != WK_FILE_NEXT;
+}
+
+/*
+ * (locked) The last file with blocks is copied even where it is sealed: an open that scans instead of believing footers goes on writing in it, and would do so in
+ * the directory and in the copy.
+ */
+static wk_status note_files(backup *b) {
+	wk_engine *engine = b->engine;
+	b->files = calloc(engine->files_count + 1, sizeof *b->files);
+	if (b->files == NULL)
+		return WK_NO_MEMORY;
+	backup_file *last = NULL;
+	for (uint32_t i = 0; i < engine->files_count; i++) {
+		wk_store_file *file = engine->files[i];
+		uint64_t end = durable_end(engine, file);
+		if (!is_wanted(file) || (file->kind == WK_FILE_JOURNAL && end == 0))
+			continue;
+		backup_file *noted = &b->files[b->files_count++];
+		*noted = (backup_file){file, file->id, file->size, end, file->kind, file->state == WK_FILE_SEALED, false};
+		file->pins++;
+		if (file->kind == WK_FILE_JOURNAL)
+			last = noted;
+	}
+	if (last != NULL)
+		last->link = false;
+	return WK_OK;
+}
+
+static wk_status begin(backup *b) {
+	/* The superblock changes under file_id_lock. What it says was durable before it said so, so the durable point read here covers it. */
+	pthread_mutex_lock(&b->engine->file_id_lock);
+	wk_engine_lock(b->engine);
+	b->superblock = b->engine->superblock;
+	wk_status status = note_files(b);
+	wk_engine_unlock(b->engine);
+	pthread_mutex_unlock(&b->engine->file_id_lock);
+	b->superblock.clean = true; /* nothing in the copy is cut short: what is not whole there was damaged */
+	return status;
+}
+
+static void let_go(backup *b) {
+	wk_engine_lock(b->engine);
+	for (uint32_t i = 0; i < b->files_count; i++)
+		b->files[i].file->pins--;
+	wk_keeper_wake(b->engine); /* a file may have become free meanwhile */
+	wk_engine_unlock(b->engine);
+	free(b->files);
+}
+
+/* ---- the copy ---- */
+
+/* A path below the destination; the caller frees. */
+static char *path_in(const backup *b, const char *below) {
+	size_t size = strlen(b->destination) + strlen(below) + 2;
+	char *path = malloc(size);
+	if (path != NULL)
+		snprintf(path, size, "%s/%s", b->destination, below);
+	return path;
+}
+
+static char *target_of(const backup *b, const backup_file *file) {
+	char below[64];
+	bool journal = file->kind == WK_FILE_JOURNAL;
+	snprintf(below, sizeof below, journal ? "journal/%016llx.wkj" : "entries/%016llx.wke", (unsigned long long)file->id);
+	return path_in(b, below);
+}
+
+static int copy_bytes(const backup *b, const backup_file *from, wk_file *to) {
+	wk_io *io = b->engine->io;
+	uint8_t *chunk = aligned_alloc(WK_IO_ALIGNMENT, COPY_CHUNK);
+	int64_t result = chunk == NULL ? -ENOMEM : 0;
+	for (uint64_t at = 0; at < from->end_offset && result >= 0;) {
+		size_t part = from->end_offset - at < COPY_CHUNK ? (size_t)(from->end_offset - at) : COPY_CHUNK;
+		result = io->operations->pread(io, from->file->handle, chunk, part, at);
+		if (result >= 0 && result != (int64_t)part)
+			result = -EIO;
+		if (result >= 0)
+			result = io->operations->pwrite(io, to, chunk, part, at, 0);
+		at += part;
+	}
+	free(chunk);
+	return result < 0 ? (int)result : 0;
+}
+
+/* The durable blocks in a new file of the same size; behind them zeros, as in a file that was prepared. */
+static int copy_file(const backup *b, const backup_file *from, const char *target) {
+	wk_io *io = b->engine->io;
+	wk_file *to = NULL;
+	int result = io->operations->open(io, target, WK_IO_WRITE | WK_IO_CREATE | WK_IO_DIRECT, &to);
+	if (result < 0)
+		return result;
+	result = io->operations->allocate(io, to, from->size);
+	if (result == -EOPNOTSUPP)
+		result = io->operations->truncate(io, to, from->size);
+	if (result == 0)
+		result = copy_bytes(b, from, to);
+	if (result == 0)
+		result = io->operations->sync(io, to);
+	io->operations->close(io, to);
+	return result;
+}
+
+static wk_status take_file(const backup *b, backup_file *file, wk_error *error) {
+	wk_io *io = b->engine->io;
+	char *source = wk_store_file_path(b->engine, file->id, file->kind), *target = target_of(b, file);
+	wk_status status = WK_OK;
+	if (source == NULL || target == NULL) {
+		status = wk_fail(error, WK_NO_MEMORY, "backing up to %s: no memory", b->destination);
+	} else {
+		file->made = true;
+		int result = file->link ? io->operations->link(io, source, target) : copy_file(b, file, target);
+		if (result == -EXDEV)
+			status = wk_fail_io(error, result, "linking %s to %s: a backup must be on the file system of the directory", source, target);
+		else if (result < 0)
+			status = wk_fail_io(error, result, "%s %s to %s", file->link ? "linking" : "copying", source, target);
+	}
+	free(source);
+	free(target);
+	return status;
+}
+
+/* Both slots say the same, so that either may be lost. */
+static int write_slots(const backup *b, wk_file *file) {
+	wk_io *io = b->engine->io;
+	uint8_t *slots = aligned_alloc(WK_SUPERBLOCK_SLOT_SIZE, 2 * WK_SUPERBLOCK_SLOT_SIZE);
+	if (slots == NULL)
+		return -ENOMEM;
+	wk_superblock superblock = b->superblock;
+	for (int i = 0; i < 2; i++, superblock.generation++)
+		wk_superblock_encode(&superblock, slots + superblock.generation % 2 * WK_SUPERBLOCK_SLOT_SIZE);
+	int64_t result = io->operations->pwrite(io, file, slots, 2 * WK_SUPERBLOCK_SLOT_SIZE, 0, 0);
+	free(slots);
+	return result < 0 ? (int)result : io->operations->sync(io, file);
+}
+
+static wk_status write_superblock(const backup *b, wk_error *error) {
+	wk_io *io = b->engine->io;
+	char *path = path_in(b, "superblock");
+	wk_file *file = NULL;
+	int result = path == NULL ? -ENOMEM : io->operations->open(io, path, WK_IO_WRITE | WK_IO_CREATE | WK_IO_DIRECT, &file);
+	if (result == 0) {
+		result = write_slots(b, file);
+		io->operations->close(io, file);
+	}
+	free(path);
+	return result < 0 ? wk_fail_io(error, result, "writing the superblock of %s", b->destination) : WK_OK;
+}
+
+static const char *const folders[] = {"journal", "entries", "index"};
+
+static wk_status make_folders(const backup *b, wk_error *error) {
+	wk_io *io = b->engine->io;
+	int result = io->operations->make_directory(io, b->destination);
+	if (result == -EEXIST)
+		return wk_fail(error, WK_EXISTS, "%s exists: name a path that does not, the backup is made there", b->destination);
+	for (uint32_t i = 0; i < 3 && result == 0; i++) {
+		char *path = path_in(b, folders[i]);
+		result = path != NULL ? io->operations->make_directory(io, path) : -ENOMEM;
+		free(path);
+	}
+	return result < 0 ? wk_fail_io(error, result, "making %s", b->destination) : WK_OK;
+}
+
+static wk_status sync_folder(const backup *b, const char *path, wk_error *error) {
+	int result = path != NULL ? b->engine->io->operations->sync_directory(b->engine->io, path) : -ENOMEM;
+	return result < 0 ? wk_fail_io(error, result, "syncing %s", path != NULL ? path : b->destination) : WK_OK;
+}
+
+static wk_status sync_folders(const backup *b, wk_error *error) {
+	wk_status status = WK_OK;
+	for (uint32_t i = 0; i < 3 && status == WK_OK; i++) {
+		char *path = path_in(b, folders[i]);
+		status = sync_folder(b, path, error);
+		free(path);
+	}
+	return status;
+}
+
+/* The destination itself, and the directory that names it. */
+static wk_status sync_name(const backup *b, wk_error *error) {
+	wk_status status = sync_folder(b, b->destination, error);
+	char *parent = strdup(b->destination);
+	if (parent != NULL) {
+		size_t size = strlen(parent);
+		while (size > 1 && parent[size - 1] == '/')
+			parent[--size] = 0;
+		char *slash = strrchr(parent, '/');
+		if (slash == NULL)
+			strcpy(parent, ".");
+		else
+			slash[slash == parent] = 0;
+	}
+	if (status == WK_OK)
+		status = sync_folder(b, parent, error);
+	free(parent);
+	return status;
+}
+
+/* What a failed backup made must not go on holding space. Its empty directories stay: the seam has no call for them. */
+static void unmake(const backup *b) {
+	char *superblock = path_in(b, "superblock");
+	if (superblock != NULL)
+		b->engine->io->operations->unlink(b->engine->io, superblock);
+	free(superblock);
+	for (uint32_t i = 0; i < b->files_count; i++) {
+		char *path = b->files[i].made ? target_of(b, &b->files[i]) : NULL;
+		if (path != NULL)
+			b->engine->io->operations->unlink(b->engine->io, path);
+		free(path);
+	}
+}
+
+static wk_status copy(backup *b, wk_error *error) {
+	wk_status status = make_folders(b, error);
+	if (status != WK_OK)
+		return status;
+	for (uint32_t i = 0; i < b->files_count && status == WK_OK; i++)
+		status = take_file(b, &b->files[i], error);
+	if (status == WK_OK)
+		status = sync_folders(b, error);
+	if (status == WK_OK)
+		status = write_superblock(b, error);
+	if (status == WK_OK)
+		status = sync_name(b, error);
+	if (status != WK_OK)
+		unmake(b);
+	return status;
+}
+
+wk_status wk_namespace_backup(wk_namespace *ns, const char *destination, wk_error *error) {
+	wk_error_clear(error);
+	wk_status status = wk_enter(ns, error);
+	if (status != WK_OK)
+		return status;
+	wk_engine *engine = ns->engine;
+	backup b = {.engine = engine, .destination = destination};
+	if (engine->read_only) /* its writer may recycle any file at any time: nothing could be pinned */
+		status = wk_fail(error, WK_READ_ONLY, "backing up %s: it is open read-only here; the process that writes it can make a backup", engine->path);
+	else if ((status = begin(&b)) != WK_OK)
+		wk_fail(error, status, "backing up %s: no memory", engine->path);
+	if (status == WK_OK) {
+		status = copy(&b, error);
+		let_go(&b);
+	}
+	wk_leave(ns);
+	return status;
+}

@@ -1,0 +1,214 @@
+#include "engine/follower.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "engine/catalogue.h"
+#include "engine/files.h"
+#include "engine/ledger.h"
+#include "engine/recovery.h"
+#include "engine/shared_page.h"
+#include "engine/store_file.h"
+
+enum { POLL_MIN_NS = 200 * 1000, POLL_MAX_NS = 5 * 1000 * 1000, LOCK_LOOK_NS = 100 * 1000 * 1000 };
+
+typedef struct note {
+	uint64_t sequence;
+	int64_t ledger_id, entry_id;
+} note;
+
+struct wk_follower {
+	wk_walk walk;
+	note *notes; /* not known durable yet, in order */
+	uint32_t count, capacity;
+	uint64_t looked_ns;      /* at the lock */
+	uint64_t refreshed_durable;
+	uint64_t stuck_since_ns; /* the chain cannot be followed although the writer is further, 0: it can */
+
+};
+
+wk_status wk_follower_start(wk_engine *engine, wk_error *error) {
+	engine->follower = calloc(1, sizeof *engine->follower);
+	if (engine->follower == NULL)
+		return wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", engine->path);
+	return wk_shared_page_open(engine, error);
+}
+
+void wk_follower_free(wk_engine *engine) {
+	if (engine->follower == NULL)
+		return;
+	wk_journal_reader_free(&engine->follower->walk.reader);
+	free(engine->follower->notes);
+	free(engine->follower);
+	engine->follower = NULL;
+}
+
+wk_walk *wk_follower_walk(wk_engine *engine) { return &engine->follower->walk; }
+
+wk_status wk_follower_note(wk_engine *engine, uint64_t sequence, int64_t ledger_id, int64_t entry_id) {
+	struct wk_follower *f = engine->follower;
+	if (f->count == f->capacity) {
+		uint32_t capacity = f->capacity == 0 ? 64 : f->capacity * 2;
+		note *notes = realloc(f->notes, capacity * sizeof *notes);
+		if (notes == NULL)
+			return WK_NO_MEMORY;
+		f->notes = notes;
+		f->capacity = capacity;
+	}
+	f->notes[f->count++] = (note){sequence, ledger_id, entry_id};
+	return WK_OK;
+}
+
+void wk_follower_release(wk_engine *engine, uint64_t durable) {
+	struct wk_follower *f = engine->follower;
+	uint32_t done = 0;
+	for (; done < f->count && f->notes[done].sequence <= durable; done++) {
+		wk_ledger *ledger = wk_ledger_find(engine, f->notes[done].ledger_id);
+		if (ledger != NULL && f->notes[done].entry_id > ledger->durable_entry)
+			ledger->durable_entry = f->notes[done].entry_id;
+	}
+	for (uint32_t i = done; i < f->count; i++)
+		f->notes[i - done] = f->notes[i];
+	f->count -= done;
+	uint64_t through = durable < f->walk.scan.sequence ? durable : f->walk.scan.sequence;
+	if (through > engine->durable)
+		atomic_store(&engine->durable, through);
+}
+
+uint64_t wk_follower_durable(wk_engine *engine) {
+	uint64_t durable = engine->follower->walk.scan.durable_through;
+	uint64_t shared = engine->shared != NULL ? __atomic_load_n(&engine->shared->durable, __ATOMIC_ACQUIRE) : 0;
+	return shared > durable ? shared : durable;
+}
+
+/* Nobody holds the lock: what is there is all there is. After a sync it is durable (storage rule 13). */
+static bool nobody_writes(wk_engine *engine) {
+	const struct wk_io_operations *io = engine->io->operations;
+	char *path = wk_engine_path(engine, "lock");
+	wk_file *file = NULL;
+	bool free_to_take = path != NULL && io->open(engine->io, path, WK_IO_READ, &file) == 0 && io->lock(engine->io, file, false) == 0;
+	if (file != NULL)
+		io->close(engine->io, file);
+	free(path);
+	return free_to_take;
+}
+
+static void release_what_is_durable(wk_engine *engine) {
+	struct wk_follower *f = engine->follower;
+	wk_follower_release(engine, wk_follower_durable(engine));
+	uint64_t now = wk_engine_now(engine);
+	if (f->count == 0 || now - f->looked_ns < LOCK_LOOK_NS)
+		return;
+	f->looked_ns = now;
+	wk_store_file *file = f->walk.last;
+	if (nobody_writes(engine) && engine->io->operations->sync(engine->io, file->handle) == 0)
+		wk_follower_release(engine, f->walk.scan.sequence);
+}
+
+/* ---- catching up ---- */
+
+/* New journal files and entry logs. (locked) */
+static wk_status find_new_files(wk_engine *engine, wk_error *error) {
+	wk_status status = wk_files_find(engine, error);
+	for (uint32_t i = 0; i < engine->files_count && status == WK_OK; i++) {
+		wk_store_file *file = engine->files[i];
+		if (file->kind != WK_FILE_ENTRY_LOG || file->state == WK_FILE_SEALED)
+			continue;
+		status = wk_store_file_read_footer(engine, file);
+		if (status == WK_OK)
+			status = wk_store_file_load_runs(engine, file);
+		if (status != WK_OK)
+			return wk_fail(error, WK_DAMAGED, "entry log %llu of %s has a damaged footer", (unsigned long long)file->id, engine->path);
+		file->state = WK_FILE_SEALED;
+	}
+	return status;
+}
+
+/* The blocks that came since. (locked) */
+static wk_status walk_on(wk_engine *engine, wk_error *error) {
+	struct wk_follower *f = engine->follower;
+	wk_walk *walk = &f->walk;
+	wk_status status = WK_OK;
+	if (walk->last != NULL && walk->last->state != WK_FILE_SEALED)
+		status = wk_walk_file(walk, walk->last, error);
+	for (bool found = true; status == WK_OK && found;) {
+		uint32_t at = 0;
+		if (walk->last == NULL) {
+			while (at < engine->files_count && engine->files[at]->kind != WK_FILE_JOURNAL)
+				at++;
+			if (at == engine->files_count)
+				return WK_OK;
+			status = wk_walk_file(walk, engine->files[at], error);
+			found = walk->last != NULL;
+			continue;
+		}
+		while (engine->files[at] != walk->last)
+			at++;
+		status = wk_walk_next(walk, &at, &found, error);
+	}
+	return status;
+}
+
+/* Changes of the catalogue that are durable now. No lock held. */
+static wk_status apply_changes(wk_engine *engine, wk_error *error) {
+	wk_engine_lock(engine);
+	wk_ledger *catalogue = wk_ledger_find(engine, WK_CATALOGUE_LEDGER);
+	int64_t last = catalogue != NULL ? catalogue->durable_entry : -1, first = engine->next_catalogue_entry;
+	wk_engine_unlock(engine);
+	return last < first ? WK_OK : wk_catalogue_load(engine, first, last, error);
+}
+
+static wk_status judge_progress(wk_engine *engine, wk_error *error) {
+	struct wk_follower *f = engine->follower;
+	uint64_t now = wk_engine_now(engine);
+	if (wk_follower_durable(engine) <= f->walk.scan.sequence) {
+		f->stuck_since_ns = 0;
+		return WK_OK;
+	}
+	if (f->stuck_since_ns == 0)
+		f->stuck_since_ns = now;
+	if (now - f->stuck_since_ns < 2000000000u)
+		return WK_OK;
+	return wk_fail(error, WK_DAMAGED, "following %s: block %llu cannot be read although the writer went on: this follower fell so far behind that the file was recycled, or the block is damaged. "
+	               "Open the directory again; if that fails too, run `walkeeper verify`", engine->path, (unsigned long long)f->walk.scan.sequence + 1);
+}
+
+wk_status wk_follower_refresh(wk_engine *engine, wk_error *error) {
+	if (engine->follower == NULL)
+		return WK_OK;
+	pthread_mutex_lock(&engine->catalogue_lock);
+	struct wk_follower *f = engine->follower;
+	wk_status status = WK_OK;
+	wk_engine_lock(engine);
+	uint64_t durable = wk_follower_durable(engine);
+	if (durable > f->refreshed_durable || f->count > 0 || engine->shared == NULL) {
+		status = find_new_files(engine, error);
+		if (status == WK_OK)
+			status = walk_on(engine, error);
+		if (status == WK_OK)
+			release_what_is_durable(engine);
+		f->refreshed_durable = durable;
+		if (status == WK_OK)
+			status = judge_progress(engine, error);
+	}
+	wk_engine_unlock(engine);
+	if (status == WK_OK)
+		status = apply_changes(engine, error);
+	pthread_mutex_unlock(&engine->catalogue_lock);
+	return status;
+}
+
+wk_status wk_follower_wait(wk_engine *engine, uint64_t timeout_ns) {
+	struct wk_follower *f = engine->follower;
+	uint64_t waited = 0;
+	static const uint32_t nobody = 0;
+	for (uint64_t nap = POLL_MIN_NS; waited < timeout_ns; nap = nap * 2 < POLL_MAX_NS ? nap * 2 : POLL_MAX_NS) {
+		nap = nap < timeout_ns - waited ? nap : timeout_ns - waited;
+		if (wk_futex_wait(&nobody, 0, nap) == -EINTR)
+			return WK_INTERRUPTED;
+		waited += nap;
+		if (engine->shared == NULL || __atomic_load_n(&engine->shared->durable, __ATOMIC_ACQUIRE) > f->refreshed_durable || waited > LOCK_LOOK_NS)
+			return WK_OK;
+	}
+	return WK_TIMEOUT;
+}

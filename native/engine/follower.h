@@ -1,0 +1,25 @@
+/*
+ * follower.h: a directory opened read-only while another process may be writing it. Private.
+ *
+ * It takes no lock. What it has seen of the journal it keeps, and goes on from there at each refresh: new blocks, new files, changes of the catalogue. It shows entries only once the writer knew them
+ * durable: by a later block's durable_through, by the shared page, or, where nobody holds the lock, by a sync of its own.
+ */
+#ifndef WK_ENGINE_FOLLOWER_H
+#define WK_ENGINE_FOLLOWER_H
+#include "engine/engine.h"
+#include "engine/journal_walk.h"
+
+wk_status wk_follower_start(wk_engine *engine, wk_error *error);
+wk_walk *wk_follower_walk(wk_engine *engine);
+void wk_follower_free(wk_engine *engine);
+/* An entry of an accepted block that may not be durable yet. */
+wk_status wk_follower_note(wk_engine *engine, uint64_t sequence, int64_t ledger_id, int64_t entry_id);
+/* Blocks up to `durable` are. */
+void wk_follower_release(wk_engine *engine, uint64_t durable);
+/* How far the writer is known to be durable. */
+uint64_t wk_follower_durable(wk_engine *engine);
+/* Catches up with the directory. No lock held. Cheap where nothing changed. For writers it does nothing. */
+wk_status wk_follower_refresh(wk_engine *engine, wk_error *error);
+/* Waits a little for the writer: WK_OK something may have come; WK_TIMEOUT. No lock held. */
+wk_status wk_follower_wait(wk_engine *engine, uint64_t timeout_ns);
+#endif

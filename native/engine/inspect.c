@@ -1,0 +1,220 @@
+/* inspect.c: which kind of file is this? Told by its bytes: names get lost. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/inspector.h"
+#include "engine/shared_page.h"
+#include "walkeeper/superblock.h"
+
+static const uint64_t file_size_max = 2147483648u; /* of a journal file; entry logs are told by their footer */
+
+wk_status wk_inspector_line(wk_inspector *inspector) {
+	const char *line = wk_json_line(&inspector->json);
+	if (line == NULL)
+		return wk_fail(inspector->error, WK_NO_MEMORY, "inspecting %s: no memory", inspector->view.path);
+	if (!inspector->fn(inspector->context, line))
+		return wk_fail(inspector->error, WK_INTERRUPTED, "inspecting %s: stopped", inspector->view.path);
+	return WK_OK;
+}
+
+void wk_inspector_damage(wk_inspector *inspector, const char *format, ...) {
+	if (inspector->damage[0] != 0)
+		return;
+	va_list arguments;
+	va_start(arguments, format);
+	vsnprintf(inspector->damage, sizeof inspector->damage, format, arguments);
+	va_end(arguments);
+}
+
+/* ---- superblock, lock file, shared page ---- */
+
+static void put_superblock(wk_json *json, const wk_superblock *superblock) {
+	wk_json_unsigned(json, "generation", superblock->generation);
+	wk_json_hex(json, "directory_id", superblock->directory_id, sizeof superblock->directory_id);
+	wk_json_unsigned(json, "incarnation", superblock->incarnation);
+	wk_json_unsigned(json, "file_id_ceiling", superblock->file_id_ceiling);
+	wk_json_unsigned(json, "replay_epoch", superblock->replay_epoch);
+	wk_json_unsigned(json, "replay_sequence", superblock->replay_sequence);
+	wk_json_unsigned(json, "index_generation", superblock->index_generation);
+	wk_json_open(json, "snapshots", '[');
+	for (int i = 0; i < 2; i++) {
+		wk_json_open(json, NULL, '{');
+		wk_json_integer(json, "first_entry", superblock->snapshots[i].first_entry);
+		wk_json_integer(json, "last_entry", superblock->snapshots[i].last_entry);
+		wk_json_close(json, '}');
+	}
+	wk_json_close(json, ']');
+	wk_json_unsigned(json, "sync_method", superblock->sync_method);
+	wk_json_unsigned(json, "probe_device", superblock->probe_device);
+	wk_json_unsigned(json, "probe_dsync_ns", superblock->probe_dsync_ns);
+	wk_json_unsigned(json, "probe_write_then_sync_ns", superblock->probe_write_then_sync_ns);
+	wk_json_boolean(json, "clean", superblock->clean);
+}
+
+static wk_status inspect_superblock(wk_inspector *inspector, const uint8_t *slots) {
+	wk_superblock superblock;
+	int chosen = wk_superblock_choose(slots, &superblock);
+	wk_json_begin(&inspector->json);
+	wk_json_string(&inspector->json, "kind", "superblock");
+	wk_json_unsigned(&inspector->json, "size", inspector->view.size);
+	wk_json_integer(&inspector->json, "chosen", chosen);
+	wk_status status = wk_inspector_line(inspector);
+	for (int slot = 0; slot < 2 && status == WK_OK; slot++) {
+		wk_status found = wk_superblock_decode(slots + slot * WK_SUPERBLOCK_SLOT_SIZE, &superblock);
+		wk_json_begin(&inspector->json);
+		wk_json_integer(&inspector->json, "slot", slot);
+		wk_json_string(&inspector->json, "crc", found == WK_OK ? "ok" : found == WK_UNSUPPORTED ? "newer version" : "bad");
+		if (found == WK_OK)
+			put_superblock(&inspector->json, &superblock);
+		if (found == WK_CORRUPT)
+			wk_inspector_damage(inspector, "slot %d is not whole", slot);
+		status = wk_inspector_line(inspector);
+	}
+	return status;
+}
+
+/* A process id, a new line, and zeros. */
+static bool is_lock(const uint8_t *bytes, size_t size) {
+	size_t digits = 0;
+	while (digits < size && digits < 20 && bytes[digits] >= '0' && bytes[digits] <= '9')
+		digits++;
+	if (digits == 0 || digits == size || bytes[digits] != '\n')
+		return false;
+	for (size_t i = digits + 1; i < size; i++)
+		if (bytes[i] != 0)
+			return false;
+	return true;
+}
+
+static wk_status inspect_lock(wk_inspector *inspector, const uint8_t *bytes) {
+	wk_json_begin(&inspector->json);
+	wk_json_string(&inspector->json, "kind", "lock");
+	wk_json_unsigned(&inspector->json, "size", inspector->view.size);
+	wk_json_integer(&inspector->json, "last_holder_pid", strtoll((const char *)bytes, NULL, 10));
+	return wk_inspector_line(inspector);
+}
+
+static bool is_shared_page(const uint8_t *bytes, size_t size) { return size >= sizeof(wk_shared_page) && memcmp(bytes, "WKSH", 4) == 0; }
+
+static wk_status inspect_shared_page(wk_inspector *inspector, const uint8_t *bytes) {
+	wk_shared_page page;
+	memcpy(&page, bytes, sizeof page);
+	wk_json_begin(&inspector->json);
+	wk_json_string(&inspector->json, "kind", "shared page");
+	wk_json_unsigned(&inspector->json, "size", inspector->view.size);
+	wk_json_unsigned(&inspector->json, "version", page.version);
+	wk_json_hex(&inspector->json, "directory_id", page.directory_id, sizeof page.directory_id);
+	wk_json_unsigned(&inspector->json, "durable", page.durable);
+	wk_json_unsigned(&inspector->json, "incarnation", page.incarnation);
+	return wk_inspector_line(inspector);
+}
+
+/* ---- journal files and entry logs ---- */
+
+typedef struct first_look {
+	bool found;             /* a block of its own in its place */
+	bool zeros;             /* nothing but them */
+	wk_block_header header; /* the first such block; without CRC where none is whole */
+} first_look;
+
+static bool only_zeros(const uint8_t *bytes, size_t size) { return size == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0); }
+
+/* The first whole block that stands where it says, or one that only looks like it. */
+static wk_status look(wk_inspector *inspector, first_look *seen) {
+	wk_file_view *view = &inspector->view;
+	*seen = (first_look){.zeros = true};
+	bool suspected = false;
+	for (uint64_t at = 0; at < view->size; at += WK_BLOCK_ALIGNMENT) {
+		const uint8_t *bytes;
+		size_t available;
+		wk_status status = wk_file_view_block(view, at, &bytes, &available, inspector->error);
+		if (status != WK_OK)
+			return status;
+		seen->zeros = seen->zeros && only_zeros(bytes, available < WK_BLOCK_ALIGNMENT ? available : WK_BLOCK_ALIGNMENT);
+		wk_block_header header;
+		if (wk_block_peek(bytes, available, &header) != WK_OK || header.offset != at)
+			continue;
+		seen->found = true;
+		if (!suspected)
+			seen->header = header;
+		suspected = true;
+		if (wk_block_decode(bytes, available, &header) == WK_OK) {
+			seen->header = header;
+			return WK_OK;
+		}
+	}
+	return WK_OK;
+}
+
+static wk_status inspect_prepared(wk_inspector *inspector) {
+	wk_json_begin(&inspector->json);
+	wk_json_string(&inspector->json, "kind", "prepared");
+	wk_json_unsigned(&inspector->json, "size", inspector->view.size);
+	return wk_inspector_line(inspector);
+}
+
+static wk_status not_ours(wk_inspector *inspector) {
+	return wk_fail(inspector->error, WK_UNSUPPORTED, "%s is no file of a walkeeper directory, or nothing is left of it that could tell", inspector->view.path);
+}
+
+static wk_status inspect_store_file(wk_inspector *inspector) {
+	wk_footer footer;
+	wk_status status = wk_file_view_footer(&inspector->view, &footer, inspector->error);
+	if (status != WK_OK && status != WK_CORRUPT)
+		return status == WK_UNSUPPORTED ? wk_fail(inspector->error, status, "%s was written by a newer version of walkeeper: use that one", inspector->view.path) : status;
+	bool sealed = status == WK_OK;
+	if (sealed && footer.kind == WK_FILE_ENTRY_LOG)
+		return wk_inspect_entry_log(inspector, &footer);
+	if (inspector->view.size > file_size_max || inspector->view.size % WK_BLOCK_ALIGNMENT != 0 || inspector->view.size == 0)
+		return not_ours(inspector);
+	first_look seen;
+	status = look(inspector, &seen);
+	if (status != WK_OK)
+		return status;
+	if (seen.found && !(sealed && footer.file_id > seen.header.epoch)) /* a footer of a lower id is of the file's earlier life */
+		return wk_inspect_journal(inspector, seen.header.directory_id, seen.header.epoch,
+		                          sealed && footer.file_id == seen.header.epoch ? &footer : NULL);
+	if (sealed)
+		return wk_inspect_journal(inspector, footer.directory_id, footer.file_id, &footer);
+	return seen.zeros ? inspect_prepared(inspector) : not_ours(inspector);
+}
+
+/* ---- all together ---- */
+
+static wk_status inspect(wk_inspector *inspector) {
+	const uint8_t *bytes;
+	size_t available;
+	wk_status status = wk_file_view_at(&inspector->view, 0, 2 * WK_SUPERBLOCK_SLOT_SIZE, &bytes, &available, inspector->error);
+	if (status != WK_OK)
+		return status;
+	bool slots = available >= 2 * WK_SUPERBLOCK_SLOT_SIZE && inspector->view.size == 2 * WK_SUPERBLOCK_SLOT_SIZE;
+	if (slots && (memcmp(bytes, "WKSB", 4) == 0 || memcmp(bytes + WK_SUPERBLOCK_SLOT_SIZE, "WKSB", 4) == 0))
+		return inspect_superblock(inspector, bytes);
+	if (inspector->view.size <= WK_IO_ALIGNMENT && is_lock(bytes, available))
+		return inspect_lock(inspector, bytes);
+	if (inspector->view.size <= WK_IO_ALIGNMENT && is_shared_page(bytes, available))
+		return inspect_shared_page(inspector, bytes);
+	return inspect_store_file(inspector);
+}
+
+wk_status wk_inspect_file(const char *path, bool entries, wk_inspect_fn fn, void *context, wk_error *error) {
+	wk_error_clear(error);
+	wk_io *io = NULL;
+	int result = wk_io_psync_new(&io);
+	if (result < 0)
+		return wk_fail_io(error, result, "setting up I/O");
+	wk_inspector inspector = {.fn = fn, .context = context, .error = error, .entries = entries};
+	result = wk_file_view_open(&inspector.view, io, path);
+	wk_status status = result == -ENOENT ? wk_fail(error, WK_NOT_FOUND, "%s does not exist", path)
+	                   : result < 0      ? wk_fail_io(error, result, "opening %s", path)
+	                                     : inspect(&inspector);
+	if (status == WK_OK && inspector.damage[0] != 0)
+		status = wk_fail(error, WK_CORRUPT, "%s is damaged: %s", path, inspector.damage);
+	wk_json_free(&inspector.json);
+	wk_file_view_close(&inspector.view);
+	io->operations->destroy(io);
+	return status;
+}

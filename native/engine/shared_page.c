@@ -1,0 +1,66 @@
+#include "engine/shared_page.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAGE = WK_IO_ALIGNMENT, MAGIC = 0x48534b57, VERSION = 1 };
+
+static int open_page(wk_engine *engine, const char *path, wk_file **file) {
+	const struct wk_io_operations *io = engine->io->operations;
+	if (engine->read_only)
+		return io->open(engine->io, path, WK_IO_READ, file);
+	int result = io->open(engine->io, path, WK_IO_WRITE, file);
+	if (result == -ENOENT)
+		result = io->open(engine->io, path, WK_IO_WRITE | WK_IO_CREATE, file);
+	return result == 0 ? io->truncate(engine->io, *file, PAGE) : result;
+}
+
+static bool is_ours(const wk_engine *engine, const wk_shared_page *page) {
+	return page->magic == MAGIC && page->version == VERSION && memcmp(page->directory_id, engine->superblock.directory_id, sizeof page->directory_id) == 0;
+}
+
+wk_status wk_shared_page_open(wk_engine *engine, wk_error *error) {
+	const struct wk_io_operations *io = engine->io->operations;
+	char *path = wk_engine_path(engine, "shared");
+	if (path == NULL)
+		return wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", engine->path);
+	wk_file *file = NULL;
+	void *address = NULL;
+	int result = open_page(engine, path, &file);
+	wk_io_stat stat = {0};
+	if (result == 0)
+		result = io->stat(engine->io, file, &stat);
+	if (result == 0 && stat.size >= PAGE)
+		result = io->map_shared(engine->io, file, PAGE, !engine->read_only, &address);
+	if (file != NULL)
+		io->close(engine->io, file);
+	free(path);
+	wk_shared_page *page = address;
+	if (engine->read_only) { /* without it a follower goes by the blocks alone */
+		if (page != NULL && !is_ours(engine, page))
+			io->unmap(engine->io, page, PAGE);
+		else
+			engine->shared = page;
+		return WK_OK;
+	}
+	if (result < 0)
+		return wk_fail_io(error, result, "mapping %s/shared", engine->path);
+	if (!is_ours(engine, page)) {
+		page->magic = 0;
+		__atomic_store_n(&page->durable, 0, __ATOMIC_RELEASE);
+		memcpy(page->directory_id, engine->superblock.directory_id, sizeof page->directory_id);
+		page->version = VERSION;
+		__atomic_store_n(&page->magic, MAGIC, __ATOMIC_RELEASE);
+	}
+	__atomic_store_n(&page->incarnation, engine->superblock.incarnation, __ATOMIC_RELEASE);
+	__atomic_store_n(&page->durable, (uint64_t)engine->durable, __ATOMIC_RELEASE);
+	engine->shared = page;
+	return WK_OK;
+}
+
+void wk_shared_page_close(wk_engine *engine) {
+	if (engine->shared != NULL)
+		engine->io->operations->unmap(engine->io, engine->shared, PAGE);
+	engine->shared = NULL;
+}

@@ -1,0 +1,224 @@
+/* verify.c: every byte of a directory that matters, checked without opening it. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/store_file.h"
+#include "engine/verifier.h"
+
+enum { SLEEP_NS_MAX = 100 * 1000 * 1000, SUPERBLOCK_TRIES = 3, SUPERBLOCK_WAIT_NS = 20 * 1000 * 1000 };
+
+void wk_verifier_damage(wk_verifier *verifier, const char *format, ...) {
+	wk_verify_report *report = verifier->report;
+	if (report->damaged++ > 0)
+		return;
+	va_list arguments;
+	va_start(arguments, format);
+	vsnprintf(report->first_damage, sizeof report->first_damage, format, arguments);
+	va_end(arguments);
+}
+
+/* ---- pace ---- */
+
+static bool tell(wk_verifier *verifier) {
+	uint64_t done = verifier->report->bytes < verifier->total_bytes ? verifier->report->bytes : verifier->total_bytes;
+	return verifier->fn == NULL || verifier->fn(verifier->context, done, verifier->total_bytes);
+}
+
+/* Nobody changes the word: a wait on it is a sleep that a signal ends, and then the caller is asked whether to go on. */
+static bool sleep_ns(wk_verifier *verifier, uint64_t ns) {
+	static const uint32_t nobody = 0;
+	return wk_futex_wait(&nobody, 0, ns < SLEEP_NS_MAX ? ns : SLEEP_NS_MAX) != -EINTR || tell(verifier);
+}
+
+static bool on_read(void *context, size_t bytes) {
+	wk_verifier *verifier = context;
+	verifier->report->bytes += bytes;
+	if (!tell(verifier))
+		return false;
+	if (verifier->rate == 0)
+		return true;
+	uint64_t due = verifier->begin_ns + (uint64_t)((double)verifier->report->bytes / (double)verifier->rate * 1e9);
+	for (uint64_t now; (now = verifier->io->operations->now(verifier->io)) < due;)
+		if (!sleep_ns(verifier, due - now))
+			return false;
+	return true;
+}
+
+/* ---- files ---- */
+
+const char *wk_verify_file_name(const wk_verify_file *file, char name[40]) {
+	bool journal = file->kind == WK_FILE_JOURNAL;
+	snprintf(name, 40, journal ? "journal/%016llx.wkj" : "entries/%016llx.wke", (unsigned long long)file->id);
+	return name;
+}
+
+static wk_status open_below(wk_verifier *verifier, const char *below, wk_file_view *view) {
+	size_t size = strlen(verifier->path) + strlen(below) + 2;
+	char *path = malloc(size);
+	if (path == NULL)
+		return wk_fail(verifier->error, WK_NO_MEMORY, "verifying %s: no memory", verifier->path);
+	snprintf(path, size, "%s/%s", verifier->path, below);
+	int result = wk_file_view_open(view, verifier->io, path);
+	wk_status status = result == -ENOENT ? WK_NOT_FOUND : result < 0 ? wk_fail_io(verifier->error, result, "opening %s", path) : WK_OK;
+	view->on_read = on_read;
+	view->context = verifier;
+	free(path);
+	return status;
+}
+
+wk_status wk_verifier_open(wk_verifier *verifier, const wk_verify_file *file, wk_file_view *view) {
+	char name[40];
+	return open_below(verifier, wk_verify_file_name(file, name), view);
+}
+
+static bool add_file(void *context, const char *name) {
+	wk_verifier *verifier = context;
+	wk_verify_file file = {0};
+	if (!wk_store_file_parse(name, &file.kind, &file.id))
+		return true;
+	if (verifier->files_count == verifier->files_capacity) {
+		uint32_t capacity = verifier->files_capacity == 0 ? 64 : verifier->files_capacity * 2;
+		wk_verify_file *files = realloc(verifier->files, capacity * sizeof *files);
+		if (files == NULL)
+			return false;
+		verifier->files = files;
+		verifier->files_capacity = capacity;
+	}
+	verifier->files[verifier->files_count++] = file;
+	verifier->report->files++;
+	return true;
+}
+
+static int by_id(const void *a, const void *b) {
+	const wk_verify_file *x = a, *y = b;
+	return (x->id > y->id) - (x->id < y->id);
+}
+
+static wk_status list_files(wk_verifier *verifier) {
+	static const char *const folders[] = {"journal", "entries"};
+	for (uint32_t i = 0; i < 2; i++) {
+		size_t size = strlen(verifier->path) + 16;
+		char *path = malloc(size);
+		if (path == NULL)
+			return wk_fail(verifier->error, WK_NO_MEMORY, "verifying %s: no memory", verifier->path);
+		snprintf(path, size, "%s/%s", verifier->path, folders[i]);
+		int result = verifier->io->operations->list(verifier->io, path, add_file, verifier);
+		free(path);
+		if (result == -ENOENT)
+			wk_verifier_damage(verifier, "%s: the folder is not there", folders[i]);
+		else if (result < 0)
+			return wk_fail_io(verifier->error, result, "listing %s/%s", verifier->path, folders[i]);
+	}
+	if (verifier->files_count > 0)
+		qsort(verifier->files, verifier->files_count, sizeof *verifier->files, by_id);
+	return WK_OK;
+}
+
+/* For the progress only: how much there is to read. */
+static void measure_files(wk_verifier *verifier) {
+	for (uint32_t i = 0; i < verifier->files_count; i++) {
+		wk_file_view view;
+		if (wk_verifier_open(verifier, &verifier->files[i], &view) != WK_OK)
+			continue;
+		verifier->files[i].size = view.size;
+		verifier->total_bytes += view.size;
+		wk_file_view_close(&view);
+	}
+}
+
+/* ---- the superblock ---- */
+
+static void look_at_slots(const uint8_t *slots, wk_status found[2], wk_superblock *superblock, int *chosen) {
+	wk_superblock one;
+	for (int i = 0; i < 2; i++)
+		found[i] = wk_superblock_decode(slots + i * WK_SUPERBLOCK_SLOT_SIZE, &one);
+	*chosen = wk_superblock_choose(slots, superblock);
+}
+
+/* A slot may be under the pen just now: it is looked at again after a while. */
+static wk_status read_slots(wk_verifier *verifier, wk_file_view *view, wk_status found[2], int *chosen) {
+	for (int tries = 0; tries < SUPERBLOCK_TRIES; tries++) {
+		if (tries > 0 && !sleep_ns(verifier, SUPERBLOCK_WAIT_NS))
+			return wk_fail(verifier->error, WK_INTERRUPTED, "verifying %s: stopped", verifier->path);
+		const uint8_t *slots;
+		size_t available;
+		wk_file_view_forget(view);
+		wk_status status = wk_file_view_at(view, 0, 2 * WK_SUPERBLOCK_SLOT_SIZE, &slots, &available, verifier->error);
+		if (status != WK_OK)
+			return status;
+		found[0] = found[1] = WK_CORRUPT;
+		*chosen = -1;
+		if (available >= 2 * WK_SUPERBLOCK_SLOT_SIZE)
+			look_at_slots(slots, found, &verifier->superblock, chosen);
+		if (found[0] == WK_OK && found[1] == WK_OK)
+			break;
+	}
+	return WK_OK;
+}
+
+static wk_status verify_superblock(wk_verifier *verifier) {
+	wk_file_view view;
+	wk_status status = open_below(verifier, "superblock", &view);
+	if (status == WK_NOT_FOUND)
+		return wk_fail(verifier->error, WK_NOT_FOUND, "%s is no walkeeper directory: it has no superblock", verifier->path);
+	if (status != WK_OK)
+		return status;
+	wk_status found[2] = {WK_CORRUPT, WK_CORRUPT};
+	int chosen = -1;
+	status = read_slots(verifier, &view, found, &chosen);
+	wk_file_view_close(&view);
+	if (status != WK_OK)
+		return status;
+	verifier->report->files++;
+	if (found[0] == WK_UNSUPPORTED || found[1] == WK_UNSUPPORTED)
+		return wk_fail(verifier->error, WK_UNSUPPORTED, "%s was written by a newer version of walkeeper: use that one", verifier->path);
+	for (int i = 0; i < 2; i++)
+		if (found[i] != WK_OK)
+			wk_verifier_damage(verifier, "superblock: slot %d (offset %d) is not whole%s", i, i * WK_SUPERBLOCK_SLOT_SIZE,
+			                   chosen < 0 ? "" : "; the other one counts. A power cut can do that too: the next open for writing mends it");
+	return chosen < 0 ? WK_DAMAGED : WK_OK;
+}
+
+/* ---- all together ---- */
+
+static wk_status verify(wk_verifier *verifier) {
+	wk_status status = verify_superblock(verifier);
+	if (status == WK_OK)
+		status = list_files(verifier);
+	if (status != WK_OK)
+		return status;
+	measure_files(verifier);
+	status = wk_verify_journal(verifier);
+	for (uint32_t i = 0; i < verifier->files_count && status == WK_OK; i++)
+		if (verifier->files[i].kind == WK_FILE_ENTRY_LOG)
+			status = wk_verify_entry_log(verifier, &verifier->files[i]);
+	if (status == WK_OK && verifier->fn != NULL && !verifier->fn(verifier->context, verifier->total_bytes, verifier->total_bytes))
+		status = wk_fail(verifier->error, WK_INTERRUPTED, "verifying %s: stopped", verifier->path);
+	return status;
+}
+
+wk_status wk_verify_directory(const char *path, uint64_t bytes_per_second, wk_verify_fn fn, void *context, wk_verify_report *report, wk_error *error) {
+	wk_error local;
+	error = error != NULL ? error : &local;
+	wk_error_clear(error);
+	*report = (wk_verify_report){0};
+	wk_io *io = NULL;
+	int result = wk_io_psync_new(&io);
+	if (result < 0)
+		return wk_fail_io(error, result, "setting up I/O");
+	wk_verifier verifier = {.io = io, .path = path, .report = report, .fn = fn, .context = context, .error = error, .rate = bytes_per_second,
+	                        .begin_ns = io->operations->now(io)};
+	wk_io_space space;
+	result = io->operations->space(io, path, &space);
+	wk_status status = result == -ENOENT ? wk_fail(error, WK_NOT_FOUND, "%s does not exist", path)
+	                   : result < 0      ? wk_fail_io(error, result, "looking at %s", path)
+	                                     : verify(&verifier);
+	free(verifier.files);
+	io->operations->destroy(io);
+	if (report->damaged > 0 && (status == WK_OK || status == WK_DAMAGED))
+		status = wk_fail(error, WK_DAMAGED, "%s: %llu structures are damaged, the first: %s", path, (unsigned long long)report->damaged, report->first_damage);
+	return status;
+}

@@ -1,0 +1,143 @@
+"""Drain: completes the futures of one event loop from a namespace's eventfd. Imported by walkeeper.aio only."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from walkeeper._completions import failure_of
+from walkeeper._namespace import Namespace
+from walkeeper._native import lib
+from walkeeper._position import Position
+from walkeeper.errors import ClosedError, JournalFailedError, StorageError, TimeoutError, new_error
+
+__all__ = ["Drain"]
+
+
+class Drain:
+    """Listens to a namespace's eventfd in one loop, and completes what is durable, all at one go."""
+
+    __slots__ = ("_fd", "_pending", "_sync", "_waiting", "failed", "loop")
+
+    def __init__(self, sync: Namespace, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.failed = False
+        """Whether the journal failed: nothing will become durable any more."""
+        self._sync = sync
+        self._pending: dict[int, list[tuple[asyncio.Future[Position], Position, str]]] = {}
+        self._waiting: dict[asyncio.Future[bool], int] = {}
+        """Who waits for the durable point to pass a ticket."""
+        with self._sync._handle as native:
+            self._fd: int = lib.wk_namespace_eventfd(native)
+        if self._fd < 0:
+            raise StorageError("no eventfd can be made: the process has too many open files")
+        loop.add_reader(self._fd, self._on_event)
+
+    def durable_point(self) -> int:
+        """The last durable ticket."""
+        with self._sync._handle as native:
+            return int(lib.wk_namespace_durable(native))
+
+    def watch(self, ticket: int, at: Position, log: str) -> asyncio.Future[Position]:
+        """A future that is done, with `at`, when `ticket` is durable."""
+        future: asyncio.Future[Position] = self.loop.create_future()
+        waiting = self._pending.get(ticket)
+        if waiting is not None:
+            waiting.append((future, at, log))
+        else:
+            self._pending[ticket] = [(future, at, log)]
+            self._arm()
+        return future
+
+    async def durable(self, ticket: int, at: Position, log: str, deadline: float | None) -> None:
+        """Waits until `ticket` is durable; TimeoutError at the deadline."""
+        future = self.watch(ticket, at, log)
+        if deadline is None:
+            await future
+            return
+        done, _ = await asyncio.wait((future,), timeout=max(0, deadline - self.loop.time()))
+        if not done:
+            text = f"the record with sequence id {at.sequence_id} was not durable in time: it may or may not be written"
+            raise TimeoutError(text, log=log, sequence_id=at.sequence_id, outcome="unknown")
+        future.result()
+
+    async def moves(self, beyond: int, deadline: float | None) -> bool:
+        """Waits until the durable point has passed `beyond`, or the journal failed; False where neither was by the
+        deadline. Raises JournalFailedError where it failed before."""
+        if self.failed:
+            raise JournalFailedError("the journal failed: no record can follow")
+        future: asyncio.Future[bool] = self.loop.create_future()
+        self._waiting[future] = beyond + 1
+        try:
+            self._arm()
+            timeout = None if deadline is None else max(0, deadline - self.loop.time())
+            done, _ = await asyncio.wait((future,), timeout=timeout)
+            return bool(done) and future.result()
+        finally:
+            self._waiting.pop(future, None)
+
+    async def stop(self, timeout: float | None) -> None:
+        """Waits for what is pending, then listens no more."""
+        futures = [future for items in self._pending.values() for future, _, _ in items]
+        if futures:
+            await asyncio.wait(futures, timeout=timeout)
+        if self._fd >= 0:
+            self.loop.remove_reader(self._fd)
+            self._fd = -1
+
+    def abandon(self) -> None:
+        """What still waits now that the namespace is closed."""
+        for items in self._pending.values():
+            for future, at, log in items:
+                if not future.done():
+                    text = "the namespace was closed before the record was known to be durable: it may or may not be"
+                    closed = ClosedError(text, log=log, sequence_id=at.sequence_id, outcome="unknown")
+                    future.set_exception(closed)
+        self._pending.clear()
+        for waiting in self._waiting:
+            if not waiting.done():
+                waiting.set_result(True)
+
+    def _arm(self) -> None:
+        tickets = [*self._pending, *self._waiting.values()]
+        with self._sync._handle as native:
+            lib.wk_namespace_arm(native, min(tickets, default=0))
+
+    def _on_event(self) -> None:
+        try:
+            os.read(self._fd, 8)
+        except BlockingIOError:
+            pass
+        durable = self.durable_point()
+        self._complete(durable)
+        if (self._pending or self._waiting) and self._sync.stats().failed:
+            self.failed = True
+            self._complete_failed()
+        else:
+            self._arm()
+
+    def _complete(self, durable: int) -> None:
+        for ticket in sorted(ticket for ticket in self._pending if ticket <= durable):
+            for future, at, _ in self._pending.pop(ticket):
+                if not future.done():  # its task may have been cancelled
+                    future.set_result(at)
+        for waiting, ticket in self._waiting.items():
+            if ticket <= durable and not waiting.done():
+                waiting.set_result(True)
+
+    def _complete_failed(self) -> None:
+        """After the journal failed: each ticket has its own answer, and those who wait look again and learn."""
+        for ticket in sorted(self._pending):
+            error = new_error()
+            with self._sync._handle as native:
+                status = lib.wk_namespace_wait(native, ticket, 0, error)
+            for future, at, log in self._pending.pop(ticket):
+                if future.done():
+                    continue
+                if status == lib.WK_OK:
+                    future.set_result(at)
+                else:
+                    future.set_exception(failure_of(status, error, at, log))
+        for waiting in self._waiting:
+            if not waiting.done():
+                waiting.set_result(True)
