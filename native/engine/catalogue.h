@@ -48,8 +48,8 @@ struct wk_log_state {
 	wk_segment *segments;       /* those not truncated, oldest first */
 	uint32_t segments_count, segments_capacity;
 	int64_t next_segment;
-	wk_position first;          /* truncation point: the first record not truncated; dlsn.segment 0: none yet */
-	wk_log_options options;
+	const wk_position *first;   /* truncation point: the first record not truncated; dlsn.segment 0: none yet */
+	const wk_log_options *options; /* shared with logs that have the same */
 	wk_log_tail *tail;          /* NULL while nobody uses the log */
 	wk_cursor_state *cursors;
 	uint32_t cursors_count;

@@ -209,6 +209,8 @@ struct wk_engine {
 	uint32_t logs_count, logs_capacity;
 	wk_log_state **logs_by_id; /* open addressing by id, deleted ones with handles included */
 	uint32_t by_id_count, by_id_capacity;
+	wk_log_options **log_options; /* each kind once */
+	uint32_t log_options_count;
 	uint64_t next_log_id, next_ledger_id;
 	int64_t next_catalogue_entry;
 	uint64_t catalogue_delta;  /* bytes since the last snapshot */

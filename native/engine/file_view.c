@@ -8,7 +8,9 @@
 
 enum { CHUNK = 1 << 20 };
 
-static uint64_t round_up(uint64_t size) { return (size + WK_IO_ALIGNMENT - 1) / WK_IO_ALIGNMENT * WK_IO_ALIGNMENT; }
+static uint64_t round_up(uint64_t size) {
+	return (size + WK_IO_ALIGNMENT - 1) / WK_IO_ALIGNMENT * WK_IO_ALIGNMENT;
+}
 
 int wk_file_view_open(wk_file_view *view, wk_io *io, const char *path) {
 	*view = (wk_file_view){.io = io, .path = strdup(path)};
@@ -30,7 +32,9 @@ void wk_file_view_close(wk_file_view *view) {
 	*view = (wk_file_view){0};
 }
 
-void wk_file_view_forget(wk_file_view *view) { view->held = 0; }
+void wk_file_view_forget(wk_file_view *view) {
+	view->held = 0;
+}
 
 /* Room for `size` bytes in the window, what is in it kept. */
 static bool reserve(wk_file_view *view, size_t size) {
@@ -78,7 +82,8 @@ static wk_status fill(wk_file_view *view, size_t want, wk_error *error) {
 	return WK_OK;
 }
 
-wk_status wk_file_view_at(wk_file_view *view, uint64_t offset, size_t need, const uint8_t **bytes, size_t *available, wk_error *error) {
+wk_status wk_file_view_at(wk_file_view *view, uint64_t offset, size_t need, const uint8_t **bytes, size_t *available,
+                          wk_error *error) {
 	if (offset >= view->size)
 		need = 0;
 	else if (need > view->size - offset)
@@ -99,7 +104,8 @@ wk_status wk_file_view_at(wk_file_view *view, uint64_t offset, size_t need, cons
 	return WK_OK;
 }
 
-wk_status wk_file_view_block(wk_file_view *view, uint64_t offset, const uint8_t **bytes, size_t *available, wk_error *error) {
+wk_status wk_file_view_block(wk_file_view *view, uint64_t offset, const uint8_t **bytes, size_t *available,
+                             wk_error *error) {
 	wk_status status = wk_file_view_at(view, offset, WK_BLOCK_ALIGNMENT, bytes, available, error);
 	wk_block_header header;
 	if (status == WK_OK && wk_block_peek(*bytes, *available, &header) == WK_OK && header.size > *available)
@@ -113,8 +119,8 @@ bool wk_file_view_is_named(const wk_file_view *view) {
 	wk_io_stat ours, theirs;
 	if (io->open(view->io, view->path, WK_IO_READ, &named) < 0)
 		return false;
-	bool same = io->stat(view->io, named, &theirs) == 0 && io->stat(view->io, view->file, &ours) == 0 && ours.device == theirs.device &&
-	            ours.inode == theirs.inode;
+	bool same = io->stat(view->io, named, &theirs) == 0 && io->stat(view->io, view->file, &ours) == 0 &&
+	            ours.device == theirs.device && ours.inode == theirs.inode;
 	io->close(view->io, named);
 	return same;
 }

@@ -55,18 +55,28 @@ static wk_status search_entry(wk_engine *engine, const place *in, int64_t entry_
 	return status;
 }
 
-/* The last entry whose first record is not behind the key; then the record in it, or the first of the next entry. */
+/* Reads the entry at *at, or the next readable one up to `last`: damage elsewhere is no reason not to find what is well. */
+static wk_status probe(wk_engine *engine, const place *in, int64_t *at, int64_t last, const key *wanted, wk_position *first, wk_position *found, wk_error *error) {
+	wk_status status;
+	while ((status = search_entry(engine, in, *at, wanted, first, found, error)) == WK_DAMAGED && *at < last)
+		(*at)++;
+	return status;
+}
+
+/* The last entry whose first record is before the key; then the record in it, or the first of the next entry. */
 static wk_status search_segment(wk_engine *engine, const place *in, const key *wanted, wk_position *found, wk_error *error) {
 	int64_t low = in->first_entry, high = in->last_entry;
 	wk_position first;
+	if (wanted->by == WK_FIND_DLSN && wanted->dlsn.segment == in->segment.segment) /* the key says which entry */
+		low = high = wanted->dlsn.entry_id < low ? low : wanted->dlsn.entry_id > high ? high : wanted->dlsn.entry_id;
 	while (low < high) {
-		int64_t middle = low + (high - low + 1) / 2;
-		wk_status status = search_entry(engine, in, middle, wanted, &first, found, error);
-		if (status != WK_OK && status != WK_END)
+		int64_t middle = low + (high - low + 1) / 2, at = middle;
+		wk_status status = probe(engine, in, &at, high, wanted, &first, found, error);
+		if (status != WK_OK && status != WK_END && status != WK_DAMAGED)
 			return status;
 		/* Equal keys may start in an earlier entry: only a first record strictly before the key moves the lower end. */
-		if (compare(wanted, &first) < 0)
-			low = middle;
+		if (status != WK_DAMAGED && compare(wanted, &first) < 0)
+			low = at;
 		else
 			high = middle - 1;
 	}
@@ -83,7 +93,9 @@ static wk_status choose_segment(wk_engine *engine, wk_log_state *log, const key 
 		uint32_t middle = (low + high) / 2;
 		const wk_segment *segment = &log->segments[middle];
 		wk_position first = {{segment->segment, 0, 0}, segment->first_sequence_id, segment->first_txid};
-		if (compare(wanted, &first) < 0) {
+		/* Of records with one txid the first may be in an earlier segment; other keys are unique. */
+		bool unique = wanted->by != WK_FIND_TXID && wanted->by != WK_FIND_TIME_MS;
+		if (compare(wanted, &first) < (unique ? 1 : 0)) {
 			at = middle;
 			low = middle + 1;
 		} else {
@@ -110,8 +122,8 @@ static wk_status find(wk_engine *engine, wk_log_state *log, const key *wanted, w
 		if (wanted->by == WK_FIND_TIME_MS && log->txid_source == WK_TXID_APPLICATION)
 			return wk_fail(error, WK_INVALID, "finding by time in log %s: its txids are the application's own; find by txid", log->name);
 	}
-	wk_position first = log->first.dlsn.segment != 0 ? log->first : (wk_position){{0, 0, 0}, 0, -1};
-	bool before = wanted->by == WK_FIND_DLSN         ? log->first.dlsn.segment != 0 && wk_dlsn_compare(&wanted->dlsn, &first.dlsn) < 0
+	wk_position first = log->first->dlsn.segment != 0 ? *log->first : (wk_position){{0, 0, 0}, 0, -1};
+	bool before = wanted->by == WK_FIND_DLSN         ? log->first->dlsn.segment != 0 && wk_dlsn_compare(&wanted->dlsn, &first.dlsn) < 0
 	              : wanted->by == WK_FIND_SEQUENCE_ID ? wanted->value < first.sequence_id
 	                                                  : false;
 	if (before) {
@@ -138,7 +150,7 @@ static wk_status find(wk_engine *engine, wk_log_state *log, const key *wanted, w
 		if (status != WK_OK && status != WK_END)
 			return status;
 		if (status == WK_OK) {
-			*at = wk_dlsn_compare(&found.dlsn, &log->first.dlsn) < 0 ? log->first : found;
+			*at = wk_dlsn_compare(&found.dlsn, &log->first->dlsn) < 0 ? *log->first : found;
 			return WK_OK;
 		}
 	}

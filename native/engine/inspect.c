@@ -66,7 +66,10 @@ static wk_status inspect_superblock(wk_inspector *inspector, const uint8_t *slot
 		wk_status found = wk_superblock_decode(slots + slot * WK_SUPERBLOCK_SLOT_SIZE, &superblock);
 		wk_json_begin(&inspector->json);
 		wk_json_integer(&inspector->json, "slot", slot);
-		wk_json_string(&inspector->json, "crc", found == WK_OK ? "ok" : found == WK_UNSUPPORTED ? "newer version" : "bad");
+		wk_json_string(&inspector->json, "crc",
+		               found == WK_OK            ? "ok"
+		               : found == WK_UNSUPPORTED ? "newer version"
+		                                         : "bad");
 		if (found == WK_OK)
 			put_superblock(&inspector->json, &superblock);
 		if (found == WK_CORRUPT)
@@ -97,7 +100,9 @@ static wk_status inspect_lock(wk_inspector *inspector, const uint8_t *bytes) {
 	return wk_inspector_line(inspector);
 }
 
-static bool is_shared_page(const uint8_t *bytes, size_t size) { return size >= sizeof(wk_shared_page) && memcmp(bytes, "WKSH", 4) == 0; }
+static bool is_shared_page(const uint8_t *bytes, size_t size) {
+	return size >= sizeof(wk_shared_page) && memcmp(bytes, "WKSH", 4) == 0;
+}
 
 static wk_status inspect_shared_page(wk_inspector *inspector, const uint8_t *bytes) {
 	wk_shared_page page;
@@ -120,7 +125,9 @@ typedef struct first_look {
 	wk_block_header header; /* the first such block; without CRC where none is whole */
 } first_look;
 
-static bool only_zeros(const uint8_t *bytes, size_t size) { return size == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0); }
+static bool only_zeros(const uint8_t *bytes, size_t size) {
+	return size == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
+}
 
 /* The first whole block that stands where it says, or one that only looks like it. */
 static wk_status look(wk_inspector *inspector, first_look *seen) {
@@ -157,24 +164,31 @@ static wk_status inspect_prepared(wk_inspector *inspector) {
 }
 
 static wk_status not_ours(wk_inspector *inspector) {
-	return wk_fail(inspector->error, WK_UNSUPPORTED, "%s is no file of a walkeeper directory, or nothing is left of it that could tell", inspector->view.path);
+	return wk_fail(inspector->error, WK_UNSUPPORTED,
+	               "%s is no file of a walkeeper directory, or nothing is left of it that could tell",
+	               inspector->view.path);
 }
 
 static wk_status inspect_store_file(wk_inspector *inspector) {
 	wk_footer footer;
 	wk_status status = wk_file_view_footer(&inspector->view, &footer, inspector->error);
 	if (status != WK_OK && status != WK_CORRUPT)
-		return status == WK_UNSUPPORTED ? wk_fail(inspector->error, status, "%s was written by a newer version of walkeeper: use that one", inspector->view.path) : status;
+		return status == WK_UNSUPPORTED
+		           ? wk_fail(inspector->error, status, "%s was written by a newer version of walkeeper: use that one",
+		                     inspector->view.path)
+		           : status;
 	bool sealed = status == WK_OK;
 	if (sealed && footer.kind == WK_FILE_ENTRY_LOG)
 		return wk_inspect_entry_log(inspector, &footer);
-	if (inspector->view.size > file_size_max || inspector->view.size % WK_BLOCK_ALIGNMENT != 0 || inspector->view.size == 0)
+	if (inspector->view.size > file_size_max || inspector->view.size % WK_BLOCK_ALIGNMENT != 0 ||
+	    inspector->view.size == 0)
 		return not_ours(inspector);
 	first_look seen;
 	status = look(inspector, &seen);
 	if (status != WK_OK)
 		return status;
-	if (seen.found && !(sealed && footer.file_id > seen.header.epoch)) /* a footer of a lower id is of the file's earlier life */
+	if (seen.found &&
+	    !(sealed && footer.file_id > seen.header.epoch)) /* a footer of a lower id is of the file's earlier life */
 		return wk_inspect_journal(inspector, seen.header.directory_id, seen.header.epoch,
 		                          sealed && footer.file_id == seen.header.epoch ? &footer : NULL);
 	if (sealed)
@@ -187,7 +201,8 @@ static wk_status inspect_store_file(wk_inspector *inspector) {
 static wk_status inspect(wk_inspector *inspector) {
 	const uint8_t *bytes;
 	size_t available;
-	wk_status status = wk_file_view_at(&inspector->view, 0, 2 * WK_SUPERBLOCK_SLOT_SIZE, &bytes, &available, inspector->error);
+	wk_status status = wk_file_view_at(&inspector->view, 0, 2 * WK_SUPERBLOCK_SLOT_SIZE, &bytes, &available,
+	                                   inspector->error);
 	if (status != WK_OK)
 		return status;
 	bool slots = available >= 2 * WK_SUPERBLOCK_SLOT_SIZE && inspector->view.size == 2 * WK_SUPERBLOCK_SLOT_SIZE;

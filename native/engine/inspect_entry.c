@@ -15,29 +15,31 @@ static const struct {
 	size_t offset;
 	uint32_t types;
 } members[] = {
-#define MEMBER(key, field, types) {key, offsetof(wk_catalogue_record, field), types}
-	MEMBER("segment_bytes", segment_bytes, IN(CREATE)),
-	MEMBER("segment_seconds", segment_seconds, IN(CREATE)),
-	MEMBER("retention_seconds", retention_seconds, IN(CREATE)),
-	MEMBER("codec", codec, IN(CREATE)),
-	MEMBER("txid_source", txid_source, IN(CREATE) | IN(SOURCE)),
-	MEMBER("flags", flags, IN(CREATE) | IN(SOURCE)),
-	MEMBER("segment", segment, IN(CREATE) | IN(SEGMENT) | IN(COMPLETE) | IN(TRUNCATE) | IN(CURSOR) | IN(GAP)),
-	MEMBER("ledger", ledger_id, IN(SEGMENT)),
-	MEMBER("entry", entry_id, IN(COMPLETE) | IN(TRUNCATE) | IN(CURSOR) | IN(GAP)),
-	MEMBER("slot", slot, IN(COMPLETE) | IN(TRUNCATE) | IN(CURSOR)),
-	MEMBER("sequence_id", sequence_id, IN(SEGMENT) | IN(TRUNCATE) | IN(CURSOR) | IN(GAP)),
-	MEMBER("txid", txid, IN(SEGMENT) | IN(COMPLETE) | IN(TRUNCATE) | IN(CURSOR)),
-	MEMBER("count", count, IN(COMPLETE) | IN(GAP)),
-	MEMBER("payload_bytes", payload_bytes, IN(COMPLETE)),
-	MEMBER("created_ms", created_ms, IN(SEGMENT)),
-	MEMBER("next_log", next_log_id, IN(COUNTERS)),
-	MEMBER("next_ledger", next_ledger_id, IN(COUNTERS)),
+#define MEMBER(key, field, types) \
+	{ key, offsetof(wk_catalogue_record, field), types }
+    MEMBER("segment_bytes", segment_bytes, IN(CREATE)),
+    MEMBER("segment_seconds", segment_seconds, IN(CREATE)),
+    MEMBER("retention_seconds", retention_seconds, IN(CREATE)),
+    MEMBER("codec", codec, IN(CREATE)),
+    MEMBER("txid_source", txid_source, IN(CREATE) | IN(SOURCE)),
+    MEMBER("flags", flags, IN(CREATE) | IN(SOURCE)),
+    MEMBER("segment", segment, IN(CREATE) | IN(SEGMENT) | IN(COMPLETE) | IN(TRUNCATE) | IN(CURSOR) | IN(GAP)),
+    MEMBER("ledger", ledger_id, IN(SEGMENT)),
+    MEMBER("entry", entry_id, IN(COMPLETE) | IN(TRUNCATE) | IN(CURSOR) | IN(GAP)),
+    MEMBER("slot", slot, IN(COMPLETE) | IN(TRUNCATE) | IN(CURSOR)),
+    MEMBER("sequence_id", sequence_id, IN(SEGMENT) | IN(TRUNCATE) | IN(CURSOR) | IN(GAP)),
+    MEMBER("txid", txid, IN(SEGMENT) | IN(COMPLETE) | IN(TRUNCATE) | IN(CURSOR)),
+    MEMBER("count", count, IN(COMPLETE) | IN(GAP)),
+    MEMBER("payload_bytes", payload_bytes, IN(COMPLETE)),
+    MEMBER("created_ms", created_ms, IN(SEGMENT)),
+    MEMBER("next_log", next_log_id, IN(COUNTERS)),
+    MEMBER("next_ledger", next_ledger_id, IN(COUNTERS)),
 #undef MEMBER
 };
 
 static const char *type_name(uint32_t type) {
-	static const char *const names[] = {"", "create", "segment", "complete", "truncate", "cursor", "uncursor", "delete", "rename", "source", "gap", "counters"};
+	static const char *const names[] = {"",         "create", "segment", "complete", "truncate", "cursor",
+	                                    "uncursor", "delete", "rename",  "source",   "gap",      "counters"};
 	return type < sizeof names / sizeof *names ? names[type] : "unknown";
 }
 

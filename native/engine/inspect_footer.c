@@ -4,7 +4,8 @@
 static wk_status put_footer(wk_inspector *inspector, const wk_footer *footer) {
 	wk_json *json = &inspector->json;
 	wk_json_begin(json);
-	wk_json_unsigned(json, "footer", footer->file_size - wk_footer_size(footer->items_count, footer->runs_count, footer->states_count));
+	wk_json_unsigned(json, "footer",
+	                 footer->file_size - wk_footer_size(footer->items_count, footer->runs_count, footer->states_count));
 	wk_json_unsigned(json, "first_sequence", footer->first_sequence);
 	wk_json_unsigned(json, "last_sequence", footer->last_sequence);
 	wk_json_unsigned(json, "incarnation", footer->incarnation);
@@ -38,7 +39,8 @@ static wk_status put_state(wk_inspector *inspector, uint32_t number, const wk_fo
 }
 
 static wk_status put_bad_page(wk_inspector *inspector, const char *what, uint64_t offset) {
-	wk_inspector_damage(inspector, "the footer's page of %s at offset %llu is not whole", what, (unsigned long long)offset);
+	wk_inspector_damage(inspector, "the footer's page of %s at offset %llu is not whole", what,
+	                    (unsigned long long)offset);
 	wk_json_begin(&inspector->json);
 	wk_json_unsigned(&inspector->json, "page", offset);
 	wk_json_string(&inspector->json, "kind", what);
@@ -49,7 +51,9 @@ static wk_status put_bad_page(wk_inspector *inspector, const char *what, uint64_
 static wk_status page_at(wk_inspector *inspector, uint64_t offset, const uint8_t **page) {
 	size_t available;
 	wk_status status = wk_file_view_at(&inspector->view, offset, WK_PAGE_SIZE, page, &available, inspector->error);
-	return status == WK_OK && available < WK_PAGE_SIZE ? wk_fail(inspector->error, WK_IO, "reading %s: it became shorter meanwhile", inspector->view.path) : status;
+	return status == WK_OK && available < WK_PAGE_SIZE
+	           ? wk_fail(inspector->error, WK_IO, "reading %s: it became shorter meanwhile", inspector->view.path)
+	           : status;
 }
 
 static wk_status put_runs(wk_inspector *inspector, const wk_footer *footer) {
@@ -102,9 +106,11 @@ static wk_status put_items(wk_inspector *inspector, const wk_footer *footer, boo
 		for (uint32_t n = 0; entries && status == WK_OK && n < count; n++) {
 			const uint8_t *bytes;
 			size_t available;
-			status = wk_file_view_at(&inspector->view, items[n].offset, items[n].size, &bytes, &available, inspector->error);
+			status = wk_file_view_at(&inspector->view, items[n].offset, items[n].size, &bytes, &available,
+			                         inspector->error);
 			if (status == WK_OK)
-				status = wk_inspect_entry(inspector, items[n].offset, bytes, available < items[n].size ? available : items[n].size);
+				status = wk_inspect_entry(inspector, items[n].offset, bytes,
+				                          available < items[n].size ? available : items[n].size);
 		}
 	}
 	return status;

@@ -31,7 +31,8 @@ static uint32_t count_records(const uint8_t *bytes, const wk_block_header *heade
 	return count;
 }
 
-static wk_status put_block(wk_inspector *inspector, const uint8_t *bytes, const wk_block_header *header, bool whole, bool chained) {
+static wk_status put_block(wk_inspector *inspector, const uint8_t *bytes, const wk_block_header *header, bool whole,
+                           bool chained) {
 	wk_json *json = &inspector->json;
 	wk_json_begin(json);
 	wk_json_unsigned(json, "block", header->sequence);
@@ -56,7 +57,8 @@ static wk_status put_state_record(wk_inspector *inspector, uint64_t offset, cons
 	return wk_inspector_line(inspector);
 }
 
-static wk_status put_entries(wk_inspector *inspector, uint64_t at, const wk_block_header *header, const uint8_t *bytes) {
+static wk_status put_entries(wk_inspector *inspector, uint64_t at, const wk_block_header *header,
+                             const uint8_t *bytes) {
 	uint32_t cursor = WK_BLOCK_HEADER_SIZE;
 	wk_block_record record;
 	wk_status status = WK_OK;
@@ -76,7 +78,8 @@ static void note_break(walk *w, uint64_t at) {
 	w->judge = w->chain;
 }
 
-/* What stands at `at`: the next block of the chain, another one of this file, or nothing of it. *step: how far to go on. */
+/* What stands at `at`: the next block of the chain, another one of this file, or nothing of it. *step: how far to go
+ * on. */
 static wk_status visit(walk *w, uint64_t at, const uint8_t *bytes, size_t available, uint32_t *step) {
 	wk_inspector *inspector = w->inspector;
 	wk_block_header header;
@@ -112,11 +115,13 @@ static void conclude(walk *w, const wk_footer *footer) {
 		                    footer != NULL ? "the footer says that it was" : "a later block shows that it was durable");
 	else if (footer != NULL && footer->last_sequence >= footer->first_sequence &&
 	         (footer->last_sequence != w->chain.sequence || footer->last_crc != w->chain.crc))
-		wk_inspector_damage(w->inspector, "the footer ends with block %llu, but the last block is %llu or another one of that number",
+		wk_inspector_damage(w->inspector,
+		                    "the footer ends with block %llu, but the last block is %llu or another one of that number",
 		                    (unsigned long long)footer->last_sequence, (unsigned long long)w->chain.sequence);
 }
 
-wk_status wk_inspect_journal(wk_inspector *inspector, const uint8_t directory_id[16], uint64_t epoch, const wk_footer *footer) {
+wk_status wk_inspect_journal(wk_inspector *inspector, const uint8_t directory_id[16], uint64_t epoch,
+                             const wk_footer *footer) {
 	wk_status status = put_file(inspector, directory_id, epoch, footer != NULL);
 	walk w = {.inspector = inspector};
 	wk_scan_init(&w.chain, directory_id);
@@ -137,6 +142,7 @@ wk_status wk_inspect_journal(wk_inspector *inspector, const uint8_t directory_id
 		return status;
 	conclude(&w, footer);
 	if (footer == NULL && wk_file_view_has_broken_footer(&inspector->view, directory_id, epoch))
-		wk_inspector_damage(inspector, "the footer's last page, at offset %llu, is not whole", (unsigned long long)(inspector->view.size - WK_PAGE_SIZE));
+		wk_inspector_damage(inspector, "the footer's last page, at offset %llu, is not whole",
+		                    (unsigned long long)(inspector->view.size - WK_PAGE_SIZE));
 	return WK_OK;
 }

@@ -23,7 +23,8 @@ wk_status wk_inspector_line(wk_inspector *inspector);
 void wk_inspector_damage(wk_inspector *inspector, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* inspect_journal.c: footer: NULL where the file has none of its own. */
-wk_status wk_inspect_journal(wk_inspector *inspector, const uint8_t directory_id[16], uint64_t epoch, const wk_footer *footer);
+wk_status wk_inspect_journal(wk_inspector *inspector, const uint8_t directory_id[16], uint64_t epoch,
+                             const wk_footer *footer);
 /* inspect_footer.c: the trailer, its runs and states. */
 wk_status wk_inspect_footer(wk_inspector *inspector, const wk_footer *footer);
 wk_status wk_inspect_entry_log(wk_inspector *inspector, const wk_footer *footer);

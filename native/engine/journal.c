@@ -14,6 +14,7 @@
 #include "io/event.h"
 #include "walkeeper/entry.h"
 
+enum { BUILDER_KEPT = 64 * 1024 };
 enum { IN_PLACE_AT = WK_BLOCK_HEADER_SIZE + WK_ENTRY_OVERHEAD + WK_ENVELOPE_HEADER_SIZE };
 
 static const char *const READ_ON = "; reading goes on, appending needs a new open once the disk is well";
@@ -217,8 +218,14 @@ static void finish_builder(wk_builder *builder, uint64_t sequence) {
 
 static void finish_block(wk_engine *engine, wk_block *block) {
 	uint64_t sequence = block->header.sequence;
-	for (uint32_t i = 0; i < block->builders_count; i++)
+	for (uint32_t i = 0; i < block->builders_count; i++) {
 		finish_builder(&block->builders[i], sequence);
+		if (block->builders[i].capacity > BUILDER_KEPT) { /* a snapshot's, say: the memory of usual entries is kept for the next ones */
+			free(block->builders[i].bytes);
+			block->builders[i].bytes = NULL;
+			block->builders[i].capacity = 0;
+		}
+	}
 	engine->in_flight_bytes -= block->accepted_bytes;
 	if (block->builders_count > 0)
 		wk_block_cache_put(engine->memtable, block->file->id, block->header.offset, block->buffer, block->header.size);

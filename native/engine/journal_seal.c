@@ -248,7 +248,8 @@ wk_block *wk_journal_seal(wk_engine *engine) {
 	block->file->last_sequence = block->sequence;
 	block->file->last_crc = block->header.crc;
 	block->file->incarnation = block->header.incarnation;
-	engine->last_activity_ns = block->confirm ? engine->last_activity_ns : wk_engine_now(engine);
+	if (!block->confirm)
+		__atomic_store_n(&engine->last_activity_ns, wk_engine_now(engine), __ATOMIC_RELAXED);
 	engine->sealing = false;
 	wk_journal_wake_room(engine);
 	return block;

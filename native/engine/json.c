@@ -20,7 +20,9 @@ static void put(wk_json *json, const char *bytes, size_t size) {
 	json->size += size;
 }
 
-static void put_string(wk_json *json, const char *string) { put(json, string, strlen(string)); }
+static void put_string(wk_json *json, const char *string) {
+	put(json, string, strlen(string));
+}
 
 /* The comma and the key before a value. */
 static void put_key(wk_json *json, const char *key) {
@@ -59,12 +61,19 @@ void wk_json_boolean(wk_json *json, const char *key, bool value) {
 	put_string(json, value ? "true" : "false");
 }
 
-void wk_json_string(wk_json *json, const char *key, const char *value) { wk_json_text(json, key, value, strlen(value)); }
+void wk_json_string(wk_json *json, const char *key, const char *value) {
+	wk_json_text(json, key, value, strlen(value));
+}
 
-/* Bytes of the UTF-8 character at the start; 0: none starts here. Overlong forms, surrogates and what lies above U+10FFFF are none. */
+/* Bytes of the UTF-8 character at the start; 0: none starts here. Overlong forms, surrogates and what lies above
+ * U+10FFFF are none. */
 static size_t character_size(const unsigned char *bytes, size_t size) {
 	unsigned char first = bytes[0];
-	size_t length = first < 0x80 ? 1 : first >= 0xC2 && first < 0xE0 ? 2 : first >= 0xE0 && first < 0xF0 ? 3 : first >= 0xF0 && first < 0xF5 ? 4 : 0;
+	size_t length = first < 0x80                    ? 1
+	                : first >= 0xC2 && first < 0xE0 ? 2
+	                : first >= 0xE0 && first < 0xF0 ? 3
+	                : first >= 0xF0 && first < 0xF5 ? 4
+	                                                : 0;
 	if (length > size)
 		return 0;
 	for (size_t i = 1; i < length; i++)
@@ -115,7 +124,9 @@ void wk_json_open(wk_json *json, const char *key, char bracket) {
 	put(json, &bracket, 1);
 }
 
-void wk_json_close(wk_json *json, char bracket) { put(json, &bracket, 1); }
+void wk_json_close(wk_json *json, char bracket) {
+	put(json, &bracket, 1);
+}
 
 const char *wk_json_line(wk_json *json) {
 	put(json, "}", 2); /* with its NUL */

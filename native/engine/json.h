@@ -1,7 +1,8 @@
 /*
  * json.h: writes one JSON object into growing memory. Private.
  *
- * Members come in the order of the calls; a key is NULL inside an array. Running out of memory is remembered, and told by wk_json_line.
+ * Members come in the order of the calls; a key is NULL inside an array. Running out of memory is remembered, and told
+ * by wk_json_line.
  */
 #ifndef WK_ENGINE_JSON_H
 #define WK_ENGINE_JSON_H

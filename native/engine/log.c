@@ -269,8 +269,8 @@ wk_status wk_cursor_names(wk_log *log, char **names, size_t *size, uint64_t *cou
 
 /* The first record that can be read, where there is any. */
 static wk_position first_of(const wk_log_state *log, const wk_position *next) {
-	if (log->first.dlsn.segment != 0)
-		return log->first;
+	if (log->first->dlsn.segment != 0)
+		return *log->first;
 	if (log->segments_count == 0)
 		return *next;
 	const wk_segment *segment = &log->segments[0];
@@ -290,7 +290,7 @@ wk_status wk_log_describe(wk_log *log, wk_log_info *info, wk_error *error) {
 		const wk_position *last = &state->tail->durable;
 		*info = (wk_log_info){
 			.log_id = state->id,
-			.options = state->options,
+			.options = *state->options,
 			.txid_source = state->txid_source,
 			.end_of_stream = state->end_of_stream,
 			.segments_count = state->segments_count,
@@ -353,7 +353,7 @@ static const wk_cursor_state *cursor_before(const wk_log_state *log, const wk_dl
 }
 
 static wk_status truncate(wk_engine *engine, wk_log_state *log, const wk_position *at, bool force, wk_error *error) {
-	if (log->first.dlsn.segment != 0 && wk_dlsn_compare(&at->dlsn, &log->first.dlsn) <= 0)
+	if (log->first->dlsn.segment != 0 && wk_dlsn_compare(&at->dlsn, &log->first->dlsn) <= 0)
 		return WK_OK;
 	const wk_cursor_state *cursor = force ? NULL : cursor_before(log, &at->dlsn);
 	if (cursor != NULL)
@@ -418,9 +418,9 @@ wk_status wk_cursor_set(wk_log *log, const char *name, size_t name_size, const w
 	if (cursor != NULL && wk_dlsn_compare(&at->dlsn, &cursor->at.dlsn) < 0)
 		status = wk_fail(error, WK_INVALID, "moving the cursor '%s' back from record %lld to %lld: it only moves forward; delete it first", cursor->name,
 		                 (long long)cursor->at.sequence_id, (long long)at->sequence_id);
-	if (status == WK_OK && wk_dlsn_compare(&at->dlsn, &state->first.dlsn) < 0)
+	if (status == WK_OK && wk_dlsn_compare(&at->dlsn, &state->first->dlsn) < 0)
 		status = wk_fail(error, WK_TRUNCATED, "putting a cursor at record %lld: the log was truncated up to %lld", (long long)at->sequence_id,
-		                 (long long)state->first.sequence_id);
+		                 (long long)state->first->sequence_id);
 	if (status == WK_OK && at->dlsn.segment < 1)
 		status = wk_fail(error, WK_INVALID, "segment %lld: segments are numbered from 1", (long long)at->dlsn.segment);
 	if (status == WK_OK)

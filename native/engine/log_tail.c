@@ -40,8 +40,8 @@ static wk_status read_last(wk_engine *engine, int64_t ledger_id, int64_t entry_i
 
 /* Nothing was ever written, or all of it was truncated together with its segments. */
 static wk_position before_first(const wk_log_state *log) {
-	bool cut = log->first.dlsn.segment != 0;
-	return (wk_position){{0, -1, -1}, cut ? log->first.sequence_id - 1 : -1, cut ? log->first.txid : -1};
+	bool cut = log->first->dlsn.segment != 0;
+	return (wk_position){{0, -1, -1}, cut ? log->first->sequence_id - 1 : -1, cut ? log->first->txid : -1};
 }
 
 static wk_position end_of_completed(const wk_segment *segment) {

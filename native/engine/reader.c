@@ -7,7 +7,7 @@
 #include "engine/ledger.h"
 #include "engine/read.h"
 
-enum { READ_BYTES = 1 << 20, FOLLOW_SLICE_NS = 100 * 1000 * 1000 };
+enum { READ_BYTES = 1 << 20, READ_BYTES_BESIDE_WRITER = 256 * 1024, WRITER_IS_BUSY_NS = 50 * 1000 * 1000, FOLLOW_SLICE_NS = 100 * 1000 * 1000 };
 
 struct wk_reader {
 	wk_namespace *ns;
@@ -103,7 +103,7 @@ void wk_reader_release(wk_reader *reader) {
 void wk_reader_position(wk_reader *reader, wk_dlsn *at) { *at = reader->at; }
 
 static wk_status truncated(const wk_reader *reader, wk_error *error) {
-	const wk_position *first = &reader->state->first;
+	const wk_position *first = reader->state->first;
 	wk_fail(error, WK_TRUNCATED, "reading log %s at (%lld, %lld, %lld): it was truncated, its first record is %lld at (%lld, %lld, %lld)",
 	        reader->state->name, (long long)reader->at.segment, (long long)reader->at.entry_id, (long long)reader->at.slot, (long long)first->sequence_id,
 	        (long long)first->dlsn.segment, (long long)first->dlsn.entry_id, (long long)first->dlsn.slot);
@@ -120,10 +120,10 @@ static wk_status next_entries(wk_engine *engine, wk_reader *reader, wk_segment *
 	wk_status status = wk_log_check(log, error);
 	if (status != WK_OK)
 		return status;
-	if (wk_dlsn_compare(&reader->at, &log->first.dlsn) < 0) {
+	if (wk_dlsn_compare(&reader->at, &log->first->dlsn) < 0) {
 		if (!reader->fresh)
 			return truncated(reader, error);
-		reader->at = log->first.dlsn;
+		reader->at = log->first->dlsn;
 	}
 	for (;;) {
 		const wk_segment *found = wk_log_segment_at(log, reader->at.segment);
@@ -146,12 +146,18 @@ static wk_status next_entries(wk_engine *engine, wk_reader *reader, wk_segment *
 	}
 }
 
+/* A large read holds up the small durable writes behind it: with a writer at work readers take smaller bites. */
+static size_t read_size(wk_engine *engine) {
+	bool busy = !engine->read_only && wk_engine_now(engine) - __atomic_load_n(&engine->last_activity_ns, __ATOMIC_RELAXED) < WRITER_IS_BUSY_NS;
+	return busy ? READ_BYTES_BESIDE_WRITER : READ_BYTES;
+}
+
 /* Opens the entry that holds reader->at, reading more where the span is used up. WK_END: nothing more now. */
 static wk_status open_entry(wk_engine *engine, wk_reader *reader, wk_error *error) {
 	if (reader->span_next < reader->span.count && reader->span.entries[reader->span_next].entry_id == reader->at.entry_id && reader->span_segment == reader->at.segment) {
 		/* read ahead already; but not past a truncation */
 		wk_engine_lock(engine);
-		bool gone = reader->state->deleted || wk_dlsn_compare(&reader->at, &reader->state->first.dlsn) < 0;
+		bool gone = reader->state->deleted || wk_dlsn_compare(&reader->at, &reader->state->first->dlsn) < 0;
 		wk_engine_unlock(engine);
 		if (gone)
 			drop_span(reader);
@@ -166,7 +172,7 @@ static wk_status open_entry(wk_engine *engine, wk_reader *reader, wk_error *erro
 		wk_engine_unlock(engine);
 		if (status != WK_OK)
 			return status;
-		status = wk_read_entries(engine, segment.ledger_id, reader->at.entry_id, last, READ_BYTES, &reader->span, error);
+		status = wk_read_entries(engine, segment.ledger_id, reader->at.entry_id, last, read_size(engine), &reader->span, error);
 		if (status == WK_NOT_FOUND) { /* truncated between: say so, or start later */
 			wk_engine_lock(engine);
 			status = next_entries(engine, reader, &segment, &last, error);

@@ -46,18 +46,25 @@ bool wk_space_collect(wk_engine *engine) {
 	return false;
 }
 
+/* A ledger with live entries in the file; the catalogue only where there is no other. */
+static int64_t pinning_ledger(wk_engine *engine, const wk_store_file *file) {
+	int64_t found = -1;
+	for (uint32_t l = 0; l < engine->ledgers_capacity && found <= WK_CATALOGUE_LEDGER; l++) {
+		const wk_ledger *ledger = engine->ledgers[l];
+		for (uint32_t r = 0; ledger != NULL && r < ledger->runs_count; r++)
+			if (ledger->runs[r].file == file && ledger->runs[r].dead < ledger->runs[r].count && ledger->id > found)
+				found = ledger->id;
+	}
+	return found;
+}
+
 wk_store_file *wk_space_oldest_pin(wk_engine *engine, int64_t *ledger_id) {
 	*ledger_id = -1;
 	for (uint32_t i = 0; i < engine->files_count; i++) {
 		wk_store_file *file = engine->files[i];
 		if (file->state != WK_FILE_SEALED || file->live_entries == 0)
 			continue;
-		for (uint32_t l = 0; l < engine->ledgers_capacity && *ledger_id < 0; l++) {
-			const wk_ledger *ledger = engine->ledgers[l];
-			for (uint32_t r = 0; ledger != NULL && r < ledger->runs_count; r++)
-				if (ledger->runs[r].file == file && ledger->runs[r].dead < ledger->runs[r].count)
-					*ledger_id = ledger->id;
-		}
+		*ledger_id = pinning_ledger(engine, file);
 		return file;
 	}
 	return NULL;

@@ -1,9 +1,10 @@
 /*
  * verifier.h: what the parts of wk_verify_directory share. Private.
  *
- * The directory may be in use meanwhile: its files grow, get footers, are recycled. Two rules keep that apart from damage. A sealed file's bytes are its own as
- * long as its name still leads to it, asked after they were read. And a block that a later block knows durable was written before that one: where it
- * was not whole, it is read again after the evidence, and only then counted.
+ * The directory may be in use meanwhile: its files grow, get footers, are recycled. Two rules keep that apart from
+ * damage. A sealed file's bytes are its own as long as its name still leads to it, asked after they were read. And a
+ * block that a later block knows durable was written before that one: where it was not whole, it is read again after
+ * the evidence, and only then counted.
  */
 #ifndef WK_ENGINE_VERIFIER_H
 #define WK_ENGINE_VERIFIER_H
@@ -17,7 +18,7 @@ typedef struct wk_verify_file {
 	uint64_t id;
 	uint64_t size;
 	uint32_t kind;
-	bool sealed;        /* has its footer */
+	bool sealed; /* has its footer */
 	bool has_blocks;
 	bool broken_footer; /* had one, or was getting it */
 } wk_verify_file;
@@ -29,11 +30,11 @@ typedef struct wk_verifier {
 	wk_verify_fn fn;
 	void *context;
 	wk_error *error;
-	uint64_t rate;            /* bytes per second, 0: no limit */
+	uint64_t rate; /* bytes per second, 0: no limit */
 	uint64_t begin_ns;
 	uint64_t total_bytes;
 	wk_superblock superblock;
-	wk_verify_file *files;    /* by id */
+	wk_verify_file *files; /* by id */
 	uint32_t files_count, files_capacity;
 } wk_verifier;
 
@@ -61,14 +62,19 @@ wk_status wk_verifier_open(wk_verifier *verifier, const wk_verify_file *file, wk
 const char *wk_verify_file_name(const wk_verify_file *file, char name[40]);
 
 /* verify_block.c: every entry of a whole block; added to `found` unless it is NULL. WK_NO_MEMORY. */
-wk_status wk_verify_block(wk_verifier *verifier, const wk_verify_file *file, const uint8_t *bytes, const wk_block_header *header, wk_found *found);
+wk_status wk_verify_block(wk_verifier *verifier, const wk_verify_file *file, const uint8_t *bytes,
+                          const wk_block_header *header, wk_found *found);
 /* One entry's digest, and in ledger 0 its records. */
-void wk_verify_entry(wk_verifier *verifier, const wk_verify_file *file, uint64_t offset, const uint8_t *bytes, size_t size, wk_entry *entry, bool *whole);
+void wk_verify_entry(wk_verifier *verifier, const wk_verify_file *file, uint64_t offset, const uint8_t *bytes,
+                     size_t size, wk_entry *entry, bool *whole);
 /* verify_journal.c: all journal files, along the chain. */
 wk_status wk_verify_journal(wk_verifier *verifier);
-/* verify_sealed.c: one file with a footer: its blocks, and the footer against them. *gone: it was recycled meanwhile. */
-wk_status wk_verify_sealed(wk_verifier *verifier, wk_verify_file *file, wk_file_view *view, const wk_footer *footer, bool *gone);
+/* verify_sealed.c: one file with a footer: its blocks, and the footer against them. *gone: it was recycled meanwhile.
+ */
+wk_status wk_verify_sealed(wk_verifier *verifier, wk_verify_file *file, wk_file_view *view, const wk_footer *footer,
+                           bool *gone);
 /* verify_footer.c: the footer's pages; against `found` (NULL: an entry log, whose entries are read where it says). */
-wk_status wk_verify_footer(wk_verifier *verifier, const wk_verify_file *file, wk_file_view *view, const wk_footer *footer, wk_found *found);
+wk_status wk_verify_footer(wk_verifier *verifier, const wk_verify_file *file, wk_file_view *view,
+                           const wk_footer *footer, wk_found *found);
 wk_status wk_verify_entry_log(wk_verifier *verifier, const wk_verify_file *file);
 #endif

@@ -27,7 +27,8 @@ static bool tell(wk_verifier *verifier) {
 	return verifier->fn == NULL || verifier->fn(verifier->context, done, verifier->total_bytes);
 }
 
-/* Nobody changes the word: a wait on it is a sleep that a signal ends, and then the caller is asked whether to go on. */
+/* Nobody changes the word: a wait on it is a sleep that a signal ends, and then the caller is asked whether to go on.
+ */
 static bool sleep_ns(wk_verifier *verifier, uint64_t ns) {
 	static const uint32_t nobody = 0;
 	return wk_futex_wait(&nobody, 0, ns < SLEEP_NS_MAX ? ns : SLEEP_NS_MAX) != -EINTR || tell(verifier);
@@ -62,7 +63,9 @@ static wk_status open_below(wk_verifier *verifier, const char *below, wk_file_vi
 		return wk_fail(verifier->error, WK_NO_MEMORY, "verifying %s: no memory", verifier->path);
 	snprintf(path, size, "%s/%s", verifier->path, below);
 	int result = wk_file_view_open(view, verifier->io, path);
-	wk_status status = result == -ENOENT ? WK_NOT_FOUND : result < 0 ? wk_fail_io(verifier->error, result, "opening %s", path) : WK_OK;
+	wk_status status = result == -ENOENT ? WK_NOT_FOUND
+	                   : result < 0      ? wk_fail_io(verifier->error, result, "opening %s", path)
+	                                     : WK_OK;
 	view->on_read = on_read;
 	view->context = verifier;
 	free(path);
@@ -163,7 +166,8 @@ static wk_status verify_superblock(wk_verifier *verifier) {
 	wk_file_view view;
 	wk_status status = open_below(verifier, "superblock", &view);
 	if (status == WK_NOT_FOUND)
-		return wk_fail(verifier->error, WK_NOT_FOUND, "%s is no walkeeper directory: it has no superblock", verifier->path);
+		return wk_fail(verifier->error, WK_NOT_FOUND, "%s is no walkeeper directory: it has no superblock",
+		               verifier->path);
 	if (status != WK_OK)
 		return status;
 	wk_status found[2] = {WK_CORRUPT, WK_CORRUPT};
@@ -174,11 +178,14 @@ static wk_status verify_superblock(wk_verifier *verifier) {
 		return status;
 	verifier->report->files++;
 	if (found[0] == WK_UNSUPPORTED || found[1] == WK_UNSUPPORTED)
-		return wk_fail(verifier->error, WK_UNSUPPORTED, "%s was written by a newer version of walkeeper: use that one", verifier->path);
+		return wk_fail(verifier->error, WK_UNSUPPORTED, "%s was written by a newer version of walkeeper: use that one",
+		               verifier->path);
 	for (int i = 0; i < 2; i++)
 		if (found[i] != WK_OK)
-			wk_verifier_damage(verifier, "superblock: slot %d (offset %d) is not whole%s", i, i * WK_SUPERBLOCK_SLOT_SIZE,
-			                   chosen < 0 ? "" : "; the other one counts. A power cut can do that too: the next open for writing mends it");
+			wk_verifier_damage(
+			    verifier, "superblock: slot %d (offset %d) is not whole%s", i, i * WK_SUPERBLOCK_SLOT_SIZE,
+			    chosen < 0 ? ""
+			               : "; the other one counts. A power cut can do that too: the next open for writing mends it");
 	return chosen < 0 ? WK_DAMAGED : WK_OK;
 }
 
@@ -195,12 +202,14 @@ static wk_status verify(wk_verifier *verifier) {
 	for (uint32_t i = 0; i < verifier->files_count && status == WK_OK; i++)
 		if (verifier->files[i].kind == WK_FILE_ENTRY_LOG)
 			status = wk_verify_entry_log(verifier, &verifier->files[i]);
-	if (status == WK_OK && verifier->fn != NULL && !verifier->fn(verifier->context, verifier->total_bytes, verifier->total_bytes))
+	if (status == WK_OK && verifier->fn != NULL &&
+	    !verifier->fn(verifier->context, verifier->total_bytes, verifier->total_bytes))
 		status = wk_fail(verifier->error, WK_INTERRUPTED, "verifying %s: stopped", verifier->path);
 	return status;
 }
 
-wk_status wk_verify_directory(const char *path, uint64_t bytes_per_second, wk_verify_fn fn, void *context, wk_verify_report *report, wk_error *error) {
+wk_status wk_verify_directory(const char *path, uint64_t bytes_per_second, wk_verify_fn fn, void *context,
+                              wk_verify_report *report, wk_error *error) {
 	wk_error local;
 	error = error != NULL ? error : &local;
 	wk_error_clear(error);
@@ -209,7 +218,13 @@ wk_status wk_verify_directory(const char *path, uint64_t bytes_per_second, wk_ve
 	int result = wk_io_psync_new(&io);
 	if (result < 0)
 		return wk_fail_io(error, result, "setting up I/O");
-	wk_verifier verifier = {.io = io, .path = path, .report = report, .fn = fn, .context = context, .error = error, .rate = bytes_per_second,
+	wk_verifier verifier = {.io = io,
+	                        .path = path,
+	                        .report = report,
+	                        .fn = fn,
+	                        .context = context,
+	                        .error = error,
+	                        .rate = bytes_per_second,
 	                        .begin_ns = io->operations->now(io)};
 	wk_io_space space;
 	result = io->operations->space(io, path, &space);
@@ -219,6 +234,7 @@ wk_status wk_verify_directory(const char *path, uint64_t bytes_per_second, wk_ve
 	free(verifier.files);
 	io->operations->destroy(io);
 	if (report->damaged > 0 && (status == WK_OK || status == WK_DAMAGED))
-		status = wk_fail(error, WK_DAMAGED, "%s: %llu structures are damaged, the first: %s", path, (unsigned long long)report->damaged, report->first_damage);
+		status = wk_fail(error, WK_DAMAGED, "%s: %llu structures are damaged, the first: %s", path,
+		                 (unsigned long long)report->damaged, report->first_damage);
 	return status;
 }

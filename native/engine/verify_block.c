@@ -16,16 +16,17 @@ static bool is_catalogue(const wk_entry *entry) {
 	return status != WK_CORRUPT;
 }
 
-void wk_verify_entry(wk_verifier *verifier, const wk_verify_file *file, uint64_t offset, const uint8_t *bytes, size_t size, wk_entry *entry, bool *whole) {
+void wk_verify_entry(wk_verifier *verifier, const wk_verify_file *file, uint64_t offset, const uint8_t *bytes,
+                     size_t size, wk_entry *entry, bool *whole) {
 	char name[40];
 	verifier->report->entries++;
 	*whole = wk_entry_decode(bytes, size, entry) == WK_OK;
 	if (!*whole) {
-		wk_verifier_damage(verifier, "%s: the entry at offset %llu (%zu bytes) differs from its digest", wk_verify_file_name(file, name),
-		                   (unsigned long long)offset, size);
+		wk_verifier_damage(verifier, "%s: the entry at offset %llu (%zu bytes) differs from its digest",
+		                   wk_verify_file_name(file, name), (unsigned long long)offset, size);
 	} else if (entry->ledger_id == 0 && !is_catalogue(entry)) {
-		wk_verifier_damage(verifier, "%s: entry %lld of the catalogue, at offset %llu, does not hold catalogue records", wk_verify_file_name(file, name),
-		                   (long long)entry->entry_id, (unsigned long long)offset);
+		wk_verifier_damage(verifier, "%s: entry %lld of the catalogue, at offset %llu, does not hold catalogue records",
+		                   wk_verify_file_name(file, name), (long long)entry->entry_id, (unsigned long long)offset);
 	}
 }
 
@@ -54,12 +55,14 @@ static wk_status add_state(wk_found *found, const wk_block_record *record) {
 		found->states_capacity = capacity;
 	}
 	wk_footer_state *state = &found->states[found->states_count++];
-	*state = (wk_footer_state){.ledger_id = (int64_t)wk_load_le64(record->bytes), .type = record->type, .size = record->size - 8};
+	*state = (wk_footer_state){
+	    .ledger_id = (int64_t)wk_load_le64(record->bytes), .type = record->type, .size = record->size - 8};
 	memcpy(state->data, record->bytes + 8, record->size - 8);
 	return WK_OK;
 }
 
-wk_status wk_verify_block(wk_verifier *verifier, const wk_verify_file *file, const uint8_t *bytes, const wk_block_header *header, wk_found *found) {
+wk_status wk_verify_block(wk_verifier *verifier, const wk_verify_file *file, const uint8_t *bytes,
+                          const wk_block_header *header, wk_found *found) {
 	uint32_t cursor = WK_BLOCK_HEADER_SIZE;
 	wk_block_record record;
 	verifier->report->blocks++;
@@ -71,13 +74,14 @@ wk_status wk_verify_block(wk_verifier *verifier, const wk_verify_file *file, con
 			bool whole;
 			wk_verify_entry(verifier, file, offset, record.bytes, record.size, &entry, &whole);
 			if (whole && found != NULL)
-				status = add_entry(found, &(wk_found_entry){entry.ledger_id, entry.entry_id, (uint32_t)offset, record.size});
+				status = add_entry(found,
+				                   &(wk_found_entry){entry.ledger_id, entry.entry_id, (uint32_t)offset, record.size});
 			else if (found != NULL)
 				found->damaged = true;
 		} else if (found != NULL && (status = add_state(found, &record)) == WK_CORRUPT) {
 			char name[40];
-			wk_verifier_damage(verifier, "%s: the record at offset %llu has a size that its type cannot have", wk_verify_file_name(file, name),
-			                   (unsigned long long)offset);
+			wk_verifier_damage(verifier, "%s: the record at offset %llu has a size that its type cannot have",
+			                   wk_verify_file_name(file, name), (unsigned long long)offset);
 			found->damaged = true;
 		}
 	}

@@ -20,7 +20,9 @@ static void free_index(footer_index *all) {
 
 typedef enum part { ITEMS, RUNS, STATES } part;
 
-static uint32_t members_a_page(part which) { return which == ITEMS ? WK_PAGE_ITEMS : which == RUNS ? WK_PAGE_RUNS : WK_PAGE_STATES; }
+static uint32_t members_a_page(part which) {
+	return which == ITEMS ? WK_PAGE_ITEMS : which == RUNS ? WK_PAGE_RUNS : WK_PAGE_STATES;
+}
 
 static uint64_t page_of(const wk_footer *footer, part which, uint32_t member) {
 	return which == ITEMS  ? wk_footer_item_page(footer, member)
@@ -28,14 +30,16 @@ static uint64_t page_of(const wk_footer *footer, part which, uint32_t member) {
 	                       : wk_footer_state_page(footer, member);
 }
 
-static wk_status unpack(const wk_footer *footer, part which, const uint8_t *page, uint64_t offset, footer_index *all, uint32_t first) {
+static wk_status unpack(const wk_footer *footer, part which, const uint8_t *page, uint64_t offset, footer_index *all,
+                        uint32_t first) {
 	uint32_t count;
 	return which == ITEMS  ? wk_footer_items(footer, page, offset, all->items + first, &count)
 	       : which == RUNS ? wk_footer_runs(footer, page, offset, all->runs + first, &count)
 	                       : wk_footer_states(footer, page, offset, all->states + first, &count);
 }
 
-static wk_status read_pages(wk_verifier *verifier, const wk_verify_file *file, wk_file_view *view, const wk_footer *footer, part which, uint32_t count, footer_index *all) {
+static wk_status read_pages(wk_verifier *verifier, const wk_verify_file *file, wk_file_view *view,
+                            const wk_footer *footer, part which, uint32_t count, footer_index *all) {
 	static const char *const names[] = {"items", "runs", "states"};
 	for (uint32_t i = 0; i < count; i += members_a_page(which)) {
 		uint64_t offset = page_of(footer, which, i);
@@ -48,19 +52,20 @@ static wk_status read_pages(wk_verifier *verifier, const wk_verify_file *file, w
 			continue;
 		char name[40];
 		all->whole = false;
-		wk_verifier_damage(verifier, "%s: the footer's page of %s at offset %llu is not whole", wk_verify_file_name(file, name), names[which],
-		                   (unsigned long long)offset);
+		wk_verifier_damage(verifier, "%s: the footer's page of %s at offset %llu is not whole",
+		                   wk_verify_file_name(file, name), names[which], (unsigned long long)offset);
 	}
 	return WK_OK;
 }
 
 /* Room for whole pages, as they are unpacked a page at a time. */
-static wk_status read_index(wk_verifier *verifier, const wk_verify_file *file, wk_file_view *view, const wk_footer *footer, footer_index *all) {
+static wk_status read_index(wk_verifier *verifier, const wk_verify_file *file, wk_file_view *view,
+                            const wk_footer *footer, footer_index *all) {
 	*all = (footer_index){
-		.items = calloc((size_t)footer->items_count + WK_PAGE_ITEMS, sizeof *all->items),
-		.runs = calloc((size_t)footer->runs_count + WK_PAGE_RUNS, sizeof *all->runs),
-		.states = calloc((size_t)footer->states_count + WK_PAGE_STATES, sizeof *all->states),
-		.whole = true,
+	    .items = calloc((size_t)footer->items_count + WK_PAGE_ITEMS, sizeof *all->items),
+	    .runs = calloc((size_t)footer->runs_count + WK_PAGE_RUNS, sizeof *all->runs),
+	    .states = calloc((size_t)footer->states_count + WK_PAGE_STATES, sizeof *all->states),
+	    .whole = true,
 	};
 	if (all->items == NULL || all->runs == NULL || all->states == NULL)
 		return wk_fail(verifier->error, WK_NO_MEMORY, "verifying %s: no memory", verifier->path);
@@ -93,11 +98,12 @@ static bool run_fits(const wk_footer *footer, const wk_footer_run *run, const wk
 /* Every item of the run is an entry of the blocks, at that place. Both are sorted, *at goes along. */
 static bool run_is_found(const wk_footer_run *run, const wk_footer_item *items, const wk_found *found, uint32_t *at) {
 	for (uint32_t i = 0; i < run->count; i++) {
-		wk_found_entry wanted = {run->ledger_id, run->first_entry + i, items[run->first_item + i].offset, items[run->first_item + i].size};
+		wk_found_entry wanted = {run->ledger_id, run->first_entry + i, items[run->first_item + i].offset,
+		                         items[run->first_item + i].size};
 		while (*at < found->entries_count && by_place(&found->entries[*at], &wanted) < 0)
 			(*at)++;
-		if (*at == found->entries_count || by_place(&found->entries[*at], &wanted) != 0 || found->entries[*at].offset != wanted.offset ||
-		    found->entries[*at].size != wanted.size)
+		if (*at == found->entries_count || by_place(&found->entries[*at], &wanted) != 0 ||
+		    found->entries[*at].offset != wanted.offset || found->entries[*at].size != wanted.size)
 			return false;
 		(*at)++;
 	}
@@ -121,7 +127,8 @@ static uint64_t count_found(const wk_found *found, int64_t ledger_id) {
 }
 
 /* A ledger that was deleted before the footer was written is not in it; of any other, every entry is. */
-static void compare(wk_verifier *verifier, const wk_verify_file *file, const wk_footer *footer, const footer_index *all, wk_found *found) {
+static void compare(wk_verifier *verifier, const wk_verify_file *file, const wk_footer *footer, const footer_index *all,
+                    wk_found *found) {
 	char name[40];
 	wk_verify_file_name(file, name);
 	if (found->entries_count > 1)
@@ -130,8 +137,9 @@ static void compare(wk_verifier *verifier, const wk_verify_file *file, const wk_
 	for (uint32_t r = 0; r < footer->runs_count; r++) {
 		const wk_footer_run *run = &all->runs[r];
 		if (!run_fits(footer, run, all->items) || !run_is_found(run, all->items, found, &at)) {
-			wk_verifier_damage(verifier, "%s: the footer's run of ledger %lld from entry %lld on is not what the blocks hold", name, (long long)run->ledger_id,
-			                   (long long)run->first_entry);
+			wk_verifier_damage(verifier,
+			                   "%s: the footer's run of ledger %lld from entry %lld on is not what the blocks hold",
+			                   name, (long long)run->ledger_id, (long long)run->first_entry);
 			return;
 		}
 	}
@@ -141,7 +149,8 @@ static void compare(wk_verifier *verifier, const wk_verify_file *file, const wk_
 		for (; r < footer->runs_count && all->runs[r].ledger_id == ledger_id; r++)
 			count += all->runs[r].count;
 		if (count != count_found(found, ledger_id))
-			wk_verifier_damage(verifier, "%s: the footer has %llu entries of ledger %lld, the blocks hold %llu", name, (unsigned long long)count, (long long)ledger_id,
+			wk_verifier_damage(verifier, "%s: the footer has %llu entries of ledger %lld, the blocks hold %llu", name,
+			                   (unsigned long long)count, (long long)ledger_id,
 			                   (unsigned long long)count_found(found, ledger_id));
 	}
 	bool same = footer->states_count == found->states_count;
@@ -153,11 +162,12 @@ static void compare(wk_verifier *verifier, const wk_verify_file *file, const wk_
 
 /* ---- entry logs: the footer says where the entries are ---- */
 
-static wk_status verify_run(wk_verifier *verifier, const wk_verify_file *file, wk_file_view *view, const wk_footer *footer, const footer_index *all, const wk_footer_run *run) {
+static wk_status verify_run(wk_verifier *verifier, const wk_verify_file *file, wk_file_view *view,
+                            const wk_footer *footer, const footer_index *all, const wk_footer_run *run) {
 	char name[40];
 	if (!run_fits(footer, run, all->items)) {
-		wk_verifier_damage(verifier, "%s: the footer's run of ledger %lld from entry %lld on does not fit its items", wk_verify_file_name(file, name),
-		                   (long long)run->ledger_id, (long long)run->first_entry);
+		wk_verifier_damage(verifier, "%s: the footer's run of ledger %lld from entry %lld on does not fit its items",
+		                   wk_verify_file_name(file, name), (long long)run->ledger_id, (long long)run->first_entry);
 		return WK_OK;
 	}
 	for (uint32_t i = 0; i < run->count; i++) {
@@ -169,16 +179,20 @@ static wk_status verify_run(wk_verifier *verifier, const wk_verify_file *file, w
 			return status;
 		wk_entry entry;
 		bool whole;
-		wk_verify_entry(verifier, file, item->offset, bytes, available < item->size ? available : item->size, &entry, &whole);
+		wk_verify_entry(verifier, file, item->offset, bytes, available < item->size ? available : item->size, &entry,
+		                &whole);
 		if (whole && (entry.ledger_id != run->ledger_id || entry.entry_id != run->first_entry + i))
-			wk_verifier_damage(verifier, "%s: at offset %u is entry %lld of ledger %lld, where the footer has entry %lld of ledger %lld",
-			                   wk_verify_file_name(file, name), item->offset, (long long)entry.entry_id, (long long)entry.ledger_id,
-			                   (long long)run->first_entry + i, (long long)run->ledger_id);
+			wk_verifier_damage(
+			    verifier,
+			    "%s: at offset %u is entry %lld of ledger %lld, where the footer has entry %lld of ledger %lld",
+			    wk_verify_file_name(file, name), item->offset, (long long)entry.entry_id, (long long)entry.ledger_id,
+			    (long long)run->first_entry + i, (long long)run->ledger_id);
 	}
 	return WK_OK;
 }
 
-wk_status wk_verify_footer(wk_verifier *verifier, const wk_verify_file *file, wk_file_view *view, const wk_footer *footer, wk_found *found) {
+wk_status wk_verify_footer(wk_verifier *verifier, const wk_verify_file *file, wk_file_view *view,
+                           const wk_footer *footer, wk_found *found) {
 	footer_index all;
 	wk_status status = read_index(verifier, file, view, footer, &all);
 	if (status == WK_OK && all.whole && found != NULL && !found->damaged)
@@ -205,10 +219,15 @@ wk_status wk_verify_entry_log(wk_verifier *verifier, const wk_verify_file *file)
 		status = wk_verify_footer(verifier, file, &view, &footer, NULL);
 	} else if (status == WK_OK || status == WK_CORRUPT || status == WK_UNSUPPORTED) {
 		if (wk_file_view_is_named(&view))
-			wk_verifier_damage(verifier, "%s: the footer's last page, at offset %llu, is not whole", wk_verify_file_name(file, name),
+			wk_verifier_damage(verifier, "%s: the footer's last page, at offset %llu, is not whole",
+			                   wk_verify_file_name(file, name),
 			                   (unsigned long long)(view.size < WK_PAGE_SIZE ? 0 : view.size - WK_PAGE_SIZE));
 		status = WK_OK;
 	}
 	wk_file_view_close(&view);
+	if (status == WK_IO) { /* the device gives no more of this file: that is damage, and the others may be whole */
+		wk_verifier_damage(verifier, "%s", verifier->error->text);
+		status = WK_OK;
+	}
 	return status;
 }

@@ -1,195 +1,31 @@
 /*
- * verify_journal.c: the chain of blocks through all journal files; where it ends, a torn tail is told from damage as recovery tells it
- * (journal_scan.h).
+ * verify_journal.c: the chain of blocks through all journal files; where it ends, a torn tail is told from damage as
+ * recovery tells it (journal_scan.h).
  */
 #include <string.h>
 
-#include "engine/verifier.h"
+#include "engine/verify_chain.h"
 
-static const uint32_t none = UINT32_MAX;
-
-typedef struct chain {
-	wk_verifier *verifier;
-	wk_scan scan;
-	uint32_t open; /* the file without footer in which the chain ends so far; none: behind a sealed one */
-	uint64_t end;  /* its offset there */
-	bool gap;      /* what lies between was recycled, or is lost and counted: the next file may start at any block */
-} chain;
-
-static const char *name_of(const chain *c, uint32_t file, char name[40]) { return wk_verify_file_name(&c->verifier->files[file], name); }
-
-/* ---- reading on ---- */
-
-/* Follows the chain in one file from `from` on. *accepted counts blocks, *end is why it stopped. */
-static wk_status follow(chain *c, uint32_t file, wk_file_view *view, uint64_t from, uint64_t *accepted, wk_scan_verdict *end) {
-	c->scan.epoch = c->verifier->files[file].id;
-	c->scan.offset = from;
-	*accepted = 0;
-	*end = WK_SCAN_ABSENT;
-	while (c->scan.offset < view->size) {
-		const uint8_t *bytes;
-		size_t available;
-		wk_block_header header;
-		wk_status status = wk_file_view_block(view, c->scan.offset, &bytes, &available, c->verifier->error);
-		if (status != WK_OK)
-			return status;
-		*end = wk_scan_block(&c->scan, bytes, available, &header);
-		if (*end != WK_SCAN_ACCEPTED)
-			return WK_OK;
-		++*accepted;
-		c->verifier->files[file].has_blocks = true;
-		status = wk_verify_block(c->verifier, &c->verifier->files[file], bytes, &header, NULL);
-		if (status != WK_OK)
-			return status;
-	}
-	return WK_OK;
-}
-
-/* Reads on where the chain is open: in a directory in use there may be more by now. Recycled files have nothing more. */
-static wk_status settle(chain *c, bool *progress, wk_scan_verdict *end) {
-	wk_file_view view;
-	*progress = false;
-	*end = WK_SCAN_ABSENT;
-	wk_status status = wk_verifier_open(c->verifier, &c->verifier->files[c->open], &view);
-	if (status != WK_OK)
-		return status == WK_NOT_FOUND ? WK_OK : status;
-	uint64_t accepted;
-	status = follow(c, c->open, &view, c->end, &accepted, end);
-	c->end = c->scan.offset;
-	*progress = accepted > 0;
-	wk_file_view_close(&view);
-	return status;
-}
-
-/* ---- what stands behind the end ---- */
-
-typedef struct behind {
-	wk_scan scan;          /* with its witness */
-	uint32_t first_file;   /* where the first whole block behind the end stands; none: there is none */
-	uint64_t first_offset;
-	uint64_t bytes;        /* of those that the writer of the last block, or a later one, left in the open file */
-} behind;
-
-/* Shows every whole block of a file from `offset` on to the scan. */
-static wk_status gather(chain *c, uint32_t file, uint64_t offset, behind *b) {
-	wk_file_view view;
-	wk_status status = wk_verifier_open(c->verifier, &c->verifier->files[file], &view);
-	if (status != WK_OK)
-		return status == WK_NOT_FOUND ? WK_OK : status;
-	for (uint64_t at = offset; at < view.size && status == WK_OK;) {
-		const uint8_t *bytes;
-		size_t available;
-		wk_block_header header;
-		status = wk_file_view_block(&view, at, &bytes, &available, c->verifier->error);
-		if (status == WK_OK && wk_block_decode(bytes, available, &header) == WK_OK && header.epoch == c->verifier->files[file].id && header.offset == at) {
-			wk_scan_later(&b->scan, &header);
-			bool later = header.sequence > c->scan.sequence && memcmp(header.directory_id, c->scan.directory_id, sizeof header.directory_id) == 0;
-			if (later && b->first_file == none) {
-				b->first_file = file;
-				b->first_offset = at;
-			}
-			if (later && file == c->open && header.incarnation >= c->scan.incarnation)
-				b->bytes += header.size;
-			at += header.size;
-		} else {
-			at += WK_BLOCK_ALIGNMENT;
-		}
-	}
-	wk_file_view_close(&view);
-	return status;
-}
-
-static wk_status look_behind(chain *c, behind *b) {
-	*b = (behind){.scan = c->scan, .first_file = none};
-	b->scan.witness = 0;
-	wk_status status = gather(c, c->open, c->end, b);
-	for (uint32_t i = c->open + 1; i < c->verifier->files_count && status == WK_OK; i++)
-		if (c->verifier->files[i].kind == WK_FILE_JOURNAL)
-			status = gather(c, i, 0, b);
-	return status;
-}
-
-static wk_status broken_size(chain *c, uint64_t *size) {
-	wk_file_view view;
-	*size = WK_BLOCK_ALIGNMENT;
-	wk_status status = wk_verifier_open(c->verifier, &c->verifier->files[c->open], &view);
-	if (status != WK_OK)
-		return status == WK_NOT_FOUND ? WK_OK : status;
-	const uint8_t *bytes;
-	size_t available;
-	wk_block_header header;
-	status = wk_file_view_block(&view, c->end, &bytes, &available, c->verifier->error);
-	if (status == WK_OK && wk_block_peek(bytes, available, &header) == WK_OK)
-		*size = header.size;
-	wk_file_view_close(&view);
-	return status;
-}
-
-/* The chain goes on at the first whole block behind the damage. */
-static void resume(chain *c, const behind *b) {
-	c->scan.anchored = false;
-	if (b->first_file == c->open) {
-		c->end = b->first_offset;
-		return;
-	}
-	c->open = none;
-	c->gap = true;
-}
-
-/* The end of the chain is open: torn, or damaged? *more: it goes on behind the damage, from file *next on. */
-static wk_status judge(chain *c, bool *more, uint32_t *next) {
-	*more = false;
-	while (c->open != none) {
-		behind b;
-		bool progress;
-		wk_scan_verdict end;
-		wk_status status = look_behind(c, &b);
-		if (status == WK_OK) /* after the evidence: what it proves durable must be there now */
-			status = settle(c, &progress, &end);
-		if (status != WK_OK)
-			return status;
-		if (progress)
-			continue;
-		if (!wk_scan_damaged(&b.scan)) {
-			uint64_t size = 0;
-			if (end == WK_SCAN_BROKEN)
-				status = broken_size(c, &size);
-			c->verifier->report->torn_tail_bytes += size + b.bytes;
-			return status;
-		}
-		if (end == WK_SCAN_ABSENT && b.first_file != none && b.first_file != c->open && b.first_offset > 0) {
-			c->open = b.first_file; /* nothing is missing in this file: the bad block was the first of the later one */
-			c->end = 0;
-			continue;
-		}
-		char name[40];
-		wk_verifier_damage(c->verifier, "%s: block %llu at offset %llu is not whole, but block %llu shows that it was durable", name_of(c, c->open, name),
-		                   (unsigned long long)c->scan.sequence + 1, (unsigned long long)c->end, (unsigned long long)b.scan.witness);
-		*next = c->open + 1;
-		resume(c, &b);
-		if (c->open != none)
-			status = settle(c, &progress, &end);
-		*more = true;
-		return status;
-	}
-	return WK_OK;
+static const char *name_of(const wk_verify_chain *c, uint32_t file, char name[40]) {
+	return wk_verify_file_name(&c->verifier->files[file], name);
 }
 
 /* ---- one file after another ---- */
 
 /* A file may start behind a gap only where the files between were sealed, thus whole, and then recycled. */
-static wk_status allow_jump(chain *c, wk_file_view *view) {
+static wk_status allow_jump(wk_verify_chain *c, wk_file_view *view) {
 	const uint8_t *bytes;
 	size_t available;
 	wk_block_header header;
 	wk_status status = wk_file_view_block(view, 0, &bytes, &available, c->verifier->error);
-	if (status == WK_OK && (c->open == none || c->gap) && wk_block_decode(bytes, available, &header) == WK_OK && header.sequence > c->scan.sequence + 1 &&
+	if (status == WK_OK && (c->open == WK_VERIFY_NO_FILE || c->gap) &&
+	    wk_block_decode(bytes, available, &header) == WK_OK && header.sequence > c->scan.sequence + 1 &&
 	    header.incarnation >= c->scan.incarnation)
 		c->scan.anchored = false;
 	return status;
 }
 
-static wk_status visit_open(chain *c, uint32_t file, wk_file_view *view) {
+static wk_status visit_open(wk_verify_chain *c, uint32_t file, wk_file_view *view) {
 	wk_scan before = c->scan;
 	uint64_t accepted = 0;
 	wk_scan_verdict end = WK_SCAN_ABSENT;
@@ -198,13 +34,13 @@ static wk_status visit_open(chain *c, uint32_t file, wk_file_view *view) {
 	while (progress && accepted == 0 && status == WK_OK) {
 		status = allow_jump(c, view);
 		if (status == WK_OK)
-			status = follow(c, file, view, 0, &accepted, &end);
+			status = wk_verify_chain_follow(c, file, view, 0, &accepted, &end);
 		progress = false;
 		if (status == WK_OK && accepted == 0) {
 			c->scan = before;
 			wk_scan_verdict ignored;
-			if (c->open != none)
-				status = settle(c, &progress, &ignored);
+			if (c->open != WK_VERIFY_NO_FILE)
+				status = wk_verify_chain_settle(c, &progress, &ignored);
 			before = c->scan;
 			wk_file_view_forget(view);
 		}
@@ -217,53 +53,58 @@ static wk_status visit_open(chain *c, uint32_t file, wk_file_view *view) {
 		c->gap = false;
 		return WK_OK;
 	}
-	if (c->open != none)
+	if (c->open != WK_VERIFY_NO_FILE)
 		return WK_OK;
-	behind b = {.scan = c->scan, .first_file = none};
-	status = gather(c, file, 0, &b);
-	if (b.first_file != none || end == WK_SCAN_BROKEN) { /* its first block is torn, or damaged */
+	wk_verify_behind b = {.scan = c->scan, .first_file = WK_VERIFY_NO_FILE};
+	status = wk_verify_chain_gather(c, file, 0, &b);
+	if (b.first_file != WK_VERIFY_NO_FILE || end == WK_SCAN_BROKEN) { /* its first block is torn, or damaged */
 		c->open = file;
 		c->end = 0;
 	}
 	return status;
 }
 
-static wk_status check_link(chain *c, uint32_t file, const wk_footer *footer) {
+static wk_status check_link(wk_verify_chain *c, uint32_t file, const wk_footer *footer) {
 	wk_status status = WK_OK;
 	bool progress = false;
 	wk_scan_verdict end = WK_SCAN_ABSENT;
 	char name[40], other[40];
 	if (!c->scan.anchored || c->gap)
 		return WK_OK;
-	if (c->open != none && footer->first_sequence != c->scan.sequence + 1)
-		status = settle(c, &progress, &end);
-	if (status != WK_OK)
+	if (c->open != WK_VERIFY_NO_FILE && footer->first_sequence != c->scan.sequence + 1)
+		status = wk_verify_chain_settle(c, &progress, &end);
+	if (status != WK_OK || c->gap)
 		return status;
 	if (footer->first_sequence <= c->scan.sequence)
-		wk_verifier_damage(c->verifier, "%s: it starts with block %llu, but earlier files go up to block %llu", name_of(c, file, name),
-		                   (unsigned long long)footer->first_sequence, (unsigned long long)c->scan.sequence);
-	else if (footer->first_sequence == c->scan.sequence + 1 && footer->first_previous_crc != c->scan.crc)
-		wk_verifier_damage(c->verifier, "%s: its first block follows another block %llu than the one in the file before", name_of(c, file, name),
+		wk_verifier_damage(c->verifier, "%s: it starts with block %llu, but earlier files go up to block %llu",
+		                   name_of(c, file, name), (unsigned long long)footer->first_sequence,
 		                   (unsigned long long)c->scan.sequence);
-	else if (footer->first_sequence > c->scan.sequence + 1 && c->open != none)
-		wk_verifier_damage(c->verifier, "%s: block %llu at offset %llu is not whole, but the footer of %s shows that it was durable", name_of(c, c->open, name),
-		                   (unsigned long long)c->scan.sequence + 1, (unsigned long long)c->end, name_of(c, file, other));
+	else if (footer->first_sequence == c->scan.sequence + 1 && footer->first_previous_crc != c->scan.crc)
+		wk_verifier_damage(c->verifier,
+		                   "%s: its first block follows another block %llu than the one in the file before",
+		                   name_of(c, file, name), (unsigned long long)c->scan.sequence);
+	else if (footer->first_sequence > c->scan.sequence + 1 && c->open != WK_VERIFY_NO_FILE)
+		wk_verifier_damage(c->verifier,
+		                   "%s: block %llu at offset %llu is not whole, but the footer of %s shows that it was durable",
+		                   name_of(c, c->open, name), (unsigned long long)c->scan.sequence + 1,
+		                   (unsigned long long)c->end, name_of(c, file, other));
 	else
 		return WK_OK;
 	/* What is whole behind the damage is looked at all the same. */
-	for (bool more = c->open != none; more && status == WK_OK;) {
-		behind b = {.scan = c->scan, .first_file = none};
-		status = gather(c, c->open, c->end, &b);
-		more = status == WK_OK && b.first_file != none;
+	for (bool more = c->open != WK_VERIFY_NO_FILE; more && status == WK_OK;) {
+		wk_verify_behind b = {.scan = c->scan, .first_file = WK_VERIFY_NO_FILE};
+		status = wk_verify_chain_gather(c, c->open, c->end, &b);
+		more = status == WK_OK && b.first_file != WK_VERIFY_NO_FILE;
 		if (more) {
-			resume(c, &b);
-			status = settle(c, &more, &end);
+			wk_verify_chain_resume(c, &b);
+			status = wk_verify_chain_settle(c, &progress, &end);
+			more = c->open != WK_VERIFY_NO_FILE;
 		}
 	}
 	return status;
 }
 
-static wk_status visit_sealed(chain *c, uint32_t file, wk_file_view *view, const wk_footer *footer) {
+static wk_status visit_sealed(wk_verify_chain *c, uint32_t file, wk_file_view *view, const wk_footer *footer) {
 	wk_verify_file *sealed = &c->verifier->files[file];
 	bool gone;
 	wk_status status = check_link(c, file, footer);
@@ -276,7 +117,7 @@ static wk_status visit_sealed(chain *c, uint32_t file, wk_file_view *view, const
 		return WK_OK;
 	sealed->sealed = true;
 	sealed->has_blocks = footer->last_sequence >= footer->first_sequence;
-	c->open = none;
+	c->open = WK_VERIFY_NO_FILE;
 	c->scan.anchored = true;
 	c->scan.sequence = footer->last_sequence;
 	c->scan.crc = footer->last_crc;
@@ -285,7 +126,7 @@ static wk_status visit_sealed(chain *c, uint32_t file, wk_file_view *view, const
 }
 
 /* A footer counts as a whole or not at all, as for recovery: with one bad page the file is scanned. */
-static wk_status find_footer(chain *c, uint32_t number, wk_file_view *view, wk_footer *footer, bool *found) {
+static wk_status find_footer(wk_verify_chain *c, uint32_t number, wk_file_view *view, wk_footer *footer, bool *found) {
 	wk_verify_file *file = &c->verifier->files[number];
 	wk_status status = wk_file_view_footer(view, footer, c->verifier->error);
 	*found = status == WK_OK && footer->kind == WK_FILE_JOURNAL && footer->file_id == file->id &&
@@ -304,7 +145,7 @@ static wk_status find_footer(chain *c, uint32_t number, wk_file_view *view, wk_f
 	return status == WK_IO || status == WK_NO_MEMORY || status == WK_INTERRUPTED ? status : WK_OK;
 }
 
-static wk_status visit(chain *c, uint32_t file) {
+static wk_status visit(wk_verify_chain *c, uint32_t file) {
 	wk_file_view view;
 	wk_status status = wk_verifier_open(c->verifier, &c->verifier->files[file], &view);
 	if (status == WK_NOT_FOUND) {
@@ -321,16 +162,74 @@ static wk_status visit(chain *c, uint32_t file) {
 	wk_file_view_close(&view);
 	if (status == WK_IO) { /* the device gives no more of this file: that is damage, and the others may be whole */
 		wk_verifier_damage(c->verifier, "%s", c->verifier->error->text);
-		c->open = none;
+		c->open = WK_VERIFY_NO_FILE;
 		c->gap = true;
 		status = WK_OK;
 	}
 	return status;
 }
 
+/* ---- where it ends ---- */
+
+/* The chain may have gone on in a file that was empty when it was visited. */
+static wk_status visit_later(wk_verify_chain *c, bool *progress) {
+	uint64_t sequence = c->scan.sequence;
+	wk_status status = WK_OK;
+	for (uint32_t i = c->open + 1; i < c->verifier->files_count && status == WK_OK && c->scan.sequence == sequence; i++)
+		if (c->verifier->files[i].kind == WK_FILE_JOURNAL)
+			status = visit(c, i);
+	*progress = c->scan.sequence != sequence;
+	return status;
+}
+
+/* The end of the chain is open: torn, or damaged? *more: it goes on behind the damage, from file *next on. */
+static wk_status judge(wk_verify_chain *c, bool *more, uint32_t *next) {
+	*more = false;
+	while (c->open != WK_VERIFY_NO_FILE) {
+		*next = c->open + 1;
+		wk_verify_behind b;
+		bool progress;
+		wk_scan_verdict end;
+		wk_status status = wk_verify_chain_look_behind(c, &b);
+		if (status == WK_OK) /* after the evidence: what it proves durable must be there now */
+			status = wk_verify_chain_settle(c, &progress, &end);
+		if (status == WK_OK && !progress && wk_scan_damaged(&b.scan))
+			status = visit_later(c, &progress);
+		if (status != WK_OK)
+			return status;
+		*more = c->open == WK_VERIFY_NO_FILE;
+		if (progress)
+			continue;
+		if (!wk_scan_damaged(&b.scan)) {
+			uint64_t size = 0;
+			if (end == WK_SCAN_BROKEN)
+				status = wk_verify_chain_broken_size(c, &size);
+			c->verifier->report->torn_tail_bytes += size + b.bytes;
+			return status;
+		}
+		if (end == WK_SCAN_ABSENT && b.first_file != WK_VERIFY_NO_FILE && b.first_file != c->open &&
+		    b.first_offset > 0) {
+			c->open = b.first_file; /* nothing is missing in this file: the bad block was the first of the later one */
+			c->end = 0;
+			continue;
+		}
+		char name[40];
+		wk_verifier_damage(c->verifier,
+		                   "%s: block %llu at offset %llu is not whole, but block %llu shows that it was durable",
+		                   name_of(c, c->open, name), (unsigned long long)c->scan.sequence + 1,
+		                   (unsigned long long)c->end, (unsigned long long)b.scan.witness);
+		wk_verify_chain_resume(c, &b);
+		if (c->open != WK_VERIFY_NO_FILE)
+			status = wk_verify_chain_settle(c, &progress, &end);
+		*more = true;
+		return status;
+	}
+	return WK_OK;
+}
+
 /*
- * Footers that are not whole. The newest may have been under the pen when the power went, and is then written again; what a directory that was closed
- * in order, or a later footer, leaves behind it was whole once.
+ * Footers that are not whole. The newest may have been under the pen when the power went, and is then written again;
+ * what a directory that was closed in order, or a later footer, leaves behind it was whole once.
  */
 static wk_status verify_broken_footers(wk_verifier *verifier) {
 	uint32_t later_files = 0;
@@ -350,15 +249,15 @@ static wk_status verify_broken_footers(wk_verifier *verifier) {
 		if (wk_file_view_footer(&view, &footer, verifier->error) == WK_OK)
 			status = wk_verify_footer(verifier, file, &view, &footer, &nothing);
 		else if (wk_file_view_is_named(&view))
-			wk_verifier_damage(verifier, "%s: the footer's last page, at offset %llu, is not whole", wk_verify_file_name(file, name),
-			                   (unsigned long long)(view.size - WK_PAGE_SIZE));
+			wk_verifier_damage(verifier, "%s: the footer's last page, at offset %llu, is not whole",
+			                   wk_verify_file_name(file, name), (unsigned long long)(view.size - WK_PAGE_SIZE));
 		wk_file_view_close(&view);
 	}
 	return status;
 }
 
 wk_status wk_verify_journal(wk_verifier *verifier) {
-	chain c = {.verifier = verifier, .open = none};
+	wk_verify_chain c = {.verifier = verifier, .open = WK_VERIFY_NO_FILE};
 	wk_scan_init(&c.scan, verifier->superblock.directory_id);
 	wk_status status = WK_OK;
 	uint32_t next = 0;

@@ -1,4 +1,5 @@
-/* verify_sealed.c: a journal file with a footer, which says how its blocks begin and end: it can be checked by itself. */
+/* verify_sealed.c: a journal file with a footer, which says how its blocks begin and end: it can be checked by itself.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,11 +8,13 @@
 /* A whole block of this file, later than the chain's last, stands here. */
 static bool resumes(const wk_scan *chain, uint64_t at, const uint8_t *bytes, size_t available) {
 	wk_block_header header;
-	return wk_block_decode(bytes, available, &header) == WK_OK && header.epoch == chain->epoch && header.offset == at && header.sequence > chain->sequence &&
+	return wk_block_decode(bytes, available, &header) == WK_OK && header.epoch == chain->epoch && header.offset == at &&
+	       header.sequence > chain->sequence &&
 	       memcmp(header.directory_id, chain->directory_id, sizeof header.directory_id) == 0;
 }
 
-static wk_status walk(wk_verifier *verifier, const wk_verify_file *file, wk_file_view *view, const wk_footer *footer, wk_scan *chain, wk_found *found) {
+static wk_status walk(wk_verifier *verifier, const wk_verify_file *file, wk_file_view *view, const wk_footer *footer,
+                      wk_scan *chain, wk_found *found) {
 	wk_status status = WK_OK;
 	bool lost = false; /* between a break and the next whole block */
 	for (uint64_t at = 0; at < footer->end_offset && status == WK_OK;) {
@@ -34,15 +37,17 @@ static wk_status walk(wk_verifier *verifier, const wk_verify_file *file, wk_file
 		}
 		char name[40];
 		if (!lost)
-			wk_verifier_damage(verifier, "%s: block %llu at offset %llu is not whole, or not the one that belongs there", wk_verify_file_name(file, name),
-			                   (unsigned long long)chain->sequence + 1, (unsigned long long)at);
+			wk_verifier_damage(
+			    verifier, "%s: block %llu at offset %llu is not whole, or not the one that belongs there",
+			    wk_verify_file_name(file, name), (unsigned long long)chain->sequence + 1, (unsigned long long)at);
 		found->damaged = lost = true;
 		at += WK_BLOCK_ALIGNMENT;
 	}
 	return status;
 }
 
-static wk_status verify(wk_verifier *verifier, const wk_verify_file *file, wk_file_view *view, const wk_footer *footer, wk_found *found) {
+static wk_status verify(wk_verifier *verifier, const wk_verify_file *file, wk_file_view *view, const wk_footer *footer,
+                        wk_found *found) {
 	wk_scan chain;
 	wk_scan_init(&chain, verifier->superblock.directory_id);
 	wk_scan_file(&chain, file->id);
@@ -54,13 +59,19 @@ static wk_status verify(wk_verifier *verifier, const wk_verify_file *file, wk_fi
 		return status;
 	bool empty = footer->last_sequence < footer->first_sequence;
 	char name[40];
-	if (!found->damaged && !empty && (chain.sequence != footer->last_sequence || chain.crc != footer->last_crc || chain.incarnation != footer->incarnation))
-		wk_verifier_damage(verifier, "%s: the footer ends with block %llu, the blocks with block %llu, or with another one of that number",
-		                   wk_verify_file_name(file, name), (unsigned long long)footer->last_sequence, (unsigned long long)chain.sequence);
+	if (!found->damaged && !empty &&
+	    (chain.sequence != footer->last_sequence || chain.crc != footer->last_crc ||
+	     chain.incarnation != footer->incarnation))
+		wk_verifier_damage(
+		    verifier,
+		    "%s: the footer ends with block %llu, the blocks with block %llu, or with another one of that number",
+		    wk_verify_file_name(file, name), (unsigned long long)footer->last_sequence,
+		    (unsigned long long)chain.sequence);
 	return wk_verify_footer(verifier, file, view, footer, found);
 }
 
-wk_status wk_verify_sealed(wk_verifier *verifier, wk_verify_file *file, wk_file_view *view, const wk_footer *footer, bool *gone) {
+wk_status wk_verify_sealed(wk_verifier *verifier, wk_verify_file *file, wk_file_view *view, const wk_footer *footer,
+                           bool *gone) {
 	wk_verify_report before = *verifier->report;
 	wk_found found = {0};
 	wk_status status = verify(verifier, file, view, footer, &found);

@@ -162,12 +162,17 @@ static bool roll_due(const appending *a) {
 	const wk_log_tail *tail = a->log->tail;
 	if (tail->last.sequence_id < open->first_sequence_id)
 		return false; /* still empty */
-	if ((uint64_t)tail->segment_bytes >= a->log->options.segment_bytes || tail->last.sequence_id - open->first_sequence_id >= SEGMENT_RECORDS_MAX)
+	if ((uint64_t)tail->segment_bytes >= a->log->options->segment_bytes || tail->last.sequence_id - open->first_sequence_id >= SEGMENT_RECORDS_MAX)
 		return true;
-	if (a->log->options.segment_seconds == 0)
+	if (a->log->options->segment_seconds == 0)
 		return false;
 	uint64_t now_ms = a->engine->io->operations->wall(a->engine->io) / 1000000;
-	return now_ms >= open->created_ms + a->log->options.segment_seconds * 1000;
+	return now_ms >= open->created_ms + a->log->options->segment_seconds * 1000;
+}
+
+/* In the middle of an entry a segment never ends: the question, and the clock, can wait. */
+static bool continues(const appending *a) {
+	return a->log->tail->builder_block == a->engine->open.sequence && wk_log_open_segment(a->log) != NULL;
 }
 
 static wk_status complete_segment(const appending *a, uint64_t *ticket) {
@@ -211,7 +216,7 @@ static wk_builder *builder_for(const appending *a, size_t size, bool alone) {
 			return builder;
 	}
 	wk_ledger *ledger = wk_ledger_get(a->engine, wk_log_open_segment(a->log)->ledger_id);
-	wk_builder *builder = ledger != NULL ? wk_journal_builder(a->engine, ledger, a->log, a->log->options.codec) : NULL;
+	wk_builder *builder = ledger != NULL ? wk_journal_builder(a->engine, ledger, a->log, a->log->options->codec) : NULL;
 	if (builder == NULL)
 		return NULL;
 	builder->entry_id = tail->next_entry++;
@@ -282,7 +287,7 @@ static wk_status admit(appending *a, size_t bytes, int64_t *txid) {
 		if (a->options->expected >= 0 && a->options->expected != a->log->tail->last.sequence_id + 1)
 			continue; /* another thread was quicker while this one waited for room */
 		status = settle_txid(a, txid);
-		if (status != WK_OK || !roll_due(a))
+		if (status != WK_OK || continues(a) || !roll_due(a))
 			return status;
 		if (!a->engine->snapshotting)
 			return start_segment(a, *txid, clock);

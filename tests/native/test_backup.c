@@ -1,10 +1,13 @@
 /*
- * test_backup.c: wk_namespace_backup: a copy by hard links of a directory in use. The copy opens with everything that was durable before the
- * call; afterwards both go on, and neither sees a byte of the other.
+ * test_backup.c: wk_namespace_backup: a copy by hard links of a directory in use. The copy opens with everything that
+ * was durable before the call; afterwards both go on, and neither sees a byte of the other.
  */
+#include "engine/directory.h"
+#include "engine/engine.h"
 #include "small_directory.h"
 #include "walkeeper/inspect.h"
 #include <dirent.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -89,6 +92,170 @@ TEST(a_destination_that_exists_is_refused_and_left_alone) {
 	remove_tree(place);
 }
 
+TEST(a_file_with_room_is_copied_so_that_neither_side_writes_into_the_others) {
+	const char *place = temporary();
+	char path[100], copy[100];
+	snprintf(path, sizeof path, "%s/wal", place);
+	snprintf(copy, sizeof copy, "%s/copy", place);
+	wk_namespace *ns = open_small(path), *other;
+	wk_log *log = log_named(ns, "log"), *other_log;
+	wk_writer *writer = writer_of(log), *other_writer;
+	int64_t at, first, last;
+	do
+		at = append_one(writer);
+	while (at < 29);
+	backup(ns, copy);
+	CHECK_EQ(append_one(writer), 30);
+	other = open_small(copy);
+	read_all(other, &first, &last);
+	CHECK_EQ(last, 29); /* what came later is not in it */
+	other_log = log_named(other, "log");
+	other_writer = writer_of(other_log);
+	CHECK_EQ(append_one(other_writer), 30);
+	CHECK_EQ(append_one(other_writer), 31);
+	CHECK_EQ(append_one(writer), 31);
+	close_all(other, other_log, other_writer);
+	close_all(ns, log, writer);
+	verify_clean(path);
+	verify_clean(copy);
+	remove_tree(place);
+}
+
+/* ---- in the middle of a call ----
+ *
+ * The engine's seam to the kernel with one call of it taken over: the test acts between what the engine does before and
+ * behind it.
+ */
+
+static struct wk_io_operations operations, original;
+static wk_namespace *hooked;
+static wk_log *hooked_log;
+static wk_writer *hooked_writer;
+static char hooked_path[100], hooked_copy[100];
+static bool hook_is_set;
+
+static void open_hooked(const char *place, uint32_t sync_method) {
+	snprintf(hooked_path, sizeof hooked_path, "%s/wal", place);
+	snprintf(hooked_copy, sizeof hooked_copy, "%s/copy", place);
+	wk_io *io = NULL;
+	CHECK_EQ(wk_io_psync_new(&io), 0);
+	original = operations = *io->operations;
+	io->operations = &operations;
+	wk_open_options options;
+	wk_open_options_init(&options);
+	options.manual = true;
+	options.sync_method = sync_method;
+	options.file_size_min = options.file_size_max = SMALL_FILE_SIZE;
+	wk_error error = {0};
+	check_ok(wk_open_on(io, hooked_path, &options, &hooked, &error), &error, "the directory opens");
+	hooked_log = log_named(hooked, "log");
+	hooked_writer = writer_of(hooked_log);
+	hook_is_set = false;
+}
+
+static void close_hooked(void) {
+	wk_io *io = hooked->engine->io;
+	close_all(hooked, hooked_log, hooked_writer);
+	io->operations->destroy(io);
+}
+
+static void do_all_background_work(void) {
+	wk_error error = {0};
+	for (bool idle = false; !idle;)
+		check_ok(wk_namespace_step(hooked, &idle, &error), &error, "a step of background work");
+}
+
+/* Everything but the last record goes, and what held it is recycled where that may be; then the link is made. */
+static int recycle_then_link(wk_io *io, const char *from, const char *to) {
+	if (hook_is_set) {
+		hook_is_set = false;
+		wk_position last;
+		wk_error error = {0};
+		check_ok(wk_log_find(hooked_log, WK_FIND_SEQUENCE_ID, append_one(hooked_writer), NULL, &last, &error), &error,
+		         "finding the last record");
+		check_ok(wk_log_truncate(hooked_log, &last.dlsn, false, &error), &error, "truncating");
+		for (int i = 0; i < 40; i++)
+			append_one(hooked_writer);
+		do_all_background_work();
+	}
+	return original.link(io, from, to);
+}
+
+TEST(what_is_truncated_while_the_copy_is_made_stays_in_it) {
+	const char *place = temporary();
+	open_hooked(place, WK_SYNC_DSYNC);
+	while (append_one(hooked_writer) < 59)
+		do_all_background_work();
+	operations.link = recycle_then_link;
+	hook_is_set = true;
+	backup(hooked, hooked_copy);
+	CHECK(!hook_is_set);
+	wk_namespace *ns = open_small(hooked_copy);
+	int64_t first, last;
+	read_all(ns, &first, &last);
+	CHECK_EQ(first, 0);
+	CHECK_EQ(last, 59);
+	close_all(ns, NULL, NULL);
+	wk_stats stats;
+	do_all_background_work(); /* the pins are gone: now it is recycled */
+	wk_namespace_stats(hooked, &stats);
+	CHECK(stats.recycled_files >= 3);
+	verify_clean(hooked_copy);
+	close_hooked();
+	remove_tree(place);
+}
+
+static int64_t write_then_back_up(wk_io *io, wk_file *file, const void *buffer, size_t size, uint64_t offset,
+                                  uint32_t flags) {
+	int64_t result = original.pwrite(io, file, buffer, size, offset, flags);
+	if (hook_is_set) {
+		hook_is_set = false;
+		backup(hooked, hooked_copy);
+	}
+	return result;
+}
+
+TEST(a_block_that_is_written_and_not_yet_durable_is_not_in_the_copy) {
+	const char *place = temporary();
+	open_hooked(place, WK_SYNC_WRITE_THEN_SYNC);
+	while (append_one(hooked_writer) < 29)
+		;
+	operations.pwrite = write_then_back_up;
+	hook_is_set = true;
+	CHECK_EQ(append_one(hooked_writer), 30);
+	CHECK(!hook_is_set);
+	wk_namespace *ns = open_small(hooked_copy);
+	int64_t first, last;
+	read_all(ns, &first, &last);
+	CHECK_EQ(last, 29);
+	close_all(ns, NULL, NULL);
+	close_hooked();
+	remove_tree(place);
+}
+
+static int no_link(wk_io *io, const char *from, const char *to) {
+	(void)io;
+	(void)from;
+	(void)to;
+	return -EXDEV;
+}
+
+TEST(a_backup_that_fails_holds_no_space_and_is_no_directory) {
+	const char *place = temporary();
+	open_hooked(place, WK_SYNC_DSYNC);
+	while (append_one(hooked_writer) < 59)
+		do_all_background_work();
+	operations.link = no_link;
+	wk_error error = {0};
+	CHECK_EQ(wk_namespace_backup(hooked, hooked_copy, &error), WK_IO);
+	CHECK(strstr(error.text, "file system") != NULL);
+	CHECK_EQ(shared_files(hooked_path, hooked_copy), 0);
+	CHECK(access(below(hooked_copy, "superblock"), F_OK) != 0);
+	CHECK_EQ(append_one(hooked_writer), 60); /* and the directory goes on */
+	close_hooked();
+	remove_tree(place);
+}
+
 /* ---- a busy directory ---- */
 
 typedef struct busy {
@@ -110,7 +277,8 @@ static void *append_and_truncate(void *context) {
 		wk_position before;
 		wk_error error = {0};
 		atomic_store(&b->truncated, at - 60);
-		check_ok(wk_log_find(b->log, WK_FIND_SEQUENCE_ID, at - 60 < 0 ? 0 : at - 60, NULL, &before, &error), &error, "finding the place");
+		check_ok(wk_log_find(b->log, WK_FIND_SEQUENCE_ID, at - 60 < 0 ? 0 : at - 60, NULL, &before, &error), &error,
+		         "finding the place");
 		check_ok(wk_log_truncate(b->log, &before.dlsn, false, &error), &error, "truncating");
 	}
 	return NULL;
@@ -217,6 +385,10 @@ int main(void) {
 	RUN(a_copy_of_a_quiet_directory_holds_the_same_records);
 	RUN(a_copy_of_an_empty_directory_opens);
 	RUN(a_destination_that_exists_is_refused_and_left_alone);
+	RUN(a_file_with_room_is_copied_so_that_neither_side_writes_into_the_others);
+	RUN(what_is_truncated_while_the_copy_is_made_stays_in_it);
+	RUN(a_block_that_is_written_and_not_yet_durable_is_not_in_the_copy);
+	RUN(a_backup_that_fails_holds_no_space_and_is_no_directory);
 	RUN(what_was_durable_before_the_call_is_in_the_copy_of_a_busy_directory);
 	RUN(the_directory_and_its_copies_go_on_without_touching_each_other);
 	return check_done();

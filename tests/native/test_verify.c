@@ -1,0 +1,524 @@
+/*
+ * test_verify.c: wk_verify_directory: one bit turned in any structure of a real directory is found and named; what was
+ * never acknowledged, and what changes because the directory is in use, is no damage.
+ */
+#include "small_directory.h"
+#include "walkeeper/entry.h"
+#include "walkeeper/footer.h"
+#include "walkeeper/inspect.h"
+#include "walkeeper/superblock.h"
+#include <dirent.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+enum { FILES_MAX = 16, BLOCKS_A_FILE = 13 }; /* one record a block, a block a page, three pages of footer */
+static const char *path;                     /* of the directory under test */
+static char files[FILES_MAX][64];            /* its journal files that hold blocks, in order */
+static size_t files_count;
+static const char *sealed, *active; /* the second of them, and the last */
+
+static wk_verify_report verify(wk_status expected) {
+	wk_verify_report report;
+	wk_error error = {0};
+	wk_status status = wk_verify_directory(path, 0, NULL, NULL, &report, &error);
+	if (status != expected)
+		printf("%s\n", report.first_damage);
+	CHECK_EQ(status, expected);
+	CHECK_EQ(report.damaged > 0, expected == WK_DAMAGED);
+	return report;
+}
+
+/* Blocks that stand in a file of this name, from its start. */
+static size_t count_blocks(const char *name) {
+	size_t size, count = 0;
+	uint8_t *bytes = read_file(below(path, name), &size);
+	wk_block_header header;
+	for (size_t at = 0; wk_block_decode(bytes + at, size - at, &header) == WK_OK &&
+	                    header.epoch == strtoull(strchr(name, '/') + 1, NULL, 16);
+	     at += header.size)
+		count++;
+	free(bytes);
+	return count;
+}
+
+static int is_journal_file(const struct dirent *entry) {
+	return strstr(entry->d_name, ".wkj") != NULL;
+}
+
+/* Ids may skip: the journal does not wait for a file that is being prepared. */
+static void list_files(void) {
+	struct dirent **names;
+	int count = scandir(below(path, "journal"), &names, is_journal_file, alphasort);
+	files_count = 0;
+	for (int i = 0; i < count; i++) {
+		snprintf(files[files_count], sizeof files[0], "journal/%.32s", names[i]->d_name);
+		free(names[i]);
+		files_count += count_blocks(files[files_count]) > 0;
+		CHECK(files_count < FILES_MAX);
+	}
+	free(names);
+}
+
+/* Four files or more that are sealed, and one with room for more that holds some blocks. */
+static void make(void) {
+	path = temporary();
+	wk_namespace *ns = open_small(path);
+	wk_log *log = log_named(ns, "log");
+	wk_writer *writer = writer_of(log);
+	do {
+		append_one(writer);
+		list_files();
+	} while (files_count < 5 || count_blocks(files[files_count - 1]) < 5);
+	close_all(ns, log, writer);
+	list_files();
+	sealed = files[1];
+	active = files[files_count - 1];
+	CHECK(count_blocks(active) < BLOCKS_A_FILE);
+}
+
+/* One bit of the file at `offset` turned: found once, and the file and its place named; turned back: clean again. */
+static void check_flip(const char *name, size_t offset, const char *what, size_t named_offset) {
+	char number[40];
+	snprintf(number, sizeof number, "offset %zu", named_offset);
+	flip_bit(below(path, name), offset);
+	wk_verify_report report = verify(WK_DAMAGED);
+	bool named = strstr(report.first_damage, name) != NULL && strstr(report.first_damage, number) != NULL &&
+	             strstr(report.first_damage, what) != NULL;
+	if (!named)
+		printf("%s at %zu: %s\n", name, offset, report.first_damage);
+	CHECK(named);
+	CHECK_EQ(report.damaged, 1);
+	flip_bit(below(path, name), offset);
+	verify(WK_OK);
+}
+
+static wk_footer footer_of(const char *name) {
+	size_t size;
+	uint8_t *bytes = read_file(below(path, name), &size);
+	wk_footer footer;
+	CHECK_EQ(wk_footer_decode(bytes + size - WK_PAGE_SIZE, &footer), WK_OK);
+	free(bytes);
+	return footer;
+}
+
+/* ---- whole ---- */
+
+TEST(a_directory_closed_in_order_is_clean) {
+	make();
+	wk_verify_report report = verify(WK_OK);
+	CHECK_EQ(report.damaged, 0);
+	CHECK_EQ(report.torn_tail_bytes, 0);
+	CHECK_EQ(report.first_damage[0], 0);
+	CHECK_EQ(report.blocks, 4 * BLOCKS_A_FILE + count_blocks(active));
+	CHECK(report.entries >= report.blocks - 5); /* confirm blocks have none */
+	CHECK(report.files >= 6);                   /* the superblock, five with blocks, perhaps the next one */
+	CHECK(report.bytes >= 5 * SMALL_FILE_SIZE);
+	remove_tree(path);
+}
+
+TEST(what_is_not_there_is_said_to_be_so) {
+	wk_verify_report report;
+	wk_error error = {0};
+	CHECK_EQ(wk_verify_directory("/tmp/walkeeper-no-such-directory", 0, NULL, NULL, &report, &error), WK_NOT_FOUND);
+	CHECK(strstr(error.text, "does not exist") != NULL);
+	path = temporary();
+	CHECK_EQ(wk_verify_directory(path, 0, NULL, NULL, &report, &error), WK_NOT_FOUND);
+	CHECK(strstr(error.text, "no superblock") != NULL);
+	remove_tree(path);
+}
+
+/* ---- a bit in each structure ---- */
+
+TEST(a_bit_in_a_block_of_a_sealed_file_is_found) {
+	make();
+	for (size_t at = 0; at < 4096; at += 37)
+		check_flip(sealed, 3 * 4096 + at, "block", 3 * 4096);
+	check_flip(sealed, 0, "block", 0);
+	check_flip(sealed, 12 * 4096 + 4095, "block", 12 * 4096); /* padding of the last block */
+	remove_tree(path);
+}
+
+TEST(a_bit_in_a_block_that_later_blocks_call_durable_is_found) {
+	make();
+	for (size_t at = 0; at < 4096; at += 37)
+		check_flip(active, 2 * 4096 + at, "block", 2 * 4096);
+	check_flip(active, 100, "block", 0);
+	remove_tree(path);
+}
+
+TEST(a_bit_in_a_page_of_a_footer_is_found) {
+	make();
+	wk_footer footer = footer_of(sealed);
+	size_t items = wk_footer_item_page(&footer, 0), runs = wk_footer_run_page(&footer, 0),
+	       trailer = SMALL_FILE_SIZE - WK_PAGE_SIZE;
+	for (size_t at = 0; at < 4096; at += 97) {
+		check_flip(sealed, items + at, "items", items);
+		check_flip(sealed, runs + at, "runs", runs);
+		check_flip(sealed, trailer + at, "last page", trailer);
+	}
+	remove_tree(path);
+}
+
+TEST(a_bit_in_a_slot_of_the_superblock_is_found) {
+	make();
+	for (size_t at = 0; at < 4096; at += 97) {
+		check_flip("superblock", at, "slot 0", 0);
+		check_flip("superblock", 4096 + at, "slot 1", 4096);
+	}
+	flip_bit(below(path, "superblock"), 5);
+	flip_bit(below(path, "superblock"), 4096 + 5);
+	CHECK_EQ(verify(WK_DAMAGED).damaged, 2);
+	remove_tree(path);
+}
+
+TEST(two_bits_in_two_files_are_two_damages) {
+	make();
+	flip_bit(below(path, sealed), 5 * 4096 + 9);
+	flip_bit(below(path, active), 1 * 4096 + 9);
+	wk_verify_report report = verify(WK_DAMAGED);
+	CHECK_EQ(report.damaged, 2);
+	CHECK(strstr(report.first_damage, sealed) != NULL);
+	remove_tree(path);
+}
+
+/* The file before the active one as it is before its footer is written. */
+TEST(damage_where_two_files_meet_is_named_in_the_right_one) {
+	make();
+	const char *full = files[files_count - 2];
+	size_t size;
+	uint8_t *bytes = read_file(below(path, full), &size);
+	memset(bytes + BLOCKS_A_FILE * 4096, 0, size - BLOCKS_A_FILE * 4096);
+	write_file(below(path, full), bytes, size);
+	free(bytes);
+	verify(WK_OK);
+	check_flip(full, 3 * 4096 + 20, "block", 3 * 4096);
+	check_flip(full, (BLOCKS_A_FILE - 1) * 4096 + 20, "block", (BLOCKS_A_FILE - 1) * 4096);
+	for (size_t at = 0; at < WK_BLOCK_HEADER_SIZE; at++)
+		check_flip(active, at, "block", 0);
+	bytes = read_file(below(path, active), &size);
+	memset(bytes, 0, 4096); /* not even a trace of it */
+	write_file(below(path, active), bytes, size);
+	free(bytes);
+	wk_verify_report report = verify(WK_DAMAGED);
+	CHECK_EQ(report.damaged, 1);
+	CHECK(strstr(report.first_damage, active) != NULL);
+	remove_tree(path);
+}
+
+/* Blocks chosen at random are spoilt: every gap is counted, neighbours being one, and none twice. */
+TEST(every_gap_in_the_chain_is_counted_once) {
+	make();
+	uint64_t seed = 7;
+	for (int round = 0; round < 20; round++) {
+		bool bad[4 * BLOCKS_A_FILE] = {false};
+		uint64_t gaps = 0;
+		for (int i = 0; i <= round; i++)
+			bad[check_random(&seed) % (4 * BLOCKS_A_FILE)] = true;
+		for (size_t i = 0; i < 4 * BLOCKS_A_FILE; i++) {
+			gaps += bad[i] && (i % BLOCKS_A_FILE == 0 || !bad[i - 1]);
+			if (bad[i])
+				flip_bit(below(path, files[i / BLOCKS_A_FILE]), i % BLOCKS_A_FILE * 4096 + 200);
+		}
+		CHECK_EQ(verify(WK_DAMAGED).damaged, gaps);
+		for (size_t i = 0; i < 4 * BLOCKS_A_FILE; i++)
+			if (bad[i])
+				flip_bit(below(path, files[i / BLOCKS_A_FILE]), i % BLOCKS_A_FILE * 4096 + 200);
+	}
+	verify(WK_OK);
+	remove_tree(path);
+}
+
+/* ---- structures that are whole by themselves, and wrong ---- */
+
+/* The last block of the active file with one byte of an entry changed and the block's CRC made to fit. */
+TEST(an_entry_that_differs_from_its_digest_is_found_in_a_whole_block) {
+	make();
+	size_t size, at = 0, last = 0;
+	uint8_t *bytes = read_file(below(path, active), &size);
+	wk_block_header header, found = {0};
+	for (; wk_block_decode(bytes + at, size - at, &header) == WK_OK; at += header.size)
+		if ((header.flags & WK_BLOCK_CONFIRM) == 0) {
+			last = at;
+			found = header;
+		}
+	CHECK(found.sequence > 0);
+	memset(bytes + last + found.size, 0, size - last - found.size); /* what chained to it goes */
+	bytes[last + 1000] ^= 1;
+	wk_block_seal(bytes + last, &found);
+	write_file(below(path, active), bytes, size);
+	free(bytes);
+	wk_verify_report report = verify(WK_DAMAGED);
+	CHECK_EQ(report.damaged, 1);
+	CHECK(strstr(report.first_damage, "digest") != NULL);
+	remove_tree(path);
+}
+
+/* The footer written anew with one run or item changed: every page of it is whole. */
+static void reseal(wk_footer_item *items, wk_footer_run *runs, wk_footer *footer, const uint8_t *whole, size_t size) {
+	uint8_t *bytes = malloc(size);
+	CHECK(bytes != NULL);
+	memcpy(bytes, whole, size);
+	uint64_t footer_size = wk_footer_size(footer->items_count, footer->runs_count, 0);
+	wk_footer_encode(footer, items, runs, NULL, bytes + size - footer_size);
+	write_file(below(path, sealed), bytes, size);
+	free(bytes);
+}
+
+TEST(a_footer_that_says_something_else_than_the_blocks_is_found) {
+	make();
+	wk_footer footer = footer_of(sealed), changed;
+	size_t size;
+	uint8_t *whole = read_file(below(path, sealed), &size);
+	static wk_footer_item items[WK_PAGE_ITEMS];
+	static wk_footer_run runs[WK_PAGE_RUNS];
+	uint32_t count;
+	uint64_t item_page = wk_footer_item_page(&footer, 0), run_page = wk_footer_run_page(&footer, 0);
+	CHECK_EQ(wk_footer_items(&footer, whole + item_page, item_page, items, &count), WK_OK);
+	CHECK_EQ(wk_footer_runs(&footer, whole + run_page, run_page, runs, &count), WK_OK);
+	reseal(items, runs, &footer, whole, size);
+	verify(WK_OK);
+
+	items[3].offset += 4;
+	reseal(items, runs, &footer, whole, size);
+	CHECK(strstr(verify(WK_DAMAGED).first_damage, "run of ledger") != NULL);
+	items[3].offset -= 4;
+
+	runs[0].first_entry += 1;
+	reseal(items, runs, &footer, whole, size);
+	CHECK(strstr(verify(WK_DAMAGED).first_damage, "run of ledger") != NULL);
+	runs[0].first_entry -= 1;
+
+	changed = footer; /* the last entry is missing */
+	changed.items_count--;
+	runs[footer.runs_count - 1].count--;
+	runs[footer.runs_count - 1].bytes -= items[footer.items_count - 1].size;
+	reseal(items, runs, &changed, whole, size);
+	CHECK(strstr(verify(WK_DAMAGED).first_damage, "the blocks hold") != NULL);
+	runs[footer.runs_count - 1].count++;
+	runs[footer.runs_count - 1].bytes += items[footer.items_count - 1].size;
+
+	changed = footer;
+	changed.last_crc ^= 1;
+	reseal(items, runs, &changed, whole, size);
+	CHECK(strstr(verify(WK_DAMAGED).first_damage, "footer ends with block") != NULL);
+
+	changed = footer;
+	changed.first_previous_crc ^= 1;
+	reseal(items, runs, &changed, whole, size);
+	CHECK(verify(WK_DAMAGED).damaged >= 1);
+	free(whole);
+	remove_tree(path);
+}
+
+/* ---- entry logs ---- */
+
+static void put_entry(uint8_t *at, int64_t entry_id, wk_footer_item *item, uint32_t offset) {
+	wk_entry entry = {.ledger_id = 7,
+	                  .entry_id = entry_id,
+	                  .lac = entry_id - 1,
+	                  .length = 5 * (entry_id + 1),
+	                  .payload = (const uint8_t *)"hello",
+	                  .payload_size = 5};
+	wk_entry_encode_header(&entry, at);
+	memcpy(at + WK_ENTRY_HEADER_SIZE, "hello", 5);
+	*item = (wk_footer_item){offset, WK_ENTRY_HEADER_SIZE + 5};
+}
+
+TEST(a_bit_in_an_entry_log_is_found) {
+	static const char *const log = "entries/0000000000000300.wke";
+	enum { ENTRIES = 3, SIZE = 4 * 4096 };
+	make();
+	size_t size;
+	uint8_t *slots = read_file(below(path, "superblock"), &size), *bytes = calloc(1, SIZE);
+	wk_superblock superblock;
+	CHECK(bytes != NULL && wk_superblock_choose(slots, &superblock) >= 0);
+	wk_footer_item items[ENTRIES];
+	uint32_t end = 0;
+	for (int i = 0; i < ENTRIES; i++, end += 41)
+		put_entry(bytes + end, i, &items[i], end);
+	wk_footer_run run = {.ledger_id = 7, .bytes = 41 * ENTRIES, .count = ENTRIES};
+	wk_footer footer = {.file_id = 0x300,
+	                    .file_size = SIZE,
+	                    .end_offset = end,
+	                    .items_count = ENTRIES,
+	                    .runs_count = 1,
+	                    .kind = WK_FILE_ENTRY_LOG};
+	memcpy(footer.directory_id, superblock.directory_id, sizeof footer.directory_id);
+	wk_footer_encode(&footer, items, &run, NULL, bytes + 4096);
+	write_file(below(path, log), bytes, SIZE);
+	uint64_t entries = verify(WK_OK).entries;
+	for (size_t at = 0; at < 41; at++)
+		check_flip(log, 41 + at, "digest", 41);
+	check_flip(log, 4096 + 10, "items", 4096);
+	check_flip(log, 2 * 4096 + 10, "runs", 2 * 4096);
+	check_flip(log, 3 * 4096 + 10, "last page", 3 * 4096);
+	CHECK_EQ(unlink(below(path, log)), 0);
+	CHECK_EQ(entries, verify(WK_OK).entries + ENTRIES);
+	free(slots);
+	free(bytes);
+	remove_tree(path);
+}
+
+/* ---- what is no damage ---- */
+
+/* Where the last block of the active file stands. */
+static size_t last_block(size_t *size_of_it) {
+	size_t size, last = 0;
+	uint8_t *bytes = read_file(below(path, active), &size);
+	wk_block_header header;
+	for (size_t at = 0; wk_block_decode(bytes + at, size - at, &header) == WK_OK; at += header.size) {
+		last = at;
+		*size_of_it = header.size;
+	}
+	free(bytes);
+	return last;
+}
+
+TEST(a_torn_tail_is_no_damage) {
+	make();
+	size_t size = 0, at = last_block(&size);
+	flip_bit(below(path, active), at + 90);
+	wk_verify_report report = verify(WK_OK);
+	CHECK_EQ(report.torn_tail_bytes, size);
+	CHECK_EQ(report.damaged, 0);
+	remove_tree(path);
+}
+
+TEST(an_unfinished_last_file_is_no_damage) {
+	make();
+	size_t size = 0, at = last_block(&size);
+	CHECK_EQ(truncate(below(path, active), (off_t)(at + 512)), 0); /* a file that lost its end to a power cut */
+	wk_verify_report report = verify(WK_OK);
+	CHECK(report.torn_tail_bytes > 0);
+	remove_tree(path);
+}
+
+TEST(the_bytes_of_prepared_files_do_not_matter) {
+	make();
+	size_t size;
+	uint8_t *bytes = read_file(below(path, sealed), &size);
+	write_file(below(path, "journal/prepared-0000000000000077.wkp"), bytes, size); /* as recycling leaves it */
+	write_file(below(path, "journal/0000000000000200.wkj"), bytes, size); /* and named, before its first block */
+	free(bytes);
+	CHECK_EQ(verify(WK_OK).torn_tail_bytes, 0);
+	remove_tree(path);
+}
+
+TEST(files_between_that_were_recycled_are_no_damage) {
+	make();
+	CHECK_EQ(unlink(below(path, files[0])), 0);
+	CHECK_EQ(unlink(below(path, files[2])), 0);
+	verify(WK_OK);
+	CHECK_EQ(unlink(below(path, files[3])), 0); /* right before the active one */
+	verify(WK_OK);
+	remove_tree(path);
+}
+
+/* ---- a directory in use ---- */
+
+typedef struct busy {
+	_Atomic bool stop, started;
+} busy;
+
+static void *append_and_truncate(void *context) {
+	busy *b = context;
+	wk_namespace *ns = open_small(path);
+	wk_log *log = log_named(ns, "log");
+	wk_writer *writer = writer_of(log);
+	while (!atomic_load(&b->stop)) {
+		int64_t at = append_one(writer);
+		wk_position before;
+		wk_error error = {0};
+		if (at % 40 != 39)
+			continue;
+		atomic_store(&b->started, true);
+		check_ok(wk_log_find(log, WK_FIND_SEQUENCE_ID, at - 20, NULL, &before, &error), &error, "finding the place");
+		check_ok(wk_log_truncate(log, &before.dlsn, false, &error), &error, "truncating");
+	}
+	close_all(ns, log, writer);
+	return NULL;
+}
+
+TEST(a_directory_that_is_written_and_recycled_meanwhile_is_clean) {
+	make();
+	busy b = {false, false};
+	pthread_t thread;
+	CHECK_EQ(pthread_create(&thread, NULL, append_and_truncate, &b), 0);
+	while (!atomic_load(&b.started))
+		usleep(1000);
+	for (int i = 0; i < 60; i++)
+		verify(WK_OK);
+	atomic_store(&b.stop, true);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	CHECK_EQ(verify(WK_OK).torn_tail_bytes, 0);
+	remove_tree(path);
+}
+
+/* ---- pace ---- */
+
+typedef struct progress {
+	uint64_t calls, done, total;
+	uint64_t stop_after; /* calls; 0: never */
+} progress;
+
+static bool note(void *context, uint64_t done, uint64_t total) {
+	progress *p = context;
+	CHECK(done >= p->done && done <= total);
+	p->calls++;
+	p->done = done;
+	p->total = total;
+	return p->stop_after == 0 || p->calls < p->stop_after;
+}
+
+TEST(progress_grows_up_to_the_total) {
+	make();
+	progress p = {0};
+	wk_verify_report report;
+	CHECK_EQ(wk_verify_directory(path, 0, note, &p, &report, NULL), WK_OK);
+	CHECK(p.calls > 5);
+	CHECK(p.total >= 5 * SMALL_FILE_SIZE);
+	CHECK_EQ(p.done, p.total);
+	p = (progress){.stop_after = 3};
+	CHECK_EQ(wk_verify_directory(path, 0, note, &p, &report, NULL), WK_INTERRUPTED);
+	CHECK_EQ(p.calls, 3);
+	remove_tree(path);
+}
+
+static double seconds(void) {
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+TEST(a_rate_is_kept) {
+	make();
+	wk_verify_report report;
+	double begin = seconds();
+	CHECK_EQ(wk_verify_directory(path, 1000000, NULL, NULL, &report, NULL), WK_OK);
+	CHECK(seconds() - begin >= (double)report.bytes / 1e6 * 0.9);
+	remove_tree(path);
+}
+
+int main(void) {
+	RUN(a_directory_closed_in_order_is_clean);
+	RUN(what_is_not_there_is_said_to_be_so);
+	RUN(a_bit_in_a_block_of_a_sealed_file_is_found);
+	RUN(a_bit_in_a_block_that_later_blocks_call_durable_is_found);
+	RUN(a_bit_in_a_page_of_a_footer_is_found);
+	RUN(a_bit_in_a_slot_of_the_superblock_is_found);
+	RUN(two_bits_in_two_files_are_two_damages);
+	RUN(every_gap_in_the_chain_is_counted_once);
+	RUN(damage_where_two_files_meet_is_named_in_the_right_one);
+	RUN(an_entry_that_differs_from_its_digest_is_found_in_a_whole_block);
+	RUN(a_footer_that_says_something_else_than_the_blocks_is_found);
+	RUN(a_bit_in_an_entry_log_is_found);
+	RUN(a_torn_tail_is_no_damage);
+	RUN(an_unfinished_last_file_is_no_damage);
+	RUN(the_bytes_of_prepared_files_do_not_matter);
+	RUN(files_between_that_were_recycled_are_no_damage);
+	RUN(a_directory_that_is_written_and_recycled_meanwhile_is_clean);
+	RUN(progress_grows_up_to_the_total);
+	RUN(a_rate_is_kept);
+	return check_done();
+}
