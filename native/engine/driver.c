@@ -4,6 +4,7 @@
 
 #include "engine/journal.h"
 
+enum { LONE_SIZE = 2 * WK_BLOCK_ALIGNMENT, LONE_RECORDS = 2, COMPANY_BLOCKS = 64 };
 enum { SYNC_TAG = WK_BLOCKS_IN_FLIGHT_MAX }; /* tags below it are slots of blocks in flight */
 
 typedef struct sync_round { /* the fdatasyncs of one sync point */
@@ -12,7 +13,16 @@ typedef struct sync_round { /* the fdatasyncs of one sync point */
 	int result;
 } sync_round;
 
-void wk_driver_wake(wk_engine *engine) { engine->io->operations->queue_wake(engine->io, engine->queue); }
+/*
+ * With nothing of its own in flight the driver sleeps on a word, which wakes it sooner than a completion queue would; else in its queue.
+ */
+void wk_driver_wake(wk_engine *engine) {
+	__atomic_add_fetch(&engine->driver_word, 1, __ATOMIC_SEQ_CST);
+	if (atomic_load(&engine->driver_in_queue))
+		engine->io->operations->queue_wake(engine->io, engine->queue);
+	else if (atomic_load(&engine->driver_sleeps))
+		wk_futex_wake(&engine->driver_word, 1);
+}
 
 static int submit_block(wk_engine *engine, wk_block *block) {
 	return engine->io->operations->queue_submit(engine->io, engine->queue, &(wk_io_request){
@@ -57,12 +67,26 @@ static void complete(wk_engine *engine, sync_round *round, const wk_io_completio
 	wk_journal_written(engine, block, result);
 }
 
+/*
+ * One appender that waits for each record: a plain call is sooner done than a submission and a completion. Where others came during the last such call, there is company, and slots
+ * side by side are worth more; that is asked again after a while.
+ */
+static bool is_lone(const wk_engine *engine, const wk_block *block) {
+	return engine->driver_in_flight == 0 && engine->driver_company == 0 && block->header.size <= LONE_SIZE && block->builders_count == 1 && block->builders[0].records <= LONE_RECORDS;
+}
+
 /* Everything that may go out now goes out. */
 static void submit(wk_engine *engine, sync_round *round) {
 	while (wk_journal_can_seal(engine, wk_engine_now(engine))) {
 		wk_block *block = wk_journal_seal(engine);
 		if (block == NULL)
 			return;
+		if (is_lone(engine, block)) {
+			wk_journal_write(engine, block);
+			engine->driver_company = engine->open.builders_count > 0 ? COMPANY_BLOCKS : 0;
+			continue;
+		}
+		engine->driver_company -= engine->driver_company > 0;
 		int result = submit_block(engine, block);
 		if (result < 0)
 			wk_journal_written(engine, block, result);
@@ -97,6 +121,22 @@ static void confirm_if_due(wk_engine *engine) {
 		engine->open.confirm = true;
 }
 
+/* (locked, dropped) Completions, a wake, or the time. */
+static int wait_for_something(wk_engine *engine, wk_io_completion *done, uint32_t done_max, uint64_t timeout_ns) {
+	bool sleeps = engine->driver_in_flight == 0;
+	uint32_t seen = __atomic_load_n(&engine->driver_word, __ATOMIC_SEQ_CST);
+	atomic_store(sleeps ? &engine->driver_sleeps : &engine->driver_in_queue, true);
+	wk_engine_unlock(engine);
+	int count = 0;
+	if (!sleeps)
+		count = engine->io->operations->queue_wait(engine->io, engine->queue, done, done_max, timeout_ns);
+	else if (timeout_ns > 0)
+		wk_futex_wait(&engine->driver_word, seen, timeout_ns);
+	wk_engine_lock(engine);
+	atomic_store(sleeps ? &engine->driver_sleeps : &engine->driver_in_queue, false);
+	return count;
+}
+
 static void *drive(void *context) {
 	wk_engine *engine = context;
 	sync_round round = {0};
@@ -120,9 +160,7 @@ static void *drive(void *context) {
 			if (timeout == 0 && engine->driver_in_flight == 0 && (engine->sealing || !wk_journal_can_seal(engine, now)) && now < engine->deferred_sync_ns)
 				timeout = 1000 * 1000; /* an appender is at it: look again soon, do not spin */
 		}
-		wk_engine_unlock(engine);
-		int count = engine->io->operations->queue_wait(engine->io, engine->queue, done, sizeof done / sizeof *done, timeout);
-		wk_engine_lock(engine);
+		int count = wait_for_something(engine, done, sizeof done / sizeof *done, timeout);
 		if (count < 0) { /* nothing can be known of what is in flight any more */
 			wk_journal_fail(engine, count, "waiting for a block", engine->active);
 			break;

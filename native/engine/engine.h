@@ -224,6 +224,9 @@ struct wk_engine {
 	pthread_t driver, keeper;
 	bool driver_runs, keeper_runs, keeper_idle;
 	wk_io_queue *queue;        /* the driver's */
+	uint32_t driver_company;   /* blocks to go until an appender may be taken to be alone */
+	uint32_t driver_word;      /* changes when somebody wakes it */
+	_Atomic bool driver_sleeps, driver_in_queue; /* where it waits */
 	bool driver_active;        /* it looks at the open block without being woken */
 	bool driver_stop, keeper_stop;
 	uint64_t driver_deadline_ns; /* it sleeps until then */
