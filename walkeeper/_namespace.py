@@ -90,7 +90,15 @@ class RecoveryReport:
     """The journal file of the torn tail, 0 for none."""
     cut_offset: int
     damaged_blocks: int
-    """Accepted loss."""
+    """Accepted loss: so many blocks of the journal were not whole. Entries in them that were intact are kept."""
+    unknown_blocks: int
+    """Of these, it cannot be told which ledgers they held entries of: a log may have lost its end without a gap."""
+    lost_entries: int
+    """Entries of damaged blocks that could be named, but not kept."""
+    lost_records: int
+    """Sequence ids that this open recorded as gaps: readers yield them for ever, nobody gets them again."""
+    lost_files: int
+    """Entry logs whose index cannot be read: set aside, as entries/<id>.damaged."""
     lock_wait_ns: int
     elapsed_ns: int
     """Without the wait for the lock."""
@@ -127,6 +135,10 @@ class Stats:
     """Since open."""
     compacted_bytes: int
     """Since open."""
+    scrubbed_bytes: int
+    """Read again by the background scrub, since open."""
+    scrub_damaged: int
+    """Entries that the background scrub found damaged, since open."""
     oldest_file: int
     """The journal file that pins space longest, 0 for none."""
     oldest_ledger: int

@@ -77,6 +77,8 @@ class OpenOptions(TypedDict, total=False):
     """Major compaction takes files with less than this percentage alive (80)."""
     minor_interval: float
     major_interval: float
+    scrub_rate: int
+    """Bytes a second read again in the background to find damage (0: off); see Stats.scrub_damaged."""
     manual: bool
     """Tests: no threads; background work is done by Namespace.step()."""
     ignore_footers: bool
@@ -101,8 +103,8 @@ class NewLogOptions(TypedDict, total=False):
     segment_seconds: int
     """... or when the segment is this old (7200; 0: never)."""
     retention_seconds: int
-    """Records older than this go by themselves. 0, the default: only what the application truncates goes.
-    Another value raises UnsupportedError in this version."""
+    """Completed segments older than this go by themselves, but never past a cursor.
+    0, the default: only what the application truncates goes."""
     codec: Codec
     """Compression of entries ("none"). zstd is not readable by Java's DistributedLog."""
 

@@ -18,14 +18,24 @@ static bool is_possible(const wk_entry *entry) {
 	return entry->ledger_id >= 0 && entry->length >= 0 && entry->lac >= -1 && entry->lac < entry->entry_id;
 }
 
-void wk_entry_encode_header(const wk_entry *entry, uint8_t header[36]) {
+/* All but the digest. */
+static void fill(const wk_entry *entry, uint8_t header[36]) {
 	assert(is_possible(entry));
 	assert(entry->payload_size <= WK_ENTRY_SIZE_MAX - WK_ENTRY_HEADER_SIZE);
 	wk_store_be64_signed(header + LEDGER_ID_AT, entry->ledger_id);
 	wk_store_be64_signed(header + ENTRY_ID_AT, entry->entry_id);
 	wk_store_be64_signed(header + LAC_AT, entry->lac);
 	wk_store_be64_signed(header + LENGTH_AT, entry->length);
+}
+
+void wk_entry_encode_header(const wk_entry *entry, uint8_t header[36]) {
+	fill(entry, header);
 	wk_store_be32(header + DIGEST_AT, digest(header, entry->payload, entry->payload_size));
+}
+
+void wk_entry_encode_header_with(const wk_entry *entry, uint32_t payload_crc, uint8_t header[36]) {
+	fill(entry, header);
+	wk_store_be32(header + DIGEST_AT, wk_crc32c_combine(wk_crc32c(header, DIGEST_AT), payload_crc, entry->payload_size));
 }
 
 wk_status wk_entry_decode(const uint8_t *bytes, size_t size, wk_entry *entry) {

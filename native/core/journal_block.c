@@ -37,7 +37,8 @@ static bool is_framed(const uint8_t *bytes, const wk_block_header *header) {
 	return status == WK_END;
 }
 
-void wk_block_seal(uint8_t *bytes, wk_block_header *header) {
+/* All of the header but the checksum, and the padding. */
+static void fill(uint8_t *bytes, const wk_block_header *header) {
 	assert(is_possible(header));
 	assert(header->offset % WK_BLOCK_ALIGNMENT == 0);
 	assert(is_framed(bytes, header)); /* what would be refused when read must not be written */
@@ -54,7 +55,19 @@ void wk_block_seal(uint8_t *bytes, wk_block_header *header) {
 	wk_store_le16(bytes + IN_FLIGHT_MAX_AT, header->in_flight_max);
 	wk_store_le16(bytes + FLAGS_AT, header->flags);
 	memset(bytes + header->used, 0, header->size - header->used);
+}
+
+void wk_block_seal(uint8_t *bytes, wk_block_header *header) {
+	fill(bytes, header);
 	header->crc = checksum(bytes, header->size);
+	wk_store_le32(bytes + CRC_AT, header->crc);
+}
+
+void wk_block_seal_with(uint8_t *bytes, wk_block_header *header, uint32_t records_crc) {
+	fill(bytes, header);
+	uint32_t head = wk_crc32c(bytes + PREVIOUS_CRC_AT, WK_BLOCK_HEADER_SIZE - PREVIOUS_CRC_AT);
+	uint32_t crc = wk_crc32c_combine(head, records_crc, header->used - WK_BLOCK_HEADER_SIZE);
+	header->crc = wk_crc32c_extend(crc, bytes + header->used, header->size - header->used);
 	wk_store_le32(bytes + CRC_AT, header->crc);
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/gap.h"
 #include "engine/journal.h"
 #include "engine/ledger.h"
 #include "engine/log_table.h"
@@ -218,6 +219,8 @@ wk_status wk_catalogue_apply(wk_engine *engine, const wk_catalogue_record *recor
 		return apply_uncursor(log, record);
 	case WK_CATALOGUE_RENAME:
 		return apply_rename(engine, log, record);
+	case WK_CATALOGUE_GAP:
+		return wk_gap_add(log, &(wk_gap){record->segment, record->entry_id, record->sequence_id, record->count});
 	case WK_CATALOGUE_DELETE:
 		wk_log_table_remove_name(engine, log);
 		log->deleted = true;
@@ -326,6 +329,12 @@ static void put_log(growing *out, const wk_log_state *log) {
 		put(out, &(wk_catalogue_record){
 			.type = WK_CATALOGUE_TRUNCATE, .log_id = log->id, .segment = log->first->dlsn.segment, .entry_id = log->first->dlsn.entry_id,
 			.slot = log->first->dlsn.slot, .sequence_id = log->first->sequence_id, .txid = log->first->txid});
+	for (uint32_t i = 0; log->gaps != NULL && i < log->gaps->count; i++) {
+		const wk_gap *gap = &log->gaps->list[i];
+		if (gap->first_sequence_id + gap->count > log->first->sequence_id) /* else it was truncated */
+			put(out, &(wk_catalogue_record){
+				.type = WK_CATALOGUE_GAP, .log_id = log->id, .sequence_id = gap->first_sequence_id, .count = gap->count, .segment = gap->segment, .entry_id = gap->entry_id});
+	}
 	for (uint32_t i = 0; i < log->cursors_count; i++) {
 		const wk_cursor_state *cursor = &log->cursors[i];
 		put(out, &(wk_catalogue_record){
@@ -352,24 +361,28 @@ wk_status wk_catalogue_snapshot(wk_engine *engine, uint8_t **bytes, size_t *size
 
 /* ---- space ---- */
 
-void wk_catalogue_reclaim(wk_engine *engine, wk_log_state *log) {
+void wk_catalogue_reclaim(wk_engine *engine, wk_log_state *log) { wk_catalogue_reclaim_before(engine, log, &log->first->dlsn); }
+
+void wk_catalogue_reclaim_before(wk_engine *engine, wk_log_state *log, const wk_dlsn *first) {
 	uint32_t gone = 0;
 	for (uint32_t i = 0; i < log->segments_count; i++) {
 		wk_segment *segment = &log->segments[i];
 		wk_ledger *ledger = wk_ledger_find(engine, segment->ledger_id);
 		bool open = segment->records_count < 0;
-		bool below = log->first->dlsn.segment > segment->segment;
+		bool below = first->segment > segment->segment;
 		if (log->deleted || (below && !open)) {
 			if (ledger != NULL)
 				wk_ledger_drop(engine, ledger);
 			gone = i + 1;
-		} else if (log->first->dlsn.segment == segment->segment && ledger != NULL) {
-			wk_ledger_trim(engine, ledger, log->first->dlsn.entry_id);
+		} else if (first->segment == segment->segment && ledger != NULL) {
+			wk_ledger_trim(engine, ledger, first->entry_id);
 			break;
 		} else {
 			break;
 		}
 	}
+	if (gone == 0)
+		return;
 	memmove(log->segments, log->segments + gone, (log->segments_count - gone) * sizeof *log->segments);
 	log->segments_count -= gone;
 }
@@ -379,6 +392,7 @@ static void free_log(wk_log_state *log) {
 		free(log->cursors[i].name);
 	free(log->cursors);
 	free(log->segments);
+	free(log->gaps);
 	free(log->name);
 	free(log->tail);
 	if (log->first != &NEVER_TRUNCATED)

@@ -52,6 +52,7 @@ struct wk_log_state {
 	const wk_log_options *options; /* shared with logs that have the same */
 	wk_log_tail *tail;          /* NULL while nobody uses the log */
 	wk_cursor_state *cursors;
+	struct wk_gaps *gaps;       /* accepted losses (gap.h); NULL: none */
 	uint32_t cursors_count;
 	uint8_t txid_source;        /* enum wk_txid_source */
 	bool end_of_stream;
@@ -81,6 +82,8 @@ bool wk_catalogue_is_snapshot(const uint8_t *payload, size_t size);
 wk_status wk_catalogue_snapshot(wk_engine *engine, uint8_t **bytes, size_t *size);
 /* Space of ledgers that the catalogue no longer names, after the change is durable. */
 void wk_catalogue_reclaim(wk_engine *engine, wk_log_state *log);
+/* The same for what lies before `first`, a truncation point that is durable although log->first may not be yet. */
+void wk_catalogue_reclaim_before(wk_engine *engine, wk_log_state *log, const wk_dlsn *first);
 /* A handle less; the last one of a deleted log frees it. */
 void wk_log_state_release(wk_engine *engine, wk_log_state *log);
 /* Frees deleted logs that nobody holds. */

@@ -15,6 +15,7 @@
 #include "engine/journal_file.h"
 #include "engine/keeper.h"
 #include "engine/ledger.h"
+#include "engine/loss.h"
 #include "engine/mover.h"
 #include "engine/page_cache.h"
 #include "engine/probe.h"
@@ -89,8 +90,8 @@ static wk_status settle_options(const wk_open_options *given, wk_open_options *o
 		               (unsigned long long)options->file_size_min, (unsigned long long)options->file_size_max);
 	if (options->block_size_max < WK_BLOCK_ALIGNMENT || options->block_size_max > 4 * 1024 * 1024)
 		return wk_fail(error, WK_INVALID, "block_size_max is %llu: it must be 4 KiB to 4 MiB", (unsigned long long)options->block_size_max);
-	if (options->on_damage != WK_ON_DAMAGE_STOP)
-		return wk_fail(error, WK_UNSUPPORTED, "on_damage: this version only knows \"stop\"; `walkeeper verify` shows what is damaged");
+	if (options->on_damage > WK_ON_DAMAGE_SKIP)
+		return wk_fail(error, WK_INVALID, "on_damage is %u: 0 stop, 1 point_in_time, 2 skip", options->on_damage);
 	return WK_OK;
 }
 
@@ -189,13 +190,26 @@ static bool any_name(void *context, const char *name) {
 	return !*(bool *)context;
 }
 
+static bool note_name(void *context, const char *name) {
+	(void)name;
+	*(bool *)context = true;
+	return false;
+}
+
+/* The first journal file is made after the superblock: where there is none, a power cut came while the directory was being made. */
+static bool holds_nothing(wk_engine *engine) {
+	char *path = wk_engine_path(engine, "journal");
+	bool any = false;
+	int result = path != NULL ? engine->io->operations->list(engine->io, path, note_name, &any) : -ENOMEM;
+	free(path);
+	return (result == 0 && !any) || result == -ENOENT;
+}
+
 /* The superblock is written last: a directory without one is new, or was never finished. */
 static wk_status create_or_load(wk_engine *engine, wk_error *error) {
 	wk_status status = wk_superblock_load(engine, error);
 	if (status == WK_DAMAGED && engine->superblock_file != NULL) {
-		wk_io_stat stat;
-		bool unfinished = engine->io->operations->stat(engine->io, engine->superblock_file, &stat) == 0 && stat.size < 2 * WK_SUPERBLOCK_SLOT_SIZE;
-		if (!unfinished)
+		if (!holds_nothing(engine))
 			return status;
 		engine->io->operations->close(engine->io, engine->superblock_file);
 		engine->superblock_file = NULL;
@@ -267,6 +281,8 @@ static wk_status begin_writing(wk_engine *engine, wk_error *error) {
 		status = first_file(engine, error);
 	if (status == WK_OK)
 		status = wk_shared_page_open(engine, error);
+	if (status == WK_OK)
+		status = wk_loss_record(engine, error);
 	if (status != WK_OK || engine->options.manual)
 		return status;
 	int result = wk_driver_start(engine);
@@ -305,6 +321,7 @@ static void free_engine(wk_engine *engine) {
 	if (engine->io != NULL)
 		wk_shared_page_close(engine);
 	wk_follower_free(engine);
+	wk_loss_free(engine->loss);
 	wk_journal_free(engine);
 	wk_catalogue_free(engine);
 	wk_ledgers_free(engine);
@@ -476,24 +493,29 @@ static wk_status failed_words(wk_engine *engine, wk_error *error) {
 	return WK_FAILED;
 }
 
-static wk_status last_words(wk_engine *engine, uint64_t timeout_ns, wk_error *error) {
+/* (locked, dropped) A signal is no reason to leave things half done. With a deadline the driver writes, so that a stalled disk holds up that thread and not this one. */
+static wk_status wait_for_good(wk_engine *engine, uint64_t ticket, uint64_t deadline_ns, wk_error *error) {
+	wk_status status;
+	do
+		status = wk_journal_wait(engine, ticket, deadline_ns, deadline_ns == UINT64_MAX, error);
+	while (status == WK_INTERRUPTED);
+	return status;
+}
+
+/* (locked, dropped) Everything accepted, durable. */
+static wk_status flush_all(wk_engine *engine, uint64_t deadline_ns, wk_error *error) {
+	if (engine->failed)
+		return failed_words(engine, error);
+	return engine->read_only ? WK_OK : wait_for_good(engine, wk_journal_flush(engine), deadline_ns, error);
+}
+
+static wk_status last_words(wk_engine *engine, uint64_t deadline_ns, wk_error *error) {
 	wk_engine_lock(engine);
-	wk_status status = WK_OK;
-	if (engine->failed) {
-		status = failed_words(engine, error);
-	} else if (!engine->read_only) {
-		uint64_t now = wk_engine_now(engine);
-		uint64_t deadline = timeout_ns >= UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
-		do /* a signal is no reason to leave things half done */
-			status = wk_journal_wait(engine, wk_journal_flush(engine), deadline, true, error);
-		while (status == WK_INTERRUPTED);
-		if (status == WK_OK && engine->confirm_pending && !engine->disk_full && engine->open.builders_count == 0) {
-			engine->open.confirm = true;
-			engine->open.sync_wanted = true;
-			do
-				status = wk_journal_wait(engine, engine->open.confirm ? engine->open.sequence : engine->open.sequence - 1, deadline, true, error);
-			while (status == WK_INTERRUPTED);
-		}
+	wk_status status = flush_all(engine, deadline_ns, error);
+	if (status == WK_OK && !engine->failed && engine->confirm_pending && !engine->disk_full && engine->open.builders_count == 0) {
+		engine->open.confirm = true;
+		engine->open.sync_wanted = true;
+		status = wait_for_good(engine, engine->open.sequence, deadline_ns, error);
 	}
 	engine->closing = true;
 	wk_engine_unlock(engine);
@@ -501,15 +523,22 @@ static wk_status last_words(wk_engine *engine, uint64_t timeout_ns, wk_error *er
 }
 
 wk_status wk_directory_close(wk_engine *engine, uint64_t timeout_ns, wk_error *error) {
+	uint64_t now = wk_engine_now(engine);
+	uint64_t deadline = timeout_ns >= UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
+	wk_engine_lock(engine);
+	wk_status status = flush_all(engine, deadline, error); /* what was deferred through this handle is durable, whoever else holds one */
+	wk_engine_unlock(engine);
 	if (!wk_registry_last(engine))
-		return WK_OK;
-	wk_status status = last_words(engine, timeout_ns, error);
-	if (status == WK_TIMEOUT) {
+		return status;
+	if (status == WK_OK)
+		status = last_words(engine, deadline, error);
+	if (status == WK_TIMEOUT || !wk_keeper_stop(engine, deadline)) {
+		if (status != WK_TIMEOUT)
+			status = wk_fail(error, WK_TIMEOUT, "closing %s: the disk did not finish background work within the time given; everything appended is durable, the directory stays locked until this process ends", engine->path);
 		/* The disk stalls. Its write may still land: memory, threads and lock must stay until the process ends. */
 		wk_registry_leave(engine);
 		return status;
 	}
-	wk_keeper_stop(engine);
 	wk_mover_free(engine);
 	wk_driver_stop(engine);
 	if (status == WK_OK && !engine->read_only) {
@@ -522,7 +551,7 @@ wk_status wk_directory_close(wk_engine *engine, uint64_t timeout_ns, wk_error *e
 }
 
 void wk_directory_abandon(wk_engine *engine) {
-	wk_keeper_stop(engine);
+	wk_keeper_stop(engine, UINT64_MAX);
 	wk_mover_free(engine);
 	atomic_store(&engine->failed, true);
 	wk_driver_stop(engine);

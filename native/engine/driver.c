@@ -157,8 +157,9 @@ static void *drive(void *context) {
 		if (engine->driver_deadline_ns != UINT64_MAX) {
 			uint64_t now = wk_engine_now(engine);
 			timeout = engine->driver_deadline_ns > now ? engine->driver_deadline_ns - now : 0;
-			if (timeout == 0 && engine->driver_in_flight == 0 && (engine->sealing || !wk_journal_can_seal(engine, now)) && now < engine->deferred_sync_ns)
-				timeout = 1000 * 1000; /* an appender is at it: look again soon, do not spin */
+			bool sync_due = now >= engine->deferred_sync_ns && engine->driver_in_flight == 0;
+			if (timeout == 0 && !wk_journal_can_seal(engine, now) && !sync_due)
+				timeout = 1000 * 1000; /* an appender is at it, or all slots are taken: look again soon, do not spin */
 		}
 		int count = wait_for_something(engine, done, sizeof done / sizeof *done, timeout);
 		if (count < 0) { /* nothing can be known of what is in flight any more */

@@ -74,6 +74,7 @@ struct wk_store_file {
 	uint64_t thin_since_ns;    /* at most a tenth live since then, 0: it is not */
 	bool stuck;                /* the mover could not empty it: an entry is damaged */
 	bool footer_failed;        /* sealed without a footer: scanned at the next start */
+	bool unreadable_footer;    /* recovery: its trailer reads well, its runs do not */
 };
 
 /* ---- ledgers and their runs (ledger.c) ---- */
@@ -118,6 +119,8 @@ typedef struct wk_builder {
 	bool closed;               /* takes no more records: an atomic group */
 	uint8_t *bytes;            /* records (or raw payload), without the envelope header */
 	size_t size, capacity;
+	uint32_t crc;              /* of the first `summed` of its bytes */
+	size_t summed;
 	uint32_t item_offset, item_size; /* of the entry in the block, once sealed */
 } wk_builder;
 
@@ -159,6 +162,7 @@ struct wk_engine {
 	wk_file *lock_file;
 	wk_recovery_report report;
 	bool read_only;
+	struct wk_loss *loss;      /* accepted by this open, not yet recorded; NULL: none */
 
 	/* journal */
 	wk_block open;             /* takes records */
@@ -222,13 +226,14 @@ struct wk_engine {
 
 	/* threads */
 	pthread_t driver, keeper;
-	bool driver_runs, keeper_runs, keeper_idle;
+	bool driver_runs, keeper_runs, keeper_gone;
 	wk_io_queue *queue;        /* the driver's */
 	uint32_t driver_company;   /* blocks to go until an appender may be taken to be alone */
 	uint32_t driver_word;      /* changes when somebody wakes it */
 	_Atomic bool driver_sleeps, driver_in_queue; /* where it waits */
 	bool driver_active;        /* it looks at the open block without being woken */
-	bool driver_stop, keeper_stop;
+	bool driver_stop;
+	_Atomic bool keeper_stop;  /* looked at in the middle of long writes */
 	uint64_t driver_deadline_ns; /* it sleeps until then */
 	uint32_t driver_in_flight;
 	pthread_cond_t keeper_wake;
@@ -241,6 +246,8 @@ struct wk_engine {
 
 	struct wk_mover *mover;    /* a pass under way; the keeper's */
 	uint64_t mover_due_ns, minor_due_ns, major_due_ns;
+	uint64_t retention_due_ns;
+	struct { int64_t ledger_id, entry_id; uint64_t due_ns; wk_error first_damage; } scrub; /* where it goes on */
 	uint64_t zero_filled_bytes; /* atomic */
 	wk_stats counters;
 };

@@ -79,6 +79,8 @@ int wk_entry_log_finish(wk_entry_log_writer *writer, wk_footer *footer, wk_file 
 	size_t padded = (writer->chunk_size + WK_PAGE_SIZE - 1) / WK_PAGE_SIZE * WK_PAGE_SIZE;
 	memset(writer->chunk + writer->chunk_size, 0, padded - writer->chunk_size);
 	int result = padded > 0 ? write_out(writer, writer->chunk, padded) : 0;
+	if (result < 0) /* a full disk, perhaps: what follows would stand in the wrong place */
+		return result;
 	uint64_t size = wk_footer_size(writer->items_count, writer->runs_count, 0);
 	uint8_t *bytes = aligned_alloc(WK_PAGE_SIZE, size);
 	if (bytes == NULL)

@@ -2,9 +2,11 @@
 #include <stdlib.h>
 
 #include "engine/entry_records.h"
+#include "engine/gap.h"
 #include "engine/handles.h"
 #include "engine/journal.h"
 #include "engine/ledger.h"
+#include "engine/loss.h"
 #include "engine/read.h"
 
 /* What is looked for: the first record whose key is at least `value`. */
@@ -17,6 +19,8 @@ typedef struct key {
 typedef struct place { /* a segment's readable entries */
 	wk_segment segment;
 	int64_t first_entry, last_entry;
+	wk_position log_first;
+	bool skips; /* unreadable entries are accepted loss */
 } place;
 
 static int compare(const key *wanted, const wk_position *at) {
@@ -82,7 +86,13 @@ static wk_status search_segment(wk_engine *engine, const place *in, const key *w
 	}
 	wk_status status = search_entry(engine, in, low, wanted, &first, found, error);
 	if (status == WK_END && low < in->last_entry)
-		status = search_entry(engine, in, low + 1, wanted, &first, found, error);
+		status = search_entry(engine, in, ++low, wanted, &first, found, error);
+	if (status == WK_DAMAGED && in->skips) { /* a reader that starts here yields the gap */
+		wk_gap gap;
+		int64_t after;
+		status = wk_loss_around(engine, &in->segment, &in->log_first, low, in->last_entry, -1, &gap, &after, error);
+		*found = (wk_position){{in->segment.segment, low, 0}, gap.first_sequence_id, -1};
+	}
 	return status;
 }
 
@@ -108,10 +118,20 @@ static wk_status choose_segment(wk_engine *engine, wk_log_state *log, const key 
 		if (ledger == NULL || ledger->durable_entry < 0)
 			continue;
 		in->first_entry = ledger->first_live;
-		in->last_entry = in->segment.records_count < 0 ? ledger->durable_entry : in->segment.last_entry;
+		in->log_first = *log->first;
+		in->skips = engine->options.on_damage == WK_ON_DAMAGE_SKIP || log->gaps != NULL;
+		/* A segment is completed when its record is accepted: its last entries may not be durable yet. */
+		bool whole = in->segment.records_count >= 0 && in->segment.last_entry <= ledger->durable_entry;
+		in->last_entry = whole ? in->segment.last_entry : ledger->durable_entry;
 		return WK_OK;
 	}
 	return WK_END;
+}
+
+/* A reader that starts here yields the gap. */
+static wk_position start_of(const wk_log_state *log, const wk_gap *gap) {
+	bool cut = gap->first_sequence_id < log->first->sequence_id;
+	return cut ? (wk_position){log->first->dlsn, log->first->sequence_id, -1} : (wk_position){{gap->segment, gap->entry_id, 0}, gap->first_sequence_id, -1};
 }
 
 static wk_status find(wk_engine *engine, wk_log_state *log, const key *wanted, wk_position *at, wk_error *error) {
@@ -133,6 +153,12 @@ static wk_status find(wk_engine *engine, wk_log_state *log, const key *wanted, w
 		return WK_TRUNCATED;
 	}
 	wk_position next = wk_log_next(log, &log->tail->durable);
+	wk_dlsn end;
+	const wk_gap *gap = wanted->by == WK_FIND_DLSN ? wk_gap_at(engine, log, &wanted->dlsn, &end) : wanted->by == WK_FIND_SEQUENCE_ID ? wk_gap_of(log, wanted->value) : NULL;
+	if (gap != NULL) {
+		*at = start_of(log, gap);
+		return WK_OK;
+	}
 	for (uint32_t skip = 0;; skip++) {
 		place in;
 		if (choose_segment(engine, log, wanted, skip, &in) != WK_OK)
@@ -151,6 +177,13 @@ static wk_status find(wk_engine *engine, wk_log_state *log, const key *wanted, w
 			return status;
 		if (status == WK_OK) {
 			*at = wk_dlsn_compare(&found.dlsn, &log->first->dlsn) < 0 ? *log->first : found;
+			gap = at->sequence_id > log->first->sequence_id ? wk_gap_of(log, at->sequence_id - 1) : NULL;
+			if (wanted->by != WK_FIND_TXID && wanted->by != WK_FIND_TIME_MS)
+				gap = NULL; /* else what is looked for may be what is lost */
+			if (gap == NULL)
+				gap = wk_gap_at(engine, log, &at->dlsn, &end);
+			if (gap != NULL)
+				*at = start_of(log, gap);
 			return WK_OK;
 		}
 	}

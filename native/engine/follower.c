@@ -187,7 +187,7 @@ wk_status wk_follower_refresh(wk_engine *engine, wk_error *error) {
 			status = walk_on(engine, error);
 		if (status == WK_OK)
 			release_what_is_durable(engine);
-		f->refreshed_durable = durable;
+		__atomic_store_n(&f->refreshed_durable, durable, __ATOMIC_RELAXED);
 		if (status == WK_OK)
 			status = judge_progress(engine, error);
 	}
@@ -196,6 +196,18 @@ wk_status wk_follower_refresh(wk_engine *engine, wk_error *error) {
 		status = apply_changes(engine, error);
 	pthread_mutex_unlock(&engine->catalogue_lock);
 	return status;
+}
+
+wk_status wk_follower_look_again(wk_engine *engine, int attempt, wk_error *error) {
+	wk_error local;
+	error = error != NULL ? error : &local;
+	static const uint32_t nobody = 0;
+	if (attempt > 0)
+		wk_futex_wait(&nobody, 0, POLL_MAX_NS);
+	pthread_mutex_lock(&engine->catalogue_lock);
+	__atomic_store_n(&engine->follower->refreshed_durable, 0, __ATOMIC_RELAXED); /* files may have moved without a new block */
+	pthread_mutex_unlock(&engine->catalogue_lock);
+	return wk_follower_refresh(engine, error);
 }
 
 wk_status wk_follower_wait(wk_engine *engine, uint64_t timeout_ns) {
@@ -207,7 +219,7 @@ wk_status wk_follower_wait(wk_engine *engine, uint64_t timeout_ns) {
 		if (wk_futex_wait(&nobody, 0, nap) == -EINTR)
 			return WK_INTERRUPTED;
 		waited += nap;
-		if (engine->shared == NULL || __atomic_load_n(&engine->shared->durable, __ATOMIC_ACQUIRE) > f->refreshed_durable || waited > LOCK_LOOK_NS)
+		if (engine->shared == NULL || __atomic_load_n(&engine->shared->durable, __ATOMIC_ACQUIRE) > __atomic_load_n(&f->refreshed_durable, __ATOMIC_RELAXED) || waited > LOCK_LOOK_NS)
 			return WK_OK;
 	}
 	return WK_TIMEOUT;

@@ -20,6 +20,8 @@ void wk_follower_release(wk_engine *engine, uint64_t durable);
 uint64_t wk_follower_durable(wk_engine *engine);
 /* Catches up with the directory. No lock held. Cheap where nothing changed. For writers it does nothing. */
 wk_status wk_follower_refresh(wk_engine *engine, wk_error *error);
+/* Catches up even where the writer's durable point has not moved: after a read that met bytes of another file. No lock held. */
+wk_status wk_follower_look_again(wk_engine *engine, int attempt, wk_error *error);
 /* Waits a little for the writer: WK_OK something may have come; WK_TIMEOUT. No lock held. */
 wk_status wk_follower_wait(wk_engine *engine, uint64_t timeout_ns);
 #endif

@@ -14,7 +14,7 @@
 #include "io/event.h"
 #include "walkeeper/entry.h"
 
-enum { BUILDER_KEPT = 64 * 1024 };
+enum { BUILDERS_KEPT = 64 * 1024 }; /* bytes of all builders of a block together */
 enum { IN_PLACE_AT = WK_BLOCK_HEADER_SIZE + WK_ENTRY_OVERHEAD + WK_ENVELOPE_HEADER_SIZE };
 
 static const char *const READ_ON = "; reading goes on, appending needs a new open once the disk is well";
@@ -216,15 +216,22 @@ static void finish_builder(wk_builder *builder, uint64_t sequence) {
 		};
 }
 
+/* The memory of usual entries is kept for the next ones; what a snapshot, or many logs at once, took goes back. */
+static void shrink_builder(wk_builder *builder, size_t *kept) {
+	if (*kept + builder->capacity > BUILDERS_KEPT) {
+		free(builder->bytes);
+		builder->bytes = NULL;
+		builder->capacity = 0;
+	}
+	*kept += builder->capacity;
+}
+
 static void finish_block(wk_engine *engine, wk_block *block) {
 	uint64_t sequence = block->header.sequence;
+	size_t kept = 0;
 	for (uint32_t i = 0; i < block->builders_count; i++) {
 		finish_builder(&block->builders[i], sequence);
-		if (block->builders[i].capacity > BUILDER_KEPT) { /* a snapshot's, say: the memory of usual entries is kept for the next ones */
-			free(block->builders[i].bytes);
-			block->builders[i].bytes = NULL;
-			block->builders[i].capacity = 0;
-		}
+		shrink_builder(&block->builders[i], &kept);
 	}
 	engine->in_flight_bytes -= block->accepted_bytes;
 	if (block->builders_count > 0)
@@ -233,6 +240,8 @@ static void finish_block(wk_engine *engine, wk_block *block) {
 		wk_buffer_release(block->buffer);
 	block->buffer = NULL;
 	block->file->pins--;
+	if (block->file->state == WK_FILE_FULL && sequence == block->file->last_sequence)
+		wk_keeper_wake(engine); /* its footer can be written now */
 	engine->confirm_pending = !block->confirm;
 	atomic_store(&engine->durable, sequence);
 	wake_word(&engine->wait_words[sequence % WK_WAIT_SLOTS], &engine->waiters[sequence % WK_WAIT_SLOTS]);

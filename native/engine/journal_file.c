@@ -21,8 +21,11 @@ wk_status wk_file_id_take(wk_engine *engine, uint64_t *id, wk_error *error) {
 	pthread_mutex_lock(&engine->file_id_lock);
 	wk_status status = WK_OK;
 	if (engine->next_file_id >= engine->superblock.file_id_ceiling) {
+		uint64_t before = engine->superblock.file_id_ceiling;
 		engine->superblock.file_id_ceiling = engine->next_file_id + WK_FILE_ID_STEP;
 		status = wk_superblock_store(engine, error);
+		if (status != WK_OK)
+			engine->superblock.file_id_ceiling = before;
 	}
 	if (status == WK_OK)
 		*id = engine->next_file_id++;
@@ -340,9 +343,21 @@ static wk_status collect(wk_engine *engine, wk_store_file *file, wk_footer *foot
 	return WK_OK;
 }
 
+/* A hard-link backup shares the file's bytes, and may miss entries that are dead only here: then it is left as it is, and scanned at the next start. */
+static bool is_shared(wk_engine *engine, wk_store_file *file) {
+	wk_io_stat stat;
+	return engine->io->operations->stat(engine->io, file->handle, &stat) == 0 && stat.links > 1;
+}
+
 wk_status wk_journal_file_seal(wk_engine *engine, wk_store_file *file) {
 	footer_parts parts = {0};
+	bool shared = is_shared(engine, file);
 	wk_engine_lock(engine);
+	if (shared) {
+		file->footer_failed = true;
+		wk_engine_unlock(engine);
+		return WK_OK;
+	}
 	wk_footer footer = {
 		.file_id = file->id,
 		.file_size = file->size,
@@ -364,7 +379,13 @@ wk_status wk_journal_file_seal(wk_engine *engine, wk_store_file *file) {
 		assert(file->end_offset + size <= file->size);
 		wk_footer_encode(&footer, parts.items, parts.runs, parts.states, bytes);
 		const struct wk_io_operations *io = engine->io->operations;
-		int64_t result = io->pwrite(engine->io, file->handle, bytes, size, file->size - size, 0);
+		/* The trailer last: whoever finds it may rely on the pages before it, also after a power cut. */
+		uint64_t pages = size - WK_PAGE_SIZE, start = file->size - size;
+		int64_t result = pages > 0 ? io->pwrite(engine->io, file->handle, bytes, pages, start, 0) : 0;
+		if (pages > 0 && result >= 0)
+			result = io->sync(engine->io, file->handle);
+		if (result >= 0)
+			result = io->pwrite(engine->io, file->handle, bytes + pages, WK_PAGE_SIZE, start + pages, 0);
 		if (result >= 0)
 			result = io->sync(engine->io, file->handle);
 		status = result < 0 ? WK_IO : WK_OK;

@@ -14,6 +14,9 @@
 /* Where the first builder's records stand when they are put straight into the block. */
 enum { ENVELOPE_AT = WK_BLOCK_HEADER_SIZE + WK_ENTRY_OVERHEAD };
 
+/* From here on combining two checksums is quicker than reading the bytes twice. */
+enum { SUM_ONCE_SIZE = 16 * 1024 };
+
 static size_t envelope_size(const wk_builder *builder) { return builder->log != NULL ? WK_ENVELOPE_HEADER_SIZE : 0; }
 
 /* Compresses a builder's records where its log asks for that and it pays. */
@@ -32,6 +35,7 @@ static wk_status compress(wk_builder *builder, uint32_t *original_size) {
 		builder->bytes = packed;
 		builder->capacity = bound;
 		builder->size = size;
+		builder->summed = 0;
 	} else {
 		free(packed);
 		builder->codec = WK_CODEC_NONE;
@@ -39,8 +43,18 @@ static wk_status compress(wk_builder *builder, uint32_t *original_size) {
 	return status == WK_OK || status == WK_FULL ? WK_OK : status;
 }
 
-/* Lays the entry out at `at` in the block, headers and digest; its records are copied unless they stand there. */
-static void lay_out(uint8_t *block, size_t at, wk_builder *builder, uint32_t original_size) {
+/* The checksum of the payload: mostly known already, as records are summed when they come. */
+static uint32_t payload_checksum(const wk_builder *builder, const uint8_t *payload, size_t payload_size) {
+	if (builder->summed != builder->size || builder->size == 0)
+		return wk_crc32c(payload, payload_size);
+	return wk_crc32c_combine(wk_crc32c(payload, payload_size - builder->size), builder->crc, builder->size);
+}
+
+/*
+ * Lays the entry out at `at` in the block, headers and digest; its records are copied unless they stand there. *records_crc is of all records before it, and then with it: what is
+ * long is summed once, not for the entry and again for the block.
+ */
+static void lay_out(uint8_t *block, size_t at, wk_builder *builder, uint32_t original_size, uint32_t *records_crc) {
 	size_t envelope = envelope_size(builder);
 	size_t payload_size = envelope + builder->size;
 	uint8_t *entry = block + at + WK_BLOCK_RECORD_HEADER_SIZE;
@@ -49,9 +63,17 @@ static void lay_out(uint8_t *block, size_t at, wk_builder *builder, uint32_t ori
 		wk_envelope_encode_header(&(wk_envelope){.codec = builder->codec, .original_size = original_size, .stored_size = (uint32_t)builder->size}, payload);
 	if (!builder->in_place)
 		memcpy(payload + envelope, builder->bytes, builder->size);
-	wk_entry_encode_header(&(wk_entry){.ledger_id = builder->ledger->id, .entry_id = builder->entry_id, .lac = builder->lac, .length = builder->length,
-	                                   .payload = payload, .payload_size = payload_size}, entry);
+	wk_entry header = {.ledger_id = builder->ledger->id, .entry_id = builder->entry_id, .lac = builder->lac, .length = builder->length,
+	                   .payload = payload, .payload_size = payload_size};
 	wk_block_put_record_header(block + at, WK_BLOCK_ENTRY, (uint32_t)(WK_ENTRY_HEADER_SIZE + payload_size));
+	if (payload_size < SUM_ONCE_SIZE) {
+		wk_entry_encode_header(&header, entry);
+		*records_crc = wk_crc32c_extend(*records_crc, block + at, WK_ENTRY_OVERHEAD + payload_size);
+	} else {
+		uint32_t crc = payload_checksum(builder, payload, payload_size);
+		wk_entry_encode_header_with(&header, crc, entry);
+		*records_crc = wk_crc32c_combine(wk_crc32c_extend(*records_crc, block + at, WK_ENTRY_OVERHEAD), crc, payload_size);
+	}
 	builder->item_offset = (uint32_t)(at + WK_BLOCK_RECORD_HEADER_SIZE);
 	builder->item_size = (uint32_t)(WK_ENTRY_HEADER_SIZE + payload_size);
 }
@@ -137,16 +159,20 @@ static wk_status assemble(wk_engine *engine, wk_block *block, size_t used, const
 	if (block->buffer == NULL)
 		return WK_NO_MEMORY;
 	size_t at = WK_BLOCK_HEADER_SIZE;
+	uint32_t records_crc = 0;
 	for (uint32_t i = 0; i < block->builders_count; i++) {
 		wk_builder *builder = &block->builders[i];
 		assert(!builder->in_place || at == WK_BLOCK_HEADER_SIZE);
-		lay_out(block->buffer->bytes, at, builder, original_sizes[i]);
+		lay_out(block->buffer->bytes, at, builder, original_sizes[i], &records_crc);
 		at += WK_ENTRY_OVERHEAD + envelope_size(builder) + builder->size;
 	}
 	assert(at == used);
 	block->header.size = (uint32_t)size;
 	block->header.used = (uint32_t)used;
-	wk_block_seal(block->buffer->bytes, &block->header);
+	if (used < SUM_ONCE_SIZE)
+		wk_block_seal(block->buffer->bytes, &block->header);
+	else
+		wk_block_seal_with(block->buffer->bytes, &block->header, records_crc);
 	return WK_OK;
 }
 
@@ -195,7 +221,7 @@ wk_block *wk_journal_seal(wk_engine *engine) {
 		if (status == WK_NO_SPACE && !engine->closing && engine->driver_runs) {
 			/* Even the reserve is used up. The block waits here until somebody makes room. */
 			wk_engine_unlock(engine);
-			wk_futex_wait(&engine->tail_word, engine->tail_word, 50 * 1000 * 1000);
+			wk_futex_wait(&engine->tail_word, __atomic_load_n(&engine->tail_word, __ATOMIC_SEQ_CST), 50 * 1000 * 1000);
 			wk_engine_lock(engine);
 			status = engine->failed ? WK_FAILED : WK_OK;
 		}

@@ -5,13 +5,14 @@
 
 #include "core/bytes.h"
 #include "engine/follower.h"
+#include "engine/journal_damage.h"
 #include "engine/ledger.h"
 #include "engine/store_file.h"
 
 /* ---- one file, block by block ---- */
 
-
-static wk_status add_entry(wk_engine *engine, wk_store_file *file, const wk_block_header *header, const wk_block_record *record) {
+wk_status wk_walk_add_entry(wk_walk *s, wk_store_file *file, uint64_t block_offset, uint64_t sequence, const wk_block_record *record) {
+	wk_engine *engine = s->engine;
 	if (record->size < WK_ENTRY_HEADER_SIZE)
 		return WK_CORRUPT;
 	int64_t ledger_id = (int64_t)wk_load_be64(record->bytes), entry_id = (int64_t)wk_load_be64(record->bytes + 8);
@@ -19,9 +20,9 @@ static wk_status add_entry(wk_engine *engine, wk_store_file *file, const wk_bloc
 	if (ledger == NULL || entry_id <= ledger->last_entry)
 		return WK_CORRUPT;
 	ledger->length = (int64_t)wk_load_be64(record->bytes + 24);
-	if (engine->follower != NULL && wk_follower_note(engine, header->sequence, ledger_id, entry_id) != WK_OK)
+	if (engine->follower != NULL && wk_follower_note(engine, sequence, ledger_id, entry_id) != WK_OK)
 		return WK_NO_MEMORY;
-	return wk_ledger_add_item(engine, ledger, file, entry_id, (wk_footer_item){(uint32_t)(header->offset + record->offset), record->size});
+	return wk_ledger_add_item(engine, ledger, file, entry_id, (wk_footer_item){(uint32_t)(block_offset + record->offset), record->size});
 }
 
 static wk_status add_state(wk_store_file *file, const wk_block_record *record) {
@@ -46,7 +47,7 @@ static wk_status add_block(wk_walk *s, wk_store_file *file, const uint8_t *bytes
 	wk_block_record record;
 	wk_status status;
 	while ((status = wk_block_next(bytes, header, &cursor, &record)) == WK_OK) {
-		status = record.type == WK_BLOCK_ENTRY ? add_entry(s->engine, file, header, &record) : add_state(file, &record);
+		status = record.type == WK_BLOCK_ENTRY ? wk_walk_add_entry(s, file, header->offset, header->sequence, &record) : add_state(file, &record);
 		if (status != WK_OK)
 			return status;
 	}
@@ -65,10 +66,22 @@ static wk_status add_block(wk_walk *s, wk_store_file *file, const uint8_t *bytes
 	return status == WK_END ? WK_OK : status;
 }
 
+static void note_cut(wk_walk *s, const wk_store_file *file, uint64_t offset, const uint8_t *bytes, size_t available) {
+	wk_block_header header;
+	s->cut_bytes = wk_block_peek(bytes, available, &header) == WK_OK ? header.size : WK_BLOCK_ALIGNMENT;
+	s->cut_file = file->id;
+	s->cut_offset = offset;
+}
+
 /* Follows the chain through one file as far as it goes. */
 wk_status wk_walk_file(wk_walk *s, wk_store_file *file, wk_error *error) {
-	if (s->scan.epoch != file->id || s->last != file) /* a follower goes on where it stood */
-		wk_scan_file(&s->scan, file->id);
+	bool goes_on = s->scan.epoch == file->id && s->last == file; /* a follower goes on where it stood */
+	return wk_walk_from(s, file, goes_on ? s->scan.offset : 0, error);
+}
+
+wk_status wk_walk_from(wk_walk *s, wk_store_file *file, uint64_t offset, wk_error *error) {
+	wk_scan_file(&s->scan, file->id);
+	s->scan.offset = offset;
 	wk_journal_reader_file(&s->reader, file);
 	s->end = WK_SCAN_ABSENT;
 	while (s->scan.offset < file->size) {
@@ -81,7 +94,7 @@ wk_status wk_walk_file(wk_walk *s, wk_store_file *file, wk_error *error) {
 		s->end = wk_scan_block(&s->scan, bytes, available, &header);
 		if (s->end != WK_SCAN_ACCEPTED) {
 			if (s->end == WK_SCAN_BROKEN)
-				s->cut_bytes = wk_block_peek(bytes, available, &header) == WK_OK ? header.size : WK_BLOCK_ALIGNMENT;
+				note_cut(s, file, s->scan.offset, bytes, available);
 			break;
 		}
 		s->last = file;
@@ -105,6 +118,7 @@ static wk_status gather(wk_walk *s, wk_store_file *file, uint64_t offset, wk_err
 		wk_block_header header;
 		if (wk_block_decode(bytes, available, &header) == WK_OK && header.epoch == file->id && header.offset == at) {
 			wk_scan_later(&s->scan, &header);
+			s->highest = header.sequence > s->highest ? header.sequence : s->highest;
 			at += header.size;
 		} else {
 			at += WK_BLOCK_ALIGNMENT;
@@ -123,16 +137,69 @@ static bool is_complete(wk_walk *s, wk_store_file *file) {
 	return wk_store_file_read_footer(s->engine, &look) == WK_OK && look.last_sequence == s->scan.sequence && look.last_crc == s->scan.crc;
 }
 
-/* May a file whose first block has this number follow the chain? `previous` NULL: nothing is known of what came before. */
-static bool chains_on(wk_walk *s, wk_store_file *previous, uint64_t first_sequence, uint32_t previous_crc) {
-	if (!s->scan.anchored || previous == NULL)
-		return true;
-	if (first_sequence == s->scan.sequence + 1)
-		return previous_crc == s->scan.crc;
-	return first_sequence > s->scan.sequence + 1 && is_complete(s, previous);
+/* Does something that the next block left behind stand in the file from `offset` on? *whole: a whole block with a higher number does. */
+static wk_status look_for_trace(wk_walk *s, wk_store_file *file, uint64_t offset, bool *broken, bool *whole, wk_error *error) {
+	wk_scan probe = s->scan;
+	wk_block_header header;
+	const uint8_t *bytes;
+	size_t available;
+	wk_scan_file(&probe, file->id);
+	probe.offset = offset;
+	wk_journal_reader_file(&s->reader, file);
+	*broken = *whole = false;
+	wk_status status = offset < file->size ? wk_journal_reader_at(&s->reader, offset, &bytes, &available, error) : WK_OK;
+	if (status == WK_OK && offset < file->size)
+		*broken = wk_scan_block(&probe, bytes, available, &header) == WK_SCAN_BROKEN;
+	if (*broken && s->cut_bytes == 0)
+		note_cut(s, file, offset, bytes, available);
+	uint64_t highest = s->highest;
+	s->highest = 0;
+	if (status == WK_OK)
+		status = gather(s, file, offset, error);
+	*whole = s->highest > s->scan.sequence;
+	s->highest = highest > s->highest ? highest : s->highest;
+	return status;
 }
 
-static void adopt_footer(wk_walk *s, wk_store_file *file) {
+/*
+ * The numbers jump from the chain's end to files[to]: the files between were recycled, or one of those that are still there has lost the blocks that come next. Then the
+ * scan has its witness.
+ */
+static wk_status check_passed_over(wk_walk *s, uint32_t to, wk_error *error) {
+	wk_engine *engine = s->engine;
+	wk_status status = WK_OK;
+	for (uint32_t i = 0; i < to && status == WK_OK; i++) {
+		wk_store_file *file = engine->files[i];
+		if (file->kind != WK_FILE_JOURNAL || (s->last != NULL && file->id <= s->last->id) || wk_scan_damaged(&s->scan))
+			continue;
+		bool broken, whole;
+		status = look_for_trace(s, file, 0, &broken, &whole, error);
+		if (status == WK_OK && broken)
+			status = gather(s, engine->files[to], 0, error);
+	}
+	return status;
+}
+
+/* May files[at], whose first block has this number, follow the chain? `previous` NULL: nothing is known of what came before. */
+static wk_status chains_on(wk_walk *s, wk_store_file *previous, uint32_t at, uint64_t first_sequence, uint32_t previous_crc, bool *follows, wk_error *error) {
+	*follows = true;
+	if (previous == NULL)
+		return WK_OK;
+	if (s->scan.anchored && first_sequence == s->scan.sequence + 1) {
+		*follows = previous_crc == s->scan.crc;
+		return WK_OK;
+	}
+	*follows = !s->scan.anchored || (first_sequence > s->scan.sequence + 1 && is_complete(s, previous));
+	wk_status status = *follows ? check_passed_over(s, at, error) : WK_OK;
+	*follows &= !wk_scan_damaged(&s->scan);
+	return status;
+}
+
+bool wk_walk_adopt(wk_walk *s, wk_store_file *file) {
+	if (wk_store_file_load_runs(s->engine, file) != WK_OK) {
+		file->end_offset = 0;
+		return false;
+	}
 	s->scan.anchored = true;
 	s->scan.sequence = file->last_sequence;
 	s->scan.crc = file->last_crc;
@@ -141,36 +208,45 @@ static void adopt_footer(wk_walk *s, wk_store_file *file) {
 	s->last = file;
 	s->engine->confirm_at_start = false;
 	s->engine->report.footers_read++;
-}
-
-/* Tries the footer of a journal file; false: it must be scanned. */
-static bool try_footer(wk_walk *s, wk_store_file *previous, wk_store_file *file) {
-	if (s->engine->options.ignore_footers || wk_store_file_read_footer(s->engine, file) != WK_OK)
-		return false;
-	if (!chains_on(s, previous, file->first_sequence, file->first_previous_crc) || wk_store_file_load_runs(s->engine, file) != WK_OK) {
-		file->end_offset = 0;
-		return false;
-	}
-	adopt_footer(s, file);
 	return true;
 }
 
-/* Does the first block of the file follow the chain? Where files between were recycled, the chain is anchored anew in it. */
-static wk_status try_blocks(wk_walk *s, wk_store_file *previous, wk_store_file *file, bool *follows, wk_error *error) {
+/* Tries the footer of the journal file files[at]; *found false: it must be scanned. */
+static wk_status try_footer(wk_walk *s, wk_store_file *previous, uint32_t at, bool *found, wk_error *error) {
+	wk_store_file *file = s->engine->files[at];
+	*found = false;
+	if (s->engine->options.ignore_footers || wk_store_file_read_footer(s->engine, file) != WK_OK)
+		return WK_OK;
+	bool follows;
+	wk_status status = chains_on(s, previous, at, file->first_sequence, file->first_previous_crc, &follows, error);
+	if (follows)
+		*found = status == WK_OK && wk_walk_adopt(s, file);
+	else
+		file->end_offset = 0;
+	return status;
+}
+
+/* Does the first block of files[at] follow the chain? Where files between were recycled, the chain is anchored anew in it. */
+static wk_status try_blocks(wk_walk *s, wk_store_file *previous, uint32_t at, bool *found, wk_error *error) {
+	wk_store_file *file = s->engine->files[at];
 	const uint8_t *bytes;
 	size_t available;
 	wk_block_header first;
-	*follows = false;
+	*found = false;
 	wk_journal_reader_file(&s->reader, file);
 	wk_status status = wk_journal_reader_at(&s->reader, 0, &bytes, &available, error);
 	if (status != WK_OK)
 		return status;
 	bool whole = wk_block_decode(bytes, available, &first) == WK_OK && first.epoch == file->id && first.offset == 0 &&
 	             memcmp(first.directory_id, s->scan.directory_id, sizeof first.directory_id) == 0;
-	if (!whole || first.incarnation < s->scan.incarnation || !chains_on(s, previous, first.sequence, first.previous_crc))
+	if (!whole || first.incarnation < s->scan.incarnation)
 		return WK_OK;
+	bool follows;
+	status = chains_on(s, previous, at, first.sequence, first.previous_crc, &follows, error);
+	if (status != WK_OK || !follows)
+		return status;
 	s->scan.anchored = first.sequence == s->scan.sequence + 1;
-	*follows = true;
+	*found = true;
 	s->cut_bytes = 0;
 	return wk_walk_file(s, file, error);
 }
@@ -184,18 +260,47 @@ static wk_status report_damage(wk_walk *s, const wk_store_file *file, uint64_t o
 	               (unsigned long long)s->scan.witness, engine->path);
 }
 
-/* The chain stopped in `file` (index at): damage, or its end? Blocks behind it are the witnesses. */
-static wk_status judge(wk_walk *s, uint32_t at, wk_error *error) {
+/* Where the block that is missing stood: behind the chain's end in files[*at], or at the start of a later file. */
+static wk_status find_place(wk_walk *s, uint32_t *at, uint64_t *offset, wk_error *error) {
 	wk_engine *engine = s->engine;
-	wk_store_file *file = engine->files[at];
-	uint64_t offset = s->scan.offset;
-	wk_status status = gather(s, file, offset, error); /* of a sealed file nothing is left to look at */
-	for (uint32_t i = at + 1; i < engine->files_count && status == WK_OK; i++)
+	for (uint32_t i = *at; i < engine->files_count; i++) {
+		bool broken, whole;
+		uint64_t from = i == *at ? *offset : 0;
+		if (engine->files[i]->kind != WK_FILE_JOURNAL)
+			continue;
+		wk_status status = look_for_trace(s, engine->files[i], from, &broken, &whole, error);
+		if (status != WK_OK)
+			return status;
+		if (broken || whole) {
+			*at = i;
+			*offset = from;
+			return WK_OK;
+		}
+	}
+	return WK_OK;
+}
+
+/* The chain stopped in files[*at]: damage, or its end? Blocks behind it are the witnesses. Damage that the policy accepts is passed: *found, and *at is where the walk goes on. */
+static wk_status judge(wk_walk *s, uint32_t *at, bool *found, wk_error *error) {
+	wk_engine *engine = s->engine;
+	bool sealed = engine->files[*at]->state == WK_FILE_SEALED;
+	uint64_t offset = sealed ? engine->files[*at]->size : s->scan.offset; /* of a sealed file nothing is left to look at */
+	if (s->last != engine->files[*at] && !sealed && s->scan.epoch != engine->files[*at]->id)
+		offset = 0;
+	s->scan.epoch = engine->files[*at]->id;
+	s->scan.offset = offset;
+	wk_status status = gather(s, engine->files[*at], offset, error);
+	for (uint32_t i = *at + 1; i < engine->files_count && status == WK_OK; i++)
 		if (engine->files[i]->kind == WK_FILE_JOURNAL)
 			status = gather(s, engine->files[i], 0, error);
-	if (status == WK_OK && wk_scan_damaged(&s->scan))
-		status = report_damage(s, file, offset, error);
-	return status;
+	bool damaged = wk_scan_damaged(&s->scan);
+	if (status == WK_OK && (damaged || s->cut_bytes == 0)) /* the first block of the next file may be torn, too */
+		status = find_place(s, at, &offset, error);
+	if (status != WK_OK || !damaged)
+		return status;
+	if (engine->options.on_damage == WK_ON_DAMAGE_STOP || engine->read_only)
+		return report_damage(s, engine->files[*at], offset, error);
+	return wk_walk_past_damage(s, at, offset, found, error);
 }
 
 /* The next journal file that follows the chain, its index in *at; *found false where none does. */
@@ -203,19 +308,19 @@ wk_status wk_walk_next(wk_walk *s, uint32_t *at, bool *found, wk_error *error) {
 	wk_engine *engine = s->engine;
 	wk_store_file *previous = engine->files[*at];
 	*found = false;
-	for (uint32_t i = *at + 1; i < engine->files_count && !*found; i++) {
-		wk_store_file *file = engine->files[i];
-		if (file->kind != WK_FILE_JOURNAL)
+	s->scan.witness = 0;
+	for (uint32_t i = *at + 1; i < engine->files_count && !*found && !wk_scan_damaged(&s->scan); i++) {
+		if (engine->files[i]->kind != WK_FILE_JOURNAL)
 			continue;
-		*found = try_footer(s, previous, file);
-		if (*found)
+		wk_status status = try_footer(s, previous, i, found, error);
+		if (status == WK_OK && *found) {
 			s->cut_bytes = 0;
-		else {
-			wk_status status = try_blocks(s, previous, file, found, error);
-			if (status != WK_OK)
-				return status;
+		} else if (status == WK_OK && !wk_scan_damaged(&s->scan)) {
+			status = try_blocks(s, previous, i, found, error);
 			engine->report.files_scanned += *found;
 		}
+		if (status != WK_OK)
+			return status;
 		*at = *found ? i : *at;
 	}
 	return WK_OK;
@@ -229,19 +334,16 @@ wk_status wk_walk_all(wk_walk *s, wk_error *error) {
 		at++;
 	if (at == engine->files_count)
 		return WK_OK;
-	wk_status status = WK_OK;
-	if (!try_footer(s, NULL, engine->files[at])) {
+	bool found;
+	wk_status status = try_footer(s, NULL, at, &found, error);
+	if (status == WK_OK && !found) {
 		engine->report.files_scanned++;
 		status = wk_walk_file(s, engine->files[at], error);
 	}
-	for (bool found = true; status == WK_OK && found;) {
-		uint64_t offset = s->scan.offset;
+	for (found = true; status == WK_OK && found;) {
 		status = wk_walk_next(s, &at, &found, error);
-		if (status != WK_OK || found)
-			continue;
-		s->scan.epoch = engine->files[at]->id;
-		s->scan.offset = engine->files[at]->state == WK_FILE_SEALED ? engine->files[at]->size : offset;
-		status = judge(s, at, error);
+		if (status == WK_OK && !found)
+			status = judge(s, &at, &found, error);
 	}
 	return status;
 }

@@ -9,6 +9,8 @@
 #include "engine/journal_file.h"
 #include "engine/ledger.h"
 #include "engine/mover.h"
+#include "engine/retention.h"
+#include "engine/scrub.h"
 #include "engine/snapshot.h"
 #include "engine/space.h"
 #include "engine/store_file.h"
@@ -80,9 +82,9 @@ static bool prepare_file(wk_engine *engine) {
 static bool seal_oldest(wk_engine *engine) {
 	for (uint32_t i = 0; i < engine->files_count; i++) {
 		wk_store_file *file = engine->files[i];
-		if (file->kind != WK_FILE_JOURNAL || file->state != WK_FILE_FULL)
+		if (file->kind != WK_FILE_JOURNAL || file->state != WK_FILE_FULL || file->footer_failed)
 			continue;
-		if (file->footer_failed || engine->failed || file->last_sequence > engine->durable)
+		if (engine->failed || file->last_sequence > engine->durable)
 			return false;
 		file->pins++;
 		wk_engine_unlock(engine);
@@ -102,8 +104,20 @@ bool wk_keeper_step(wk_engine *engine) {
 	worked |= prepare_file(engine);
 	worked |= wk_snapshot_if_due(engine);
 	worked |= wk_mover_step(engine);
+	worked |= wk_retention_step(engine);
+	worked |= wk_scrub_step(engine);
 	wk_engine_unlock(engine);
 	return worked;
+}
+
+/* (locked, dropped) */
+static void sleep_for(wk_engine *engine, uint64_t ns) {
+	struct timespec until;
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	uint64_t at = (uint64_t)until.tv_nsec + ns;
+	until.tv_sec += (time_t)(at / 1000000000u);
+	until.tv_nsec = (long)(at % 1000000000u);
+	pthread_cond_timedwait(&engine->keeper_wake, &engine->lock, &until);
 }
 
 /* Until woken, or until something is due by itself: a retry on a full disk, the mover's next step. (locked, dropped) */
@@ -113,12 +127,14 @@ static void sleep_until_due(wk_engine *engine) {
 		due = now + 50 * 1000 * 1000;
 	uint64_t mover = wk_mover_deadline(engine);
 	due = mover > now && mover < due ? mover : due;
-	struct timespec until;
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	uint64_t at = (uint64_t)until.tv_nsec + (due - now);
-	until.tv_sec += (time_t)(at / 1000000000u);
-	until.tv_nsec = (long)(at % 1000000000u);
-	pthread_cond_timedwait(&engine->keeper_wake, &engine->lock, &until);
+	uint64_t scrub = wk_scrub_deadline(engine);
+	due = scrub > now && scrub < due ? scrub : due;
+	bool retains = false;
+	for (uint32_t i = 0; i < engine->log_options_count; i++)
+		retains |= engine->log_options[i]->retention_seconds != 0;
+	if (retains && engine->retention_due_ns > now && engine->retention_due_ns < due)
+		due = engine->retention_due_ns;
+	sleep_for(engine, due - now);
 }
 
 static void *keep(void *context) {
@@ -132,6 +148,8 @@ static void *keep(void *context) {
 		if (!worked && !engine->keeper_due && !engine->keeper_stop)
 			sleep_until_due(engine);
 	}
+	engine->keeper_gone = true;
+	pthread_cond_broadcast(&engine->keeper_wake);
 	wk_engine_unlock(engine);
 	return NULL;
 }
@@ -142,13 +160,20 @@ int wk_keeper_start(wk_engine *engine) {
 	return -result;
 }
 
-void wk_keeper_stop(wk_engine *engine) {
+bool wk_keeper_stop(wk_engine *engine, uint64_t deadline_ns) {
 	if (!engine->keeper_runs)
-		return;
+		return true;
 	wk_engine_lock(engine);
 	engine->keeper_stop = true;
-	pthread_cond_signal(&engine->keeper_wake);
+	pthread_cond_broadcast(&engine->keeper_wake);
+	uint64_t now;
+	while (!engine->keeper_gone && (now = wk_engine_now(engine)) < deadline_ns)
+		deadline_ns == UINT64_MAX ? (void)pthread_cond_wait(&engine->keeper_wake, &engine->lock) : sleep_for(engine, deadline_ns - now);
+	bool gone = engine->keeper_gone;
 	wk_engine_unlock(engine);
-	pthread_join(engine->keeper, NULL);
-	engine->keeper_runs = false;
+	if (gone) {
+		pthread_join(engine->keeper, NULL);
+		engine->keeper_runs = false;
+	}
+	return gone;
 }

@@ -6,7 +6,8 @@
 #include "engine/engine.h"
 
 int wk_keeper_start(wk_engine *engine);
-void wk_keeper_stop(wk_engine *engine);
+/* false: it is still at something on a stalled disk when the deadline comes (UINT64_MAX: none), and ends by itself; the engine must stay. */
+bool wk_keeper_stop(wk_engine *engine, uint64_t deadline_ns);
 /* (locked) There is something to do. */
 void wk_keeper_wake(wk_engine *engine);
 /* One round, in the calling thread, no lock held; false: nothing to do. For manual mode and close. */

@@ -101,6 +101,8 @@ static void kill_front(wk_run *run, uint32_t dead) {
 }
 
 static void remove_runs(wk_ledger *ledger, uint32_t at, uint32_t count) {
+	if (count == 0)
+		return;
 	for (uint32_t i = at; i < at + count; i++)
 		free(ledger->runs[i].items);
 	memmove(&ledger->runs[at], &ledger->runs[at + count], (ledger->runs_count - at - count) * sizeof *ledger->runs);

@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/gap.h"
 #include "engine/handles.h"
 #include "engine/journal.h"
 #include "engine/keeper.h"
@@ -18,26 +19,36 @@ wk_position wk_log_next(const wk_log_state *log, const wk_position *last) {
 	return (wk_position){{segment, 0, 0}, last->sequence_id + 1, -1};
 }
 
-wk_status wk_catalogue_turn(wk_engine *engine, wk_error *error) {
-	while (engine->snapshotting && !engine->failed) {
-		uint32_t seen = __atomic_load_n(&engine->room_word, __ATOMIC_SEQ_CST);
-		atomic_fetch_add(&engine->room_waiters, 1);
-		wk_engine_unlock(engine);
-		wk_futex_wait(&engine->room_word, seen, 100 * 1000 * 1000);
-		wk_engine_lock(engine);
-		atomic_fetch_sub(&engine->room_waiters, 1);
+/* (locked, dropped) */
+static wk_status wait_for_snapshot(wk_engine *engine, uint64_t deadline_ns, wk_error *error) {
+	if (deadline_ns == 0)
+		return wk_fail(error, WK_WOULD_BLOCK, "changing the catalogue of %s: a snapshot of it is being written", engine->path);
+	if (deadline_ns != UINT64_MAX && wk_engine_now(engine) >= deadline_ns)
+		return wk_fail(error, WK_TIMEOUT, "changing the catalogue of %s: a snapshot of it took longer than the time given; nothing was written", engine->path);
+	uint32_t seen = __atomic_load_n(&engine->room_word, __ATOMIC_SEQ_CST);
+	atomic_fetch_add(&engine->room_waiters, 1);
+	wk_engine_unlock(engine);
+	wk_futex_wait(&engine->room_word, seen, 100 * 1000 * 1000);
+	wk_engine_lock(engine);
+	atomic_fetch_sub(&engine->room_waiters, 1);
+	return WK_OK;
+}
+
+wk_status wk_catalogue_turn(wk_engine *engine, uint64_t deadline_ns, wk_error *error) {
+	for (;;) {
+		wk_status status = wk_journal_room(engine, WK_CATALOGUE_RECORD_MAX, deadline_ns, true, error);
+		if (status != WK_OK || !engine->snapshotting)
+			return status;
+		status = wait_for_snapshot(engine, deadline_ns, error);
+		if (status != WK_OK)
+			return status;
 	}
-	return wk_journal_writable(engine, error);
 }
 
 wk_status wk_catalogue_commit(wk_engine *engine, const wk_catalogue_record *record, wk_error *error) {
 	uint64_t ticket = 0;
-	wk_status status = wk_catalogue_turn(engine, error);
-	if (status == WK_OK)
-		status = wk_journal_room(engine, WK_CATALOGUE_RECORD_MAX, UINT64_MAX, true, error);
-	if (status != WK_OK)
-		return status;
-	status = wk_catalogue_change(engine, record, &ticket);
+	assert(!engine->snapshotting);
+	wk_status status = wk_catalogue_change(engine, record, &ticket);
 	if (status != WK_OK)
 		return wk_fail(error, status, "changing the catalogue of %s: %s", engine->path, wk_status_text(status));
 	wk_journal_want(engine, true, UINT64_MAX);
@@ -68,8 +79,6 @@ static wk_status check_options(const wk_log_options *options, wk_error *error) {
 		return wk_fail(error, WK_INVALID, "codec %u: 0 none, 1 lz4, 2 zstd", options->codec);
 	if (options->segment_bytes == 0)
 		return wk_fail(error, WK_INVALID, "segment_bytes must not be 0");
-	if (options->retention_seconds != 0)
-		return wk_fail(error, WK_UNSUPPORTED, "retention_seconds: retention by time is not in this version; truncate by a cursor or by hand");
 	return WK_OK;
 }
 
@@ -103,7 +112,7 @@ wk_status wk_log_open(wk_namespace *ns, const char *name, size_t name_size, bool
 	if (state == NULL && !create)
 		status = wk_fail(error, WK_NOT_FOUND, "%s has no log %.*s", engine->path, (int)name_size, name);
 	while (state == NULL && status == WK_OK) {
-		status = wk_catalogue_turn(engine, error); /* drops the lock: somebody may create it meanwhile */
+		status = wk_catalogue_turn(engine, UINT64_MAX, error); /* drops the lock: somebody may create it meanwhile */
 		state = wk_catalogue_find(engine, name, name_size);
 		if (status != WK_OK || state != NULL)
 			break;
@@ -144,7 +153,7 @@ wk_status wk_log_delete(wk_namespace *ns, const char *name, size_t name_size, wk
 		return status;
 	wk_engine *engine = ns->engine;
 	wk_engine_lock(engine);
-	status = wk_catalogue_turn(engine, error);
+	status = wk_catalogue_turn(engine, UINT64_MAX, error);
 	wk_log_state *log = wk_catalogue_find(engine, name, name_size);
 	if (status == WK_OK && log == NULL)
 		status = wk_fail(error, WK_NOT_FOUND, "%s has no log %.*s", engine->path, (int)name_size, name);
@@ -171,7 +180,7 @@ wk_status wk_log_rename(wk_namespace *ns, const char *from, size_t from_size, co
 		return status;
 	wk_engine *engine = ns->engine;
 	wk_engine_lock(engine);
-	status = wk_catalogue_turn(engine, error);
+	status = wk_catalogue_turn(engine, UINT64_MAX, error);
 	wk_log_state *log = wk_catalogue_find(engine, from, from_size);
 	if (status == WK_OK && log == NULL)
 		status = wk_fail(error, WK_NOT_FOUND, "%s has no log %.*s", engine->path, (int)from_size, from);
@@ -298,8 +307,8 @@ wk_status wk_log_describe(wk_log *log, wk_log_info *info, wk_error *error) {
 			.next = wk_log_next(state, last),
 		};
 		info->first = first_of(state, &info->next);
-		info->count = info->next.sequence_id - info->first.sequence_id;
-		if (info->count <= 0) { /* truncated up to its end, or never written */
+		info->count = info->next.sequence_id - info->first.sequence_id - wk_gap_count(state, info->first.sequence_id, info->next.sequence_id);
+		if (info->first.sequence_id >= info->next.sequence_id) { /* truncated up to its end, or never written */
 			info->count = 0;
 			info->first = info->next;
 		}
@@ -352,9 +361,19 @@ static const wk_cursor_state *cursor_before(const wk_log_state *log, const wk_dl
 	return NULL;
 }
 
+/* (locked, dropped) It was truncated that far already; but perhaps by another thread, and not durably yet. */
+static wk_status truncated_already(wk_engine *engine, wk_error *error) {
+	wk_status status;
+	do
+		status = wk_journal_wait(engine, wk_journal_flush(engine), UINT64_MAX, true, error);
+	while (status == WK_INTERRUPTED);
+	return status;
+}
+
+/* (locked, dropped) After wk_catalogue_turn. */
 static wk_status truncate(wk_engine *engine, wk_log_state *log, const wk_position *at, bool force, wk_error *error) {
 	if (log->first->dlsn.segment != 0 && wk_dlsn_compare(&at->dlsn, &log->first->dlsn) <= 0)
-		return WK_OK;
+		return truncated_already(engine, error);
 	const wk_cursor_state *cursor = force ? NULL : cursor_before(log, &at->dlsn);
 	if (cursor != NULL)
 		return wk_fail(error, WK_EXISTS, "truncating before record %lld: the cursor '%s' still needs records from %lld on; advance or delete it, or truncate with force",
@@ -363,7 +382,8 @@ static wk_status truncate(wk_engine *engine, wk_log_state *log, const wk_positio
 		.type = WK_CATALOGUE_TRUNCATE, .log_id = log->id, .segment = at->dlsn.segment, .entry_id = at->dlsn.entry_id, .slot = at->dlsn.slot,
 		.sequence_id = at->sequence_id, .txid = at->txid}, error);
 	if (status == WK_OK && !log->deleted) {
-		wk_catalogue_reclaim(engine, log);
+		/* Not up to log->first: another thread's truncation may have moved that on, and its record may not be durable yet. */
+		wk_catalogue_reclaim_before(engine, log, &at->dlsn);
 		wk_keeper_wake(engine);
 	}
 	return status;
@@ -373,13 +393,12 @@ wk_status wk_log_truncate(wk_log *log, const wk_dlsn *before, bool force, wk_err
 	wk_error_clear(error);
 	wk_position at;
 	wk_status status = wk_log_find(log, WK_FIND_DLSN, 0, before, &at, error);
-	if (status == WK_TRUNCATED) { /* let go of already */
+	bool already = status == WK_TRUNCATED;
+	if (already)
 		wk_error_clear(error);
-		return WK_OK;
-	}
-	if (status != WK_OK)
+	else if (status != WK_OK)
 		return status;
-	if (wk_dlsn_compare(before, &at.dlsn) > 0)
+	if (!already && wk_dlsn_compare(before, &at.dlsn) > 0)
 		return wk_fail(error, WK_INVALID, "truncating before (%lld, %lld, %lld): the log ends at (%lld, %lld, %lld)", (long long)before->segment,
 		               (long long)before->entry_id, (long long)before->slot, (long long)at.dlsn.segment, (long long)at.dlsn.entry_id, (long long)at.dlsn.slot);
 	status = wk_enter(log->ns, error);
@@ -387,10 +406,12 @@ wk_status wk_log_truncate(wk_log *log, const wk_dlsn *before, bool force, wk_err
 		return status;
 	wk_engine *engine = log->ns->engine;
 	wk_engine_lock(engine);
-	status = wk_log_check(log->state, error);
+	status = wk_catalogue_turn(engine, UINT64_MAX, error);
 	if (status == WK_OK)
-		status = wk_journal_writable(engine, error);
-	if (status == WK_OK && log->state->segments_count > 0)
+		status = wk_log_check(log->state, error);
+	if (status == WK_OK && already)
+		status = truncated_already(engine, error);
+	else if (status == WK_OK && log->state->segments_count > 0)
 		status = truncate(engine, log->state, &at, force, error);
 	wk_engine_unlock(engine);
 	wk_leave(log->ns);
@@ -411,7 +432,7 @@ wk_status wk_cursor_set(wk_log *log, const char *name, size_t name_size, const w
 	wk_engine *engine = log->ns->engine;
 	wk_log_state *state = log->state;
 	wk_engine_lock(engine);
-	status = wk_catalogue_turn(engine, error);
+	status = wk_catalogue_turn(engine, UINT64_MAX, error);
 	if (status == WK_OK)
 		status = wk_log_check(state, error);
 	const wk_cursor_state *cursor = status == WK_OK ? wk_log_cursor(state, name, name_size) : NULL;
@@ -456,7 +477,7 @@ wk_status wk_cursor_delete(wk_log *log, const char *name, size_t name_size, wk_e
 		return status;
 	wk_engine *engine = log->ns->engine;
 	wk_engine_lock(engine);
-	status = wk_catalogue_turn(engine, error);
+	status = wk_catalogue_turn(engine, UINT64_MAX, error);
 	if (status == WK_OK)
 		status = wk_log_check(log->state, error);
 	if (status == WK_OK && wk_log_cursor(log->state, name, name_size) == NULL)

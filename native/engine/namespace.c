@@ -36,7 +36,9 @@ wk_status wk_enter_fresh(wk_namespace *ns, wk_error *error) {
 }
 
 void wk_leave(wk_namespace *ns) {
-	if (atomic_fetch_sub(&ns->calls, 1) == 1 && atomic_load(&ns->closed))
+	/* Looked at first: once the count is 0, a close may free the namespace. (A close that comes in between looks by itself.) */
+	bool closed = atomic_load(&ns->closed);
+	if (atomic_fetch_sub(&ns->calls, 1) == 1 && closed)
 		wk_futex_wake((uint32_t *)&ns->calls, INT32_MAX);
 }
 
@@ -121,11 +123,14 @@ wk_status wk_close(wk_namespace *ns, uint64_t timeout_ns, wk_error *error) {
 		wk_namespace_release(ns);
 		return WK_OK;
 	}
+	uint64_t begin = wk_engine_now(ns->engine);
 	if (!wait_for_calls(ns, timeout_ns)) /* the disk stalls, and somebody is in a call: memory, threads and lock stay until the process ends */
 		return wk_fail(error, WK_TIMEOUT, "closing %s: calls in other threads did not end within the time given; the directory stays locked until this process ends",
 		               ns->engine->path);
 	detach(ns);
-	wk_status status = wk_directory_close(ns->engine, timeout_ns, error);
+	uint64_t spent = wk_engine_now(ns->engine) - begin;
+	uint64_t left = timeout_ns == UINT64_MAX ? UINT64_MAX : timeout_ns > spent ? timeout_ns - spent : 0;
+	wk_status status = wk_directory_close(ns->engine, left, error);
 	wk_namespace_release(ns);
 	return status;
 }

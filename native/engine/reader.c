@@ -3,11 +3,13 @@
 #include "engine/batch.h"
 #include "engine/entry_records.h"
 #include "engine/follower.h"
+#include "engine/gap.h"
 #include "engine/handles.h"
 #include "engine/ledger.h"
+#include "engine/loss.h"
 #include "engine/read.h"
 
-enum { READ_BYTES = 1 << 20, READ_BYTES_BESIDE_WRITER = 256 * 1024, WRITER_IS_BUSY_NS = 50 * 1000 * 1000, FOLLOW_SLICE_NS = 100 * 1000 * 1000 };
+enum { READ_BYTES = 1 << 20, READ_BYTES_BESIDE_WRITER = 256 * 1024, WRITER_IS_BUSY_NS = 50 * 1000 * 1000, FOLLOW_SLICE_NS = 100 * 1000 * 1000, FOLLOWER_ATTEMPTS = 5 };
 
 struct wk_reader {
 	wk_namespace *ns;
@@ -22,6 +24,10 @@ struct wk_reader {
 	int64_t first_sequence_id;  /* of that segment */
 	wk_entry_records records;   /* of the entry at->entry_id, once opened */
 	bool open;
+	bool in_gap;                /* it stands before accepted loss: ... */
+	bool records_only;          /* an Arrow batch has no place for a gap */
+	wk_gap gap;                 /* ... this, */
+	wk_dlsn gap_end;            /* and goes on here */
 };
 
 void wk_read_options_init(wk_read_options *options) { *options = (wk_read_options){.from = WK_FROM_START}; }
@@ -131,16 +137,25 @@ static wk_status next_entries(wk_engine *engine, wk_reader *reader, wk_segment *
 			return WK_END;
 		if (found->segment > reader->at.segment)
 			reader->at = (wk_dlsn){found->segment, 0, 0};
+		const wk_gap *gap = wk_gap_at(engine, log, &reader->at, &reader->gap_end);
+		reader->in_gap = gap != NULL;
+		if (gap != NULL) {
+			reader->gap = *gap;
+			return WK_OK;
+		}
 		const wk_ledger *ledger = wk_ledger_find(engine, found->ledger_id);
 		int64_t durable = ledger != NULL ? ledger->durable_entry : -1;
 		bool completed = found->records_count >= 0;
 		*last = completed ? found->last_entry : durable;
-		if (completed && reader->at.entry_id > found->last_entry) {
+		bool behind_last = reader->at.entry_id == found->last_entry && reader->at.slot > found->last_slot;
+		if (completed && (reader->at.entry_id > found->last_entry || behind_last)) {
 			reader->at = (wk_dlsn){found->segment + 1, 0, 0};
 			continue;
 		}
 		if (reader->at.entry_id > durable)
 			return WK_END;
+		int64_t lost = wk_gap_next_entry(log, found->segment, reader->at.entry_id);
+		*last = lost <= *last ? lost - 1 : *last; /* what stands behind the start of a gap may have been given up, and still be there */
 		*segment = *found;
 		return WK_OK;
 	}
@@ -150,6 +165,74 @@ static wk_status next_entries(wk_engine *engine, wk_reader *reader, wk_segment *
 static size_t read_size(wk_engine *engine) {
 	bool busy = !engine->read_only && wk_engine_now(engine) - __atomic_load_n(&engine->last_activity_ns, __ATOMIC_RELAXED) < WRITER_IS_BUSY_NS;
 	return busy ? READ_BYTES_BESIDE_WRITER : READ_BYTES;
+}
+
+/* Accepted loss that nobody recorded, met under on_damage=skip: the entry cannot be read. WK_NOT_FOUND: where it ends is not known. */
+static wk_status step_over(wk_engine *engine, wk_reader *reader, const wk_segment *segment, int64_t last, wk_error *error) {
+	wk_log_state *log = reader->state;
+	int64_t after, end = -1;
+	wk_engine_lock(engine);
+	wk_position first = *log->first;
+	const struct wk_gaps *gaps = log->gaps;
+	reader->gap_end = (wk_dlsn){segment->segment, last + 1, 0};
+	for (uint32_t i = 0; gaps != NULL && i < gaps->count; i++)
+		if (gaps->list[i].segment == segment->segment && gaps->list[i].entry_id == last + 1)
+			end = gaps->list[i].first_sequence_id;
+	if (end < 0 && segment->records_count >= 0)
+		end = segment->first_sequence_id + segment->records_count;
+	else if (end < 0 && log->tail != NULL)
+		end = log->tail->durable.sequence_id + 1;
+	wk_engine_unlock(engine);
+	wk_status status = wk_loss_around(engine, segment, &first, reader->at.entry_id, last, end, &reader->gap, &after, error);
+	if (status != WK_OK)
+		return status;
+	if (after >= 0)
+		reader->gap_end.entry_id = after;
+	end = reader->gap.first_sequence_id + reader->gap.count;
+	wk_engine_lock(engine);
+	for (const wk_gap *known; (known = wk_gap_of(log, reader->gap.first_sequence_id)) != NULL;) /* already yielded */
+		reader->gap.first_sequence_id = known->first_sequence_id + known->count;
+	wk_engine_unlock(engine);
+	reader->gap.count = end - reader->gap.first_sequence_id;
+	reader->in_gap = reader->gap.count > 0 || after >= 0;
+	return reader->in_gap ? WK_OK : WK_NOT_FOUND;
+}
+
+/*
+ * Reads the entries from reader->at on. What was truncated or moved between the look and the read is looked up again; only what stays unreadable is damage. A follower's look may be an old
+ * one: its writer has recycled the file since (storage rule 26).
+ */
+static wk_status read_ahead(wk_engine *engine, wk_reader *reader, wk_error *error) {
+	wk_dlsn before = {-1, -1, -1};
+	for (int attempt = 0;; attempt++) {
+		wk_segment segment;
+		int64_t last = -1;
+		wk_engine_lock(engine);
+		wk_status status = next_entries(engine, reader, &segment, &last, error);
+		wk_engine_unlock(engine);
+		if (status != WK_OK || reader->in_gap)
+			return status;
+		status = wk_read_entries(engine, segment.ledger_id, reader->at.entry_id, last, read_size(engine), &reader->span, error);
+		if (status == WK_OK) {
+			reader->span_next = 0;
+			reader->span_segment = segment.segment;
+			reader->first_sequence_id = segment.first_sequence_id;
+			return WK_OK;
+		}
+		bool moved = wk_dlsn_compare(&before, &reader->at) != 0;
+		bool stale = engine->follower != NULL && status == WK_DAMAGED && attempt < FOLLOWER_ATTEMPTS;
+		if (status == WK_DAMAGED && !stale && engine->options.on_damage == WK_ON_DAMAGE_SKIP) {
+			wk_error local;
+			wk_status stepped = step_over(engine, reader, &segment, last, &local);
+			return stepped == WK_OK ? WK_OK : status;
+		}
+		if (!(status == WK_NOT_FOUND && moved) && !stale)
+			return status == WK_NOT_FOUND ? wk_fail(error, WK_DAMAGED, "entry %lld of ledger %lld is missing", (long long)reader->at.entry_id, (long long)segment.ledger_id) : status;
+		before = reader->at;
+		if (stale && wk_follower_look_again(engine, attempt, NULL) != WK_OK)
+			return status;
+		wk_error_clear(error);
+	}
 }
 
 /* Opens the entry that holds reader->at, reading more where the span is used up. WK_END: nothing more now. */
@@ -165,31 +248,15 @@ static wk_status open_entry(wk_engine *engine, wk_reader *reader, wk_error *erro
 		drop_span(reader);
 	}
 	if (reader->span.buffer == NULL) {
-		wk_segment segment;
-		int64_t last;
-		wk_engine_lock(engine);
-		wk_status status = next_entries(engine, reader, &segment, &last, error);
-		wk_engine_unlock(engine);
-		if (status != WK_OK)
+		wk_status status = read_ahead(engine, reader, error);
+		if (status != WK_OK || reader->in_gap)
 			return status;
-		status = wk_read_entries(engine, segment.ledger_id, reader->at.entry_id, last, read_size(engine), &reader->span, error);
-		if (status == WK_NOT_FOUND) { /* truncated between: say so, or start later */
-			wk_engine_lock(engine);
-			status = next_entries(engine, reader, &segment, &last, error);
-			wk_engine_unlock(engine);
-			return status == WK_OK ? wk_fail(error, WK_DAMAGED, "entry %lld of ledger %lld is missing", (long long)reader->at.entry_id, (long long)segment.ledger_id) : status;
-		}
-		if (status != WK_OK)
-			return status;
-		reader->span_next = 0;
-		reader->span_segment = segment.segment;
-		reader->first_sequence_id = segment.first_sequence_id;
 	}
 	const wk_span_entry *entry = &reader->span.entries[reader->span_next];
 	wk_status status = wk_entry_records_open(&reader->records, reader->span.buffer, reader->span.buffer->bytes + entry->offset, entry->size);
 	if (status != WK_OK)
-		return wk_fail(error, status == WK_CORRUPT ? WK_DAMAGED : status, "entry %lld of segment %lld of log %s cannot be opened: %s", (long long)entry->entry_id,
-		               (long long)reader->span_segment, reader->state->name, wk_status_text(status));
+		return wk_fail(error, status == WK_CORRUPT ? WK_DAMAGED : status, "entry %lld of segment %lld of log %llu cannot be opened: %s", (long long)entry->entry_id,
+		               (long long)reader->span_segment, (unsigned long long)reader->state->id, wk_status_text(status));
 	reader->open = true;
 	return WK_OK;
 }
@@ -218,7 +285,7 @@ static wk_status take_records(wk_reader *reader, wk_batch *batch, size_t max_rec
 			return WK_OK;
 		}
 		if (status != WK_OK)
-			return wk_fail(error, WK_DAMAGED, "record %lld of entry %lld of log %s is malformed", (long long)slot, (long long)reader->at.entry_id, reader->state->name);
+			return wk_fail(error, WK_DAMAGED, "record %lld of entry %lld of log %llu is malformed", (long long)slot, (long long)reader->at.entry_id, (unsigned long long)reader->state->id);
 		if ((record.flags & (WK_RECORD_END_OF_STREAM | WK_RECORD_CONTROL)) != 0 || slot < reader->at.slot)
 			continue;
 		wk_record out = {
@@ -228,16 +295,47 @@ static wk_status take_records(wk_reader *reader, wk_batch *batch, size_t max_rec
 			.next = {here.segment, here.entry_id, slot + 1},
 		};
 		if (!wk_batch_hold(batch, reader->records.buffer) || !wk_batch_add(batch, &out))
-			return wk_fail(error, WK_NO_MEMORY, "reading log %s: no memory", reader->state->name);
+			return wk_fail(error, WK_NO_MEMORY, "reading log %llu: no memory", (unsigned long long)reader->state->id);
 		reader->at.slot = slot + 1;
 		reader->fresh = false;
 	}
 	return WK_OK;
 }
 
+/* What was truncated meanwhile is not part of it any more. */
+static wk_status take_gap(wk_engine *engine, wk_reader *reader, wk_batch *batch, wk_error *error) {
+	wk_gap *gap = &reader->gap;
+	wk_engine_lock(engine);
+	int64_t cut = reader->state->first->sequence_id - gap->first_sequence_id;
+	wk_engine_unlock(engine);
+	if (cut > 0)
+		*gap = (wk_gap){gap->segment, gap->entry_id, gap->first_sequence_id + cut, gap->count - cut};
+	if (gap->count <= 0) { /* nothing of it is left */
+		reader->at = reader->gap_end;
+		reader->in_gap = false;
+		return WK_OK;
+	}
+	if (reader->records_only)
+		return wk_fail(error, WK_DAMAGED, "reading log %llu: %lld records from %lld on are lost, which an open accepted. An Arrow batch has no place for that: take the gap with a plain read, then go on",
+		               (unsigned long long)reader->state->id, (long long)gap->count, (long long)gap->first_sequence_id);
+	wk_record out = {
+		.at = {reader->at, gap->first_sequence_id, -1},
+		.next = reader->gap_end,
+		.gap_count = (uint64_t)gap->count,
+		.kind = WK_RECORD_GAP,
+	};
+	if (!wk_batch_add(batch, &out))
+		return wk_fail(error, WK_NO_MEMORY, "reading log %llu: no memory", (unsigned long long)reader->state->id);
+	reader->at = reader->gap_end;
+	reader->in_gap = reader->fresh = false;
+	return WK_OK;
+}
+
 static bool is_ended(wk_engine *engine, wk_reader *reader) {
 	wk_engine_lock(engine);
-	bool end_of_stream = reader->state->end_of_stream;
+	/* The mark is set when its record is accepted; the records before it may not be durable yet. */
+	const wk_log_tail *tail = reader->state->tail;
+	bool end_of_stream = reader->state->end_of_stream && (tail == NULL || tail->last_ticket <= engine->durable);
 	wk_engine_unlock(engine);
 	return reader->ended || !reader->follow || end_of_stream || (reader->has_end && wk_dlsn_compare(&reader->at, &reader->end) >= 0);
 }
@@ -250,7 +348,7 @@ static wk_status wait_for_more(wk_engine *engine, wk_reader *reader, uint32_t se
 	if (deadline_ns != UINT64_MAX) {
 		uint64_t now = wk_engine_now(engine);
 		if (deadline_ns <= now)
-			return wk_fail(error, WK_TIMEOUT, "following log %s: nothing came within the time given", reader->state->name != NULL ? reader->state->name : "(deleted)");
+			return wk_fail(error, WK_TIMEOUT, "following log %llu: nothing came within the time given", (unsigned long long)reader->state->id);
 		left = deadline_ns - now;
 	}
 	if (engine->follower != NULL) { /* the writer is another process: look, rather than be woken */
@@ -270,7 +368,9 @@ static wk_status fill(wk_engine *engine, wk_reader *reader, wk_batch *batch, siz
 			return WK_END;
 		if (!reader->open)
 			status = open_entry(engine, reader, error);
-		if (status == WK_OK)
+		if (status == WK_OK && reader->in_gap)
+			status = take_gap(engine, reader, batch, error);
+		else if (status == WK_OK)
 			status = take_records(reader, batch, max_records, max_bytes, error);
 	}
 	return status;
@@ -324,7 +424,9 @@ wk_status wk_reader_next(wk_reader *reader, size_t max_records, size_t max_bytes
 
 wk_status wk_reader_next_arrow(wk_reader *reader, size_t max_records, size_t max_bytes, uint64_t timeout_ns, void *schema, void *array, wk_error *error) {
 	wk_batch *batch;
+	reader->records_only = true;
 	wk_status status = wk_reader_next(reader, max_records, max_bytes, timeout_ns, &batch, error);
+	reader->records_only = false;
 	if (status != WK_OK)
 		return status;
 	status = wk_batch_to_arrow(batch, schema, array);

@@ -10,6 +10,7 @@
 #include "engine/follower.h"
 #include "engine/journal_walk.h"
 #include "engine/ledger.h"
+#include "engine/loss.h"
 #include "engine/read.h"
 #include "engine/store_file.h"
 
@@ -22,7 +23,7 @@ static void assign_roles(wk_walk *s) {
 		wk_store_file *file = engine->files[i];
 		if (file->kind != WK_FILE_JOURNAL || file->state == WK_FILE_SEALED)
 			continue;
-		if (s->last != NULL && file == s->last)
+		if (s->last != NULL && file == s->last && !s->lossy) /* behind accepted damage the journal goes on in a new file */
 			file->state = WK_FILE_ACTIVE;
 		else if (file->end_offset > 0)
 			file->state = WK_FILE_FULL;
@@ -40,8 +41,8 @@ static void assign_roles(wk_walk *s) {
 	engine->last_crc = s->scan.crc;
 	if (s->cut_bytes > 0 && s->last != NULL) {
 		engine->report.cut_bytes = s->cut_bytes;
-		engine->report.cut_file = s->scan.epoch;
-		engine->report.cut_offset = s->scan.offset;
+		engine->report.cut_file = s->cut_file;
+		engine->report.cut_offset = s->cut_offset;
 	}
 }
 
@@ -74,6 +75,17 @@ static wk_status sync_accepted(wk_engine *engine, wk_error *error) {
 	return WK_OK;
 }
 
+/* Its entries are lost, its bytes are left alone: it is set aside once that is recorded. */
+static wk_status give_up_entry_log(wk_engine *engine, wk_store_file *file, wk_error *error) {
+	if (engine->loss == NULL)
+		engine->loss = wk_loss_new();
+	if (engine->loss == NULL || wk_loss_add_entry_log(engine->loss, file->id) != WK_OK)
+		return wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", engine->path);
+	engine->report.lost_files++;
+	wk_store_file_remove(engine, file);
+	return WK_OK;
+}
+
 static wk_status load_entry_logs(wk_engine *engine, wk_error *error) {
 	for (uint32_t i = 0; i < engine->files_count; i++) {
 		wk_store_file *file = engine->files[i];
@@ -83,7 +95,12 @@ static wk_status load_entry_logs(wk_engine *engine, wk_error *error) {
 		wk_status status = wk_store_file_read_footer(engine, file);
 		if (status == WK_OK)
 			status = wk_store_file_load_runs(engine, file);
-		if (status != WK_OK)
+		if (status != WK_OK && engine->options.on_damage != WK_ON_DAMAGE_STOP && !engine->read_only) {
+			status = give_up_entry_log(engine, file, error);
+			if (status != WK_OK)
+				return status;
+			i--;
+		} else if (status != WK_OK)
 			return wk_fail(error, WK_DAMAGED, "entry log %llu of %s has a damaged footer: restore it from a backup, or salvage the rest with `walkeeper recover`",
 			               (unsigned long long)file->id, engine->path);
 	}
@@ -97,6 +114,12 @@ wk_status wk_catalogue_load(wk_engine *engine, int64_t first, int64_t last, wk_e
 	wk_status status = WK_OK;
 	for (int64_t entry_id = first; entry_id <= last && status == WK_OK;) {
 		status = wk_read_entries(engine, WK_CATALOGUE_LEDGER, entry_id, last, 1 << 20, span, error);
+		if (status == WK_DAMAGED && error != NULL) {
+			wk_error found = *error;
+			wk_fail(error, status, "the catalogue, without which nobody knows which logs there are, cannot be read: %.400s", found.text);
+			error->ledger_id = found.ledger_id;
+			error->entry_id = found.entry_id;
+		}
 		for (uint32_t i = 0; i < span->count && status == WK_OK; i++) {
 			const uint8_t *payload = span->buffer->bytes + span->entries[i].offset + WK_ENTRY_HEADER_SIZE;
 			size_t size = span->entries[i].size - WK_ENTRY_HEADER_SIZE;
@@ -134,6 +157,9 @@ static wk_status replay_catalogue(wk_engine *engine, wk_error *error) {
 	if (catalogue == NULL)
 		return WK_OK;
 	wk_ledger_trim(engine, catalogue, engine->next_catalogue_entry);
+	wk_status status = wk_loss_check_catalogue(engine, engine->next_catalogue_entry, error);
+	if (status != WK_OK)
+		return status;
 	return wk_catalogue_load(engine, engine->next_catalogue_entry, catalogue->durable_entry, error);
 }
 
@@ -163,6 +189,25 @@ static wk_status drop_unnamed(wk_engine *engine) {
 	return WK_OK;
 }
 
+/*
+ * A completed segment was whole once, and durable. Where the index does not know its last entries any more, a file is missing, and that is damage: readers must not take what is left
+ * for all there was.
+ */
+static wk_status expect_completed(wk_engine *engine) {
+	for (uint32_t i = 0; i < engine->by_id_capacity; i++) {
+		wk_log_state *log = engine->logs_by_id[i];
+		for (uint32_t s = 0; log != NULL && !log->deleted && s < log->segments_count; s++) {
+			const wk_segment *segment = &log->segments[s];
+			wk_ledger *ledger = segment->records_count > 0 ? wk_ledger_get(engine, segment->ledger_id) : NULL;
+			if (segment->records_count > 0 && ledger == NULL)
+				return WK_NO_MEMORY;
+			if (ledger != NULL && ledger->last_entry < segment->last_entry)
+				ledger->last_entry = ledger->durable_entry = segment->last_entry;
+		}
+	}
+	return WK_OK;
+}
+
 static void all_durable(wk_engine *engine) {
 	for (uint32_t i = 0; i < engine->ledgers_capacity; i++)
 		if (engine->ledgers[i] != NULL)
@@ -177,13 +222,15 @@ static wk_status settle(wk_engine *engine, wk_walk *walk, wk_error *error) {
 		status = load_entry_logs(engine, error);
 	if (status != WK_OK)
 		return status;
-	engine->open.sequence = walk->scan.sequence + 1;
-	if (wk_block_window_init(&engine->window, walk->scan.sequence + 1, engine->options.blocks_in_flight) != WK_OK)
+	/* Behind accepted damage: no block that is left over can claim to have seen one of the new ones. */
+	uint64_t last = walk->lossy && walk->highest > walk->scan.sequence ? walk->highest : walk->scan.sequence;
+	engine->open.sequence = last + 1;
+	if (wk_block_window_init(&engine->window, last + 1, engine->options.blocks_in_flight) != WK_OK)
 		return wk_fail(error, WK_INVALID, "opening %s: blocks_in_flight must be 1 to %d", engine->path, WK_BLOCKS_IN_FLIGHT_MAX);
 	if (engine->read_only)
 		return wk_follower_refresh(engine, error);
 	all_durable(engine);
-	engine->durable = walk->scan.sequence;
+	engine->durable = last;
 	return WK_OK;
 }
 
@@ -213,11 +260,15 @@ wk_status wk_recover(wk_engine *engine, wk_error *error) {
 	status = replay_catalogue(engine, error);
 	if (status != WK_OK)
 		return status;
-	if (drop_unnamed(engine) != WK_OK)
+	if (engine->loss != NULL)
+		status = wk_loss_settle(engine, error);
+	if (status != WK_OK)
+		return status;
+	if (drop_unnamed(engine) != WK_OK || expect_completed(engine) != WK_OK)
 		return wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", engine->path);
 	engine->next_file_id = engine->superblock.file_id_ceiling > 0 ? engine->superblock.file_id_ceiling : 1;
 	if (engine->files_count > 0 && engine->files[engine->files_count - 1]->id >= engine->next_file_id)
 		engine->next_file_id = engine->files[engine->files_count - 1]->id + 1;
-	engine->confirm_pending = engine->confirm_at_start && walk->last != NULL;
+	engine->confirm_pending = engine->confirm_at_start && walk->last != NULL && !walk->lossy;
 	return WK_OK;
 }

@@ -12,7 +12,8 @@
  */
 static bool is_free(const wk_engine *engine, uint32_t at) {
 	const wk_store_file *file = engine->files[at];
-	if (file->state != WK_FILE_SEALED || file->live_entries > 0 || file->pins > 0)
+	bool finished = file->state == WK_FILE_SEALED || (file->state == WK_FILE_FULL && file->footer_failed);
+	if (!finished || file->live_entries > 0 || file->pins > 0)
 		return false;
 	if (file->kind == WK_FILE_ENTRY_LOG || file->end_offset == 0)
 		return true;

@@ -123,28 +123,47 @@ wk_status wk_store_file_read_footer(wk_engine *engine, wk_store_file *file) {
 	return WK_OK;
 }
 
-wk_status wk_store_file_load_runs(wk_engine *engine, wk_store_file *file) {
+/* The run pages of a footer, checked; the caller frees. NULL: no runs, or *status says why. */
+static uint8_t *run_pages(wk_engine *engine, wk_store_file *file, uint64_t *first, uint64_t *last, wk_status *status) {
 	const wk_footer *footer = &file->footer;
+	*status = WK_OK;
 	if (footer->runs_count == 0)
-		return WK_OK;
-	uint64_t first = wk_footer_run_page(footer, 0), last = wk_footer_run_page(footer, footer->runs_count - 1);
-	uint8_t *pages = read_pages(engine, file, first, (size_t)(last - first) + WK_PAGE_SIZE);
-	if (pages == NULL)
-		return WK_IO;
-	wk_status status = WK_OK;
+		return NULL;
+	*first = wk_footer_run_page(footer, 0);
+	*last = wk_footer_run_page(footer, footer->runs_count - 1);
+	uint8_t *pages = read_pages(engine, file, *first, (size_t)(*last - *first) + WK_PAGE_SIZE);
+	*status = pages != NULL ? WK_OK : WK_IO;
 	uint32_t seen = 0;
-	/* All pages are checked before the first run is believed: a footer counts as a whole or not at all. */
 	wk_footer_run runs[WK_PAGE_RUNS];
-	for (uint64_t at = first; at <= last && status == WK_OK; at += WK_PAGE_SIZE) {
+	for (uint64_t at = *first; at <= *last && *status == WK_OK; at += WK_PAGE_SIZE) {
 		uint32_t count;
-		status = wk_footer_runs(footer, pages + (at - first), at, runs, &count);
-		seen += status == WK_OK ? count : 0;
+		*status = wk_footer_runs(footer, pages + (at - *first), at, runs, &count);
+		seen += *status == WK_OK ? count : 0;
 	}
-	if (status == WK_OK && seen != footer->runs_count)
-		status = WK_CORRUPT;
-	for (uint64_t at = first; at <= last && status == WK_OK; at += WK_PAGE_SIZE) {
+	if (*status == WK_OK && seen != footer->runs_count)
+		*status = WK_CORRUPT;
+	if (*status == WK_OK)
+		return pages;
+	free(pages);
+	return NULL;
+}
+
+wk_status wk_store_file_check_runs(wk_engine *engine, wk_store_file *file) {
+	uint64_t first, last;
+	wk_status status;
+	free(run_pages(engine, file, &first, &last, &status));
+	return status;
+}
+
+wk_status wk_store_file_load_runs(wk_engine *engine, wk_store_file *file) {
+	uint64_t first, last;
+	wk_status status;
+	/* All pages are checked before the first run is believed: a footer counts as a whole or not at all. */
+	uint8_t *pages = run_pages(engine, file, &first, &last, &status);
+	wk_footer_run runs[WK_PAGE_RUNS];
+	for (uint64_t at = first; pages != NULL && at <= last && status == WK_OK; at += WK_PAGE_SIZE) {
 		uint32_t count = 0;
-		status = wk_footer_runs(footer, pages + (at - first), at, runs, &count);
+		status = wk_footer_runs(&file->footer, pages + (at - first), at, runs, &count);
 		for (uint32_t i = 0; i < count && status == WK_OK; i++)
 			status = wk_ledger_add_run(engine, &runs[i], file);
 	}

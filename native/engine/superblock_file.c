@@ -21,8 +21,12 @@ static wk_status write_slot(wk_engine *engine, uint64_t slot, wk_error *error) {
 }
 
 wk_status wk_superblock_store(wk_engine *engine, wk_error *error) {
+	/* A failed write leaves its slot in doubt: the next one must not go to the other, which is then the only good one. */
 	engine->superblock.generation++;
-	return write_slot(engine, engine->superblock.generation % 2, error);
+	wk_status status = write_slot(engine, engine->superblock.generation % 2, error);
+	if (status != WK_OK)
+		engine->superblock.generation--;
+	return status;
 }
 
 static wk_status open_file(wk_engine *engine, uint32_t flags, wk_error *error) {

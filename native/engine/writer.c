@@ -236,6 +236,10 @@ static wk_status put_record(const appending *a, wk_builder *builder, const void 
 	int64_t sequence_id = tail->last.sequence_id + 1;
 	wk_log_record_encode_header(&(wk_log_record){.flags = flags, .position = (uint32_t)(sequence_id - segment->first_sequence_id + 1), .txid = txid, .payload_size = size}, at);
 	memcpy(at + WK_RECORD_HEADER_SIZE, payload, size);
+	if (builder->codec == WK_CODEC_NONE) { /* while the bytes are at hand, and not when the device waits for the block */
+		builder->crc = wk_crc32c_extend(builder->crc, at, WK_RECORD_HEADER_SIZE + size);
+		builder->summed += WK_RECORD_HEADER_SIZE + size;
+	}
 	tail->segment_bytes += (int64_t)size;
 	tail->last_ticket = a->engine->open.sequence;
 	if ((flags & WK_RECORD_END_OF_STREAM) != 0)
@@ -292,7 +296,7 @@ static wk_status admit(appending *a, size_t bytes, int64_t *txid) {
 		if (!a->engine->snapshotting)
 			return start_segment(a, *txid, clock);
 		*txid = clock ? -1 : *txid;
-		status = wk_catalogue_turn(a->engine, a->error);
+		status = wk_catalogue_turn(a->engine, a->deadline_ns, a->error);
 		if (status != WK_OK)
 			return status;
 	}
@@ -437,7 +441,7 @@ static wk_status append_each(appending *a, const uint8_t *bytes, const uint32_t 
 	wk_append_options options = *a->options;
 	appending each = *a;
 	each.options = &options;
-	each.batch = sizes;
+	each.batch = &each; /* its address is this call's alone; the caller's arrays may be another call's as well */
 	wk_log_state *log = a->log;
 	log->handles++; /* the tail stays, whatever happens to the log meanwhile */
 	wk_status status = WK_OK;
@@ -497,8 +501,11 @@ wk_status wk_writer_append_many(wk_writer *writer, const void *bytes, const uint
 			wk_journal_kick(a.engine);
 		accepted = options->atomic ? 0 : count;
 	}
-	if (status != WK_OK && !options->atomic)
+	if (status != WK_OK && !options->atomic) {
+		if (accepted > 0)
+			wk_journal_kick(a.engine); /* what was accepted goes out, although nobody waits for it */
 		report_prefix(&a, first, accepted);
+	}
 	end(&a);
 	return status;
 }
@@ -553,11 +560,11 @@ wk_status wk_writer_end_of_stream(wk_writer *writer, wk_error *error) {
 	wk_status status = begin(writer, &options, false, error, &a);
 	if (status != WK_OK)
 		return status;
-	status = check_writer(&a);
-	if (status == WK_OK)
-		status = wk_catalogue_turn(a.engine, error);
-	if (status == WK_OK)
-		status = wk_journal_room(a.engine, NEW_SEGMENT_ROOM + sizeof text, a.deadline_ns, true, error);
+	do { /* waiting for the one may cost the other */
+		status = wk_catalogue_turn(a.engine, UINT64_MAX, error);
+		if (status == WK_OK)
+			status = wk_journal_room(a.engine, NEW_SEGMENT_ROOM + sizeof text, UINT64_MAX, true, error);
+	} while (status == WK_OK && a.engine->snapshotting);
 	if (status == WK_OK)
 		status = check_writer(&a);
 	uint64_t ticket = 0;

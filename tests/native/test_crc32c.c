@@ -102,6 +102,19 @@ TEST(every_bit_counts) {
 	}
 }
 
+TEST(two_pieces_combine_to_the_whole) {
+	uint64_t seed = 7;
+	static uint8_t bytes[1 << 16];
+	check_random_bytes(&seed, bytes, sizeof bytes);
+	for (size_t size = 0; size <= sizeof bytes; size = size * 3 + 1) {
+		uint32_t whole = wk_crc32c(bytes, size);
+		for (size_t split = 0; split <= size; split = split * 2 + 1) {
+			uint32_t first = wk_crc32c(bytes, split), second = wk_crc32c(bytes + split, size - split);
+			CHECK_EQ(wk_crc32c_combine(first, second, size - split), whole);
+		}
+	}
+}
+
 TEST(nothing_behind_the_end_is_read) {
 	uint64_t seed = 6;
 	uint8_t bytes[200];
@@ -127,6 +140,7 @@ int main(void) {
 	RUN(every_length_to_6500_has_one_answer);
 	RUN(random_big_buffers_have_one_answer);
 	RUN(every_bit_counts);
+	RUN(two_pieces_combine_to_the_whole);
 	RUN(nothing_behind_the_end_is_read);
 	RUN(the_implementation_has_a_name);
 	return check_done();

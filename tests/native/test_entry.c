@@ -53,6 +53,15 @@ TEST(an_entry_decodes_to_what_was_encoded) {
 	CHECK_EQ(found.payload_size, 7);
 }
 
+TEST(a_known_checksum_of_the_payload_gives_the_same_header) {
+	static const char text[] = "the payload, whose checksum is known already";
+	wk_entry entry = {.ledger_id = 7, .entry_id = 3, .lac = 2, .length = 99, .payload = (const uint8_t *)text, .payload_size = sizeof text};
+	uint8_t plain[WK_ENTRY_HEADER_SIZE], known[WK_ENTRY_HEADER_SIZE];
+	wk_entry_encode_header(&entry, plain);
+	wk_entry_encode_header_with(&entry, wk_crc32c(text, sizeof text), known);
+	CHECK(memcmp(plain, known, sizeof plain) == 0);
+}
+
 TEST(an_entry_may_be_empty) {
 	wk_entry entry = {.ledger_id = 3, .entry_id = 4, .lac = 2, .length = 9};
 	wk_entry_encode_header(&entry, bytes);
@@ -152,6 +161,7 @@ TEST(an_entry_is_read_at_any_alignment) {
 int main(void) {
 	RUN(hello_has_bookkeepers_bytes);
 	RUN(an_entry_decodes_to_what_was_encoded);
+	RUN(a_known_checksum_of_the_payload_gives_the_same_header);
 	RUN(an_entry_may_be_empty);
 	RUN(the_largest_entry_is_whole_and_one_byte_more_is_refused);
 	RUN(a_negative_ledger_id_is_refused);

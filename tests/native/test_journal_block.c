@@ -123,6 +123,17 @@ TEST(a_record_may_be_empty) {
 	CHECK_EQ(decoding(4096), WK_OK);
 }
 
+TEST(sealing_with_a_known_checksum_gives_the_same_block) {
+	static uint8_t plain[4096];
+	write_block();
+	memcpy(plain, block, sizeof plain);
+	wk_block_header header = a_header();
+	append(&header, WK_BLOCK_ENTRY, "an entry");
+	append(&header, WK_BLOCK_FENCE, "ledger 8");
+	wk_block_seal_with(block, &header, wk_crc32c(block + 80, header.used - 80));
+	CHECK(memcmp(plain, block, sizeof plain) == 0);
+}
+
 TEST(padding_is_zeroed_by_seal) {
 	memset(block, 0xff, 4096);
 	wk_block_header header = write_block();
@@ -311,6 +322,7 @@ int main(void) {
 	RUN(a_block_decodes_to_what_was_sealed);
 	RUN(records_come_back_in_order);
 	RUN(a_record_may_be_empty);
+	RUN(sealing_with_a_known_checksum_gives_the_same_block);
 	RUN(padding_is_zeroed_by_seal);
 	RUN(padding_that_is_not_zero_is_refused);
 	RUN(the_largest_block_is_whole_and_one_page_more_is_refused);

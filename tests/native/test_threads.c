@@ -1,5 +1,5 @@
 /*
- * test_threads.c: many threads on one directory for some seconds (the argument, default 5), on both backends: appends of
+ * test_threads.c: many threads on one directory for some seconds (the argument, default 5), on both backends and with every way to sync: appends of
  * every kind, writers that fence each other, readers, followers, truncation, cursors, logs that come, go and change their
  * names, in files so small that rolling, sealing, recycling, moving and snapshots never stop. Everything acknowledged is
  * checked while it runs, once it rests, and after the directory was opened again.
@@ -377,9 +377,18 @@ static void *follow(void *context) {
 	return NULL;
 }
 
-static void set_small(wk_open_options *options, uint32_t backend) {
+/* How this round opens the directory. */
+static struct {
+	uint32_t backend, sync_method, blocks_in_flight;
+	uint64_t commit_wait_ns;
+} round_options;
+
+static void set_small(wk_open_options *options) {
 	wk_open_options_init(options);
-	options->backend = backend;
+	options->backend = round_options.backend;
+	options->sync_method = round_options.sync_method;
+	options->blocks_in_flight = round_options.blocks_in_flight;
+	options->commit_wait_ns = round_options.commit_wait_ns;
 	options->file_size_min = 64 * 1024;
 	options->file_size_max = 256 * 1024;
 	options->in_flight_bytes = IN_FLIGHT_BYTES;
@@ -396,7 +405,7 @@ static void set_small(wk_open_options *options, uint32_t backend) {
 static void *follow_the_directory(void *context) {
 	while (goes_on()) {
 		wk_open_options options;
-		set_small(&options, WK_BACKEND_PSYNC);
+		set_small(&options);
 		options.read_only = true;
 		wk_namespace *other = NULL;
 		wk_error error = {0};
@@ -407,8 +416,7 @@ static void *follow_the_directory(void *context) {
 		}
 		for (size_t i = 0; i < LOGS; i++) {
 			int64_t next = -1;
-			bool lost;
-			wk_log *log = NULL;
+				wk_log *log = NULL;
 			wk_reader *reader = NULL;
 			status = wk_log_open(other, "first", 5, false, NULL, &log, &error);
 			MAY_BE(status, &error, WK_DAMAGED);
@@ -431,7 +439,6 @@ static void *follow_the_directory(void *context) {
 				MAY_BE(status, &error, WK_END, WK_TRUNCATED, WK_DAMAGED);
 				wk_reader_release(reader);
 			}
-			(void)lost;
 			if (log != NULL)
 				wk_log_release(log);
 		}
@@ -594,9 +601,9 @@ static void *open_again(void *context) {
 
 /* ---- before and after ---- */
 
-static void open_directory(uint32_t backend) {
+static void open_directory(void) {
 	wk_open_options options;
-	set_small(&options, backend);
+	set_small(&options);
 	wk_error error = {0};
 	check_ok(wk_open(path, &options, &ns, &error), &error, "the directory opens");
 	for (size_t i = 0; i < LOGS; i++) {
@@ -694,9 +701,15 @@ static void report(void) {
 	CHECK(stats.recycled_files > 0);
 }
 
-static void run_on(uint32_t backend, int seconds) {
+static int seconds = 5;
+
+static void run(uint32_t backend, uint32_t sync_method, uint32_t blocks_in_flight, uint64_t commit_wait_ns) {
+	round_options.backend = backend;
+	round_options.sync_method = sync_method;
+	round_options.blocks_in_flight = blocks_in_flight;
+	round_options.commit_wait_ns = commit_wait_ns;
 	prepare();
-	open_directory(backend);
+	open_directory();
 	for (size_t i = 0; i < LOGS; i++)
 		CHECK_EQ(wk_writer_open(logs[i].log, &logs[i].writer, NULL), WK_OK);
 	start_all();
@@ -706,16 +719,16 @@ static void run_on(uint32_t backend, int seconds) {
 	report();
 	check_everything();
 	close_directory();
-	open_directory(backend);
+	open_directory();
 	check_everything();
 	close_directory();
 	remove_tree(path);
 }
 
-static int seconds = 5;
-
-TEST(many_threads_on_a_ring) { run_on(WK_BACKEND_URING, seconds); }
-TEST(many_threads_without_a_ring) { run_on(WK_BACKEND_PSYNC, seconds); }
+TEST(many_threads_on_a_ring) { run(WK_BACKEND_URING, WK_SYNC_DSYNC, 2, 0); }
+TEST(many_threads_without_a_ring) { run(WK_BACKEND_PSYNC, WK_SYNC_DSYNC, 8, 0); }
+TEST(many_threads_where_a_sync_follows_the_writes) { run(WK_BACKEND_AUTO, WK_SYNC_WRITE_THEN_SYNC, 3, 0); }
+TEST(many_threads_that_wait_for_company) { run(WK_BACKEND_AUTO, WK_SYNC_DSYNC, 1, 300000); }
 
 static bool ring_is_allowed(void) {
 	wk_open_options options;
@@ -731,8 +744,11 @@ static bool ring_is_allowed(void) {
 int main(int argc, char **argv) {
 	if (argc > 1)
 		seconds = atoi(argv[1]);
+	seconds = (seconds + 3) / 4;
 	if (ring_is_allowed())
 		RUN(many_threads_on_a_ring);
 	RUN(many_threads_without_a_ring);
+	RUN(many_threads_where_a_sync_follows_the_writes);
+	RUN(many_threads_that_wait_for_company);
 	return check_done();
 }

@@ -14,6 +14,8 @@
 #include <assert.h>
 
 enum { LOGS = 2, STEPS_MAX = 80, PAYLOAD_MAX = 40 * 1024, BATCH_MAX = 12, BATCHES_MAX = 4096 };
+static bool small_blocks;      /* deferred appends fill them, and they go out without sync */
+static bool writes_then_syncs; /* as on a device where that is faster */
 static const char *const names[LOGS] = {"first", "second"};
 
 /* What is promised, or at most possible, of one log at one moment. */
@@ -69,7 +71,8 @@ static inline wk_status open_on(wk_io *io, wk_namespace **ns, wk_error *error) {
 	options.manual = true;
 	options.file_size_min = 64 * 1024;
 	options.file_size_max = 256 * 1024;
-	options.sync_method = WK_SYNC_DSYNC;
+	options.sync_method = writes_then_syncs ? WK_SYNC_WRITE_THEN_SYNC : WK_SYNC_DSYNC;
+	options.block_size_max = small_blocks ? 2 * WK_BLOCK_ALIGNMENT : 0;
 	*ns = NULL;
 	return wk_open_on(io, "wal", &options, ns, error);
 }
@@ -259,7 +262,8 @@ static inline bool do_something(workload *w) {
 	return what < 30   ? append(w, log, 1, false, false)
 	       : what < 42 ? append(w, log, count, false, false)
 	       : what < 52 ? append(w, log, count, true, false)
-	       : what < 65 ? append(w, log, 1, false, true)
+	       : what < 60 ? append(w, log, 1, false, true)
+	       : what < 65 ? append(w, log, count, false, true)
 	       : what < 70 ? flush(w, log)
 	       : what < 77 ? truncate_somewhere(w, log)
 	       : what < 82 ? move_cursor(w, log)
@@ -274,6 +278,8 @@ static inline void make_disk(workload *w, uint64_t seed) {
 	CHECK_EQ(wk_faulty_new(seed, &w->io), 0);
 	w->disk = wk_faulty_of(w->io);
 	wk_faulty_set_flush_on_dsync(w->disk, check_random(&w->seed) % 2 == 0);
+	small_blocks = check_random(&w->seed) % 2 == 0;
+	writes_then_syncs = check_random(&w->seed) % 2 == 0;
 	for (size_t i = 0; i < LOGS; i++)
 		w->possible[i].cursor = w->promised[i].cursor = -1;
 }

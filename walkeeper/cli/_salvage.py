@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 
 import walkeeper
 from walkeeper import Gap, Log, Namespace
+from walkeeper._options import OnDamage
 from walkeeper.cli._directory import directory, json_flag
 from walkeeper.cli._main import EXIT_DAMAGED, Damage, Refusal
 from walkeeper.cli._show import show, size, table
@@ -68,7 +69,10 @@ def copy(source: Path, destination: Path) -> int:
 
 @dataclass(frozen=True)
 class Cut:
-    """Where the copy's journal was ended: at the first block that is damaged. What lay behind it is given up."""
+    """Where the copy's journal was ended, before the first damaged block. What lay behind it is given up.
+
+    Only where the damage took part of the catalogue: then nobody knows which logs there were later on.
+    """
 
     file: str
     offset: int
@@ -99,17 +103,20 @@ def cut_at_damage(copied: Path, damage: DamagedError) -> Cut:
     return Cut(file.name, offset, given_up, str(damage))
 
 
-def open_copy(path: Path, on_damage: str) -> tuple[Namespace, Cut | None]:
+def open_copy(path: Path, on_damage: OnDamage) -> tuple[Namespace, Cut | None]:
     """The copy, for writing, as it is where nothing is damaged. One that cannot be opened is removed."""
     try:
         try:
             return walkeeper.open(path, create=False), None
         except DamagedError as damage:
             if on_damage == "stop":
-                hint = "--on-damage point-in-time ends the copy before it"
+                hint = "--on-damage point-in-time ends each log before its first loss, skip leaves gaps"
                 raise Damage(str(damage).split(". Nothing was changed")[0], hint) from None
-            cut = cut_at_damage(path, damage)
-            return walkeeper.open(path, create=False), cut
+            try:
+                return walkeeper.open(path, create=False, on_damage=on_damage), None
+            except DamagedError:
+                cut = cut_at_damage(path, damage)
+                return walkeeper.open(path, create=False), cut
     except (walkeeper.Error, Damage):
         shutil.rmtree(path)
         raise
@@ -127,6 +134,9 @@ def salvage(namespace: Namespace, name: str) -> dict[str, Any]:
             for item in reader:
                 lost = item.count if isinstance(item, Gap) else 0
                 found["lost"] += lost
+                if lost:
+                    hole = {"from": item.sequence_id, "before": item.sequence_id + lost, "why": "a gap: accepted loss"}
+                    found["unreadable"].append(hole)
                 found["records"] += not lost
                 at = item.sequence_id + (lost or 1)
             break
@@ -158,26 +168,27 @@ def readable(log: Log, sequence_id: int) -> bool:
 @click.argument("destination", metavar="DEST", type=click.Path(path_type=Path))
 @click.option(
     "--on-damage",
-    type=click.Choice(["stop", "point-in-time"]),
+    type=click.Choice(["stop", "point-in-time", "skip"]),
     default="point-in-time",
     show_default=True,
-    help="Refuse, or end the copy before its first damaged block.",
+    help="Refuse; or end each log that lost something before its first loss; or leave gaps.",
 )
 @json_flag
 def recover(directory: Path, destination: Path, on_damage: str, as_json: bool) -> None:
     """Salvage a damaged DIR into DEST.
 
-    Copies the files, opens the copy, and reads all of it. Where a block of the journal is damaged, the copy ends before
-    it: every log is as it was at that point in time, and what was appended later is given up. DIR itself is left as it
-    is. Exit status 1 where acknowledged records are lost.
+    Copies the files, opens the copy by the policy, and reads all of it. What is lost is recorded in the copy: readers
+    yield a gap for it, and its sequence ids are not used again. DIR itself is left as it is. Exit status 1 where
+    acknowledged records are lost.
     """
     with lock_held(directory):
         copied = copy(directory, destination)
-    namespace, cut = open_copy(destination, on_damage)
+    namespace, cut = open_copy(destination, cast("OnDamage", on_damage.replace("-", "_")))
     with namespace:
         recovery = dataclasses.asdict(namespace.recovery())
         logs = [salvage(namespace, name) for name in namespace.logs()]
-    lossy = cut is not None or any(log["lost"] for log in logs)
+    unknown = recovery["unknown_blocks"] > 0
+    lossy = cut is not None or unknown or any(log["lost"] for log in logs)
     if as_json:
         ended = dataclasses.asdict(cut) if cut else None
         click.echo(json.dumps({"lossy": lossy, "cut": ended, "recovery": recovery, "logs": logs}, ensure_ascii=False))
@@ -200,5 +211,11 @@ def report(
     if cut:
         show(f"The journal ends at offset {cut.offset:,} of file {cut.file}, before the first damaged block.")
         show(f"{size(cut.given_up_bytes)} of journal files behind it were given up, used or not.")
-    elif recovery["cut_bytes"]:
+    if recovery["damaged_blocks"]:
+        show(f"{recovery['damaged_blocks']:,} damaged blocks of the journal; what was intact in them was kept.")
+    if recovery["unknown_blocks"]:
+        show(f"Of {recovery['unknown_blocks']:,} blocks it cannot be told what they held (ledgers unknown).")
+    if recovery["lost_files"]:
+        show(f"{recovery['lost_files']:,} entry logs without a readable index were set aside.")
+    if recovery["cut_bytes"]:
         show(f"A torn tail of {size(recovery['cut_bytes'])} was cut: it was never acknowledged.")

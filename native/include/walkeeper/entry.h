@@ -31,6 +31,9 @@ typedef struct wk_entry {
 /* Writes the 36 bytes before the payload; `entry->payload` is read for the digest, not copied. */
 WK_API void wk_entry_encode_header(const wk_entry *entry, uint8_t header[36]);
 
+/* The same where the CRC-32C of the payload is known already: its bytes are not read. */
+WK_API void wk_entry_encode_header_with(const wk_entry *entry, uint32_t payload_crc, uint8_t header[36]);
+
 /* WK_CORRUPT: shorter than 36 bytes, longer than WK_ENTRY_SIZE_MAX, digest differs, or a negative ledger id,
  * entry id or length, or LAC < -1 or LAC >= entry id. */
 WK_API wk_status wk_entry_decode(const uint8_t *bytes, size_t size, wk_entry *entry);

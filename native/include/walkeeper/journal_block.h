@@ -57,6 +57,9 @@ typedef struct wk_block_header {
 /* Fills the header of a block whose records already stand at bytes[80..used); zeroes the padding, sets header->crc. */
 WK_API void wk_block_seal(uint8_t *bytes, wk_block_header *header);
 
+/* The same where the CRC-32C of bytes[80..used) is known already: they are not read again. */
+WK_API void wk_block_seal_with(uint8_t *bytes, wk_block_header *header, uint32_t records_crc);
+
 /*
  * Reads the header alone, from at least 80 bytes. WK_CORRUPT where a field cannot be one of a block: magic, a size that is no multiple of 4096 or out of
  * bounds, used outside [80, size], sequence 0, durable_through >= sequence, K outside 1..8, unknown flags. The CRC is not checked.

@@ -68,6 +68,7 @@ typedef struct wk_open_options {
 	uint32_t major_percent;       /* major compaction (default 80) ... */
 	uint64_t minor_interval_ns;   /* ... every hour */
 	uint64_t major_interval_ns;   /* ... every day */
+	uint64_t scrub_rate;          /* bytes per second read again in the background to find damage (default 0: off) */
 } wk_open_options;
 
 WK_API void wk_open_options_init(wk_open_options *options);
@@ -94,7 +95,11 @@ typedef struct wk_recovery_report {
 	uint64_t cut_bytes;       /* bytes of a torn tail: never acknowledged */
 	uint64_t cut_file;        /* its journal file, 0 for none */
 	uint64_t cut_offset;
-	uint64_t damaged_blocks;  /* accepted loss */
+	uint64_t damaged_blocks;  /* accepted loss: so many blocks were not whole; their intact entries were kept */
+	uint64_t unknown_blocks;  /* of these, it cannot be told which ledgers they held entries of ("ledgers unknown"): gaps may be missing at the end of logs */
+	uint64_t lost_entries;    /* entries of damaged blocks that could be named but not kept */
+	uint64_t lost_records;    /* sequence ids that this open recorded as gaps */
+	uint64_t lost_files;      /* entry logs whose index cannot be read: set aside, as entries/<id>.damaged */
 	uint64_t lock_wait_ns;
 	uint64_t elapsed_ns;      /* without the lock wait */
 } wk_recovery_report;
@@ -119,6 +124,8 @@ typedef struct wk_stats {
 	uint64_t memory_in_flight;
 	uint64_t recycled_files;     /* since open */
 	uint64_t compacted_bytes;    /* since open */
+	uint64_t scrubbed_bytes;     /* since open */
+	uint64_t scrub_damaged;      /* entries found damaged by the scrub since open */
 	uint64_t oldest_file;        /* the file that pins space longest, 0 for none */
 	int64_t oldest_ledger;       /* and a ledger that pins it, -1 for none */
 	uint32_t backend;            /* enum wk_backend */
@@ -159,7 +166,7 @@ enum wk_txid_source { WK_TXID_UNSET = 0, WK_TXID_APPLICATION = 1, WK_TXID_CLOCK 
 typedef struct wk_log_options {
 	uint64_t segment_bytes;       /* roll to a new log segment at this many payload bytes (default 256 MiB) */
 	uint64_t segment_seconds;     /* ... or when the segment is this old (default 7200; 0 never) */
-	uint64_t retention_seconds;   /* 0: only what the application truncates goes (default) */
+	uint64_t retention_seconds;   /* 0: only what the application truncates goes (default); else completed segments older than this go, never past a cursor */
 	uint32_t codec;               /* WK_CODEC_* of its envelopes (default none) */
 } wk_log_options;
 WK_API void wk_log_options_init(wk_log_options *options);

@@ -1,0 +1,368 @@
+/*
+ * index_file.c: the file that says what the footers below LastLogMark say.
+ *
+ * Header page, little-endian; the bytes not named are zero:
+ *   0 uint32 magic "WKIX"     4 uint32 CRC-32C of the other 4092 bytes     8 uint32 version 1     12 uint32 zero
+ *  16 16 bytes of directory id           32 uint64 generation              40 uint64 replay epoch
+ *  48 uint64 replay sequence             56 uint32 files     60 uint32 ledgers     64 uint32 runs
+ * Magic, checksum and version stay where they are in every version. The other pages count only in their place, as those of a footer do.
+ */
+#include "walkeeper/index_file.h"
+#include "core/bytes.h"
+#include "core/footer_layout.h"
+#include "core/zero.h"
+#include <assert.h>
+
+enum { MAGIC = 0x58494b57, VERSION = 1 }; /* "WKIX" */
+enum {
+	MAGIC_AT = 0,
+	CRC_AT = 4,
+	VERSION_AT = 8,
+	GAP_AT = 12,
+	DIRECTORY_ID_AT = 16,
+	GENERATION_AT = 32,
+	REPLAY_EPOCH_AT = 40,
+	REPLAY_SEQUENCE_AT = 48,
+	FILES_COUNT_AT = 56,
+	LEDGERS_COUNT_AT = 60,
+	RUNS_COUNT_AT = 64,
+	UNUSED_AT = 68,
+};
+enum { PAGE_CRC_AT = 0, PAGE_COUNT_AT = 4, PAGE_KIND_AT = 6, MEMBERS_AT = 8 };
+/* Not the kinds of a footer's pages: no page can be taken for one of those. */
+enum page_kind { FILES = 4, LEDGERS = 5, RUNS = 6 };
+enum { FILE_SIZE = 72, LEDGER_SIZE = 136, RUN_SIZE = 40 };
+enum { LEDGER_BITS = WK_LEDGER_FENCED | WK_LEDGER_HAS_KEY | WK_LEDGER_HAS_LAC };
+static_assert(MEMBERS_AT + WK_INDEX_PAGE_FILES * FILE_SIZE <= WK_PAGE_SIZE, "the files fit their page");
+static_assert(MEMBERS_AT + WK_INDEX_PAGE_LEDGERS * LEDGER_SIZE <= WK_PAGE_SIZE, "the ledgers fit their page");
+static_assert(MEMBERS_AT + WK_INDEX_PAGE_RUNS * RUN_SIZE <= WK_PAGE_SIZE, "the runs fit their page");
+static_assert(sizeof((wk_index_ledger *)0)->key == WK_STATE_DATA_SIZE && sizeof((wk_index_ledger *)0)->lac == WK_STATE_DATA_SIZE, "whatever a state record holds fits");
+
+/* ---- places ---- */
+
+static uint64_t pages_of(uint64_t members, uint64_t members_a_page) {
+	return members / members_a_page + (members % members_a_page != 0);
+}
+
+static uint32_t members_a_page(enum page_kind kind) {
+	return kind == FILES ? WK_INDEX_PAGE_FILES : kind == LEDGERS ? WK_INDEX_PAGE_LEDGERS : WK_INDEX_PAGE_RUNS;
+}
+
+static uint32_t members_of(const wk_index_header *header, enum page_kind kind) {
+	return kind == FILES ? header->files_count : kind == LEDGERS ? header->ledgers_count : header->runs_count;
+}
+
+/* Where the pages of this kind start; those of each kind stand behind those of the one before. */
+static uint64_t start_of(const wk_index_header *header, enum page_kind kind) {
+	uint64_t pages = 1;
+	for (enum page_kind before = FILES; before < kind; before++)
+		pages += pages_of(members_of(header, before), members_a_page(before));
+	return pages * WK_PAGE_SIZE;
+}
+
+/* Members that the page of this kind at `offset` holds; 0 where no such page stands there. */
+static uint32_t page_count(const wk_index_header *header, enum page_kind kind, uint64_t offset) {
+	uint64_t start = start_of(header, kind);
+	if (offset < start || (offset - start) % WK_PAGE_SIZE != 0)
+		return 0;
+	uint64_t before = (offset - start) / WK_PAGE_SIZE * members_a_page(kind);
+	uint32_t members = members_of(header, kind);
+	if (before >= members)
+		return 0;
+	uint32_t left = members - (uint32_t)before;
+	return left < members_a_page(kind) ? left : members_a_page(kind);
+}
+
+uint64_t wk_index_size(uint64_t files, uint64_t ledgers, uint64_t runs) {
+	return (1 + pages_of(files, WK_INDEX_PAGE_FILES) + pages_of(ledgers, WK_INDEX_PAGE_LEDGERS) + pages_of(runs, WK_INDEX_PAGE_RUNS)) * WK_PAGE_SIZE;
+}
+
+uint64_t wk_index_file_page(const wk_index_header *header, uint32_t file) {
+	assert(file < header->files_count);
+	return start_of(header, FILES) + (uint64_t)(file / WK_INDEX_PAGE_FILES) * WK_PAGE_SIZE;
+}
+
+uint64_t wk_index_ledger_page(const wk_index_header *header, uint32_t ledger) {
+	assert(ledger < header->ledgers_count);
+	return start_of(header, LEDGERS) + (uint64_t)(ledger / WK_INDEX_PAGE_LEDGERS) * WK_PAGE_SIZE;
+}
+
+uint64_t wk_index_run_page(const wk_index_header *header, uint32_t run) {
+	assert(run < header->runs_count);
+	return start_of(header, RUNS) + (uint64_t)(run / WK_INDEX_PAGE_RUNS) * WK_PAGE_SIZE;
+}
+
+/* ---- what a member may say: the encoder asserts it, the decoder refuses what breaks it ---- */
+
+static bool file_is_possible(const wk_index_header *header, const wk_footer *file) {
+	return file->file_id > 0 && file->file_id < header->replay_epoch && wk_footer_is_possible(file);
+}
+
+static bool ledger_is_possible(const wk_index_ledger *ledger) {
+	return ledger->ledger_id >= 0 && ledger->last_entry >= -1 && ledger->first_live >= 0 && ledger->length >= 0 && (ledger->bits & ~(uint32_t)LEDGER_BITS) == 0 &&
+	       ledger->key_size <= ((ledger->bits & WK_LEDGER_HAS_KEY) != 0 ? WK_STATE_DATA_SIZE : 0) &&
+	       ledger->lac_size <= ((ledger->bits & WK_LEDGER_HAS_LAC) != 0 ? WK_STATE_DATA_SIZE : 0);
+}
+
+static bool run_is_possible(const wk_index_header *header, const wk_index_run *run) {
+	return run->ledger_id >= 0 && run->first_entry >= 0 && run->count > 0 && run->dead <= run->count && run->first_entry <= INT64_MAX - run->count &&
+	       run->file < header->files_count && run->count <= UINT32_MAX - run->first_item;
+}
+
+/* An entry stands in one run at most. */
+static bool run_is_before(const wk_index_run *a, const wk_index_run *b) {
+	return a->ledger_id != b->ledger_id ? a->ledger_id < b->ledger_id : a->first_entry + a->count <= b->first_entry;
+}
+
+/* ---- members ---- */
+
+static void put_file(uint8_t *at, const wk_footer *file) {
+	wk_store_le64(at, file->file_id);
+	wk_store_le64(at + 8, file->file_size);
+	wk_store_le64(at + 16, file->incarnation);
+	wk_store_le64(at + 24, file->first_sequence);
+	wk_store_le64(at + 32, file->last_sequence);
+	wk_store_le64(at + 40, file->end_offset);
+	wk_store_le32(at + 48, file->first_previous_crc);
+	wk_store_le32(at + 52, file->last_crc);
+	wk_store_le32(at + 56, file->items_count);
+	wk_store_le32(at + 60, file->runs_count);
+	wk_store_le32(at + 64, file->states_count);
+	wk_store_le32(at + 68, file->kind);
+}
+
+static wk_footer get_file(const wk_index_header *header, const uint8_t *at) {
+	wk_footer file = {
+	    .file_id = wk_load_le64(at),
+	    .file_size = wk_load_le64(at + 8),
+	    .incarnation = wk_load_le64(at + 16),
+	    .first_sequence = wk_load_le64(at + 24),
+	    .last_sequence = wk_load_le64(at + 32),
+	    .end_offset = wk_load_le64(at + 40),
+	    .first_previous_crc = wk_load_le32(at + 48),
+	    .last_crc = wk_load_le32(at + 52),
+	    .items_count = wk_load_le32(at + 56),
+	    .runs_count = wk_load_le32(at + 60),
+	    .states_count = wk_load_le32(at + 64),
+	    .kind = wk_load_le32(at + 68),
+	};
+	memcpy(file.directory_id, header->directory_id, sizeof file.directory_id);
+	return file;
+}
+
+static void put_ledger(uint8_t *at, const wk_index_ledger *ledger) {
+	wk_store_le64_signed(at, ledger->ledger_id);
+	wk_store_le64_signed(at + 8, ledger->last_entry);
+	wk_store_le64_signed(at + 16, ledger->first_live);
+	wk_store_le64_signed(at + 24, ledger->length);
+	wk_store_le32(at + 32, ledger->bits);
+	at[36] = ledger->key_size;
+	at[37] = ledger->lac_size;
+	memcpy(at + 40, ledger->key, ledger->key_size); /* the rest of the page was zeroed */
+	memcpy(at + 88, ledger->lac, ledger->lac_size);
+}
+
+static wk_index_ledger get_ledger(const uint8_t *at) {
+	wk_index_ledger ledger = {
+	    .ledger_id = wk_load_le64_signed(at),
+	    .last_entry = wk_load_le64_signed(at + 8),
+	    .first_live = wk_load_le64_signed(at + 16),
+	    .length = wk_load_le64_signed(at + 24),
+	    .bits = wk_load_le32(at + 32),
+	    .key_size = at[36],
+	    .lac_size = at[37],
+	};
+	memcpy(ledger.key, at + 40, sizeof ledger.key);
+	memcpy(ledger.lac, at + 88, sizeof ledger.lac);
+	return ledger;
+}
+
+static void put_run(uint8_t *at, const wk_index_run *run) {
+	wk_store_le64_signed(at, run->ledger_id);
+	wk_store_le64_signed(at + 8, run->first_entry);
+	wk_store_le64(at + 16, run->bytes);
+	wk_store_le32(at + 24, run->file);
+	wk_store_le32(at + 28, run->count);
+	wk_store_le32(at + 32, run->dead);
+	wk_store_le32(at + 36, run->first_item);
+}
+
+static wk_index_run get_run(const uint8_t *at) {
+	return (wk_index_run){
+	    .ledger_id = wk_load_le64_signed(at),
+	    .first_entry = wk_load_le64_signed(at + 8),
+	    .bytes = wk_load_le64(at + 16),
+	    .file = wk_load_le32(at + 24),
+	    .count = wk_load_le32(at + 28),
+	    .dead = wk_load_le32(at + 32),
+	    .first_item = wk_load_le32(at + 36),
+	};
+}
+
+/* ---- pages ---- */
+
+static uint32_t header_checksum(const uint8_t page[WK_PAGE_SIZE]) {
+	return wk_crc32c_extend(wk_crc32c(page, CRC_AT), page + VERSION_AT, WK_PAGE_SIZE - VERSION_AT);
+}
+
+static uint32_t checksum(const wk_index_header *header, uint64_t offset, const uint8_t page[WK_PAGE_SIZE]) {
+	uint8_t place[WK_DIRECTORY_ID_SIZE + 16];
+	memcpy(place, header->directory_id, WK_DIRECTORY_ID_SIZE);
+	wk_store_le64(place + WK_DIRECTORY_ID_SIZE, header->generation);
+	wk_store_le64(place + WK_DIRECTORY_ID_SIZE + 8, offset);
+	return wk_crc32c_extend(wk_crc32c(place, sizeof place), page + PAGE_COUNT_AT, WK_PAGE_SIZE - PAGE_COUNT_AT);
+}
+
+static void begin_page(uint8_t *page, enum page_kind kind, uint32_t count) {
+	assert(count > 0);
+	memset(page, 0, WK_PAGE_SIZE);
+	wk_store_le16(page + PAGE_COUNT_AT, (uint16_t)count);
+	wk_store_le16(page + PAGE_KIND_AT, (uint16_t)kind);
+}
+
+static void end_page(const wk_index_header *header, uint64_t offset, uint8_t *page) {
+	wk_store_le32(page + PAGE_CRC_AT, checksum(header, offset, page));
+}
+
+static bool header_is_possible(const wk_index_header *header) {
+	return header->generation > 0 && header->replay_epoch > 0;
+}
+
+static void encode_header(const wk_index_header *header, uint8_t page[WK_PAGE_SIZE]) {
+	memset(page, 0, WK_PAGE_SIZE);
+	wk_store_le32(page + MAGIC_AT, MAGIC);
+	wk_store_le32(page + VERSION_AT, VERSION);
+	memcpy(page + DIRECTORY_ID_AT, header->directory_id, WK_DIRECTORY_ID_SIZE);
+	wk_store_le64(page + GENERATION_AT, header->generation);
+	wk_store_le64(page + REPLAY_EPOCH_AT, header->replay_epoch);
+	wk_store_le64(page + REPLAY_SEQUENCE_AT, header->replay_sequence);
+	wk_store_le32(page + FILES_COUNT_AT, header->files_count);
+	wk_store_le32(page + LEDGERS_COUNT_AT, header->ledgers_count);
+	wk_store_le32(page + RUNS_COUNT_AT, header->runs_count);
+	wk_store_le32(page + CRC_AT, header_checksum(page));
+}
+
+void wk_index_encode(const wk_index_header *header, const wk_footer *files, const wk_index_ledger *ledgers, const wk_index_run *runs, uint8_t *bytes) {
+	assert(header_is_possible(header));
+	encode_header(header, bytes);
+	uint64_t at = WK_PAGE_SIZE;
+	for (uint32_t i = 0, count; i < header->files_count; i += count, at += WK_PAGE_SIZE) {
+		count = page_count(header, FILES, at);
+		begin_page(bytes + at, FILES, count);
+		for (uint32_t k = 0; k < count; k++) {
+			assert(file_is_possible(header, &files[i + k]));
+			assert(i + k == 0 || files[i + k - 1].file_id < files[i + k].file_id);
+			put_file(bytes + at + MEMBERS_AT + k * FILE_SIZE, &files[i + k]);
+		}
+		end_page(header, at, bytes + at);
+	}
+	for (uint32_t i = 0, count; i < header->ledgers_count; i += count, at += WK_PAGE_SIZE) {
+		count = page_count(header, LEDGERS, at);
+		begin_page(bytes + at, LEDGERS, count);
+		for (uint32_t k = 0; k < count; k++) {
+			assert(ledger_is_possible(&ledgers[i + k]));
+			assert(i + k == 0 || ledgers[i + k - 1].ledger_id < ledgers[i + k].ledger_id);
+			put_ledger(bytes + at + MEMBERS_AT + k * LEDGER_SIZE, &ledgers[i + k]);
+		}
+		end_page(header, at, bytes + at);
+	}
+	for (uint32_t i = 0, count; i < header->runs_count; i += count, at += WK_PAGE_SIZE) {
+		count = page_count(header, RUNS, at);
+		begin_page(bytes + at, RUNS, count);
+		for (uint32_t k = 0; k < count; k++) {
+			assert(run_is_possible(header, &runs[i + k]));
+			assert(i + k == 0 || run_is_before(&runs[i + k - 1], &runs[i + k]));
+			put_run(bytes + at + MEMBERS_AT + k * RUN_SIZE, &runs[i + k]);
+		}
+		end_page(header, at, bytes + at);
+	}
+	assert(at == wk_index_size(header->files_count, header->ledgers_count, header->runs_count));
+}
+
+wk_status wk_index_decode(const uint8_t page[4096], wk_index_header *header) {
+	if (wk_load_le32(page + MAGIC_AT) != MAGIC || wk_load_le32(page + CRC_AT) != header_checksum(page))
+		return WK_CORRUPT;
+	uint32_t version = wk_load_le32(page + VERSION_AT);
+	if (version > VERSION)
+		return WK_UNSUPPORTED;
+	if (version != VERSION || !wk_is_zero(page + GAP_AT, DIRECTORY_ID_AT - GAP_AT) || !wk_is_zero(page + UNUSED_AT, WK_PAGE_SIZE - UNUSED_AT))
+		return WK_CORRUPT;
+	wk_index_header found = {
+	    .generation = wk_load_le64(page + GENERATION_AT),
+	    .replay_epoch = wk_load_le64(page + REPLAY_EPOCH_AT),
+	    .replay_sequence = wk_load_le64(page + REPLAY_SEQUENCE_AT),
+	    .files_count = wk_load_le32(page + FILES_COUNT_AT),
+	    .ledgers_count = wk_load_le32(page + LEDGERS_COUNT_AT),
+	    .runs_count = wk_load_le32(page + RUNS_COUNT_AT),
+	};
+	memcpy(found.directory_id, page + DIRECTORY_ID_AT, WK_DIRECTORY_ID_SIZE);
+	if (!header_is_possible(&found))
+		return WK_CORRUPT;
+	*header = found;
+	return WK_OK;
+}
+
+/* How many members this page holds; 0 where it is not the page that stands at `offset`. */
+static uint32_t check_page(const wk_index_header *header, const uint8_t *page, uint64_t offset, enum page_kind kind, uint32_t member_size) {
+	uint32_t count = page_count(header, kind, offset);
+	if (count == 0 || wk_load_le32(page + PAGE_CRC_AT) != checksum(header, offset, page))
+		return 0;
+	if (wk_load_le16(page + PAGE_COUNT_AT) != count || wk_load_le16(page + PAGE_KIND_AT) != kind)
+		return 0;
+	uint32_t end = MEMBERS_AT + count * member_size;
+	return wk_is_zero(page + end, WK_PAGE_SIZE - end) ? count : 0;
+}
+
+wk_status wk_index_files(const wk_index_header *header, const uint8_t page[4096], uint64_t offset, wk_footer files[56], uint32_t *count) {
+	uint32_t found = check_page(header, page, offset, FILES, FILE_SIZE);
+	uint64_t before = 0;
+	for (uint32_t i = 0; i < found; i++) {
+		wk_footer file = get_file(header, page + MEMBERS_AT + i * FILE_SIZE);
+		if (!file_is_possible(header, &file) || file.file_id <= before)
+			return WK_CORRUPT;
+		before = file.file_id;
+	}
+	for (uint32_t i = 0; i < found; i++)
+		files[i] = get_file(header, page + MEMBERS_AT + i * FILE_SIZE);
+	if (found == 0)
+		return WK_CORRUPT;
+	*count = found;
+	return WK_OK;
+}
+
+wk_status wk_index_ledgers(const wk_index_header *header, const uint8_t page[4096], uint64_t offset, wk_index_ledger ledgers[30], uint32_t *count) {
+	uint32_t found = check_page(header, page, offset, LEDGERS, LEDGER_SIZE);
+	int64_t before = -1;
+	for (uint32_t i = 0; i < found; i++) {
+		const uint8_t *at = page + MEMBERS_AT + i * LEDGER_SIZE;
+		wk_index_ledger ledger = get_ledger(at);
+		if (!ledger_is_possible(&ledger) || ledger.ledger_id <= before || !wk_is_zero(at + 38, 2) ||
+		    !wk_is_zero(ledger.key + ledger.key_size, sizeof ledger.key - ledger.key_size) ||
+		    !wk_is_zero(ledger.lac + ledger.lac_size, sizeof ledger.lac - ledger.lac_size))
+			return WK_CORRUPT;
+		before = ledger.ledger_id;
+	}
+	for (uint32_t i = 0; i < found; i++)
+		ledgers[i] = get_ledger(page + MEMBERS_AT + i * LEDGER_SIZE);
+	if (found == 0)
+		return WK_CORRUPT;
+	*count = found;
+	return WK_OK;
+}
+
+wk_status wk_index_runs(const wk_index_header *header, const uint8_t page[4096], uint64_t offset, wk_index_run runs[102], uint32_t *count) {
+	uint32_t found = check_page(header, page, offset, RUNS, RUN_SIZE);
+	wk_index_run before = {.ledger_id = -1};
+	for (uint32_t i = 0; i < found; i++) {
+		wk_index_run run = get_run(page + MEMBERS_AT + i * RUN_SIZE);
+		if (!run_is_possible(header, &run) || !run_is_before(&before, &run))
+			return WK_CORRUPT;
+		before = run;
+	}
+	for (uint32_t i = 0; i < found; i++)
+		runs[i] = get_run(page + MEMBERS_AT + i * RUN_SIZE);
+	if (found == 0)
+		return WK_CORRUPT;
+	*count = found;
+	return WK_OK;
+}

@@ -1,0 +1,93 @@
+#include "engine/gap.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/ledger.h"
+
+wk_status wk_gap_add(wk_log_state *log, const wk_gap *gap) {
+	uint32_t count = log->gaps != NULL ? log->gaps->count : 0, at = 0;
+	for (; at < count && log->gaps->list[at].first_sequence_id <= gap->first_sequence_id; at++)
+		if (log->gaps->list[at].first_sequence_id == gap->first_sequence_id && log->gaps->list[at].count >= gap->count)
+			return WK_OK;
+	struct wk_gaps *gaps = realloc(log->gaps, sizeof *gaps + (count + 1) * sizeof gaps->list[0]);
+	if (gaps == NULL)
+		return WK_NO_MEMORY;
+	memmove(&gaps->list[at + 1], &gaps->list[at], (count - at) * sizeof gaps->list[0]);
+	gaps->list[at] = *gap;
+	gaps->count = count + 1;
+	log->gaps = gaps;
+	return WK_OK;
+}
+
+int64_t wk_gap_next_entry(const wk_log_state *log, int64_t segment, int64_t entry_id) {
+	int64_t next = INT64_MAX;
+	for (uint32_t i = 0; log->gaps != NULL && i < log->gaps->count; i++) {
+		const wk_gap *gap = &log->gaps->list[i];
+		if (gap->segment == segment && gap->entry_id >= entry_id && gap->entry_id < next)
+			next = gap->entry_id;
+	}
+	return next;
+}
+
+/* The first entry behind entry_id that is in a file, or where another gap begins. */
+static int64_t next_present(wk_engine *engine, const wk_log_state *log, const wk_segment *segment, int64_t entry_id) {
+	const wk_ledger *ledger = wk_ledger_find(engine, segment->ledger_id);
+	int64_t next = wk_gap_next_entry(log, segment->segment, entry_id + 1);
+	for (uint32_t i = 0; ledger != NULL && i < ledger->runs_count; i++) {
+		const wk_run *run = &ledger->runs[i];
+		if (run->first_entry + run->count <= entry_id + 1)
+			continue;
+		int64_t first = run->first_entry > entry_id ? run->first_entry : entry_id + 1;
+		return first < next ? first : next;
+	}
+	return next != INT64_MAX ? next : (ledger != NULL ? ledger->last_entry : entry_id) + 1;
+}
+
+static wk_dlsn end_of(wk_engine *engine, wk_log_state *log, const wk_gap *gap) {
+	int64_t end = gap->first_sequence_id + gap->count;
+	for (const wk_segment *segment = wk_log_segment_at(log, gap->segment); segment != NULL; segment = wk_log_segment_at(log, segment->segment + 1)) {
+		bool completed = segment->records_count >= 0;
+		if (completed && segment->first_sequence_id + segment->records_count == end)
+			return (wk_dlsn){segment->segment, segment->last_entry, segment->last_slot + 1};
+		if (completed && segment->first_sequence_id + segment->records_count < end)
+			continue;
+		if (segment->segment == gap->segment)
+			return (wk_dlsn){segment->segment, next_present(engine, log, segment, gap->entry_id), 0};
+		return (wk_dlsn){segment->segment, 0, 0};
+	}
+	return (wk_dlsn){gap->segment + 1, 0, 0};
+}
+
+const wk_gap *wk_gap_at(wk_engine *engine, wk_log_state *log, const wk_dlsn *at, wk_dlsn *end) {
+	for (uint32_t i = 0; log->gaps != NULL && i < log->gaps->count; i++) {
+		const wk_gap *gap = &log->gaps->list[i];
+		wk_dlsn start = {gap->segment, gap->entry_id, 0};
+		if (wk_dlsn_compare(&start, at) > 0)
+			continue;
+		*end = end_of(engine, log, gap);
+		if (wk_dlsn_compare(at, end) < 0)
+			return gap;
+	}
+	return NULL;
+}
+
+const wk_gap *wk_gap_of(const wk_log_state *log, int64_t sequence_id) {
+	for (uint32_t i = 0; log->gaps != NULL && i < log->gaps->count; i++) {
+		const wk_gap *gap = &log->gaps->list[i];
+		if (gap->first_sequence_id <= sequence_id && sequence_id < gap->first_sequence_id + gap->count)
+			return gap;
+	}
+	return NULL;
+}
+
+int64_t wk_gap_count(const wk_log_state *log, int64_t first, int64_t end) {
+	int64_t lost = 0;
+	for (uint32_t i = 0; log->gaps != NULL && i < log->gaps->count; i++) {
+		const wk_gap *gap = &log->gaps->list[i];
+		int64_t from = gap->first_sequence_id > first ? gap->first_sequence_id : first;
+		int64_t to = gap->first_sequence_id + gap->count < end ? gap->first_sequence_id + gap->count : end;
+		lost += to > from ? to - from : 0;
+	}
+	return lost;
+}

@@ -1,0 +1,286 @@
+#include "engine/journal_damage.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/bytes.h"
+#include "engine/ledger.h"
+#include "engine/loss.h"
+#include "engine/store_file.h"
+
+/* ---- where the chain may go on ---- */
+
+/* A whole block in its place; or a sealed file as a whole, by its footer. */
+typedef struct candidate {
+	uint32_t at;
+	bool by_footer;
+	uint64_t offset, sequence, incarnation;
+} candidate;
+
+typedef struct candidates {
+	candidate *list;
+	size_t count, capacity;
+} candidates;
+
+static wk_status add(candidates *found, const candidate *one) {
+	if (found->count == found->capacity) {
+		size_t capacity = found->capacity == 0 ? 64 : found->capacity * 2;
+		candidate *list = realloc(found->list, capacity * sizeof *list);
+		if (list == NULL)
+			return WK_NO_MEMORY;
+		found->list = list;
+		found->capacity = capacity;
+	}
+	found->list[found->count++] = *one;
+	return WK_OK;
+}
+
+static bool is_in_place(const wk_walk *walk, const wk_store_file *file, uint64_t offset, const wk_block_header *header) {
+	return header->epoch == file->id && header->offset == offset && memcmp(header->directory_id, walk->scan.directory_id, sizeof header->directory_id) == 0;
+}
+
+static wk_status list_blocks(wk_walk *walk, uint32_t at, uint64_t offset, candidates *found, wk_error *error) {
+	wk_store_file *file = walk->engine->files[at];
+	wk_journal_reader_file(&walk->reader, file);
+	while (offset < file->size) {
+		const uint8_t *bytes;
+		size_t available;
+		wk_block_header header;
+		wk_status status = wk_journal_reader_at(&walk->reader, offset, &bytes, &available, error);
+		if (status != WK_OK)
+			return status;
+		if (wk_block_decode(bytes, available, &header) != WK_OK || !is_in_place(walk, file, offset, &header)) {
+			offset += WK_BLOCK_ALIGNMENT;
+			continue;
+		}
+		if (add(found, &(candidate){at, false, offset, header.sequence, header.incarnation}) != WK_OK)
+			return wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", walk->engine->path);
+		offset += header.size;
+	}
+	return WK_OK;
+}
+
+static wk_status list_candidates(wk_walk *walk, uint32_t at, uint64_t offset, candidates *found, wk_error *error) {
+	wk_engine *engine = walk->engine;
+	wk_status status = WK_OK;
+	for (uint32_t i = at; i < engine->files_count && status == WK_OK; i++) {
+		wk_store_file *file = engine->files[i];
+		if (file->kind != WK_FILE_JOURNAL || (i == at && file->state == WK_FILE_SEALED))
+			continue;
+		wk_store_file look = *file;
+		if (offset == 0 && !file->unreadable_footer && !engine->options.ignore_footers && wk_store_file_read_footer(engine, &look) == WK_OK)
+			status = add(found, &(candidate){i, true, 0, look.first_sequence, look.incarnation});
+		else
+			status = list_blocks(walk, i, offset, found, error);
+		offset = 0;
+	}
+	return status == WK_NO_MEMORY ? wk_fail(error, status, "opening %s: no memory", engine->path) : status;
+}
+
+/* What a later writer wrote instead was cut as a torn tail: it was never acknowledged, and must not come back. */
+static bool is_taken_back(const candidates *found, const candidate *one) {
+	for (size_t i = 0; i < found->count; i++)
+		if (found->list[i].incarnation > one->incarnation && found->list[i].sequence <= one->sequence)
+			return true;
+	return false;
+}
+
+static const candidate *choose(const wk_walk *walk, const candidates *found) {
+	for (size_t i = 0; i < found->count; i++) {
+		const candidate *one = &found->list[i];
+		if (one->sequence > walk->scan.sequence && one->incarnation >= walk->scan.incarnation && !is_taken_back(found, one))
+			return one;
+	}
+	return NULL;
+}
+
+/* ---- what the damaged blocks held ---- */
+
+typedef struct examined {
+	uint64_t broken;     /* damaged blocks that left a trace */
+	uint64_t understood; /* of these, which entries they held is known */
+} examined;
+
+/* As in journal_scan.c: what an earlier life of a recycled file left does not count. */
+static bool is_trace(const wk_walk *walk, const wk_store_file *file, uint64_t offset, const uint8_t *bytes) {
+	bool magic = memcmp(bytes, "WKJB", 4) == 0, directory = memcmp(bytes + 16, walk->scan.directory_id, WK_DIRECTORY_ID_SIZE) == 0;
+	bool epoch = wk_load_le64(bytes + 32) == file->id, place = wk_load_le64(bytes + 40) == offset;
+	return epoch && magic + directory + place >= 2;
+}
+
+/* At most so many records stand in these bytes of a log's entry: exactly so many where their heads fit together. */
+static int64_t records_in(const uint8_t *payload, size_t size) {
+	wk_envelope envelope;
+	if (wk_envelope_decode(payload, size, &envelope) != WK_OK || envelope.codec != WK_CODEC_NONE) {
+		uint32_t original = size >= WK_ENVELOPE_HEADER_SIZE ? wk_load_be32(payload + 5) : 0;
+		int64_t most = (original <= WK_ENVELOPE_SIZE_MAX && original > size ? original : (int64_t)size) / WK_RECORD_HEADER_SIZE;
+		return most > 0 ? most : 1;
+	}
+	int64_t count = 0;
+	size_t at = 0;
+	while (envelope.stored_size - at >= WK_RECORD_HEADER_SIZE) {
+		uint32_t payload_size = wk_load_be32(envelope.stored + at + 16);
+		if (payload_size > envelope.stored_size - at - WK_RECORD_HEADER_SIZE)
+			break;
+		at += WK_RECORD_HEADER_SIZE + payload_size;
+		count++;
+	}
+	count += (int64_t)((envelope.stored_size - at) / WK_RECORD_HEADER_SIZE);
+	return count > 0 ? count : 1;
+}
+
+/* An intact entry is kept, as its own digest vouches for it. *known false: not even its ids can be told. */
+static wk_status take_entry(wk_walk *walk, wk_store_file *file, uint64_t offset, const wk_block_record *record, bool *known) {
+	wk_engine *engine = walk->engine;
+	wk_entry entry;
+	int64_t ledger_id = (int64_t)wk_load_be64(record->bytes), entry_id = (int64_t)wk_load_be64(record->bytes + 8);
+	const wk_ledger *ledger = ledger_id >= 0 ? wk_ledger_find(engine, ledger_id) : NULL;
+	int64_t last = ledger != NULL ? ledger->last_entry : -1, lost = wk_loss_last(engine->loss, ledger_id);
+	last = lost > last ? lost : last;
+	bool intact = wk_entry_decode(record->bytes, record->size, &entry) == WK_OK;
+	*known = ledger_id >= 0 && (intact ? entry_id > last : entry_id == last + 1);
+	if (!*known)
+		return WK_OK;
+	if (intact)
+		return wk_walk_add_entry(walk, file, offset, walk->scan.sequence, record);
+	int64_t records_max = records_in(record->bytes + WK_ENTRY_HEADER_SIZE, record->size - WK_ENTRY_HEADER_SIZE);
+	engine->report.lost_entries++;
+	return wk_loss_add(engine->loss, &(wk_lost_entry){ledger_id, entry_id, records_max});
+}
+
+static bool is_zero(const uint8_t *bytes, size_t size) {
+	for (size_t i = 0; i < size; i++)
+		if (bytes[i] != 0)
+			return false;
+	return true;
+}
+
+/* What a damaged block left behind, in `size` bytes up to the next whole one. Two of its framing, its size and its used bytes must agree for all of it to be understood. */
+static wk_status examine_block(wk_walk *walk, wk_store_file *file, uint64_t offset, const uint8_t *bytes, size_t size, uint64_t *end, examined *all) {
+	size_t cursor = WK_BLOCK_HEADER_SIZE;
+	uint32_t used = wk_load_le32(bytes + 72), whole_size = wk_load_le32(bytes + 12);
+	bool understood = true;
+	wk_status status = WK_OK;
+	while (cursor != used && cursor + WK_BLOCK_RECORD_HEADER_SIZE <= size && wk_load_le32(bytes + cursor) != 0) {
+		uint32_t word = wk_load_le32(bytes + cursor), record_size = word & 0x0fffffff, type = word >> 28;
+		wk_block_record record = {type, record_size, (uint32_t)cursor + WK_BLOCK_RECORD_HEADER_SIZE, bytes + cursor + WK_BLOCK_RECORD_HEADER_SIZE};
+		bool possible = type == WK_BLOCK_ENTRY && record_size >= WK_ENTRY_HEADER_SIZE && record_size <= size - cursor - WK_BLOCK_RECORD_HEADER_SIZE;
+		if (!possible) {
+			understood = false; /* where the next record starts cannot be told */
+			break;
+		}
+		bool known;
+		status = take_entry(walk, file, offset, &record, &known);
+		if (status != WK_OK)
+			break;
+		understood &= known;
+		cursor += WK_BLOCK_RECORD_HEADER_SIZE + record_size;
+	}
+	size_t round = (cursor + WK_BLOCK_ALIGNMENT - 1) / WK_BLOCK_ALIGNMENT * WK_BLOCK_ALIGNMENT;
+	round = round < size ? round : size;
+	understood &= cursor == used || (whole_size == round && is_zero(bytes + cursor, round - cursor));
+	*end = offset + round;
+	all->broken++;
+	all->understood += understood;
+	if (file->end_offset == 0) { /* as its first block, whole, would have said */
+		file->first_sequence = walk->scan.sequence + 1;
+		file->first_previous_crc = walk->scan.crc;
+	}
+	file->end_offset = *end > file->end_offset ? *end : file->end_offset;
+	return status;
+}
+
+static wk_status examine(wk_walk *walk, wk_store_file *file, uint64_t offset, uint64_t end, examined *all, wk_error *error) {
+	if (file->kind != WK_FILE_JOURNAL || file->state == WK_FILE_SEALED)
+		return WK_OK;
+	wk_journal_reader_file(&walk->reader, file);
+	while (offset < end) {
+		const uint8_t *bytes;
+		size_t available;
+		wk_block_header header;
+		wk_status status = wk_journal_reader_at(&walk->reader, offset, &bytes, &available, error);
+		if (status != WK_OK)
+			return status;
+		size_t size = available < end - offset ? available : (size_t)(end - offset);
+		if (wk_block_decode(bytes, available, &header) == WK_OK && is_in_place(walk, file, offset, &header)) {
+			offset += header.size; /* taken back */
+		} else if (is_trace(walk, file, offset, bytes)) {
+			status = examine_block(walk, file, offset, bytes, size, &offset, all);
+			if (status != WK_OK)
+				return wk_fail(error, status == WK_CORRUPT ? WK_DAMAGED : status, "opening %s: what is left of the damaged block at offset %llu of journal file %llu contradicts what came before it",
+				               walk->engine->path, (unsigned long long)offset, (unsigned long long)file->id);
+		} else {
+			offset += WK_BLOCK_ALIGNMENT;
+		}
+	}
+	return WK_OK;
+}
+
+/* From the damage up to the block where the chain goes on; NULL: all that there is. */
+static wk_status examine_all(wk_walk *walk, uint32_t at, uint64_t offset, const candidate *next, wk_error *error) {
+	wk_engine *engine = walk->engine;
+	examined all = {0};
+	uint32_t last = next != NULL ? next->at : engine->files_count - 1;
+	wk_status status = WK_OK;
+	for (uint32_t i = at; i <= last && status == WK_OK; i++) {
+		wk_store_file *file = engine->files[i];
+		status = examine(walk, file, i == at ? offset : 0, next != NULL && i == next->at ? next->offset : file->size, &all, error);
+	}
+	uint64_t lost = next != NULL && walk->scan.sequence > 0 ? next->sequence - walk->scan.sequence - 1 : all.broken > 0 ? all.broken : 1;
+	engine->report.damaged_blocks += lost;
+	engine->report.unknown_blocks += lost > all.understood ? lost - all.understood : 0;
+	return status;
+}
+
+/* ---- going on ---- */
+
+static wk_status go_on(wk_walk *walk, const candidate *next, wk_error *error) {
+	wk_engine *engine = walk->engine;
+	wk_store_file *file = engine->files[next->at];
+	walk->scan.anchored = false;
+	if (!next->by_footer) {
+		engine->report.files_scanned += next->offset == 0;
+		return wk_walk_from(walk, file, next->offset, error);
+	}
+	bool adopted = wk_store_file_read_footer(engine, file) == WK_OK && wk_walk_adopt(walk, file);
+	return adopted ? WK_OK : wk_fail(error, WK_IO, "journal file %llu of %s: its footer could not be read a second time", (unsigned long long)file->id, engine->path);
+}
+
+/* A footer whose trailer reads well may still have a damaged page: then the file's blocks are candidates themselves. */
+static bool is_sound(wk_engine *engine, const candidate *next) {
+	wk_store_file *file = engine->files[next->at], look = *file;
+	bool sound = !next->by_footer || (wk_store_file_read_footer(engine, &look) == WK_OK && wk_store_file_check_runs(engine, &look) == WK_OK);
+	file->unreadable_footer |= !sound;
+	return sound;
+}
+
+wk_status wk_walk_past_damage(wk_walk *walk, uint32_t *at, uint64_t offset, bool *found, wk_error *error) {
+	wk_engine *engine = walk->engine;
+	const candidate *next;
+	candidates list = {0};
+	wk_status status;
+	*found = false;
+	if (engine->loss == NULL)
+		engine->loss = wk_loss_new();
+	if (engine->loss == NULL)
+		return wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", engine->path);
+	do {
+		list.count = 0;
+		status = list_candidates(walk, *at, offset, &list, error);
+		next = status == WK_OK ? choose(walk, &list) : NULL;
+	} while (next != NULL && !is_sound(engine, next));
+	for (size_t i = 0; i < list.count; i++)
+		walk->highest = list.list[i].sequence > walk->highest ? list.list[i].sequence : walk->highest;
+	if (status == WK_OK)
+		status = examine_all(walk, *at, offset, next, error);
+	walk->lossy = true;
+	walk->scan.witness = 0;
+	walk->cut_bytes = 0;
+	if (status == WK_OK && next != NULL) {
+		*at = next->at;
+		*found = true;
+		status = go_on(walk, next, error);
+	}
+	free(list.list);
+	return status;
+}

@@ -1,0 +1,64 @@
+#include "engine/retention.h"
+
+#include "engine/catalogue.h"
+#include "engine/handles.h"
+#include "engine/keeper.h"
+
+enum { LOOK_NS = 1000 * 1000 * 1000 };
+
+/*
+ * The first segment that stays: a segment is as old as its youngest record, that is, as the start of the one behind it. The open one always stays, and no cursor is passed.
+ */
+static const wk_segment *first_that_stays(const wk_log_state *log, uint64_t now_ms) {
+	const wk_segment *stays = NULL;
+	for (uint32_t i = 0; i + 1 < log->segments_count; i++) {
+		const wk_segment *next = &log->segments[i + 1];
+		if (log->segments[i].records_count < 0 || next->created_ms + log->options->retention_seconds * 1000 > now_ms)
+			break;
+		wk_dlsn at = {next->segment, 0, 0};
+		for (uint32_t c = 0; c < log->cursors_count; c++)
+			if (wk_dlsn_compare(&log->cursors[c].at.dlsn, &at) < 0)
+				return stays;
+		stays = next;
+	}
+	return stays;
+}
+
+static bool truncate(wk_engine *engine, wk_log_state *log, const wk_segment *stays) {
+	wk_catalogue_record record = {.type = WK_CATALOGUE_TRUNCATE, .log_id = log->id, .segment = stays->segment, .sequence_id = stays->first_sequence_id, .txid = stays->first_txid};
+	wk_dlsn first = {record.segment, 0, 0};
+	log->handles++;
+	wk_status status = wk_catalogue_turn(engine, UINT64_MAX, NULL);
+	if (status == WK_OK && (log->deleted || wk_dlsn_compare(&first, &log->first->dlsn) <= 0))
+		status = WK_END; /* somebody let go of it meanwhile */
+	if (status == WK_OK)
+		status = wk_catalogue_commit(engine, &record, NULL);
+	if (status == WK_OK && !log->deleted) {
+		wk_catalogue_reclaim_before(engine, log, &first);
+		wk_keeper_wake(engine);
+	}
+	wk_log_state_release(engine, log);
+	return status == WK_OK;
+}
+
+bool wk_retention_step(wk_engine *engine) {
+	uint64_t now = wk_engine_now(engine);
+	if (engine->failed || engine->closing || engine->read_only || now < engine->retention_due_ns)
+		return false;
+	bool any = false;
+	for (uint32_t i = 0; i < engine->log_options_count; i++)
+		any |= engine->log_options[i]->retention_seconds != 0;
+	engine->retention_due_ns = now + LOOK_NS;
+	uint64_t now_ms = engine->io->operations->wall(engine->io) / 1000000;
+	for (uint32_t i = 0; any && i < engine->by_id_capacity; i++) {
+		wk_log_state *log = engine->logs_by_id[i];
+		if (log == NULL || log->deleted || log->options->retention_seconds == 0)
+			continue;
+		const wk_segment *stays = first_that_stays(log, now_ms);
+		if (stays != NULL && wk_dlsn_compare(&(wk_dlsn){stays->segment, 0, 0}, &log->first->dlsn) > 0) {
+			engine->retention_due_ns = now; /* there may be more */
+			return truncate(engine, log, stays);
+		}
+	}
+	return false;
+}

@@ -1,0 +1,73 @@
+/*
+ * index_file.h: what the footers of all files below LastLogMark say, in one file (docs/formats/index.md). Pure.
+ *
+ * The file `index/<generation, 16 hex digits>.wki` is pages of 4096 bytes: a header page, file pages, ledger pages, run pages. Little-endian.
+ *   header   see wk_index_header; magic "WKIX"
+ *   page     0 uint32 CRC-32C   4 uint16 count   6 uint16 kind   8 members
+ *            the CRC starts from directory id, generation and the page's offset, so that a page in another place never counts
+ *   file     the trailer of its footer without the directory id, 72 bytes      56 a page, by file id
+ *   ledger   136 bytes                                                         30 a page, by ledger id
+ *   run      40 bytes                                                          102 a page, by (ledger, first entry)
+ * An index file is a cache: where it is damaged or missing, the footers say the same of every file that is still there.
+ */
+#ifndef WALKEEPER_INDEX_FILE_H
+#define WALKEEPER_INDEX_FILE_H
+#include "walkeeper/footer.h"
+
+enum {
+	WK_INDEX_PAGE_FILES = 56,
+	WK_INDEX_PAGE_LEDGERS = 30,
+	WK_INDEX_PAGE_RUNS = 102,
+};
+
+enum wk_ledger_bit { WK_LEDGER_FENCED = 1, WK_LEDGER_HAS_KEY = 2, WK_LEDGER_HAS_LAC = 4 };
+
+typedef struct wk_index_header {
+	uint8_t directory_id[16];
+	uint64_t generation;      /* as in its name; from 1 on, never used twice */
+	uint64_t replay_epoch;    /* the mark: it speaks of files with ids below it */
+	uint64_t replay_sequence; /* the last block in them */
+	uint32_t files_count;
+	uint32_t ledgers_count;
+	uint32_t runs_count;
+} wk_index_header;
+
+typedef struct wk_index_ledger { /* what runs do not say of a ledger */
+	int64_t ledger_id;
+	int64_t last_entry;  /* below the mark, -1: none */
+	int64_t first_live;  /* entries before it are dead */
+	int64_t length;      /* of the payloads up to last_entry, 0: not known */
+	uint32_t bits;       /* enum wk_ledger_bit: what its state records said last */
+	uint8_t key_size;
+	uint8_t lac_size;
+	uint8_t key[48];     /* master key: 20 bytes in BookKeeper; room for whatever a state record can hold */
+	uint8_t lac[48];     /* explicit LAC packet */
+} wk_index_ledger;
+
+typedef struct wk_index_run { /* consecutive entries of one ledger in one file */
+	int64_t ledger_id;
+	int64_t first_entry;
+	uint64_t bytes;
+	uint32_t file;       /* which of the index's files, from 0 */
+	uint32_t count;
+	uint32_t dead;       /* of these, entries at the start that nobody needs */
+	uint32_t first_item; /* in that file's footer */
+} wk_index_run;
+
+/* Bytes of an index file of so many members: a multiple of 4096. */
+WK_API uint64_t wk_index_size(uint64_t files, uint64_t ledgers, uint64_t runs);
+/* Writes the whole file to `bytes` (wk_index_size of them). Members must be sorted; the files' directory ids are not looked at. */
+WK_API void wk_index_encode(const wk_index_header *header, const wk_footer *files, const wk_index_ledger *ledgers, const wk_index_run *runs, uint8_t *bytes);
+/* The header, from the first 4096 bytes. WK_CORRUPT; WK_UNSUPPORTED: a newer version. */
+WK_API wk_status wk_index_decode(const uint8_t page[4096], wk_index_header *header);
+
+/* Offsets of the pages: of file i, ledger i, run i. */
+WK_API uint64_t wk_index_file_page(const wk_index_header *header, uint32_t file);
+WK_API uint64_t wk_index_ledger_page(const wk_index_header *header, uint32_t ledger);
+WK_API uint64_t wk_index_run_page(const wk_index_header *header, uint32_t run);
+
+/* Members of one page that was read from `offset`; *count says how many. WK_CORRUPT: CRC, kind, count, or members that cannot be. */
+WK_API wk_status wk_index_files(const wk_index_header *header, const uint8_t page[4096], uint64_t offset, wk_footer files[56], uint32_t *count);
+WK_API wk_status wk_index_ledgers(const wk_index_header *header, const uint8_t page[4096], uint64_t offset, wk_index_ledger ledgers[30], uint32_t *count);
+WK_API wk_status wk_index_runs(const wk_index_header *header, const uint8_t page[4096], uint64_t offset, wk_index_run runs[102], uint32_t *count);
+#endif

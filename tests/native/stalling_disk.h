@@ -1,0 +1,58 @@
+/*
+ * stalling_disk.h: a real disk whose writes and syncs stand still while a test says so. (What the engine's driver puts
+ * into a queue does not; a lone block goes through a plain call.)
+ */
+#ifndef STALLING_DISK_H
+#define STALLING_DISK_H
+#include "engine/directory.h"
+#include "io/io.h"
+#include "small_directory.h"
+#include <stdatomic.h>
+#include <time.h>
+
+static struct wk_io_operations stalling_operations;
+static const struct wk_io_operations *plain_operations;
+static _Atomic bool stalled;
+
+static inline void nap_ms(long ms) {
+	struct timespec time = {ms / 1000, ms % 1000 * 1000000};
+	nanosleep(&time, NULL);
+}
+
+static inline uint64_t now_ms(void) {
+	struct timespec time;
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
+}
+
+static inline void stand_still(void) {
+	while (atomic_load(&stalled))
+		nap_ms(1);
+}
+
+static inline int64_t stalling_pwrite(wk_io *io, wk_file *file, const void *buffer, size_t size, uint64_t offset,
+                                      uint32_t flags) {
+	stand_still();
+	return plain_operations->pwrite(io, file, buffer, size, offset, flags);
+}
+
+static inline int stalling_sync(wk_io *io, wk_file *file) {
+	stand_still();
+	return plain_operations->sync(io, file);
+}
+
+/* It is not destroyed: what stalls when a test ends may still use it. */
+static inline wk_io *stalling_disk(void) {
+	wk_io *io = NULL;
+	CHECK_EQ(wk_io_psync_new(&io), 0);
+	if (plain_operations == NULL) {
+		plain_operations = io->operations;
+		stalling_operations = *io->operations;
+		stalling_operations.pwrite = stalling_pwrite;
+		stalling_operations.sync = stalling_sync;
+	}
+	io->operations = &stalling_operations;
+	atomic_store(&stalled, false);
+	return io;
+}
+#endif

@@ -1,0 +1,173 @@
+/*
+ * test_accepted_loss.c: blocks of a small directory are wiped out, and an open accepts that: what is left is read in order, with gaps for what is known to be lost; appends go on; a power
+ * cut in the middle of the accepting open changes nothing of that.
+ */
+#include "small_wal.h"
+
+static subject s;
+
+/* Pages of 4096 bytes of a file become zeros. */
+static void wipe(wk_io *io, const char *path, uint64_t offset, uint64_t pages) {
+	uint8_t *zeros = aligned_alloc(WK_BLOCK_ALIGNMENT, pages * WK_BLOCK_ALIGNMENT);
+	wk_file *opened;
+	CHECK(zeros != NULL);
+	memset(zeros, 0, pages * WK_BLOCK_ALIGNMENT);
+	CHECK_EQ(io->operations->open(io, path, WK_IO_WRITE, &opened), 0);
+	CHECK_EQ(io->operations->pwrite(io, opened, zeros, pages * WK_BLOCK_ALIGNMENT, offset, 0), pages * WK_BLOCK_ALIGNMENT);
+	CHECK_EQ(io->operations->sync(io, opened), 0);
+	io->operations->close(io, opened);
+	free(zeros);
+}
+
+static const char *where(const file *f, uint64_t page, uint64_t pages) {
+	static char text[128];
+	snprintf(text, sizeof text, "%llu pages from page %llu of %s", (unsigned long long)pages, (unsigned long long)page, f->path);
+	return text;
+}
+
+/* Somewhere in a journal file, where blocks or a footer stand. */
+static file *somewhere(uint64_t *seed, uint64_t *page, uint64_t *pages) {
+	for (;;) {
+		file *f = &s.files[1 + check_random(seed) % (s.files_count - 1)];
+		*page = check_random(seed) % (f->size / WK_BLOCK_ALIGNMENT);
+		*pages = 1 + check_random(seed) % 3;
+		*pages = *page + *pages > f->size / WK_BLOCK_ALIGNMENT ? 1 : *pages;
+		if (strstr(f->path, ".wkj") != NULL && f->use[*page * WK_BLOCK_ALIGNMENT] != UNUSED)
+			return f;
+	}
+}
+
+static wk_io *copy_with_damage(uint64_t seed, int places) {
+	wk_io *io;
+	CHECK_EQ(wk_faulty_image(s.w.disk, 0, 1, &io), 0);
+	for (int i = 0; i < places; i++) {
+		uint64_t page, pages;
+		const file *f = somewhere(&seed, &page, &pages);
+		check_test_name = where(f, page, pages);
+		wipe(io, f->path, page * WK_BLOCK_ALIGNMENT, pages);
+	}
+	return io;
+}
+
+/* NULL: refused, as the catalogue is lost. */
+static wk_namespace *open_accepting(wk_io *io, uint32_t on_damage) {
+	wk_namespace *ns;
+	wk_error error = {0};
+	wk_status status = open_flat(io, on_damage, &ns, &error);
+	if (status == WK_OK)
+		return ns;
+	if (strstr(error.text, "catalogue") == NULL)
+		printf("status %d: %s\n", (int)status, error.text);
+	CHECK_EQ(status, WK_DAMAGED);
+	CHECK(strstr(error.text, "catalogue") != NULL);
+	return NULL;
+}
+
+/* What the scan met is recorded; sealed files are not looked at before they are read. */
+static void opens_without_a_policy(wk_io *io) {
+	wk_namespace *ns;
+	wk_error error = {0};
+	wk_status status = open_flat(io, WK_ON_DAMAGE_STOP, &ns, &error);
+	if (status != WK_OK)
+		printf("%s\n", error.text);
+	CHECK_EQ(status, WK_OK);
+	wk_abandon(ns);
+}
+
+TEST(after_wiped_blocks_what_is_left_is_read_in_order_and_appends_go_on) {
+	make(&s, 21, false);
+	unsigned opened = 0, lossy = 0;
+	const char *name = check_test_name;
+	for (uint64_t seed = 1; seed <= 300; seed++) {
+		wk_io *io = copy_with_damage(seed, 1 + (int)(seed % 3));
+		wk_namespace *ns = open_accepting(io, WK_ON_DAMAGE_SKIP);
+		if (ns != NULL) {
+			accepted all[LOGS];
+			for (size_t i = 0; i < LOGS; i++) {
+				all[i] = read_with_gaps(ns, i);
+				CHECK(all[i].next <= s.w.promised[i].next + 300);
+				lossy += all[i].lost > 0;
+			}
+			live_on(io, ns, all, false);
+			opens_without_a_policy(io);
+			opened++;
+		}
+		io->operations->destroy(io);
+	}
+	check_test_name = name;
+	printf("%u opened, %u logs with gaps\n", opened, lossy);
+	CHECK(opened > 150 && lossy > 30);
+	unmake(&s);
+}
+
+/* Whatever the moment: the next open refuses as before, or finds the loss recorded; one that accepts it finds the same. */
+static void check_cut(wk_io *cut, const accepted expected[LOGS]) {
+	wk_namespace *ns;
+	wk_error error = {0};
+	wk_status status = open_flat(cut, WK_ON_DAMAGE_STOP, &ns, &error);
+	if (status == WK_DAMAGED)
+		CHECK_EQ(open_flat(cut, WK_ON_DAMAGE_SKIP, &ns, &error), WK_OK);
+	else
+		CHECK_EQ(status, WK_OK);
+	for (size_t i = 0; i < LOGS; i++) {
+		accepted found = read_with_gaps(ns, i);
+		CHECK_EQ(found.lost, expected[i].lost);
+		CHECK_EQ(found.next, expected[i].next);
+	}
+	wk_abandon(ns);
+}
+
+/* One bit of the payload in the middle of a block that is scanned at the next open. */
+static bool flip_a_scanned_block(wk_io *io, uint64_t seed) {
+	for (size_t i = s.files_count; i-- > 1;) {
+		file *f = &s.files[i];
+		bool sealed = f->use[f->size - 1] != UNUSED;
+		if (strstr(f->path, ".wkj") == NULL || sealed || f->use[0] != USED)
+			continue;
+		uint64_t offset = WK_BLOCK_HEADER_SIZE + 4 + WK_ENTRY_HEADER_SIZE + 40 + seed % 50;
+		CHECK_EQ(wk_faulty_flip(wk_faulty_of(io), f->path, offset, (uint32_t)(seed % 8)), 0);
+		wk_file *opened;
+		CHECK_EQ(io->operations->open(io, f->path, WK_IO_WRITE, &opened), 0);
+		CHECK_EQ(io->operations->sync(io, opened), 0); /* the flip is on the disk before anything else happens */
+		io->operations->close(io, opened);
+		return true;
+	}
+	return false;
+}
+
+TEST(a_power_cut_while_loss_is_accepted_changes_nothing) {
+	unsigned cuts = 0;
+	for (uint64_t seed = 31; seed < 39; seed++) {
+		make(&s, seed, false);
+		wk_io *io;
+		CHECK_EQ(wk_faulty_image(s.w.disk, 0, 1, &io), 0);
+		bool flipped = flip_a_scanned_block(io, seed);
+		uint64_t begin = wk_faulty_trace_length(wk_faulty_of(io));
+		wk_namespace *ns = flipped ? open_accepting(io, WK_ON_DAMAGE_SKIP) : NULL;
+		if (ns != NULL) {
+			accepted all[LOGS];
+			for (size_t i = 0; i < LOGS; i++)
+				all[i] = read_with_gaps(ns, i);
+			wk_abandon(ns);
+			uint64_t calls = wk_faulty_trace_length(wk_faulty_of(io));
+			for (uint64_t at = begin; at <= calls; at++) {
+				for (uint64_t chance = 0; chance < 4; chance++, cuts++) {
+					wk_io *cut;
+					CHECK_EQ(wk_faulty_image(wk_faulty_of(io), at, chance, &cut), 0);
+					check_cut(cut, all);
+					cut->operations->destroy(cut);
+				}
+			}
+		}
+		io->operations->destroy(io);
+		unmake(&s);
+	}
+	printf("%u power cuts\n", cuts);
+	CHECK(cuts > 100);
+}
+
+int main(void) {
+	RUN(after_wiped_blocks_what_is_left_is_read_in_order_and_appends_go_on);
+	RUN(a_power_cut_while_loss_is_accepted_changes_nothing);
+	return check_done();
+}

@@ -1,0 +1,439 @@
+/*
+ * test_rules.c: small tests of storage rules that no larger test names (docs/storage-rules.md lists all rules and who
+ * attacks each). Most run on the faulty disk in manual mode: nothing happens but what the test does.
+ */
+#include "engine/directory.h"
+#include "io/io.h"
+#include "small_directory.h"
+#include "walkeeper/superblock.h"
+#include <time.h>
+
+enum { NFS_TYPE = 0x6969 };
+
+static wk_io *disk_of(uint64_t seed) {
+	wk_io *io = NULL;
+	CHECK_EQ(wk_faulty_new(seed, &io), 0);
+	return io;
+}
+
+static wk_namespace *open_with(wk_io *io, void (*change)(wk_open_options *)) {
+	wk_open_options options;
+	wk_open_options_init(&options);
+	options.manual = true;
+	options.file_size_min = 64 * 1024;
+	options.file_size_max = 64 * 1024;
+	options.sync_method = WK_SYNC_DSYNC;
+	if (change != NULL)
+		change(&options);
+	wk_namespace *ns = NULL;
+	wk_error error = {0};
+	check_ok(wk_open_on(io, "wal", &options, &ns, &error), &error, "the directory opens");
+	return ns;
+}
+
+static void work(wk_namespace *ns) {
+	bool idle = false;
+	for (int i = 0; i < 200 && !idle; i++)
+		CHECK_EQ(wk_namespace_step(ns, &idle, NULL), WK_OK);
+}
+
+/* ms in the time of the faulty disk, and what is due then. */
+static void wait_and_work(wk_io *io, wk_namespace *ns, uint64_t ms) {
+	wk_faulty_advance(wk_faulty_of(io), ms * 1000000);
+	work(ns);
+}
+
+static wk_position put(wk_writer *writer, const char *text, uint32_t durability) {
+	wk_append_options options;
+	wk_append_options_init(&options);
+	options.durability = durability;
+	wk_position at;
+	wk_error error = {0};
+	check_ok(wk_writer_append(writer, text, strlen(text), &options, &at, &error), &error, "the append");
+	return at;
+}
+
+static size_t count_records(wk_log *log) {
+	wk_reader *reader = NULL;
+	wk_batch *batch;
+	size_t total = 0, count;
+	CHECK_EQ(wk_reader_open(log, NULL, &reader, NULL), WK_OK);
+	while (wk_reader_next(reader, 1000, 1 << 20, 0, &batch, NULL) == WK_OK) {
+		wk_batch_records(batch, &count);
+		wk_batch_release(batch);
+		total += count;
+	}
+	wk_reader_release(reader);
+	return total;
+}
+
+static wk_stats stats_of(wk_namespace *ns) {
+	wk_stats stats;
+	wk_namespace_stats(ns, &stats);
+	return stats;
+}
+
+static void leave(wk_io *io, wk_namespace *ns, wk_log *log, wk_writer *writer) {
+	close_all(ns, log, writer);
+	io->operations->destroy(io);
+}
+
+TEST(rule_1_records_that_wait_for_one_block_are_one_entry) {
+	wk_io *io = disk_of(1);
+	wk_namespace *ns = open_with(io, NULL);
+	wk_log *log = log_named(ns, "log");
+	wk_writer *writer = writer_of(log);
+	for (int64_t i = 0; i < 3; i++) {
+		wk_position at = put(writer, "together", WK_DEFERRED);
+		CHECK_EQ(at.dlsn.entry_id, 0);
+		CHECK_EQ(at.dlsn.slot, i);
+	}
+	CHECK_EQ(wk_writer_flush(writer, UINT64_MAX, NULL, NULL), WK_OK);
+	CHECK_EQ(put(writer, "alone", WK_SYNC).dlsn.entry_id, 1);
+	leave(io, ns, log, writer);
+}
+
+TEST(rule_1_an_atomic_batch_begins_and_ends_an_entry) {
+	static const uint32_t sizes[] = {1, 1};
+	wk_io *io = disk_of(1);
+	wk_namespace *ns = open_with(io, NULL);
+	wk_log *log = log_named(ns, "log");
+	wk_writer *writer = writer_of(log);
+	wk_append_options options;
+	wk_append_options_init(&options);
+	options.atomic = true;
+	options.durability = WK_DEFERRED;
+	wk_position first, last;
+	uint64_t ticket;
+	put(writer, "before", WK_DEFERRED);
+	CHECK_EQ(wk_writer_append_many(writer, "ab", sizes, 2, NULL, &options, true, &first, &last, &ticket, NULL), WK_OK);
+	CHECK_EQ(first.dlsn.entry_id, 1);
+	CHECK_EQ(last.dlsn.entry_id, 1);
+	CHECK_EQ(put(writer, "behind", WK_DEFERRED).dlsn.entry_id, 2);
+	leave(io, ns, log, writer);
+}
+
+static wk_status put_expecting(wk_writer *writer, int64_t expected) {
+	wk_append_options options;
+	wk_append_options_init(&options);
+	options.expected = expected;
+	options.durability = WK_DEFERRED;
+	uint64_t ticket;
+	return wk_writer_submit(writer, "x", 1, &options, NULL, &ticket, NULL);
+}
+
+TEST(rule_6_after_one_failed_condition_later_ones_fail_until_a_flush) {
+	wk_io *io = disk_of(6);
+	wk_namespace *ns = open_with(io, NULL);
+	wk_log *log = log_named(ns, "log");
+	wk_writer *writer = writer_of(log);
+	CHECK_EQ(put_expecting(writer, 0), WK_OK);
+	CHECK_EQ(put_expecting(writer, 7), WK_MISMATCH);
+	CHECK_EQ(put_expecting(writer, 1), WK_MISMATCH); /* it would fit, but its caller built on the one before */
+	CHECK_EQ(wk_writer_flush(writer, UINT64_MAX, NULL, NULL), WK_OK);
+	CHECK_EQ(put_expecting(writer, 1), WK_OK);
+	leave(io, ns, log, writer);
+}
+
+static void pause_ms(long ms) {
+	struct timespec time = {ms / 1000, ms % 1000 * 1000000};
+	nanosleep(&time, NULL);
+}
+
+/* On a real disk: the driver writes confirm blocks by itself. */
+TEST(rule_11_one_confirm_block_follows_when_appends_pause) {
+	char path[64];
+	strcpy(path, temporary());
+	wk_namespace *ns = open_small(path);
+	wk_log *log = log_named(ns, "log");
+	wk_writer *writer = writer_of(log);
+	append_one(writer);
+	uint64_t before = stats_of(ns).durable_block;
+	for (int i = 0; i < 100 && stats_of(ns).durable_block == before; i++)
+		pause_ms(20);
+	CHECK_EQ(stats_of(ns).durable_block, before + 1);
+	pause_ms(300);
+	CHECK_EQ(stats_of(ns).durable_block, before + 1); /* a confirm block is not confirmed in its turn */
+	close_all(ns, log, writer);
+	remove_tree(path);
+}
+
+TEST(rule_11_closing_writes_the_confirm_block) {
+	wk_io *io = disk_of(11);
+	wk_namespace *ns = open_with(io, NULL);
+	wk_log *log = log_named(ns, "log");
+	wk_writer *writer = writer_of(log);
+	put(writer, "last", WK_SYNC);
+	uint64_t before = stats_of(ns).durable_block;
+	close_all(ns, log, writer);
+	ns = open_with(io, NULL);
+	CHECK_EQ(stats_of(ns).durable_block, before + 1);
+	leave(io, ns, NULL, NULL);
+}
+
+TEST(rule_16_a_record_larger_than_a_file_gets_a_file_of_its_own) {
+	static char large[900 * 1024];
+	wk_io *io = disk_of(16);
+	wk_namespace *ns = open_with(io, NULL);
+	wk_log *log = log_named(ns, "log");
+	wk_writer *writer = writer_of(log);
+	memset(large, 'x', sizeof large - 1);
+	put(writer, "small", WK_SYNC);
+	put(writer, large, WK_SYNC);
+	put(writer, "small", WK_SYNC);
+	CHECK_EQ(count_records(log), 3);
+	close_all(ns, log, writer);
+	ns = open_with(io, NULL);
+	log = log_named(ns, "log");
+	CHECK_EQ(count_records(log), 3);
+	leave(io, ns, log, NULL);
+}
+
+TEST(rule_17_written_zeros_are_counted) {
+	wk_io *io = disk_of(17);
+	wk_namespace *ns = open_with(io, NULL);
+	work(ns);
+	wk_stats stats = stats_of(ns);
+	CHECK(stats.prepared_files > 0);
+	CHECK(stats.written_bytes >= 64 * 1024 * stats.prepared_files);
+	leave(io, ns, NULL, NULL);
+}
+
+static void fill_files(wk_io *io, wk_namespace *ns, wk_writer *writer, int records) {
+	static char text[8 * 1024];
+	memset(text, 'r', sizeof text - 1);
+	for (int i = 0; i < records; i++) {
+		put(writer, text, WK_SYNC);
+		if (i % 8 == 0)
+			wait_and_work(io, ns, 10);
+	}
+}
+
+static void without_footers(wk_open_options *options) { options->ignore_footers = true; }
+
+TEST(rule_18_without_footers_the_same_is_found) {
+	wk_io *io = disk_of(18);
+	wk_namespace *ns = open_with(io, NULL);
+	wk_log *log = log_named(ns, "log");
+	wk_writer *writer = writer_of(log);
+	fill_files(io, ns, writer, 50);
+	close_all(ns, log, writer);
+	for (int i = 0; i < 2; i++) {
+		wk_recovery_report report;
+		ns = open_with(io, i == 0 ? NULL : without_footers);
+		log = log_named(ns, "log");
+		wk_namespace_recovery(ns, &report);
+		CHECK(i == 0 ? report.footers_read > 2 : report.footers_read == 0);
+		CHECK_EQ(count_records(log), 50);
+		close_all(ns, log, NULL);
+	}
+	io->operations->destroy(io);
+}
+
+static wk_superblock superblock_of(wk_io *io) {
+	uint8_t slots[2 * WK_SUPERBLOCK_SLOT_SIZE];
+	wk_superblock superblock;
+	CHECK_EQ(wk_faulty_read_file(wk_faulty_of(io), "wal/superblock", slots, sizeof slots, 0), sizeof slots);
+	CHECK(wk_superblock_choose(slots, &superblock) >= 0);
+	return superblock;
+}
+
+TEST(rule_19_a_snapshot_holds_the_catalogue_and_frees_what_stood_before_it) {
+	wk_io *io = disk_of(19);
+	wk_namespace *ns = open_with(io, NULL);
+	wk_log *log = log_named(ns, "log");
+	wk_writer *writer = writer_of(log);
+	wk_position at = put(writer, "one", WK_SYNC);
+	CHECK_EQ(superblock_of(io).snapshots[0].first_entry, -1);
+	for (int i = 0; i < 300; i++) { /* a block a change: the files fill up with the catalogue's entries alone */
+		char name[16];
+		snprintf(name, sizeof name, "cursor-%d", i % 10);
+		CHECK_EQ(wk_cursor_set(log, name, strlen(name), &at, NULL), WK_OK);
+		wait_and_work(io, ns, 10);
+	}
+	CHECK(superblock_of(io).snapshots[0].first_entry > 0);
+	CHECK(stats_of(ns).recycled_files > 0);
+	CHECK(stats_of(ns).journal_files < 10);
+	close_all(ns, log, writer);
+	ns = open_with(io, NULL);
+	log = log_named(ns, "log");
+	CHECK_EQ(wk_cursor_get(log, "cursor-9", 8, &at, NULL), WK_OK);
+	CHECK_EQ(count_records(log), 1);
+	leave(io, ns, log, NULL);
+}
+
+TEST(rule_22_what_is_truncated_gives_its_space_back) {
+	wk_io *io = disk_of(22);
+	wk_namespace *ns = open_with(io, NULL);
+	wk_log *log = log_named(ns, "log");
+	wk_writer *writer = writer_of(log);
+	fill_files(io, ns, writer, 200);
+	uint64_t before = stats_of(ns).disk_bytes;
+	wk_position next;
+	wk_writer_next(writer, &next);
+	CHECK_EQ(wk_log_truncate(log, &next.dlsn, true, NULL), WK_OK);
+	for (int i = 0; i < 100; i++)
+		wait_and_work(io, ns, 100);
+	CHECK(before > 200 * 8 * 1024);
+	CHECK(stats_of(ns).disk_bytes <= 8 * 64 * 1024);
+	leave(io, ns, log, writer);
+}
+
+/* The minor pass evacuates files of which little is live although each still pins something. */
+static void one_keeps_a_file(wk_io *io, wk_namespace *ns, wk_writer *busy, wk_writer *idle) {
+	for (int i = 0; i < 20; i++) {
+		put(idle, "x", WK_SYNC);
+		fill_files(io, ns, busy, 12);
+	}
+}
+
+TEST(rule_22_thin_files_are_evacuated_at_once) {
+	wk_io *io = disk_of(23);
+	wk_namespace *ns = open_with(io, NULL);
+	wk_log *busy = log_named(ns, "busy"), *idle = log_named(ns, "idle");
+	wk_writer *busy_writer = writer_of(busy), *idle_writer = writer_of(idle);
+	one_keeps_a_file(io, ns, busy_writer, idle_writer);
+	wk_position next;
+	wk_writer_next(busy_writer, &next);
+	CHECK_EQ(wk_log_truncate(busy, &next.dlsn, true, NULL), WK_OK);
+	for (int i = 0; i < 100; i++)
+		wait_and_work(io, ns, 100);
+	wk_stats stats = stats_of(ns);
+	CHECK(stats.compacted_bytes > 0);
+	CHECK(stats.disk_bytes <= 10 * 64 * 1024);
+	CHECK_EQ(count_records(idle), 20);
+	CHECK_EQ(wk_writer_close(idle_writer, UINT64_MAX, NULL), WK_OK);
+	wk_log_release(idle);
+	leave(io, ns, busy, busy_writer);
+}
+
+static void little_memory(wk_open_options *options) {
+	options->memtable_bytes = 128 * 1024;
+	options->cache_bytes = 16 * 1024;
+	options->block_size_max = 64 * 1024;
+}
+
+TEST(rule_24_memtable_and_index_cache_keep_their_limits) {
+	wk_io *io = disk_of(24);
+	wk_namespace *ns = open_with(io, little_memory);
+	wk_log *log = log_named(ns, "log");
+	wk_writer *writer = writer_of(log);
+	uint64_t memtable = 0;
+	for (int i = 0; i < 30; i++) {
+		fill_files(io, ns, writer, 10);
+		CHECK_EQ(count_records(log), (i + 1) * 10);
+		wk_stats stats = stats_of(ns);
+		memtable = stats.memory_memtable > memtable ? stats.memory_memtable : memtable;
+		CHECK(stats.memory_memtable <= 128 * 1024 + 128 * 1024 / 10);
+		CHECK(stats.memory_cache <= 16 * 1024 + 16 * 1024 / 10);
+		CHECK_EQ(stats.memory_in_flight, 0);
+	}
+	CHECK(memtable > 64 * 1024); /* it is used */
+	leave(io, ns, log, writer);
+}
+
+TEST(rule_24_without_room_in_flight_an_append_waits_or_says_so) {
+	static char text[6 * 1024];
+	wk_io *io = disk_of(24);
+	wk_namespace *ns = open_with(io, little_memory);
+	wk_log *log = log_named(ns, "log");
+	wk_writer *writer = writer_of(log);
+	wk_append_options options;
+	wk_append_options_init(&options);
+	options.durability = WK_DEFERRED;
+	options.timeout_ns = 0;
+	wk_status status = WK_OK;
+	uint64_t ticket, accepted = 0;
+	for (; status == WK_OK && accepted < 1000; accepted += status == WK_OK)
+		status = wk_writer_submit(writer, text, sizeof text, &options, NULL, &ticket, NULL);
+	CHECK_EQ(status, WK_WOULD_BLOCK);
+	CHECK(accepted >= 9 && accepted <= 11); /* a block of 64 KiB */
+	CHECK(stats_of(ns).memory_in_flight >= accepted * sizeof text);
+	CHECK_EQ(wk_writer_flush(writer, UINT64_MAX, NULL, NULL), WK_OK);
+	CHECK_EQ(stats_of(ns).memory_in_flight, 0);
+	leave(io, ns, log, writer);
+}
+
+static struct wk_io_operations network_operations;
+
+static int network_space(wk_io *io, const char *path, wk_io_space *space) {
+	(void)io;
+	(void)path;
+	*space = (wk_io_space){.free_bytes = 1 << 30, .total_bytes = 1 << 30, .type = NFS_TYPE};
+	return 0;
+}
+
+TEST(rule_28_a_network_file_system_is_refused_unless_it_is_accepted) {
+	char path[64];
+	strcpy(path, temporary());
+	wk_io *io = NULL;
+	CHECK_EQ(wk_io_psync_new(&io), 0);
+	network_operations = *io->operations;
+	network_operations.space = network_space;
+	io->operations = &network_operations;
+	wk_open_options options;
+	wk_open_options_init(&options);
+	options.manual = true;
+	wk_namespace *ns = NULL;
+	wk_error error = {0};
+	CHECK_EQ(wk_open_on(io, path, &options, &ns, &error), WK_UNSUPPORTED);
+	CHECK(strstr(error.text, "unsafe_fs") != NULL);
+	options.unsafe_fs = true;
+	check_ok(wk_open_on(io, path, &options, &ns, &error), &error, "with unsafe_fs");
+	leave(io, ns, NULL, NULL);
+	remove_tree(path);
+}
+
+TEST(rule_31_a_deferred_record_is_not_read_before_it_is_durable) {
+	wk_io *io = disk_of(31);
+	wk_namespace *ns = open_with(io, NULL);
+	wk_log *log = log_named(ns, "log");
+	wk_writer *writer = writer_of(log);
+	put(writer, "later", WK_DEFERRED);
+	CHECK_EQ(count_records(log), 0);
+	wk_faulty_advance(wk_faulty_of(io), 99 * 1000000);
+	work(ns);
+	CHECK_EQ(count_records(log), 0);
+	wait_and_work(io, ns, 2); /* deferred_delay is 100 ms */
+	CHECK_EQ(count_records(log), 1);
+	leave(io, ns, log, writer);
+}
+
+static void with_commit_wait(wk_open_options *options) { options->commit_wait_ns = 5000000; }
+
+TEST(rule_32_a_block_waits_for_company_no_longer_than_it_may) {
+	wk_io *io = disk_of(32);
+	wk_namespace *ns = open_with(io, with_commit_wait);
+	wk_log *log = log_named(ns, "log");
+	wk_writer *writer = writer_of(log);
+	work(ns);
+	uint64_t before = stats_of(ns).blocks_count, ticket;
+	CHECK_EQ(wk_writer_submit(writer, "first", 5, NULL, NULL, &ticket, NULL), WK_OK);
+	wait_and_work(io, ns, 2);
+	CHECK_EQ(wk_writer_submit(writer, "company", 7, NULL, NULL, &ticket, NULL), WK_OK);
+	CHECK_EQ(stats_of(ns).blocks_count, before);
+	wait_and_work(io, ns, 4);
+	CHECK_EQ(stats_of(ns).blocks_count, before + 1);
+	CHECK(wk_namespace_durable(ns) >= ticket);
+	leave(io, ns, log, writer);
+}
+
+int main(void) {
+	RUN(rule_1_records_that_wait_for_one_block_are_one_entry);
+	RUN(rule_1_an_atomic_batch_begins_and_ends_an_entry);
+	RUN(rule_6_after_one_failed_condition_later_ones_fail_until_a_flush);
+	RUN(rule_11_one_confirm_block_follows_when_appends_pause);
+	RUN(rule_11_closing_writes_the_confirm_block);
+	RUN(rule_16_a_record_larger_than_a_file_gets_a_file_of_its_own);
+	RUN(rule_17_written_zeros_are_counted);
+	RUN(rule_18_without_footers_the_same_is_found);
+	RUN(rule_19_a_snapshot_holds_the_catalogue_and_frees_what_stood_before_it);
+	RUN(rule_22_what_is_truncated_gives_its_space_back);
+	RUN(rule_22_thin_files_are_evacuated_at_once);
+	RUN(rule_24_memtable_and_index_cache_keep_their_limits);
+	RUN(rule_24_without_room_in_flight_an_append_waits_or_says_so);
+	RUN(rule_28_a_network_file_system_is_refused_unless_it_is_accepted);
+	RUN(rule_31_a_deferred_record_is_not_read_before_it_is_durable);
+	RUN(rule_32_a_block_waits_for_company_no_longer_than_it_may);
+	return check_done();
+}

@@ -1,0 +1,163 @@
+/*
+ * test_stalling_disk.c: the disk stands still (storage rule 30). Who gave a time gets its answer then, what was accepted
+ * is not shown before it is durable, and nobody is told that a log has ended while records before its end are under way.
+ */
+#include "stalling_disk.h"
+#include <pthread.h>
+
+typedef struct desk {
+	wk_io *io;
+	char path[64];
+	wk_namespace *ns;
+	wk_log *log;
+	wk_writer *writer;
+} desk;
+
+static void open_desk(desk *d) {
+	wk_open_options options;
+	wk_open_options_init(&options);
+	options.file_size_min = options.file_size_max = SMALL_FILE_SIZE;
+	options.sync_method = WK_SYNC_DSYNC;
+	options.deferred_delay_ns = 60000000000u;
+	wk_error error = {0};
+	d->io = stalling_disk();
+	strcpy(d->path, temporary());
+	check_ok(wk_open_on(d->io, d->path, &options, &d->ns, &error), &error, "the directory opens");
+	d->log = log_named(d->ns, "log");
+	d->writer = writer_of(d->log);
+	append_one(d->writer);
+	nap_ms(300); /* the keeper has prepared its files, the last block is confirmed */
+}
+
+static wk_status submit(desk *d, uint32_t durability, uint64_t *ticket) {
+	wk_append_options options;
+	wk_append_options_init(&options);
+	options.durability = durability;
+	return wk_writer_submit(d->writer, "record", 6, &options, NULL, ticket, NULL);
+}
+
+/* The engine must stay, as its write may still land; so the desk is left as it is. */
+static void close_in_vain(desk *d) {
+	wk_error error = {0};
+	uint64_t begin = now_ms();
+	CHECK_EQ(wk_close(d->ns, 300000000, &error), WK_TIMEOUT);
+	CHECK(now_ms() - begin >= 250);
+	CHECK(now_ms() - begin < 5000);
+	atomic_store(&stalled, false);
+	nap_ms(200);
+	remove_tree(d->path);
+}
+
+TEST(closing_answers_in_time_though_a_deferred_append_cannot_be_written) {
+	static desk d;
+	uint64_t ticket;
+	open_desk(&d);
+	CHECK_EQ(submit(&d, WK_DEFERRED, &ticket), WK_OK);
+	atomic_store(&stalled, true);
+	close_in_vain(&d);
+}
+
+TEST(closing_answers_in_time_though_background_work_stands_still) {
+	static desk d;
+	open_desk(&d);
+	for (int i = 0; i < 30; i++) /* files are full: footers are to be written, files to be prepared */
+		append_one(d.writer);
+	atomic_store(&stalled, true);
+	uint64_t ticket;
+	CHECK_EQ(submit(&d, WK_SYNC, &ticket), WK_OK);
+	close_in_vain(&d);
+}
+
+TEST(waiting_for_a_ticket_answers_in_time) {
+	static desk d;
+	uint64_t ticket;
+	wk_error error = {0};
+	open_desk(&d);
+	atomic_store(&stalled, true);
+	CHECK_EQ(submit(&d, WK_SYNC, &ticket), WK_OK);
+	CHECK_EQ(wk_namespace_wait(d.ns, ticket, 50000000, &error), WK_TIMEOUT);
+	CHECK(error.outcome_unknown);
+	atomic_store(&stalled, false);
+	CHECK_EQ(wk_namespace_wait(d.ns, ticket, UINT64_MAX, &error), WK_OK);
+	close_all(d.ns, d.log, d.writer);
+	remove_tree(d.path);
+}
+
+static void *end_the_stream(void *context) {
+	desk *d = context;
+	CHECK_EQ(wk_writer_end_of_stream(d->writer, NULL), WK_OK);
+	return NULL;
+}
+
+TEST(a_follower_is_not_told_of_the_end_before_it_got_the_last_record) {
+	static desk d;
+	uint64_t ticket;
+	wk_error error = {0};
+	wk_read_options options;
+	wk_read_options_init(&options);
+	options.follow = true;
+	wk_reader *reader = NULL;
+	wk_batch *batch;
+	size_t count;
+	pthread_t thread;
+	open_desk(&d);
+	check_ok(wk_reader_open(d.log, &options, &reader, &error), &error, "the reader opens");
+	CHECK_EQ(wk_reader_next(reader, 10, 1 << 20, 0, &batch, &error), WK_OK);
+	wk_batch_release(batch);
+	atomic_store(&stalled, true);
+	CHECK_EQ(submit(&d, WK_SYNC, &ticket), WK_OK);
+	nap_ms(50); /* its block is on its way */
+	CHECK_EQ(pthread_create(&thread, NULL, end_the_stream, &d), 0);
+	nap_ms(50);
+	CHECK_EQ(wk_reader_next(reader, 10, 1 << 20, 100000000, &batch, &error), WK_TIMEOUT);
+	atomic_store(&stalled, false);
+	CHECK_EQ(wk_reader_next(reader, 10, 1 << 20, UINT64_MAX, &batch, &error), WK_OK);
+	wk_batch_records(batch, &count);
+	CHECK_EQ(count, 1);
+	wk_batch_release(batch);
+	CHECK_EQ(wk_reader_next(reader, 10, 1 << 20, UINT64_MAX, &batch, &error), WK_END);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	wk_reader_release(reader);
+	close_all(d.ns, d.log, d.writer);
+	remove_tree(d.path);
+}
+
+/* A segment is completed when the record that says so is accepted; its last entries may still be on their way. */
+TEST(finding_does_not_wait_for_the_disk) {
+	static desk d;
+	wk_error error = {0};
+	wk_log_options options;
+	wk_log_options_init(&options);
+	options.segment_bytes = 12; /* two records */
+	wk_position at;
+	uint64_t ticket;
+	open_desk(&d);
+	wk_writer_close(d.writer, UINT64_MAX, NULL);
+	wk_log_release(d.log);
+	check_ok(wk_log_open(d.ns, "short-segments", 14, true, &options, &d.log, &error), &error, "the log opens");
+	d.writer = writer_of(d.log);
+	CHECK_EQ(submit(&d, WK_SYNC, &ticket), WK_OK);
+	CHECK_EQ(wk_namespace_wait(d.ns, ticket, UINT64_MAX, &error), WK_OK);
+	atomic_store(&stalled, true);
+	CHECK_EQ(submit(&d, WK_SYNC, &ticket), WK_OK);
+	nap_ms(50); /* its block is on its way */
+	CHECK_EQ(submit(&d, WK_SYNC, &ticket), WK_OK);
+	CHECK_EQ(wk_log_find(d.log, WK_FIND_SEQUENCE_ID, 1, NULL, &at, &error), WK_OK);
+	CHECK_EQ(at.sequence_id, 1); /* where the log ends for readers */
+	CHECK_EQ(at.txid, -1);
+	atomic_store(&stalled, false);
+	CHECK_EQ(wk_namespace_wait(d.ns, ticket, UINT64_MAX, &error), WK_OK);
+	CHECK_EQ(wk_log_find(d.log, WK_FIND_SEQUENCE_ID, 2, NULL, &at, &error), WK_OK);
+	CHECK_EQ(at.sequence_id, 2);
+	close_all(d.ns, d.log, d.writer);
+	remove_tree(d.path);
+}
+
+int main(void) {
+	RUN(closing_answers_in_time_though_a_deferred_append_cannot_be_written);
+	RUN(closing_answers_in_time_though_background_work_stands_still);
+	RUN(waiting_for_a_ticket_answers_in_time);
+	RUN(finding_does_not_wait_for_the_disk);
+	RUN(a_follower_is_not_told_of_the_end_before_it_got_the_last_record);
+	return check_done();
+}

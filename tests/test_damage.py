@@ -1,0 +1,192 @@
+"""What becomes of acknowledged bytes that the disk damaged, by the policy of the open."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import walkeeper
+from walkeeper import Gap, Record
+from walkeeper.errors import DamagedError
+
+SMALL = {"file_size_min": 65536, "file_size_max": 65536}
+
+
+def payload(number: int) -> bytes:
+    return b"record number %03d" % number
+
+
+def turn_a_bit(directory: Path, needle: bytes) -> None:
+    """Of the record with these bytes."""
+    for file in sorted(directory.rglob("*.wk?")):
+        at = file.read_bytes().find(needle)
+        if at >= 0:
+            with file.open("r+b") as opened:
+                opened.seek(at)
+                byte = opened.read(1)
+                opened.seek(at)
+                opened.write(bytes([byte[0] ^ 4]))
+            return
+    raise AssertionError(f"no file holds {needle!r}")
+
+
+def make(directory: Path, logs: int = 1, records: int = 10, **options: int) -> None:
+    """So many logs, each record in a block of its own; "log 0" has the first, and so on in turn."""
+    with walkeeper.open(directory, **options) as namespace:  # type: ignore[arg-type]
+        writers = [namespace.log(f"log-{number}").writer() for number in range(logs)]
+        for number in range(records):
+            writers[number % logs].append(payload(number))
+        for writer in writers:
+            writer.close()
+
+
+def content(namespace: walkeeper.Namespace, log: str) -> list[bytes | tuple[int, int]]:
+    """The payloads of records; for a gap its first sequence id and how many are lost."""
+    return [
+        (item.sequence_id, item.count) if isinstance(item, Gap) else bytes(item.payload)
+        for item in namespace.log(log, create=False).reader()
+    ]
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Path:
+    """Two logs of five records, 0 2 4 6 8 and 1 3 5 7 9; record 4 is damaged in a file that is not sealed."""
+    make(tmp_path / "wal", logs=2)
+    turn_a_bit(tmp_path / "wal", payload(4))
+    return tmp_path / "wal"
+
+
+# ---- damage that opening meets
+
+
+def test_opening_stops_at_damage_unless_told_otherwise(damaged: Path) -> None:
+    with pytest.raises(DamagedError, match="journal file"):
+        walkeeper.open(damaged)
+
+
+def test_skip_leaves_a_gap_where_records_are_lost(damaged: Path) -> None:
+    with walkeeper.open(damaged, on_damage="skip") as namespace:
+        assert content(namespace, "log-0") == [payload(0), payload(2), (2, 1), payload(6), payload(8)]
+        assert content(namespace, "log-1") == [payload(number) for number in (1, 3, 5, 7, 9)]
+        report = namespace.recovery()
+        assert (report.damaged_blocks, report.lost_entries, report.lost_records, report.unknown_blocks) == (1, 1, 1, 0)
+
+
+def test_point_in_time_cuts_the_affected_log_and_no_other(damaged: Path) -> None:
+    with walkeeper.open(damaged, on_damage="point_in_time") as namespace:
+        assert content(namespace, "log-0") == [payload(0), payload(2), (2, 3)]
+        assert content(namespace, "log-1") == [payload(number) for number in (1, 3, 5, 7, 9)]
+        assert namespace.recovery().lost_records == 3
+
+
+@pytest.mark.parametrize("policy", ["skip", "point_in_time"])
+def test_accepted_loss_stays_and_no_sequence_id_is_used_again(damaged: Path, policy: walkeeper.OnDamage) -> None:
+    with walkeeper.open(damaged, on_damage=policy) as namespace:
+        accepted = content(namespace, "log-0")
+        with namespace.log("log-0").writer() as writer:
+            assert writer.append(b"and on").sequence_id == 5
+    for _ in range(2):
+        with walkeeper.open(damaged) as namespace:
+            assert content(namespace, "log-0") == [*accepted, b"and on"]
+            assert namespace.recovery().damaged_blocks == 0
+
+
+def test_a_lost_end_is_a_gap_and_appends_go_on_behind_it(tmp_path: Path) -> None:
+    make(tmp_path / "wal", logs=2)
+    turn_a_bit(tmp_path / "wal", payload(8))
+    with walkeeper.open(tmp_path / "wal", on_damage="skip") as namespace:
+        log = namespace.log("log-0")
+        assert content(namespace, "log-0") == [*(payload(number) for number in (0, 2, 4, 6)), (4, 1)]
+        assert log.info().next.sequence_id == 5
+        assert list(log.reader(start="end")) == []
+        with log.writer() as writer:
+            assert writer.append(b"and on").sequence_id == 5
+        assert content(namespace, "log-0")[-2:] == [(4, 1), b"and on"]
+
+
+def test_lost_records_are_not_counted_and_finding_one_finds_the_gap(damaged: Path) -> None:
+    with walkeeper.open(damaged, on_damage="skip") as namespace:
+        log = namespace.log("log-0")
+        assert log.count() == 4
+        at = log.find(sequence_id=2)
+        assert at.sequence_id == 2
+        first, second = list(log.reader(start=at))[:2]
+        assert isinstance(first, Gap)
+        assert (first.sequence_id, first.count, first.next.sequence_id) == (2, 1, 3)
+        assert isinstance(second, Record)
+        assert second.dlsn == first.next.dlsn
+        assert log.find(sequence_id=3).sequence_id == 3
+
+
+def test_a_gap_is_truncated_as_records_are(damaged: Path) -> None:
+    with walkeeper.open(damaged, on_damage="skip") as namespace:
+        log = namespace.log("log-0")
+        log.truncate(log.find(sequence_id=2))
+        assert content(namespace, "log-0") == [(2, 1), payload(6), payload(8)]
+        log.truncate(log.find(sequence_id=3))
+        assert content(namespace, "log-0") == [payload(6), payload(8)]
+    with walkeeper.open(damaged) as namespace:
+        assert content(namespace, "log-0") == [payload(6), payload(8)]
+
+
+def test_an_arrow_batch_ends_before_a_gap(damaged: Path) -> None:
+    pytest.importorskip("pyarrow")
+    with walkeeper.open(damaged, on_damage="skip") as namespace, namespace.log("log-0").reader() as reader:
+        batch = reader.read_arrow()
+        assert batch is not None
+        assert batch.column("sequence_id").to_pylist() == [0, 1]
+        with pytest.raises(DamagedError, match="gap"):
+            reader.read_arrow()
+        (gap,) = reader.read(max_records=1)
+        assert isinstance(gap, Gap)
+        batch = reader.read_arrow()
+        assert batch is not None
+        assert batch.column("sequence_id").to_pylist() == [3, 4]
+
+
+def test_a_follower_yields_the_gap_too(damaged: Path) -> None:
+    with walkeeper.open(damaged, on_damage="skip") as namespace:
+        expected = content(namespace, "log-0")
+        with walkeeper.open(damaged, read_only=True) as follower:
+            assert content(follower, "log-0") == expected
+
+
+def test_damage_to_the_catalogue_is_refused_whatever_the_policy(tmp_path: Path) -> None:
+    make(tmp_path / "wal")
+    turn_a_bit(tmp_path / "wal", b"log-0")
+    for policy in ("stop", "skip", "point_in_time"):
+        with pytest.raises(DamagedError, match=r"damaged"):
+            walkeeper.open(tmp_path / "wal", on_damage=policy)  # type: ignore[arg-type]
+
+
+# ---- damage that reading meets
+
+
+@pytest.fixture
+def sealed(tmp_path: Path) -> Path:
+    """Sixty records in small files; record 3 is damaged in one that is sealed."""
+    make(tmp_path / "wal", records=60, **SMALL)
+    turn_a_bit(tmp_path / "wal", payload(3))
+    return tmp_path / "wal"
+
+
+def test_damage_in_a_sealed_file_is_met_when_it_is_read(sealed: Path) -> None:
+    with walkeeper.open(sealed) as namespace:
+        reader = namespace.log("log-0").reader()
+        assert [item.sequence_id for item in reader.read(max_records=3)] == [0, 1, 2]
+        with pytest.raises(DamagedError, match="entry 3"):
+            reader.read()
+
+
+def test_under_skip_it_is_a_gap(sealed: Path) -> None:
+    with walkeeper.open(sealed, on_damage="skip") as namespace:
+        expected: list[bytes | tuple[int, int]] = [payload(number) for number in range(60)]
+        expected[3] = (3, 1)
+        assert content(namespace, "log-0") == expected
+        assert [item.sequence_id for item in namespace.log("log-0").reader(sequence_id=3).read(2)] == [3, 4]
+
+
+def test_a_reader_that_follows_read_only_may_skip_too(sealed: Path) -> None:
+    with walkeeper.open(sealed, read_only=True, on_damage="skip") as namespace:
+        assert content(namespace, "log-0")[3] == (3, 1)
