@@ -214,6 +214,95 @@ def footer_trailer() -> str:
     return show(pages[-1], fields, footer.file_size - PAGE_SIZE)
 
 
+def _index() -> tuple[Any, list[bytes]]:
+    """An index file of one file, one ledger and one run, and its pages."""
+    header = ffi.new("wk_index_header *")
+    ffi.buffer(header.directory_id)[:] = DIRECTORY_ID
+    header.generation, header.replay_epoch, header.replay_sequence = 5, 9, 1
+    header.files_count, header.ledgers_count, header.runs_count = 1, 1, 1
+    footer, _ = _footer()
+    ledgers = ffi.new("wk_index_ledger[1]")
+    ledgers[0].ledger_id, ledgers[0].last_entry = 7, -1
+    ledgers[0].bits, ledgers[0].key_size = lib.WK_LEDGER_FENCED | lib.WK_LEDGER_HAS_KEY, 20
+    ffi.buffer(ledgers[0].key)[:20] = bytes(range(20))
+    runs = ffi.new("wk_index_run[]", [(1, 0, 41, 0, 1, 0, 0)])
+    size = lib.wk_index_size(1, 1, 1)
+    data = ffi.new("uint8_t[]", size)
+    lib.wk_index_encode(header, footer, ledgers, runs, data)
+    whole = bytes(data)
+    return header, [whole[at : at + PAGE_SIZE] for at in range(0, size, PAGE_SIZE)]
+
+
+def index_header() -> str:
+    _, pages = _index()
+    fields = [
+        Field(4, 'magic "WKIX"'),
+        Field(4, "CRC-32C of the other 4092 bytes"),
+        Field(4, "version 1"),
+        Field(4, "zero"),
+        Field(16, "directory id"),
+        Field(8, "generation 5"),
+        Field(8, "replay epoch 9: the mark"),
+        Field(8, "replay sequence 1"),
+        Field(4, "one file"),
+        Field(4, "one ledger"),
+        Field(4, "one run"),
+        Field(4028, ""),
+    ]
+    return show(pages[0], fields)
+
+
+def index_pages() -> str:
+    header, (_, files, ledgers, runs) = _index()
+
+    def page(kind: str, members: list[Field]) -> list[Field]:
+        rest = PAGE_SIZE - 8 - sum(member.size for member in members)
+        head = [Field(4, "CRC-32C"), Field(2, "one member"), Field(2, f"kind {kind}")]
+        return [*head, *members, Field(rest, "")]
+
+    file_fields = [
+        Field(8, "file id 1"),
+        Field(8, "file size 24,576"),
+        Field(8, "incarnation 1"),
+        Field(8, "first sequence 1"),
+        Field(8, "last sequence 1"),
+        Field(8, "end offset 4096"),
+        Field(4, "CRC before the first block: none"),
+        Field(4, "CRC of the last block"),
+        Field(4, "one item"),
+        Field(4, "one run"),
+        Field(4, "one state"),
+        Field(4, "kind 1: a journal file"),
+    ]
+    ledger_fields = [
+        Field(8, "ledger 7"),
+        Field(8, "last entry -1: none"),
+        Field(8, "first live entry 0"),
+        Field(8, "length not known"),
+        Field(4, "bits: fenced, has a key"),
+        Field(1, "size of the key 20"),
+        Field(1, "size of the LAC 0"),
+        Field(2, "zero"),
+        Field(20, "the key"),
+        Field(28, ""),
+        Field(48, ""),
+    ]
+    run_fields = [
+        Field(8, "ledger 1"),
+        Field(8, "first entry 0"),
+        Field(8, "41 bytes"),
+        Field(4, "in file 0: the first of the index"),
+        Field(4, "one entry"),
+        Field(4, "none of them dead"),
+        Field(4, "its first item is item 0"),
+    ]
+    return (
+        show(files, page("4: files", file_fields), lib.wk_index_file_page(header, 0))
+        + show(ledgers, page("5: ledgers", ledger_fields), lib.wk_index_ledger_page(header, 0))
+        + show(runs, page("6: runs", run_fields), lib.wk_index_run_page(header, 0))
+    )
+
+
 def superblock() -> str:
     c, slot = ffi.new("wk_superblock *"), ffi.new("uint8_t[4096]")
     ffi.buffer(c.directory_id)[:] = DIRECTORY_ID
@@ -302,6 +391,8 @@ EXAMPLES: dict[str, Callable[[], str]] = {
         block,
         footer_pages,
         footer_trailer,
+        index_header,
+        index_pages,
         superblock,
         catalogue,
     )

@@ -48,7 +48,8 @@ def json_lines(result: Result) -> list[dict[str, object]]:
 
 def payloads(directory: Path, log: str) -> list[bytes]:
     with walkeeper.open(directory, create=False) as namespace:
-        return [bytes(record.payload) for record in namespace.log(log, create=False).reader()]
+        items = namespace.log(log, create=False).reader()
+        return [bytes(item.payload) for item in items if isinstance(item, walkeeper.Record)]
 
 
 @pytest.fixture
@@ -386,6 +387,19 @@ def test_recover_saves_what_came_before_the_damage_and_leaves_the_original(
     assert payloads(tmp_path / "saved", "orders") == [b"order number %d" % number for number in range(9)]
     assert run("append", tmp_path / "saved", "orders", given=b"and on\n").exit_code == 0
     assert payloads(tmp_path / "saved", "orders")[-1] == b"and on"
+
+
+def test_recover_may_leave_gaps_and_keep_what_came_after_the_damage(damaged: tuple[Path, Path], tmp_path: Path) -> None:
+    directory, _ = damaged
+    result = run("recover", directory, tmp_path / "saved", "--on-damage", "skip", "--json")
+    assert result.exit_code == 1, result.output
+    report = json.loads(result.stdout)
+    (log,) = report["logs"]
+    assert (log["records"], log["lost"], log["unreadable"][0]["from"], log["unreadable"][0]["before"]) == (19, 1, 9, 10)
+    assert report["recovery"]["damaged_blocks"] == 1
+    assert payloads(tmp_path / "saved", "orders") == [
+        b"order number %d" % number for number in range(20) if number != 9
+    ]
 
 
 def test_recover_counts_what_is_lost_in_a_sealed_file_and_what_can_be_read_behind_it(tmp_path: Path) -> None:

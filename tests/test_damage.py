@@ -157,7 +157,7 @@ def test_damage_to_the_catalogue_is_refused_whatever_the_policy(tmp_path: Path) 
     turn_a_bit(tmp_path / "wal", b"log-0")
     for policy in ("stop", "skip", "point_in_time"):
         with pytest.raises(DamagedError, match=r"damaged"):
-            walkeeper.open(tmp_path / "wal", on_damage=policy)  # type: ignore[arg-type]
+            walkeeper.open(tmp_path / "wal", on_damage=policy)
 
 
 # ---- damage that reading meets
@@ -190,3 +190,33 @@ def test_under_skip_it_is_a_gap(sealed: Path) -> None:
 def test_a_reader_that_follows_read_only_may_skip_too(sealed: Path) -> None:
     with walkeeper.open(sealed, read_only=True, on_damage="skip") as namespace:
         assert content(namespace, "log-0")[3] == (3, 1)
+
+
+@pytest.fixture
+def ended(tmp_path: Path) -> Path:
+    """A log whose last record, 2, is damaged in a sealed file; another log went on for long."""
+    with walkeeper.open(tmp_path / "wal", **SMALL) as namespace:  # type: ignore[arg-type]
+        with namespace.log("ended").writer() as writer:
+            for number in range(3):
+                writer.append(payload(number))
+        with namespace.log("busy").writer() as writer:
+            for _ in range(60):
+                writer.append(b"x")
+    turn_a_bit(tmp_path / "wal", payload(2))
+    return tmp_path / "wal"
+
+
+def test_a_log_whose_end_is_damaged_says_so(ended: Path) -> None:
+    with walkeeper.open(ended) as namespace, pytest.raises(DamagedError, match="entry 2"):
+        namespace.log("ended").info()
+
+
+def test_under_skip_the_damaged_end_becomes_a_gap_for_ever(ended: Path) -> None:
+    expected = [payload(0), payload(1), (2, 1), b"and on"]
+    with walkeeper.open(ended, on_damage="skip") as namespace:
+        with namespace.log("ended").writer() as writer:
+            assert writer.append(b"and on").sequence_id == 3
+        assert content(namespace, "ended") == expected
+    with walkeeper.open(ended) as namespace:
+        assert content(namespace, "ended") == expected
+        assert namespace.log("ended").count() == 3

@@ -36,7 +36,9 @@ enum { LEDGER_BITS = WK_LEDGER_FENCED | WK_LEDGER_HAS_KEY | WK_LEDGER_HAS_LAC };
 static_assert(MEMBERS_AT + WK_INDEX_PAGE_FILES * FILE_SIZE <= WK_PAGE_SIZE, "the files fit their page");
 static_assert(MEMBERS_AT + WK_INDEX_PAGE_LEDGERS * LEDGER_SIZE <= WK_PAGE_SIZE, "the ledgers fit their page");
 static_assert(MEMBERS_AT + WK_INDEX_PAGE_RUNS * RUN_SIZE <= WK_PAGE_SIZE, "the runs fit their page");
-static_assert(sizeof((wk_index_ledger *)0)->key == WK_STATE_DATA_SIZE && sizeof((wk_index_ledger *)0)->lac == WK_STATE_DATA_SIZE, "whatever a state record holds fits");
+static_assert(sizeof((wk_index_ledger *)0)->key == WK_STATE_DATA_SIZE &&
+                  sizeof((wk_index_ledger *)0)->lac == WK_STATE_DATA_SIZE,
+              "whatever a state record holds fits");
 
 /* ---- places ---- */
 
@@ -74,7 +76,9 @@ static uint32_t page_count(const wk_index_header *header, enum page_kind kind, u
 }
 
 uint64_t wk_index_size(uint64_t files, uint64_t ledgers, uint64_t runs) {
-	return (1 + pages_of(files, WK_INDEX_PAGE_FILES) + pages_of(ledgers, WK_INDEX_PAGE_LEDGERS) + pages_of(runs, WK_INDEX_PAGE_RUNS)) * WK_PAGE_SIZE;
+	return (1 + pages_of(files, WK_INDEX_PAGE_FILES) + pages_of(ledgers, WK_INDEX_PAGE_LEDGERS) +
+	        pages_of(runs, WK_INDEX_PAGE_RUNS)) *
+	       WK_PAGE_SIZE;
 }
 
 uint64_t wk_index_file_page(const wk_index_header *header, uint32_t file) {
@@ -99,14 +103,16 @@ static bool file_is_possible(const wk_index_header *header, const wk_footer *fil
 }
 
 static bool ledger_is_possible(const wk_index_ledger *ledger) {
-	return ledger->ledger_id >= 0 && ledger->last_entry >= -1 && ledger->first_live >= 0 && ledger->length >= 0 && (ledger->bits & ~(uint32_t)LEDGER_BITS) == 0 &&
+	return ledger->ledger_id >= 0 && ledger->last_entry >= -1 && ledger->first_live >= 0 && ledger->length >= 0 &&
+	       (ledger->bits & ~(uint32_t)LEDGER_BITS) == 0 &&
 	       ledger->key_size <= ((ledger->bits & WK_LEDGER_HAS_KEY) != 0 ? WK_STATE_DATA_SIZE : 0) &&
 	       ledger->lac_size <= ((ledger->bits & WK_LEDGER_HAS_LAC) != 0 ? WK_STATE_DATA_SIZE : 0);
 }
 
 static bool run_is_possible(const wk_index_header *header, const wk_index_run *run) {
-	return run->ledger_id >= 0 && run->first_entry >= 0 && run->count > 0 && run->dead <= run->count && run->first_entry <= INT64_MAX - run->count &&
-	       run->file < header->files_count && run->count <= UINT32_MAX - run->first_item;
+	return run->ledger_id >= 0 && run->first_entry >= 0 && run->count > 0 && run->dead <= run->count &&
+	       run->first_entry <= INT64_MAX - run->count && run->file < header->files_count &&
+	       run->count <= UINT32_MAX - run->first_item;
 }
 
 /* An entry stands in one run at most. */
@@ -242,7 +248,8 @@ static void encode_header(const wk_index_header *header, uint8_t page[WK_PAGE_SI
 	wk_store_le32(page + CRC_AT, header_checksum(page));
 }
 
-void wk_index_encode(const wk_index_header *header, const wk_footer *files, const wk_index_ledger *ledgers, const wk_index_run *runs, uint8_t *bytes) {
+void wk_index_encode(const wk_index_header *header, const wk_footer *files, const wk_index_ledger *ledgers,
+                     const wk_index_run *runs, uint8_t *bytes) {
 	assert(header_is_possible(header));
 	encode_header(header, bytes);
 	uint64_t at = WK_PAGE_SIZE;
@@ -285,7 +292,8 @@ wk_status wk_index_decode(const uint8_t page[4096], wk_index_header *header) {
 	uint32_t version = wk_load_le32(page + VERSION_AT);
 	if (version > VERSION)
 		return WK_UNSUPPORTED;
-	if (version != VERSION || !wk_is_zero(page + GAP_AT, DIRECTORY_ID_AT - GAP_AT) || !wk_is_zero(page + UNUSED_AT, WK_PAGE_SIZE - UNUSED_AT))
+	if (version != VERSION || !wk_is_zero(page + GAP_AT, DIRECTORY_ID_AT - GAP_AT) ||
+	    !wk_is_zero(page + UNUSED_AT, WK_PAGE_SIZE - UNUSED_AT))
 		return WK_CORRUPT;
 	wk_index_header found = {
 	    .generation = wk_load_le64(page + GENERATION_AT),
@@ -303,7 +311,8 @@ wk_status wk_index_decode(const uint8_t page[4096], wk_index_header *header) {
 }
 
 /* How many members this page holds; 0 where it is not the page that stands at `offset`. */
-static uint32_t check_page(const wk_index_header *header, const uint8_t *page, uint64_t offset, enum page_kind kind, uint32_t member_size) {
+static uint32_t check_page(const wk_index_header *header, const uint8_t *page, uint64_t offset, enum page_kind kind,
+                           uint32_t member_size) {
 	uint32_t count = page_count(header, kind, offset);
 	if (count == 0 || wk_load_le32(page + PAGE_CRC_AT) != checksum(header, offset, page))
 		return 0;
@@ -313,7 +322,8 @@ static uint32_t check_page(const wk_index_header *header, const uint8_t *page, u
 	return wk_is_zero(page + end, WK_PAGE_SIZE - end) ? count : 0;
 }
 
-wk_status wk_index_files(const wk_index_header *header, const uint8_t page[4096], uint64_t offset, wk_footer files[56], uint32_t *count) {
+wk_status wk_index_files(const wk_index_header *header, const uint8_t page[4096], uint64_t offset, wk_footer files[56],
+                         uint32_t *count) {
 	uint32_t found = check_page(header, page, offset, FILES, FILE_SIZE);
 	uint64_t before = 0;
 	for (uint32_t i = 0; i < found; i++) {
@@ -330,7 +340,8 @@ wk_status wk_index_files(const wk_index_header *header, const uint8_t page[4096]
 	return WK_OK;
 }
 
-wk_status wk_index_ledgers(const wk_index_header *header, const uint8_t page[4096], uint64_t offset, wk_index_ledger ledgers[30], uint32_t *count) {
+wk_status wk_index_ledgers(const wk_index_header *header, const uint8_t page[4096], uint64_t offset,
+                           wk_index_ledger ledgers[30], uint32_t *count) {
 	uint32_t found = check_page(header, page, offset, LEDGERS, LEDGER_SIZE);
 	int64_t before = -1;
 	for (uint32_t i = 0; i < found; i++) {
@@ -350,7 +361,8 @@ wk_status wk_index_ledgers(const wk_index_header *header, const uint8_t page[409
 	return WK_OK;
 }
 
-wk_status wk_index_runs(const wk_index_header *header, const uint8_t page[4096], uint64_t offset, wk_index_run runs[102], uint32_t *count) {
+wk_status wk_index_runs(const wk_index_header *header, const uint8_t page[4096], uint64_t offset,
+                        wk_index_run runs[102], uint32_t *count) {
 	uint32_t found = check_page(header, page, offset, RUNS, RUN_SIZE);
 	wk_index_run before = {.ledger_id = -1};
 	for (uint32_t i = 0; i < found; i++) {

@@ -11,10 +11,12 @@
 #include "engine/driver.h"
 #include "engine/entry_log.h"
 #include "engine/follower.h"
+#include "engine/index_file.h"
 #include "engine/journal.h"
 #include "engine/journal_file.h"
 #include "engine/keeper.h"
 #include "engine/ledger.h"
+#include "engine/ledger_state.h"
 #include "engine/loss.h"
 #include "engine/mover.h"
 #include "engine/page_cache.h"
@@ -88,6 +90,9 @@ static wk_status settle_options(const wk_open_options *given, wk_open_options *o
 	    options->file_size_max < options->file_size_min || options->file_size_max > 2147483648u)
 		return wk_fail(error, WK_INVALID, "journal files from %llu to %llu bytes: sizes must be multiples of 4096 between 64 KiB and 2 GiB, the first not the larger",
 		               (unsigned long long)options->file_size_min, (unsigned long long)options->file_size_max);
+	/* A usual block must fit the reserve beside a footer, or a full disk could not even be freed. */
+	if (options->block_size_max > options->file_size_min / 2)
+		options->block_size_max = options->file_size_min / 2 / WK_BLOCK_ALIGNMENT * WK_BLOCK_ALIGNMENT;
 	if (options->block_size_max < WK_BLOCK_ALIGNMENT || options->block_size_max > 4 * 1024 * 1024)
 		return wk_fail(error, WK_INVALID, "block_size_max is %llu: it must be 4 KiB to 4 MiB", (unsigned long long)options->block_size_max);
 	if (options->on_damage > WK_ON_DAMAGE_SKIP)
@@ -269,12 +274,14 @@ static wk_status first_file(wk_engine *engine, wk_error *error) {
 static wk_status begin_writing(wk_engine *engine, wk_error *error) {
 	engine->superblock.incarnation++;
 	engine->superblock.clean = false;
+	wk_index_begin(engine);
 	wk_status status = wk_probe(engine, error);
 	if (status == WK_OK)
 		status = wk_superblock_store(engine, error);
 	if (status == WK_OK)
 		status = wk_prepared_load(engine, error);
 	wk_entry_logs_sweep(engine);
+	wk_index_sweep(engine);
 	engine->minor_due_ns = wk_engine_now(engine) + engine->options.minor_interval_ns;
 	engine->major_due_ns = wk_engine_now(engine) + engine->options.major_interval_ns;
 	if (status == WK_OK)
@@ -325,6 +332,7 @@ static void free_engine(wk_engine *engine) {
 	wk_journal_free(engine);
 	wk_catalogue_free(engine);
 	wk_ledgers_free(engine);
+	wk_ledger_states_free(engine);
 	wk_store_files_free(engine);
 	wk_prepared_free(engine);
 	wk_block_cache_free(engine->memtable);
@@ -532,6 +540,7 @@ wk_status wk_directory_close(wk_engine *engine, uint64_t timeout_ns, wk_error *e
 		return status;
 	if (status == WK_OK)
 		status = last_words(engine, deadline, error);
+	bool well = !engine->failed;
 	if (status == WK_TIMEOUT || !wk_keeper_stop(engine, deadline)) {
 		if (status != WK_TIMEOUT)
 			status = wk_fail(error, WK_TIMEOUT, "closing %s: the disk did not finish background work within the time given; everything appended is durable, the directory stays locked until this process ends", engine->path);
@@ -541,6 +550,11 @@ wk_status wk_directory_close(wk_engine *engine, uint64_t timeout_ns, wk_error *e
 	}
 	wk_mover_free(engine);
 	wk_driver_stop(engine);
+	if (status == WK_OK && well && engine->failed) { /* the keeper's last work: everything appended is durable, but this disk is not written to any more */
+		status = WK_FAILED;
+		if (error != NULL)
+			*error = engine->failure;
+	}
 	if (status == WK_OK && !engine->read_only) {
 		engine->superblock.clean = true;
 		status = wk_superblock_store(engine, error);

@@ -21,6 +21,7 @@
 #include "walkeeper/catalogue_record.h"
 #include "walkeeper/entry.h"
 #include "walkeeper/footer.h"
+#include "walkeeper/index_file.h"
 #include "walkeeper/log.h"
 #include "walkeeper/superblock.h"
 
@@ -207,6 +208,17 @@ struct wk_engine {
 	uint32_t ledgers_count, ledgers_capacity;
 	struct wk_block_cache *memtable;
 	struct wk_page_cache *pages;
+	struct { /* index_file.c */
+		uint64_t generation;      /* of the durable one, 0: none */
+		uint64_t generation_last; /* the highest there ever was */
+		uint64_t mark;            /* files below it need no footer to be read, nor to be there, 0: none do */
+		uint64_t size;            /* of the durable one, bytes */
+		uint64_t recycled_files;  /* when it was written */
+		uint64_t retry_ns;
+		bool wanted;              /* there was one, and it could not be used */
+	} index;
+	wk_index_ledger *states;   /* what state records said last, by ledger id (ledger_state.c) */
+	uint32_t states_count, states_capacity;
 
 	/* catalogue */
 	wk_log_state **logs;       /* open addressing by name */

@@ -89,9 +89,11 @@ static wk_status search_segment(wk_engine *engine, const place *in, const key *w
 		status = search_entry(engine, in, ++low, wanted, &first, found, error);
 	if (status == WK_DAMAGED && in->skips) { /* a reader that starts here yields the gap */
 		wk_gap gap;
-		int64_t after;
-		status = wk_loss_around(engine, &in->segment, &in->log_first, low, in->last_entry, -1, &gap, &after, error);
+		int64_t after, txid;
+		status = wk_loss_around(engine, &in->segment, &in->log_first, low, in->last_entry, -1, &gap, &after, &txid, error);
 		*found = (wk_position){{in->segment.segment, low, 0}, gap.first_sequence_id, -1};
+		if (status == WK_OK && after >= 0 && wanted->by == WK_FIND_SEQUENCE_ID && wanted->value >= gap.first_sequence_id + gap.count)
+			status = search_entry(engine, in, after, wanted, &first, found, error);
 	}
 	return status;
 }

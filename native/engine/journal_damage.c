@@ -105,28 +105,8 @@ typedef struct examined {
 static bool is_trace(const wk_walk *walk, const wk_store_file *file, uint64_t offset, const uint8_t *bytes) {
 	bool magic = memcmp(bytes, "WKJB", 4) == 0, directory = memcmp(bytes + 16, walk->scan.directory_id, WK_DIRECTORY_ID_SIZE) == 0;
 	bool epoch = wk_load_le64(bytes + 32) == file->id, place = wk_load_le64(bytes + 40) == offset;
-	return epoch && magic + directory + place >= 2;
-}
-
-/* At most so many records stand in these bytes of a log's entry: exactly so many where their heads fit together. */
-static int64_t records_in(const uint8_t *payload, size_t size) {
-	wk_envelope envelope;
-	if (wk_envelope_decode(payload, size, &envelope) != WK_OK || envelope.codec != WK_CODEC_NONE) {
-		uint32_t original = size >= WK_ENVELOPE_HEADER_SIZE ? wk_load_be32(payload + 5) : 0;
-		int64_t most = (original <= WK_ENVELOPE_SIZE_MAX && original > size ? original : (int64_t)size) / WK_RECORD_HEADER_SIZE;
-		return most > 0 ? most : 1;
-	}
-	int64_t count = 0;
-	size_t at = 0;
-	while (envelope.stored_size - at >= WK_RECORD_HEADER_SIZE) {
-		uint32_t payload_size = wk_load_be32(envelope.stored + at + 16);
-		if (payload_size > envelope.stored_size - at - WK_RECORD_HEADER_SIZE)
-			break;
-		at += WK_RECORD_HEADER_SIZE + payload_size;
-		count++;
-	}
-	count += (int64_t)((envelope.stored_size - at) / WK_RECORD_HEADER_SIZE);
-	return count > 0 ? count : 1;
+	bool sequence = walk->scan.sequence > 0 && wk_load_le64(bytes + 48) == walk->scan.sequence + 1;
+	return (epoch || sequence) && magic + directory + epoch + place + sequence >= 3;
 }
 
 /* An intact entry is kept, as its own digest vouches for it. *known false: not even its ids can be told. */
@@ -143,7 +123,7 @@ static wk_status take_entry(wk_walk *walk, wk_store_file *file, uint64_t offset,
 		return WK_OK;
 	if (intact)
 		return wk_walk_add_entry(walk, file, offset, walk->scan.sequence, record);
-	int64_t records_max = records_in(record->bytes + WK_ENTRY_HEADER_SIZE, record->size - WK_ENTRY_HEADER_SIZE);
+	int64_t records_max = wk_loss_records_in(record->bytes, record->size);
 	engine->report.lost_entries++;
 	return wk_loss_add(engine->loss, &(wk_lost_entry){ledger_id, entry_id, records_max});
 }

@@ -7,6 +7,7 @@
 #include "engine/follower.h"
 #include "engine/journal_damage.h"
 #include "engine/ledger.h"
+#include "engine/ledger_state.h"
 #include "engine/store_file.h"
 
 /* ---- one file, block by block ---- */
@@ -25,7 +26,7 @@ wk_status wk_walk_add_entry(wk_walk *s, wk_store_file *file, uint64_t block_offs
 	return wk_ledger_add_item(engine, ledger, file, entry_id, (wk_footer_item){(uint32_t)(block_offset + record->offset), record->size});
 }
 
-static wk_status add_state(wk_store_file *file, const wk_block_record *record) {
+static wk_status add_state(wk_engine *engine, wk_store_file *file, const wk_block_record *record) {
 	if (record->size < 8 || record->size - 8 > WK_STATE_DATA_SIZE || (int64_t)wk_load_le64(record->bytes) < 0)
 		return WK_CORRUPT;
 	if (file->states_count == file->states_capacity) {
@@ -39,7 +40,7 @@ static wk_status add_state(wk_store_file *file, const wk_block_record *record) {
 	wk_footer_state *state = &file->states[file->states_count++];
 	*state = (wk_footer_state){.ledger_id = (int64_t)wk_load_le64(record->bytes), .type = record->type, .size = record->size - 8};
 	memcpy(state->data, record->bytes + 8, record->size - 8);
-	return WK_OK;
+	return wk_ledger_state_apply(engine, state);
 }
 
 static wk_status add_block(wk_walk *s, wk_store_file *file, const uint8_t *bytes, const wk_block_header *header) {
@@ -47,7 +48,7 @@ static wk_status add_block(wk_walk *s, wk_store_file *file, const uint8_t *bytes
 	wk_block_record record;
 	wk_status status;
 	while ((status = wk_block_next(bytes, header, &cursor, &record)) == WK_OK) {
-		status = record.type == WK_BLOCK_ENTRY ? wk_walk_add_entry(s, file, header->offset, header->sequence, &record) : add_state(file, &record);
+		status = record.type == WK_BLOCK_ENTRY ? wk_walk_add_entry(s, file, header->offset, header->sequence, &record) : add_state(s->engine, file, &record);
 		if (status != WK_OK)
 			return status;
 	}
@@ -137,7 +138,7 @@ static bool is_complete(wk_walk *s, wk_store_file *file) {
 	return wk_store_file_read_footer(s->engine, &look) == WK_OK && look.last_sequence == s->scan.sequence && look.last_crc == s->scan.crc;
 }
 
-/* Does something that the next block left behind stand in the file from `offset` on? *whole: a whole block with a higher number does. */
+/* *broken: what the next block left behind stands at `offset`. *whole (may be NULL: not looked for): a whole block with a higher number stands somewhere behind it. */
 static wk_status look_for_trace(wk_walk *s, wk_store_file *file, uint64_t offset, bool *broken, bool *whole, wk_error *error) {
 	wk_scan probe = s->scan;
 	wk_block_header header;
@@ -146,16 +147,17 @@ static wk_status look_for_trace(wk_walk *s, wk_store_file *file, uint64_t offset
 	wk_scan_file(&probe, file->id);
 	probe.offset = offset;
 	wk_journal_reader_file(&s->reader, file);
-	*broken = *whole = false;
+	*broken = false;
 	wk_status status = offset < file->size ? wk_journal_reader_at(&s->reader, offset, &bytes, &available, error) : WK_OK;
 	if (status == WK_OK && offset < file->size)
 		*broken = wk_scan_block(&probe, bytes, available, &header) == WK_SCAN_BROKEN;
 	if (*broken && s->cut_bytes == 0)
 		note_cut(s, file, offset, bytes, available);
+	if (status != WK_OK || whole == NULL)
+		return status;
 	uint64_t highest = s->highest;
 	s->highest = 0;
-	if (status == WK_OK)
-		status = gather(s, file, offset, error);
+	status = gather(s, file, offset, error);
 	*whole = s->highest > s->scan.sequence;
 	s->highest = highest > s->highest ? highest : s->highest;
 	return status;
@@ -195,11 +197,8 @@ static wk_status chains_on(wk_walk *s, wk_store_file *previous, uint32_t at, uin
 	return status;
 }
 
-bool wk_walk_adopt(wk_walk *s, wk_store_file *file) {
-	if (wk_store_file_load_runs(s->engine, file) != WK_OK) {
-		file->end_offset = 0;
-		return false;
-	}
+/* The chain's end is the end of this file. */
+static void stand_behind(wk_walk *s, wk_store_file *file) {
 	s->scan.anchored = true;
 	s->scan.sequence = file->last_sequence;
 	s->scan.crc = file->last_crc;
@@ -207,6 +206,14 @@ bool wk_walk_adopt(wk_walk *s, wk_store_file *file) {
 	file->state = WK_FILE_SEALED;
 	s->last = file;
 	s->engine->confirm_at_start = false;
+}
+
+bool wk_walk_adopt(wk_walk *s, wk_store_file *file) {
+	if (wk_store_file_load_runs(s->engine, file) != WK_OK) {
+		file->end_offset = 0;
+		return false;
+	}
+	stand_behind(s, file);
 	s->engine->report.footers_read++;
 	return true;
 }
@@ -260,15 +267,15 @@ static wk_status report_damage(wk_walk *s, const wk_store_file *file, uint64_t o
 	               (unsigned long long)s->scan.witness, engine->path);
 }
 
-/* Where the block that is missing stood: behind the chain's end in files[*at], or at the start of a later file. */
-static wk_status find_place(wk_walk *s, uint32_t *at, uint64_t *offset, wk_error *error) {
+/* Where the block that is missing (or, without damage, torn) stood: behind the chain's end in files[*at], or at the start of a later file. */
+static wk_status find_place(wk_walk *s, bool damaged, uint32_t *at, uint64_t *offset, wk_error *error) {
 	wk_engine *engine = s->engine;
 	for (uint32_t i = *at; i < engine->files_count; i++) {
-		bool broken, whole;
+		bool broken, whole = false;
 		uint64_t from = i == *at ? *offset : 0;
-		if (engine->files[i]->kind != WK_FILE_JOURNAL)
+		if (engine->files[i]->kind != WK_FILE_JOURNAL || (i == *at && !damaged)) /* without damage the walk has looked there already */
 			continue;
-		wk_status status = look_for_trace(s, engine->files[i], from, &broken, &whole, error);
+		wk_status status = look_for_trace(s, engine->files[i], from, &broken, damaged ? &whole : NULL, error);
 		if (status != WK_OK)
 			return status;
 		if (broken || whole) {
@@ -295,7 +302,7 @@ static wk_status judge(wk_walk *s, uint32_t *at, bool *found, wk_error *error) {
 			status = gather(s, engine->files[i], 0, error);
 	bool damaged = wk_scan_damaged(&s->scan);
 	if (status == WK_OK && (damaged || s->cut_bytes == 0)) /* the first block of the next file may be torn, too */
-		status = find_place(s, at, &offset, error);
+		status = find_place(s, damaged, at, &offset, error);
 	if (status != WK_OK || !damaged)
 		return status;
 	if (engine->options.on_damage == WK_ON_DAMAGE_STOP || engine->read_only)
@@ -326,6 +333,20 @@ wk_status wk_walk_next(wk_walk *s, uint32_t *at, bool *found, wk_error *error) {
 	return WK_OK;
 }
 
+/* The last journal file that the index file knows: nothing up to it needs to be looked at. *found false: it knows none that is there. */
+static uint32_t pass_indexed(wk_walk *s, uint32_t at, bool *found) {
+	*found = false;
+	for (uint32_t i = at; i < s->engine->files_count; i++) {
+		if (s->engine->files[i]->kind != WK_FILE_JOURNAL || s->engine->files[i]->state != WK_FILE_SEALED)
+			continue;
+		at = i;
+		*found = true;
+	}
+	if (*found)
+		stand_behind(s, s->engine->files[at]);
+	return at;
+}
+
 /* Walks all journal files; on return the chain's end is in s->scan, its file in s->last. */
 wk_status wk_walk_all(wk_walk *s, wk_error *error) {
 	wk_engine *engine = s->engine;
@@ -335,7 +356,8 @@ wk_status wk_walk_all(wk_walk *s, wk_error *error) {
 	if (at == engine->files_count)
 		return WK_OK;
 	bool found;
-	wk_status status = try_footer(s, NULL, at, &found, error);
+	at = pass_indexed(s, at, &found);
+	wk_status status = found ? WK_OK : try_footer(s, NULL, at, &found, error);
 	if (status == WK_OK && !found) {
 		engine->report.files_scanned++;
 		status = wk_walk_file(s, engine->files[at], error);

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "engine/catalogue.h"
+#include "engine/index_file.h"
 #include "engine/journal.h"
 #include "engine/journal_file.h"
 #include "engine/ledger.h"
@@ -34,6 +35,19 @@ static bool may_prepare(wk_engine *engine) {
 	return !engine->failed && !engine->closing && (!(engine->space_low || engine->disk_full) || wk_engine_now(engine) >= engine->retry_space_ns);
 }
 
+static void take_appends_again(wk_engine *engine) {
+	engine->disk_full = false;
+	wk_journal_wake_room(engine);
+}
+
+/* The reserve is there again, and the active file takes the largest block: appends may have that room, even where there is none for another file. */
+static void look_at_the_reserve(wk_engine *engine) {
+	const wk_store_file *active = engine->active;
+	if (engine->disk_full && !engine->sealing && engine->prepared.count > 0 &&
+	    engine->offset + engine->options.block_size_max + wk_journal_file_footer(active, WK_PAGE_ITEMS, WK_PAGE_RUNS) <= active->size)
+		take_appends_again(engine);
+}
+
 /* A prepared file gets its id and name ahead of need: the journal then rolls without waiting. (locked, dropped) */
 static bool name_next(wk_engine *engine) {
 	if (engine->next != NULL || !may_prepare(engine) || !wk_journal_file_is_prepared(engine, engine->file_size_next))
@@ -49,11 +63,14 @@ static bool name_next(wk_engine *engine) {
 		return true;
 	}
 	engine->next = file;
-	if (engine->disk_full) {
-		engine->disk_full = false;
-		wk_journal_wake_room(engine);
-	}
+	if (engine->disk_full)
+		take_appends_again(engine);
 	return true;
+}
+
+static void shrink_files(wk_engine *engine) {
+	uint64_t half = engine->file_size_next / 2 / WK_BLOCK_ALIGNMENT * WK_BLOCK_ALIGNMENT;
+	engine->file_size_next = half > engine->options.file_size_min ? half : engine->options.file_size_min;
 }
 
 /*
@@ -67,7 +84,8 @@ static bool prepare_file(wk_engine *engine) {
 		return false;
 	uint64_t now = wk_engine_now(engine);
 	bool hurried = engine->rolled_ns != 0 && now - engine->rolled_ns < HURRIED_NS;
-	if (next && !reserve && engine->file_size_next < engine->options.file_size_max && engine->rolled_ns != 0)
+	bool tight = engine->space_low || engine->disk_full;
+	if (next && !reserve && !tight && engine->file_size_next < engine->options.file_size_max && engine->rolled_ns != 0)
 		engine->file_size_next = engine->file_size_next * 2 < engine->options.file_size_max ? engine->file_size_next * 2 : engine->options.file_size_max;
 	uint64_t size = reserve ? engine->options.file_size_min : engine->file_size_next;
 	wk_engine_unlock(engine);
@@ -75,6 +93,8 @@ static bool prepare_file(wk_engine *engine) {
 	wk_status status = wk_journal_file_prepare(engine, size, reserve || !hurried, &error);
 	wk_engine_lock(engine);
 	prepared_or_not(engine, status, &error);
+	if (status == WK_NO_SPACE && !reserve) /* what is left of a nearly full disk may do for smaller files */
+		shrink_files(engine);
 	return status == WK_OK;
 }
 
@@ -102,8 +122,10 @@ bool wk_keeper_step(wk_engine *engine) {
 	worked |= name_next(engine);
 	worked |= seal_oldest(engine);
 	worked |= prepare_file(engine);
+	look_at_the_reserve(engine);
 	worked |= wk_snapshot_if_due(engine);
 	worked |= wk_mover_step(engine);
+	worked |= wk_index_if_due(engine);
 	worked |= wk_retention_step(engine);
 	worked |= wk_scrub_step(engine);
 	wk_engine_unlock(engine);
@@ -148,6 +170,11 @@ static void *keep(void *context) {
 		if (!worked && !engine->keeper_due && !engine->keeper_stop)
 			sleep_until_due(engine);
 	}
+	if (engine->closing) {
+		wk_engine_unlock(engine);
+		wk_index_at_close(engine); /* here, where a disk that stalls does not hold up close() beyond its timeout */
+		wk_engine_lock(engine);
+	}
 	engine->keeper_gone = true;
 	pthread_cond_broadcast(&engine->keeper_wake);
 	wk_engine_unlock(engine);
@@ -161,8 +188,11 @@ int wk_keeper_start(wk_engine *engine) {
 }
 
 bool wk_keeper_stop(wk_engine *engine, uint64_t deadline_ns) {
-	if (!engine->keeper_runs)
+	if (!engine->keeper_runs) {
+		if (engine->closing)
+			wk_index_at_close(engine);
 		return true;
+	}
 	wk_engine_lock(engine);
 	engine->keeper_stop = true;
 	pthread_cond_broadcast(&engine->keeper_wake);

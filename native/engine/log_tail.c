@@ -5,6 +5,7 @@
 #include "engine/entry_records.h"
 #include "engine/handles.h"
 #include "engine/ledger.h"
+#include "engine/loss.h"
 #include "engine/read.h"
 
 typedef struct last_record {
@@ -72,13 +73,19 @@ wk_status wk_log_load_tail(wk_engine *engine, wk_log_state *log, wk_error *error
 		int64_t ledger_id = segment != NULL ? segment->ledger_id : -1;
 		last_record last = {.slot = -1};
 		if (last_entry >= 0) {
+			const wk_segment copy = *segment;
 			log->handles++; /* it stays while the lock is away */
 			wk_engine_unlock(engine);
 			status = read_last(engine, ledger_id, last_entry, &last, error);
+			bool accepts = status == WK_DAMAGED && engine->options.on_damage == WK_ON_DAMAGE_SKIP && !engine->read_only;
+			if (accepts)
+				status = wk_loss_accept_end(engine, log, &copy, last_entry, error);
 			wk_engine_lock(engine);
 			log->handles--;
 			if (status != WK_OK)
 				return status;
+			if (accepts)
+				continue; /* the log ends behind the gap now */
 			if ((log->tail != NULL && !engine->read_only) || log->deleted)
 				continue; /* somebody else was quicker */
 			segment = wk_log_last_segment(log);

@@ -25,6 +25,8 @@ typedef struct wk_loss {
 
 wk_loss *wk_loss_new(void); /* NULL: no memory */
 void wk_loss_free(wk_loss *loss);
+/* So many records stood in this damaged entry of a log where their heads fit together, else at most so many. At least 1. */
+int64_t wk_loss_records_in(const uint8_t *entry, size_t entry_size);
 wk_status wk_loss_add(wk_loss *loss, const wk_lost_entry *entry);
 /* The highest entry of the ledger that was added, -1 for none. */
 int64_t wk_loss_last(const wk_loss *loss, int64_t ledger_id);
@@ -39,9 +41,15 @@ wk_status wk_loss_settle(wk_engine *engine, wk_error *error);
 wk_status wk_loss_record(wk_engine *engine, wk_error *error);
 
 /*
+ * Under on_damage=skip: the last entry of a log's open segment cannot be read, which nobody noticed before the log was used. Records that as a gap, and completes the segment. No lock held.
+ */
+wk_status wk_loss_accept_end(wk_engine *engine, wk_log_state *log, const wk_segment *segment, int64_t last_entry, wk_error *error);
+
+/*
  * The gap around the unreadable entry entry_id of a segment: from behind the last readable record before it to the next readable one, whose entry is *after (-1: none up to `last`).
- * `known_end`: the sequence id behind `last`, -1 where that is not known; then the gap's count is 0 where nothing readable follows. No lock held.
+ * `known_end`: the sequence id behind `last`, -1 where that is not known; then the gap's count is 0 where nothing readable follows. *txid is that of the
+ * record before it, as far as one is known. No lock held.
  */
 wk_status wk_loss_around(wk_engine *engine, const wk_segment *segment, const wk_position *log_first, int64_t entry_id, int64_t last, int64_t known_end, wk_gap *gap, int64_t *after,
-                         wk_error *error);
+                         int64_t *txid, wk_error *error);
 #endif

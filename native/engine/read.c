@@ -177,7 +177,7 @@ static wk_status from_file(wk_engine *engine, const places *found, size_t max_by
 	               (unsigned long long)end);
 }
 
-wk_status wk_read_entries(wk_engine *engine, int64_t ledger_id, int64_t first, int64_t last, size_t max_bytes, wk_span *span, wk_error *error) {
+static wk_status read_entries(wk_engine *engine, int64_t ledger_id, int64_t first, int64_t last, size_t max_bytes, bool verify, wk_span *span, wk_error *error) {
 	places *found = malloc(sizeof *found);
 	if (found == NULL)
 		return wk_fail(error, WK_NO_MEMORY, "reading ledger %lld: no memory", (long long)ledger_id);
@@ -191,7 +191,7 @@ wk_status wk_read_entries(wk_engine *engine, int64_t ledger_id, int64_t first, i
 		if (!cached)
 			status = from_file(engine, found, max_bytes, span, &count, &base, error);
 		if (status == WK_OK)
-			status = fill(engine, found, count, base, ledger_id, !cached, span, error);
+			status = fill(engine, found, count, base, ledger_id, verify && !cached, span, error);
 		unpin(engine, found->file);
 	}
 	if (status != WK_OK) {
@@ -200,4 +200,12 @@ wk_status wk_read_entries(wk_engine *engine, int64_t ledger_id, int64_t first, i
 	}
 	free(found);
 	return status;
+}
+
+wk_status wk_read_entries(wk_engine *engine, int64_t ledger_id, int64_t first, int64_t last, size_t max_bytes, wk_span *span, wk_error *error) {
+	return read_entries(engine, ledger_id, first, last, max_bytes, true, span, error);
+}
+
+wk_status wk_read_entry_unverified(wk_engine *engine, int64_t ledger_id, int64_t entry_id, wk_span *span, wk_error *error) {
+	return read_entries(engine, ledger_id, entry_id, entry_id, 0, false, span, error);
 }

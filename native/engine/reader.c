@@ -170,7 +170,7 @@ static size_t read_size(wk_engine *engine) {
 /* Accepted loss that nobody recorded, met under on_damage=skip: the entry cannot be read. WK_NOT_FOUND: where it ends is not known. */
 static wk_status step_over(wk_engine *engine, wk_reader *reader, const wk_segment *segment, int64_t last, wk_error *error) {
 	wk_log_state *log = reader->state;
-	int64_t after, end = -1;
+	int64_t after, txid, end = -1;
 	wk_engine_lock(engine);
 	wk_position first = *log->first;
 	const struct wk_gaps *gaps = log->gaps;
@@ -183,7 +183,7 @@ static wk_status step_over(wk_engine *engine, wk_reader *reader, const wk_segmen
 	else if (end < 0 && log->tail != NULL)
 		end = log->tail->durable.sequence_id + 1;
 	wk_engine_unlock(engine);
-	wk_status status = wk_loss_around(engine, segment, &first, reader->at.entry_id, last, end, &reader->gap, &after, error);
+	wk_status status = wk_loss_around(engine, segment, &first, reader->at.entry_id, last, end, &reader->gap, &after, &txid, error);
 	if (status != WK_OK)
 		return status;
 	if (after >= 0)

@@ -8,6 +8,7 @@
 #include "engine/catalogue.h"
 #include "engine/files.h"
 #include "engine/follower.h"
+#include "engine/index_file.h"
 #include "engine/journal_walk.h"
 #include "engine/ledger.h"
 #include "engine/loss.h"
@@ -27,7 +28,7 @@ static void assign_roles(wk_walk *s) {
 			file->state = WK_FILE_ACTIVE;
 		else if (file->end_offset > 0)
 			file->state = WK_FILE_FULL;
-		else if (engine->next == NULL && (s->last == NULL || file->id > s->last->id) && file->size >= engine->options.file_size_min) {
+		else if (engine->next == NULL && file->id >= engine->index.mark && (s->last == NULL || file->id > s->last->id) && file->size >= engine->options.file_size_min) {
 			file->state = WK_FILE_NEXT;
 			engine->next = file;
 		} else {
@@ -89,7 +90,7 @@ static wk_status give_up_entry_log(wk_engine *engine, wk_store_file *file, wk_er
 static wk_status load_entry_logs(wk_engine *engine, wk_error *error) {
 	for (uint32_t i = 0; i < engine->files_count; i++) {
 		wk_store_file *file = engine->files[i];
-		if (file->kind != WK_FILE_ENTRY_LOG)
+		if (file->kind != WK_FILE_ENTRY_LOG || file->state == WK_FILE_SEALED) /* the latter: the index file knows it */
 			continue;
 		file->state = WK_FILE_SEALED;
 		wk_status status = wk_store_file_read_footer(engine, file);
@@ -245,6 +246,8 @@ wk_status wk_recover(wk_engine *engine, wk_error *error) {
 	int64_t snapshot = engine->superblock.snapshots[0].first_entry;
 	engine->next_catalogue_entry = snapshot > 0 ? snapshot : 0;
 	status = wk_files_find(engine, error);
+	if (status == WK_OK)
+		status = wk_index_load(engine, error);
 	if (status == WK_OK)
 		status = wk_journal_reader_init(&walk->reader, engine, error);
 	if (status != WK_OK)

@@ -1,6 +1,7 @@
 #include "engine/space.h"
 
 #include "engine/block_cache.h"
+#include "engine/index_file.h"
 #include "engine/journal_file.h"
 #include "engine/ledger.h"
 #include "engine/store_file.h"
@@ -8,12 +9,13 @@
 /*
  * May this file be overwritten or unlinked (storage rule 21)? What killed or moved its entries is durable: callers lower live counts only then. No snapshot
  * points into it: the catalogue's entries below the newest durable snapshot are what a dead one is. Nobody in this process uses it (pins). Hard links are looked at
- * when it is recycled. And it is not the file before the active one: if the first block of that is torn, recovery needs to know which block it was.
+ * when it is recycled. What its state records say is in the durable index file. And it is not the file before the active one: if the first block of that is torn, recovery needs to know
+ * which block it was.
  */
 static bool is_free(const wk_engine *engine, uint32_t at) {
 	const wk_store_file *file = engine->files[at];
 	bool finished = file->state == WK_FILE_SEALED || (file->state == WK_FILE_FULL && file->footer_failed);
-	if (!finished || file->live_entries > 0 || file->pins > 0)
+	if (!finished || file->live_entries > 0 || file->pins > 0 || !wk_index_has_states_of(engine, file))
 		return false;
 	if (file->kind == WK_FILE_ENTRY_LOG || file->end_offset == 0)
 		return true;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/ledger.h"
+#include "engine/ledger_state.h"
 
 static uint32_t index_of(const wk_engine *engine, uint64_t id) {
 	uint32_t low = 0, high = engine->files_count;
@@ -99,6 +100,16 @@ static uint8_t *read_pages(wk_engine *engine, wk_store_file *file, uint64_t offs
 	return bytes;
 }
 
+void wk_store_file_take_footer(wk_store_file *file, const wk_footer *footer) {
+	file->footer = *footer;
+	file->first_sequence = footer->first_sequence;
+	file->last_sequence = footer->last_sequence;
+	file->first_previous_crc = footer->first_previous_crc;
+	file->last_crc = footer->last_crc;
+	file->end_offset = footer->end_offset;
+	file->incarnation = footer->incarnation;
+}
+
 wk_status wk_store_file_read_footer(wk_engine *engine, wk_store_file *file) {
 	if (file->size < 2 * WK_PAGE_SIZE)
 		return WK_CORRUPT;
@@ -113,13 +124,7 @@ wk_status wk_store_file_read_footer(wk_engine *engine, wk_store_file *file) {
 	if (footer.file_id != file->id || footer.kind != file->kind || footer.file_size != file->size ||
 	    memcmp(footer.directory_id, engine->superblock.directory_id, sizeof footer.directory_id) != 0)
 		return WK_CORRUPT; /* of an earlier life of this file */
-	file->footer = footer;
-	file->first_sequence = footer.first_sequence;
-	file->last_sequence = footer.last_sequence;
-	file->first_previous_crc = footer.first_previous_crc;
-	file->last_crc = footer.last_crc;
-	file->end_offset = footer.end_offset;
-	file->incarnation = footer.incarnation;
+	wk_store_file_take_footer(file, &footer);
 	return WK_OK;
 }
 
@@ -148,10 +153,34 @@ static uint8_t *run_pages(wk_engine *engine, wk_store_file *file, uint64_t *firs
 	return NULL;
 }
 
+/* The states of a footer, checked; the caller frees. NULL: none, or *status says why. */
+static wk_footer_state *read_states(wk_engine *engine, wk_store_file *file, wk_status *status) {
+	const wk_footer *footer = &file->footer;
+	*status = WK_OK;
+	if (footer->states_count == 0)
+		return NULL;
+	uint64_t first = wk_footer_state_page(footer, 0), last = wk_footer_state_page(footer, footer->states_count - 1);
+	uint8_t *pages = read_pages(engine, file, first, (size_t)(last - first) + WK_PAGE_SIZE);
+	wk_footer_state *states = malloc(((size_t)footer->states_count + WK_PAGE_STATES) * sizeof *states);
+	*status = pages == NULL ? WK_IO : states == NULL ? WK_NO_MEMORY : WK_OK;
+	uint32_t seen = 0, count;
+	for (uint64_t at = first; at <= last && *status == WK_OK; at += WK_PAGE_SIZE) {
+		*status = wk_footer_states(footer, pages + (at - first), at, states + seen, &count);
+		seen += *status == WK_OK ? count : 0;
+	}
+	free(pages);
+	if (*status == WK_OK)
+		return states;
+	free(states);
+	return NULL;
+}
+
 wk_status wk_store_file_check_runs(wk_engine *engine, wk_store_file *file) {
 	uint64_t first, last;
 	wk_status status;
 	free(run_pages(engine, file, &first, &last, &status));
+	if (status == WK_OK)
+		free(read_states(engine, file, &status));
 	return status;
 }
 
@@ -160,6 +189,7 @@ wk_status wk_store_file_load_runs(wk_engine *engine, wk_store_file *file) {
 	wk_status status;
 	/* All pages are checked before the first run is believed: a footer counts as a whole or not at all. */
 	uint8_t *pages = run_pages(engine, file, &first, &last, &status);
+	wk_footer_state *states = status == WK_OK ? read_states(engine, file, &status) : NULL;
 	wk_footer_run runs[WK_PAGE_RUNS];
 	for (uint64_t at = first; pages != NULL && at <= last && status == WK_OK; at += WK_PAGE_SIZE) {
 		uint32_t count = 0;
@@ -167,6 +197,9 @@ wk_status wk_store_file_load_runs(wk_engine *engine, wk_store_file *file) {
 		for (uint32_t i = 0; i < count && status == WK_OK; i++)
 			status = wk_ledger_add_run(engine, &runs[i], file);
 	}
+	for (uint32_t i = 0; states != NULL && i < file->footer.states_count && status == WK_OK; i++)
+		status = wk_ledger_state_apply(engine, &states[i]);
+	free(states);
 	free(pages);
 	return status;
 }

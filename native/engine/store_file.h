@@ -16,7 +16,9 @@ void wk_store_files_free(wk_engine *engine);
 
 /* Reads one footer's trailer; WK_CORRUPT where the file has none of this directory and id. */
 wk_status wk_store_file_read_footer(wk_engine *engine, wk_store_file *file);
-/* Whether its runs can be read. */
+/* What this footer says of the file's blocks, as if it had been read from it. */
+void wk_store_file_take_footer(wk_store_file *file, const wk_footer *footer);
+/* Whether its runs and states can be read. */
 wk_status wk_store_file_check_runs(wk_engine *engine, wk_store_file *file);
 /* All runs (and states) of the footer into the index. (locked or opening) */
 wk_status wk_store_file_load_runs(wk_engine *engine, wk_store_file *file);

@@ -134,6 +134,62 @@ def fuzz_footer() -> dict[str, bytes]:
     }
 
 
+def fuzz_index_file() -> dict[str, bytes]:
+    """68 bytes of header, then three times a size and so many bytes of members: files, ledgers, runs."""
+
+    def index(
+        counts: tuple[int, int, int], *pages: bytes, generation: int = 5, mark: int = 100, unused: int = 0
+    ) -> bytes:
+        head = struct.pack("<IIII", 0, 0, 1, unused) + DIRECTORY_ID
+        numbers = struct.pack("<QQQIII", generation, mark, 4242, *counts)
+        return head + numbers + b"".join(struct.pack("<H", len(page)) + page for page in pages)
+
+    def file(file_id: int, kind: int = 1, size: int = 64 * PAGE, first: int = 10) -> bytes:
+        return struct.pack("<QQQQQQ", file_id, size, 3, first, 19, 8 * PAGE) + struct.pack(
+            "<IIIIII", 1, 2, 3, 2, 1, kind
+        )
+
+    def ledger(ledger_id: int, bits: int = 0, key: bytes = b"", lac: bytes = b"", key_size: int | None = None) -> bytes:
+        sizes = struct.pack("<IBBH", bits, len(key) if key_size is None else key_size, len(lac), 0)
+        return struct.pack("<qqqq", ledger_id, 9, 2, 5000) + sizes + key.ljust(48, b"\0") + lac.ljust(48, b"\0")
+
+    def run(ledger_id: int, first: int, file: int = 0, count: int = 5, dead: int = 0) -> bytes:
+        return struct.pack("<qqQIIII", ledger_id, first, 300, file, count, dead, 0)
+
+    files, ledgers = file(7) + file(8, kind=2), ledger(0) + ledger(4, 7, b"k" * 20, b"l" * 36)
+    runs = run(0, 0) + run(0, 5, file=1, dead=5) + run(4, 2)
+    return {
+        "whole": index((2, 2, 3), files, ledgers, runs),
+        "nothing_but_a_header": index((0, 0, 0)),
+        "only_states": index((0, 1, 0), b"", ledger(4, 1)),
+        "full_pages": index(
+            (56, 30, 102),
+            b"".join(file(1 + i) for i in range(56)),
+            b"".join(ledger(i, 2, b"k" * (i + 1)) for i in range(30)),
+            b"".join(run(i, 0, file=i % 56) for i in range(102)),
+        ),
+        "two_pages_of_runs": index((1, 0, 103), file(7), b"", b"".join(run(i, 0) for i in range(102))),
+        "generation_0": index((0, 0, 0), generation=0),
+        "mark_0": index((0, 0, 0), mark=0),
+        "unused_is_used": index((0, 0, 0), unused=1),
+        "file_above_the_mark": index((1, 0, 0), file(100)),
+        "files_not_sorted": index((2, 0, 0), file(8) + file(7)),
+        "file_of_kind_3": index((1, 0, 0), file(7, kind=3)),
+        "file_too_small": index((1, 0, 0), file(7, size=8 * PAGE)),
+        "journal_without_a_first_block": index((1, 0, 0), file(7, first=0)),
+        "key_without_its_bit": index((0, 1, 0), b"", ledger(4, 1, b"k")),
+        "key_too_long": index((0, 1, 0), b"", ledger(4, 2, b"k" * 48, key_size=49)),
+        "bytes_behind_the_key": index((0, 1, 0), b"", ledger(4, 2, b"k" * 20, key_size=19)),
+        "unknown_bit": index((0, 1, 0), b"", ledger(4, 8)),
+        "ledger_twice": index((0, 2, 0), b"", ledger(4) + ledger(4)),
+        "run_in_no_file": index((1, 0, 1), file(7), b"", run(4, 0, file=1)),
+        "run_of_nothing": index((1, 0, 1), file(7), b"", run(4, 0, count=0)),
+        "more_dead_than_there_are": index((1, 0, 1), file(7), b"", run(4, 0, dead=6)),
+        "runs_overlap": index((1, 0, 2), file(7), b"", run(4, 0) + run(4, 4)),
+        "zeros": bytes(PAGE),
+    }
+
+
 def fuzz_superblock() -> dict[str, bytes]:
     """Two slots, half of the input each; behind each half come zeros."""
 
@@ -208,6 +264,7 @@ CORPORA: list[Callable[[], dict[str, bytes]]] = [
     fuzz_journal_block,
     fuzz_journal_scan,
     fuzz_footer,
+    fuzz_index_file,
     fuzz_superblock,
     fuzz_catalogue_record,
 ]

@@ -8,10 +8,10 @@
 #include "walkeeper/superblock.h"
 #include "workload.h"
 
-
 enum { FILE_BYTES = 64 * 1024, FILES_MAX = 32, FILE_ID_MAX = 64 };
 
 enum use { UNUSED, USED, LAST_BLOCK };
+enum { BLOCK_HEADER = 2 }; /* of a headline */
 
 typedef struct file {
 	char path[64];
@@ -28,7 +28,7 @@ typedef struct subject {
 	file files[FILES_MAX];
 	size_t files_count;
 	bool confirmed;
-	unsigned damaged, cut, same;                   /* outcomes */
+	unsigned damaged, cut, same;                /* outcomes */
 	unsigned accepted, refused, lossy, unknown; /* of accepting them */
 } subject;
 
@@ -91,11 +91,14 @@ static inline void mark(file *f, uint64_t from, uint64_t to, enum use use) {
 	memset(f->use + from, (int)use, to - from);
 }
 
-static inline void mark_headline(file *f, uint64_t from, uint64_t to) { memset(f->headline + from, 1, to - from); }
+static inline void mark_headline(file *f, uint64_t from, uint64_t to) {
+	memset(f->headline + from, 1, to - from);
+}
 
 static inline void mark_footer(file *f) {
 	wk_footer footer;
-	if (f->size < WK_PAGE_SIZE || wk_footer_decode(f->bytes + f->size - WK_PAGE_SIZE, &footer) != WK_OK || footer.file_id != f->id)
+	if (f->size < WK_PAGE_SIZE || wk_footer_decode(f->bytes + f->size - WK_PAGE_SIZE, &footer) != WK_OK ||
+	    footer.file_id != f->id)
 		return;
 	uint64_t size = wk_footer_size(footer.items_count, footer.runs_count, footer.states_count);
 	mark(f, f->size - size, f->size, USED);
@@ -108,10 +111,12 @@ static inline void mark_footer(file *f) {
 /* The blocks of the file; *last and *end are those of the block with the highest sequence of all files. */
 static inline void mark_blocks(file *f, uint64_t *highest, file **last_file, uint64_t *last_offset) {
 	wk_block_header header;
-	for (uint64_t at = 0; at < f->size && wk_block_decode(f->bytes + at, f->size - at, &header) == WK_OK && header.epoch == f->id && header.offset == at;
+	for (uint64_t at = 0; at < f->size && wk_block_decode(f->bytes + at, f->size - at, &header) == WK_OK &&
+	                      header.epoch == f->id && header.offset == at;
 	     at += header.size) {
 		mark(f, at, at + header.size, USED);
 		mark_headline(f, at, at + WK_BLOCK_HEADER_SIZE + 4 + WK_ENTRY_HEADER_SIZE + 4);
+		memset(f->headline + at, BLOCK_HEADER, WK_BLOCK_HEADER_SIZE);
 		if (header.sequence > *highest) {
 			*highest = header.sequence;
 			*last_file = f;
@@ -126,7 +131,11 @@ static inline void add_file(subject *s, uint64_t id, const char *path) {
 		return;
 	CHECK(s->files_count < FILES_MAX);
 	file *f = &s->files[s->files_count++];
-	*f = (file){.id = id, .size = (size_t)size, .bytes = malloc((size_t)size), .use = calloc(1, (size_t)size), .headline = calloc(1, (size_t)size)};
+	*f = (file){.id = id,
+	            .size = (size_t)size,
+	            .bytes = malloc((size_t)size),
+	            .use = calloc(1, (size_t)size),
+	            .headline = calloc(1, (size_t)size)};
 	snprintf(f->path, sizeof f->path, "%s", path);
 	CHECK_EQ(wk_faulty_read_file(s->w.disk, path, f->bytes, f->size, 0), size);
 }

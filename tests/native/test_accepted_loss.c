@@ -13,7 +13,8 @@ static void wipe(wk_io *io, const char *path, uint64_t offset, uint64_t pages) {
 	CHECK(zeros != NULL);
 	memset(zeros, 0, pages * WK_BLOCK_ALIGNMENT);
 	CHECK_EQ(io->operations->open(io, path, WK_IO_WRITE, &opened), 0);
-	CHECK_EQ(io->operations->pwrite(io, opened, zeros, pages * WK_BLOCK_ALIGNMENT, offset, 0), pages * WK_BLOCK_ALIGNMENT);
+	CHECK_EQ(io->operations->pwrite(io, opened, zeros, pages * WK_BLOCK_ALIGNMENT, offset, 0),
+	         pages * WK_BLOCK_ALIGNMENT);
 	CHECK_EQ(io->operations->sync(io, opened), 0);
 	io->operations->close(io, opened);
 	free(zeros);
@@ -21,7 +22,8 @@ static void wipe(wk_io *io, const char *path, uint64_t offset, uint64_t pages) {
 
 static const char *where(const file *f, uint64_t page, uint64_t pages) {
 	static char text[128];
-	snprintf(text, sizeof text, "%llu pages from page %llu of %s", (unsigned long long)pages, (unsigned long long)page, f->path);
+	snprintf(text, sizeof text, "%llu pages from page %llu of %s", (unsigned long long)pages, (unsigned long long)page,
+	         f->path);
 	return text;
 }
 
@@ -135,6 +137,25 @@ static bool flip_a_scanned_block(wk_io *io, uint64_t seed) {
 	return false;
 }
 
+TEST(logs_cut_at_their_first_loss_open_without_a_policy_from_then_on) {
+	make(&s, 22, true);
+	unsigned opened = 0;
+	const char *name = check_test_name;
+	for (uint64_t seed = 1; seed <= 150; seed++) {
+		wk_io *io = copy_with_damage(seed, 1 + (int)(seed % 3));
+		wk_namespace *ns = open_accepting(io, WK_ON_DAMAGE_POINT_IN_TIME);
+		if (ns != NULL) {
+			wk_abandon(ns);
+			opens_without_a_policy(io);
+			opened++;
+		}
+		io->operations->destroy(io);
+	}
+	check_test_name = name;
+	CHECK(opened > 75);
+	unmake(&s);
+}
+
 TEST(a_power_cut_while_loss_is_accepted_changes_nothing) {
 	unsigned cuts = 0;
 	for (uint64_t seed = 31; seed < 39; seed++) {
@@ -168,6 +189,7 @@ TEST(a_power_cut_while_loss_is_accepted_changes_nothing) {
 
 int main(void) {
 	RUN(after_wiped_blocks_what_is_left_is_read_in_order_and_appends_go_on);
+	RUN(logs_cut_at_their_first_loss_open_without_a_policy_from_then_on);
 	RUN(a_power_cut_while_loss_is_accepted_changes_nothing);
 	return check_done();
 }

@@ -12,9 +12,9 @@ enum { SAMPLE = 3000 };
 /* ---- looking at it ---- */
 
 typedef struct outcome {
-	bool damaged;      /* something said WK_DAMAGED ... */
-	wk_error error;    /* ... with these words */
-	int64_t next[LOGS];/* sequence id behind the last record that was read */
+	bool damaged;       /* something said WK_DAMAGED ... */
+	wk_error error;     /* ... with these words */
+	int64_t next[LOGS]; /* sequence id behind the last record that was read */
 	wk_recovery_report report;
 } outcome;
 
@@ -121,7 +121,8 @@ static void accept(subject *s, const file *f, uint64_t offset, uint32_t bit, uin
 			all[i] = read_with_gaps(ns, i);
 			lost += all[i].lost;
 			CHECK_EQ(all[i].first, s->w.promised[i].first);
-			CHECK(all[i].next <= s->w.promised[i].next + 300); /* at most so many records fit where it cannot be told how many did */
+			CHECK(all[i].next <=
+			      s->w.promised[i].next + 300); /* at most so many records fit where it cannot be told how many did */
 			if (f->use[offset] != LAST_BLOCK && report.unknown_blocks == 0)
 				CHECK(all[i].next >= s->w.promised[i].next);
 			if (on_damage == WK_ON_DAMAGE_POINT_IN_TIME && all[i].lost > 0)
@@ -129,6 +130,8 @@ static void accept(subject *s, const file *f, uint64_t offset, uint32_t bit, uin
 		}
 		if (found_at_open)
 			CHECK_EQ(lost, report.lost_records);
+		if (f->headline[offset] == BLOCK_HEADER) /* its entries are intact */
+			CHECK_EQ(lost, 0);
 		s->lossy += lost > 0;
 		s->unknown += report.unknown_blocks > 0;
 		live_on(io, ns, all, found_at_open);
@@ -226,16 +229,21 @@ static void check_subject(uint64_t seed, bool closed) {
 	unmake(&s);
 	make(&s, seed, closed);
 	turn_many(&s, seed);
-	printf("%u the same, %u damaged, %u cut; accepted %u, of these %u with gaps and %u with blocks unknown; refused %u\n", s.same, s.damaged, s.cut, s.accepted, s.lossy, s.unknown,
-	       s.refused);
+	printf(
+	    "%u the same, %u damaged, %u cut; accepted %u, of these %u with gaps and %u with blocks unknown; refused %u\n",
+	    s.same, s.damaged, s.cut, s.accepted, s.lossy, s.unknown, s.refused);
 	CHECK(s.same > 0 && s.damaged > 0 && s.cut > 0);
 	CHECK(s.accepted > s.refused && s.lossy > 0);
 	unmake(&s);
 }
 
-TEST(a_bit_turned_in_a_closed_directory_is_mended_or_named) { check_subject(11, true); }
+TEST(a_bit_turned_in_a_closed_directory_is_mended_or_named) {
+	check_subject(11, true);
+}
 
-TEST(a_bit_turned_after_a_kill_is_mended_or_named_or_cut_with_the_unconfirmed_block) { check_subject(12, false); }
+TEST(a_bit_turned_after_a_kill_is_mended_or_named_or_cut_with_the_unconfirmed_block) {
+	check_subject(12, false);
+}
 
 int main(int count, char **arguments) {
 	everything = count > 1 && strcmp(arguments[1], "all") == 0;

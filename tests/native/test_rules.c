@@ -223,7 +223,8 @@ TEST(rule_18_without_footers_the_same_is_found) {
 		ns = open_with(io, i == 0 ? NULL : without_footers);
 		log = log_named(ns, "log");
 		wk_namespace_recovery(ns, &report);
-		CHECK(i == 0 ? report.footers_read > 2 : report.footers_read == 0);
+		CHECK_EQ(report.footers_read, 0); /* after a close in order, the index file stands for them */
+		CHECK(i == 0 ? report.files_scanned <= 1 : report.files_scanned > 2);
 		CHECK_EQ(count_records(log), 50);
 		close_all(ns, log, NULL);
 	}
@@ -347,7 +348,7 @@ TEST(rule_24_without_room_in_flight_an_append_waits_or_says_so) {
 	for (; status == WK_OK && accepted < 1000; accepted += status == WK_OK)
 		status = wk_writer_submit(writer, text, sizeof text, &options, NULL, &ticket, NULL);
 	CHECK_EQ(status, WK_WOULD_BLOCK);
-	CHECK(accepted >= 9 && accepted <= 11); /* a block of 64 KiB */
+	CHECK(accepted >= 4 && accepted <= 5); /* a block of half a file, 32 KiB */
 	CHECK(stats_of(ns).memory_in_flight >= accepted * sizeof text);
 	CHECK_EQ(wk_writer_flush(writer, UINT64_MAX, NULL, NULL), WK_OK);
 	CHECK_EQ(stats_of(ns).memory_in_flight, 0);

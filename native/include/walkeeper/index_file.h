@@ -34,21 +34,21 @@ typedef struct wk_index_header {
 
 typedef struct wk_index_ledger { /* what runs do not say of a ledger */
 	int64_t ledger_id;
-	int64_t last_entry;  /* below the mark, -1: none */
-	int64_t first_live;  /* entries before it are dead */
-	int64_t length;      /* of the payloads up to last_entry, 0: not known */
-	uint32_t bits;       /* enum wk_ledger_bit: what its state records said last */
+	int64_t last_entry; /* below the mark, -1: none */
+	int64_t first_live; /* entries before it are dead */
+	int64_t length;     /* of the payloads up to last_entry, 0: not known */
+	uint32_t bits;      /* enum wk_ledger_bit: what its state records said last */
 	uint8_t key_size;
 	uint8_t lac_size;
-	uint8_t key[48];     /* master key: 20 bytes in BookKeeper; room for whatever a state record can hold */
-	uint8_t lac[48];     /* explicit LAC packet */
+	uint8_t key[48]; /* master key: 20 bytes in BookKeeper; room for whatever a state record can hold */
+	uint8_t lac[48]; /* explicit LAC packet */
 } wk_index_ledger;
 
 typedef struct wk_index_run { /* consecutive entries of one ledger in one file */
 	int64_t ledger_id;
 	int64_t first_entry;
 	uint64_t bytes;
-	uint32_t file;       /* which of the index's files, from 0 */
+	uint32_t file; /* which of the index's files, from 0 */
 	uint32_t count;
 	uint32_t dead;       /* of these, entries at the start that nobody needs */
 	uint32_t first_item; /* in that file's footer */
@@ -57,7 +57,8 @@ typedef struct wk_index_run { /* consecutive entries of one ledger in one file *
 /* Bytes of an index file of so many members: a multiple of 4096. */
 WK_API uint64_t wk_index_size(uint64_t files, uint64_t ledgers, uint64_t runs);
 /* Writes the whole file to `bytes` (wk_index_size of them). Members must be sorted; the files' directory ids are not looked at. */
-WK_API void wk_index_encode(const wk_index_header *header, const wk_footer *files, const wk_index_ledger *ledgers, const wk_index_run *runs, uint8_t *bytes);
+WK_API void wk_index_encode(const wk_index_header *header, const wk_footer *files, const wk_index_ledger *ledgers,
+                            const wk_index_run *runs, uint8_t *bytes);
 /* The header, from the first 4096 bytes. WK_CORRUPT; WK_UNSUPPORTED: a newer version. */
 WK_API wk_status wk_index_decode(const uint8_t page[4096], wk_index_header *header);
 
@@ -67,7 +68,10 @@ WK_API uint64_t wk_index_ledger_page(const wk_index_header *header, uint32_t led
 WK_API uint64_t wk_index_run_page(const wk_index_header *header, uint32_t run);
 
 /* Members of one page that was read from `offset`; *count says how many. WK_CORRUPT: CRC, kind, count, or members that cannot be. */
-WK_API wk_status wk_index_files(const wk_index_header *header, const uint8_t page[4096], uint64_t offset, wk_footer files[56], uint32_t *count);
-WK_API wk_status wk_index_ledgers(const wk_index_header *header, const uint8_t page[4096], uint64_t offset, wk_index_ledger ledgers[30], uint32_t *count);
-WK_API wk_status wk_index_runs(const wk_index_header *header, const uint8_t page[4096], uint64_t offset, wk_index_run runs[102], uint32_t *count);
+WK_API wk_status wk_index_files(const wk_index_header *header, const uint8_t page[4096], uint64_t offset,
+                                wk_footer files[56], uint32_t *count);
+WK_API wk_status wk_index_ledgers(const wk_index_header *header, const uint8_t page[4096], uint64_t offset,
+                                  wk_index_ledger ledgers[30], uint32_t *count);
+WK_API wk_status wk_index_runs(const wk_index_header *header, const uint8_t page[4096], uint64_t offset,
+                               wk_index_run runs[102], uint32_t *count);
 #endif

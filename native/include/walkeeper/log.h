@@ -38,6 +38,12 @@ typedef struct wk_error {
 
 /* ---- namespaces ------------------------------------------------------------------------------------ */
 
+/*
+ * What becomes of acknowledged bytes that can no longer be read. STOP: the open, or the read that meets them, answers WK_DAMAGED. SKIP: what intact blocks and entries hold is kept; the rest
+ * becomes gaps, recorded durably where the open or the use of a log's end meets it, which readers yield (WK_RECORD_GAP) for ever. POINT_IN_TIME: each log that the open finds to have lost something
+ * ends before its first loss; a gap covers the rest. Damage that only a read meets is then as under STOP. Lost sequence ids are not given again. A damaged catalogue is refused whatever the policy.
+ * Opened read-only, nothing is recorded: SKIP is for reads, and an open that meets damage answers WK_DAMAGED.
+ */
 enum wk_on_damage { WK_ON_DAMAGE_STOP = 0, WK_ON_DAMAGE_POINT_IN_TIME = 1, WK_ON_DAMAGE_SKIP = 2 };
 enum wk_backend { WK_BACKEND_AUTO = 0, WK_BACKEND_URING = 1, WK_BACKEND_PSYNC = 2 };
 enum wk_sync_method { WK_SYNC_PROBE = 0, WK_SYNC_DSYNC = 1, WK_SYNC_WRITE_THEN_SYNC = 2 };
@@ -56,7 +62,7 @@ typedef struct wk_open_options {
 	uint64_t lock_timeout_ns;     /* default 10 s */
 	uint64_t file_size_min;       /* journal files start at this size (default 4 MiB, at least 64 KiB) ... */
 	uint64_t file_size_max;       /* ... and double up to this (default 64 MiB) */
-	uint64_t block_size_max;      /* a block is submitted at this size at the latest (default 512 KiB) */
+	uint64_t block_size_max;      /* a block is submitted at this size at the latest (default 512 KiB; at most half of file_size_min) */
 	uint64_t memtable_bytes;      /* recently written blocks kept for readers (default 8 MiB) */
 	uint64_t cache_bytes;         /* index pages (default 8 MiB) */
 	uint64_t in_flight_bytes;     /* accepted and not yet durable (default 8 MiB); at the limit appends wait */

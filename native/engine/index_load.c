@@ -1,0 +1,175 @@
+/* index_load.c: reading the index file. All of it is checked before any of it is believed. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/index_file.h"
+#include "engine/ledger.h"
+#include "engine/ledger_state.h"
+#include "engine/store_file.h"
+
+static const uint64_t size_max = (uint64_t)1 << 32;
+
+typedef struct contents {
+	uint8_t *bytes;
+	size_t size;
+	wk_index_header header;
+	wk_footer *files;
+	wk_index_ledger *ledgers;
+	wk_index_run *runs;
+} contents;
+
+static void free_contents(contents *held) {
+	free(held->bytes);
+	free(held->files);
+	free(held->ledgers);
+	free(held->runs);
+}
+
+/* The whole file. WK_CORRUPT where it cannot be had: to recovery that is the same. */
+static wk_status read_bytes(wk_engine *engine, contents *held) {
+	const struct wk_io_operations *io = engine->io->operations;
+	char *path = wk_engine_path(engine, "index/%016llx.wki", (unsigned long long)engine->superblock.index_generation);
+	if (path == NULL)
+		return WK_NO_MEMORY;
+	wk_file *handle = NULL;
+	wk_io_stat stat = {0};
+	wk_status status = io->open(engine->io, path, WK_IO_READ | WK_IO_DIRECT, &handle) == 0 && io->stat(engine->io, handle, &stat) == 0 ? WK_OK : WK_CORRUPT;
+	free(path);
+	if (status == WK_OK && (stat.size == 0 || stat.size % WK_PAGE_SIZE != 0 || stat.size > size_max))
+		status = WK_CORRUPT;
+	if (status == WK_OK) {
+		held->size = (size_t)stat.size;
+		held->bytes = aligned_alloc(WK_PAGE_SIZE, held->size);
+		status = held->bytes != NULL ? WK_OK : WK_NO_MEMORY;
+	}
+	if (status == WK_OK && io->pread(engine->io, handle, held->bytes, held->size, 0) != (int64_t)held->size)
+		status = WK_CORRUPT;
+	if (handle != NULL)
+		io->close(engine->io, handle);
+	return status;
+}
+
+/* ---- every page, and what only all of them together show ---- */
+
+static wk_status decode_files(contents *held) {
+	const wk_index_header *header = &held->header;
+	uint32_t count = 0;
+	for (uint32_t i = 0; i < header->files_count; i += count) {
+		uint64_t at = wk_index_file_page(header, i);
+		if (wk_index_files(header, held->bytes + at, at, held->files + i, &count) != WK_OK || (i > 0 && held->files[i].file_id <= held->files[i - 1].file_id))
+			return WK_CORRUPT;
+	}
+	return WK_OK;
+}
+
+static wk_status decode_ledgers(contents *held) {
+	const wk_index_header *header = &held->header;
+	uint32_t count = 0;
+	for (uint32_t i = 0; i < header->ledgers_count; i += count) {
+		uint64_t at = wk_index_ledger_page(header, i);
+		if (wk_index_ledgers(header, held->bytes + at, at, held->ledgers + i, &count) != WK_OK ||
+		    (i > 0 && held->ledgers[i].ledger_id <= held->ledgers[i - 1].ledger_id))
+			return WK_CORRUPT;
+	}
+	return WK_OK;
+}
+
+static bool run_fits(const contents *held, uint32_t i) {
+	const wk_index_run *run = &held->runs[i], *before = i > 0 ? &held->runs[i - 1] : NULL;
+	bool behind = before == NULL || before->ledger_id < run->ledger_id || (before->ledger_id == run->ledger_id && before->first_entry + before->count <= run->first_entry);
+	return behind && (uint64_t)run->first_item + run->count <= held->files[run->file].items_count;
+}
+
+static wk_status decode_runs(contents *held) {
+	const wk_index_header *header = &held->header;
+	uint32_t count = 0;
+	for (uint32_t i = 0; i < header->runs_count; i += count) {
+		uint64_t at = wk_index_run_page(header, i);
+		if (wk_index_runs(header, held->bytes + at, at, held->runs + i, &count) != WK_OK)
+			return WK_CORRUPT;
+		for (uint32_t k = i; k < i + count; k++)
+			if (!run_fits(held, k))
+				return WK_CORRUPT;
+	}
+	return WK_OK;
+}
+
+static wk_status decode(const wk_engine *engine, contents *held) {
+	wk_index_header *header = &held->header;
+	if (wk_index_decode(held->bytes, header) != WK_OK || header->generation != engine->superblock.index_generation || header->replay_epoch != engine->superblock.replay_epoch ||
+	    memcmp(header->directory_id, engine->superblock.directory_id, sizeof header->directory_id) != 0 ||
+	    wk_index_size(header->files_count, header->ledgers_count, header->runs_count) != held->size)
+		return WK_CORRUPT;
+	held->files = malloc((header->files_count + (size_t)1) * sizeof *held->files);
+	held->ledgers = malloc((header->ledgers_count + (size_t)1) * sizeof *held->ledgers);
+	held->runs = malloc((header->runs_count + (size_t)1) * sizeof *held->runs);
+	if (held->files == NULL || held->ledgers == NULL || held->runs == NULL)
+		return WK_NO_MEMORY;
+	wk_status status = decode_files(held);
+	if (status == WK_OK)
+		status = decode_ledgers(held);
+	return status == WK_OK ? decode_runs(held) : status;
+}
+
+/* A file that is there is the one that the index means. */
+static bool fits_directory(wk_engine *engine, const contents *held) {
+	for (uint32_t i = 0; i < held->header.files_count; i++) {
+		const wk_store_file *file = wk_store_file_find(engine, held->files[i].file_id);
+		if (file != NULL && (file->kind != held->files[i].kind || file->size != held->files[i].file_size))
+			return false;
+	}
+	return true;
+}
+
+/* ---- believed ---- */
+
+static wk_status take(wk_engine *engine, const contents *held) {
+	wk_status status = WK_OK;
+	for (uint32_t i = 0; i < held->header.files_count; i++) {
+		wk_store_file *file = wk_store_file_find(engine, held->files[i].file_id);
+		if (file == NULL)
+			continue;
+		wk_store_file_take_footer(file, &held->files[i]);
+		file->state = WK_FILE_SEALED;
+	}
+	for (uint32_t i = 0; i < held->header.runs_count && status == WK_OK; i++) {
+		const wk_index_run *run = &held->runs[i];
+		wk_store_file *file = wk_store_file_find(engine, held->files[run->file].file_id);
+		if (file == NULL)
+			continue; /* recycled since */
+		status = wk_ledger_add_run(engine, &(wk_footer_run){.ledger_id = run->ledger_id, .first_entry = run->first_entry, .bytes = run->bytes, .count = run->count, .first_item = run->first_item}, file);
+	}
+	for (uint32_t i = 0; i < held->header.ledgers_count && status == WK_OK; i++) {
+		/* Nothing is said here of a ledger without runs: its entries are gone, and a last entry that nobody can read would only mislead. */
+		wk_ledger *ledger = wk_ledger_find(engine, held->ledgers[i].ledger_id);
+		if (ledger != NULL && held->ledgers[i].length > 0 && held->ledgers[i].last_entry == ledger->last_entry)
+			ledger->length = held->ledgers[i].length;
+		if (ledger != NULL)
+			wk_ledger_trim(engine, ledger, held->ledgers[i].first_live);
+		status = wk_ledger_state_restore(engine, &held->ledgers[i]);
+	}
+	return status;
+}
+
+wk_status wk_index_load(wk_engine *engine, wk_error *error) {
+	const wk_open_options *options = &engine->options;
+	/* An open that accepts loss looks at everything itself: a footer that can no longer be read is to be found now, and reported. */
+	if (engine->superblock.index_generation == 0 || options->ignore_footers || options->on_damage != WK_ON_DAMAGE_STOP)
+		return WK_OK;
+	contents held = {0};
+	wk_status status = read_bytes(engine, &held);
+	if (status == WK_OK)
+		status = decode(engine, &held);
+	if (status == WK_OK && !fits_directory(engine, &held))
+		status = WK_CORRUPT;
+	if (status == WK_OK) {
+		status = take(engine, &held);
+		engine->index.generation = held.header.generation;
+		engine->index.mark = held.header.replay_epoch;
+		engine->index.size = held.size;
+	}
+	free_contents(&held);
+	if (status == WK_CORRUPT)
+		return WK_OK;
+	return status == WK_OK ? WK_OK : wk_fail(error, status, "opening %s: no memory", engine->path);
+}

@@ -1,0 +1,171 @@
+/* loss_settle.c: what an open finds lost becomes gaps of logs, by the policy. */
+#include <stdlib.h>
+
+#include "engine/ledger.h"
+#include "engine/loss.h"
+
+/* ---- the catalogue ---- */
+
+wk_status wk_loss_check_catalogue(wk_engine *engine, int64_t first, wk_error *error) {
+	wk_ledger *catalogue = wk_ledger_find(engine, WK_CATALOGUE_LEDGER);
+	int64_t last = catalogue != NULL ? catalogue->last_entry : -1, lost = wk_loss_last(engine->loss, WK_CATALOGUE_LEDGER);
+	last = lost > last ? lost : last;
+	for (int64_t entry_id = first; entry_id <= last;) {
+		const wk_run *run = catalogue != NULL ? wk_ledger_run_of(catalogue, entry_id) : NULL;
+		if (run == NULL)
+			return wk_fail(error, WK_DAMAGED, "opening %s: entry %lld of the catalogue was in a damaged block and is in no snapshot: which logs there are is not known without it. "
+			               "Restore the directory from a backup", engine->path, (long long)entry_id);
+		entry_id = run->first_entry + run->count;
+	}
+	return WK_OK;
+}
+
+/* A ledger that no record of the catalogue ever named: its record was lost. */
+static wk_status check_ledgers(wk_engine *engine, wk_error *error) {
+	for (uint32_t i = 0; i < engine->ledgers_capacity; i++) {
+		const wk_ledger *ledger = engine->ledgers[i];
+		if (ledger != NULL && ledger->id != WK_CATALOGUE_LEDGER && (uint64_t)ledger->id >= engine->next_ledger_id)
+			return wk_fail(error, WK_DAMAGED, "opening %s: ledger %lld has entries, but the catalogue does not know it: the record of it was in a damaged block. "
+			               "Restore the directory from a backup", engine->path, (long long)ledger->id);
+	}
+	return WK_OK;
+}
+
+/* ---- from holes to gaps ---- */
+
+static wk_status note(wk_engine *engine, const wk_catalogue_record *record) {
+	wk_loss *loss = engine->loss;
+	if (loss->records_count == loss->records_capacity) {
+		uint32_t capacity = loss->records_capacity == 0 ? 16 : loss->records_capacity * 2;
+		wk_catalogue_record *records = realloc(loss->records, capacity * sizeof *records);
+		if (records == NULL)
+			return WK_NO_MEMORY;
+		loss->records = records;
+		loss->records_capacity = capacity;
+	}
+	loss->records[loss->records_count++] = *record;
+	return WK_OK;
+}
+
+/* What is not in a gap of an earlier open already. `hole_last`: a gap that begins behind an older one in the same hole needs an entry of its own. */
+static wk_status note_gap(wk_engine *engine, const wk_log_state *log, const wk_gap *gap, int64_t hole_last) {
+	int64_t start = gap->first_sequence_id, end = start + gap->count;
+	const wk_gap *known;
+	while (start < end && (known = wk_gap_of(log, start)) != NULL)
+		start = known->first_sequence_id + known->count;
+	/* A lost entry whose records were truncated, all of them: readers pass over it without a word. */
+	bool passed = gap->count <= 0 && wk_gap_next_entry(log, gap->segment, gap->entry_id) != gap->entry_id;
+	if (start >= end && !passed)
+		return WK_OK;
+	engine->report.lost_records += (uint64_t)(end - start);
+	return note(engine, &(wk_catalogue_record){.type = WK_CATALOGUE_GAP, .log_id = log->id, .sequence_id = start, .count = end - start, .segment = gap->segment,
+	                                           .entry_id = start == gap->first_sequence_id ? gap->entry_id : hole_last});
+}
+
+/* At most so many records stood in the lost entries first..last of the ledger. */
+static int64_t records_lost(const wk_loss *loss, int64_t ledger_id, int64_t first, int64_t last) {
+	int64_t count = 0, named = 0;
+	for (uint32_t i = 0; i < loss->entries_count; i++) {
+		const wk_lost_entry *entry = &loss->entries[i];
+		if (entry->ledger_id == ledger_id && entry->entry_id >= first && entry->entry_id <= last) {
+			count += entry->records_max;
+			named++;
+		}
+	}
+	return count + (last - first + 1 - named);
+}
+
+/* A log's first loss, for point_in_time. */
+typedef struct cut {
+	bool found;
+	wk_gap at;
+	int64_t hole_last;
+} cut;
+
+/* The end of a segment under way is lost: it is completed with what it held, so that those sequence ids are not given again. */
+static wk_status complete(wk_engine *engine, const wk_log_state *log, const wk_segment *segment, int64_t last_entry, int64_t last_slot, int64_t end, int64_t txid) {
+	const wk_ledger *ledger = wk_ledger_find(engine, segment->ledger_id);
+	return note(engine, &(wk_catalogue_record){.type = WK_CATALOGUE_COMPLETE, .log_id = log->id, .segment = segment->segment, .count = end - segment->first_sequence_id,
+	                                           .entry_id = last_entry, .slot = last_slot, .txid = txid, .payload_bytes = ledger != NULL ? ledger->length : 0});
+}
+
+/* One hole: entries first..last of the segment. */
+static wk_status settle_hole(wk_engine *engine, wk_log_state *log, wk_segment *segment, int64_t first, int64_t last, int64_t segment_last, cut *pit, wk_error *error) {
+	bool open = segment->records_count < 0;
+	wk_gap gap;
+	int64_t after, txid;
+	wk_status status = wk_loss_around(engine, segment, log->first, first, segment_last, open ? -1 : segment->first_sequence_id + segment->records_count, &gap, &after, &txid, error);
+	if (status != WK_OK)
+		return status;
+	if (after < 0 && open)
+		gap.count = records_lost(engine->loss, segment->ledger_id, gap.entry_id, last);
+	if (!pit->found)
+		*pit = (cut){true, gap, last};
+	if (engine->options.on_damage == WK_ON_DAMAGE_SKIP && note_gap(engine, log, &gap, last) != WK_OK)
+		return WK_NO_MEMORY;
+	return after < 0 && open ? complete(engine, log, segment, last, 0, gap.first_sequence_id + gap.count, txid) : WK_OK;
+}
+
+static wk_status settle_segment(wk_engine *engine, wk_log_state *log, wk_segment *segment, cut *pit, wk_error *error) {
+	wk_ledger *ledger = wk_ledger_find(engine, segment->ledger_id);
+	int64_t lost = wk_loss_last(engine->loss, segment->ledger_id), last = ledger != NULL ? ledger->last_entry : -1;
+	last = lost > last ? lost : last;
+	last = segment->records_count >= 0 ? segment->last_entry : last;
+	int64_t at = log->first->dlsn.segment == segment->segment ? log->first->dlsn.entry_id : 0;
+	while (at <= last) {
+		const wk_run *run = ledger != NULL ? wk_ledger_run_of(ledger, at) : NULL;
+		if (run != NULL) {
+			at = run->first_entry + run->count;
+			continue;
+		}
+		int64_t end = last + 1; /* of the hole */
+		for (uint32_t i = 0; ledger != NULL && i < ledger->runs_count; i++)
+			if (ledger->runs[i].first_entry > at && ledger->runs[i].first_entry < end)
+				end = ledger->runs[i].first_entry;
+		wk_status status = settle_hole(engine, log, segment, at, end - 1, last, pit, error);
+		if (status != WK_OK)
+			return status;
+		at = end;
+	}
+	return WK_OK;
+}
+
+/* The whole log from its first loss on is given up; its ids end where they would have. */
+static wk_status settle_cut(wk_engine *engine, wk_log_state *log, const cut *pit, wk_error *error) {
+	const wk_segment *segment = wk_log_last_segment(log);
+	const wk_ledger *ledger = wk_ledger_find(engine, segment->ledger_id);
+	int64_t end = -1, last = ledger != NULL ? ledger->last_entry : -1;
+	wk_loss *loss = engine->loss;
+	if (segment->records_count >= 0)
+		end = segment->first_sequence_id + segment->records_count;
+	for (uint32_t i = 0; i < loss->records_count; i++) /* its end was lost too */
+		if (loss->records[i].type == WK_CATALOGUE_COMPLETE && loss->records[i].log_id == log->id)
+			end = segment->first_sequence_id + loss->records[i].count;
+	if (end < 0) {
+		wk_gap behind;
+		int64_t after, txid;
+		wk_status status = wk_loss_around(engine, segment, log->first, last + 1, last, -1, &behind, &after, &txid, error);
+		if (status != WK_OK)
+			return status;
+		end = behind.first_sequence_id;
+		status = complete(engine, log, segment, last, 0, end, txid);
+		if (status != WK_OK)
+			return status;
+	}
+	wk_gap gap = pit->at;
+	gap.count = end - gap.first_sequence_id;
+	return note_gap(engine, log, &gap, pit->hole_last);
+}
+
+wk_status wk_loss_settle(wk_engine *engine, wk_error *error) {
+	wk_status status = check_ledgers(engine, error);
+	for (uint32_t i = 0; i < engine->by_id_capacity && status == WK_OK; i++) {
+		wk_log_state *log = engine->logs_by_id[i];
+		cut pit = {0};
+		for (uint32_t s = 0; log != NULL && !log->deleted && s < log->segments_count && status == WK_OK; s++)
+			status = settle_segment(engine, log, &log->segments[s], &pit, error);
+		if (status == WK_OK && pit.found && engine->options.on_damage == WK_ON_DAMAGE_POINT_IN_TIME)
+			status = settle_cut(engine, log, &pit, error);
+	}
+	return status == WK_NO_MEMORY ? wk_fail(error, status, "opening %s: no memory", engine->path) : status;
+}
