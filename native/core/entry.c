@@ -35,7 +35,8 @@ void wk_entry_encode_header(const wk_entry *entry, uint8_t header[36]) {
 
 void wk_entry_encode_header_with(const wk_entry *entry, uint32_t payload_crc, uint8_t header[36]) {
 	fill(entry, header);
-	wk_store_be32(header + DIGEST_AT, wk_crc32c_combine(wk_crc32c(header, DIGEST_AT), payload_crc, entry->payload_size));
+	wk_store_be32(header + DIGEST_AT,
+	              wk_crc32c_combine(wk_crc32c(header, DIGEST_AT), payload_crc, entry->payload_size));
 }
 
 wk_status wk_entry_decode(const uint8_t *bytes, size_t size, wk_entry *entry) {

@@ -1,4 +1,7 @@
-/* arrow.c: a batch as an Arrow record batch, by the Arrow C data interface (arrow.apache.org/docs/format/CDataInterface.html). */
+/*
+ * arrow.c: a batch as an Arrow record batch, by the Arrow C data interface
+ * (arrow.apache.org/docs/format/CDataInterface.html).
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +34,9 @@ static void release_schema(struct ArrowSchema *schema) {
 	schema->release = NULL;
 }
 
-static void release_child_schema(struct ArrowSchema *schema) { schema->release = NULL; }
+static void release_child_schema(struct ArrowSchema *schema) {
+	schema->release = NULL;
+}
 
 static wk_status make_schema(struct ArrowSchema *schema) {
 	struct block {
@@ -41,10 +46,16 @@ static wk_status make_schema(struct ArrowSchema *schema) {
 	if (block == NULL)
 		return WK_NO_MEMORY;
 	for (int i = 0; i < COLUMNS; i++) {
-		block->children[i] = (struct ArrowSchema){.format = i < NUMBERS ? "l" : "Z", .name = NAMES[i], .release = release_child_schema};
+		block->children[i] = (struct ArrowSchema){
+		    .format = i < NUMBERS ? "l" : "Z", .name = NAMES[i], .release = release_child_schema};
 		block->pointers[i] = &block->children[i];
 	}
-	*schema = (struct ArrowSchema){.format = "+s", .name = "", .n_children = COLUMNS, .children = block->pointers, .release = release_schema, .private_data = block};
+	*schema = (struct ArrowSchema){.format = "+s",
+	                               .name = "",
+	                               .n_children = COLUMNS,
+	                               .children = block->pointers,
+	                               .release = release_schema,
+	                               .private_data = block};
 	return WK_OK;
 }
 
@@ -126,11 +137,20 @@ static wk_status make_array(const wk_batch *batch, struct ArrowArray *array) {
 		bool is_payload = i == NUMBERS;
 		block->buffers[i][1] = block->memory[i];
 		block->buffers[i][2] = is_payload ? bytes : NULL;
-		block->children[i] = (struct ArrowArray){.length = (int64_t)batch->count, .n_buffers = is_payload ? 3 : 2, .buffers = block->buffers[i], .release = release_child, .private_data = block};
+		block->children[i] = (struct ArrowArray){.length = (int64_t)batch->count,
+		                                         .n_buffers = is_payload ? 3 : 2,
+		                                         .buffers = block->buffers[i],
+		                                         .release = release_child,
+		                                         .private_data = block};
 		block->pointers[i] = &block->children[i];
 	}
-	*array = (struct ArrowArray){.length = (int64_t)batch->count, .n_buffers = 1, .buffers = block->no_validity, .n_children = COLUMNS, .children = block->pointers,
-	                             .release = release_array, .private_data = block};
+	*array = (struct ArrowArray){.length = (int64_t)batch->count,
+	                             .n_buffers = 1,
+	                             .buffers = block->no_validity,
+	                             .n_children = COLUMNS,
+	                             .children = block->pointers,
+	                             .release = release_array,
+	                             .private_data = block};
 	return WK_OK;
 }
 

@@ -2,7 +2,9 @@
 
 #include <stdlib.h>
 
-wk_batch *wk_batch_new(void) { return calloc(1, sizeof(wk_batch)); }
+wk_batch *wk_batch_new(void) {
+	return calloc(1, sizeof(wk_batch));
+}
 
 bool wk_batch_add(wk_batch *batch, const wk_record *record) {
 	if (batch->count == batch->capacity) {

@@ -7,8 +7,8 @@
 struct wk_batch {
 	wk_record *records;
 	size_t count, capacity;
-	uint64_t bytes;       /* of payload */
-	wk_buffer **buffers;  /* held */
+	uint64_t bytes;      /* of payload */
+	wk_buffer **buffers; /* held */
 	size_t buffers_count, buffers_capacity;
 };
 

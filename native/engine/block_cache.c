@@ -25,7 +25,9 @@ wk_block_cache *wk_block_cache_new(uint64_t bytes_max) {
 	return cache;
 }
 
-static cached_block *slot(wk_block_cache *cache, uint64_t counter) { return &cache->blocks[counter & (cache->capacity - 1)]; }
+static cached_block *slot(wk_block_cache *cache, uint64_t counter) {
+	return &cache->blocks[counter & (cache->capacity - 1)];
+}
 
 static void drop_oldest(wk_block_cache *cache) {
 	cached_block *oldest = slot(cache, cache->first++);
@@ -80,7 +82,8 @@ void wk_block_cache_put(wk_block_cache *cache, uint64_t file_id, uint64_t offset
 	cache->bytes += buffer->capacity;
 }
 
-wk_buffer *wk_block_cache_get(wk_block_cache *cache, uint64_t file_id, uint64_t offset, size_t size, size_t *at, size_t *available) {
+wk_buffer *wk_block_cache_get(wk_block_cache *cache, uint64_t file_id, uint64_t offset, size_t size, size_t *at,
+                              size_t *available) {
 	uint64_t low = cache->first, high = cache->end; /* the last block that starts at or before the place */
 	while (low < high) {
 		uint64_t middle = low + (high - low) / 2;
@@ -113,4 +116,6 @@ void wk_block_cache_drop_file(wk_block_cache *cache, uint64_t file_id) {
 		cache->first++;
 }
 
-uint64_t wk_block_cache_bytes(const wk_block_cache *cache) { return cache->bytes; }
+uint64_t wk_block_cache_bytes(const wk_block_cache *cache) {
+	return cache->bytes;
+}

@@ -47,7 +47,8 @@ wk_buffer *wk_buffer_new(wk_buffer_pool *pool, size_t size) {
 	if (pool != NULL)
 		buffer = take_free(pool);
 	if (buffer == NULL) {
-		size_t capacity = pool != NULL ? pool->capacity : (size + WK_BLOCK_ALIGNMENT - 1) & ~(size_t)(WK_BLOCK_ALIGNMENT - 1);
+		size_t capacity = pool != NULL ? pool->capacity
+		                               : (size + WK_BLOCK_ALIGNMENT - 1) & ~(size_t)(WK_BLOCK_ALIGNMENT - 1);
 		if (capacity == 0)
 			capacity = WK_BLOCK_ALIGNMENT;
 		buffer = calloc(1, sizeof *buffer);

@@ -1,8 +1,8 @@
 /*
  * buffer.h: shared, aligned memory. Private.
  *
- * A buffer is counted: blocks in flight, the memtable and readers' batches hold it together. The pool keeps a few big ones, so that
- * the hot path does not pay for fresh pages.
+ * A buffer is counted: blocks in flight, the memtable and readers' batches hold it together. The pool keeps a few big
+ * ones, so that the hot path does not pay for fresh pages.
  */
 #ifndef WK_ENGINE_BUFFER_H
 #define WK_ENGINE_BUFFER_H

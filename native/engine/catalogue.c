@@ -67,7 +67,8 @@ static const wk_log_options *intern_options(wk_engine *engine, const wk_log_opti
 }
 
 static wk_status apply_create(wk_engine *engine, const wk_catalogue_record *record) {
-	if (wk_catalogue_by_id(engine, record->log_id) != NULL || wk_catalogue_find(engine, record->name, record->name_size) != NULL)
+	if (wk_catalogue_by_id(engine, record->log_id) != NULL ||
+	    wk_catalogue_find(engine, record->name, record->name_size) != NULL)
 		return WK_CORRUPT;
 	wk_log_state *log = calloc(1, sizeof *log);
 	if (log == NULL)
@@ -75,7 +76,8 @@ static wk_status apply_create(wk_engine *engine, const wk_catalogue_record *reco
 	log->id = record->log_id;
 	log->next_segment = record->segment;
 	log->first = &NEVER_TRUNCATED;
-	log->options = intern_options(engine, &(wk_log_options){record->segment_bytes, record->segment_seconds, record->retention_seconds, (uint32_t)record->codec});
+	log->options = intern_options(engine, &(wk_log_options){record->segment_bytes, record->segment_seconds,
+	                                                        record->retention_seconds, (uint32_t)record->codec});
 	log->txid_source = (uint8_t)record->txid_source;
 	log->end_of_stream = (record->flags & WK_CATALOGUE_FLAG_END_OF_STREAM) != 0;
 	log->name = malloc(record->name_size + 1);
@@ -106,15 +108,15 @@ static wk_status apply_segment(wk_engine *engine, wk_log_state *log, const wk_ca
 		log->segments_capacity = capacity;
 	}
 	log->segments[log->segments_count++] = (wk_segment){
-		.segment = record->segment,
-		.ledger_id = record->ledger_id,
-		.first_sequence_id = record->sequence_id,
-		.first_txid = record->txid,
-		.last_txid = -1,
-		.records_count = -1,
-		.last_entry = -1,
-		.last_slot = -1,
-		.created_ms = record->created_ms,
+	    .segment = record->segment,
+	    .ledger_id = record->ledger_id,
+	    .first_sequence_id = record->sequence_id,
+	    .first_txid = record->txid,
+	    .last_txid = -1,
+	    .records_count = -1,
+	    .last_entry = -1,
+	    .last_slot = -1,
+	    .created_ms = record->created_ms,
 	};
 	log->next_segment = record->segment + 1;
 	if ((uint64_t)record->ledger_id >= engine->next_ledger_id)
@@ -198,7 +200,8 @@ static wk_status apply_rename(wk_engine *engine, wk_log_state *log, const wk_cat
 wk_status wk_catalogue_apply(wk_engine *engine, const wk_catalogue_record *record) {
 	if (record->type == WK_CATALOGUE_COUNTERS) {
 		engine->next_log_id = record->next_log_id > engine->next_log_id ? record->next_log_id : engine->next_log_id;
-		engine->next_ledger_id = record->next_ledger_id > engine->next_ledger_id ? record->next_ledger_id : engine->next_ledger_id;
+		engine->next_ledger_id = record->next_ledger_id > engine->next_ledger_id ? record->next_ledger_id
+		                                                                         : engine->next_ledger_id;
 		return WK_OK;
 	}
 	if (record->type == WK_CATALOGUE_CREATE)
@@ -260,7 +263,8 @@ wk_status wk_catalogue_replay(wk_engine *engine, const uint8_t *payload, size_t 
 static wk_builder *catalogue_builder(wk_engine *engine, size_t need) {
 	wk_block *open = &engine->open;
 	for (uint32_t i = 0; i < open->builders_count; i++)
-		if (open->builders[i].log == NULL && open->builders[i].size + need <= WK_ENVELOPE_SIZE_MAX && !open->builders[i].closed)
+		if (open->builders[i].log == NULL && open->builders[i].size + need <= WK_ENVELOPE_SIZE_MAX &&
+		    !open->builders[i].closed)
 			return &open->builders[i];
 	wk_ledger *ledger = wk_ledger_get(engine, WK_CATALOGUE_LEDGER);
 	wk_builder *builder = ledger != NULL ? wk_journal_builder(engine, ledger, NULL, WK_CODEC_NONE) : NULL;
@@ -310,43 +314,72 @@ static void put(growing *out, const wk_catalogue_record *record) {
 
 static void put_log(growing *out, const wk_log_state *log) {
 	const wk_segment *first = log->segments_count > 0 ? &log->segments[0] : NULL;
-	put(out, &(wk_catalogue_record){
-		.type = WK_CATALOGUE_CREATE, .log_id = log->id, .segment_bytes = log->options->segment_bytes, .segment_seconds = log->options->segment_seconds,
-		.retention_seconds = log->options->retention_seconds, .codec = log->options->codec, .txid_source = log->txid_source,
-		.flags = log->end_of_stream ? WK_CATALOGUE_FLAG_END_OF_STREAM : 0, .segment = first != NULL ? first->segment : log->next_segment,
-		.name = log->name, .name_size = log->name_size});
+	put(out, &(wk_catalogue_record){.type = WK_CATALOGUE_CREATE,
+	                                .log_id = log->id,
+	                                .segment_bytes = log->options->segment_bytes,
+	                                .segment_seconds = log->options->segment_seconds,
+	                                .retention_seconds = log->options->retention_seconds,
+	                                .codec = log->options->codec,
+	                                .txid_source = log->txid_source,
+	                                .flags = log->end_of_stream ? WK_CATALOGUE_FLAG_END_OF_STREAM : 0,
+	                                .segment = first != NULL ? first->segment : log->next_segment,
+	                                .name = log->name,
+	                                .name_size = log->name_size});
 	for (uint32_t i = 0; i < log->segments_count; i++) {
 		const wk_segment *segment = &log->segments[i];
-		put(out, &(wk_catalogue_record){
-			.type = WK_CATALOGUE_SEGMENT, .log_id = log->id, .segment = segment->segment, .ledger_id = segment->ledger_id,
-			.sequence_id = segment->first_sequence_id, .txid = segment->first_txid, .created_ms = segment->created_ms});
+		put(out, &(wk_catalogue_record){.type = WK_CATALOGUE_SEGMENT,
+		                                .log_id = log->id,
+		                                .segment = segment->segment,
+		                                .ledger_id = segment->ledger_id,
+		                                .sequence_id = segment->first_sequence_id,
+		                                .txid = segment->first_txid,
+		                                .created_ms = segment->created_ms});
 		if (segment->records_count >= 0)
-			put(out, &(wk_catalogue_record){
-				.type = WK_CATALOGUE_COMPLETE, .log_id = log->id, .segment = segment->segment, .count = segment->records_count,
-				.entry_id = segment->last_entry, .slot = segment->last_slot, .txid = segment->last_txid});
+			put(out, &(wk_catalogue_record){.type = WK_CATALOGUE_COMPLETE,
+			                                .log_id = log->id,
+			                                .segment = segment->segment,
+			                                .count = segment->records_count,
+			                                .entry_id = segment->last_entry,
+			                                .slot = segment->last_slot,
+			                                .txid = segment->last_txid});
 	}
 	if (log->first->dlsn.segment != 0)
-		put(out, &(wk_catalogue_record){
-			.type = WK_CATALOGUE_TRUNCATE, .log_id = log->id, .segment = log->first->dlsn.segment, .entry_id = log->first->dlsn.entry_id,
-			.slot = log->first->dlsn.slot, .sequence_id = log->first->sequence_id, .txid = log->first->txid});
+		put(out, &(wk_catalogue_record){.type = WK_CATALOGUE_TRUNCATE,
+		                                .log_id = log->id,
+		                                .segment = log->first->dlsn.segment,
+		                                .entry_id = log->first->dlsn.entry_id,
+		                                .slot = log->first->dlsn.slot,
+		                                .sequence_id = log->first->sequence_id,
+		                                .txid = log->first->txid});
 	for (uint32_t i = 0; log->gaps != NULL && i < log->gaps->count; i++) {
 		const wk_gap *gap = &log->gaps->list[i];
 		if (gap->first_sequence_id + gap->count > log->first->sequence_id) /* else it was truncated */
-			put(out, &(wk_catalogue_record){
-				.type = WK_CATALOGUE_GAP, .log_id = log->id, .sequence_id = gap->first_sequence_id, .count = gap->count, .segment = gap->segment, .entry_id = gap->entry_id});
+			put(out, &(wk_catalogue_record){.type = WK_CATALOGUE_GAP,
+			                                .log_id = log->id,
+			                                .sequence_id = gap->first_sequence_id,
+			                                .count = gap->count,
+			                                .segment = gap->segment,
+			                                .entry_id = gap->entry_id});
 	}
 	for (uint32_t i = 0; i < log->cursors_count; i++) {
 		const wk_cursor_state *cursor = &log->cursors[i];
-		put(out, &(wk_catalogue_record){
-			.type = WK_CATALOGUE_CURSOR, .log_id = log->id, .segment = cursor->at.dlsn.segment, .entry_id = cursor->at.dlsn.entry_id,
-			.slot = cursor->at.dlsn.slot, .sequence_id = cursor->at.sequence_id, .txid = cursor->at.txid,
-			.name = cursor->name, .name_size = cursor->name_size});
+		put(out, &(wk_catalogue_record){.type = WK_CATALOGUE_CURSOR,
+		                                .log_id = log->id,
+		                                .segment = cursor->at.dlsn.segment,
+		                                .entry_id = cursor->at.dlsn.entry_id,
+		                                .slot = cursor->at.dlsn.slot,
+		                                .sequence_id = cursor->at.sequence_id,
+		                                .txid = cursor->at.txid,
+		                                .name = cursor->name,
+		                                .name_size = cursor->name_size});
 	}
 }
 
 wk_status wk_catalogue_snapshot(wk_engine *engine, uint8_t **bytes, size_t *size) {
 	growing out = {0};
-	put(&out, &(wk_catalogue_record){.type = WK_CATALOGUE_COUNTERS, .next_log_id = engine->next_log_id, .next_ledger_id = engine->next_ledger_id});
+	put(&out, &(wk_catalogue_record){.type = WK_CATALOGUE_COUNTERS,
+	                                 .next_log_id = engine->next_log_id,
+	                                 .next_ledger_id = engine->next_ledger_id});
 	for (uint32_t i = 0; i < engine->by_id_capacity; i++)
 		if (engine->logs_by_id[i] != NULL && !engine->logs_by_id[i]->deleted)
 			put_log(&out, engine->logs_by_id[i]);
@@ -361,7 +394,9 @@ wk_status wk_catalogue_snapshot(wk_engine *engine, uint8_t **bytes, size_t *size
 
 /* ---- space ---- */
 
-void wk_catalogue_reclaim(wk_engine *engine, wk_log_state *log) { wk_catalogue_reclaim_before(engine, log, &log->first->dlsn); }
+void wk_catalogue_reclaim(wk_engine *engine, wk_log_state *log) {
+	wk_catalogue_reclaim_before(engine, log, &log->first->dlsn);
+}
 
 void wk_catalogue_reclaim_before(wk_engine *engine, wk_log_state *log, const wk_dlsn *first) {
 	uint32_t gone = 0;
@@ -419,7 +454,8 @@ void wk_log_state_release(wk_engine *engine, wk_log_state *log) {
 void wk_catalogue_bury(wk_engine *engine) {
 	for (uint32_t i = 0; i < engine->by_id_capacity;) {
 		wk_log_state *log = engine->logs_by_id[i];
-		if (log != NULL && log->deleted && log->handles == 0 && (log->tail == NULL || log->tail->last_ticket <= engine->durable)) {
+		if (log != NULL && log->deleted && log->handles == 0 &&
+		    (log->tail == NULL || log->tail->last_ticket <= engine->durable)) {
 			wk_log_table_remove_id(engine, log); /* another may have moved into this slot: look again */
 			free_log(log);
 		} else {
@@ -439,7 +475,8 @@ void wk_catalogue_free(wk_engine *engine) {
 }
 
 uint64_t wk_catalogue_memory(const wk_engine *engine) {
-	uint64_t bytes = (uint64_t)engine->logs_capacity * sizeof *engine->logs + (uint64_t)engine->by_id_capacity * sizeof *engine->logs_by_id;
+	uint64_t bytes = (uint64_t)engine->logs_capacity * sizeof *engine->logs +
+	                 (uint64_t)engine->by_id_capacity * sizeof *engine->logs_by_id;
 	for (uint32_t i = 0; i < engine->by_id_capacity; i++) {
 		const wk_log_state *log = engine->logs_by_id[i];
 		if (log == NULL)

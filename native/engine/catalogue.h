@@ -1,8 +1,10 @@
 /*
- * catalogue.h: the logs of a directory: names, segments, truncation points, cursors. Private; under the engine's lock.
+ * catalogue.h: the logs of a directory: names, segments, truncation points, cursors. Private; under the engine's
+ * lock.
  *
- * What is in memory is what the records of ledger 0 say (catalogue_record.h). A change is applied when its record is accepted into the open block: a failed journal is final,
- * so nobody can have seen a change that did not come true after the next start, but in this process; calls that report a change wait for its durability.
+ * What is in memory is what the records of ledger 0 say (catalogue_record.h). A change is applied when its record is
+ * accepted into the open block: a failed journal is final, so nobody can have seen a change that did not come true
+ * after the next start, but in this process; calls that report a change wait for its durability.
  */
 #ifndef WK_ENGINE_CATALOGUE_H
 #define WK_ENGINE_CATALOGUE_H
@@ -12,9 +14,9 @@ typedef struct wk_segment {
 	int64_t segment;
 	int64_t ledger_id;
 	int64_t first_sequence_id;
-	int64_t first_txid;     /* -1: unknown until its first entry is read */
-	int64_t last_txid;      /* of a completed segment */
-	int64_t records_count;  /* -1: not completed */
+	int64_t first_txid;    /* -1: unknown until its first entry is read */
+	int64_t last_txid;     /* of a completed segment */
+	int64_t records_count; /* -1: not completed */
 	int64_t last_entry;
 	int64_t last_slot;
 	uint64_t created_ms;
@@ -36,25 +38,25 @@ typedef struct wk_log_tail {
 	uint32_t builder;           /* ... at this index */
 	uint32_t writer_generation; /* of the writer that may append */
 	uint64_t last_ticket;
-	const void *batch;          /* the append_many under way: its records stay together */
+	const void *batch; /* the append_many under way: its records stay together */
 	bool clock_jumped;
 } wk_log_tail;
 
 struct wk_log_state {
 	uint64_t id;
-	char *name;                 /* NULL once deleted */
+	char *name; /* NULL once deleted */
 	uint32_t name_size;
-	uint32_t handles;           /* open wk_log handles, writers and readers */
-	wk_segment *segments;       /* those not truncated, oldest first */
+	uint32_t handles;     /* open wk_log handles, writers and readers */
+	wk_segment *segments; /* those not truncated, oldest first */
 	uint32_t segments_count, segments_capacity;
 	int64_t next_segment;
-	const wk_position *first;   /* truncation point: the first record not truncated; dlsn.segment 0: none yet */
+	const wk_position *first;      /* truncation point: the first record not truncated; dlsn.segment 0: none yet */
 	const wk_log_options *options; /* shared with logs that have the same */
-	wk_log_tail *tail;          /* NULL while nobody uses the log */
+	wk_log_tail *tail;             /* NULL while nobody uses the log */
 	wk_cursor_state *cursors;
-	struct wk_gaps *gaps;       /* accepted losses (gap.h); NULL: none */
+	struct wk_gaps *gaps; /* accepted losses (gap.h); NULL: none */
 	uint32_t cursors_count;
-	uint8_t txid_source;        /* enum wk_txid_source */
+	uint8_t txid_source; /* enum wk_txid_source */
 	bool end_of_stream;
 	bool deleted;
 };

@@ -44,22 +44,22 @@ char *wk_engine_path(const wk_engine *engine, const char *format, ...) {
 
 void wk_open_options_init(wk_open_options *options) {
 	*options = (wk_open_options){
-		.create = true,
-		.blocks_in_flight = 2,
-		.lock_timeout_ns = 10000000000u,
-		.file_size_min = FIRST_FILE_SIZE,
-		.file_size_max = 64 * 1024 * 1024,
-		.block_size_max = 512 * 1024,
-		.memtable_bytes = 8 * 1024 * 1024,
-		.cache_bytes = 8 * 1024 * 1024,
-		.in_flight_bytes = 8 * 1024 * 1024,
-		.deferred_delay_ns = 100 * 1000 * 1000,
-		.confirm_delay_ns = 100 * 1000 * 1000,
-		.compact_rate = 64 * 1024 * 1024,
-		.minor_percent = 20,
-		.major_percent = 80,
-		.minor_interval_ns = 3600 * 1000000000u,
-		.major_interval_ns = 86400 * 1000000000u,
+	    .create = true,
+	    .blocks_in_flight = 2,
+	    .lock_timeout_ns = 10000000000u,
+	    .file_size_min = FIRST_FILE_SIZE,
+	    .file_size_max = 64 * 1024 * 1024,
+	    .block_size_max = 512 * 1024,
+	    .memtable_bytes = 8 * 1024 * 1024,
+	    .cache_bytes = 8 * 1024 * 1024,
+	    .in_flight_bytes = 8 * 1024 * 1024,
+	    .deferred_delay_ns = 100 * 1000 * 1000,
+	    .confirm_delay_ns = 100 * 1000 * 1000,
+	    .compact_rate = 64 * 1024 * 1024,
+	    .minor_percent = 20,
+	    .major_percent = 80,
+	    .minor_interval_ns = 3600 * 1000000000u,
+	    .major_interval_ns = 86400 * 1000000000u,
 	};
 }
 
@@ -85,16 +85,21 @@ static wk_status settle_options(const wk_open_options *given, wk_open_options *o
 	DEFAULT(major_interval_ns);
 #undef DEFAULT
 	if (options->blocks_in_flight > WK_BLOCKS_IN_FLIGHT_MAX)
-		return wk_fail(error, WK_INVALID, "blocks_in_flight is %u: it must be 1 to %d", options->blocks_in_flight, WK_BLOCKS_IN_FLIGHT_MAX);
-	if (options->file_size_min < 64 * 1024 || options->file_size_min % WK_BLOCK_ALIGNMENT != 0 || options->file_size_max % WK_BLOCK_ALIGNMENT != 0 ||
-	    options->file_size_max < options->file_size_min || options->file_size_max > 2147483648u)
-		return wk_fail(error, WK_INVALID, "journal files from %llu to %llu bytes: sizes must be multiples of 4096 between 64 KiB and 2 GiB, the first not the larger",
+		return wk_fail(error, WK_INVALID, "blocks_in_flight is %u: it must be 1 to %d", options->blocks_in_flight,
+		               WK_BLOCKS_IN_FLIGHT_MAX);
+	if (options->file_size_min < 64 * 1024 || options->file_size_min % WK_BLOCK_ALIGNMENT != 0 ||
+	    options->file_size_max % WK_BLOCK_ALIGNMENT != 0 || options->file_size_max < options->file_size_min ||
+	    options->file_size_max > 2147483648u)
+		return wk_fail(error, WK_INVALID,
+		               "journal files from %llu to %llu bytes: sizes must be multiples of 4096 between 64 KiB and 2 "
+		               "GiB, the first not the larger",
 		               (unsigned long long)options->file_size_min, (unsigned long long)options->file_size_max);
 	/* A usual block must fit the reserve beside a footer, or a full disk could not even be freed. */
 	if (options->block_size_max > options->file_size_min / 2)
 		options->block_size_max = options->file_size_min / 2 / WK_BLOCK_ALIGNMENT * WK_BLOCK_ALIGNMENT;
 	if (options->block_size_max < WK_BLOCK_ALIGNMENT || options->block_size_max > 4 * 1024 * 1024)
-		return wk_fail(error, WK_INVALID, "block_size_max is %llu: it must be 4 KiB to 4 MiB", (unsigned long long)options->block_size_max);
+		return wk_fail(error, WK_INVALID, "block_size_max is %llu: it must be 4 KiB to 4 MiB",
+		               (unsigned long long)options->block_size_max);
 	if (options->on_damage > WK_ON_DAMAGE_SKIP)
 		return wk_fail(error, WK_INVALID, "on_damage is %u: 0 stop, 1 point_in_time, 2 skip", options->on_damage);
 	return WK_OK;
@@ -128,7 +133,8 @@ static int write_holder(wk_engine *engine) {
 }
 
 /*
- * Taken with waiting: after a SIGKILL the kernel may still be writing for its late owner, and lets go of the lock only when it is done.
+ * Taken with waiting: after a SIGKILL the kernel may still be writing for its late owner, and lets go of the lock
+ * only when it is done.
  */
 static wk_status take_lock(wk_engine *engine, wk_error *error) {
 	const struct wk_io_operations *io = engine->io->operations;
@@ -153,7 +159,9 @@ static wk_status take_lock(wk_engine *engine, wk_error *error) {
 	engine->report.lock_wait_ns = wk_engine_now(engine) - begin;
 	if (result == -EWOULDBLOCK) {
 		int64_t pid = read_holder(engine);
-		wk_fail(error, WK_LOCKED, "%s is open for writing in process %lld: close it there, or open it here with read_only to follow it", engine->path, (long long)pid);
+		wk_fail(error, WK_LOCKED,
+		        "%s is open for writing in process %lld: close it there, or open it here with read_only to follow it",
+		        engine->path, (long long)pid);
 		if (error != NULL)
 			error->holder_pid = pid;
 		return WK_LOCKED;
@@ -190,7 +198,8 @@ static wk_status make_folders(wk_engine *engine, wk_error *error) {
 
 static bool any_name(void *context, const char *name) {
 	/* What a kill in the middle of making a directory leaves does not make it somebody else's. */
-	if (strcmp(name, "lock") != 0 && strcmp(name, "journal") != 0 && strcmp(name, "entries") != 0 && strcmp(name, "index") != 0)
+	if (strcmp(name, "lock") != 0 && strcmp(name, "journal") != 0 && strcmp(name, "entries") != 0 &&
+	    strcmp(name, "index") != 0)
 		*(bool *)context = true;
 	return !*(bool *)context;
 }
@@ -201,7 +210,10 @@ static bool note_name(void *context, const char *name) {
 	return false;
 }
 
-/* The first journal file is made after the superblock: where there is none, a power cut came while the directory was being made. */
+/*
+ * The first journal file is made after the superblock: where there is none, a power cut came while the directory was
+ * being made.
+ */
 static bool holds_nothing(wk_engine *engine) {
 	char *path = wk_engine_path(engine, "journal");
 	bool any = false;
@@ -233,7 +245,10 @@ static wk_status create_or_load(wk_engine *engine, wk_error *error) {
 	if (result < 0)
 		return wk_fail_io(error, result, "listing %s", engine->path);
 	if (occupied)
-		return wk_fail(error, WK_INVALID, "%s is neither empty nor a walkeeper directory: choose another path, or restore its file `superblock`", engine->path);
+		return wk_fail(
+		    error, WK_INVALID,
+		    "%s is neither empty nor a walkeeper directory: choose another path, or restore its file `superblock`",
+		    engine->path);
 	status = make_folders(engine, error);
 	if (status == WK_OK)
 		status = wk_superblock_create(engine, error);
@@ -245,7 +260,8 @@ static wk_status create_or_load(wk_engine *engine, wk_error *error) {
 static wk_status first_file(wk_engine *engine, wk_error *error) {
 	engine->file_size_next = engine->options.file_size_min;
 	for (uint32_t i = 0; i < engine->files_count; i++) /* growth goes on where it was */
-		if (engine->files[i]->kind == WK_FILE_JOURNAL && engine->files[i]->size > engine->file_size_next && engine->files[i]->size <= engine->options.file_size_max)
+		if (engine->files[i]->kind == WK_FILE_JOURNAL && engine->files[i]->size > engine->file_size_next &&
+		    engine->files[i]->size <= engine->options.file_size_max)
 			engine->file_size_next = engine->files[i]->size;
 	if (engine->active != NULL)
 		return WK_OK;
@@ -257,7 +273,9 @@ static wk_status first_file(wk_engine *engine, wk_error *error) {
 		if (status != WK_OK)
 			return status;
 		wk_engine_lock(engine);
-		status = wk_journal_file_make(engine, engine->file_size_next, engine->prepared.count > 1 ? WK_MAKE_PREPARED : WK_MAKE_FROM_RESERVE, &file, error);
+		status = wk_journal_file_make(engine, engine->file_size_next,
+		                              engine->prepared.count > 1 ? WK_MAKE_PREPARED : WK_MAKE_FROM_RESERVE, &file,
+		                              error);
 		wk_engine_unlock(engine);
 		if (status != WK_OK)
 			return status;
@@ -303,7 +321,9 @@ static wk_status make_io(wk_engine *engine, wk_error *error) {
 	if (engine->options.backend != WK_BACKEND_PSYNC)
 		result = wk_io_uring_new(&engine->io);
 	if (result < 0 && engine->options.backend == WK_BACKEND_URING)
-		return wk_fail_io(error, result, "setting up io_uring: the kernel forbids it here (kernel.io_uring_disabled, or a seccomp filter as in Docker); use backend psync");
+		return wk_fail_io(error, result,
+		                  "setting up io_uring: the kernel forbids it here (kernel.io_uring_disabled, or a seccomp "
+		                  "filter as in Docker); use backend psync");
 	if (result < 0)
 		result = wk_io_psync_new(&engine->io);
 	engine->owns_io = result == 0;
@@ -311,16 +331,27 @@ static wk_status make_io(wk_engine *engine, wk_error *error) {
 }
 
 static wk_status check_file_system(wk_engine *engine, wk_error *error) {
-	enum { NFS = 0x6969, SMB2 = (int)0xfe534d42, CIFS = (int)0xff534d42, CEPH = 0x00c36400, V9FS = 0x01021997, AFS = 0x5346414f };
+	enum {
+		NFS = 0x6969,
+		SMB2 = (int)0xfe534d42,
+		CIFS = (int)0xff534d42,
+		CEPH = 0x00c36400,
+		V9FS = 0x01021997,
+		AFS = 0x5346414f
+	};
 	wk_io_space space;
 	int result = engine->io->operations->space(engine->io, engine->path, &space);
 	if (result < 0)
 		return wk_fail_io(error, result, "looking at the file system of %s", engine->path);
 	uint32_t type = (uint32_t)space.type;
-	bool network = type == NFS || type == (uint32_t)SMB2 || type == (uint32_t)CIFS || type == CEPH || type == V9FS || type == AFS;
+	bool network = type == NFS || type == (uint32_t)SMB2 || type == (uint32_t)CIFS || type == CEPH || type == V9FS ||
+	               type == AFS;
 	if (network && !engine->options.unsafe_fs)
-		return wk_fail(error, WK_UNSUPPORTED, "%s is on a network file system (type 0x%x), where neither locks nor syncs are to be relied on: use a local disk, or "
-		               "accept the risk with unsafe_fs", engine->path, type);
+		return wk_fail(error, WK_UNSUPPORTED,
+		               "%s is on a network file system (type 0x%x), where neither locks nor syncs are to be relied on: "
+		               "use a local disk, or "
+		               "accept the risk with unsafe_fs",
+		               engine->path, type);
 	return WK_OK;
 }
 
@@ -379,7 +410,8 @@ static bool make_caches(wk_engine *engine) {
 	engine->pages = wk_page_cache_new(engine->options.cache_bytes);
 	engine->block_pool = wk_buffer_pool_new(engine->options.block_size_max + WK_BLOCK_ALIGNMENT, 4);
 	engine->read_pool = wk_buffer_pool_new((1 << 20) + 2 * WK_IO_ALIGNMENT, 4);
-	return engine->path != NULL && engine->memtable != NULL && engine->pages != NULL && engine->block_pool != NULL && engine->read_pool != NULL;
+	return engine->path != NULL && engine->memtable != NULL && engine->pages != NULL && engine->block_pool != NULL &&
+	       engine->read_pool != NULL;
 }
 
 /* The new directory's own name must survive a power cut as well. */
@@ -426,7 +458,8 @@ static wk_status ensure_directory(wk_engine *engine, wk_error *error) {
 	return WK_OK;
 }
 
-static wk_status open_directory(const char *path, const wk_open_options *given, wk_io *borrowed, int attempts_left, wk_engine **opened, wk_error *error) {
+static wk_status open_directory(const char *path, const wk_open_options *given, wk_io *borrowed, int attempts_left,
+                                wk_engine **opened, wk_error *error) {
 	wk_error local;
 	error = error != NULL ? error : &local;
 	wk_open_options options;
@@ -463,7 +496,10 @@ static wk_status open_directory(const char *path, const wk_open_options *given, 
 	if (status == WK_OK)
 		status = wk_recover(engine, error);
 	if (engine->read_only && (status == WK_DAMAGED || status == WK_IO) && attempts_left > 0) {
-		/* A writer was at it: what looked damaged may be a block in flight, what was missing a file recycled. Only what stays so is true. */
+		/*
+		 * A writer was at it: what looked damaged may be a block in flight, what was missing a file recycled. Only
+		 * what stays so is true.
+		 */
 		static const uint32_t nobody = 0;
 		wk_futex_wait(&nobody, 0, 20 * 1000 * 1000);
 		free_engine(engine);
@@ -483,7 +519,8 @@ static wk_status open_directory(const char *path, const wk_open_options *given, 
 	return WK_OK;
 }
 
-wk_status wk_directory_open(const char *path, const wk_open_options *given, wk_io *borrowed, wk_engine **opened, wk_error *error) {
+wk_status wk_directory_open(const char *path, const wk_open_options *given, wk_io *borrowed, wk_engine **opened,
+                            wk_error *error) {
 	return open_directory(path, given, borrowed, FOLLOWER_ATTEMPTS, opened, error);
 }
 
@@ -501,7 +538,10 @@ static wk_status failed_words(wk_engine *engine, wk_error *error) {
 	return WK_FAILED;
 }
 
-/* (locked, dropped) A signal is no reason to leave things half done. With a deadline the driver writes, so that a stalled disk holds up that thread and not this one. */
+/*
+ * (locked, dropped) A signal is no reason to leave things half done. With a deadline the driver writes, so that a
+ * stalled disk holds up that thread and not this one.
+ */
 static wk_status wait_for_good(wk_engine *engine, uint64_t ticket, uint64_t deadline_ns, wk_error *error) {
 	wk_status status;
 	do
@@ -520,7 +560,8 @@ static wk_status flush_all(wk_engine *engine, uint64_t deadline_ns, wk_error *er
 static wk_status last_words(wk_engine *engine, uint64_t deadline_ns, wk_error *error) {
 	wk_engine_lock(engine);
 	wk_status status = flush_all(engine, deadline_ns, error);
-	if (status == WK_OK && !engine->failed && engine->confirm_pending && !engine->disk_full && engine->open.builders_count == 0) {
+	if (status == WK_OK && !engine->failed && engine->confirm_pending && !engine->disk_full &&
+	    engine->open.builders_count == 0) {
 		engine->open.confirm = true;
 		engine->open.sync_wanted = true;
 		status = wait_for_good(engine, engine->open.sequence, deadline_ns, error);
@@ -534,7 +575,8 @@ wk_status wk_directory_close(wk_engine *engine, uint64_t timeout_ns, wk_error *e
 	uint64_t now = wk_engine_now(engine);
 	uint64_t deadline = timeout_ns >= UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
 	wk_engine_lock(engine);
-	wk_status status = flush_all(engine, deadline, error); /* what was deferred through this handle is durable, whoever else holds one */
+	/* What was deferred through this handle is durable, whoever else holds one. */
+	wk_status status = flush_all(engine, deadline, error);
 	wk_engine_unlock(engine);
 	if (!wk_registry_last(engine))
 		return status;
@@ -543,14 +585,19 @@ wk_status wk_directory_close(wk_engine *engine, uint64_t timeout_ns, wk_error *e
 	bool well = !engine->failed;
 	if (status == WK_TIMEOUT || !wk_keeper_stop(engine, deadline)) {
 		if (status != WK_TIMEOUT)
-			status = wk_fail(error, WK_TIMEOUT, "closing %s: the disk did not finish background work within the time given; everything appended is durable, the directory stays locked until this process ends", engine->path);
+			status = wk_fail(error, WK_TIMEOUT,
+			                 "closing %s: the disk did not finish background work within the time given; everything "
+			                 "appended is durable, the directory stays locked until this process ends",
+			                 engine->path);
 		/* The disk stalls. Its write may still land: memory, threads and lock must stay until the process ends. */
 		wk_registry_leave(engine);
 		return status;
 	}
 	wk_mover_free(engine);
 	wk_driver_stop(engine);
-	if (status == WK_OK && well && engine->failed) { /* the keeper's last work: everything appended is durable, but this disk is not written to any more */
+	if (status == WK_OK && well &&
+	    engine
+	        ->failed) { /* the keeper's last work: everything appended is durable, but this disk is not written to any more */
 		status = WK_FAILED;
 		if (error != NULL)
 			*error = engine->failure;

@@ -5,8 +5,12 @@
 #define WK_ENGINE_DIRECTORY_H
 #include "engine/engine.h"
 
-/* The engine of the directory, shared with whoever has it open in this process. `io` NULL: one is made as options say; else it is borrowed (tests). */
-wk_status wk_directory_open(const char *path, const wk_open_options *options, wk_io *io, wk_engine **engine, wk_error *error);
+/*
+ * The engine of the directory, shared with whoever has it open in this process. `io` NULL: one is made as options
+ * say; else it is borrowed (tests).
+ */
+wk_status wk_directory_open(const char *path, const wk_open_options *options, wk_io *io, wk_engine **engine,
+                            wk_error *error);
 /* One user less; the last one closes. */
 wk_status wk_directory_close(wk_engine *engine, uint64_t timeout_ns, wk_error *error);
 

@@ -14,7 +14,8 @@ typedef struct sync_round { /* the fdatasyncs of one sync point */
 } sync_round;
 
 /*
- * With nothing of its own in flight the driver sleeps on a word, which wakes it sooner than a completion queue would; else in its queue.
+ * With nothing of its own in flight the driver sleeps on a word, which wakes it sooner than a completion queue would;
+ * else in its queue.
  */
 void wk_driver_wake(wk_engine *engine) {
 	__atomic_add_fetch(&engine->driver_word, 1, __ATOMIC_SEQ_CST);
@@ -25,15 +26,16 @@ void wk_driver_wake(wk_engine *engine) {
 }
 
 static int submit_block(wk_engine *engine, wk_block *block) {
-	return engine->io->operations->queue_submit(engine->io, engine->queue, &(wk_io_request){
-		.operation = WK_IO_OP_WRITE,
-		.file = block->file->handle,
-		.buffer = block->buffer->bytes,
-		.size = block->header.size,
-		.offset = block->header.offset,
-		.flags = block->with_sync ? WK_IO_DSYNC : 0,
-		.tag = block->header.sequence % WK_BLOCKS_IN_FLIGHT_MAX,
-	});
+	return engine->io->operations->queue_submit(engine->io, engine->queue,
+	                                            &(wk_io_request){
+	                                                .operation = WK_IO_OP_WRITE,
+	                                                .file = block->file->handle,
+	                                                .buffer = block->buffer->bytes,
+	                                                .size = block->header.size,
+	                                                .offset = block->header.offset,
+	                                                .flags = block->with_sync ? WK_IO_DSYNC : 0,
+	                                                .tag = block->header.sequence % WK_BLOCKS_IN_FLIGHT_MAX,
+	                                            });
 }
 
 static void submit_syncs(wk_engine *engine, sync_round *round) {
@@ -41,8 +43,9 @@ static void submit_syncs(wk_engine *engine, sync_round *round) {
 	round->result = 0;
 	round->left = 0;
 	for (uint32_t i = 0; i < round->count; i++) {
-		int result = engine->io->operations->queue_submit(engine->io, engine->queue,
-			&(wk_io_request){.operation = WK_IO_OP_SYNC, .file = round->files[i]->handle, .tag = SYNC_TAG});
+		int result = engine->io->operations->queue_submit(
+		    engine->io, engine->queue,
+		    &(wk_io_request){.operation = WK_IO_OP_SYNC, .file = round->files[i]->handle, .tag = SYNC_TAG});
 		if (result < 0)
 			round->result = result;
 		else
@@ -68,11 +71,13 @@ static void complete(wk_engine *engine, sync_round *round, const wk_io_completio
 }
 
 /*
- * One appender that waits for each record: a plain call is sooner done than a submission and a completion. Where others came during the last such call, there is company, and slots
- * side by side are worth more; that is asked again after a while.
+ * One appender that waits for each record: a plain call is sooner done than a submission and a completion. Where
+ * others came during the last such call, there is company, and slots side by side are worth more; that is asked again
+ * after a while.
  */
 static bool is_lone(const wk_engine *engine, const wk_block *block) {
-	return engine->driver_in_flight == 0 && engine->driver_company == 0 && block->header.size <= LONE_SIZE && block->builders_count == 1 && block->builders[0].records <= LONE_RECORDS;
+	return engine->driver_in_flight == 0 && engine->driver_company == 0 && block->header.size <= LONE_SIZE &&
+	       block->builders_count == 1 && block->builders[0].records <= LONE_RECORDS;
 }
 
 /* Everything that may go out now goes out. */
@@ -115,8 +120,8 @@ static uint64_t next_deadline(wk_engine *engine) {
 }
 
 static void confirm_if_due(wk_engine *engine) {
-	if (engine->confirm_pending && !engine->sealing && engine->open.builders_count == 0 && engine->in_flight_bytes == 0 &&
-	    engine->durable + 1 == engine->open.sequence && !engine->disk_full &&
+	if (engine->confirm_pending && !engine->sealing && engine->open.builders_count == 0 &&
+	    engine->in_flight_bytes == 0 && engine->durable + 1 == engine->open.sequence && !engine->disk_full &&
 	    wk_engine_now(engine) >= engine->last_activity_ns + engine->options.confirm_delay_ns)
 		engine->open.confirm = true;
 }

@@ -1,12 +1,13 @@
 /*
  * engine.h: one directory open in this process, and the parts it is made of. Private.
  *
- * Locks. `lock` guards everything here but what says otherwise; it is never held over a call of the seam, except while a directory is
- * opened or closed. Atomics (durable, failed) may be read without it. Order: catalogue_lock, then lock, then a cache's own lock.
+ * Locks. `lock` guards everything here but what says otherwise; it is never held over a call of the seam, except
+ * while a directory is opened or closed. Atomics (durable, failed) may be read without it. Order: catalogue_lock,
+ * then lock, then a cache's own lock.
  *
- * Roles. The *sealer* (whoever set `sealing`) turns the open block into a journal block; one at a time, as blocks chain. A block in
- * flight belongs to who writes it: an appender in its own call, or the driver thread (driver.c). The keeper thread (keeper.c) prepares
- * files, writes footers and snapshots, recycles and compacts.
+ * Roles. The *sealer* (whoever set `sealing`) turns the open block into a journal block; one at a time, as blocks
+ * chain. A block in flight belongs to who writes it: an appender in its own call, or the driver thread (driver.c).
+ * The keeper thread (keeper.c) prepares files, writes footers and snapshots, recycles and compacts.
  */
 #ifndef WK_ENGINE_ENGINE_H
 #define WK_ENGINE_ENGINE_H
@@ -32,10 +33,10 @@ typedef struct wk_log_state wk_log_state;
 
 enum {
 	WK_CATALOGUE_LEDGER = 0,
-	WK_WAIT_SLOTS = 16,           /* more than blocks that can be open or in flight */
+	WK_WAIT_SLOTS = 16, /* more than blocks that can be open or in flight */
 	WK_ENTRY_OVERHEAD = WK_BLOCK_RECORD_HEADER_SIZE + WK_ENTRY_HEADER_SIZE,
-	WK_FILE_ID_STEP = 1024,       /* file ids reserved by one write of the superblock */
-	WK_PREPARED_MAX = 3,          /* prepared files kept, the reserve included */
+	WK_FILE_ID_STEP = 1024, /* file ids reserved by one write of the superblock */
+	WK_PREPARED_MAX = 3,    /* prepared files kept, the reserve included */
 	WK_SNAPSHOT_DELTA_MIN = 1 << 20,
 };
 static_assert(WK_WAIT_SLOTS > WK_BLOCKS_IN_FLIGHT_MAX + 1, "two blocks that somebody waits for never share a slot");
@@ -43,39 +44,39 @@ static_assert(WK_WAIT_SLOTS > WK_BLOCKS_IN_FLIGHT_MAX + 1, "two blocks that some
 /* ---- store files: journal files and entry logs (store_file.c) ---- */
 
 enum wk_file_state {
-	WK_FILE_NEXT,    /* prepared, named and synced; no block yet */
-	WK_FILE_ACTIVE,  /* the journal's last file */
-	WK_FILE_FULL,    /* no more blocks; its footer is not written yet */
-	WK_FILE_SEALED,  /* with footer */
-	WK_FILE_DYING,   /* being recycled or unlinked */
+	WK_FILE_NEXT,   /* prepared, named and synced; no block yet */
+	WK_FILE_ACTIVE, /* the journal's last file */
+	WK_FILE_FULL,   /* no more blocks; its footer is not written yet */
+	WK_FILE_SEALED, /* with footer */
+	WK_FILE_DYING,  /* being recycled or unlinked */
 };
 
 struct wk_store_file {
 	uint64_t id;
 	uint64_t size;
-	uint64_t end_offset;       /* of the blocks */
+	uint64_t end_offset; /* of the blocks */
 	uint64_t first_sequence;
 	uint64_t last_sequence;
-	uint64_t incarnation;      /* of the last block */
+	uint64_t incarnation; /* of the last block */
 	uint64_t live_entries;
 	uint64_t live_bytes;
 	uint64_t entries_count;
 	wk_file *handle;
-	wk_footer footer;          /* valid where SEALED */
-	wk_footer_state *states;   /* of a file not yet sealed */
-	int64_t *ledgers;          /* a file not yet sealed: whose runs it holds */
+	wk_footer footer;        /* valid where SEALED */
+	wk_footer_state *states; /* of a file not yet sealed */
+	int64_t *ledgers;        /* a file not yet sealed: whose runs it holds */
 	uint32_t ledgers_count, ledgers_capacity;
 	uint32_t states_count, states_capacity;
-	uint32_t runs_count;       /* of a file not yet sealed */
+	uint32_t runs_count; /* of a file not yet sealed */
 	uint32_t first_previous_crc;
 	uint32_t last_crc;
-	uint32_t pins;             /* readers, writers and movers that use the handle now */
-	uint32_t kind;             /* enum wk_file_kind */
-	uint32_t state;            /* enum wk_file_state */
-	uint64_t thin_since_ns;    /* at most a tenth live since then, 0: it is not */
-	bool stuck;                /* the mover could not empty it: an entry is damaged */
-	bool footer_failed;        /* sealed without a footer: scanned at the next start */
-	bool unreadable_footer;    /* recovery: its trailer reads well, its runs do not */
+	uint32_t pins;          /* readers, writers and movers that use the handle now */
+	uint32_t kind;          /* enum wk_file_kind */
+	uint32_t state;         /* enum wk_file_state */
+	uint64_t thin_since_ns; /* at most a tenth live since then, 0: it is not */
+	bool stuck;             /* the mover could not empty it: an entry is damaged */
+	bool footer_failed;     /* sealed without a footer: scanned at the next start */
+	bool unreadable_footer; /* recovery: its trailer reads well, its runs do not */
 };
 
 /* ---- ledgers and their runs (ledger.c) ---- */
@@ -83,24 +84,24 @@ struct wk_store_file {
 typedef struct wk_run {
 	int64_t first_entry;
 	wk_store_file *file;
-	wk_footer_item *items;     /* NULL once the file is sealed: they are in its footer */
+	wk_footer_item *items; /* NULL once the file is sealed: they are in its footer */
 	uint64_t bytes;
 	uint32_t count;
-	uint32_t capacity;         /* of items */
-	uint32_t first_item;       /* in the footer */
-	uint32_t dead;             /* entries at its start that nobody needs any more */
+	uint32_t capacity;   /* of items */
+	uint32_t first_item; /* in the footer */
+	uint32_t dead;       /* entries at its start that nobody needs any more */
 } wk_run;
 
 struct wk_ledger {
 	int64_t id;
-	int64_t last_entry;        /* -1: none */
-	int64_t durable_entry;     /* readers may see up to this one */
-	int64_t first_live;        /* entries before it are dead */
-	int64_t length;            /* cumulative payload */
-	wk_run *runs;              /* by first entry */
+	int64_t last_entry;    /* -1: none */
+	int64_t durable_entry; /* readers may see up to this one */
+	int64_t first_live;    /* entries before it are dead */
+	int64_t length;        /* cumulative payload */
+	wk_run *runs;          /* by first entry */
 	uint32_t runs_count;
 	uint32_t runs_capacity;
-	bool named;                /* recovery: a log has a segment in it */
+	bool named; /* recovery: a log has a segment in it */
 };
 
 /* ---- the open block (journal.c) ---- */
@@ -108,19 +109,19 @@ struct wk_ledger {
 /* One entry under construction: the records of one log, or raw bytes (catalogue). */
 typedef struct wk_builder {
 	wk_ledger *ledger;
-	wk_log_state *log;         /* NULL: raw */
+	wk_log_state *log; /* NULL: raw */
 	int64_t entry_id;
-	int64_t lac;               /* for the header, taken when the block is sealed */
-	int64_t length;            /* the same */
+	int64_t lac;    /* for the header, taken when the block is sealed */
+	int64_t length; /* the same */
 	int64_t first_sequence_id;
 	int64_t last_txid;
 	uint32_t records;
 	uint32_t codec;
-	bool in_place;             /* its bytes stand in the block's buffer already */
-	bool closed;               /* takes no more records: an atomic group */
-	uint8_t *bytes;            /* records (or raw payload), without the envelope header */
+	bool in_place;  /* its bytes stand in the block's buffer already */
+	bool closed;    /* takes no more records: an atomic group */
+	uint8_t *bytes; /* records (or raw payload), without the envelope header */
 	size_t size, capacity;
-	uint32_t crc;              /* of the first `summed` of its bytes */
+	uint32_t crc; /* of the first `summed` of its bytes */
 	size_t summed;
 	uint32_t item_offset, item_size; /* of the entry in the block, once sealed */
 } wk_builder;
@@ -128,18 +129,18 @@ typedef struct wk_builder {
 typedef struct wk_block {
 	wk_buffer *buffer;
 	uint64_t sequence;
-	uint64_t accepted_bytes;   /* payload counted against in_flight_bytes */
-	uint64_t first_ns;         /* when the first record came */
-	uint64_t deferred_until_ns;/* UINT64_MAX: none waits */
-	size_t estimate;           /* bytes it will take, padding apart */
+	uint64_t accepted_bytes;    /* payload counted against in_flight_bytes */
+	uint64_t first_ns;          /* when the first record came */
+	uint64_t deferred_until_ns; /* UINT64_MAX: none waits */
+	size_t estimate;            /* bytes it will take, padding apart */
 	wk_builder *builders;
 	uint32_t builders_count, builders_capacity;
-	bool sync_wanted;          /* somebody wants it durable now */
+	bool sync_wanted; /* somebody wants it durable now */
 	bool confirm;
 	/* once sealed: */
 	wk_block_header header;
 	wk_store_file *file;
-	bool with_sync;            /* written with sync */
+	bool with_sync; /* written with sync */
 } wk_block;
 
 /* ---- the engine ---- */
@@ -150,10 +151,10 @@ struct wk_engine {
 	char *path;
 	uint64_t device, inode;
 	wk_open_options options;
-	uint32_t handles;          /* namespaces on it (registry lock) */
+	uint32_t handles; /* namespaces on it (registry lock) */
 	struct wk_engine *next_in_registry;
-	bool ready, sharable;      /* registry lock */
-	_Atomic bool forked;       /* this process is a child of the one that opened it */
+	bool ready, sharable; /* registry lock */
+	_Atomic bool forked;  /* this process is a child of the one that opened it */
 
 	pthread_mutex_t lock;
 	pthread_mutex_t file_id_lock;   /* next_file_id and writes of the superblock */
@@ -163,65 +164,65 @@ struct wk_engine {
 	wk_file *lock_file;
 	wk_recovery_report report;
 	bool read_only;
-	struct wk_loss *loss;      /* accepted by this open, not yet recorded; NULL: none */
+	struct wk_loss *loss; /* accepted by this open, not yet recorded; NULL: none */
 
 	/* journal */
-	wk_block open;             /* takes records */
+	wk_block open;                               /* takes records */
 	wk_block in_flight[WK_BLOCKS_IN_FLIGHT_MAX]; /* by sequence % 8 */
 	wk_block_window window;
 	uint32_t last_crc;
-	uint64_t offset;           /* of the next block in the active file */
+	uint64_t offset; /* of the next block in the active file */
 	wk_store_file *active;
-	wk_store_file *next;       /* prepared and named, NULL: none yet */
-	bool naming_next;          /* somebody gives a prepared file its id and name: journal files are made one at a time */
-	uint64_t rolled_ns;        /* when the journal last went on in another file */
-	uint64_t sync_goal;        /* highest sequence somebody wants durable now */
+	wk_store_file *next; /* prepared and named, NULL: none yet */
+	bool naming_next;    /* somebody gives a prepared file its id and name: journal files are made one at a time */
+	uint64_t rolled_ns;  /* when the journal last went on in another file */
+	uint64_t sync_goal;  /* highest sequence somebody wants durable now */
 	uint64_t deferred_sync_ns; /* blocks written without sync are to be synced by then; UINT64_MAX: none */
 	bool sealing;
-	bool snapshotting;         /* the catalogue may not change */
+	bool snapshotting; /* the catalogue may not change */
 	bool closing;
-	bool disk_full;            /* not even the next file could be made: appends are refused */
-	bool space_low;            /* the keeper could not prepare a file */
-	bool space_pending;        /* something to collect, pinned for now */
+	bool disk_full;     /* not even the next file could be made: appends are refused */
+	bool space_low;     /* the keeper could not prepare a file */
+	bool space_pending; /* something to collect, pinned for now */
 	uint64_t retry_space_ns;
-	bool confirm_at_start;     /* recovery: the last block is no confirm block */
-	bool confirm_pending;      /* the last block is not confirmed yet */
+	bool confirm_at_start; /* recovery: the last block is no confirm block */
+	bool confirm_pending;  /* the last block is not confirmed yet */
 	uint64_t last_activity_ns;
 	uint64_t in_flight_bytes;
 	uint64_t next_file_id;
-	wk_error failure;          /* why the journal stopped */
+	wk_error failure; /* why the journal stopped */
 	_Atomic bool failed;
-	_Atomic uint64_t durable;  /* sequence of the last durable block */
+	_Atomic uint64_t durable; /* sequence of the last durable block */
 	uint32_t wait_words[WK_WAIT_SLOTS];
 	_Atomic uint32_t waiters[WK_WAIT_SLOTS];
-	uint32_t room_word;        /* changes when a block is sealed or durable */
+	uint32_t room_word; /* changes when a block is sealed or durable */
 	_Atomic uint32_t room_waiters;
-	uint32_t tail_word;        /* changes when the durable point moves; followers wait on it */
+	uint32_t tail_word; /* changes when the durable point moves; followers wait on it */
 	_Atomic uint32_t tail_waiters;
 	wk_buffer_pool *block_pool;
 	wk_buffer_pool *read_pool;
 
 	/* index */
-	wk_store_file **files;     /* by id */
+	wk_store_file **files; /* by id */
 	uint32_t files_count, files_capacity;
-	wk_ledger **ledgers;       /* open addressing by id */
+	wk_ledger **ledgers; /* open addressing by id */
 	uint32_t ledgers_count, ledgers_capacity;
 	struct wk_block_cache *memtable;
 	struct wk_page_cache *pages;
-	struct { /* index_file.c */
+	struct {                      /* index_file.c */
 		uint64_t generation;      /* of the durable one, 0: none */
 		uint64_t generation_last; /* the highest there ever was */
 		uint64_t mark;            /* files below it need no footer to be read, nor to be there, 0: none do */
 		uint64_t size;            /* of the durable one, bytes */
 		uint64_t recycled_files;  /* when it was written */
 		uint64_t retry_ns;
-		bool wanted;              /* there was one, and it could not be used */
+		bool wanted; /* there was one, and it could not be used */
 	} index;
-	wk_index_ledger *states;   /* what state records said last, by ledger id (ledger_state.c) */
+	wk_index_ledger *states; /* what state records said last, by ledger id (ledger_state.c) */
 	uint32_t states_count, states_capacity;
 
 	/* catalogue */
-	wk_log_state **logs;       /* open addressing by name */
+	wk_log_state **logs; /* open addressing by name */
 	uint32_t logs_count, logs_capacity;
 	wk_log_state **logs_by_id; /* open addressing by id, deleted ones with handles included */
 	uint32_t by_id_count, by_id_capacity;
@@ -229,7 +230,7 @@ struct wk_engine {
 	uint32_t log_options_count;
 	uint64_t next_log_id, next_ledger_id;
 	int64_t next_catalogue_entry;
-	uint64_t catalogue_delta;  /* bytes since the last snapshot */
+	uint64_t catalogue_delta; /* bytes since the last snapshot */
 	uint64_t catalogue_snapshot_size;
 
 	/* other processes */
@@ -239,27 +240,36 @@ struct wk_engine {
 	/* threads */
 	pthread_t driver, keeper;
 	bool driver_runs, keeper_runs, keeper_gone;
-	wk_io_queue *queue;        /* the driver's */
-	uint32_t driver_company;   /* blocks to go until an appender may be taken to be alone */
-	uint32_t driver_word;      /* changes when somebody wakes it */
+	wk_io_queue *queue;                          /* the driver's */
+	uint32_t driver_company;                     /* blocks to go until an appender may be taken to be alone */
+	uint32_t driver_word;                        /* changes when somebody wakes it */
 	_Atomic bool driver_sleeps, driver_in_queue; /* where it waits */
-	bool driver_active;        /* it looks at the open block without being woken */
+	bool driver_active;                          /* it looks at the open block without being woken */
 	bool driver_stop;
-	_Atomic bool keeper_stop;  /* looked at in the middle of long writes */
+	_Atomic bool keeper_stop;    /* looked at in the middle of long writes */
 	uint64_t driver_deadline_ns; /* it sleeps until then */
 	uint32_t driver_in_flight;
 	pthread_cond_t keeper_wake;
 	bool keeper_due;
-	struct { char **names; uint64_t *sizes; uint32_t count; uint64_t serial; } prepared;
+	struct {
+		char **names;
+		uint64_t *sizes;
+		uint32_t count;
+		uint64_t serial;
+	} prepared;
 	uint64_t file_size_next;
 
 	/* namespaces with an armed eventfd */
 	struct wk_namespace *namespaces;
 
-	struct wk_mover *mover;    /* a pass under way; the keeper's */
+	struct wk_mover *mover; /* a pass under way; the keeper's */
 	uint64_t mover_due_ns, minor_due_ns, major_due_ns;
 	uint64_t retention_due_ns;
-	struct { int64_t ledger_id, entry_id; uint64_t due_ns; wk_error first_damage; } scrub; /* where it goes on */
+	struct {
+		int64_t ledger_id, entry_id;
+		uint64_t due_ns;
+		wk_error first_damage;
+	} scrub;                    /* where it goes on */
 	uint64_t zero_filled_bytes; /* atomic */
 	wk_stats counters;
 };
@@ -267,16 +277,22 @@ struct wk_engine {
 struct wk_namespace {
 	wk_engine *engine;
 	struct wk_namespace *next;
-	int event_fd;              /* -1: none */
-	uint64_t armed;            /* ticket, 0: not armed */
+	int event_fd;                /* -1: none */
+	uint64_t armed;              /* ticket, 0: not armed */
 	_Atomic uint32_t references; /* the handle itself, logs, readers, writers */
 	_Atomic bool closed;
-	_Atomic uint32_t calls;    /* in progress */
+	_Atomic uint32_t calls; /* in progress */
 };
 
-static inline void wk_engine_lock(wk_engine *engine) { pthread_mutex_lock(&engine->lock); }
-static inline void wk_engine_unlock(wk_engine *engine) { pthread_mutex_unlock(&engine->lock); }
-static inline uint64_t wk_engine_now(wk_engine *engine) { return engine->io->operations->now(engine->io); }
+static inline void wk_engine_lock(wk_engine *engine) {
+	pthread_mutex_lock(&engine->lock);
+}
+static inline void wk_engine_unlock(wk_engine *engine) {
+	pthread_mutex_unlock(&engine->lock);
+}
+static inline uint64_t wk_engine_now(wk_engine *engine) {
+	return engine->io->operations->now(engine->io);
+}
 
 /* Full path of a file below the directory; the caller frees. NULL: no memory. */
 char *wk_engine_path(const wk_engine *engine, const char *format, ...) __attribute__((format(printf, 2, 3)));

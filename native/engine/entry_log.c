@@ -17,11 +17,13 @@ int wk_entry_log_begin(wk_engine *engine, uint64_t id, wk_entry_log_writer *writ
 	writer->chunk = aligned_alloc(WK_IO_ALIGNMENT, CHUNK);
 	if (writer->temporary == NULL || writer->final == NULL || writer->chunk == NULL)
 		return -ENOMEM;
-	return engine->io->operations->open(engine->io, writer->temporary, WK_IO_WRITE | WK_IO_CREATE | WK_IO_DIRECT, &writer->handle);
+	return engine->io->operations->open(engine->io, writer->temporary, WK_IO_WRITE | WK_IO_CREATE | WK_IO_DIRECT,
+	                                    &writer->handle);
 }
 
 static int write_out(wk_entry_log_writer *writer, const uint8_t *bytes, size_t size) {
-	int64_t result = writer->engine->io->operations->pwrite(writer->engine->io, writer->handle, bytes, size, writer->flushed, 0);
+	int64_t result = writer->engine->io->operations->pwrite(writer->engine->io, writer->handle, bytes, size,
+	                                                        writer->flushed, 0);
 	if (result < 0)
 		return (int)result;
 	writer->flushed += size;
@@ -57,12 +59,14 @@ static bool grow(void **array, uint32_t count, uint32_t *capacity, size_t size) 
 	return true;
 }
 
-int wk_entry_log_add(wk_entry_log_writer *writer, int64_t ledger_id, int64_t entry_id, const uint8_t *bytes, uint32_t size) {
+int wk_entry_log_add(wk_entry_log_writer *writer, int64_t ledger_id, int64_t entry_id, const uint8_t *bytes,
+                     uint32_t size) {
 	if (!grow((void **)&writer->items, writer->items_count, &writer->items_capacity, sizeof *writer->items) ||
 	    !grow((void **)&writer->runs, writer->runs_count, &writer->runs_capacity, sizeof *writer->runs))
 		return -ENOMEM;
 	wk_footer_run *run = writer->runs_count > 0 ? &writer->runs[writer->runs_count - 1] : NULL;
-	assert(run == NULL || run->ledger_id < ledger_id || (run->ledger_id == ledger_id && run->first_entry + run->count <= entry_id));
+	assert(run == NULL || run->ledger_id < ledger_id ||
+	       (run->ledger_id == ledger_id && run->first_entry + run->count <= entry_id));
 	if (run == NULL || run->ledger_id != ledger_id || run->first_entry + run->count != entry_id) {
 		run = &writer->runs[writer->runs_count++];
 		*run = (wk_footer_run){.ledger_id = ledger_id, .first_entry = entry_id, .first_item = writer->items_count};
@@ -85,8 +89,12 @@ int wk_entry_log_finish(wk_entry_log_writer *writer, wk_footer *footer, wk_file 
 	uint8_t *bytes = aligned_alloc(WK_PAGE_SIZE, size);
 	if (bytes == NULL)
 		return -ENOMEM;
-	*footer = (wk_footer){.file_id = writer->id, .file_size = writer->flushed + size, .end_offset = end, .items_count = writer->items_count,
-	                      .runs_count = writer->runs_count, .kind = WK_FILE_ENTRY_LOG};
+	*footer = (wk_footer){.file_id = writer->id,
+	                      .file_size = writer->flushed + size,
+	                      .end_offset = end,
+	                      .items_count = writer->items_count,
+	                      .runs_count = writer->runs_count,
+	                      .kind = WK_FILE_ENTRY_LOG};
 	memcpy(footer->directory_id, writer->engine->superblock.directory_id, sizeof footer->directory_id);
 	wk_footer_encode(footer, writer->items, writer->runs, NULL, bytes);
 	if (result == 0)

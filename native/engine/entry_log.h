@@ -12,9 +12,9 @@ typedef struct wk_entry_log_writer {
 	wk_file *handle;
 	char *temporary, *final;
 	uint64_t id;
-	uint8_t *chunk;        /* what is not written yet, from `flushed` on */
+	uint8_t *chunk; /* what is not written yet, from `flushed` on */
 	size_t chunk_size;
-	uint64_t flushed;      /* bytes in the file */
+	uint64_t flushed; /* bytes in the file */
 	wk_footer_item *items;
 	wk_footer_run *runs;
 	uint32_t items_count, items_capacity, runs_count, runs_capacity;
@@ -23,8 +23,12 @@ typedef struct wk_entry_log_writer {
 /* No lock held in all of these. -errno on failure; then wk_entry_log_abort. */
 int wk_entry_log_begin(wk_engine *engine, uint64_t id, wk_entry_log_writer *writer);
 /* Entries come sorted. */
-int wk_entry_log_add(wk_entry_log_writer *writer, int64_t ledger_id, int64_t entry_id, const uint8_t *bytes, uint32_t size);
-/* Footer, sync, its final name, sync of the directory. *footer describes it, *handle is open. The writer keeps its runs until freed. */
+int wk_entry_log_add(wk_entry_log_writer *writer, int64_t ledger_id, int64_t entry_id, const uint8_t *bytes,
+                     uint32_t size);
+/*
+ * Footer, sync, its final name, sync of the directory. *footer describes it, *handle is open. The writer keeps its
+ * runs until freed.
+ */
 int wk_entry_log_finish(wk_entry_log_writer *writer, wk_footer *footer, wk_file **handle);
 /* Frees; removes the file unless it was finished. */
 void wk_entry_log_free(wk_entry_log_writer *writer);

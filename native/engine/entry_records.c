@@ -12,13 +12,15 @@ wk_status wk_entry_records_open(wk_entry_records *records, wk_buffer *buffer, co
 	if (status != WK_OK)
 		return status;
 	if (envelope.codec == WK_CODEC_NONE) {
-		*records = (wk_entry_records){.buffer = wk_buffer_retain(buffer), .bytes = envelope.stored, .size = envelope.stored_size};
+		*records = (wk_entry_records){
+		    .buffer = wk_buffer_retain(buffer), .bytes = envelope.stored, .size = envelope.stored_size};
 		return WK_OK;
 	}
 	wk_buffer *opened = wk_buffer_new(NULL, envelope.original_size);
 	if (opened == NULL)
 		return WK_NO_MEMORY;
-	status = wk_codec_decompress(envelope.codec, envelope.stored, envelope.stored_size, opened->bytes, envelope.original_size);
+	status = wk_codec_decompress(envelope.codec, envelope.stored, envelope.stored_size, opened->bytes,
+	                             envelope.original_size);
 	if (status != WK_OK) {
 		wk_buffer_release(opened);
 		return status;
@@ -31,7 +33,8 @@ wk_status wk_entry_records_next(wk_entry_records *records, wk_log_record *record
 	if (records->at == records->size)
 		return WK_END;
 	size_t consumed;
-	wk_status status = wk_log_record_decode(records->bytes + records->at, records->size - records->at, record, &consumed);
+	wk_status status = wk_log_record_decode(records->bytes + records->at, records->size - records->at, record,
+	                                        &consumed);
 	if (status == WK_OK) {
 		records->at += consumed;
 		records->slot++;

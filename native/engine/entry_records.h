@@ -8,11 +8,11 @@
 #include "walkeeper/record.h"
 
 typedef struct wk_entry_records {
-	wk_buffer *buffer;     /* what the records point into, held */
-	const uint8_t *bytes;  /* records back to back */
+	wk_buffer *buffer;    /* what the records point into, held */
+	const uint8_t *bytes; /* records back to back */
 	size_t size;
-	size_t at;             /* of the next one */
-	int64_t slot;          /* its number */
+	size_t at;    /* of the next one */
+	int64_t slot; /* its number */
 } wk_entry_records;
 
 /* `entry` (36 bytes of header and the envelope) stands in `buffer`. Verified already by its digest. */

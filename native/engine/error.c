@@ -60,6 +60,7 @@ wk_status wk_fail_io(wk_error *error, int result, const char *format, ...) {
 	va_end(arguments);
 	size_t used = strlen(error->text);
 	char reason[96];
-	snprintf(error->text + used, sizeof error->text - used, ": %s%s", strerror_r(code, reason, sizeof reason), hint(code));
+	snprintf(error->text + used, sizeof error->text - used, ": %s%s", strerror_r(code, reason, sizeof reason),
+	         hint(code));
 	return status;
 }

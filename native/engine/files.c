@@ -15,7 +15,8 @@ static bool list_file(void *context, const char *name) {
 	listing *list = context;
 	uint32_t kind;
 	uint64_t id;
-	if (wk_store_file_parse(name, &kind, &id) && wk_store_file_find(list->engine, id) == NULL && wk_store_file_add(list->engine, id, kind) == NULL)
+	if (wk_store_file_parse(name, &kind, &id) && wk_store_file_find(list->engine, id) == NULL &&
+	    wk_store_file_add(list->engine, id, kind) == NULL)
 		list->status = WK_NO_MEMORY;
 	return list->status == WK_OK;
 }
@@ -25,7 +26,8 @@ static wk_status open_file(wk_engine *engine, wk_store_file *file, wk_error *err
 	char *path = wk_store_file_path(engine, file->id, file->kind);
 	if (path == NULL)
 		return wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", engine->path);
-	int result = io->open(engine->io, path, (engine->read_only ? WK_IO_READ : WK_IO_WRITE) | WK_IO_DIRECT, &file->handle);
+	int result = io->open(engine->io, path, (engine->read_only ? WK_IO_READ : WK_IO_WRITE) | WK_IO_DIRECT,
+	                      &file->handle);
 	wk_io_stat stat = {0};
 	if (result == 0)
 		result = io->stat(engine->io, file->handle, &stat);

@@ -3,6 +3,9 @@
 #define WK_ENGINE_FILES_H
 #include "engine/engine.h"
 
-/* (locked or opening) Lists the directory; opens what is not in the table yet. A file that vanishes meanwhile (a follower's writer recycled it) is passed over. */
+/*
+ * (locked or opening) Lists the directory; opens what is not in the table yet. A file that vanishes meanwhile (a
+ * follower's writer recycled it) is passed over.
+ */
 wk_status wk_files_find(wk_engine *engine, wk_error *error);
 #endif

@@ -30,8 +30,12 @@ static int compare(const key *wanted, const wk_position *at) {
 	return (value > wanted->value) - (value < wanted->value);
 }
 
-/* Reads one entry: *found is its first record at or after the key, or its last record with WK_END; *first its first record. */
-static wk_status search_entry(wk_engine *engine, const place *in, int64_t entry_id, const key *wanted, wk_position *first, wk_position *found, wk_error *error) {
+/*
+ * Reads one entry: *found is its first record at or after the key, or its last record with WK_END; *first its first
+ * record.
+ */
+static wk_status search_entry(wk_engine *engine, const place *in, int64_t entry_id, const key *wanted,
+                              wk_position *first, wk_position *found, wk_error *error) {
 	wk_span *span = malloc(sizeof *span);
 	if (span == NULL)
 		return wk_fail(error, WK_NO_MEMORY, "searching a log: no memory");
@@ -40,9 +44,12 @@ static wk_status search_entry(wk_engine *engine, const place *in, int64_t entry_
 		wk_entry_records records;
 		wk_log_record record;
 		bool hit = false, any = false;
-		status = wk_entry_records_open(&records, span->buffer, span->buffer->bytes + span->entries[0].offset, span->entries[0].size);
+		status = wk_entry_records_open(&records, span->buffer, span->buffer->bytes + span->entries[0].offset,
+		                               span->entries[0].size);
 		while (status == WK_OK && !hit && (status = wk_entry_records_next(&records, &record)) == WK_OK) {
-			*found = (wk_position){{in->segment.segment, entry_id, records.slot - 1}, in->segment.first_sequence_id + record.position - 1, record.txid};
+			*found = (wk_position){{in->segment.segment, entry_id, records.slot - 1},
+			                       in->segment.first_sequence_id + record.position - 1,
+			                       record.txid};
 			if (!any)
 				*first = *found;
 			any = true;
@@ -51,7 +58,8 @@ static wk_status search_entry(wk_engine *engine, const place *in, int64_t entry_
 		wk_entry_records_close(&records);
 		wk_buffer_release(span->buffer);
 		if (status != WK_OK && status != WK_END)
-			status = wk_fail(error, WK_DAMAGED, "entry %lld of ledger %lld does not hold records of a log", (long long)entry_id, (long long)in->segment.ledger_id);
+			status = wk_fail(error, WK_DAMAGED, "entry %lld of ledger %lld does not hold records of a log",
+			                 (long long)entry_id, (long long)in->segment.ledger_id);
 		else
 			status = hit ? WK_OK : WK_END;
 	}
@@ -59,8 +67,12 @@ static wk_status search_entry(wk_engine *engine, const place *in, int64_t entry_
 	return status;
 }
 
-/* Reads the entry at *at, or the next readable one up to `last`: damage elsewhere is no reason not to find what is well. */
-static wk_status probe(wk_engine *engine, const place *in, int64_t *at, int64_t last, const key *wanted, wk_position *first, wk_position *found, wk_error *error) {
+/*
+ * Reads the entry at *at, or the next readable one up to `last`: damage elsewhere is no reason not to find what is
+ * well.
+ */
+static wk_status probe(wk_engine *engine, const place *in, int64_t *at, int64_t last, const key *wanted,
+                       wk_position *first, wk_position *found, wk_error *error) {
 	wk_status status;
 	while ((status = search_entry(engine, in, *at, wanted, first, found, error)) == WK_DAMAGED && *at < last)
 		(*at)++;
@@ -68,7 +80,8 @@ static wk_status probe(wk_engine *engine, const place *in, int64_t *at, int64_t 
 }
 
 /* The last entry whose first record is before the key; then the record in it, or the first of the next entry. */
-static wk_status search_segment(wk_engine *engine, const place *in, const key *wanted, wk_position *found, wk_error *error) {
+static wk_status search_segment(wk_engine *engine, const place *in, const key *wanted, wk_position *found,
+                                wk_error *error) {
 	int64_t low = in->first_entry, high = in->last_entry;
 	wk_position first;
 	if (wanted->by == WK_FIND_DLSN && wanted->dlsn.segment == in->segment.segment) /* the key says which entry */
@@ -90,15 +103,20 @@ static wk_status search_segment(wk_engine *engine, const place *in, const key *w
 	if (status == WK_DAMAGED && in->skips) { /* a reader that starts here yields the gap */
 		wk_gap gap;
 		int64_t after, txid;
-		status = wk_loss_around(engine, &in->segment, &in->log_first, low, in->last_entry, -1, &gap, &after, &txid, error);
+		status = wk_loss_around(engine, &in->segment, &in->log_first, low, in->last_entry, -1, &gap, &after, &txid,
+		                        error);
 		*found = (wk_position){{in->segment.segment, low, 0}, gap.first_sequence_id, -1};
-		if (status == WK_OK && after >= 0 && wanted->by == WK_FIND_SEQUENCE_ID && wanted->value >= gap.first_sequence_id + gap.count)
+		if (status == WK_OK && after >= 0 && wanted->by == WK_FIND_SEQUENCE_ID &&
+		    wanted->value >= gap.first_sequence_id + gap.count)
 			status = search_entry(engine, in, after, wanted, &first, found, error);
 	}
 	return status;
 }
 
-/* (locked) The segment where the search starts: the last one whose first record is before the key, else the first. WK_END: there is none. */
+/*
+ * (locked) The segment where the search starts: the last one whose first record is before the key, else the first.
+ * WK_END: there is none.
+ */
 static wk_status choose_segment(wk_engine *engine, wk_log_state *log, const key *wanted, uint32_t skip, place *in) {
 	uint32_t at = 0;
 	for (uint32_t low = 0, high = log->segments_count; low < high;) {
@@ -133,7 +151,8 @@ static wk_status choose_segment(wk_engine *engine, wk_log_state *log, const key 
 /* A reader that starts here yields the gap. */
 static wk_position start_of(const wk_log_state *log, const wk_gap *gap) {
 	bool cut = gap->first_sequence_id < log->first->sequence_id;
-	return cut ? (wk_position){log->first->dlsn, log->first->sequence_id, -1} : (wk_position){{gap->segment, gap->entry_id, 0}, gap->first_sequence_id, -1};
+	return cut ? (wk_position){log->first->dlsn, log->first->sequence_id, -1}
+	           : (wk_position){{gap->segment, gap->entry_id, 0}, gap->first_sequence_id, -1};
 }
 
 static wk_status find(wk_engine *engine, wk_log_state *log, const key *wanted, wk_position *at, wk_error *error) {
@@ -142,21 +161,26 @@ static wk_status find(wk_engine *engine, wk_log_state *log, const key *wanted, w
 		return status;
 	if (wanted->by == WK_FIND_TXID || wanted->by == WK_FIND_TIME_MS) {
 		if (wanted->by == WK_FIND_TIME_MS && log->txid_source == WK_TXID_APPLICATION)
-			return wk_fail(error, WK_INVALID, "finding by time in log %s: its txids are the application's own; find by txid", log->name);
+			return wk_fail(error, WK_INVALID,
+			               "finding by time in log %s: its txids are the application's own; find by txid", log->name);
 	}
 	wk_position first = log->first->dlsn.segment != 0 ? *log->first : (wk_position){{0, 0, 0}, 0, -1};
-	bool before = wanted->by == WK_FIND_DLSN         ? log->first->dlsn.segment != 0 && wk_dlsn_compare(&wanted->dlsn, &first.dlsn) < 0
+	bool before = wanted->by == WK_FIND_DLSN
+	                  ? log->first->dlsn.segment != 0 && wk_dlsn_compare(&wanted->dlsn, &first.dlsn) < 0
 	              : wanted->by == WK_FIND_SEQUENCE_ID ? wanted->value < first.sequence_id
 	                                                  : false;
 	if (before) {
-		wk_fail(error, WK_TRUNCATED, "log %s was truncated: its first record is %lld", log->name, (long long)first.sequence_id);
+		wk_fail(error, WK_TRUNCATED, "log %s was truncated: its first record is %lld", log->name,
+		        (long long)first.sequence_id);
 		if (error != NULL)
 			error->sequence_id = first.sequence_id;
 		return WK_TRUNCATED;
 	}
 	wk_position next = wk_log_next(log, &log->tail->durable);
 	wk_dlsn end;
-	const wk_gap *gap = wanted->by == WK_FIND_DLSN ? wk_gap_at(engine, log, &wanted->dlsn, &end) : wanted->by == WK_FIND_SEQUENCE_ID ? wk_gap_of(log, wanted->value) : NULL;
+	const wk_gap *gap = wanted->by == WK_FIND_DLSN          ? wk_gap_at(engine, log, &wanted->dlsn, &end)
+	                    : wanted->by == WK_FIND_SEQUENCE_ID ? wk_gap_of(log, wanted->value)
+	                                                        : NULL;
 	if (gap != NULL) {
 		*at = start_of(log, gap);
 		return WK_OK;

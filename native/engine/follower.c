@@ -21,10 +21,9 @@ struct wk_follower {
 	wk_walk walk;
 	note *notes; /* not known durable yet, in order */
 	uint32_t count, capacity;
-	uint64_t looked_ns;      /* at the lock */
+	uint64_t looked_ns; /* at the lock */
 	uint64_t refreshed_durable;
 	uint64_t stuck_since_ns; /* the chain cannot be followed although the writer is further, 0: it can */
-
 };
 
 wk_status wk_follower_start(wk_engine *engine, wk_error *error) {
@@ -43,7 +42,9 @@ void wk_follower_free(wk_engine *engine) {
 	engine->follower = NULL;
 }
 
-wk_walk *wk_follower_walk(wk_engine *engine) { return &engine->follower->walk; }
+wk_walk *wk_follower_walk(wk_engine *engine) {
+	return &engine->follower->walk;
+}
 
 wk_status wk_follower_note(wk_engine *engine, uint64_t sequence, int64_t ledger_id, int64_t entry_id) {
 	struct wk_follower *f = engine->follower;
@@ -86,7 +87,8 @@ static bool nobody_writes(wk_engine *engine) {
 	const struct wk_io_operations *io = engine->io->operations;
 	char *path = wk_engine_path(engine, "lock");
 	wk_file *file = NULL;
-	bool free_to_take = path != NULL && io->open(engine->io, path, WK_IO_READ, &file) == 0 && io->lock(engine->io, file, false) == 0;
+	bool free_to_take = path != NULL && io->open(engine->io, path, WK_IO_READ, &file) == 0 &&
+	                    io->lock(engine->io, file, false) == 0;
 	if (file != NULL)
 		io->close(engine->io, file);
 	free(path);
@@ -118,7 +120,8 @@ static wk_status find_new_files(wk_engine *engine, wk_error *error) {
 		if (status == WK_OK)
 			status = wk_store_file_load_runs(engine, file);
 		if (status != WK_OK)
-			return wk_fail(error, WK_DAMAGED, "entry log %llu of %s has a damaged footer", (unsigned long long)file->id, engine->path);
+			return wk_fail(error, WK_DAMAGED, "entry log %llu of %s has a damaged footer", (unsigned long long)file->id,
+			               engine->path);
 		file->state = WK_FILE_SEALED;
 	}
 	return status;
@@ -169,8 +172,11 @@ static wk_status judge_progress(wk_engine *engine, wk_error *error) {
 		f->stuck_since_ns = now;
 	if (now - f->stuck_since_ns < 2000000000u)
 		return WK_OK;
-	return wk_fail(error, WK_DAMAGED, "following %s: block %llu cannot be read although the writer went on: this follower fell so far behind that the file was recycled, or the block is damaged. "
-	               "Open the directory again; if that fails too, run `walkeeper verify`", engine->path, (unsigned long long)f->walk.scan.sequence + 1);
+	return wk_fail(error, WK_DAMAGED,
+	               "following %s: block %llu cannot be read although the writer went on: this follower fell so far "
+	               "behind that the file was recycled, or the block is damaged. "
+	               "Open the directory again; if that fails too, run `walkeeper verify`",
+	               engine->path, (unsigned long long)f->walk.scan.sequence + 1);
 }
 
 wk_status wk_follower_refresh(wk_engine *engine, wk_error *error) {
@@ -205,7 +211,8 @@ wk_status wk_follower_look_again(wk_engine *engine, int attempt, wk_error *error
 	if (attempt > 0)
 		wk_futex_wait(&nobody, 0, POLL_MAX_NS);
 	pthread_mutex_lock(&engine->catalogue_lock);
-	__atomic_store_n(&engine->follower->refreshed_durable, 0, __ATOMIC_RELAXED); /* files may have moved without a new block */
+	__atomic_store_n(&engine->follower->refreshed_durable, 0,
+	                 __ATOMIC_RELAXED); /* files may have moved without a new block */
 	pthread_mutex_unlock(&engine->catalogue_lock);
 	return wk_follower_refresh(engine, error);
 }
@@ -219,7 +226,10 @@ wk_status wk_follower_wait(wk_engine *engine, uint64_t timeout_ns) {
 		if (wk_futex_wait(&nobody, 0, nap) == -EINTR)
 			return WK_INTERRUPTED;
 		waited += nap;
-		if (engine->shared == NULL || __atomic_load_n(&engine->shared->durable, __ATOMIC_ACQUIRE) > __atomic_load_n(&f->refreshed_durable, __ATOMIC_RELAXED) || waited > LOCK_LOOK_NS)
+		if (engine->shared == NULL ||
+		    __atomic_load_n(&engine->shared->durable, __ATOMIC_ACQUIRE) >
+		        __atomic_load_n(&f->refreshed_durable, __ATOMIC_RELAXED) ||
+		    waited > LOCK_LOOK_NS)
 			return WK_OK;
 	}
 	return WK_TIMEOUT;

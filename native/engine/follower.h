@@ -1,8 +1,9 @@
 /*
  * follower.h: a directory opened read-only while another process may be writing it. Private.
  *
- * It takes no lock. What it has seen of the journal it keeps, and goes on from there at each refresh: new blocks, new files, changes of the catalogue. It shows entries only once the writer knew them
- * durable: by a later block's durable_through, by the shared page, or, where nobody holds the lock, by a sync of its own.
+ * It takes no lock. What it has seen of the journal it keeps, and goes on from there at each refresh: new blocks, new
+ * files, changes of the catalogue. It shows entries only once the writer knew them durable: by a later block's
+ * durable_through, by the shared page, or, where nobody holds the lock, by a sync of its own.
  */
 #ifndef WK_ENGINE_FOLLOWER_H
 #define WK_ENGINE_FOLLOWER_H
@@ -20,7 +21,10 @@ void wk_follower_release(wk_engine *engine, uint64_t durable);
 uint64_t wk_follower_durable(wk_engine *engine);
 /* Catches up with the directory. No lock held. Cheap where nothing changed. For writers it does nothing. */
 wk_status wk_follower_refresh(wk_engine *engine, wk_error *error);
-/* Catches up even where the writer's durable point has not moved: after a read that met bytes of another file. No lock held. */
+/*
+ * Catches up even where the writer's durable point has not moved: after a read that met bytes of another file. No
+ * lock held.
+ */
 wk_status wk_follower_look_again(wk_engine *engine, int attempt, wk_error *error);
 /* Waits a little for the writer: WK_OK something may have come; WK_TIMEOUT. No lock held. */
 wk_status wk_follower_wait(wk_engine *engine, uint64_t timeout_ns);

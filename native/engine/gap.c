@@ -46,7 +46,8 @@ static int64_t next_present(wk_engine *engine, const wk_log_state *log, const wk
 
 static wk_dlsn end_of(wk_engine *engine, wk_log_state *log, const wk_gap *gap) {
 	int64_t end = gap->first_sequence_id + gap->count;
-	for (const wk_segment *segment = wk_log_segment_at(log, gap->segment); segment != NULL; segment = wk_log_segment_at(log, segment->segment + 1)) {
+	for (const wk_segment *segment = wk_log_segment_at(log, gap->segment); segment != NULL;
+	     segment = wk_log_segment_at(log, segment->segment + 1)) {
 		bool completed = segment->records_count >= 0;
 		if (completed && segment->first_sequence_id + segment->records_count == end)
 			return (wk_dlsn){segment->segment, segment->last_entry, segment->last_slot + 1};

@@ -1,5 +1,6 @@
 /*
- * gap.h: the accepted losses of a log: sequence ids that nobody can read any more, and nobody gets again. Private; under the engine's lock.
+ * gap.h: the accepted losses of a log: sequence ids that nobody can read any more, and nobody gets again. Private;
+ * under the engine's lock.
  */
 #ifndef WK_ENGINE_GAP_H
 #define WK_ENGINE_GAP_H

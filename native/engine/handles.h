@@ -19,16 +19,23 @@ wk_status wk_enter_fresh(wk_namespace *ns, wk_error *error);
 wk_namespace *wk_namespace_retain(wk_namespace *ns);
 void wk_namespace_release(wk_namespace *ns);
 
-/* (locked, dropped while it reads) Where the log ends; log->tail is there on WK_OK. WK_DELETED, and what reading can answer. */
+/*
+ * (locked, dropped while it reads) Where the log ends; log->tail is there on WK_OK. WK_DELETED, and what reading can
+ * answer.
+ */
 wk_status wk_log_load_tail(wk_engine *engine, wk_log_state *log, wk_error *error);
 /* (locked) Answers WK_DELETED for a deleted log. */
 wk_status wk_log_check(const wk_log_state *log, wk_error *error);
 /*
- * (locked, dropped while it waits) Nobody is writing a snapshot, and there is room for a record: the catalogue may change. What is checked between this and the change still holds
- * then, as the lock is not dropped in between. deadline_ns as in wk_journal_room.
+ * (locked, dropped while it waits) Nobody is writing a snapshot, and there is room for a record: the catalogue may
+ * change. What is checked between this and the change still holds then, as the lock is not dropped in between.
+ * deadline_ns as in wk_journal_room.
  */
 wk_status wk_catalogue_turn(wk_engine *engine, uint64_t deadline_ns, wk_error *error);
-/* (locked, dropped once the change is accepted) After wk_catalogue_turn: a change that frees space or names something, durable when it returns. */
+/*
+ * (locked, dropped once the change is accepted) After wk_catalogue_turn: a change that frees space or names
+ * something, durable when it returns.
+ */
 wk_status wk_catalogue_commit(wk_engine *engine, const wk_catalogue_record *record, wk_error *error);
 /* The position just behind `last`, or the first one of an empty log. (locked) */
 wk_position wk_log_next(const wk_log_state *log, const wk_position *last);

@@ -85,7 +85,7 @@ static bool make_room(const wk_engine *engine, moment *now) {
 	for (uint32_t i = 0; i < engine->ledgers_capacity; i++)
 		runs += engine->ledgers[i] != NULL ? engine->ledgers[i]->runs_count : 0;
 	now->files = malloc((engine->files_count + 1) * sizeof *now->files);
-	now->ledgers = malloc(((size_t)engine->ledgers_count + engine->states_count + 1) * sizeof *now->ledgers);
+	now->ledgers = malloc((engine->states_count + (size_t)1) * sizeof *now->ledgers);
 	now->runs = malloc((runs + 1) * sizeof *now->runs);
 	return now->files != NULL && now->ledgers != NULL && now->runs != NULL;
 }
@@ -129,21 +129,14 @@ static void note_ledger(const wk_engine *engine, const wk_ledger *ledger, moment
 		                                                     .count = run->count, .dead = run->dead, .first_item = run->first_item};
 		last = run->first_entry + run->count - 1;
 	}
-	wk_index_ledger header = {
-		.ledger_id = ledger->id,
-		.last_entry = goes_on ? last : ledger->last_entry,
-		.first_live = ledger->first_live,
-		.length = goes_on || engine->sealing ? 0 : ledger->length, /* a block under construction is in the length before it is in a run */
-	};
+	/* Of a ledger without state its runs say all that an open needs: ten thousand idle logs cost forty bytes each. */
 	const wk_index_ledger *state = wk_ledger_state_find(engine, ledger->id);
-	if (state != NULL) { /* noted already, at the same place as in the table */
-		wk_index_ledger *noted = &now->ledgers[state - engine->states];
-		noted->last_entry = header.last_entry;
-		noted->first_live = header.first_live;
-		noted->length = header.length;
-	} else if (header.first_live > 0 || header.length > 0) {
-		now->ledgers[now->header.ledgers_count++] = header;
-	}
+	if (state == NULL)
+		return;
+	wk_index_ledger *noted = &now->ledgers[state - engine->states];
+	noted->last_entry = goes_on ? last : ledger->last_entry;
+	noted->first_live = ledger->first_live;
+	noted->length = goes_on || engine->sealing ? 0 : ledger->length; /* a block under construction is in the length before it is in a run */
 }
 
 /* (locked) */
@@ -162,11 +155,6 @@ static bool collect(const wk_engine *engine, uint64_t mark, moment *now) {
 	return true;
 }
 
-static int ledger_order(const void *a, const void *b) {
-	const wk_index_ledger *x = a, *y = b;
-	return (x->ledger_id > y->ledger_id) - (x->ledger_id < y->ledger_id);
-}
-
 static int run_order(const void *a, const void *b) {
 	const wk_index_run *x = a, *y = b;
 	if (x->ledger_id != y->ledger_id)
@@ -175,8 +163,6 @@ static int run_order(const void *a, const void *b) {
 }
 
 static uint8_t *encode(moment *now, size_t *size) {
-	if (now->header.ledgers_count > 1)
-		qsort(now->ledgers, now->header.ledgers_count, sizeof *now->ledgers, ledger_order);
 	if (now->header.runs_count > 1)
 		qsort(now->runs, now->header.runs_count, sizeof *now->runs, run_order);
 	*size = wk_index_size(now->header.files_count, now->header.ledgers_count, now->header.runs_count);

@@ -138,6 +138,8 @@ static wk_status take(wk_engine *engine, const contents *held) {
 		if (file == NULL)
 			continue; /* recycled since */
 		status = wk_ledger_add_run(engine, &(wk_footer_run){.ledger_id = run->ledger_id, .first_entry = run->first_entry, .bytes = run->bytes, .count = run->count, .first_item = run->first_item}, file);
+		if (status == WK_OK && run->dead > 0)
+			wk_ledger_trim(engine, wk_ledger_find(engine, run->ledger_id), run->first_entry + run->dead);
 	}
 	for (uint32_t i = 0; i < held->header.ledgers_count && status == WK_OK; i++) {
 		/* Nothing is said here of a ledger without runs: its entries are gone, and a last entry that nobody can read would only mislead. */

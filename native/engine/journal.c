@@ -26,7 +26,8 @@ wk_status wk_journal_writable(wk_engine *engine, wk_error *error) {
 		return WK_FAILED;
 	}
 	if (engine->read_only)
-		return wk_fail(error, WK_READ_ONLY, "%s was opened read-only: open it without read_only to append", engine->path);
+		return wk_fail(error, WK_READ_ONLY, "%s was opened read-only: open it without read_only to append",
+		               engine->path);
 	if (engine->closing)
 		return wk_fail(error, WK_CLOSED, "%s is being closed", engine->path);
 	return WK_OK;
@@ -67,7 +68,8 @@ wk_builder *wk_journal_builder(wk_engine *engine, wk_ledger *ledger, wk_log_stat
 	wk_builder *builder = &open->builders[open->builders_count++];
 	uint8_t *bytes = builder->bytes; /* memory of an earlier block, kept */
 	size_t capacity = builder->capacity;
-	*builder = (wk_builder){.ledger = ledger, .log = log, .codec = codec, .in_place = in_place, .bytes = bytes, .capacity = capacity};
+	*builder = (wk_builder){
+	    .ledger = ledger, .log = log, .codec = codec, .in_place = in_place, .bytes = bytes, .capacity = capacity};
 	if (open->first_ns == 0)
 		open->first_ns = wk_engine_now(engine);
 	open->estimate += WK_ENTRY_OVERHEAD + WK_ENVELOPE_HEADER_SIZE;
@@ -105,7 +107,9 @@ void wk_journal_want(wk_engine *engine, bool sync, uint64_t deferred_until_ns) {
 		engine->open.deferred_until_ns = deferred_until_ns;
 }
 
-static bool is_empty(const wk_block *open) { return open->builders_count == 0 && !open->confirm; }
+static bool is_empty(const wk_block *open) {
+	return open->builders_count == 0 && !open->confirm;
+}
 
 /* ---- room ---- */
 
@@ -142,7 +146,9 @@ static void wake_word(uint32_t *word, _Atomic uint32_t *waiters) {
 		wk_futex_wake(word, INT32_MAX);
 }
 
-void wk_journal_wake_room(wk_engine *engine) { wake_word(&engine->room_word, &engine->room_waiters); }
+void wk_journal_wake_room(wk_engine *engine) {
+	wake_word(&engine->room_word, &engine->room_waiters);
+}
 
 wk_status wk_journal_room(wk_engine *engine, size_t payload, uint64_t deadline_ns, bool reserved, wk_error *error) {
 	for (;;) {
@@ -150,14 +156,19 @@ wk_status wk_journal_room(wk_engine *engine, size_t payload, uint64_t deadline_n
 		if (status != WK_OK)
 			return status;
 		if (engine->disk_full && !reserved)
-			return wk_fail(error, WK_NO_SPACE, "append to %s: the disk is full, so no journal file could be prepared; free space or truncate "
-			               "logs, appends go on by themselves", engine->path);
+			return wk_fail(
+			    error, WK_NO_SPACE,
+			    "append to %s: the disk is full, so no journal file could be prepared; free space or truncate "
+			    "logs, appends go on by themselves",
+			    engine->path);
 		if (has_room(engine, payload))
 			return WK_OK;
 		engine->open.sync_wanted |= !is_empty(&engine->open); /* deferred or not: only what is durable makes room */
 		if (deadline_ns == 0)
-			return wk_fail(error, WK_WOULD_BLOCK, "append to %s: %llu bytes are in flight, the limit is %llu (in_flight_bytes)", engine->path,
-			               (unsigned long long)engine->in_flight_bytes, (unsigned long long)engine->options.in_flight_bytes);
+			return wk_fail(error, WK_WOULD_BLOCK,
+			               "append to %s: %llu bytes are in flight, the limit is %llu (in_flight_bytes)", engine->path,
+			               (unsigned long long)engine->in_flight_bytes,
+			               (unsigned long long)engine->options.in_flight_bytes);
 		if (!engine->driver_runs) {
 			wk_journal_step(engine);
 			continue;
@@ -165,10 +176,12 @@ wk_status wk_journal_room(wk_engine *engine, size_t payload, uint64_t deadline_n
 		wk_journal_kick(engine);
 		uint64_t left;
 		if (remaining(engine, deadline_ns, &left) != WK_OK)
-			return wk_fail(error, WK_TIMEOUT, "append to %s: no room within the time given; nothing was written", engine->path);
+			return wk_fail(error, WK_TIMEOUT, "append to %s: no room within the time given; nothing was written",
+			               engine->path);
 		uint32_t seen = __atomic_load_n(&engine->room_word, __ATOMIC_SEQ_CST);
 		if (wait_word(engine, &engine->room_word, &engine->room_waiters, seen, left) == -EINTR)
-			return wk_fail(error, WK_INTERRUPTED, "append to %s: interrupted while waiting for room; nothing was written", engine->path);
+			return wk_fail(error, WK_INTERRUPTED,
+			               "append to %s: interrupted while waiting for room; nothing was written", engine->path);
 	}
 }
 
@@ -177,8 +190,8 @@ wk_status wk_journal_room(wk_engine *engine, size_t payload, uint64_t deadline_n
 void wk_journal_fail(wk_engine *engine, int result, const char *doing, const wk_store_file *file) {
 	if (engine->failed)
 		return;
-	wk_fail_io(&engine->failure, result, "%s in journal file %llu of %s%s", doing, (unsigned long long)(file != NULL ? file->id : 0),
-	           engine->path, READ_ON);
+	wk_fail_io(&engine->failure, result, "%s in journal file %llu of %s%s", doing,
+	           (unsigned long long)(file != NULL ? file->id : 0), engine->path, READ_ON);
 	engine->failure.status = WK_FAILED;
 	wk_block_window_fail(&engine->window);
 	atomic_store(&engine->failed, true);
@@ -210,9 +223,9 @@ static void finish_builder(wk_builder *builder, uint64_t sequence) {
 		}
 	if (segment != NULL && builder->records > 0)
 		tail->durable = (wk_position){
-			.dlsn = {segment->segment, builder->entry_id, (int64_t)builder->records - 1},
-			.sequence_id = builder->first_sequence_id + builder->records - 1,
-			.txid = builder->last_txid,
+		    .dlsn = {segment->segment, builder->entry_id, (int64_t)builder->records - 1},
+		    .sequence_id = builder->first_sequence_id + builder->records - 1,
+		    .txid = builder->last_txid,
 		};
 }
 
@@ -335,8 +348,9 @@ static void sync_here(wk_engine *engine) {
 
 void wk_journal_write(wk_engine *engine, wk_block *block) {
 	wk_engine_unlock(engine);
-	int64_t result = engine->io->operations->pwrite(engine->io, block->file->handle, block->buffer->bytes, block->header.size,
-	                                                block->header.offset, block->with_sync ? WK_IO_DSYNC : 0);
+	int64_t result = engine->io->operations->pwrite(engine->io, block->file->handle, block->buffer->bytes,
+	                                                block->header.size, block->header.offset,
+	                                                block->with_sync ? WK_IO_DSYNC : 0);
 	wk_engine_lock(engine);
 	int outcome = result < 0 ? (int)result : result == (int64_t)block->header.size ? 0 : -EIO;
 	wk_journal_written(engine, block, outcome);
@@ -349,7 +363,8 @@ void wk_journal_press(wk_engine *engine, uint64_t now_ns) {
 		return;
 	bool window_is_full = last - engine->durable >= engine->window.in_flight_max;
 	bool late = now_ns >= engine->deferred_sync_ns;
-	bool crowded = engine->in_flight_bytes >= engine->options.in_flight_bytes / 2 || atomic_load(&engine->room_waiters) > 0;
+	bool crowded = engine->in_flight_bytes >= engine->options.in_flight_bytes / 2 ||
+	               atomic_load(&engine->room_waiters) > 0;
 	if (!late && !(window_is_full && !is_empty(&engine->open)) && !crowded)
 		return;
 	engine->deferred_sync_ns = UINT64_MAX;

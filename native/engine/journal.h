@@ -8,8 +8,9 @@
 #include "engine/engine.h"
 
 /*
- * (locked) Room for `payload` more bytes in the open block and within in_flight_bytes; waits, dropping the lock, until deadline_ns (0: WK_WOULD_BLOCK; UINT64_MAX: none).
- * WK_FAILED, WK_CLOSED, WK_TIMEOUT, WK_INTERRUPTED, WK_NO_SPACE. `reserved`: a change that frees space, which may use the reserve.
+ * (locked) Room for `payload` more bytes in the open block and within in_flight_bytes; waits, dropping the lock,
+ * until deadline_ns (0: WK_WOULD_BLOCK; UINT64_MAX: none). WK_FAILED, WK_CLOSED, WK_TIMEOUT, WK_INTERRUPTED,
+ * WK_NO_SPACE. `reserved`: a change that frees space, which may use the reserve.
  */
 wk_status wk_journal_room(wk_engine *engine, size_t payload, uint64_t deadline_ns, bool reserved, wk_error *error);
 
@@ -18,13 +19,17 @@ wk_status wk_journal_writable(wk_engine *engine, wk_error *error);
 
 /* (locked) A fresh builder in the open block; NULL: no memory. The caller wants room first. */
 wk_builder *wk_journal_builder(wk_engine *engine, wk_ledger *ledger, wk_log_state *log, uint32_t codec);
-/* (locked) `size` more bytes at the end of the builder, to be filled by the caller at once; NULL: no memory. `payload` of them count as in flight. */
+/*
+ * (locked) `size` more bytes at the end of the builder, to be filled by the caller at once; NULL: no memory.
+ * `payload` of them count as in flight.
+ */
 uint8_t *wk_journal_extend(wk_engine *engine, wk_builder *builder, size_t size, size_t payload);
 /* (locked) What was put into the open block should be durable soon (deferred_until_ns: by then). */
 void wk_journal_want(wk_engine *engine, bool sync, uint64_t deferred_until_ns);
 
 /*
- * (locked, dropped while it works) Makes block `ticket` durable or sees to it that the driver does, then waits. may_drive: this thread may write the block itself.
+ * (locked, dropped while it works) Makes block `ticket` durable or sees to it that the driver does, then waits.
+ * may_drive: this thread may write the block itself.
  */
 wk_status wk_journal_wait(wk_engine *engine, uint64_t ticket, uint64_t deadline_ns, bool may_drive, wk_error *error);
 /* (locked) Sees to it that somebody drives the open block. */
@@ -34,13 +39,19 @@ void wk_journal_kick(wk_engine *engine);
 void wk_journal_press(wk_engine *engine, uint64_t now_ns);
 /* (locked) The open block holds something that may go out now, and there is a slot for it. */
 bool wk_journal_can_seal(wk_engine *engine, uint64_t now_ns);
-/* (locked, dropped while it works) Turns the open block into a block in flight; NULL where that failed (the engine then failed, or the disk is full). */
+/*
+ * (locked, dropped while it works) Turns the open block into a block in flight; NULL where that failed (the engine
+ * then failed, or the disk is full).
+ */
 wk_block *wk_journal_seal(wk_engine *engine);
 /* (locked, dropped) Writes the block in this thread, and what sync it needs. */
 void wk_journal_write(wk_engine *engine, wk_block *block);
 /* (locked) Its write is done: 0 or -errno. */
 void wk_journal_written(wk_engine *engine, wk_block *block, int result);
-/* (locked) A sync is wanted and none is under way: marks it begun and says which files (at most 8) it must cover. 0: none wanted. */
+/*
+ * (locked) A sync is wanted and none is under way: marks it begun and says which files (at most 8) it must cover. 0:
+ * none wanted.
+ */
 uint32_t wk_journal_sync_begin(wk_engine *engine, wk_store_file *files[WK_BLOCKS_IN_FLIGHT_MAX]);
 void wk_journal_sync_done(wk_engine *engine, wk_store_file **files, uint32_t count, int result);
 

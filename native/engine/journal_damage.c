@@ -35,8 +35,10 @@ static wk_status add(candidates *found, const candidate *one) {
 	return WK_OK;
 }
 
-static bool is_in_place(const wk_walk *walk, const wk_store_file *file, uint64_t offset, const wk_block_header *header) {
-	return header->epoch == file->id && header->offset == offset && memcmp(header->directory_id, walk->scan.directory_id, sizeof header->directory_id) == 0;
+static bool is_in_place(const wk_walk *walk, const wk_store_file *file, uint64_t offset,
+                        const wk_block_header *header) {
+	return header->epoch == file->id && header->offset == offset &&
+	       memcmp(header->directory_id, walk->scan.directory_id, sizeof header->directory_id) == 0;
 }
 
 static wk_status list_blocks(wk_walk *walk, uint32_t at, uint64_t offset, candidates *found, wk_error *error) {
@@ -68,7 +70,8 @@ static wk_status list_candidates(wk_walk *walk, uint32_t at, uint64_t offset, ca
 		if (file->kind != WK_FILE_JOURNAL || (i == at && file->state == WK_FILE_SEALED))
 			continue;
 		wk_store_file look = *file;
-		if (offset == 0 && !file->unreadable_footer && !engine->options.ignore_footers && wk_store_file_read_footer(engine, &look) == WK_OK)
+		if (offset == 0 && !file->unreadable_footer && !engine->options.ignore_footers &&
+		    wk_store_file_read_footer(engine, &look) == WK_OK)
 			status = add(found, &(candidate){i, true, 0, look.first_sequence, look.incarnation});
 		else
 			status = list_blocks(walk, i, offset, found, error);
@@ -88,7 +91,8 @@ static bool is_taken_back(const candidates *found, const candidate *one) {
 static const candidate *choose(const wk_walk *walk, const candidates *found) {
 	for (size_t i = 0; i < found->count; i++) {
 		const candidate *one = &found->list[i];
-		if (one->sequence > walk->scan.sequence && one->incarnation >= walk->scan.incarnation && !is_taken_back(found, one))
+		if (one->sequence > walk->scan.sequence && one->incarnation >= walk->scan.incarnation &&
+		    !is_taken_back(found, one))
 			return one;
 	}
 	return NULL;
@@ -103,14 +107,16 @@ typedef struct examined {
 
 /* As in journal_scan.c: what an earlier life of a recycled file left does not count. */
 static bool is_trace(const wk_walk *walk, const wk_store_file *file, uint64_t offset, const uint8_t *bytes) {
-	bool magic = memcmp(bytes, "WKJB", 4) == 0, directory = memcmp(bytes + 16, walk->scan.directory_id, WK_DIRECTORY_ID_SIZE) == 0;
+	bool magic = memcmp(bytes, "WKJB", 4) == 0,
+	     directory = memcmp(bytes + 16, walk->scan.directory_id, WK_DIRECTORY_ID_SIZE) == 0;
 	bool epoch = wk_load_le64(bytes + 32) == file->id, place = wk_load_le64(bytes + 40) == offset;
 	bool sequence = walk->scan.sequence > 0 && wk_load_le64(bytes + 48) == walk->scan.sequence + 1;
 	return (epoch || sequence) && magic + directory + epoch + place + sequence >= 3;
 }
 
 /* An intact entry is kept, as its own digest vouches for it. *known false: not even its ids can be told. */
-static wk_status take_entry(wk_walk *walk, wk_store_file *file, uint64_t offset, const wk_block_record *record, bool *known) {
+static wk_status take_entry(wk_walk *walk, wk_store_file *file, uint64_t offset, const wk_block_record *record,
+                            bool *known) {
 	wk_engine *engine = walk->engine;
 	wk_entry entry;
 	int64_t ledger_id = (int64_t)wk_load_be64(record->bytes), entry_id = (int64_t)wk_load_be64(record->bytes + 8);
@@ -135,16 +141,22 @@ static bool is_zero(const uint8_t *bytes, size_t size) {
 	return true;
 }
 
-/* What a damaged block left behind, in `size` bytes up to the next whole one. Two of its framing, its size and its used bytes must agree for all of it to be understood. */
-static wk_status examine_block(wk_walk *walk, wk_store_file *file, uint64_t offset, const uint8_t *bytes, size_t size, uint64_t *end, examined *all) {
+/*
+ * What a damaged block left behind, in `size` bytes up to the next whole one. Two of its framing, its size and its
+ * used bytes must agree for all of it to be understood.
+ */
+static wk_status examine_block(wk_walk *walk, wk_store_file *file, uint64_t offset, const uint8_t *bytes, size_t size,
+                               uint64_t *end, examined *all) {
 	size_t cursor = WK_BLOCK_HEADER_SIZE;
 	uint32_t used = wk_load_le32(bytes + 72), whole_size = wk_load_le32(bytes + 12);
 	bool understood = true;
 	wk_status status = WK_OK;
 	while (cursor != used && cursor + WK_BLOCK_RECORD_HEADER_SIZE <= size && wk_load_le32(bytes + cursor) != 0) {
 		uint32_t word = wk_load_le32(bytes + cursor), record_size = word & 0x0fffffff, type = word >> 28;
-		wk_block_record record = {type, record_size, (uint32_t)cursor + WK_BLOCK_RECORD_HEADER_SIZE, bytes + cursor + WK_BLOCK_RECORD_HEADER_SIZE};
-		bool possible = type == WK_BLOCK_ENTRY && record_size >= WK_ENTRY_HEADER_SIZE && record_size <= size - cursor - WK_BLOCK_RECORD_HEADER_SIZE;
+		wk_block_record record = {type, record_size, (uint32_t)cursor + WK_BLOCK_RECORD_HEADER_SIZE,
+		                          bytes + cursor + WK_BLOCK_RECORD_HEADER_SIZE};
+		bool possible = type == WK_BLOCK_ENTRY && record_size >= WK_ENTRY_HEADER_SIZE &&
+		                record_size <= size - cursor - WK_BLOCK_RECORD_HEADER_SIZE;
 		if (!possible) {
 			understood = false; /* where the next record starts cannot be told */
 			break;
@@ -170,7 +182,8 @@ static wk_status examine_block(wk_walk *walk, wk_store_file *file, uint64_t offs
 	return status;
 }
 
-static wk_status examine(wk_walk *walk, wk_store_file *file, uint64_t offset, uint64_t end, examined *all, wk_error *error) {
+static wk_status examine(wk_walk *walk, wk_store_file *file, uint64_t offset, uint64_t end, examined *all,
+                         wk_error *error) {
 	if (file->kind != WK_FILE_JOURNAL || file->state == WK_FILE_SEALED)
 		return WK_OK;
 	wk_journal_reader_file(&walk->reader, file);
@@ -187,7 +200,9 @@ static wk_status examine(wk_walk *walk, wk_store_file *file, uint64_t offset, ui
 		} else if (is_trace(walk, file, offset, bytes)) {
 			status = examine_block(walk, file, offset, bytes, size, &offset, all);
 			if (status != WK_OK)
-				return wk_fail(error, status == WK_CORRUPT ? WK_DAMAGED : status, "opening %s: what is left of the damaged block at offset %llu of journal file %llu contradicts what came before it",
+				return wk_fail(error, status == WK_CORRUPT ? WK_DAMAGED : status,
+				               "opening %s: what is left of the damaged block at offset %llu of journal file %llu "
+				               "contradicts what came before it",
 				               walk->engine->path, (unsigned long long)offset, (unsigned long long)file->id);
 		} else {
 			offset += WK_BLOCK_ALIGNMENT;
@@ -204,9 +219,12 @@ static wk_status examine_all(wk_walk *walk, uint32_t at, uint64_t offset, const 
 	wk_status status = WK_OK;
 	for (uint32_t i = at; i <= last && status == WK_OK; i++) {
 		wk_store_file *file = engine->files[i];
-		status = examine(walk, file, i == at ? offset : 0, next != NULL && i == next->at ? next->offset : file->size, &all, error);
+		status = examine(walk, file, i == at ? offset : 0, next != NULL && i == next->at ? next->offset : file->size,
+		                 &all, error);
 	}
-	uint64_t lost = next != NULL && walk->scan.sequence > 0 ? next->sequence - walk->scan.sequence - 1 : all.broken > 0 ? all.broken : 1;
+	uint64_t lost = next != NULL && walk->scan.sequence > 0 ? next->sequence - walk->scan.sequence - 1
+	                : all.broken > 0                        ? all.broken
+	                                                        : 1;
 	engine->report.damaged_blocks += lost;
 	engine->report.unknown_blocks += lost > all.understood ? lost - all.understood : 0;
 	return status;
@@ -223,13 +241,16 @@ static wk_status go_on(wk_walk *walk, const candidate *next, wk_error *error) {
 		return wk_walk_from(walk, file, next->offset, error);
 	}
 	bool adopted = wk_store_file_read_footer(engine, file) == WK_OK && wk_walk_adopt(walk, file);
-	return adopted ? WK_OK : wk_fail(error, WK_IO, "journal file %llu of %s: its footer could not be read a second time", (unsigned long long)file->id, engine->path);
+	return adopted ? WK_OK
+	               : wk_fail(error, WK_IO, "journal file %llu of %s: its footer could not be read a second time",
+	                         (unsigned long long)file->id, engine->path);
 }
 
 /* A footer whose trailer reads well may still have a damaged page: then the file's blocks are candidates themselves. */
 static bool is_sound(wk_engine *engine, const candidate *next) {
 	wk_store_file *file = engine->files[next->at], look = *file;
-	bool sound = !next->by_footer || (wk_store_file_read_footer(engine, &look) == WK_OK && wk_store_file_check_runs(engine, &look) == WK_OK);
+	bool sound = !next->by_footer || (wk_store_file_read_footer(engine, &look) == WK_OK &&
+	                                  wk_store_file_check_runs(engine, &look) == WK_OK);
 	file->unreadable_footer |= !sound;
 	return sound;
 }

@@ -43,7 +43,10 @@ static wk_status sync_directory(wk_engine *engine, const char *name, wk_error *e
 	return status;
 }
 
-/* Zeros the whole file, so that later writes change no file system metadata: their syncs are 1.6 to 4.5 times cheaper. */
+/*
+ * Zeros the whole file, so that later writes change no file system metadata: their syncs are 1.6 to 4.5 times
+ * cheaper.
+ */
 static int write_zeros(wk_engine *engine, wk_file *handle, uint64_t size) {
 	size_t chunk = size < ZERO_CHUNK ? (size_t)size : ZERO_CHUNK;
 	uint8_t *zeros = aligned_alloc(WK_BLOCK_ALIGNMENT, chunk);
@@ -106,13 +109,17 @@ static char *new_prepared_name(wk_engine *engine) {
 	return strdup(name);
 }
 
-/* The smallest prepared file of at least `size`; the reserve stays unless asked for. (locked) The caller owns the name. */
+/*
+ * The smallest prepared file of at least `size`; the reserve stays unless asked for. (locked) The caller owns the
+ * name.
+ */
 static char *take_prepared(wk_engine *engine, uint64_t size, bool reserve_too, uint64_t *found) {
 	if (engine->prepared.count <= (reserve_too ? 0u : 1u))
 		return NULL;
 	uint32_t best = UINT32_MAX;
 	for (uint32_t i = 0; i < engine->prepared.count; i++)
-		if (engine->prepared.sizes[i] >= size && (best == UINT32_MAX || engine->prepared.sizes[i] < engine->prepared.sizes[best]))
+		if (engine->prepared.sizes[i] >= size &&
+		    (best == UINT32_MAX || engine->prepared.sizes[i] < engine->prepared.sizes[best]))
 			best = i;
 	if (best == UINT32_MAX)
 		return NULL;
@@ -191,7 +198,10 @@ wk_status wk_prepared_load(wk_engine *engine, wk_error *error) {
 	free(path);
 	if (result < 0 || listing.failed)
 		return wk_fail_io(error, result < 0 ? result : -ENOMEM, "listing the journal of %s", engine->path);
-	/* A kill may have left one half made: its space may not be written. Their content never counts, so only the size matters. */
+	/*
+	 * A kill may have left one half made: its space may not be written. Their content never counts, so only the size
+	 * matters.
+	 */
 	for (uint32_t i = engine->prepared.count; i-- > 0;) {
 		char *full = wk_engine_path(engine, "%s", engine->prepared.names[i]);
 		wk_file *handle = NULL;
@@ -201,7 +211,8 @@ wk_status wk_prepared_load(wk_engine *engine, wk_error *error) {
 			io->close(engine->io, handle);
 		}
 		engine->prepared.sizes[i] = stat.size;
-		if (full != NULL && (stat.size < engine->options.file_size_min || stat.size % WK_BLOCK_ALIGNMENT != 0 || i >= WK_PREPARED_MAX)) {
+		if (full != NULL && (stat.size < engine->options.file_size_min || stat.size % WK_BLOCK_ALIGNMENT != 0 ||
+		                     i >= WK_PREPARED_MAX)) {
 			io->unlink(engine->io, full);
 			free(engine->prepared.names[i]);
 			uint32_t last = --engine->prepared.count;
@@ -236,7 +247,8 @@ static wk_status adopt(wk_engine *engine, const char *from, const char *to, wk_f
 }
 
 /* The file itself, under its name, open. No lock held. */
-static wk_status make_file(wk_engine *engine, uint64_t id, uint64_t *size, enum wk_make how, wk_file **handle, wk_error *error) {
+static wk_status make_file(wk_engine *engine, uint64_t id, uint64_t *size, enum wk_make how, wk_file **handle,
+                           wk_error *error) {
 	char *path = wk_store_file_path(engine, id, WK_FILE_JOURNAL);
 	if (path == NULL)
 		return wk_fail(error, WK_NO_MEMORY, "making a journal file: no memory");
@@ -253,7 +265,8 @@ static wk_status make_file(wk_engine *engine, uint64_t id, uint64_t *size, enum 
 	else {
 		int result = create_file(engine, path, *size, false, handle);
 		if (result < 0)
-			status = wk_fail_io(error, result, "making the journal file %s (%llu bytes)", path, (unsigned long long)*size);
+			status = wk_fail_io(error, result, "making the journal file %s (%llu bytes)", path,
+			                    (unsigned long long)*size);
 	}
 	if (status == WK_OK)
 		status = sync_directory(engine, "journal", error);
@@ -262,7 +275,8 @@ static wk_status make_file(wk_engine *engine, uint64_t id, uint64_t *size, enum 
 	return status;
 }
 
-wk_status wk_journal_file_make(wk_engine *engine, uint64_t size, enum wk_make how, wk_store_file **made, wk_error *error) {
+wk_status wk_journal_file_make(wk_engine *engine, uint64_t size, enum wk_make how, wk_store_file **made,
+                               wk_error *error) {
 	while (engine->naming_next) {
 		uint32_t seen = __atomic_load_n(&engine->room_word, __ATOMIC_SEQ_CST);
 		atomic_fetch_add(&engine->room_waiters, 1);
@@ -314,7 +328,10 @@ static int by_number(const void *a, const void *b) {
 	return (x > y) - (x < y);
 }
 
-/* What the index holds of the file, sorted by ledger. (locked) Dead ledgers are left out: nobody asks for their entries again. */
+/*
+ * What the index holds of the file, sorted by ledger. (locked) Dead ledgers are left out: nobody asks for their
+ * entries again.
+ */
 static wk_status collect(wk_engine *engine, wk_store_file *file, wk_footer *footer, footer_parts *parts) {
 	parts->items = malloc((file->entries_count + 1) * sizeof *parts->items);
 	parts->runs = malloc((file->runs_count + 1) * sizeof *parts->runs);
@@ -334,8 +351,11 @@ static wk_status collect(wk_engine *engine, wk_store_file *file, wk_footer *foot
 			if (run->file != file)
 				continue;
 			run->first_item = footer->items_count;
-			parts->runs[footer->runs_count++] = (wk_footer_run){
-				.ledger_id = ledger->id, .first_entry = run->first_entry, .bytes = run->bytes, .count = run->count, .first_item = run->first_item};
+			parts->runs[footer->runs_count++] = (wk_footer_run){.ledger_id = ledger->id,
+			                                                    .first_entry = run->first_entry,
+			                                                    .bytes = run->bytes,
+			                                                    .count = run->count,
+			                                                    .first_item = run->first_item};
 			memcpy(parts->items + footer->items_count, run->items, run->count * sizeof *run->items);
 			footer->items_count += run->count;
 		}
@@ -343,7 +363,10 @@ static wk_status collect(wk_engine *engine, wk_store_file *file, wk_footer *foot
 	return WK_OK;
 }
 
-/* A hard-link backup shares the file's bytes, and may miss entries that are dead only here: then it is left as it is, and scanned at the next start. */
+/*
+ * A hard-link backup shares the file's bytes, and may miss entries that are dead only here: then it is left as it is,
+ * and scanned at the next start.
+ */
 static bool is_shared(wk_engine *engine, wk_store_file *file) {
 	wk_io_stat stat;
 	return engine->io->operations->stat(engine->io, file->handle, &stat) == 0 && stat.links > 1;
@@ -359,16 +382,16 @@ wk_status wk_journal_file_seal(wk_engine *engine, wk_store_file *file) {
 		return WK_OK;
 	}
 	wk_footer footer = {
-		.file_id = file->id,
-		.file_size = file->size,
-		.incarnation = file->incarnation,
-		.first_sequence = file->first_sequence,
-		.last_sequence = file->last_sequence,
-		.end_offset = file->end_offset,
-		.first_previous_crc = file->first_previous_crc,
-		.last_crc = file->last_crc,
-		.states_count = file->states_count,
-		.kind = WK_FILE_JOURNAL,
+	    .file_id = file->id,
+	    .file_size = file->size,
+	    .incarnation = file->incarnation,
+	    .first_sequence = file->first_sequence,
+	    .last_sequence = file->last_sequence,
+	    .end_offset = file->end_offset,
+	    .first_previous_crc = file->first_previous_crc,
+	    .last_crc = file->last_crc,
+	    .states_count = file->states_count,
+	    .kind = WK_FILE_JOURNAL,
 	};
 	memcpy(footer.directory_id, engine->superblock.directory_id, sizeof footer.directory_id);
 	wk_status status = collect(engine, file, &footer, &parts);
@@ -410,7 +433,10 @@ wk_status wk_journal_file_seal(wk_engine *engine, wk_store_file *file) {
 		file->states = NULL;
 		file->ledgers_count = file->ledgers_capacity = file->states_capacity = 0;
 	} else {
-		/* The footer is a cache: without it the file is scanned at the next start. But a file system that failed a write is not to be trusted with more. */
+		/*
+		 * The footer is a cache: without it the file is scanned at the next start. But a file system that failed a
+		 * write is not to be trusted with more.
+		 */
 		file->footer_failed = true;
 		wk_journal_fail_footer(engine, file, status);
 	}
@@ -425,8 +451,9 @@ wk_status wk_journal_file_recycle(wk_engine *engine, wk_store_file *file, bool *
 	char *path = wk_store_file_path(engine, file->id, file->kind);
 	wk_engine_lock(engine);
 	/* A backup that links to the file must keep its bytes: unlink then, never overwrite. */
-	bool keep = result == 0 && stat.links == 1 && file->kind == WK_FILE_JOURNAL && engine->prepared.count < WK_PREPARED_MAX &&
-	            file->size >= engine->file_size_next && file->size <= engine->options.file_size_max;
+	bool keep = result == 0 && stat.links == 1 && file->kind == WK_FILE_JOURNAL &&
+	            engine->prepared.count < WK_PREPARED_MAX && file->size >= engine->file_size_next &&
+	            file->size <= engine->options.file_size_max;
 	char *name = keep ? new_prepared_name(engine) : NULL;
 	wk_engine_unlock(engine);
 	char *target = name != NULL ? wk_engine_path(engine, "%s", name) : NULL;

@@ -12,15 +12,19 @@ enum wk_make {
 };
 
 /*
- * Makes `journal/<id>.wkj` of at least `size` bytes, with the next id, and syncs the directory. (locked, dropped while it works) One at a time (naming_next): a journal file made
- * later has a higher id.
+ * Makes `journal/<id>.wkj` of at least `size` bytes, with the next id, and syncs the directory. (locked, dropped
+ * while it works) One at a time (naming_next): a journal file made later has a higher id.
  */
-wk_status wk_journal_file_make(wk_engine *engine, uint64_t size, enum wk_make how, wk_store_file **file, wk_error *error);
+wk_status wk_journal_file_make(wk_engine *engine, uint64_t size, enum wk_make how, wk_store_file **file,
+                               wk_error *error);
 /* Prepares one file for later. `zero`: its space is written, not only allocated. No lock held. */
 wk_status wk_journal_file_prepare(wk_engine *engine, uint64_t size, bool zero, wk_error *error);
 /* (locked) There is a prepared file of `size`, beside the reserve. */
 bool wk_journal_file_is_prepared(const wk_engine *engine, uint64_t size);
-/* Writes the footer of a full file whose blocks are all durable, then drops its items from memory. No lock held; the caller pinned it. */
+/*
+ * Writes the footer of a full file whose blocks are all durable, then drops its items from memory. No lock held; the
+ * caller pinned it.
+ */
 wk_status wk_journal_file_seal(wk_engine *engine, wk_store_file *file);
 /* A dying file becomes a prepared one, or goes. No lock held. *reused says which. */
 wk_status wk_journal_file_recycle(wk_engine *engine, wk_store_file *file, bool *reused);

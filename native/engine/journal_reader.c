@@ -12,7 +12,9 @@ wk_status wk_journal_reader_init(wk_journal_reader *reader, wk_engine *engine, w
 	return reader->bytes != NULL ? WK_OK : wk_fail(error, WK_NO_MEMORY, "scanning the journal: no memory");
 }
 
-void wk_journal_reader_free(wk_journal_reader *reader) { free(reader->bytes); }
+void wk_journal_reader_free(wk_journal_reader *reader) {
+	free(reader->bytes);
+}
 
 void wk_journal_reader_file(wk_journal_reader *reader, wk_store_file *file) {
 	reader->file = file;
@@ -37,24 +39,27 @@ static wk_status fill(wk_journal_reader *reader, uint64_t offset, size_t need, w
 		uint64_t left = reader->file->size - reader->start - reader->size;
 		size_t part = reader->capacity - reader->size < CHUNK ? reader->capacity - reader->size : CHUNK;
 		part = left < part ? (size_t)left : part;
-		int64_t result = reader->engine->io->operations->pread(reader->engine->io, reader->file->handle, reader->bytes + reader->size, part,
-		                                                       reader->start + reader->size);
+		int64_t result = reader->engine->io->operations->pread(
+		    reader->engine->io, reader->file->handle, reader->bytes + reader->size, part, reader->start + reader->size);
 		if (result != (int64_t)part)
-			return wk_fail_io(error, result < 0 ? (int)result : -5, "reading journal file %llu of %s at offset %llu", (unsigned long long)reader->file->id,
-			                  reader->engine->path, (unsigned long long)(reader->start + reader->size));
+			return wk_fail_io(error, result < 0 ? (int)result : -5, "reading journal file %llu of %s at offset %llu",
+			                  (unsigned long long)reader->file->id, reader->engine->path,
+			                  (unsigned long long)(reader->start + reader->size));
 		reader->size += part;
 		reader->read_bytes += part;
 	}
 	return WK_OK;
 }
 
-wk_status wk_journal_reader_at(wk_journal_reader *reader, uint64_t offset, const uint8_t **bytes, size_t *available, wk_error *error) {
+wk_status wk_journal_reader_at(wk_journal_reader *reader, uint64_t offset, const uint8_t **bytes, size_t *available,
+                               wk_error *error) {
 	wk_status status = fill(reader, offset, WK_BLOCK_ALIGNMENT, error);
 	if (status != WK_OK)
 		return status;
 	size_t skip = (size_t)(offset - reader->start);
 	wk_block_header header;
-	if (reader->size > skip && wk_block_peek(reader->bytes + skip, reader->size - skip, &header) == WK_OK && header.size > reader->size - skip) {
+	if (reader->size > skip && wk_block_peek(reader->bytes + skip, reader->size - skip, &header) == WK_OK &&
+	    header.size > reader->size - skip) {
 		status = fill(reader, offset, header.size, error);
 		if (status != WK_OK)
 			return status;

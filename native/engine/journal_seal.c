@@ -17,7 +17,9 @@ enum { ENVELOPE_AT = WK_BLOCK_HEADER_SIZE + WK_ENTRY_OVERHEAD };
 /* From here on combining two checksums is quicker than reading the bytes twice. */
 enum { SUM_ONCE_SIZE = 16 * 1024 };
 
-static size_t envelope_size(const wk_builder *builder) { return builder->log != NULL ? WK_ENVELOPE_HEADER_SIZE : 0; }
+static size_t envelope_size(const wk_builder *builder) {
+	return builder->log != NULL ? WK_ENVELOPE_HEADER_SIZE : 0;
+}
 
 /* Compresses a builder's records where its log asks for that and it pays. */
 static wk_status compress(wk_builder *builder, uint32_t *original_size) {
@@ -51,8 +53,9 @@ static uint32_t payload_checksum(const wk_builder *builder, const uint8_t *paylo
 }
 
 /*
- * Lays the entry out at `at` in the block, headers and digest; its records are copied unless they stand there. *records_crc is of all records before it, and then with it: what is
- * long is summed once, not for the entry and again for the block.
+ * Lays the entry out at `at` in the block, headers and digest; its records are copied unless they stand there.
+ * *records_crc is of all records before it, and then with it: what is long is summed once, not for the entry and
+ * again for the block.
  */
 static void lay_out(uint8_t *block, size_t at, wk_builder *builder, uint32_t original_size, uint32_t *records_crc) {
 	size_t envelope = envelope_size(builder);
@@ -60,11 +63,18 @@ static void lay_out(uint8_t *block, size_t at, wk_builder *builder, uint32_t ori
 	uint8_t *entry = block + at + WK_BLOCK_RECORD_HEADER_SIZE;
 	uint8_t *payload = entry + WK_ENTRY_HEADER_SIZE;
 	if (envelope > 0)
-		wk_envelope_encode_header(&(wk_envelope){.codec = builder->codec, .original_size = original_size, .stored_size = (uint32_t)builder->size}, payload);
+		wk_envelope_encode_header(&(wk_envelope){.codec = builder->codec,
+		                                         .original_size = original_size,
+		                                         .stored_size = (uint32_t)builder->size},
+		                          payload);
 	if (!builder->in_place)
 		memcpy(payload + envelope, builder->bytes, builder->size);
-	wk_entry header = {.ledger_id = builder->ledger->id, .entry_id = builder->entry_id, .lac = builder->lac, .length = builder->length,
-	                   .payload = payload, .payload_size = payload_size};
+	wk_entry header = {.ledger_id = builder->ledger->id,
+	                   .entry_id = builder->entry_id,
+	                   .lac = builder->lac,
+	                   .length = builder->length,
+	                   .payload = payload,
+	                   .payload_size = payload_size};
 	wk_block_put_record_header(block + at, WK_BLOCK_ENTRY, (uint32_t)(WK_ENTRY_HEADER_SIZE + payload_size));
 	if (payload_size < SUM_ONCE_SIZE) {
 		wk_entry_encode_header(&header, entry);
@@ -72,7 +82,8 @@ static void lay_out(uint8_t *block, size_t at, wk_builder *builder, uint32_t ori
 	} else {
 		uint32_t crc = payload_checksum(builder, payload, payload_size);
 		wk_entry_encode_header_with(&header, crc, entry);
-		*records_crc = wk_crc32c_combine(wk_crc32c_extend(*records_crc, block + at, WK_ENTRY_OVERHEAD), crc, payload_size);
+		*records_crc = wk_crc32c_combine(wk_crc32c_extend(*records_crc, block + at, WK_ENTRY_OVERHEAD), crc,
+		                                 payload_size);
 	}
 	builder->item_offset = (uint32_t)(at + WK_BLOCK_RECORD_HEADER_SIZE);
 	builder->item_size = (uint32_t)(WK_ENTRY_HEADER_SIZE + payload_size);
@@ -80,8 +91,9 @@ static void lay_out(uint8_t *block, size_t at, wk_builder *builder, uint32_t ori
 
 /* Makes the file that the next block goes to, here and now; on a full disk, the reserve. (locked, dropped) */
 static wk_status make_next(wk_engine *engine, uint64_t need, wk_store_file **next, wk_error *error) {
-	uint64_t size = engine->file_size_next > need ? engine->file_size_next
-	                                              : (need + WK_BLOCK_ALIGNMENT - 1) / WK_BLOCK_ALIGNMENT * WK_BLOCK_ALIGNMENT;
+	uint64_t size = engine->file_size_next > need
+	                    ? engine->file_size_next
+	                    : (need + WK_BLOCK_ALIGNMENT - 1) / WK_BLOCK_ALIGNMENT * WK_BLOCK_ALIGNMENT;
 	wk_status status = wk_journal_file_make(engine, size, WK_MAKE_NOW, next, error);
 	if (status != WK_NO_SPACE)
 		return status;
@@ -102,7 +114,8 @@ static wk_status roll(wk_engine *engine, uint64_t size, uint32_t entries) {
 		if (status == WK_NO_SPACE)
 			return status;
 		if (status != WK_OK) {
-			wk_journal_fail(engine, error.system_error != 0 ? -error.system_error : -EIO, "making the next", engine->active);
+			wk_journal_fail(engine, error.system_error != 0 ? -error.system_error : -EIO, "making the next",
+			                engine->active);
 			return status;
 		}
 		wk_store_file *spare = engine->next; /* too small for this block, or the keeper was quicker after all */
@@ -183,7 +196,10 @@ static wk_block *detach(wk_engine *engine) {
 	wk_builder *builders = block->builders;
 	uint32_t capacity = block->builders_capacity;
 	*block = engine->open;
-	engine->open = (wk_block){.sequence = block->sequence + 1, .builders = builders, .builders_capacity = capacity, .deferred_until_ns = UINT64_MAX};
+	engine->open = (wk_block){.sequence = block->sequence + 1,
+	                          .builders = builders,
+	                          .builders_capacity = capacity,
+	                          .deferred_until_ns = UINT64_MAX};
 	return block;
 }
 
@@ -244,14 +260,15 @@ wk_block *wk_journal_seal(wk_engine *engine) {
 	block->file = engine->active;
 	block->file->pins++;
 	block->header = (wk_block_header){
-		.previous_crc = engine->last_crc,
-		.epoch = engine->active->id,
-		.offset = engine->offset,
-		.sequence = block->sequence,
-		.incarnation = engine->superblock.incarnation,
-		.durable_through = engine->window.durable_through,
-		.in_flight_max = (uint16_t)engine->window.in_flight_max,
-		.flags = (uint16_t)((block->confirm ? WK_BLOCK_CONFIRM : 0) | (block->with_sync || block->sync_wanted ? 0 : WK_BLOCK_DEFERRED)),
+	    .previous_crc = engine->last_crc,
+	    .epoch = engine->active->id,
+	    .offset = engine->offset,
+	    .sequence = block->sequence,
+	    .incarnation = engine->superblock.incarnation,
+	    .durable_through = engine->window.durable_through,
+	    .in_flight_max = (uint16_t)engine->window.in_flight_max,
+	    .flags = (uint16_t)((block->confirm ? WK_BLOCK_CONFIRM : 0) |
+	                        (block->with_sync || block->sync_wanted ? 0 : WK_BLOCK_DEFERRED)),
 	};
 	memcpy(block->header.directory_id, engine->superblock.directory_id, sizeof block->header.directory_id);
 	engine->offset += size;

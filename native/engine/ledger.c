@@ -190,7 +190,8 @@ static void count_live(wk_ledger *ledger, wk_run *run) {
 	}
 }
 
-wk_status wk_ledger_add_item(wk_engine *engine, wk_ledger *ledger, wk_store_file *file, int64_t entry_id, wk_footer_item item) {
+wk_status wk_ledger_add_item(wk_engine *engine, wk_ledger *ledger, wk_store_file *file, int64_t entry_id,
+                             wk_footer_item item) {
 	(void)engine;
 	assert(file->state != WK_FILE_SEALED);
 	wk_run *run = ledger->runs_count > 0 ? &ledger->runs[ledger->runs_count - 1] : NULL;
@@ -287,10 +288,14 @@ static wk_status cut_out(wk_ledger *ledger, int64_t first, int64_t end) {
 	return WK_OK;
 }
 
-/* Runs without live entries at the front go; but not while their file is open, as further entries join the last of them. A run never outlives its file. */
+/*
+ * Runs without live entries at the front go; but not while their file is open, as further entries join the last of
+ * them. A run never outlives its file.
+ */
 static void drop_dead_runs(wk_ledger *ledger) {
 	uint32_t gone = 0;
-	while (gone < ledger->runs_count && ledger->runs[gone].dead == ledger->runs[gone].count && ledger->runs[gone].items == NULL)
+	while (gone < ledger->runs_count && ledger->runs[gone].dead == ledger->runs[gone].count &&
+	       ledger->runs[gone].items == NULL)
 		gone++;
 	remove_runs(ledger, 0, gone);
 }
@@ -306,14 +311,18 @@ wk_status wk_ledger_add_run(wk_engine *engine, const wk_footer_run *found, wk_st
 	wk_run *run = insert_run(ledger, run_at_or_after(ledger, found->first_entry));
 	if (run == NULL)
 		return WK_NO_MEMORY;
-	*run = (wk_run){.first_entry = found->first_entry, .file = file, .bytes = found->bytes, .count = found->count, .first_item = found->first_item};
+	*run = (wk_run){.first_entry = found->first_entry,
+	                .file = file,
+	                .bytes = found->bytes,
+	                .count = found->count,
+	                .first_item = found->first_item};
 	file->entries_count += found->count;
 	count_live(ledger, run);
 	if (end - 1 > ledger->last_entry)
 		ledger->last_entry = end - 1;
 	if (engine->read_only && end - 1 > ledger->durable_entry)
 		ledger->durable_entry = end - 1; /* sealed, or moved: durable both ways */
-	drop_dead_runs(ledger); /* what is left of an older run may be dead */
+	drop_dead_runs(ledger);              /* what is left of an older run may be dead */
 	return WK_OK;
 }
 

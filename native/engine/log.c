@@ -22,9 +22,13 @@ wk_position wk_log_next(const wk_log_state *log, const wk_position *last) {
 /* (locked, dropped) */
 static wk_status wait_for_snapshot(wk_engine *engine, uint64_t deadline_ns, wk_error *error) {
 	if (deadline_ns == 0)
-		return wk_fail(error, WK_WOULD_BLOCK, "changing the catalogue of %s: a snapshot of it is being written", engine->path);
+		return wk_fail(error, WK_WOULD_BLOCK, "changing the catalogue of %s: a snapshot of it is being written",
+		               engine->path);
 	if (deadline_ns != UINT64_MAX && wk_engine_now(engine) >= deadline_ns)
-		return wk_fail(error, WK_TIMEOUT, "changing the catalogue of %s: a snapshot of it took longer than the time given; nothing was written", engine->path);
+		return wk_fail(
+		    error, WK_TIMEOUT,
+		    "changing the catalogue of %s: a snapshot of it took longer than the time given; nothing was written",
+		    engine->path);
 	uint32_t seen = __atomic_load_n(&engine->room_word, __ATOMIC_SEQ_CST);
 	atomic_fetch_add(&engine->room_waiters, 1);
 	wk_engine_unlock(engine);
@@ -68,7 +72,9 @@ static wk_status check_name(const char *name, size_t size, wk_error *error) {
 		return wk_fail(error, WK_INVALID, "the name of a log has 1 to %d bytes, not %zu", WK_LOG_NAME_MAX, size);
 	for (size_t i = 0; i < size; i++)
 		if ((unsigned char)name[i] <= ' ' || name[i] == '<' || name[i] == '>' || name[i] == 0x7f)
-			return wk_fail(error, WK_INVALID, "the name of a log may hold no spaces, control characters, '<' or '>'; byte %zu is 0x%02x", i, (unsigned char)name[i]);
+			return wk_fail(error, WK_INVALID,
+			               "the name of a log may hold no spaces, control characters, '<' or '>'; byte %zu is 0x%02x",
+			               i, (unsigned char)name[i]);
 	if (name[0] == '.' || name[size - 1] == '/')
 		return wk_fail(error, WK_INVALID, "the name of a log neither starts with '.' nor ends with '/'");
 	return WK_OK;
@@ -83,14 +89,16 @@ static wk_status check_options(const wk_log_options *options, wk_error *error) {
 }
 
 /*
- * A recreated name must go on with higher segment numbers, so that a DLSN never means two records (storage rule 3). Log ids are dense: fewer logs than ids
- * were given means that some were deleted, perhaps this one. Every segment takes a ledger id, so the next one is above all segment numbers.
+ * A recreated name must go on with higher segment numbers, so that a DLSN never means two records (storage rule 3).
+ * Log ids are dense: fewer logs than ids were given means that some were deleted, perhaps this one. Every segment
+ * takes a ledger id, so the next one is above all segment numbers.
  */
 static int64_t first_segment(const wk_engine *engine) {
 	return engine->logs_count + 1 == engine->next_log_id ? 1 : (int64_t)engine->next_ledger_id;
 }
 
-wk_status wk_log_open(wk_namespace *ns, const char *name, size_t name_size, bool create, const wk_log_options *given, wk_log **opened, wk_error *error) {
+wk_status wk_log_open(wk_namespace *ns, const char *name, size_t name_size, bool create, const wk_log_options *given,
+                      wk_log **opened, wk_error *error) {
 	wk_error_clear(error);
 	wk_log_options options;
 	wk_log_options_init(&options);
@@ -116,10 +124,17 @@ wk_status wk_log_open(wk_namespace *ns, const char *name, size_t name_size, bool
 		state = wk_catalogue_find(engine, name, name_size);
 		if (status != WK_OK || state != NULL)
 			break;
-		status = wk_catalogue_commit(engine, &(wk_catalogue_record){
-			.type = WK_CATALOGUE_CREATE, .log_id = engine->next_log_id, .segment_bytes = options.segment_bytes, .segment_seconds = options.segment_seconds,
-			.retention_seconds = options.retention_seconds, .codec = options.codec, .segment = first_segment(engine),
-			.name = name, .name_size = name_size}, error);
+		status = wk_catalogue_commit(engine,
+		                             &(wk_catalogue_record){.type = WK_CATALOGUE_CREATE,
+		                                                    .log_id = engine->next_log_id,
+		                                                    .segment_bytes = options.segment_bytes,
+		                                                    .segment_seconds = options.segment_seconds,
+		                                                    .retention_seconds = options.retention_seconds,
+		                                                    .codec = options.codec,
+		                                                    .segment = first_segment(engine),
+		                                                    .name = name,
+		                                                    .name_size = name_size},
+		                             error);
 		state = wk_catalogue_find(engine, name, name_size);
 	}
 	if (status == WK_OK) {
@@ -160,8 +175,12 @@ wk_status wk_log_delete(wk_namespace *ns, const char *name, size_t name_size, wk
 	if (status == WK_OK) {
 		log->handles++;
 		if (log->tail != NULL)
-			log->tail->writer_generation++; /* its writer is fenced; what it had in flight lands before the record of the delete, or with it */
-		status = wk_catalogue_commit(engine, &(wk_catalogue_record){.type = WK_CATALOGUE_DELETE, .log_id = log->id, .segment = log->next_segment}, error);
+			log->tail
+			    ->writer_generation++; /* its writer is fenced; what it had in flight lands before the record of the delete, or with it */
+		status = wk_catalogue_commit(
+		    engine,
+		    &(wk_catalogue_record){.type = WK_CATALOGUE_DELETE, .log_id = log->id, .segment = log->next_segment},
+		    error);
 		if (status == WK_OK) {
 			wk_catalogue_reclaim(engine, log);
 			wk_keeper_wake(engine);
@@ -173,7 +192,8 @@ wk_status wk_log_delete(wk_namespace *ns, const char *name, size_t name_size, wk
 	return status;
 }
 
-wk_status wk_log_rename(wk_namespace *ns, const char *from, size_t from_size, const char *to, size_t to_size, wk_error *error) {
+wk_status wk_log_rename(wk_namespace *ns, const char *from, size_t from_size, const char *to, size_t to_size,
+                        wk_error *error) {
 	wk_error_clear(error);
 	wk_status status = check_name(to, to_size, error);
 	if (status != WK_OK || (status = wk_enter(ns, error)) != WK_OK)
@@ -187,7 +207,10 @@ wk_status wk_log_rename(wk_namespace *ns, const char *from, size_t from_size, co
 	if (status == WK_OK && wk_catalogue_find(engine, to, to_size) != NULL)
 		status = wk_fail(error, WK_EXISTS, "%s has a log %.*s already", engine->path, (int)to_size, to);
 	if (status == WK_OK)
-		status = wk_catalogue_commit(engine, &(wk_catalogue_record){.type = WK_CATALOGUE_RENAME, .log_id = log->id, .name = to, .name_size = to_size}, error);
+		status = wk_catalogue_commit(
+		    engine,
+		    &(wk_catalogue_record){.type = WK_CATALOGUE_RENAME, .log_id = log->id, .name = to, .name_size = to_size},
+		    error);
 	wk_engine_unlock(engine);
 	wk_leave(ns);
 	return status;
@@ -202,7 +225,9 @@ typedef struct name_list {
 	size_t bytes;
 } name_list;
 
-static int by_bytes(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+static int by_bytes(const void *a, const void *b) {
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
 
 /* One allocation, in byte order, each name with its NUL. Names hold no NUL bytes themselves. */
 static char *join(const char **names, uint64_t count, size_t bytes) {
@@ -220,7 +245,8 @@ static char *join(const char **names, uint64_t count, size_t bytes) {
 	return out;
 }
 
-wk_status wk_log_names(wk_namespace *ns, const char *prefix, size_t prefix_size, char **names, size_t *size, uint64_t *count, wk_error *error) {
+wk_status wk_log_names(wk_namespace *ns, const char *prefix, size_t prefix_size, char **names, size_t *size,
+                       uint64_t *count, wk_error *error) {
 	wk_error_clear(error);
 	wk_status status = wk_enter_fresh(ns, error);
 	if (status != WK_OK)
@@ -298,16 +324,17 @@ wk_status wk_log_describe(wk_log *log, wk_log_info *info, wk_error *error) {
 	if (status == WK_OK) {
 		const wk_position *last = &state->tail->durable;
 		*info = (wk_log_info){
-			.log_id = state->id,
-			.options = *state->options,
-			.txid_source = state->txid_source,
-			.end_of_stream = state->end_of_stream,
-			.segments_count = state->segments_count,
-			.last = *last,
-			.next = wk_log_next(state, last),
+		    .log_id = state->id,
+		    .options = *state->options,
+		    .txid_source = state->txid_source,
+		    .end_of_stream = state->end_of_stream,
+		    .segments_count = state->segments_count,
+		    .last = *last,
+		    .next = wk_log_next(state, last),
 		};
 		info->first = first_of(state, &info->next);
-		info->count = info->next.sequence_id - info->first.sequence_id - wk_gap_count(state, info->first.sequence_id, info->next.sequence_id);
+		info->count = info->next.sequence_id - info->first.sequence_id -
+		              wk_gap_count(state, info->first.sequence_id, info->next.sequence_id);
 		if (info->first.sequence_id >= info->next.sequence_id) { /* truncated up to its end, or never written */
 			info->count = 0;
 			info->first = info->next;
@@ -318,7 +345,8 @@ wk_status wk_log_describe(wk_log *log, wk_log_info *info, wk_error *error) {
 	return status;
 }
 
-wk_status wk_log_segments(wk_log *log, int64_t from, wk_segment_info *segments, size_t max, size_t *count, wk_error *error) {
+wk_status wk_log_segments(wk_log *log, int64_t from, wk_segment_info *segments, size_t max, size_t *count,
+                          wk_error *error) {
 	wk_error_clear(error);
 	wk_status status = wk_enter_fresh(log->ns, error);
 	if (status != WK_OK)
@@ -335,16 +363,18 @@ wk_status wk_log_segments(wk_log *log, int64_t from, wk_segment_info *segments, 
 		const wk_ledger *ledger = wk_ledger_find(engine, segment->ledger_id);
 		bool open = segment->records_count < 0;
 		segments[(*count)++] = (wk_segment_info){
-			.segment = segment->segment,
-			.ledger_id = segment->ledger_id,
-			.first_sequence_id = segment->first_sequence_id,
-			.first_txid = segment->first_txid,
-			.last_entry_id = open ? (ledger != NULL ? ledger->durable_entry : -1) : segment->last_entry,
-			.records_count = open ? (state->tail->durable.dlsn.segment == segment->segment ? state->tail->durable.sequence_id - segment->first_sequence_id + 1 : 0)
-			                      : segment->records_count,
-			.payload_bytes = ledger != NULL ? ledger->length : 0,
-			.created_ms = segment->created_ms,
-			.completed = !open,
+		    .segment = segment->segment,
+		    .ledger_id = segment->ledger_id,
+		    .first_sequence_id = segment->first_sequence_id,
+		    .first_txid = segment->first_txid,
+		    .last_entry_id = open ? (ledger != NULL ? ledger->durable_entry : -1) : segment->last_entry,
+		    .records_count = open ? (state->tail->durable.dlsn.segment == segment->segment
+		                                 ? state->tail->durable.sequence_id - segment->first_sequence_id + 1
+		                                 : 0)
+		                          : segment->records_count,
+		    .payload_bytes = ledger != NULL ? ledger->length : 0,
+		    .created_ms = segment->created_ms,
+		    .completed = !open,
 		};
 	}
 	wk_engine_unlock(engine);
@@ -376,13 +406,24 @@ static wk_status truncate(wk_engine *engine, wk_log_state *log, const wk_positio
 		return truncated_already(engine, error);
 	const wk_cursor_state *cursor = force ? NULL : cursor_before(log, &at->dlsn);
 	if (cursor != NULL)
-		return wk_fail(error, WK_EXISTS, "truncating before record %lld: the cursor '%s' still needs records from %lld on; advance or delete it, or truncate with force",
+		return wk_fail(error, WK_EXISTS,
+		               "truncating before record %lld: the cursor '%s' still needs records from %lld on; advance or "
+		               "delete it, or truncate with force",
 		               (long long)at->sequence_id, cursor->name, (long long)cursor->at.sequence_id);
-	wk_status status = wk_catalogue_commit(engine, &(wk_catalogue_record){
-		.type = WK_CATALOGUE_TRUNCATE, .log_id = log->id, .segment = at->dlsn.segment, .entry_id = at->dlsn.entry_id, .slot = at->dlsn.slot,
-		.sequence_id = at->sequence_id, .txid = at->txid}, error);
+	wk_status status = wk_catalogue_commit(engine,
+	                                       &(wk_catalogue_record){.type = WK_CATALOGUE_TRUNCATE,
+	                                                              .log_id = log->id,
+	                                                              .segment = at->dlsn.segment,
+	                                                              .entry_id = at->dlsn.entry_id,
+	                                                              .slot = at->dlsn.slot,
+	                                                              .sequence_id = at->sequence_id,
+	                                                              .txid = at->txid},
+	                                       error);
 	if (status == WK_OK && !log->deleted) {
-		/* Not up to log->first: another thread's truncation may have moved that on, and its record may not be durable yet. */
+		/*
+		 * Not up to log->first: another thread's truncation may have moved that on, and its record may not be durable
+		 * yet.
+		 */
 		wk_catalogue_reclaim_before(engine, log, &at->dlsn);
 		wk_keeper_wake(engine);
 	}
@@ -399,8 +440,9 @@ wk_status wk_log_truncate(wk_log *log, const wk_dlsn *before, bool force, wk_err
 	else if (status != WK_OK)
 		return status;
 	if (!already && wk_dlsn_compare(before, &at.dlsn) > 0)
-		return wk_fail(error, WK_INVALID, "truncating before (%lld, %lld, %lld): the log ends at (%lld, %lld, %lld)", (long long)before->segment,
-		               (long long)before->entry_id, (long long)before->slot, (long long)at.dlsn.segment, (long long)at.dlsn.entry_id, (long long)at.dlsn.slot);
+		return wk_fail(error, WK_INVALID, "truncating before (%lld, %lld, %lld): the log ends at (%lld, %lld, %lld)",
+		               (long long)before->segment, (long long)before->entry_id, (long long)before->slot,
+		               (long long)at.dlsn.segment, (long long)at.dlsn.entry_id, (long long)at.dlsn.slot);
 	status = wk_enter(log->ns, error);
 	if (status != WK_OK)
 		return status;
@@ -420,7 +462,8 @@ wk_status wk_log_truncate(wk_log *log, const wk_dlsn *before, bool force, wk_err
 
 static wk_status check_cursor_name(const char *name, size_t size, wk_error *error) {
 	if (size == 0 || size > WK_CURSOR_NAME_MAX || memchr(name, 0, size) != NULL)
-		return wk_fail(error, WK_INVALID, "the name of a cursor has 1 to %d bytes, none of them NUL", WK_CURSOR_NAME_MAX);
+		return wk_fail(error, WK_INVALID, "the name of a cursor has 1 to %d bytes, none of them NUL",
+		               WK_CURSOR_NAME_MAX);
 	return WK_OK;
 }
 
@@ -437,17 +480,26 @@ wk_status wk_cursor_set(wk_log *log, const char *name, size_t name_size, const w
 		status = wk_log_check(state, error);
 	const wk_cursor_state *cursor = status == WK_OK ? wk_log_cursor(state, name, name_size) : NULL;
 	if (cursor != NULL && wk_dlsn_compare(&at->dlsn, &cursor->at.dlsn) < 0)
-		status = wk_fail(error, WK_INVALID, "moving the cursor '%s' back from record %lld to %lld: it only moves forward; delete it first", cursor->name,
-		                 (long long)cursor->at.sequence_id, (long long)at->sequence_id);
+		status = wk_fail(error, WK_INVALID,
+		                 "moving the cursor '%s' back from record %lld to %lld: it only moves forward; delete it first",
+		                 cursor->name, (long long)cursor->at.sequence_id, (long long)at->sequence_id);
 	if (status == WK_OK && wk_dlsn_compare(&at->dlsn, &state->first->dlsn) < 0)
-		status = wk_fail(error, WK_TRUNCATED, "putting a cursor at record %lld: the log was truncated up to %lld", (long long)at->sequence_id,
-		                 (long long)state->first->sequence_id);
+		status = wk_fail(error, WK_TRUNCATED, "putting a cursor at record %lld: the log was truncated up to %lld",
+		                 (long long)at->sequence_id, (long long)state->first->sequence_id);
 	if (status == WK_OK && at->dlsn.segment < 1)
 		status = wk_fail(error, WK_INVALID, "segment %lld: segments are numbered from 1", (long long)at->dlsn.segment);
 	if (status == WK_OK)
-		status = wk_catalogue_commit(engine, &(wk_catalogue_record){
-			.type = WK_CATALOGUE_CURSOR, .log_id = state->id, .segment = at->dlsn.segment, .entry_id = at->dlsn.entry_id, .slot = at->dlsn.slot,
-			.sequence_id = at->sequence_id, .txid = at->txid, .name = name, .name_size = name_size}, error);
+		status = wk_catalogue_commit(engine,
+		                             &(wk_catalogue_record){.type = WK_CATALOGUE_CURSOR,
+		                                                    .log_id = state->id,
+		                                                    .segment = at->dlsn.segment,
+		                                                    .entry_id = at->dlsn.entry_id,
+		                                                    .slot = at->dlsn.slot,
+		                                                    .sequence_id = at->sequence_id,
+		                                                    .txid = at->txid,
+		                                                    .name = name,
+		                                                    .name_size = name_size},
+		                             error);
 	wk_engine_unlock(engine);
 	wk_leave(log->ns);
 	return status;
@@ -483,7 +535,11 @@ wk_status wk_cursor_delete(wk_log *log, const char *name, size_t name_size, wk_e
 	if (status == WK_OK && wk_log_cursor(log->state, name, name_size) == NULL)
 		status = wk_fail(error, WK_NOT_FOUND, "log %s has no cursor '%.*s'", log->state->name, (int)name_size, name);
 	if (status == WK_OK)
-		status = wk_catalogue_commit(engine, &(wk_catalogue_record){.type = WK_CATALOGUE_UNCURSOR, .log_id = log->state->id, .name = name, .name_size = name_size}, error);
+		status = wk_catalogue_commit(
+		    engine,
+		    &(wk_catalogue_record){
+		        .type = WK_CATALOGUE_UNCURSOR, .log_id = log->state->id, .name = name, .name_size = name_size},
+		    error);
 	wk_engine_unlock(engine);
 	wk_leave(log->ns);
 	return status;

@@ -5,10 +5,16 @@
 
 enum { TABLE_MIN = 64 };
 
-static uint32_t hash_name(const char *name, size_t size) { return wk_crc32c(name, size) * 0x9E3779B1u; }
-static uint32_t hash_id(uint64_t id) { return (uint32_t)((id * 0x9E3779B97F4A7C15u) >> 32); }
+static uint32_t hash_name(const char *name, size_t size) {
+	return wk_crc32c(name, size) * 0x9E3779B1u;
+}
+static uint32_t hash_id(uint64_t id) {
+	return (uint32_t)((id * 0x9E3779B97F4A7C15u) >> 32);
+}
 
-static uint32_t home(const wk_log_state *log, bool by_name) { return by_name ? hash_name(log->name, log->name_size) : hash_id(log->id); }
+static uint32_t home(const wk_log_state *log, bool by_name) {
+	return by_name ? hash_name(log->name, log->name_size) : hash_id(log->id);
+}
 
 static void put(wk_log_state **table, uint32_t capacity, wk_log_state *log, bool by_name) {
 	uint32_t at = home(log, by_name) & (capacity - 1);

@@ -30,9 +30,11 @@ static wk_status read_last(wk_engine *engine, int64_t ledger_id, int64_t entry_i
 			last->txid = record.txid;
 		}
 		wk_entry_records_close(&records);
-		status = status == WK_END && last->slot >= 0 ? WK_OK
-		         : wk_fail(error, status == WK_UNSUPPORTED ? status : WK_DAMAGED, "entry %lld of ledger %lld of %s does not hold records of a log", (long long)entry_id,
-		                   (long long)ledger_id, engine->path);
+		status = status == WK_END && last->slot >= 0
+		             ? WK_OK
+		             : wk_fail(error, status == WK_UNSUPPORTED ? status : WK_DAMAGED,
+		                       "entry %lld of ledger %lld of %s does not hold records of a log", (long long)entry_id,
+		                       (long long)ledger_id, engine->path);
 		wk_buffer_release(span->buffer);
 	}
 	free(span);
@@ -46,7 +48,9 @@ static wk_position before_first(const wk_log_state *log) {
 }
 
 static wk_position end_of_completed(const wk_segment *segment) {
-	return (wk_position){{segment->segment, segment->last_entry, segment->last_slot}, segment->first_sequence_id + segment->records_count - 1, segment->last_txid};
+	return (wk_position){{segment->segment, segment->last_entry, segment->last_slot},
+	                     segment->first_sequence_id + segment->records_count - 1,
+	                     segment->last_txid};
 }
 
 /* A follower's log ends where its writer has got to since. */
@@ -69,7 +73,8 @@ wk_status wk_log_load_tail(wk_engine *engine, wk_log_state *log, wk_error *error
 		wk_segment *segment = wk_log_last_segment(log);
 		wk_ledger *ledger = segment != NULL ? wk_ledger_find(engine, segment->ledger_id) : NULL;
 		bool open = segment != NULL && segment->records_count < 0;
-		int64_t last_entry = open && ledger != NULL ? (engine->read_only ? ledger->durable_entry : ledger->last_entry) : -1;
+		int64_t last_entry = open && ledger != NULL ? (engine->read_only ? ledger->durable_entry : ledger->last_entry)
+		                                            : -1;
 		int64_t ledger_id = segment != NULL ? segment->ledger_id : -1;
 		last_record last = {.slot = -1};
 		if (last_entry >= 0) {
@@ -95,7 +100,8 @@ wk_status wk_log_load_tail(wk_engine *engine, wk_log_state *log, wk_error *error
 		if (tail == NULL)
 			return wk_fail(error, WK_NO_MEMORY, "opening log %s: no memory", log->name);
 		if (last_entry >= 0) {
-			tail->last = (wk_position){{segment->segment, last_entry, last.slot}, segment->first_sequence_id + last.position - 1, last.txid};
+			tail->last = (wk_position){
+			    {segment->segment, last_entry, last.slot}, segment->first_sequence_id + last.position - 1, last.txid};
 			ledger->length = tail->segment_bytes = last.length;
 		} else if (open) { /* a segment without entries: cannot be written, but may be left by a damaged file */
 			tail->last = before_first(log);

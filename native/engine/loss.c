@@ -11,7 +11,9 @@
 #include "engine/read.h"
 #include "engine/store_file.h"
 
-wk_loss *wk_loss_new(void) { return calloc(1, sizeof(wk_loss)); }
+wk_loss *wk_loss_new(void) {
+	return calloc(1, sizeof(wk_loss));
+}
 
 void wk_loss_free(wk_loss *loss) {
 	if (loss == NULL)
@@ -41,7 +43,8 @@ int64_t wk_loss_records_in(const uint8_t *entry, size_t entry_size) {
 	wk_envelope envelope;
 	if (wk_envelope_decode(payload, size, &envelope) != WK_OK || envelope.codec != WK_CODEC_NONE) {
 		uint32_t original = size >= WK_ENVELOPE_HEADER_SIZE ? wk_load_be32(payload + 5) : 0;
-		int64_t most = (original <= WK_ENVELOPE_SIZE_MAX && original > size ? original : (int64_t)size) / WK_RECORD_HEADER_SIZE;
+		int64_t most = (original <= WK_ENVELOPE_SIZE_MAX && original > size ? original : (int64_t)size) /
+		               WK_RECORD_HEADER_SIZE;
 		return most > 0 ? most : 1;
 	}
 	int64_t count = 0;
@@ -91,7 +94,8 @@ static wk_status read_ends(wk_engine *engine, int64_t ledger_id, int64_t entry_i
 	if (status == WK_OK) {
 		wk_entry_records records;
 		wk_log_record record;
-		status = wk_entry_records_open(&records, span->buffer, span->buffer->bytes + span->entries[0].offset, span->entries[0].size);
+		status = wk_entry_records_open(&records, span->buffer, span->buffer->bytes + span->entries[0].offset,
+		                               span->entries[0].size);
 		while (status == WK_OK && (status = wk_entry_records_next(&records, &record)) == WK_OK) {
 			if (record.position == 0)
 				continue;
@@ -107,10 +111,11 @@ static wk_status read_ends(wk_engine *engine, int64_t ledger_id, int64_t entry_i
 	return status == WK_NOT_FOUND ? WK_DAMAGED : status;
 }
 
-wk_status wk_loss_around(wk_engine *engine, const wk_segment *segment, const wk_position *log_first, int64_t entry_id, int64_t last, int64_t known_end, wk_gap *gap, int64_t *after,
-                         int64_t *txid, wk_error *error) {
+wk_status wk_loss_around(wk_engine *engine, const wk_segment *segment, const wk_position *log_first, int64_t entry_id,
+                         int64_t last, int64_t known_end, wk_gap *gap, int64_t *after, int64_t *txid, wk_error *error) {
 	bool cut = log_first->dlsn.segment == segment->segment;
-	int64_t low = cut ? log_first->dlsn.entry_id : 0, first = cut ? log_first->sequence_id : segment->first_sequence_id, end = known_end;
+	int64_t low = cut ? log_first->dlsn.entry_id : 0, first = cut ? log_first->sequence_id : segment->first_sequence_id,
+	        end = known_end;
 	wk_status status = WK_OK;
 	ends found;
 	*txid = segment->first_txid;
@@ -153,21 +158,27 @@ static wk_status seal_files(wk_engine *engine, wk_error *error) {
 			continue;
 		uint64_t need = wk_journal_file_footer(file, 0, 0);
 		if (need > file->size - file->end_offset)
-			return wk_fail(error, WK_DAMAGED, "opening %s: journal file %llu is damaged, and has no room for the footer that would say what is left of it", engine->path,
-			               (unsigned long long)file->id);
+			return wk_fail(error, WK_DAMAGED,
+			               "opening %s: journal file %llu is damaged, and has no room for the footer that would say "
+			               "what is left of it",
+			               engine->path, (unsigned long long)file->id);
 		wk_status status = wk_journal_file_seal(engine, file);
 		if (status != WK_OK)
-			return wk_fail(error, status, "opening %s: writing the footer of journal file %llu failed", engine->path, (unsigned long long)file->id);
+			return wk_fail(error, status, "opening %s: writing the footer of journal file %llu failed", engine->path,
+			               (unsigned long long)file->id);
 	}
 	return WK_OK;
 }
 
 static wk_status set_aside(wk_engine *engine, uint64_t id, wk_error *error) {
-	char *from = wk_store_file_path(engine, id, WK_FILE_ENTRY_LOG), *to = wk_engine_path(engine, "entries/%016llx.damaged", (unsigned long long)id);
+	char *from = wk_store_file_path(engine, id, WK_FILE_ENTRY_LOG),
+	     *to = wk_engine_path(engine, "entries/%016llx.damaged", (unsigned long long)id);
 	int result = from != NULL && to != NULL ? engine->io->operations->rename(engine->io, from, to) : -12;
 	free(from);
 	free(to);
-	return result < 0 ? wk_fail_io(error, result, "setting entry log %llu of %s aside", (unsigned long long)id, engine->path) : WK_OK;
+	return result < 0
+	           ? wk_fail_io(error, result, "setting entry log %llu of %s aside", (unsigned long long)id, engine->path)
+	           : WK_OK;
 }
 
 /* (locked, dropped) */
@@ -213,7 +224,8 @@ static int64_t records_of(wk_engine *engine, int64_t ledger_id, int64_t entry_id
 	return count;
 }
 
-wk_status wk_loss_accept_end(wk_engine *engine, wk_log_state *log, const wk_segment *segment, int64_t last_entry, wk_error *error) {
+wk_status wk_loss_accept_end(wk_engine *engine, wk_log_state *log, const wk_segment *segment, int64_t last_entry,
+                             wk_error *error) {
 	wk_gap gap;
 	int64_t after, txid;
 	wk_engine_lock(engine);
@@ -227,12 +239,25 @@ wk_status wk_loss_accept_end(wk_engine *engine, wk_log_state *log, const wk_segm
 	wk_engine_lock(engine);
 	const wk_segment *open = wk_log_open_segment(log);
 	if (!log->deleted && open != NULL && open->segment == segment->segment)
-		status = commit(engine, &(wk_catalogue_record){.type = WK_CATALOGUE_GAP, .log_id = log->id, .sequence_id = gap.first_sequence_id, .count = gap.count, .segment = gap.segment,
-		                                               .entry_id = gap.entry_id}, error);
+		status = commit(engine,
+		                &(wk_catalogue_record){.type = WK_CATALOGUE_GAP,
+		                                       .log_id = log->id,
+		                                       .sequence_id = gap.first_sequence_id,
+		                                       .count = gap.count,
+		                                       .segment = gap.segment,
+		                                       .entry_id = gap.entry_id},
+		                error);
 	open = wk_log_open_segment(log);
 	if (status == WK_OK && !log->deleted && open != NULL && open->segment == segment->segment)
-		status = commit(engine, &(wk_catalogue_record){.type = WK_CATALOGUE_COMPLETE, .log_id = log->id, .segment = segment->segment,
-		                                               .count = gap.first_sequence_id + gap.count - segment->first_sequence_id, .entry_id = last_entry, .slot = 0, .txid = txid}, error);
+		status = commit(engine,
+		                &(wk_catalogue_record){.type = WK_CATALOGUE_COMPLETE,
+		                                       .log_id = log->id,
+		                                       .segment = segment->segment,
+		                                       .count = gap.first_sequence_id + gap.count - segment->first_sequence_id,
+		                                       .entry_id = last_entry,
+		                                       .slot = 0,
+		                                       .txid = txid},
+		                error);
 	wk_engine_unlock(engine);
 	return status;
 }

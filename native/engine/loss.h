@@ -1,8 +1,9 @@
 /*
- * loss.h: acknowledged entries that can no longer be read, and the policy that accepts that (storage rule 14). Private.
+ * loss.h: acknowledged entries that can no longer be read, and the policy that accepts that (storage rule 14).
+ * Private.
  *
- * What an open finds lost becomes gaps of the logs (catalogue records GAP), durable before anything else is written; then the damaged journal files get a footer, so that the next start does not
- * scan them again.
+ * What an open finds lost becomes gaps of the logs (catalogue records GAP), durable before anything else is written;
+ * then the damaged journal files get a footer, so that the next start does not scan them again.
  */
 #ifndef WK_ENGINE_LOSS_H
 #define WK_ENGINE_LOSS_H
@@ -15,17 +16,20 @@ typedef struct wk_lost_entry {
 } wk_lost_entry;
 
 typedef struct wk_loss {
-	wk_lost_entry *entries;       /* that damaged blocks named */
+	wk_lost_entry *entries; /* that damaged blocks named */
 	uint32_t entries_count, entries_capacity;
 	wk_catalogue_record *records; /* to be made durable */
 	uint32_t records_count, records_capacity;
-	uint64_t *entry_logs;         /* to be set aside */
+	uint64_t *entry_logs; /* to be set aside */
 	uint32_t entry_logs_count;
 } wk_loss;
 
 wk_loss *wk_loss_new(void); /* NULL: no memory */
 void wk_loss_free(wk_loss *loss);
-/* So many records stood in this damaged entry of a log where their heads fit together, else at most so many. At least 1. */
+/*
+ * So many records stood in this damaged entry of a log where their heads fit together, else at most so many. At least
+ * 1.
+ */
 int64_t wk_loss_records_in(const uint8_t *entry, size_t entry_size);
 wk_status wk_loss_add(wk_loss *loss, const wk_lost_entry *entry);
 /* The highest entry of the ledger that was added, -1 for none. */
@@ -33,7 +37,10 @@ int64_t wk_loss_last(const wk_loss *loss, int64_t ledger_id);
 /* An entry log whose footer cannot be read. */
 wk_status wk_loss_add_entry_log(wk_loss *loss, uint64_t id);
 
-/* Refuses where entries of the catalogue that are needed from `first` on are lost: nobody knows what is in the directory then. While opening. */
+/*
+ * Refuses where entries of the catalogue that are needed from `first` on are lost: nobody knows what is in the
+ * directory then. While opening.
+ */
 wk_status wk_loss_check_catalogue(wk_engine *engine, int64_t first, wk_error *error);
 /* From holes in the index to gaps of logs, by the policy. While opening, the catalogue is there. */
 wk_status wk_loss_settle(wk_engine *engine, wk_error *error);
@@ -41,15 +48,18 @@ wk_status wk_loss_settle(wk_engine *engine, wk_error *error);
 wk_status wk_loss_record(wk_engine *engine, wk_error *error);
 
 /*
- * Under on_damage=skip: the last entry of a log's open segment cannot be read, which nobody noticed before the log was used. Records that as a gap, and completes the segment. No lock held.
+ * Under on_damage=skip: the last entry of a log's open segment cannot be read, which nobody noticed before the log
+ * was used. Records that as a gap, and completes the segment. No lock held.
  */
-wk_status wk_loss_accept_end(wk_engine *engine, wk_log_state *log, const wk_segment *segment, int64_t last_entry, wk_error *error);
+wk_status wk_loss_accept_end(wk_engine *engine, wk_log_state *log, const wk_segment *segment, int64_t last_entry,
+                             wk_error *error);
 
 /*
- * The gap around the unreadable entry entry_id of a segment: from behind the last readable record before it to the next readable one, whose entry is *after (-1: none up to `last`).
- * `known_end`: the sequence id behind `last`, -1 where that is not known; then the gap's count is 0 where nothing readable follows. *txid is that of the
- * record before it, as far as one is known. No lock held.
+ * The gap around the unreadable entry entry_id of a segment: from behind the last readable record before it to the
+ * next readable one, whose entry is *after (-1: none up to `last`). `known_end`: the sequence id behind `last`, -1
+ * where that is not known; then the gap's count is 0 where nothing readable follows. *txid is that of the record
+ * before it, as far as one is known. No lock held.
  */
-wk_status wk_loss_around(wk_engine *engine, const wk_segment *segment, const wk_position *log_first, int64_t entry_id, int64_t last, int64_t known_end, wk_gap *gap, int64_t *after,
-                         int64_t *txid, wk_error *error);
+wk_status wk_loss_around(wk_engine *engine, const wk_segment *segment, const wk_position *log_first, int64_t entry_id,
+                         int64_t last, int64_t known_end, wk_gap *gap, int64_t *after, int64_t *txid, wk_error *error);
 #endif

@@ -8,13 +8,17 @@
 
 wk_status wk_loss_check_catalogue(wk_engine *engine, int64_t first, wk_error *error) {
 	wk_ledger *catalogue = wk_ledger_find(engine, WK_CATALOGUE_LEDGER);
-	int64_t last = catalogue != NULL ? catalogue->last_entry : -1, lost = wk_loss_last(engine->loss, WK_CATALOGUE_LEDGER);
+	int64_t last = catalogue != NULL ? catalogue->last_entry : -1,
+	        lost = wk_loss_last(engine->loss, WK_CATALOGUE_LEDGER);
 	last = lost > last ? lost : last;
 	for (int64_t entry_id = first; entry_id <= last;) {
 		const wk_run *run = catalogue != NULL ? wk_ledger_run_of(catalogue, entry_id) : NULL;
 		if (run == NULL)
-			return wk_fail(error, WK_DAMAGED, "opening %s: entry %lld of the catalogue was in a damaged block and is in no snapshot: which logs there are is not known without it. "
-			               "Restore the directory from a backup", engine->path, (long long)entry_id);
+			return wk_fail(error, WK_DAMAGED,
+			               "opening %s: entry %lld of the catalogue was in a damaged block and is in no snapshot: "
+			               "which logs there are is not known without it. "
+			               "Restore the directory from a backup",
+			               engine->path, (long long)entry_id);
 		entry_id = run->first_entry + run->count;
 	}
 	return WK_OK;
@@ -25,8 +29,11 @@ static wk_status check_ledgers(wk_engine *engine, wk_error *error) {
 	for (uint32_t i = 0; i < engine->ledgers_capacity; i++) {
 		const wk_ledger *ledger = engine->ledgers[i];
 		if (ledger != NULL && ledger->id != WK_CATALOGUE_LEDGER && (uint64_t)ledger->id >= engine->next_ledger_id)
-			return wk_fail(error, WK_DAMAGED, "opening %s: ledger %lld has entries, but the catalogue does not know it: the record of it was in a damaged block. "
-			               "Restore the directory from a backup", engine->path, (long long)ledger->id);
+			return wk_fail(error, WK_DAMAGED,
+			               "opening %s: ledger %lld has entries, but the catalogue does not know it: the record of it "
+			               "was in a damaged block. "
+			               "Restore the directory from a backup",
+			               engine->path, (long long)ledger->id);
 	}
 	return WK_OK;
 }
@@ -47,7 +54,10 @@ static wk_status note(wk_engine *engine, const wk_catalogue_record *record) {
 	return WK_OK;
 }
 
-/* What is not in a gap of an earlier open already. `hole_last`: a gap that begins behind an older one in the same hole needs an entry of its own. */
+/*
+ * What is not in a gap of an earlier open already. `hole_last`: a gap that begins behind an older one in the same
+ * hole needs an entry of its own.
+ */
 static wk_status note_gap(wk_engine *engine, const wk_log_state *log, const wk_gap *gap, int64_t hole_last) {
 	int64_t start = gap->first_sequence_id, end = start + gap->count;
 	const wk_gap *known;
@@ -58,8 +68,13 @@ static wk_status note_gap(wk_engine *engine, const wk_log_state *log, const wk_g
 	if (start >= end && !passed)
 		return WK_OK;
 	engine->report.lost_records += (uint64_t)(end - start);
-	return note(engine, &(wk_catalogue_record){.type = WK_CATALOGUE_GAP, .log_id = log->id, .sequence_id = start, .count = end - start, .segment = gap->segment,
-	                                           .entry_id = start == gap->first_sequence_id ? gap->entry_id : hole_last});
+	return note(engine,
+	            &(wk_catalogue_record){.type = WK_CATALOGUE_GAP,
+	                                   .log_id = log->id,
+	                                   .sequence_id = start,
+	                                   .count = end - start,
+	                                   .segment = gap->segment,
+	                                   .entry_id = start == gap->first_sequence_id ? gap->entry_id : hole_last});
 }
 
 /* At most so many records stood in the lost entries first..last of the ledger. */
@@ -82,19 +97,32 @@ typedef struct cut {
 	int64_t hole_last;
 } cut;
 
-/* The end of a segment under way is lost: it is completed with what it held, so that those sequence ids are not given again. */
-static wk_status complete(wk_engine *engine, const wk_log_state *log, const wk_segment *segment, int64_t last_entry, int64_t last_slot, int64_t end, int64_t txid) {
+/*
+ * The end of a segment under way is lost: it is completed with what it held, so that those sequence ids are not given
+ * again.
+ */
+static wk_status complete(wk_engine *engine, const wk_log_state *log, const wk_segment *segment, int64_t last_entry,
+                          int64_t last_slot, int64_t end, int64_t txid) {
 	const wk_ledger *ledger = wk_ledger_find(engine, segment->ledger_id);
-	return note(engine, &(wk_catalogue_record){.type = WK_CATALOGUE_COMPLETE, .log_id = log->id, .segment = segment->segment, .count = end - segment->first_sequence_id,
-	                                           .entry_id = last_entry, .slot = last_slot, .txid = txid, .payload_bytes = ledger != NULL ? ledger->length : 0});
+	return note(engine, &(wk_catalogue_record){.type = WK_CATALOGUE_COMPLETE,
+	                                           .log_id = log->id,
+	                                           .segment = segment->segment,
+	                                           .count = end - segment->first_sequence_id,
+	                                           .entry_id = last_entry,
+	                                           .slot = last_slot,
+	                                           .txid = txid,
+	                                           .payload_bytes = ledger != NULL ? ledger->length : 0});
 }
 
 /* One hole: entries first..last of the segment. */
-static wk_status settle_hole(wk_engine *engine, wk_log_state *log, wk_segment *segment, int64_t first, int64_t last, int64_t segment_last, cut *pit, wk_error *error) {
+static wk_status settle_hole(wk_engine *engine, wk_log_state *log, wk_segment *segment, int64_t first, int64_t last,
+                             int64_t segment_last, cut *pit, wk_error *error) {
 	bool open = segment->records_count < 0;
 	wk_gap gap;
 	int64_t after, txid;
-	wk_status status = wk_loss_around(engine, segment, log->first, first, segment_last, open ? -1 : segment->first_sequence_id + segment->records_count, &gap, &after, &txid, error);
+	wk_status status = wk_loss_around(engine, segment, log->first, first, segment_last,
+	                                  open ? -1 : segment->first_sequence_id + segment->records_count, &gap, &after,
+	                                  &txid, error);
 	if (status != WK_OK)
 		return status;
 	if (after < 0 && open)
@@ -144,7 +172,8 @@ static wk_status settle_cut(wk_engine *engine, wk_log_state *log, const cut *pit
 	if (end < 0) {
 		wk_gap behind;
 		int64_t after, txid;
-		wk_status status = wk_loss_around(engine, segment, log->first, last + 1, last, -1, &behind, &after, &txid, error);
+		wk_status status = wk_loss_around(engine, segment, log->first, last + 1, last, -1, &behind, &after, &txid,
+		                                  error);
 		if (status != WK_OK)
 			return status;
 		end = behind.first_sequence_id;

@@ -10,7 +10,13 @@
 #include "engine/read.h"
 #include "engine/store_file.h"
 
-enum { VICTIMS_MAX = 16, EVACUATE_PERCENT = 10, STEP_BYTES = 1 << 20, RETRY_NS = 1000 * 1000 * 1000, THIN_NS = 500 * 1000 * 1000 };
+enum {
+	VICTIMS_MAX = 16,
+	EVACUATE_PERCENT = 10,
+	STEP_BYTES = 1 << 20,
+	RETRY_NS = 1000 * 1000 * 1000,
+	THIN_NS = 500 * 1000 * 1000
+};
 
 typedef struct piece { /* live entries of one ledger in one victim */
 	int64_t ledger_id, first, last;
@@ -27,7 +33,9 @@ struct wk_mover {
 
 /* ---- choosing ---- */
 
-static bool below(const wk_store_file *file, uint32_t percent) { return file->live_bytes * 100 < file->size * percent; }
+static bool below(const wk_store_file *file, uint32_t percent) {
+	return file->live_bytes * 100 < file->size * percent;
+}
 
 /* A file that is thin for a moment is often dead the next, where its log is truncated as it goes. */
 static bool is_worth_it(wk_store_file *file, uint32_t percent, uint64_t now) {
@@ -44,7 +52,8 @@ static uint32_t choose(wk_engine *engine, uint32_t percent, uint64_t now, wk_sto
 	uint64_t bytes = 0;
 	for (uint32_t i = 0; i < engine->files_count && count < VICTIMS_MAX; i++) {
 		wk_store_file *file = engine->files[i];
-		if (file->state != WK_FILE_SEALED || file->live_entries == 0 || file->stuck || !below(file, percent) || !is_worth_it(file, percent, now) || bytes + file->live_bytes > engine->options.file_size_max)
+		if (file->state != WK_FILE_SEALED || file->live_entries == 0 || file->stuck || !below(file, percent) ||
+		    !is_worth_it(file, percent, now) || bytes + file->live_bytes > engine->options.file_size_max)
 			continue;
 		victims[count++] = file;
 		bytes += file->live_bytes;
@@ -203,7 +212,8 @@ static bool finish_pass(wk_engine *engine) {
 static int copy_span(struct wk_mover *mover, int64_t ledger_id, uint64_t *bytes) {
 	for (uint32_t i = 0; i < mover->span.count; i++) {
 		const wk_span_entry *entry = &mover->span.entries[i];
-		int result = wk_entry_log_add(&mover->writer, ledger_id, entry->entry_id, mover->span.buffer->bytes + entry->offset, entry->size);
+		int result = wk_entry_log_add(&mover->writer, ledger_id, entry->entry_id,
+		                              mover->span.buffer->bytes + entry->offset, entry->size);
 		if (result < 0)
 			return result;
 		*bytes += entry->size;
@@ -211,7 +221,10 @@ static int copy_span(struct wk_mover *mover, int64_t ledger_id, uint64_t *bytes)
 	return 0;
 }
 
-/* One read of the piece under way. A piece that was truncated or deleted meanwhile is passed over; a damaged entry stays where it is. */
+/*
+ * One read of the piece under way. A piece that was truncated or deleted meanwhile is passed over; a damaged entry
+ * stays where it is.
+ */
 static int copy_some(wk_engine *engine, struct wk_mover *mover, uint64_t *bytes) {
 	piece *at = &mover->pieces[mover->next];
 	wk_error error;
@@ -261,7 +274,8 @@ uint64_t wk_mover_deadline(wk_engine *engine) {
 		return engine->mover_due_ns;
 	uint64_t due = engine->minor_due_ns < engine->major_due_ns ? engine->minor_due_ns : engine->major_due_ns;
 	for (uint32_t i = 0; i < engine->files_count; i++)
-		if (engine->files[i]->thin_since_ns != 0 && !engine->files[i]->stuck && engine->files[i]->thin_since_ns + THIN_NS < due)
+		if (engine->files[i]->thin_since_ns != 0 && !engine->files[i]->stuck &&
+		    engine->files[i]->thin_since_ns + THIN_NS < due)
 			due = engine->files[i]->thin_since_ns + THIN_NS;
 	return due > engine->mover_due_ns ? due : engine->mover_due_ns;
 }

@@ -1,9 +1,11 @@
 /*
- * mover.h: copies live entries out of files that are mostly dead or mostly padding, into entry logs sorted by (ledger, entry). Private.
+ * mover.h: copies live entries out of files that are mostly dead or mostly padding, into entry logs sorted by
+ * (ledger, entry). Private.
  *
- * Evacuation: a sealed file that is at most a tenth live goes at once. Minor and major compaction: files below minor_percent and major_percent, once an interval. A pass takes a few
- * files, a step copies a megabyte at most, so that the keeper stays free for what the journal needs; steps keep to compact_rate. The copy is durable, then the index points to it, then the old
- * files are free: a kill at any moment leaves at least one copy.
+ * Evacuation: a sealed file that is at most a tenth live goes at once. Minor and major compaction: files below
+ * minor_percent and major_percent, once an interval. A pass takes a few files, a step copies a megabyte at most, so
+ * that the keeper stays free for what the journal needs; steps keep to compact_rate. The copy is durable, then the
+ * index points to it, then the old files are free: a kill at any moment leaves at least one copy.
  */
 #ifndef WK_ENGINE_MOVER_H
 #define WK_ENGINE_MOVER_H

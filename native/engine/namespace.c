@@ -20,7 +20,10 @@ wk_status wk_enter(wk_namespace *ns, wk_error *error) {
 	}
 	if (atomic_load(&ns->engine->forked)) {
 		wk_leave(ns);
-		return wk_fail(error, WK_FORKED, "%s was opened before this process was forked: open it again here, once the parent has closed it, or read_only", ns->engine->path);
+		return wk_fail(error, WK_FORKED,
+		               "%s was opened before this process was forked: open it again here, once the parent has closed "
+		               "it, or read_only",
+		               ns->engine->path);
 	}
 	return WK_OK;
 }
@@ -36,7 +39,10 @@ wk_status wk_enter_fresh(wk_namespace *ns, wk_error *error) {
 }
 
 void wk_leave(wk_namespace *ns) {
-	/* Looked at first: once the count is 0, a close may free the namespace. (A close that comes in between looks by itself.) */
+	/*
+	 * Looked at first: once the count is 0, a close may free the namespace. (A close that comes in between looks by
+	 * itself.)
+	 */
 	bool closed = atomic_load(&ns->closed);
 	if (atomic_fetch_sub(&ns->calls, 1) == 1 && closed)
 		wk_futex_wake((uint32_t *)&ns->calls, INT32_MAX);
@@ -59,7 +65,8 @@ uint64_t wk_deadline(wk_engine *engine, uint64_t timeout_ns) {
 	return timeout_ns >= UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
 }
 
-wk_status wk_open_on(wk_io *io, const char *path, const wk_open_options *options, wk_namespace **opened, wk_error *error) {
+wk_status wk_open_on(wk_io *io, const char *path, const wk_open_options *options, wk_namespace **opened,
+                     wk_error *error) {
 	wk_error_clear(error);
 	wk_namespace *ns = calloc(1, sizeof *ns);
 	if (ns == NULL)
@@ -124,8 +131,12 @@ wk_status wk_close(wk_namespace *ns, uint64_t timeout_ns, wk_error *error) {
 		return WK_OK;
 	}
 	uint64_t begin = wk_engine_now(ns->engine);
-	if (!wait_for_calls(ns, timeout_ns)) /* the disk stalls, and somebody is in a call: memory, threads and lock stay until the process ends */
-		return wk_fail(error, WK_TIMEOUT, "closing %s: calls in other threads did not end within the time given; the directory stays locked until this process ends",
+	if (!wait_for_calls(
+	        ns,
+	        timeout_ns)) /* the disk stalls, and somebody is in a call: memory, threads and lock stay until the process ends */
+		return wk_fail(error, WK_TIMEOUT,
+		               "closing %s: calls in other threads did not end within the time given; the directory stays "
+		               "locked until this process ends",
 		               ns->engine->path);
 	detach(ns);
 	uint64_t spent = wk_engine_now(ns->engine) - begin;
@@ -206,7 +217,8 @@ wk_status wk_namespace_wait(wk_namespace *ns, uint64_t ticket, uint64_t timeout_
 	if (atomic_load(&engine->durable) < ticket) {
 		wk_engine_lock(engine);
 		if (ticket > engine->open.sequence || (ticket == engine->open.sequence && engine->open.builders_count == 0))
-			status = wk_fail(error, WK_INVALID, "waiting for ticket %llu of %s: no append was given it", (unsigned long long)ticket, engine->path);
+			status = wk_fail(error, WK_INVALID, "waiting for ticket %llu of %s: no append was given it",
+			                 (unsigned long long)ticket, engine->path);
 		else
 			status = wk_journal_wait(engine, ticket, wk_deadline(engine, timeout_ns), false, error);
 		wk_engine_unlock(engine);
@@ -260,4 +272,6 @@ wk_status wk_namespace_step(wk_namespace *ns, bool *idle, wk_error *error) {
 	return status;
 }
 
-void wk_free(void *memory) { free(memory); }
+void wk_free(void *memory) {
+	free(memory);
+}

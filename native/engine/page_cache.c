@@ -55,7 +55,8 @@ static cached_page *set_of(wk_page_cache *cache, uint64_t file_id, uint64_t offs
 	return &cache->pages[((hash >> 32) & (cache->sets - 1)) * WAYS];
 }
 
-bool wk_page_cache_get(wk_page_cache *cache, uint64_t file_id, uint64_t offset, wk_footer_item items[WK_PAGE_ITEMS], uint32_t *count) {
+bool wk_page_cache_get(wk_page_cache *cache, uint64_t file_id, uint64_t offset, wk_footer_item items[WK_PAGE_ITEMS],
+                       uint32_t *count) {
 	bool found = false;
 	pthread_mutex_lock(&cache->lock);
 	cached_page *set = set_of(cache, file_id, offset);
@@ -79,7 +80,8 @@ static cached_page *victim(wk_page_cache *cache, cached_page *set) {
 	}
 }
 
-void wk_page_cache_put(wk_page_cache *cache, uint64_t file_id, uint64_t offset, const wk_footer_item *items, uint32_t count) {
+void wk_page_cache_put(wk_page_cache *cache, uint64_t file_id, uint64_t offset, const wk_footer_item *items,
+                       uint32_t count) {
 	pthread_mutex_lock(&cache->lock);
 	cached_page *set = set_of(cache, file_id, offset);
 	cached_page *page = NULL;

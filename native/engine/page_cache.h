@@ -10,8 +10,10 @@ typedef struct wk_page_cache wk_page_cache;
 wk_page_cache *wk_page_cache_new(uint64_t bytes_max);
 void wk_page_cache_free(wk_page_cache *cache);
 /* Copies the page's items out; false: not here. */
-bool wk_page_cache_get(wk_page_cache *cache, uint64_t file_id, uint64_t offset, wk_footer_item items[WK_PAGE_ITEMS], uint32_t *count);
-void wk_page_cache_put(wk_page_cache *cache, uint64_t file_id, uint64_t offset, const wk_footer_item *items, uint32_t count);
+bool wk_page_cache_get(wk_page_cache *cache, uint64_t file_id, uint64_t offset, wk_footer_item items[WK_PAGE_ITEMS],
+                       uint32_t *count);
+void wk_page_cache_put(wk_page_cache *cache, uint64_t file_id, uint64_t offset, const wk_footer_item *items,
+                       uint32_t count);
 void wk_page_cache_drop_file(wk_page_cache *cache, uint64_t file_id);
 uint64_t wk_page_cache_bytes(wk_page_cache *cache);
 #endif

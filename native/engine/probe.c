@@ -15,7 +15,8 @@ static int by_value(const void *a, const void *b) {
 /* One durable write of a block; both ways write over space that was written before, as the journal does. */
 static int64_t one_round(wk_io *io, wk_file *file, uint8_t *block, uint32_t round, bool dsync) {
 	uint64_t begin = io->operations->now(io);
-	int64_t result = io->operations->pwrite(io, file, block, WK_IO_ALIGNMENT, (uint64_t)(round % FILE_BLOCKS) * WK_IO_ALIGNMENT, dsync ? WK_IO_DSYNC : 0);
+	int64_t result = io->operations->pwrite(io, file, block, WK_IO_ALIGNMENT,
+	                                        (uint64_t)(round % FILE_BLOCKS) * WK_IO_ALIGNMENT, dsync ? WK_IO_DSYNC : 0);
 	if (result >= 0 && !dsync)
 		result = io->operations->sync(io, file);
 	return result < 0 ? result : (int64_t)(io->operations->now(io) - begin);
@@ -29,7 +30,8 @@ static int measure(wk_io *io, wk_file *file, uint8_t *block, uint64_t budget_ns,
 	int result = io->operations->sync(io, file);
 	uint32_t rounds = 0;
 	/* By turns, so that what else the machine does hits both. */
-	for (uint64_t begin = io->operations->now(io); result == 0 && rounds < ROUNDS_MAX && (rounds < 3 || io->operations->now(io) - begin < budget_ns); rounds++)
+	for (uint64_t begin = io->operations->now(io);
+	     result == 0 && rounds < ROUNDS_MAX && (rounds < 3 || io->operations->now(io) - begin < budget_ns); rounds++)
 		for (int way = 0; way < 2 && result == 0; way++) {
 			int64_t took = one_round(io, file, block, rounds, way == 0);
 			result = took < 0 ? (int)took : 0;
@@ -42,7 +44,8 @@ static int measure(wk_io *io, wk_file *file, uint8_t *block, uint64_t budget_ns,
 	return result;
 }
 
-int wk_probe_measure(wk_io *io, const char *path, uint64_t budget_ns, uint64_t *dsync_ns, uint64_t *write_then_sync_ns) {
+int wk_probe_measure(wk_io *io, const char *path, uint64_t budget_ns, uint64_t *dsync_ns,
+                     uint64_t *write_then_sync_ns) {
 	size_t size = strlen(path) + 64;
 	char *name = malloc(size);
 	uint8_t *block = aligned_alloc(WK_IO_ALIGNMENT, WK_IO_ALIGNMENT);
@@ -73,16 +76,20 @@ wk_status wk_probe(wk_engine *engine, wk_error *error) {
 		return WK_OK;
 	if (superblock->sync_method == WK_SYNC_PROBE || superblock->probe_device != engine->device) {
 		char *folder = wk_engine_path(engine, "journal");
-		int result = folder != NULL ? wk_probe_measure(engine->io, folder, BUDGET_NS / 2, &superblock->probe_dsync_ns, &superblock->probe_write_then_sync_ns) : -ENOMEM;
+		int result = folder != NULL ? wk_probe_measure(engine->io, folder, BUDGET_NS / 2, &superblock->probe_dsync_ns,
+		                                               &superblock->probe_write_then_sync_ns)
+		                            : -ENOMEM;
 		free(folder);
-		if (result == -ENOSPC || result == -EDQUOT) { /* no space to try: the safe choice, tried again at the next open */
+		if (result == -ENOSPC ||
+		    result == -EDQUOT) { /* no space to try: the safe choice, tried again at the next open */
 			engine->options.sync_method = WK_SYNC_WRITE_THEN_SYNC;
 			return WK_OK;
 		}
 		if (result < 0)
 			return wk_fail_io(error, result, "trying durable writes in %s", engine->path);
 		/* A tenth of a difference is noise; then one call is better than two. */
-		bool dsync = superblock->probe_dsync_ns <= superblock->probe_write_then_sync_ns + superblock->probe_write_then_sync_ns / 10;
+		bool dsync = superblock->probe_dsync_ns <=
+		             superblock->probe_write_then_sync_ns + superblock->probe_write_then_sync_ns / 10;
 		superblock->sync_method = dsync ? WK_SYNC_DSYNC : WK_SYNC_WRITE_THEN_SYNC;
 		superblock->probe_device = engine->device;
 	}

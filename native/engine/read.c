@@ -26,8 +26,8 @@ static void unpin(wk_engine *engine, wk_store_file *file) {
 }
 
 /* One page of items of a sealed file, from the ledger cache or the file. */
-static wk_status load_page(wk_engine *engine, wk_store_file *file, uint32_t item, wk_footer_item page_items[WK_PAGE_ITEMS], uint32_t *count,
-                           wk_error *error) {
+static wk_status load_page(wk_engine *engine, wk_store_file *file, uint32_t item,
+                           wk_footer_item page_items[WK_PAGE_ITEMS], uint32_t *count, wk_error *error) {
 	uint64_t offset = wk_footer_item_page(&file->footer, item);
 	if (wk_page_cache_get(engine->pages, file->id, offset, page_items, count))
 		return WK_OK;
@@ -37,10 +37,14 @@ static wk_status load_page(wk_engine *engine, wk_store_file *file, uint32_t item
 	int64_t result = engine->io->operations->pread(engine->io, file->handle, page, WK_PAGE_SIZE, offset);
 	wk_status status = WK_OK;
 	if (result < 0)
-		status = wk_fail_io(error, (int)result, "reading the index of file %llu of %s", (unsigned long long)file->id, engine->path);
+		status = wk_fail_io(error, (int)result, "reading the index of file %llu of %s", (unsigned long long)file->id,
+		                    engine->path);
 	else if (result != WK_PAGE_SIZE || wk_footer_items(&file->footer, page, offset, page_items, count) != WK_OK)
-		status = wk_fail(error, WK_DAMAGED, "file %llu of %s: the index page at offset %llu is damaged; `walkeeper verify` lists what is affected, "
-		                 "opening with ignore_footers reads round it", (unsigned long long)file->id, engine->path, (unsigned long long)offset);
+		status = wk_fail(
+		    error, WK_DAMAGED,
+		    "file %llu of %s: the index page at offset %llu is damaged; `walkeeper verify` lists what is affected, "
+		    "opening with ignore_footers reads round it",
+		    (unsigned long long)file->id, engine->path, (unsigned long long)offset);
 	free(page);
 	if (status == WK_OK)
 		wk_page_cache_put(engine->pages, file->id, offset, page_items, *count);
@@ -57,7 +61,8 @@ static wk_status sealed_places(wk_engine *engine, places *found, uint32_t first_
 			return status;
 		uint32_t at = item % WK_PAGE_ITEMS;
 		if (at >= count)
-			return wk_fail(error, WK_DAMAGED, "file %llu of %s: its index is shorter than it says", (unsigned long long)found->file->id, engine->path);
+			return wk_fail(error, WK_DAMAGED, "file %llu of %s: its index is shorter than it says",
+			               (unsigned long long)found->file->id, engine->path);
 		uint32_t take = count - at < want - found->count ? count - at : want - found->count;
 		memcpy(found->items + found->count, page_items + at, take * sizeof *page_items);
 		found->count += take;
@@ -65,17 +70,21 @@ static wk_status sealed_places(wk_engine *engine, places *found, uint32_t first_
 	return WK_OK;
 }
 
-static wk_status locate(wk_engine *engine, int64_t ledger_id, int64_t first, int64_t last, places *found, wk_error *error) {
+static wk_status locate(wk_engine *engine, int64_t ledger_id, int64_t first, int64_t last, places *found,
+                        wk_error *error) {
 	wk_engine_lock(engine);
 	wk_ledger *ledger = wk_ledger_find(engine, ledger_id);
-	wk_run *run = ledger != NULL && first >= ledger->first_live && first <= ledger->durable_entry ? wk_ledger_run_of(ledger, first) : NULL;
+	wk_run *run = ledger != NULL && first >= ledger->first_live && first <= ledger->durable_entry
+	                  ? wk_ledger_run_of(ledger, first)
+	                  : NULL;
 	if (run == NULL) {
 		bool lost = ledger != NULL && first >= ledger->first_live && first <= ledger->durable_entry;
 		wk_engine_unlock(engine);
 		if (!lost)
-			return wk_fail(error, WK_NOT_FOUND, "ledger %lld has no entry %lld", (long long)ledger_id, (long long)first);
-		return wk_fail(error, WK_DAMAGED, "entry %lld of ledger %lld is in no file of %s: a file is missing", (long long)first, (long long)ledger_id,
-		               engine->path);
+			return wk_fail(error, WK_NOT_FOUND, "ledger %lld has no entry %lld", (long long)ledger_id,
+			               (long long)first);
+		return wk_fail(error, WK_DAMAGED, "entry %lld of ledger %lld is in no file of %s: a file is missing",
+		               (long long)first, (long long)ledger_id, engine->path);
 	}
 	if (last > ledger->durable_entry)
 		last = ledger->durable_entry;
@@ -103,9 +112,12 @@ static wk_status locate(wk_engine *engine, int64_t ledger_id, int64_t first, int
 }
 
 static wk_status damaged(wk_engine *engine, const places *found, uint32_t i, int64_t ledger_id, wk_error *error) {
-	wk_fail(error, WK_DAMAGED, "entry %lld of ledger %lld, at offset %u of file %llu of %s, is damaged: its bytes are not those that were acknowledged. "
-	        "`walkeeper verify` lists all damage; `walkeeper recover` salvages the rest into a copy", (long long)(found->first + i), (long long)ledger_id,
-	        found->items[i].offset, (unsigned long long)found->file->id, engine->path);
+	wk_fail(error, WK_DAMAGED,
+	        "entry %lld of ledger %lld, at offset %u of file %llu of %s, is damaged: its bytes are not those that were "
+	        "acknowledged. "
+	        "`walkeeper verify` lists all damage; `walkeeper recover` salvages the rest into a copy",
+	        (long long)(found->first + i), (long long)ledger_id, found->items[i].offset,
+	        (unsigned long long)found->file->id, engine->path);
 	if (error != NULL) {
 		error->ledger_id = ledger_id;
 		error->entry_id = found->first + i;
@@ -114,14 +126,15 @@ static wk_status damaged(wk_engine *engine, const places *found, uint32_t i, int
 }
 
 /* Takes over the entries that stand wholly in the buffer, whose first byte is `base` of the file. */
-static wk_status fill(wk_engine *engine, const places *found, uint32_t count, uint64_t base, int64_t ledger_id, bool verify, wk_span *span,
-                      wk_error *error) {
+static wk_status fill(wk_engine *engine, const places *found, uint32_t count, uint64_t base, int64_t ledger_id,
+                      bool verify, wk_span *span, wk_error *error) {
 	span->count = 0;
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t offset = (uint32_t)(found->items[i].offset - base), size = found->items[i].size;
 		wk_entry entry;
 		const uint8_t *bytes = span->buffer->bytes + offset;
-		if (verify && (wk_entry_decode(bytes, size, &entry) != WK_OK || entry.ledger_id != ledger_id || entry.entry_id != found->first + i)) {
+		if (verify && (wk_entry_decode(bytes, size, &entry) != WK_OK || entry.ledger_id != ledger_id ||
+		               entry.entry_id != found->first + i)) {
 			if (i > 0)
 				return WK_OK; /* the good ones first; the damage is met again when it is its turn */
 			return damaged(engine, found, i, ledger_id, error);
@@ -134,7 +147,8 @@ static wk_status fill(wk_engine *engine, const places *found, uint32_t count, ui
 static bool from_memtable(wk_engine *engine, const places *found, wk_span *span, uint32_t *count, uint64_t *base) {
 	size_t at, available;
 	wk_engine_lock(engine);
-	span->buffer = wk_block_cache_get(engine->memtable, found->file->id, found->items[0].offset, found->items[0].size, &at, &available);
+	span->buffer = wk_block_cache_get(engine->memtable, found->file->id, found->items[0].offset, found->items[0].size,
+	                                  &at, &available);
 	wk_engine_unlock(engine);
 	if (span->buffer == NULL)
 		return false;
@@ -147,13 +161,15 @@ static bool from_memtable(wk_engine *engine, const places *found, wk_span *span,
 	return true;
 }
 
-static wk_status from_file(wk_engine *engine, const places *found, size_t max_bytes, wk_span *span, uint32_t *count, uint64_t *base, wk_error *error) {
+static wk_status from_file(wk_engine *engine, const places *found, size_t max_bytes, wk_span *span, uint32_t *count,
+                           uint64_t *base, wk_error *error) {
 	uint64_t start = found->items[0].offset / WK_IO_ALIGNMENT * WK_IO_ALIGNMENT;
 	uint64_t end = found->items[0].offset + (uint64_t)found->items[0].size;
 	*count = 1;
 	while (*count < found->count) {
 		const wk_footer_item *item = &found->items[*count];
-		if (item->offset < end || item->offset > end + GAP_MAX || item->offset + (uint64_t)item->size > start + max_bytes)
+		if (item->offset < end || item->offset > end + GAP_MAX ||
+		    item->offset + (uint64_t)item->size > start + max_bytes)
 			break;
 		end = item->offset + (uint64_t)item->size;
 		(*count)++;
@@ -171,13 +187,14 @@ static wk_status from_file(wk_engine *engine, const places *found, size_t max_by
 	wk_buffer_release(span->buffer);
 	span->buffer = NULL;
 	if (result < 0)
-		return wk_fail_io(error, (int)result, "reading %zu bytes at offset %llu of file %llu of %s", size, (unsigned long long)start,
-		                  (unsigned long long)found->file->id, engine->path);
-	return wk_fail(error, WK_DAMAGED, "file %llu of %s ends before offset %llu: it was cut short", (unsigned long long)found->file->id, engine->path,
-	               (unsigned long long)end);
+		return wk_fail_io(error, (int)result, "reading %zu bytes at offset %llu of file %llu of %s", size,
+		                  (unsigned long long)start, (unsigned long long)found->file->id, engine->path);
+	return wk_fail(error, WK_DAMAGED, "file %llu of %s ends before offset %llu: it was cut short",
+	               (unsigned long long)found->file->id, engine->path, (unsigned long long)end);
 }
 
-static wk_status read_entries(wk_engine *engine, int64_t ledger_id, int64_t first, int64_t last, size_t max_bytes, bool verify, wk_span *span, wk_error *error) {
+static wk_status read_entries(wk_engine *engine, int64_t ledger_id, int64_t first, int64_t last, size_t max_bytes,
+                              bool verify, wk_span *span, wk_error *error) {
 	places *found = malloc(sizeof *found);
 	if (found == NULL)
 		return wk_fail(error, WK_NO_MEMORY, "reading ledger %lld: no memory", (long long)ledger_id);
@@ -202,10 +219,12 @@ static wk_status read_entries(wk_engine *engine, int64_t ledger_id, int64_t firs
 	return status;
 }
 
-wk_status wk_read_entries(wk_engine *engine, int64_t ledger_id, int64_t first, int64_t last, size_t max_bytes, wk_span *span, wk_error *error) {
+wk_status wk_read_entries(wk_engine *engine, int64_t ledger_id, int64_t first, int64_t last, size_t max_bytes,
+                          wk_span *span, wk_error *error) {
 	return read_entries(engine, ledger_id, first, last, max_bytes, true, span, error);
 }
 
-wk_status wk_read_entry_unverified(wk_engine *engine, int64_t ledger_id, int64_t entry_id, wk_span *span, wk_error *error) {
+wk_status wk_read_entry_unverified(wk_engine *engine, int64_t ledger_id, int64_t entry_id, wk_span *span,
+                                   wk_error *error) {
 	return read_entries(engine, ledger_id, entry_id, entry_id, 0, false, span, error);
 }

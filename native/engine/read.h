@@ -21,10 +21,13 @@ typedef struct wk_span {
 } wk_span;
 
 /*
- * Entries from `first` on, at least one, up to `last` and about max_bytes, as far as one read of one file goes. Takes the lock itself.
- * WK_NOT_FOUND: the ledger has no such entry, for certain. WK_DAMAGED: it has, but its bytes are not what was written.
+ * Entries from `first` on, at least one, up to `last` and about max_bytes, as far as one read of one file goes. Takes
+ * the lock itself. WK_NOT_FOUND: the ledger has no such entry, for certain. WK_DAMAGED: it has, but its bytes are not
+ * what was written.
  */
-wk_status wk_read_entries(wk_engine *engine, int64_t ledger_id, int64_t first, int64_t last, size_t max_bytes, wk_span *span, wk_error *error);
+wk_status wk_read_entries(wk_engine *engine, int64_t ledger_id, int64_t first, int64_t last, size_t max_bytes,
+                          wk_span *span, wk_error *error);
 /* The entry as it stands in its file, its digest unchecked: for what can still be learnt from a damaged one. */
-wk_status wk_read_entry_unverified(wk_engine *engine, int64_t ledger_id, int64_t entry_id, wk_span *span, wk_error *error);
+wk_status wk_read_entry_unverified(wk_engine *engine, int64_t ledger_id, int64_t entry_id, wk_span *span,
+                                   wk_error *error);
 #endif

@@ -9,28 +9,36 @@
 #include "engine/loss.h"
 #include "engine/read.h"
 
-enum { READ_BYTES = 1 << 20, READ_BYTES_BESIDE_WRITER = 256 * 1024, WRITER_IS_BUSY_NS = 50 * 1000 * 1000, FOLLOW_SLICE_NS = 100 * 1000 * 1000, FOLLOWER_ATTEMPTS = 5 };
+enum {
+	READ_BYTES = 1 << 20,
+	READ_BYTES_BESIDE_WRITER = 256 * 1024,
+	WRITER_IS_BUSY_NS = 50 * 1000 * 1000,
+	FOLLOW_SLICE_NS = 100 * 1000 * 1000,
+	FOLLOWER_ATTEMPTS = 5
+};
 
 struct wk_reader {
 	wk_namespace *ns;
 	wk_log_state *state;
-	wk_dlsn at;                 /* the next record is the first one at or after it */
+	wk_dlsn at; /* the next record is the first one at or after it */
 	wk_dlsn end;
 	bool has_end, follow, ended;
-	bool fresh;                 /* at the start: what was truncated since is not missed */
-	wk_span span;               /* entries read ahead */
+	bool fresh;   /* at the start: what was truncated since is not missed */
+	wk_span span; /* entries read ahead */
 	uint32_t span_next;
 	int64_t span_segment;
-	int64_t first_sequence_id;  /* of that segment */
-	wk_entry_records records;   /* of the entry at->entry_id, once opened */
+	int64_t first_sequence_id; /* of that segment */
+	wk_entry_records records;  /* of the entry at->entry_id, once opened */
 	bool open;
-	bool in_gap;                /* it stands before accepted loss: ... */
-	bool records_only;          /* an Arrow batch has no place for a gap */
-	wk_gap gap;                 /* ... this, */
-	wk_dlsn gap_end;            /* and goes on here */
+	bool in_gap;       /* it stands before accepted loss: ... */
+	bool records_only; /* an Arrow batch has no place for a gap */
+	wk_gap gap;        /* ... this, */
+	wk_dlsn gap_end;   /* and goes on here */
 };
 
-void wk_read_options_init(wk_read_options *options) { *options = (wk_read_options){.from = WK_FROM_START}; }
+void wk_read_options_init(wk_read_options *options) {
+	*options = (wk_read_options){.from = WK_FROM_START};
+}
 
 static void drop_span(wk_reader *reader) {
 	if (reader->open)
@@ -42,7 +50,10 @@ static void drop_span(wk_reader *reader) {
 }
 
 static wk_status start_at(wk_log *log, const wk_read_options *options, wk_reader *reader, wk_error *error) {
-	static const uint32_t ways[] = {[WK_FROM_DLSN] = WK_FIND_DLSN, [WK_FROM_SEQUENCE_ID] = WK_FIND_SEQUENCE_ID, [WK_FROM_TXID] = WK_FIND_TXID, [WK_FROM_TIME_MS] = WK_FIND_TIME_MS};
+	static const uint32_t ways[] = {[WK_FROM_DLSN] = WK_FIND_DLSN,
+	                                [WK_FROM_SEQUENCE_ID] = WK_FIND_SEQUENCE_ID,
+	                                [WK_FROM_TXID] = WK_FIND_TXID,
+	                                [WK_FROM_TIME_MS] = WK_FIND_TIME_MS};
 	wk_log_info info;
 	wk_status status = wk_log_describe(log, &info, error);
 	if (status != WK_OK)
@@ -57,11 +68,14 @@ static wk_status start_at(wk_log *log, const wk_read_options *options, wk_reader
 		return WK_OK;
 	}
 	if (options->from > WK_FROM_TIME_MS)
-		return wk_fail(error, WK_INVALID, "reading from %u: from start, end, DLSN, sequence id, txid or time", options->from);
+		return wk_fail(error, WK_INVALID, "reading from %u: from start, end, DLSN, sequence id, txid or time",
+		               options->from);
 	wk_position at;
 	status = wk_log_find(log, ways[options->from], options->value, &options->start, &at, error);
-	if (status == WK_OK) /* a DLSN behind the end is where a follower wants to start; find says where the log ends now */
-		reader->at = options->from == WK_FROM_DLSN && wk_dlsn_compare(&options->start, &at.dlsn) > 0 ? options->start : at.dlsn;
+	if (status ==
+	    WK_OK) /* a DLSN behind the end is where a follower wants to start; find says where the log ends now */
+		reader->at = options->from == WK_FROM_DLSN && wk_dlsn_compare(&options->start, &at.dlsn) > 0 ? options->start
+		                                                                                             : at.dlsn;
 	return status;
 }
 
@@ -106,13 +120,17 @@ void wk_reader_release(wk_reader *reader) {
 	free(reader);
 }
 
-void wk_reader_position(wk_reader *reader, wk_dlsn *at) { *at = reader->at; }
+void wk_reader_position(wk_reader *reader, wk_dlsn *at) {
+	*at = reader->at;
+}
 
 static wk_status truncated(const wk_reader *reader, wk_error *error) {
 	const wk_position *first = reader->state->first;
-	wk_fail(error, WK_TRUNCATED, "reading log %s at (%lld, %lld, %lld): it was truncated, its first record is %lld at (%lld, %lld, %lld)",
-	        reader->state->name, (long long)reader->at.segment, (long long)reader->at.entry_id, (long long)reader->at.slot, (long long)first->sequence_id,
-	        (long long)first->dlsn.segment, (long long)first->dlsn.entry_id, (long long)first->dlsn.slot);
+	wk_fail(error, WK_TRUNCATED,
+	        "reading log %s at (%lld, %lld, %lld): it was truncated, its first record is %lld at (%lld, %lld, %lld)",
+	        reader->state->name, (long long)reader->at.segment, (long long)reader->at.entry_id,
+	        (long long)reader->at.slot, (long long)first->sequence_id, (long long)first->dlsn.segment,
+	        (long long)first->dlsn.entry_id, (long long)first->dlsn.slot);
 	if (error != NULL)
 		error->sequence_id = first->sequence_id;
 	return WK_TRUNCATED;
@@ -121,7 +139,8 @@ static wk_status truncated(const wk_reader *reader, wk_error *error) {
 /*
  * (locked) Which entries to read next. WK_END: nothing more now. Moves reader->at over the ends of segments.
  */
-static wk_status next_entries(wk_engine *engine, wk_reader *reader, wk_segment *segment, int64_t *last, wk_error *error) {
+static wk_status next_entries(wk_engine *engine, wk_reader *reader, wk_segment *segment, int64_t *last,
+                              wk_error *error) {
 	wk_log_state *log = reader->state;
 	wk_status status = wk_log_check(log, error);
 	if (status != WK_OK)
@@ -155,7 +174,9 @@ static wk_status next_entries(wk_engine *engine, wk_reader *reader, wk_segment *
 		if (reader->at.entry_id > durable)
 			return WK_END;
 		int64_t lost = wk_gap_next_entry(log, found->segment, reader->at.entry_id);
-		*last = lost <= *last ? lost - 1 : *last; /* what stands behind the start of a gap may have been given up, and still be there */
+		*last = lost <= *last
+		            ? lost - 1
+		            : *last; /* what stands behind the start of a gap may have been given up, and still be there */
 		*segment = *found;
 		return WK_OK;
 	}
@@ -163,12 +184,18 @@ static wk_status next_entries(wk_engine *engine, wk_reader *reader, wk_segment *
 
 /* A large read holds up the small durable writes behind it: with a writer at work readers take smaller bites. */
 static size_t read_size(wk_engine *engine) {
-	bool busy = !engine->read_only && wk_engine_now(engine) - __atomic_load_n(&engine->last_activity_ns, __ATOMIC_RELAXED) < WRITER_IS_BUSY_NS;
+	bool busy = !engine->read_only &&
+	            wk_engine_now(engine) - __atomic_load_n(&engine->last_activity_ns, __ATOMIC_RELAXED) <
+	                WRITER_IS_BUSY_NS;
 	return busy ? READ_BYTES_BESIDE_WRITER : READ_BYTES;
 }
 
-/* Accepted loss that nobody recorded, met under on_damage=skip: the entry cannot be read. WK_NOT_FOUND: where it ends is not known. */
-static wk_status step_over(wk_engine *engine, wk_reader *reader, const wk_segment *segment, int64_t last, wk_error *error) {
+/*
+ * Accepted loss that nobody recorded, met under on_damage=skip: the entry cannot be read. WK_NOT_FOUND: where it ends
+ * is not known.
+ */
+static wk_status step_over(wk_engine *engine, wk_reader *reader, const wk_segment *segment, int64_t last,
+                           wk_error *error) {
 	wk_log_state *log = reader->state;
 	int64_t after, txid, end = -1;
 	wk_engine_lock(engine);
@@ -183,7 +210,8 @@ static wk_status step_over(wk_engine *engine, wk_reader *reader, const wk_segmen
 	else if (end < 0 && log->tail != NULL)
 		end = log->tail->durable.sequence_id + 1;
 	wk_engine_unlock(engine);
-	wk_status status = wk_loss_around(engine, segment, &first, reader->at.entry_id, last, end, &reader->gap, &after, &txid, error);
+	wk_status status = wk_loss_around(engine, segment, &first, reader->at.entry_id, last, end, &reader->gap, &after,
+	                                  &txid, error);
 	if (status != WK_OK)
 		return status;
 	if (after >= 0)
@@ -199,8 +227,9 @@ static wk_status step_over(wk_engine *engine, wk_reader *reader, const wk_segmen
 }
 
 /*
- * Reads the entries from reader->at on. What was truncated or moved between the look and the read is looked up again; only what stays unreadable is damage. A follower's look may be an old
- * one: its writer has recycled the file since (storage rule 26).
+ * Reads the entries from reader->at on. What was truncated or moved between the look and the read is looked up again;
+ * only what stays unreadable is damage. A follower's look may be an old one: its writer has recycled the file since
+ * (storage rule 26).
  */
 static wk_status read_ahead(wk_engine *engine, wk_reader *reader, wk_error *error) {
 	wk_dlsn before = {-1, -1, -1};
@@ -212,7 +241,8 @@ static wk_status read_ahead(wk_engine *engine, wk_reader *reader, wk_error *erro
 		wk_engine_unlock(engine);
 		if (status != WK_OK || reader->in_gap)
 			return status;
-		status = wk_read_entries(engine, segment.ledger_id, reader->at.entry_id, last, read_size(engine), &reader->span, error);
+		status = wk_read_entries(engine, segment.ledger_id, reader->at.entry_id, last, read_size(engine), &reader->span,
+		                         error);
 		if (status == WK_OK) {
 			reader->span_next = 0;
 			reader->span_segment = segment.segment;
@@ -227,7 +257,9 @@ static wk_status read_ahead(wk_engine *engine, wk_reader *reader, wk_error *erro
 			return stepped == WK_OK ? WK_OK : status;
 		}
 		if (!(status == WK_NOT_FOUND && moved) && !stale)
-			return status == WK_NOT_FOUND ? wk_fail(error, WK_DAMAGED, "entry %lld of ledger %lld is missing", (long long)reader->at.entry_id, (long long)segment.ledger_id) : status;
+			return status == WK_NOT_FOUND ? wk_fail(error, WK_DAMAGED, "entry %lld of ledger %lld is missing",
+			                                        (long long)reader->at.entry_id, (long long)segment.ledger_id)
+			                              : status;
 		before = reader->at;
 		if (stale && wk_follower_look_again(engine, attempt, NULL) != WK_OK)
 			return status;
@@ -237,7 +269,9 @@ static wk_status read_ahead(wk_engine *engine, wk_reader *reader, wk_error *erro
 
 /* Opens the entry that holds reader->at, reading more where the span is used up. WK_END: nothing more now. */
 static wk_status open_entry(wk_engine *engine, wk_reader *reader, wk_error *error) {
-	if (reader->span_next < reader->span.count && reader->span.entries[reader->span_next].entry_id == reader->at.entry_id && reader->span_segment == reader->at.segment) {
+	if (reader->span_next < reader->span.count &&
+	    reader->span.entries[reader->span_next].entry_id == reader->at.entry_id &&
+	    reader->span_segment == reader->at.segment) {
 		/* read ahead already; but not past a truncation */
 		wk_engine_lock(engine);
 		bool gone = reader->state->deleted || wk_dlsn_compare(&reader->at, &reader->state->first->dlsn) < 0;
@@ -253,9 +287,11 @@ static wk_status open_entry(wk_engine *engine, wk_reader *reader, wk_error *erro
 			return status;
 	}
 	const wk_span_entry *entry = &reader->span.entries[reader->span_next];
-	wk_status status = wk_entry_records_open(&reader->records, reader->span.buffer, reader->span.buffer->bytes + entry->offset, entry->size);
+	wk_status status = wk_entry_records_open(&reader->records, reader->span.buffer,
+	                                         reader->span.buffer->bytes + entry->offset, entry->size);
 	if (status != WK_OK)
-		return wk_fail(error, status == WK_CORRUPT ? WK_DAMAGED : status, "entry %lld of segment %lld of log %llu cannot be opened: %s", (long long)entry->entry_id,
+		return wk_fail(error, status == WK_CORRUPT ? WK_DAMAGED : status,
+		               "entry %lld of segment %lld of log %llu cannot be opened: %s", (long long)entry->entry_id,
 		               (long long)reader->span_segment, (unsigned long long)reader->state->id, wk_status_text(status));
 	reader->open = true;
 	return WK_OK;
@@ -269,7 +305,8 @@ static void close_entry(wk_reader *reader) {
 }
 
 /* Adds the records of the open entry from reader->at on. */
-static wk_status take_records(wk_reader *reader, wk_batch *batch, size_t max_records, size_t max_bytes, wk_error *error) {
+static wk_status take_records(wk_reader *reader, wk_batch *batch, size_t max_records, size_t max_bytes,
+                              wk_error *error) {
 	wk_log_record record;
 	wk_status status = WK_OK;
 	while (batch->count < max_records && (batch->count == 0 || batch->bytes < max_bytes)) {
@@ -285,14 +322,15 @@ static wk_status take_records(wk_reader *reader, wk_batch *batch, size_t max_rec
 			return WK_OK;
 		}
 		if (status != WK_OK)
-			return wk_fail(error, WK_DAMAGED, "record %lld of entry %lld of log %llu is malformed", (long long)slot, (long long)reader->at.entry_id, (unsigned long long)reader->state->id);
+			return wk_fail(error, WK_DAMAGED, "record %lld of entry %lld of log %llu is malformed", (long long)slot,
+			               (long long)reader->at.entry_id, (unsigned long long)reader->state->id);
 		if ((record.flags & (WK_RECORD_END_OF_STREAM | WK_RECORD_CONTROL)) != 0 || slot < reader->at.slot)
 			continue;
 		wk_record out = {
-			.payload = record.payload,
-			.size = record.payload_size,
-			.at = {here, reader->first_sequence_id + record.position - 1, record.txid},
-			.next = {here.segment, here.entry_id, slot + 1},
+		    .payload = record.payload,
+		    .size = record.payload_size,
+		    .at = {here, reader->first_sequence_id + record.position - 1, record.txid},
+		    .next = {here.segment, here.entry_id, slot + 1},
 		};
 		if (!wk_batch_hold(batch, reader->records.buffer) || !wk_batch_add(batch, &out))
 			return wk_fail(error, WK_NO_MEMORY, "reading log %llu: no memory", (unsigned long long)reader->state->id);
@@ -316,13 +354,15 @@ static wk_status take_gap(wk_engine *engine, wk_reader *reader, wk_batch *batch,
 		return WK_OK;
 	}
 	if (reader->records_only)
-		return wk_fail(error, WK_DAMAGED, "reading log %llu: %lld records from %lld on are lost, which an open accepted. An Arrow batch has no place for that: take the gap with a plain read, then go on",
+		return wk_fail(error, WK_DAMAGED,
+		               "reading log %llu: %lld records from %lld on are lost, which an open accepted. An Arrow batch "
+		               "has no place for that: take the gap with a plain read, then go on",
 		               (unsigned long long)reader->state->id, (long long)gap->count, (long long)gap->first_sequence_id);
 	wk_record out = {
-		.at = {reader->at, gap->first_sequence_id, -1},
-		.next = reader->gap_end,
-		.gap_count = (uint64_t)gap->count,
-		.kind = WK_RECORD_GAP,
+	    .at = {reader->at, gap->first_sequence_id, -1},
+	    .next = reader->gap_end,
+	    .gap_count = (uint64_t)gap->count,
+	    .kind = WK_RECORD_GAP,
 	};
 	if (!wk_batch_add(batch, &out))
 		return wk_fail(error, WK_NO_MEMORY, "reading log %llu: no memory", (unsigned long long)reader->state->id);
@@ -337,18 +377,21 @@ static bool is_ended(wk_engine *engine, wk_reader *reader) {
 	const wk_log_tail *tail = reader->state->tail;
 	bool end_of_stream = reader->state->end_of_stream && (tail == NULL || tail->last_ticket <= engine->durable);
 	wk_engine_unlock(engine);
-	return reader->ended || !reader->follow || end_of_stream || (reader->has_end && wk_dlsn_compare(&reader->at, &reader->end) >= 0);
+	return reader->ended || !reader->follow || end_of_stream ||
+	       (reader->has_end && wk_dlsn_compare(&reader->at, &reader->end) >= 0);
 }
 
 /* Waits for the durable point to move. */
-static wk_status wait_for_more(wk_engine *engine, wk_reader *reader, uint32_t seen, uint64_t deadline_ns, wk_error *error) {
+static wk_status wait_for_more(wk_engine *engine, wk_reader *reader, uint32_t seen, uint64_t deadline_ns,
+                               wk_error *error) {
 	if (atomic_load(&reader->ns->closed))
 		return wk_fail(error, WK_CLOSED, "the namespace was closed");
 	uint64_t left = UINT64_MAX;
 	if (deadline_ns != UINT64_MAX) {
 		uint64_t now = wk_engine_now(engine);
 		if (deadline_ns <= now)
-			return wk_fail(error, WK_TIMEOUT, "following log %llu: nothing came within the time given", (unsigned long long)reader->state->id);
+			return wk_fail(error, WK_TIMEOUT, "following log %llu: nothing came within the time given",
+			               (unsigned long long)reader->state->id);
 		left = deadline_ns - now;
 	}
 	if (engine->follower != NULL) { /* the writer is another process: look, rather than be woken */
@@ -361,7 +404,8 @@ static wk_status wait_for_more(wk_engine *engine, wk_reader *reader, uint32_t se
 	return result == -4 /* EINTR */ ? wk_fail(error, WK_INTERRUPTED, "following a log: interrupted") : WK_OK;
 }
 
-static wk_status fill(wk_engine *engine, wk_reader *reader, wk_batch *batch, size_t max_records, size_t max_bytes, wk_error *error) {
+static wk_status fill(wk_engine *engine, wk_reader *reader, wk_batch *batch, size_t max_records, size_t max_bytes,
+                      wk_error *error) {
 	wk_status status = WK_OK;
 	while (status == WK_OK && batch->count < max_records && (batch->count == 0 || batch->bytes < max_bytes)) {
 		if (reader->has_end && wk_dlsn_compare(&reader->at, &reader->end) >= 0)
@@ -376,7 +420,8 @@ static wk_status fill(wk_engine *engine, wk_reader *reader, wk_batch *batch, siz
 	return status;
 }
 
-wk_status wk_reader_next(wk_reader *reader, size_t max_records, size_t max_bytes, uint64_t timeout_ns, wk_batch **out, wk_error *error) {
+wk_status wk_reader_next(wk_reader *reader, size_t max_records, size_t max_bytes, uint64_t timeout_ns, wk_batch **out,
+                         wk_error *error) {
 	wk_error_clear(error);
 	wk_status status = wk_enter(reader->ns, error);
 	if (status != WK_OK)
@@ -422,7 +467,8 @@ wk_status wk_reader_next(wk_reader *reader, size_t max_records, size_t max_bytes
 	return status;
 }
 
-wk_status wk_reader_next_arrow(wk_reader *reader, size_t max_records, size_t max_bytes, uint64_t timeout_ns, void *schema, void *array, wk_error *error) {
+wk_status wk_reader_next_arrow(wk_reader *reader, size_t max_records, size_t max_bytes, uint64_t timeout_ns,
+                               void *schema, void *array, wk_error *error) {
 	wk_batch *batch;
 	reader->records_only = true;
 	wk_status status = wk_reader_next(reader, max_records, max_bytes, timeout_ns, &batch, error);

@@ -8,7 +8,8 @@ static struct {
 } registry = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_ONCE_INIT, NULL};
 
 /*
- * The child has copies of the descriptors but none of the threads. It lets go of the lock's descriptor, so that the lock ends with the parent, and may not use anything.
+ * The child has copies of the descriptors but none of the threads. It lets go of the lock's descriptor, so that the
+ * lock ends with the parent, and may not use anything.
  */
 static void in_child(void) {
 	for (wk_engine *engine = registry.engines; engine != NULL; engine = engine->next_in_registry) {
@@ -21,9 +22,15 @@ static void in_child(void) {
 	pthread_mutex_unlock(&registry.lock);
 }
 
-static void before_fork(void) { pthread_mutex_lock(&registry.lock); }
-static void in_parent(void) { pthread_mutex_unlock(&registry.lock); }
-static void install_fork_handler(void) { pthread_atfork(before_fork, in_parent, in_child); }
+static void before_fork(void) {
+	pthread_mutex_lock(&registry.lock);
+}
+static void in_parent(void) {
+	pthread_mutex_unlock(&registry.lock);
+}
+static void install_fork_handler(void) {
+	pthread_atfork(before_fork, in_parent, in_child);
+}
 
 static wk_engine *find(const wk_engine *like) {
 	for (wk_engine *engine = registry.engines; engine != NULL; engine = engine->next_in_registry)

@@ -1,12 +1,14 @@
 /*
- * registry.h: the directories open in this process, by device and inode; and what a fork does to them. Private. The one file-scope state of native/.
+ * registry.h: the directories open in this process, by device and inode; and what a fork does to them. Private. The
+ * one file-scope state of native/.
  */
 #ifndef WK_ENGINE_REGISTRY_H
 #define WK_ENGINE_REGISTRY_H
 #include "engine/engine.h"
 
 /*
- * Enters the engine, or returns the one that has this directory open, one user more. Waits while another thread is opening or closing it. sharable: false for tests on a faulty disk.
+ * Enters the engine, or returns the one that has this directory open, one user more. Waits while another thread is
+ * opening or closing it. sharable: false for tests on a faulty disk.
  */
 wk_engine *wk_registry_enter(wk_engine *engine, bool sharable);
 void wk_registry_ready(wk_engine *engine);

@@ -7,7 +7,8 @@
 enum { LOOK_NS = 1000 * 1000 * 1000 };
 
 /*
- * The first segment that stays: a segment is as old as its youngest record, that is, as the start of the one behind it. The open one always stays, and no cursor is passed.
+ * The first segment that stays: a segment is as old as its youngest record, that is, as the start of the one behind
+ * it. The open one always stays, and no cursor is passed.
  */
 static const wk_segment *first_that_stays(const wk_log_state *log, uint64_t now_ms) {
 	const wk_segment *stays = NULL;
@@ -25,7 +26,11 @@ static const wk_segment *first_that_stays(const wk_log_state *log, uint64_t now_
 }
 
 static bool truncate(wk_engine *engine, wk_log_state *log, const wk_segment *stays) {
-	wk_catalogue_record record = {.type = WK_CATALOGUE_TRUNCATE, .log_id = log->id, .segment = stays->segment, .sequence_id = stays->first_sequence_id, .txid = stays->first_txid};
+	wk_catalogue_record record = {.type = WK_CATALOGUE_TRUNCATE,
+	                              .log_id = log->id,
+	                              .segment = stays->segment,
+	                              .sequence_id = stays->first_sequence_id,
+	                              .txid = stays->first_txid};
 	wk_dlsn first = {record.segment, 0, 0};
 	log->handles++;
 	wk_status status = wk_catalogue_turn(engine, UINT64_MAX, NULL);

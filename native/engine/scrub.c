@@ -7,14 +7,20 @@
 
 enum { SCRUB_BYTES = 256 * 1024, IDLE_NS = 1000 * 1000 * 1000 };
 
-uint64_t wk_scrub_deadline(const wk_engine *engine) { return engine->options.scrub_rate != 0 && !engine->failed ? engine->scrub.due_ns : UINT64_MAX; }
+uint64_t wk_scrub_deadline(const wk_engine *engine) {
+	return engine->options.scrub_rate != 0 && !engine->failed ? engine->scrub.due_ns : UINT64_MAX;
+}
 
-/* The next ledger in id order, from `from` on; NULL behind the last. Entries are visited by ledger: that reads what is live, wherever it was moved to. (locked) */
+/*
+ * The next ledger in id order, from `from` on; NULL behind the last. Entries are visited by ledger: that reads what
+ * is live, wherever it was moved to. (locked)
+ */
 static const wk_ledger *next_ledger(const wk_engine *engine, int64_t from) {
 	const wk_ledger *best = NULL;
 	for (uint32_t i = 0; i < engine->ledgers_capacity; i++) {
 		const wk_ledger *ledger = engine->ledgers[i];
-		if (ledger != NULL && ledger->id >= from && ledger->durable_entry >= ledger->first_live && (best == NULL || ledger->id < best->id))
+		if (ledger != NULL && ledger->id >= from && ledger->durable_entry >= ledger->first_live &&
+		    (best == NULL || ledger->id < best->id))
 			best = ledger;
 	}
 	return best;
@@ -26,7 +32,9 @@ static bool place(const wk_engine *engine, int64_t *ledger_id, int64_t *first, i
 		const wk_ledger *ledger = next_ledger(engine, from);
 		if (ledger == NULL)
 			return false;
-		int64_t start = ledger->id == engine->scrub.ledger_id && engine->scrub.entry_id > ledger->first_live ? engine->scrub.entry_id : ledger->first_live;
+		int64_t start = ledger->id == engine->scrub.ledger_id && engine->scrub.entry_id > ledger->first_live
+		                    ? engine->scrub.entry_id
+		                    : ledger->first_live;
 		for (uint32_t r = 0; r < ledger->runs_count; r++) {
 			const wk_run *run = &ledger->runs[r];
 			int64_t end = run->first_entry + run->count;
@@ -59,7 +67,8 @@ bool wk_scrub_step(wk_engine *engine) {
 	wk_engine_unlock(engine);
 	wk_span *span = malloc(sizeof *span);
 	wk_error error;
-	wk_status status = span != NULL ? wk_read_entries(engine, ledger_id, first, last, SCRUB_BYTES, span, &error) : WK_NO_MEMORY;
+	wk_status status = span != NULL ? wk_read_entries(engine, ledger_id, first, last, SCRUB_BYTES, span, &error)
+	                                : WK_NO_MEMORY;
 	uint64_t bytes = 0;
 	int64_t next = first + 1;
 	if (status == WK_OK) {

@@ -1,5 +1,6 @@
 /*
- * scrub.h: reads sealed files again and again, slowly, so that damage is found while a copy may still exist. Private. Off unless options.scrub_rate says otherwise.
+ * scrub.h: reads sealed files again and again, slowly, so that damage is found while a copy may still exist. Private.
+ * Off unless options.scrub_rate says otherwise.
  */
 #ifndef WK_ENGINE_SCRUB_H
 #define WK_ENGINE_SCRUB_H

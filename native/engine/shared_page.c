@@ -17,7 +17,8 @@ static int open_page(wk_engine *engine, const char *path, wk_file **file) {
 }
 
 static bool is_ours(const wk_engine *engine, const wk_shared_page *page) {
-	return page->magic == MAGIC && page->version == VERSION && memcmp(page->directory_id, engine->superblock.directory_id, sizeof page->directory_id) == 0;
+	return page->magic == MAGIC && page->version == VERSION &&
+	       memcmp(page->directory_id, engine->superblock.directory_id, sizeof page->directory_id) == 0;
 }
 
 wk_status wk_shared_page_open(wk_engine *engine, wk_error *error) {

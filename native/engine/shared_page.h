@@ -1,7 +1,9 @@
 /*
- * shared_page.h: the page through which a writer tells followers in other processes how far it is durable (docs/formats/shared.md). Private.
+ * shared_page.h: the page through which a writer tells followers in other processes how far it is durable
+ * (docs/formats/shared.md). Private.
  *
- * A hint for speed, not for truth: every block a follower uses is checked by itself. What the page says is never ahead of the disk, as it is raised only after a sync.
+ * A hint for speed, not for truth: every block a follower uses is checked by itself. What the page says is never
+ * ahead of the disk, as it is raised only after a sync.
  */
 #ifndef WK_ENGINE_SHARED_PAGE_H
 #define WK_ENGINE_SHARED_PAGE_H
@@ -11,11 +13,14 @@ typedef struct wk_shared_page { /* native byte order: it never leaves the machin
 	uint32_t magic;             /* "WKSH" */
 	uint32_t version;
 	uint8_t directory_id[16];
-	uint64_t durable;           /* sequence of the last durable block */
+	uint64_t durable; /* sequence of the last durable block */
 	uint64_t incarnation;
 } wk_shared_page;
 
-/* Maps `shared`, made where it is missing (writers), or as it is (followers; engine->shared stays NULL where there is none). */
+/*
+ * Maps `shared`, made where it is missing (writers), or as it is (followers; engine->shared stays NULL where there is
+ * none).
+ */
 wk_status wk_shared_page_open(wk_engine *engine, wk_error *error);
 void wk_shared_page_close(wk_engine *engine);
 #endif

@@ -16,7 +16,8 @@ static bool pins_files(wk_engine *engine) {
 	uint64_t bytes = 0, files = 0;
 	for (uint32_t i = 0; catalogue != NULL && i < catalogue->runs_count; i++) {
 		const wk_run *run = &catalogue->runs[i];
-		if (run->file->state == WK_FILE_SEALED && run->dead < run->count && run->file->live_entries == run->count - run->dead) {
+		if (run->file->state == WK_FILE_SEALED && run->dead < run->count &&
+		    run->file->live_entries == run->count - run->dead) {
 			bytes += run->file->size;
 			files++;
 		}
@@ -28,20 +29,24 @@ static bool pins_files(wk_engine *engine) {
 static bool is_due(wk_engine *engine) {
 	if (engine->failed || engine->closing || engine->snapshotting || engine->disk_full || engine->read_only)
 		return false;
-	uint64_t limit = engine->catalogue_snapshot_size > WK_SNAPSHOT_DELTA_MIN ? engine->catalogue_snapshot_size : WK_SNAPSHOT_DELTA_MIN;
+	uint64_t limit = engine->catalogue_snapshot_size > WK_SNAPSHOT_DELTA_MIN ? engine->catalogue_snapshot_size
+	                                                                         : WK_SNAPSHOT_DELTA_MIN;
 	return engine->catalogue_delta > limit || pins_files(engine);
 }
 
 /*
- * The records in entries of a few hundred KiB. Nobody else adds to the catalogue meanwhile (snapshotting), so they are consecutive. Each entry starts with the counters: that
- * tells it from a change, and recovery passes over those of a snapshot that the superblock does not name.
+ * The records in entries of a few hundred KiB. Nobody else adds to the catalogue meanwhile (snapshotting), so they
+ * are consecutive. Each entry starts with the counters: that tells it from a change, and recovery passes over those
+ * of a snapshot that the superblock does not name.
  */
 static wk_status write_chunks(wk_engine *engine, const uint8_t *bytes, size_t size, uint64_t *ticket, wk_error *error) {
 	uint8_t *chunk = malloc(CHUNK + 2 * WK_CATALOGUE_RECORD_MAX);
 	wk_status status = chunk != NULL ? WK_OK : wk_fail(error, WK_NO_MEMORY, "writing a snapshot: no memory");
 	for (size_t at = 0; status == WK_OK && at < size;) {
-		size_t part = wk_catalogue_encode(&(wk_catalogue_record){
-			.type = WK_CATALOGUE_COUNTERS, .next_log_id = engine->next_log_id, .next_ledger_id = engine->next_ledger_id}, chunk);
+		size_t part = wk_catalogue_encode(&(wk_catalogue_record){.type = WK_CATALOGUE_COUNTERS,
+		                                                         .next_log_id = engine->next_log_id,
+		                                                         .next_ledger_id = engine->next_ledger_id},
+		                                  chunk);
 		size_t consumed;
 		wk_catalogue_record record;
 		while (at < size && part < CHUNK && wk_catalogue_decode(bytes + at, size - at, &record, &consumed) == WK_OK) {

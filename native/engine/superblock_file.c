@@ -10,7 +10,8 @@ static wk_status write_slot(wk_engine *engine, uint64_t slot, wk_error *error) {
 		return wk_fail(error, WK_NO_MEMORY, "writing the superblock of %s: no memory", engine->path);
 	wk_superblock_encode(&engine->superblock, bytes);
 	const struct wk_io_operations *io = engine->io->operations;
-	int64_t result = io->pwrite(engine->io, engine->superblock_file, bytes, WK_SUPERBLOCK_SLOT_SIZE, slot * WK_SUPERBLOCK_SLOT_SIZE, 0);
+	int64_t result = io->pwrite(engine->io, engine->superblock_file, bytes, WK_SUPERBLOCK_SLOT_SIZE,
+	                            slot * WK_SUPERBLOCK_SLOT_SIZE, 0);
 	/* Write, then sync: one way that is durable on every device, and it is rare. */
 	if (result == WK_SUPERBLOCK_SLOT_SIZE)
 		result = io->sync(engine->io, engine->superblock_file);
@@ -21,7 +22,10 @@ static wk_status write_slot(wk_engine *engine, uint64_t slot, wk_error *error) {
 }
 
 wk_status wk_superblock_store(wk_engine *engine, wk_error *error) {
-	/* A failed write leaves its slot in doubt: the next one must not go to the other, which is then the only good one. */
+	/*
+	 * A failed write leaves its slot in doubt: the next one must not go to the other, which is then the only good
+	 * one.
+	 */
 	engine->superblock.generation++;
 	wk_status status = write_slot(engine, engine->superblock.generation % 2, error);
 	if (status != WK_OK)
@@ -44,7 +48,8 @@ wk_status wk_superblock_create(wk_engine *engine, wk_error *error) {
 	if (status != WK_OK)
 		return status;
 	engine->superblock = (wk_superblock){.snapshots = {{-1, -1}, {-1, -1}}};
-	int result = engine->io->operations->entropy(engine->io, engine->superblock.directory_id, sizeof engine->superblock.directory_id);
+	int result = engine->io->operations->entropy(engine->io, engine->superblock.directory_id,
+	                                             sizeof engine->superblock.directory_id);
 	if (result < 0)
 		return wk_fail_io(error, result, "making the id of %s", engine->path);
 	for (int slot = 0; slot < 2 && status == WK_OK; slot++)
@@ -60,14 +65,19 @@ wk_status wk_superblock_load(wk_engine *engine, wk_error *error) {
 	if (slots == NULL)
 		return wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", engine->path);
 	memset(slots, 0, 2 * WK_SUPERBLOCK_SLOT_SIZE);
-	int64_t result = engine->io->operations->pread(engine->io, engine->superblock_file, slots, 2 * WK_SUPERBLOCK_SLOT_SIZE, 0);
+	int64_t result = engine->io->operations->pread(engine->io, engine->superblock_file, slots,
+	                                               2 * WK_SUPERBLOCK_SLOT_SIZE, 0);
 	if (result < 0)
 		status = wk_fail_io(error, (int)result, "reading the superblock of %s", engine->path);
 	else if (wk_superblock_choose(slots, &engine->superblock) < 0) {
 		wk_superblock one;
-		bool newer = wk_superblock_decode(slots, &one) == WK_UNSUPPORTED || wk_superblock_decode(slots + WK_SUPERBLOCK_SLOT_SIZE, &one) == WK_UNSUPPORTED;
-		status = newer ? wk_fail(error, WK_UNSUPPORTED, "%s was written by a newer version of walkeeper: use that one", engine->path)
-		               : wk_fail(error, WK_DAMAGED, "opening %s: both slots of the superblock are damaged; restore the file `superblock` from a backup",
+		bool newer = wk_superblock_decode(slots, &one) == WK_UNSUPPORTED ||
+		             wk_superblock_decode(slots + WK_SUPERBLOCK_SLOT_SIZE, &one) == WK_UNSUPPORTED;
+		status = newer ? wk_fail(error, WK_UNSUPPORTED, "%s was written by a newer version of walkeeper: use that one",
+		                         engine->path)
+		               : wk_fail(error, WK_DAMAGED,
+		                         "opening %s: both slots of the superblock are damaged; restore the file `superblock` "
+		                         "from a backup",
 		                         engine->path);
 	}
 	free(slots);

@@ -6,6 +6,9 @@
 /* Makes both slots. */
 wk_status wk_superblock_create(wk_engine *engine, wk_error *error);
 wk_status wk_superblock_load(wk_engine *engine, wk_error *error);
-/* Writes engine->superblock with the next generation into the older slot, durably. No lock held but catalogue_lock or while opening: the keeper is its one writer. */
+/*
+ * Writes engine->superblock with the next generation into the older slot, durably. No lock held but catalogue_lock or
+ * while opening: the keeper is its one writer.
+ */
 wk_status wk_superblock_store(wk_engine *engine, wk_error *error);
 #endif

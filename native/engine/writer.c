@@ -1,33 +1,10 @@
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/admission.h"
 #include "engine/driver.h"
-#include "engine/handles.h"
 #include "engine/journal.h"
 #include "engine/ledger.h"
-
-enum { SEGMENT_RECORDS_MAX = 1 << 30, NEW_SEGMENT_ROOM = 3 * WK_CATALOGUE_RECORD_MAX, HOUR_MS = 3600 * 1000, BATCH_LOOK_NS = 100 * 1000 * 1000 };
-
-struct wk_writer {
-	wk_namespace *ns;
-	wk_log_state *state;
-	uint32_t generation;
-	bool refusing; /* a conditional submit failed: all later ones do, until a flush */
-};
-
-/* One call's view: what it appends, and under which conditions. */
-typedef struct appending {
-	wk_writer *writer;
-	wk_engine *engine;
-	wk_log_state *log;
-	const wk_append_options *options;
-	uint64_t deadline_ns; /* for room; 0: do not wait */
-	uint64_t waits_ns;    /* for durability */
-	const void *batch; /* names the append_many that this is part of */
-	bool submits;     /* the caller learns of a failure later than it goes on */
-	wk_error *error;
-} appending;
 
 void wk_append_options_init(wk_append_options *options) {
 	*options = (wk_append_options){.txid = -1, .expected = -1, .timeout_ns = UINT64_MAX, .durability = WK_SYNC};
@@ -49,7 +26,9 @@ wk_status wk_writer_open(wk_log *log, wk_writer **opened, wk_error *error) {
 	if (status == WK_OK)
 		status = wk_log_load_tail(engine, log->state, error);
 	if (status == WK_OK) {
-		*writer = (wk_writer){.ns = wk_namespace_retain(log->ns), .state = log->state, .generation = ++log->state->tail->writer_generation};
+		*writer = (wk_writer){.ns = wk_namespace_retain(log->ns),
+		                      .state = log->state,
+		                      .generation = ++log->state->tail->writer_generation};
 		log->state->handles++;
 		wk_journal_wake_room(engine); /* appends of the earlier writer that wait for room are fenced now */
 		uint64_t ticket = log->state->tail->last_ticket;
@@ -74,140 +53,10 @@ wk_status wk_writer_open(wk_log *log, wk_writer **opened, wk_error *error) {
 	return status;
 }
 
-/* ---- may it be appended? ---- */
-
-static wk_status fenced(const appending *a) {
-	return wk_fail(a->error, WK_FENCED, "append to log %s: a later writer took over; nothing was written. Open a writer again only if this process is meant to own the log",
-	               a->log->name != NULL ? a->log->name : "(deleted)");
-}
-
-static wk_status check_writer(const appending *a) {
-	wk_status status = wk_log_check(a->log, a->error);
-	if (status != WK_OK)
-		return status;
-	if (a->writer->generation != a->log->tail->writer_generation)
-		return fenced(a);
-	if (a->log->end_of_stream)
-		return wk_fail(a->error, WK_END_OF_STREAM, "append to log %s: its end of stream was written", a->log->name);
-	return WK_OK;
-}
-
-/* The answer names the durable record that sits at the expected id (storage rule 6). (locked, dropped) */
-static wk_status mismatch(appending *a) {
-	int64_t expected = a->options->expected, next = a->log->tail->last.sequence_id + 1;
-	a->writer->refusing |= a->submits;
-	wk_position at = {{0, 0, 0}, next, -1};
-	if (expected < next) {
-		uint64_t ticket = a->log->tail->last_ticket;
-		wk_status status = WK_OK;
-		if (ticket > a->engine->durable) {
-			if (ticket == a->engine->open.sequence)
-				wk_journal_want(a->engine, true, UINT64_MAX);
-			status = wk_journal_wait(a->engine, ticket, a->deadline_ns == 0 ? UINT64_MAX : a->deadline_ns, true, a->error);
-		}
-		if (status == WK_OK) {
-			wk_log look = {a->writer->ns, a->log};
-			wk_engine_unlock(a->engine);
-			status = wk_log_find(&look, WK_FIND_SEQUENCE_ID, expected, NULL, &at, NULL);
-			wk_engine_lock(a->engine);
-			if (status != WK_OK) /* truncated since */
-				at = (wk_position){{0, 0, 0}, expected, -1};
-		} else if (status != WK_OK) {
-			if (a->error != NULL)
-				a->error->outcome_unknown = false;
-			return status;
-		}
-	}
-	wk_fail(a->error, WK_MISMATCH, "append to log %s: expected sequence id %lld, but the next is %lld; nothing was written", a->log->name, (long long)expected, (long long)next);
-	if (a->error != NULL) {
-		a->error->sequence_id = at.sequence_id;
-		a->error->txid = at.txid;
-	}
-	return WK_MISMATCH;
-}
-
-static wk_status refused(const appending *a) {
-	wk_fail(a->error, WK_MISMATCH, "append to log %s: an earlier conditional append failed, so this one does too; nothing was written. Flush, then go on from next_sequence_id", a->log->name);
-	if (a->error != NULL)
-		a->error->sequence_id = a->log->tail->last.sequence_id + 1;
-	return WK_MISMATCH;
-}
-
-/* *txid: what the application gave, or the clock. */
-static wk_status settle_txid(const appending *a, int64_t *txid) {
-	const wk_log_state *log = a->log;
-	int64_t last = log->tail->last.sequence_id >= 0 ? log->tail->last.txid : -1;
-	bool clock = *txid == -1;
-	if (*txid < -1 || *txid == INT64_MAX)
-		return wk_fail(a->error, WK_TXID, "append to log %s: a txid is 0 or more, and below 2^63 - 1 (the end of the stream); nothing was written", log->name);
-	if (log->txid_source != WK_TXID_UNSET && clock != (log->txid_source == WK_TXID_CLOCK))
-		return wk_fail(a->error, WK_TXID, "append to log %s: its txids are %s, as its first record said; nothing was written", log->name,
-		               clock ? "the application's: give one" : "the clock's: give none");
-	if (clock) {
-		int64_t now = (int64_t)(a->engine->io->operations->wall(a->engine->io) / 1000000);
-		a->log->tail->clock_jumped |= last >= 0 && (now > last + HOUR_MS * 24 || now < last - HOUR_MS);
-		*txid = now > last ? now : last;
-	} else if (*txid < last) {
-		return wk_fail(a->error, WK_TXID, "append to log %s: txid %lld is below the last one, %lld; nothing was written", log->name, (long long)*txid, (long long)last);
-	}
-	return WK_OK;
-}
-
-/* ---- segments ---- */
-
-static bool roll_due(const appending *a) {
-	const wk_segment *open = wk_log_open_segment(a->log);
-	if (open == NULL)
-		return true;
-	const wk_log_tail *tail = a->log->tail;
-	if (tail->last.sequence_id < open->first_sequence_id)
-		return false; /* still empty */
-	if ((uint64_t)tail->segment_bytes >= a->log->options->segment_bytes || tail->last.sequence_id - open->first_sequence_id >= SEGMENT_RECORDS_MAX)
-		return true;
-	if (a->log->options->segment_seconds == 0)
-		return false;
-	uint64_t now_ms = a->engine->io->operations->wall(a->engine->io) / 1000000;
-	return now_ms >= open->created_ms + a->log->options->segment_seconds * 1000;
-}
-
-/* In the middle of an entry a segment never ends: the question, and the clock, can wait. */
-static bool continues(const appending *a) {
-	return a->log->tail->builder_block == a->engine->open.sequence && wk_log_open_segment(a->log) != NULL;
-}
-
-static wk_status complete_segment(const appending *a, uint64_t *ticket) {
-	const wk_segment *open = wk_log_open_segment(a->log);
-	const wk_position *last = &a->log->tail->last;
-	return wk_catalogue_change(a->engine, &(wk_catalogue_record){
-		.type = WK_CATALOGUE_COMPLETE, .log_id = a->log->id, .segment = open->segment, .count = last->sequence_id - open->first_sequence_id + 1,
-		.entry_id = last->dlsn.entry_id, .slot = last->dlsn.slot, .txid = last->txid, .payload_bytes = a->log->tail->segment_bytes}, ticket);
-}
-
-/* Its records stand in the block of the segment's first entry: a writer that wrote nothing leaves no trace (storage rule 4). */
-static wk_status start_segment(const appending *a, int64_t txid, bool clock) {
-	uint64_t ticket;
-	wk_status status = WK_OK;
-	if (wk_log_open_segment(a->log) != NULL)
-		status = complete_segment(a, &ticket);
-	if (status == WK_OK && a->log->txid_source == WK_TXID_UNSET)
-		status = wk_catalogue_change(a->engine, &(wk_catalogue_record){
-			.type = WK_CATALOGUE_SOURCE, .log_id = a->log->id, .txid_source = clock ? WK_TXID_CLOCK : WK_TXID_APPLICATION}, &ticket);
-	if (status == WK_OK)
-		status = wk_catalogue_change(a->engine, &(wk_catalogue_record){
-			.type = WK_CATALOGUE_SEGMENT, .log_id = a->log->id, .segment = a->log->next_segment, .ledger_id = (int64_t)a->engine->next_ledger_id,
-			.sequence_id = a->log->tail->last.sequence_id + 1, .txid = txid, .created_ms = a->engine->io->operations->wall(a->engine->io) / 1000000}, &ticket);
-	if (status != WK_OK)
-		return wk_fail(a->error, status, "starting a segment of log %s: %s", a->log->name, wk_status_text(status));
-	a->log->tail->next_entry = 0;
-	a->log->tail->segment_bytes = 0;
-	a->log->tail->builder_block = 0;
-	return WK_OK;
-}
-
 /* ---- records ---- */
 
 /* The log's entry in the open block, if it takes `size` more bytes; else a new one. */
-static wk_builder *builder_for(const appending *a, size_t size, bool alone) {
+static wk_builder *builder_for(const wk_appending *a, size_t size, bool alone) {
 	wk_log_tail *tail = a->log->tail;
 	wk_block *open = &a->engine->open;
 	if (tail->builder_block == open->sequence && !alone) {
@@ -227,16 +76,22 @@ static wk_builder *builder_for(const appending *a, size_t size, bool alone) {
 	return builder;
 }
 
-static wk_status put_record(const appending *a, wk_builder *builder, const void *payload, size_t size, uint32_t flags, int64_t txid) {
+static wk_status put_record(const wk_appending *a, wk_builder *builder, const void *payload, size_t size,
+                            uint32_t flags, int64_t txid) {
 	wk_log_tail *tail = a->log->tail;
 	const wk_segment *segment = wk_log_open_segment(a->log);
 	uint8_t *at = wk_journal_extend(a->engine, builder, WK_RECORD_HEADER_SIZE + size, size + WK_RECORD_HEADER_SIZE);
 	if (at == NULL)
 		return wk_fail(a->error, WK_NO_MEMORY, "append to log %s: no memory; nothing was written", a->log->name);
 	int64_t sequence_id = tail->last.sequence_id + 1;
-	wk_log_record_encode_header(&(wk_log_record){.flags = flags, .position = (uint32_t)(sequence_id - segment->first_sequence_id + 1), .txid = txid, .payload_size = size}, at);
+	wk_log_record_encode_header(&(wk_log_record){.flags = flags,
+	                                             .position = (uint32_t)(sequence_id - segment->first_sequence_id + 1),
+	                                             .txid = txid,
+	                                             .payload_size = size},
+	                            at);
 	memcpy(at + WK_RECORD_HEADER_SIZE, payload, size);
-	if (builder->codec == WK_CODEC_NONE) { /* while the bytes are at hand, and not when the device waits for the block */
+	if (builder->codec ==
+	    WK_CODEC_NONE) { /* while the bytes are at hand, and not when the device waits for the block */
 		builder->crc = wk_crc32c_extend(builder->crc, at, WK_RECORD_HEADER_SIZE + size);
 		builder->summed += WK_RECORD_HEADER_SIZE + size;
 	}
@@ -251,58 +106,7 @@ static wk_status put_record(const appending *a, wk_builder *builder, const void 
 	return WK_OK;
 }
 
-/* Another thread's append_many waits for room in the middle: its records stay together. (locked, dropped) */
-static wk_status wait_for_batch(const appending *a) {
-	wk_engine *engine = a->engine;
-	if (a->deadline_ns == 0)
-		return wk_fail(a->error, WK_WOULD_BLOCK, "append to log %s: another thread is in the middle of an append_many", a->log->name);
-	if (a->deadline_ns != UINT64_MAX && wk_engine_now(engine) >= a->deadline_ns)
-		return wk_fail(a->error, WK_TIMEOUT, "append to log %s: another thread's append_many took longer than the time given; nothing was written", a->log->name);
-	uint32_t seen = __atomic_load_n(&engine->room_word, __ATOMIC_SEQ_CST);
-	atomic_fetch_add(&engine->room_waiters, 1);
-	wk_engine_unlock(engine);
-	int result = wk_futex_wait(&engine->room_word, seen, BATCH_LOOK_NS);
-	wk_engine_lock(engine);
-	atomic_fetch_sub(&engine->room_waiters, 1);
-	return result == -EINTR ? wk_fail(a->error, WK_INTERRUPTED, "append to log %s: interrupted; nothing was written", a->log->name) : WK_OK;
-}
-
-/* Room for `bytes`, and everything that could refuse the append. On WK_OK the segment is open and the lock was not dropped since. */
-static wk_status admit(appending *a, size_t bytes, int64_t *txid) {
-	for (;;) {
-		wk_status status = check_writer(a);
-		if (status == WK_OK && a->writer->refusing && a->options->expected >= 0)
-			return refused(a);
-		if (status == WK_OK && a->options->expected >= 0 && a->options->expected != a->log->tail->last.sequence_id + 1)
-			return mismatch(a);
-		if (status != WK_OK)
-			return status;
-		bool clock = *txid == -1;
-		status = wk_journal_room(a->engine, bytes + NEW_SEGMENT_ROOM, a->deadline_ns, false, a->error);
-		if (status == WK_OK)
-			status = check_writer(a);
-		if (status == WK_OK && a->log->tail->batch != NULL && a->log->tail->batch != a->batch) {
-			status = wait_for_batch(a);
-			if (status == WK_OK)
-				continue;
-		}
-		if (status != WK_OK)
-			return status;
-		if (a->options->expected >= 0 && a->options->expected != a->log->tail->last.sequence_id + 1)
-			continue; /* another thread was quicker while this one waited for room */
-		status = settle_txid(a, txid);
-		if (status != WK_OK || continues(a) || !roll_due(a))
-			return status;
-		if (!a->engine->snapshotting)
-			return start_segment(a, *txid, clock);
-		*txid = clock ? -1 : *txid;
-		status = wk_catalogue_turn(a->engine, a->deadline_ns, a->error);
-		if (status != WK_OK)
-			return status;
-	}
-}
-
-static void want(const appending *a) {
+static void want(const wk_appending *a) {
 	wk_engine *engine = a->engine;
 	if (a->options->durability == WK_SYNC) {
 		wk_journal_want(engine, true, UINT64_MAX);
@@ -316,8 +120,8 @@ static void want(const appending *a) {
 	}
 }
 
-static wk_status append_one(appending *a, const void *payload, size_t size, int64_t txid, wk_position *at) {
-	wk_status status = admit(a, size + WK_RECORD_HEADER_SIZE, &txid);
+static wk_status append_one(wk_appending *a, const void *payload, size_t size, int64_t txid, wk_position *at) {
+	wk_status status = wk_append_admit(a, size + WK_RECORD_HEADER_SIZE, &txid);
 	if (status != WK_OK)
 		return status;
 	wk_builder *builder = builder_for(a, size + WK_RECORD_HEADER_SIZE, false);
@@ -334,32 +138,40 @@ static wk_status append_one(appending *a, const void *payload, size_t size, int6
 static wk_status check_size(size_t size, wk_error *error) {
 	if (size + WK_RECORD_HEADER_SIZE <= WK_RECORD_SIZE_MAX)
 		return WK_OK;
-	return wk_fail(error, WK_TOO_LARGE, "append: a record may have %d bytes, this one has %zu; nothing was written. Split it, or keep it elsewhere and append its place",
+	return wk_fail(error, WK_TOO_LARGE,
+	               "append: a record may have %d bytes, this one has %zu; nothing was written. Split it, or keep it "
+	               "elsewhere and append its place",
 	               WK_RECORD_SIZE_MAX - WK_RECORD_HEADER_SIZE, size);
 }
 
 /* ---- the calls ---- */
 
-static wk_status begin(wk_writer *writer, const wk_append_options *options, bool submits, wk_error *error, appending *a) {
+static wk_status begin(wk_writer *writer, const wk_append_options *options, bool submits, wk_error *error,
+                       wk_appending *a) {
 	wk_error_clear(error);
 	wk_status status = wk_enter(writer->ns, error);
 	if (status != WK_OK)
 		return status;
 	wk_engine *engine = writer->ns->engine;
-	*a = (appending){.writer = writer, .engine = engine, .log = writer->state, .options = options, .deadline_ns = wk_deadline(engine, options->timeout_ns),
-	                 .submits = submits, .error = error};
+	*a = (wk_appending){.writer = writer,
+	                    .engine = engine,
+	                    .log = writer->state,
+	                    .options = options,
+	                    .deadline_ns = wk_deadline(engine, options->timeout_ns),
+	                    .submits = submits,
+	                    .error = error};
 	a->waits_ns = a->deadline_ns == 0 ? UINT64_MAX : a->deadline_ns;
 	wk_engine_lock(engine);
 	return WK_OK;
 }
 
-static void end(appending *a) {
+static void end(wk_appending *a) {
 	wk_engine_unlock(a->engine);
 	wk_leave(a->writer->ns);
 }
 
 /* Waits for what was accepted; the error carries the id it would have. */
-static wk_status wait_for(appending *a, uint64_t ticket, const wk_position *at) {
+static wk_status wait_for(wk_appending *a, uint64_t ticket, const wk_position *at) {
 	bool may_drive = a->deadline_ns == UINT64_MAX && a->engine->options.commit_wait_ns == 0;
 	wk_status status = wk_journal_wait(a->engine, ticket, a->waits_ns, may_drive, a->error);
 	if (status != WK_OK && a->error != NULL)
@@ -374,10 +186,11 @@ static const wk_append_options *or_default(const wk_append_options *options, wk_
 	return defaults;
 }
 
-wk_status wk_writer_append(wk_writer *writer, const void *payload, size_t size, const wk_append_options *given, wk_position *at, wk_error *error) {
+wk_status wk_writer_append(wk_writer *writer, const void *payload, size_t size, const wk_append_options *given,
+                           wk_position *at, wk_error *error) {
 	wk_append_options defaults;
 	const wk_append_options *options = or_default(given, &defaults);
-	appending a;
+	wk_appending a;
 	wk_status status = check_size(size, error);
 	if (status != WK_OK || (status = begin(writer, options, false, error, &a)) != WK_OK)
 		return status;
@@ -396,10 +209,11 @@ wk_status wk_writer_append(wk_writer *writer, const void *payload, size_t size, 
 	return status;
 }
 
-wk_status wk_writer_submit(wk_writer *writer, const void *payload, size_t size, const wk_append_options *given, wk_position *at, uint64_t *ticket, wk_error *error) {
+wk_status wk_writer_submit(wk_writer *writer, const void *payload, size_t size, const wk_append_options *given,
+                           wk_position *at, uint64_t *ticket, wk_error *error) {
 	wk_append_options defaults;
 	const wk_append_options *options = or_default(given, &defaults);
-	appending a;
+	wk_appending a;
 	wk_status status = check_size(size, error);
 	if (status != WK_OK || (status = begin(writer, options, true, error, &a)) != WK_OK)
 		return status;
@@ -417,14 +231,18 @@ wk_status wk_writer_submit(wk_writer *writer, const void *payload, size_t size, 
 }
 
 /* All of it in one entry. */
-static wk_status append_atomic(appending *a, const uint8_t *bytes, const uint32_t *sizes, size_t count, const int64_t *txids, wk_position *first, wk_position *last) {
+static wk_status append_atomic(wk_appending *a, const uint8_t *bytes, const uint32_t *sizes, size_t count,
+                               const int64_t *txids, wk_position *first, wk_position *last) {
 	size_t total = 0;
 	for (size_t i = 0; i < count; i++)
 		total += (size_t)sizes[i] + WK_RECORD_HEADER_SIZE;
 	if (total > WK_ENVELOPE_SIZE_MAX)
-		return wk_fail(a->error, WK_TOO_LARGE, "append_many(atomic): %zu records of %zu bytes with their heads; one entry holds %d. Nothing was written", count, total, WK_ENVELOPE_SIZE_MAX);
+		return wk_fail(
+		    a->error, WK_TOO_LARGE,
+		    "append_many(atomic): %zu records of %zu bytes with their heads; one entry holds %d. Nothing was written",
+		    count, total, WK_ENVELOPE_SIZE_MAX);
 	int64_t txid = txids != NULL ? txids[0] : a->options->txid;
-	wk_status status = admit(a, total, &txid);
+	wk_status status = wk_append_admit(a, total, &txid);
 	wk_builder *builder = status == WK_OK ? builder_for(a, total, true) : NULL;
 	if (status == WK_OK && builder == NULL)
 		return wk_fail(a->error, WK_NO_MEMORY, "append to log %s: no memory; nothing was written", a->log->name);
@@ -436,10 +254,10 @@ static wk_status append_atomic(appending *a, const uint8_t *bytes, const uint32_
 	return status;
 }
 
-static wk_status append_each(appending *a, const uint8_t *bytes, const uint32_t *sizes, size_t count, const int64_t *txids, wk_position *first, wk_position *last,
-                             size_t *accepted) {
+static wk_status append_each(wk_appending *a, const uint8_t *bytes, const uint32_t *sizes, size_t count,
+                             const int64_t *txids, wk_position *first, wk_position *last, size_t *accepted) {
 	wk_append_options options = *a->options;
-	appending each = *a;
+	wk_appending each = *a;
 	each.options = &options;
 	each.batch = &each; /* its address is this call's alone; the caller's arrays may be another call's as well */
 	wk_log_state *log = a->log;
@@ -465,7 +283,7 @@ static wk_status append_each(appending *a, const uint8_t *bytes, const uint32_t 
 }
 
 /* A failure in the middle: how many of the first records are durable (storage rule 31). */
-static void report_prefix(appending *a, const wk_position *first, size_t accepted) {
+static void report_prefix(wk_appending *a, const wk_position *first, size_t accepted) {
 	if (a->error == NULL || accepted == 0)
 		return;
 	int64_t durable = a->log->tail != NULL ? a->log->tail->durable.sequence_id - first->sequence_id + 1 : 0;
@@ -474,8 +292,9 @@ static void report_prefix(appending *a, const wk_position *first, size_t accepte
 	a->error->outcome_unknown = true;
 }
 
-wk_status wk_writer_append_many(wk_writer *writer, const void *bytes, const uint32_t *sizes, size_t count, const int64_t *txids, const wk_append_options *given,
-                                bool wait, wk_position *first, wk_position *last, uint64_t *ticket, wk_error *error) {
+wk_status wk_writer_append_many(wk_writer *writer, const void *bytes, const uint32_t *sizes, size_t count,
+                                const int64_t *txids, const wk_append_options *given, bool wait, wk_position *first,
+                                wk_position *last, uint64_t *ticket, wk_error *error) {
 	wk_append_options defaults;
 	const wk_append_options *options = or_default(given, &defaults);
 	wk_status status = count > 0 ? WK_OK : wk_fail(error, WK_INVALID, "append_many: no records");
@@ -483,8 +302,11 @@ wk_status wk_writer_append_many(wk_writer *writer, const void *bytes, const uint
 		status = check_size(sizes[i], error);
 	for (size_t i = 0; txids != NULL && i < count && status == WK_OK; i++)
 		if (txids[i] < 0 || txids[i] == INT64_MAX || (i > 0 && txids[i] < txids[i - 1]))
-			status = wk_fail(error, WK_TXID, "append_many: txid %lld of record %zu is out of range or below the one before it; nothing was written", (long long)txids[i], i);
-	appending a;
+			status = wk_fail(
+			    error, WK_TXID,
+			    "append_many: txid %lld of record %zu is out of range or below the one before it; nothing was written",
+			    (long long)txids[i], i);
+	wk_appending a;
 	if (status != WK_OK || (status = begin(writer, options, !wait, error, &a)) != WK_OK)
 		return status;
 	size_t accepted = 0;
@@ -511,7 +333,7 @@ wk_status wk_writer_append_many(wk_writer *writer, const void *bytes, const uint
 }
 
 /* (locked, dropped) Everything of this log that is accepted, durable. */
-static wk_status flush(appending *a) {
+static wk_status flush(wk_appending *a) {
 	uint64_t ticket = a->log->tail != NULL ? a->log->tail->last_ticket : 0;
 	if (ticket <= a->engine->durable)
 		return WK_OK;
@@ -526,7 +348,7 @@ wk_status wk_writer_flush(wk_writer *writer, uint64_t timeout_ns, wk_position *a
 	wk_append_options options;
 	wk_append_options_init(&options);
 	options.timeout_ns = timeout_ns;
-	appending a;
+	wk_appending a;
 	wk_status status = begin(writer, &options, false, error, &a);
 	if (status != WK_OK)
 		return status;
@@ -556,27 +378,32 @@ wk_status wk_writer_end_of_stream(wk_writer *writer, wk_error *error) {
 	static const char text[] = "endOfStream";
 	wk_append_options options;
 	wk_append_options_init(&options);
-	appending a;
+	wk_appending a;
 	wk_status status = begin(writer, &options, false, error, &a);
 	if (status != WK_OK)
 		return status;
 	do { /* waiting for the one may cost the other */
 		status = wk_catalogue_turn(a.engine, UINT64_MAX, error);
 		if (status == WK_OK)
-			status = wk_journal_room(a.engine, NEW_SEGMENT_ROOM + sizeof text, UINT64_MAX, true, error);
+			status = wk_journal_room(a.engine, WK_NEW_SEGMENT_ROOM + sizeof text, UINT64_MAX, true, error);
 	} while (status == WK_OK && a.engine->snapshotting);
 	if (status == WK_OK)
-		status = check_writer(&a);
+		status = wk_append_check(&a);
 	uint64_t ticket = 0;
 	if (status == WK_OK && wk_log_open_segment(a.log) != NULL) {
 		wk_builder *builder = builder_for(&a, sizeof text + WK_RECORD_HEADER_SIZE, true);
-		status = builder != NULL ? put_record(&a, builder, text, sizeof text - 1, WK_RECORD_END_OF_STREAM, INT64_MAX) : WK_NO_MEMORY;
+		status = builder != NULL ? put_record(&a, builder, text, sizeof text - 1, WK_RECORD_END_OF_STREAM, INT64_MAX)
+		                         : WK_NO_MEMORY;
 		if (status == WK_OK)
-			status = complete_segment(&a, &ticket);
+			status = wk_segment_complete(&a, &ticket);
 	}
 	if (status == WK_OK)
-		status = wk_catalogue_change(a.engine, &(wk_catalogue_record){
-			.type = WK_CATALOGUE_SOURCE, .log_id = a.log->id, .txid_source = a.log->txid_source, .flags = WK_CATALOGUE_FLAG_END_OF_STREAM}, &ticket);
+		status = wk_catalogue_change(a.engine,
+		                             &(wk_catalogue_record){.type = WK_CATALOGUE_SOURCE,
+		                                                    .log_id = a.log->id,
+		                                                    .txid_source = a.log->txid_source,
+		                                                    .flags = WK_CATALOGUE_FLAG_END_OF_STREAM},
+		                             &ticket);
 	if (status == WK_OK) {
 		wk_journal_want(a.engine, true, UINT64_MAX);
 		do
@@ -591,7 +418,7 @@ wk_status wk_writer_close(wk_writer *writer, uint64_t timeout_ns, wk_error *erro
 	wk_append_options options;
 	wk_append_options_init(&options);
 	options.timeout_ns = timeout_ns;
-	appending a;
+	wk_appending a;
 	wk_status status = begin(writer, &options, false, error, &a);
 	if (status == WK_OK) {
 		a.waits_ns = a.deadline_ns;

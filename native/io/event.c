@@ -1,8 +1,8 @@
 #include "io/event.h"
 
+#include <errno.h>
 #include <stdint.h>
 #include <sys/eventfd.h>
-#include <errno.h>
 #include <unistd.h>
 
 int wk_event_new(void) {
@@ -17,4 +17,6 @@ void wk_event_signal(int fd) {
 		;
 }
 
-void wk_event_close(int fd) { close(fd); }
+void wk_event_close(int fd) {
+	close(fd);
+}

@@ -55,7 +55,12 @@ TEST(an_entry_decodes_to_what_was_encoded) {
 
 TEST(a_known_checksum_of_the_payload_gives_the_same_header) {
 	static const char text[] = "the payload, whose checksum is known already";
-	wk_entry entry = {.ledger_id = 7, .entry_id = 3, .lac = 2, .length = 99, .payload = (const uint8_t *)text, .payload_size = sizeof text};
+	wk_entry entry = {.ledger_id = 7,
+	                  .entry_id = 3,
+	                  .lac = 2,
+	                  .length = 99,
+	                  .payload = (const uint8_t *)text,
+	                  .payload_size = sizeof text};
 	uint8_t plain[WK_ENTRY_HEADER_SIZE], known[WK_ENTRY_HEADER_SIZE];
 	wk_entry_encode_header(&entry, plain);
 	wk_entry_encode_header_with(&entry, wk_crc32c(text, sizeof text), known);

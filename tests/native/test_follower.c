@@ -17,7 +17,9 @@ enum { RECORDS_DEFAULT = 20000, PAYLOAD_MAX = 900, TRUNCATE_EVERY = 4000, KEPT =
 
 static char directory[64];
 
-static size_t size_of(int64_t sequence_id) { return (size_t)(8 + sequence_id * 131 % (PAYLOAD_MAX - 8)); }
+static size_t size_of(int64_t sequence_id) {
+	return (size_t)(8 + sequence_id * 131 % (PAYLOAD_MAX - 8));
+}
 
 static void fill(int64_t sequence_id, uint8_t *payload) {
 	memset(payload, (int)(sequence_id % 251), size_of(sequence_id));

@@ -145,7 +145,8 @@ static void truncate_most(void) {
 	wk_log_info info = describe();
 	wk_position at;
 	wk_error error = {0};
-	check_ok(wk_log_find(log_, WK_FIND_SEQUENCE_ID, info.first.sequence_id + info.count * 7 / 8, NULL, &at, &error), &error, "finding");
+	check_ok(wk_log_find(log_, WK_FIND_SEQUENCE_ID, info.first.sequence_id + info.count * 7 / 8, NULL, &at, &error),
+	         &error, "finding");
 	check_ok(wk_cursor_set(log_, "cursor", 6, &at, &error), &error, "a cursor on a full disk");
 	check_ok(wk_log_truncate(log_, &at.dlsn, true, &error), &error, "truncating on a full disk");
 }

@@ -45,13 +45,16 @@ static wk_open_options small_files(void) {
 	return options;
 }
 
-static wk_engine *engine_of(const directory *d) { return d->ns->engine; }
+static wk_engine *engine_of(const directory *d) {
+	return d->ns->engine;
+}
 
 static void open_it_with(directory *d, const wk_open_options *options) {
 	wk_error error = {0};
 	check_ok(wk_open_on(d->io, "wal", options, &d->ns, &error), &error, "the directory opens");
 	for (int i = 0; i < 2; i++) {
-		check_ok(wk_log_open(d->ns, names[i], strlen(names[i]), true, NULL, &d->logs[i], &error), &error, "the log opens");
+		check_ok(wk_log_open(d->ns, names[i], strlen(names[i]), true, NULL, &d->logs[i], &error), &error,
+		         "the log opens");
 		d->writers[i] = NULL;
 		if (!options->read_only)
 			check_ok(wk_writer_open(d->logs[i], &d->writers[i], &error), &error, "the writer opens");
@@ -91,7 +94,9 @@ static directory new_directory(uint64_t seed) {
 	return d;
 }
 
-static void destroy(directory *d) { d->io->operations->destroy(d->io); }
+static void destroy(directory *d) {
+	d->io->operations->destroy(d->io);
+}
 
 static void payload_of(int64_t sequence_id, char payload[RECORD_SIZE]) {
 	int digits = snprintf(payload, RECORD_SIZE, "%lld", (long long)sequence_id);

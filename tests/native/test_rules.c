@@ -209,7 +209,9 @@ static void fill_files(wk_io *io, wk_namespace *ns, wk_writer *writer, int recor
 	}
 }
 
-static void without_footers(wk_open_options *options) { options->ignore_footers = true; }
+static void without_footers(wk_open_options *options) {
+	options->ignore_footers = true;
+}
 
 TEST(rule_18_without_footers_the_same_is_found) {
 	wk_io *io = disk_of(18);
@@ -400,7 +402,9 @@ TEST(rule_31_a_deferred_record_is_not_read_before_it_is_durable) {
 	leave(io, ns, log, writer);
 }
 
-static void with_commit_wait(wk_open_options *options) { options->commit_wait_ns = 5000000; }
+static void with_commit_wait(wk_open_options *options) {
+	options->commit_wait_ns = 5000000;
+}
 
 TEST(rule_32_a_block_waits_for_company_no_longer_than_it_may) {
 	wk_io *io = disk_of(32);

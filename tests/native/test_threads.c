@@ -138,7 +138,8 @@ static bool one_of(wk_status status, const wk_error *error, const wk_status *all
 	return false;
 }
 /* A status that this race may end in, or WK_OK. */
-#define MAY_BE(status, error, ...) CHECK((status) == WK_OK || one_of((status), (error), (const wk_status[]){__VA_ARGS__, WK_OK}))
+#define MAY_BE(status, error, ...) \
+	CHECK((status) == WK_OK || one_of((status), (error), (const wk_status[]){__VA_ARGS__, WK_OK}))
 
 /* ---- records ---- */
 
@@ -189,7 +190,9 @@ static void give_up(appender *a, size_t count, wk_status status, const wk_error 
 		a->numbers += (uint32_t)count;
 }
 
-static bool full(const appender *a) { return a->numbers + BATCH_MAX >= NUMBERS_MAX; }
+static bool full(const appender *a) {
+	return a->numbers + BATCH_MAX >= NUMBERS_MAX;
+}
 
 static void append_single(appender *a, uint64_t *seed) {
 	uint8_t bytes[SIZE_MAX_];
@@ -230,7 +233,8 @@ static void append_batch(appender *a, uint64_t *seed) {
 	wk_position first, last;
 	uint64_t ticket;
 	wk_error error = {0};
-	wk_status status = wk_writer_append_many(a->log->writer, bytes, sizes, count, NULL, &options, true, &first, &last, &ticket, &error);
+	wk_status status = wk_writer_append_many(a->log->writer, bytes, sizes, count, NULL, &options, true, &first, &last,
+	                                         &ticket, &error);
 	if (status == WK_OK) {
 		CHECK_EQ(last.sequence_id, first.sequence_id + (int64_t)count - 1);
 		CHECK(!options.atomic || last.dlsn.entry_id == first.dlsn.entry_id);
@@ -410,13 +414,14 @@ static void *follow_the_directory(void *context) {
 		wk_namespace *other = NULL;
 		wk_error error = {0};
 		wk_status status = wk_open(path, &options, &other, &error);
-		if (status != WK_OK) { /* it may fall behind a journal of small files that is recycled all the time, and says so */
+		if (status !=
+		    WK_OK) { /* it may fall behind a journal of small files that is recycled all the time, and says so */
 			MAY_BE(status, &error, WK_DAMAGED);
 			continue;
 		}
 		for (size_t i = 0; i < LOGS; i++) {
 			int64_t next = -1;
-				wk_log *log = NULL;
+			wk_log *log = NULL;
 			wk_reader *reader = NULL;
 			status = wk_log_open(other, "first", 5, false, NULL, &log, &error);
 			MAY_BE(status, &error, WK_DAMAGED);
@@ -461,7 +466,9 @@ static void *truncate_behind(void *context) {
 		if (info.count < KEPT)
 			continue;
 		wk_position at;
-		wk_status status = wk_log_find(log->log, WK_FIND_SEQUENCE_ID, info.last.sequence_id - KEPT / 2 - (int64_t)(check_random(&seed) % (KEPT / 2)), NULL, &at, &error);
+		wk_status status = wk_log_find(log->log, WK_FIND_SEQUENCE_ID,
+		                               info.last.sequence_id - KEPT / 2 - (int64_t)(check_random(&seed) % (KEPT / 2)),
+		                               NULL, &at, &error);
 		MAY_BE(status, &error, WK_TRUNCATED);
 		if (status == WK_OK)
 			check_ok(wk_log_truncate(log->log, &at.dlsn, true, &error), &error, "the truncation");
@@ -611,7 +618,8 @@ static void open_directory(void) {
 		wk_log_options_init(&how);
 		how.segment_bytes = 64 * 1024;
 		how.codec = i == 0 ? WK_CODEC_NONE : WK_CODEC_LZ4;
-		check_ok(wk_log_open(ns, logs[i].name, strlen(logs[i].name), true, &how, &logs[i].log, &error), &error, "the log opens");
+		check_ok(wk_log_open(ns, logs[i].name, strlen(logs[i].name), true, &how, &logs[i].log, &error), &error,
+		         "the log opens");
 	}
 }
 
@@ -666,7 +674,8 @@ static void prepare(void) {
 	}
 	for (uint32_t i = 0; i < APPENDERS; i++) {
 		free(appenders[i].acknowledged);
-		appenders[i] = (appender){.id = i, .log = &logs[i % LOGS], .acknowledged = malloc(NUMBERS_MAX * sizeof(int64_t))};
+		appenders[i] = (appender){
+		    .id = i, .log = &logs[i % LOGS], .acknowledged = malloc(NUMBERS_MAX * sizeof(int64_t))};
 		CHECK(appenders[i].acknowledged != NULL);
 		for (uint32_t n = 0; n < NUMBERS_MAX; n++)
 			appenders[i].acknowledged[n] = -1;
@@ -694,9 +703,11 @@ static void start_all(void) {
 static void report(void) {
 	wk_stats stats;
 	wk_namespace_stats(ns, &stats);
-	printf("%llu records, %llu blocks, %llu files recycled, %llu bytes moved, %llu files, %llu KiB of memory for logs\n", (unsigned long long)stats.appended_records,
-	       (unsigned long long)stats.blocks_count, (unsigned long long)stats.recycled_files, (unsigned long long)stats.compacted_bytes,
-	       (unsigned long long)(stats.journal_files + stats.entry_logs), (unsigned long long)stats.memory_logs / 1024);
+	printf(
+	    "%llu records, %llu blocks, %llu files recycled, %llu bytes moved, %llu files, %llu KiB of memory for logs\n",
+	    (unsigned long long)stats.appended_records, (unsigned long long)stats.blocks_count,
+	    (unsigned long long)stats.recycled_files, (unsigned long long)stats.compacted_bytes,
+	    (unsigned long long)(stats.journal_files + stats.entry_logs), (unsigned long long)stats.memory_logs / 1024);
 	CHECK_EQ(stats.memory_in_flight, 0);
 	CHECK(stats.recycled_files > 0);
 }
@@ -725,10 +736,18 @@ static void run(uint32_t backend, uint32_t sync_method, uint32_t blocks_in_fligh
 	remove_tree(path);
 }
 
-TEST(many_threads_on_a_ring) { run(WK_BACKEND_URING, WK_SYNC_DSYNC, 2, 0); }
-TEST(many_threads_without_a_ring) { run(WK_BACKEND_PSYNC, WK_SYNC_DSYNC, 8, 0); }
-TEST(many_threads_where_a_sync_follows_the_writes) { run(WK_BACKEND_AUTO, WK_SYNC_WRITE_THEN_SYNC, 3, 0); }
-TEST(many_threads_that_wait_for_company) { run(WK_BACKEND_AUTO, WK_SYNC_DSYNC, 1, 300000); }
+TEST(many_threads_on_a_ring) {
+	run(WK_BACKEND_URING, WK_SYNC_DSYNC, 2, 0);
+}
+TEST(many_threads_without_a_ring) {
+	run(WK_BACKEND_PSYNC, WK_SYNC_DSYNC, 8, 0);
+}
+TEST(many_threads_where_a_sync_follows_the_writes) {
+	run(WK_BACKEND_AUTO, WK_SYNC_WRITE_THEN_SYNC, 3, 0);
+}
+TEST(many_threads_that_wait_for_company) {
+	run(WK_BACKEND_AUTO, WK_SYNC_DSYNC, 1, 300000);
+}
 
 static bool ring_is_allowed(void) {
 	wk_open_options options;

@@ -46,17 +46,17 @@ typedef struct wk_catalogue_record {
 	uint64_t txid_source;
 	uint64_t flags;
 	uint64_t created_ms;
-	int64_t segment;      /* CREATE: the number its next segment gets */
+	int64_t segment; /* CREATE: the number its next segment gets */
 	int64_t ledger_id;
-	int64_t entry_id;     /* COMPLETE: the last */
+	int64_t entry_id; /* COMPLETE: the last */
 	int64_t slot;
-	int64_t sequence_id;  /* SEGMENT, GAP: the first */
-	int64_t txid;         /* SEGMENT: the first, -1 unknown; COMPLETE: the last */
-	int64_t count;        /* COMPLETE: records; GAP: lost */
+	int64_t sequence_id; /* SEGMENT, GAP: the first */
+	int64_t txid;        /* SEGMENT: the first, -1 unknown; COMPLETE: the last */
+	int64_t count;       /* COMPLETE: records; GAP: lost */
 	int64_t payload_bytes;
 	uint64_t next_log_id;
 	uint64_t next_ledger_id;
-	const char *name;     /* points into the bytes decoded */
+	const char *name; /* points into the bytes decoded */
 	size_t name_size;
 } wk_catalogue_record;
 

@@ -15,8 +15,8 @@
 #include "walkeeper/core.h"
 
 enum {
-	WK_ENTRY_HEADER_SIZE = 36,                         /* 32 bytes of metadata and the digest */
-	WK_ENTRY_SIZE_MAX = 5 * 1024 * 1024 + 64 * 1024,   /* BookKeeper's frame limit, header included */
+	WK_ENTRY_HEADER_SIZE = 36,                       /* 32 bytes of metadata and the digest */
+	WK_ENTRY_SIZE_MAX = 5 * 1024 * 1024 + 64 * 1024, /* BookKeeper's frame limit, header included */
 };
 
 typedef struct wk_entry {

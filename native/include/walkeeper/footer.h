@@ -32,7 +32,7 @@ typedef struct wk_footer_item {
 typedef struct wk_footer_run { /* consecutive entries of one ledger */
 	int64_t ledger_id;
 	int64_t first_entry;
-	uint64_t bytes;      /* sum of the sizes of its items */
+	uint64_t bytes; /* sum of the sizes of its items */
 	uint32_t count;
 	uint32_t first_item; /* index into all items of the file */
 } wk_footer_run;
@@ -46,18 +46,18 @@ typedef struct wk_footer_state {
 
 typedef struct wk_footer { /* the trailer */
 	uint8_t directory_id[16];
-	uint64_t file_id;        /* epoch of a journal file */
+	uint64_t file_id; /* epoch of a journal file */
 	uint64_t file_size;
 	uint64_t incarnation;    /* of the last block; journal files */
 	uint64_t first_sequence; /* journal files: blocks first..last */
 	uint64_t last_sequence;
-	uint64_t end_offset;     /* of the blocks (entries) */
+	uint64_t end_offset; /* of the blocks (entries) */
 	uint32_t first_previous_crc;
 	uint32_t last_crc;
 	uint32_t items_count;
 	uint32_t runs_count;
 	uint32_t states_count;
-	uint32_t kind;           /* enum wk_file_kind */
+	uint32_t kind; /* enum wk_file_kind */
 } wk_footer;
 
 /* Bytes that a footer of so many members takes, trailer included: a multiple of 4096. */
@@ -77,7 +77,10 @@ WK_API uint64_t wk_footer_run_page(const wk_footer *footer, uint32_t run);
 WK_API uint64_t wk_footer_state_page(const wk_footer *footer, uint32_t state);
 
 /* Members of one page that was read from `offset`; *count says how many. WK_CORRUPT: CRC, kind or count. */
-WK_API wk_status wk_footer_items(const wk_footer *footer, const uint8_t page[4096], uint64_t offset, wk_footer_item items[511], uint32_t *count);
-WK_API wk_status wk_footer_runs(const wk_footer *footer, const uint8_t page[4096], uint64_t offset, wk_footer_run runs[127], uint32_t *count);
-WK_API wk_status wk_footer_states(const wk_footer *footer, const uint8_t page[4096], uint64_t offset, wk_footer_state states[63], uint32_t *count);
+WK_API wk_status wk_footer_items(const wk_footer *footer, const uint8_t page[4096], uint64_t offset,
+                                 wk_footer_item items[511], uint32_t *count);
+WK_API wk_status wk_footer_runs(const wk_footer *footer, const uint8_t page[4096], uint64_t offset,
+                                wk_footer_run runs[127], uint32_t *count);
+WK_API wk_status wk_footer_states(const wk_footer *footer, const uint8_t page[4096], uint64_t offset,
+                                  wk_footer_state states[63], uint32_t *count);
 #endif

@@ -14,8 +14,9 @@ typedef struct wk_inspection wk_inspection;
 typedef bool (*wk_inspect_fn)(void *context, const char *json);
 
 /*
- * Describes any file of a directory (journal file, entry log, index file, superblock, shared page; told by its first bytes, not by its name): one
- * object for the file, one for each block or page, and with `entries` one for each entry. WK_CORRUPT after the lines for what could be read.
+ * Describes any file of a directory (journal file, entry log, index file, superblock, shared page; told by its first
+ * bytes, not by its name): one object for the file, one for each block or page, and with `entries` one for each
+ * entry. WK_CORRUPT after the lines for what could be read.
  */
 WK_API wk_status wk_inspect_file(const char *path, bool entries, wk_inspect_fn fn, void *context, wk_error *error);
 
@@ -27,26 +28,29 @@ typedef struct wk_verify_report {
 	uint64_t blocks;
 	uint64_t entries;
 	uint64_t bytes;
-	uint64_t damaged;        /* blocks, pages or entries that break their rule */
+	uint64_t damaged; /* blocks, pages or entries that break their rule */
 	uint64_t torn_tail_bytes;
-	char first_damage[400];  /* what and where; empty where there is none */
+	char first_damage[400]; /* what and where; empty where there is none */
 } wk_verify_report;
 
-/* Reads every byte that matters of the directory and checks every structure. bytes_per_second 0: no limit. WK_DAMAGED where report->damaged > 0. */
+/*
+ * Reads every byte that matters of the directory and checks every structure. bytes_per_second 0: no limit. WK_DAMAGED
+ * where report->damaged > 0.
+ */
 WK_API wk_status wk_verify_directory(const char *path, uint64_t bytes_per_second, wk_verify_fn fn, void *context,
                                      wk_verify_report *report, wk_error *error);
 
 typedef struct wk_doctor_report {
-	uint32_t backend;              /* enum wk_backend that would run here */
-	int32_t uring_error;           /* 0, or the errno that the ring was refused with */
-	uint32_t sync_method;          /* enum wk_sync_method that the probe prefers */
-	bool direct;                   /* O_DIRECT works here */
+	uint32_t backend;     /* enum wk_backend that would run here */
+	int32_t uring_error;  /* 0, or the errno that the ring was refused with */
+	uint32_t sync_method; /* enum wk_sync_method that the probe prefers */
+	bool direct;          /* O_DIRECT works here */
 	uint32_t alignment;
-	uint64_t file_system;          /* statfs f_type */
+	uint64_t file_system; /* statfs f_type */
 	uint64_t free_bytes;
 	uint64_t total_bytes;
-	uint64_t dsync_ns;             /* median of the probe: 4 KiB, RWF_DSYNC */
-	uint64_t write_then_sync_ns;   /* the same by write and fdatasync */
+	uint64_t dsync_ns;           /* median of the probe: 4 KiB, RWF_DSYNC */
+	uint64_t write_then_sync_ns; /* the same by write and fdatasync */
 } wk_doctor_report;
 /* Probes in a temporary file inside `path` (an existing directory), which it removes. */
 WK_API wk_status wk_doctor(const char *path, wk_doctor_report *report, wk_error *error);

@@ -31,12 +31,12 @@ enum {
 
 enum { WK_BLOCK_CONFIRM = 1, WK_BLOCK_DEFERRED = 2 }; /* flags: holds no records; was written without sync */
 
-enum wk_block_record_type { /* what a record of a block holds */
-	WK_BLOCK_ENTRY = 1,      /* an entry (entry.h) */
-	WK_BLOCK_FENCE = 2,      /* uint64 ledger id */
-	WK_BLOCK_MASTER_KEY = 3, /* uint64 ledger id, key */
-	WK_BLOCK_LAC = 4,        /* uint64 ledger id, explicit LAC packet */
-	WK_BLOCK_DELETE = 5,     /* uint64 ledger id */
+enum wk_block_record_type {                          /* what a record of a block holds */
+	                        WK_BLOCK_ENTRY = 1,      /* an entry (entry.h) */
+	                        WK_BLOCK_FENCE = 2,      /* uint64 ledger id */
+	                        WK_BLOCK_MASTER_KEY = 3, /* uint64 ledger id, key */
+	                        WK_BLOCK_LAC = 4,        /* uint64 ledger id, explicit LAC packet */
+	                        WK_BLOCK_DELETE = 5,     /* uint64 ledger id */
 };
 
 typedef struct wk_block_header {
@@ -77,7 +77,8 @@ typedef struct wk_block_record {
 } wk_block_record;
 
 /* The record at *cursor (WK_BLOCK_HEADER_SIZE for the first), moved behind it; WK_END behind the last; WK_CORRUPT for bad framing. */
-WK_API wk_status wk_block_next(const uint8_t *bytes, const wk_block_header *header, uint32_t *cursor, wk_block_record *record);
+WK_API wk_status wk_block_next(const uint8_t *bytes, const wk_block_header *header, uint32_t *cursor,
+                               wk_block_record *record);
 
 /* The four bytes before a record's bytes. */
 WK_API void wk_block_put_record_header(uint8_t *bytes, uint32_t type, uint32_t size);

@@ -26,9 +26,9 @@ typedef struct wk_scan {
 
 typedef enum wk_scan_verdict {
 	WK_SCAN_ACCEPTED = 0,
-	WK_SCAN_ABSENT = 1,  /* no trace of the block: nothing of this file's epoch starts here */
-	WK_SCAN_BROKEN = 2,  /* traces of it, but not whole */
-	WK_SCAN_STALE = 3,   /* a whole block of an earlier incarnation, or one that does not chain */
+	WK_SCAN_ABSENT = 1, /* no trace of the block: nothing of this file's epoch starts here */
+	WK_SCAN_BROKEN = 2, /* traces of it, but not whole */
+	WK_SCAN_STALE = 3,  /* a whole block of an earlier incarnation, or one that does not chain */
 } wk_scan_verdict;
 
 WK_API void wk_scan_init(wk_scan *scan, const uint8_t directory_id[16]);

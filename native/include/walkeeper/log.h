@@ -25,24 +25,27 @@ enum { WK_LOG_NAME_MAX = 255, WK_CURSOR_NAME_MAX = 255, WK_ERROR_TEXT_MAX = 480 
 /* What a failed call leaves. Fields that do not apply are -1 (or 0 for system_error). */
 typedef struct wk_error {
 	wk_status status;
-	int32_t system_error;       /* errno */
-	bool outcome_unknown;       /* a write: it may or may not be durable; false: it is definitely not written */
+	int32_t system_error; /* errno */
+	bool outcome_unknown; /* a write: it may or may not be durable; false: it is definitely not written */
 	int64_t ledger_id;
 	int64_t entry_id;
-	int64_t sequence_id;        /* WK_MISMATCH: the durable record that sits at the expected id, or the next id; unknown outcome: the id it would have */
-	int64_t txid;               /* WK_MISMATCH: its txid */
-	int64_t holder_pid;         /* WK_LOCKED: who holds the directory */
-	uint64_t durable_count;     /* append_many, not atomic: this many of its records are known durable */
-	char text[480];             /* NUL-terminated UTF-8 */
+	/* WK_MISMATCH: the durable record that sits at the expected id, or the next id; unknown outcome: the id it would have */
+	int64_t sequence_id;
+	int64_t txid;           /* WK_MISMATCH: its txid */
+	int64_t holder_pid;     /* WK_LOCKED: who holds the directory */
+	uint64_t durable_count; /* append_many, not atomic: this many of its records are known durable */
+	char text[480];         /* NUL-terminated UTF-8 */
 } wk_error;
 
 /* ---- namespaces ------------------------------------------------------------------------------------ */
 
 /*
- * What becomes of acknowledged bytes that can no longer be read. STOP: the open, or the read that meets them, answers WK_DAMAGED. SKIP: what intact blocks and entries hold is kept; the rest
- * becomes gaps, recorded durably where the open or the use of a log's end meets it, which readers yield (WK_RECORD_GAP) for ever. POINT_IN_TIME: each log that the open finds to have lost something
- * ends before its first loss; a gap covers the rest. Damage that only a read meets is then as under STOP. Lost sequence ids are not given again. A damaged catalogue is refused whatever the policy.
- * Opened read-only, nothing is recorded: SKIP is for reads, and an open that meets damage answers WK_DAMAGED.
+ * What becomes of acknowledged bytes that can no longer be read. STOP: the open, or the read that meets them, answers
+ * WK_DAMAGED. SKIP: what intact blocks and entries hold is kept; the rest becomes gaps, recorded durably where the
+ * open or the use of a log's end meets it, which readers yield (WK_RECORD_GAP) for ever. POINT_IN_TIME: each log that
+ * the open finds to have lost something ends before its first loss; a gap covers the rest. Damage that only a read
+ * meets is then as under STOP. Lost sequence ids are not given again. A damaged catalogue is refused whatever the
+ * policy. Opened read-only, nothing is recorded: SKIP is for reads, and an open that meets damage answers WK_DAMAGED.
  */
 enum wk_on_damage { WK_ON_DAMAGE_STOP = 0, WK_ON_DAMAGE_POINT_IN_TIME = 1, WK_ON_DAMAGE_SKIP = 2 };
 enum wk_backend { WK_BACKEND_AUTO = 0, WK_BACKEND_URING = 1, WK_BACKEND_PSYNC = 2 };
@@ -50,45 +53,48 @@ enum wk_sync_method { WK_SYNC_PROBE = 0, WK_SYNC_DSYNC = 1, WK_SYNC_WRITE_THEN_S
 
 /* wk_open_options_init gives the defaults; 0 in a limit means its default. */
 typedef struct wk_open_options {
-	bool create;                  /* make the directory where there is none (default true) */
-	bool read_only;               /* open what is there and follow a writer in another process; takes no lock */
-	bool unsafe_fs;               /* accept a network file system */
-	bool manual;                  /* tests: no threads; background work is done by wk_namespace_step */
-	bool ignore_footers;          /* scan every journal file from its first block (verification, benchmarks) */
-	uint32_t on_damage;           /* enum wk_on_damage */
-	uint32_t backend;             /* enum wk_backend */
-	uint32_t sync_method;         /* enum wk_sync_method */
-	uint32_t blocks_in_flight;    /* sync writes at once, 1..8 (default 2) */
-	uint64_t lock_timeout_ns;     /* default 10 s */
-	uint64_t file_size_min;       /* journal files start at this size (default 4 MiB, at least 64 KiB) ... */
-	uint64_t file_size_max;       /* ... and double up to this (default 64 MiB) */
-	uint64_t block_size_max;      /* a block is submitted at this size at the latest (default 512 KiB; at most half of file_size_min) */
-	uint64_t memtable_bytes;      /* recently written blocks kept for readers (default 8 MiB) */
-	uint64_t cache_bytes;         /* index pages (default 8 MiB) */
-	uint64_t in_flight_bytes;     /* accepted and not yet durable (default 8 MiB); at the limit appends wait */
-	uint64_t deferred_delay_ns;   /* a deferred append is durable after at most this (default 100 ms) */
-	uint64_t confirm_delay_ns;    /* a confirm block is written after this long without appends (default 100 ms) */
-	uint64_t commit_wait_ns;      /* wait this long for company before a block is submitted (default 0) */
-	uint64_t compact_rate;        /* bytes per second the mover may copy (default 64 MiB) */
-	uint32_t minor_percent;       /* minor compaction: files with less live than this (default 20) ... */
-	uint32_t major_percent;       /* major compaction (default 80) ... */
-	uint64_t minor_interval_ns;   /* ... every hour */
-	uint64_t major_interval_ns;   /* ... every day */
-	uint64_t scrub_rate;          /* bytes per second read again in the background to find damage (default 0: off) */
+	bool create;               /* make the directory where there is none (default true) */
+	bool read_only;            /* open what is there and follow a writer in another process; takes no lock */
+	bool unsafe_fs;            /* accept a network file system */
+	bool manual;               /* tests: no threads; background work is done by wk_namespace_step */
+	bool ignore_footers;       /* scan every journal file from its first block (verification, benchmarks) */
+	uint32_t on_damage;        /* enum wk_on_damage */
+	uint32_t backend;          /* enum wk_backend */
+	uint32_t sync_method;      /* enum wk_sync_method */
+	uint32_t blocks_in_flight; /* sync writes at once, 1..8 (default 2) */
+	uint64_t lock_timeout_ns;  /* default 10 s */
+	uint64_t file_size_min;    /* journal files start at this size (default 4 MiB, at least 64 KiB) ... */
+	uint64_t file_size_max;    /* ... and double up to this (default 64 MiB) */
+	/* a block is submitted at this size at the latest (default 512 KiB; at most half of file_size_min) */
+	uint64_t block_size_max;
+	uint64_t memtable_bytes;    /* recently written blocks kept for readers (default 8 MiB) */
+	uint64_t cache_bytes;       /* index pages (default 8 MiB) */
+	uint64_t in_flight_bytes;   /* accepted and not yet durable (default 8 MiB); at the limit appends wait */
+	uint64_t deferred_delay_ns; /* a deferred append is durable after at most this (default 100 ms) */
+	uint64_t confirm_delay_ns;  /* a confirm block is written after this long without appends (default 100 ms) */
+	uint64_t commit_wait_ns;    /* wait this long for company before a block is submitted (default 0) */
+	uint64_t compact_rate;      /* bytes per second the mover may copy (default 64 MiB) */
+	uint32_t minor_percent;     /* minor compaction: files with less live than this (default 20) ... */
+	uint32_t major_percent;     /* major compaction (default 80) ... */
+	uint64_t minor_interval_ns; /* ... every hour */
+	uint64_t major_interval_ns; /* ... every day */
+	uint64_t scrub_rate;        /* bytes per second read again in the background to find damage (default 0: off) */
 } wk_open_options;
 
 WK_API void wk_open_options_init(wk_open_options *options);
 
 /*
- * Opens (or makes) the directory `path`. The same directory opened twice in one process shares one engine. When it returns, everything that an
- * earlier process was told is durable is readable again, and what could not be confirmed was cut.
- * WK_LOCKED after lock_timeout; WK_NOT_FOUND without create; WK_DAMAGED under on_damage=stop; WK_UNSUPPORTED; WK_IO.
+ * Opens (or makes) the directory `path`. The same directory opened twice in one process shares one engine. When it
+ * returns, everything that an earlier process was told is durable is readable again, and what could not be confirmed
+ * was cut. WK_LOCKED after lock_timeout; WK_NOT_FOUND without create; WK_DAMAGED under on_damage=stop;
+ * WK_UNSUPPORTED; WK_IO.
  */
 WK_API wk_status wk_open(const char *path, const wk_open_options *options, wk_namespace **ns, wk_error *error);
 
 /*
- * Makes deferred appends durable, writes the confirm block, releases the lock with the last handle. UINT64_MAX: wait for ever; WK_TIMEOUT: the handle is
- * closed all the same, and what was not durable has an unknown outcome. The namespace must not be used afterwards.
+ * Makes deferred appends durable, writes the confirm block, releases the lock with the last handle. UINT64_MAX: wait
+ * for ever; WK_TIMEOUT: the handle is closed all the same, and what was not durable has an unknown outcome. The
+ * namespace must not be used afterwards.
  */
 WK_API wk_status wk_close(wk_namespace *ns, uint64_t timeout_ns, wk_error *error);
 
@@ -98,45 +104,46 @@ typedef struct wk_recovery_report {
 	uint64_t footers_read;
 	uint64_t bytes_scanned;
 	uint64_t blocks_accepted;
-	uint64_t cut_bytes;       /* bytes of a torn tail: never acknowledged */
-	uint64_t cut_file;        /* its journal file, 0 for none */
+	uint64_t cut_bytes; /* bytes of a torn tail: never acknowledged */
+	uint64_t cut_file;  /* its journal file, 0 for none */
 	uint64_t cut_offset;
-	uint64_t damaged_blocks;  /* accepted loss: so many blocks were not whole; their intact entries were kept */
-	uint64_t unknown_blocks;  /* of these, it cannot be told which ledgers they held entries of ("ledgers unknown"): gaps may be missing at the end of logs */
-	uint64_t lost_entries;    /* entries of damaged blocks that could be named but not kept */
-	uint64_t lost_records;    /* sequence ids that this open recorded as gaps */
-	uint64_t lost_files;      /* entry logs whose index cannot be read: set aside, as entries/<id>.damaged */
+	uint64_t damaged_blocks; /* accepted loss: so many blocks were not whole; their intact entries were kept */
+	/* of these, it cannot be told which ledgers they held entries of ("ledgers unknown"): gaps may be missing at the end of logs */
+	uint64_t unknown_blocks;
+	uint64_t lost_entries; /* entries of damaged blocks that could be named but not kept */
+	uint64_t lost_records; /* sequence ids that this open recorded as gaps */
+	uint64_t lost_files;   /* entry logs whose index cannot be read: set aside, as entries/<id>.damaged */
 	uint64_t lock_wait_ns;
-	uint64_t elapsed_ns;      /* without the lock wait */
+	uint64_t elapsed_ns; /* without the lock wait */
 } wk_recovery_report;
 WK_API void wk_namespace_recovery(wk_namespace *ns, wk_recovery_report *report);
 
 typedef struct wk_stats {
 	uint64_t logs_count;
-	uint64_t journal_files;      /* active and sealed */
+	uint64_t journal_files; /* active and sealed */
 	uint64_t prepared_files;
 	uint64_t entry_logs;
-	uint64_t disk_bytes;         /* all files of the directory */
-	uint64_t live_bytes;         /* entries that are not truncated or deleted */
-	uint64_t appended_records;   /* since open */
-	uint64_t appended_bytes;     /* payload, since open */
-	uint64_t written_bytes;      /* to the disk, all kinds, since open */
-	uint64_t blocks_count;       /* since open */
-	uint64_t syncs_count;        /* durable points since open */
-	uint64_t durable_block;      /* sequence of the last durable block */
-	uint64_t memory_logs;        /* native memory of catalogue, ledgers and index */
+	uint64_t disk_bytes;       /* all files of the directory */
+	uint64_t live_bytes;       /* entries that are not truncated or deleted */
+	uint64_t appended_records; /* since open */
+	uint64_t appended_bytes;   /* payload, since open */
+	uint64_t written_bytes;    /* to the disk, all kinds, since open */
+	uint64_t blocks_count;     /* since open */
+	uint64_t syncs_count;      /* durable points since open */
+	uint64_t durable_block;    /* sequence of the last durable block */
+	uint64_t memory_logs;      /* native memory of catalogue, ledgers and index */
 	uint64_t memory_memtable;
 	uint64_t memory_cache;
 	uint64_t memory_in_flight;
-	uint64_t recycled_files;     /* since open */
-	uint64_t compacted_bytes;    /* since open */
-	uint64_t scrubbed_bytes;     /* since open */
-	uint64_t scrub_damaged;      /* entries found damaged by the scrub since open */
-	uint64_t oldest_file;        /* the file that pins space longest, 0 for none */
-	int64_t oldest_ledger;       /* and a ledger that pins it, -1 for none */
-	uint32_t backend;            /* enum wk_backend */
-	uint32_t sync_method;        /* enum wk_sync_method */
-	uint32_t blocks_in_flight;   /* K */
+	uint64_t recycled_files;   /* since open */
+	uint64_t compacted_bytes;  /* since open */
+	uint64_t scrubbed_bytes;   /* since open */
+	uint64_t scrub_damaged;    /* entries found damaged by the scrub since open */
+	uint64_t oldest_file;      /* the file that pins space longest, 0 for none */
+	int64_t oldest_ledger;     /* and a ledger that pins it, -1 for none */
+	uint32_t backend;          /* enum wk_backend */
+	uint32_t sync_method;      /* enum wk_sync_method */
+	uint32_t blocks_in_flight; /* K */
 	bool disk_full;
 	bool failed;
 } wk_stats;
@@ -146,7 +153,8 @@ WK_API void wk_namespace_stats(wk_namespace *ns, wk_stats *stats);
 WK_API uint64_t wk_namespace_durable(wk_namespace *ns);
 
 /*
- * Waits until `ticket` is durable. WK_FAILED: it never will be (error says whether its outcome is unknown); WK_TIMEOUT; WK_INTERRUPTED.
+ * Waits until `ticket` is durable. WK_FAILED: it never will be (error says whether its outcome is unknown);
+ * WK_TIMEOUT; WK_INTERRUPTED.
  */
 WK_API wk_status wk_namespace_wait(wk_namespace *ns, uint64_t ticket, uint64_t timeout_ns, wk_error *error);
 
@@ -155,7 +163,10 @@ WK_API wk_status wk_namespace_wait(wk_namespace *ns, uint64_t ticket, uint64_t t
  * wk_namespace_durable. One for each namespace handle; made on first use, closed with it. -1 where none can be made.
  */
 WK_API int wk_namespace_eventfd(wk_namespace *ns);
-/* Signal the eventfd as soon as a ticket >= `ticket` is durable; 0 disarms. If that is so already, it is signalled at once. */
+/*
+ * Signal the eventfd as soon as a ticket >= `ticket` is durable; 0 disarms. If that is so already, it is signalled at
+ * once.
+ */
 WK_API void wk_namespace_arm(wk_namespace *ns, uint64_t ticket);
 
 /* With options.manual: does what is due of the background work; *idle is true when nothing is left to do now. */
@@ -170,16 +181,20 @@ enum wk_txid_source { WK_TXID_UNSET = 0, WK_TXID_APPLICATION = 1, WK_TXID_CLOCK 
 
 /* Stored with the log. wk_log_options_init gives the defaults. */
 typedef struct wk_log_options {
-	uint64_t segment_bytes;       /* roll to a new log segment at this many payload bytes (default 256 MiB) */
-	uint64_t segment_seconds;     /* ... or when the segment is this old (default 7200; 0 never) */
-	uint64_t retention_seconds;   /* 0: only what the application truncates goes (default); else completed segments older than this go, never past a cursor */
-	uint32_t codec;               /* WK_CODEC_* of its envelopes (default none) */
+	uint64_t segment_bytes;   /* roll to a new log segment at this many payload bytes (default 256 MiB) */
+	uint64_t segment_seconds; /* ... or when the segment is this old (default 7200; 0 never) */
+	/* 0: only what the application truncates goes (default); else completed segments older than this go, never past a cursor */
+	uint64_t retention_seconds;
+	uint32_t codec; /* WK_CODEC_* of its envelopes (default none) */
 } wk_log_options;
 WK_API void wk_log_options_init(wk_log_options *options);
 
-/* WK_NOT_FOUND without create. `options` (may be NULL: defaults) is used where the log is created; an existing log keeps its own. */
-WK_API wk_status wk_log_open(wk_namespace *ns, const char *name, size_t name_size, bool create, const wk_log_options *options,
-                             wk_log **log, wk_error *error);
+/*
+ * WK_NOT_FOUND without create. `options` (may be NULL: defaults) is used where the log is created; an existing log
+ * keeps its own.
+ */
+WK_API wk_status wk_log_open(wk_namespace *ns, const char *name, size_t name_size, bool create,
+                             const wk_log_options *options, wk_log **log, wk_error *error);
 WK_API void wk_log_release(wk_log *log);
 /* Durable when it returns. Handles on the log answer WK_DELETED from now on; its space is freed. */
 WK_API wk_status wk_log_delete(wk_namespace *ns, const char *name, size_t name_size, wk_error *error);
@@ -200,41 +215,45 @@ typedef struct wk_position {
 typedef struct wk_log_info {
 	uint64_t log_id;
 	wk_log_options options;
-	uint32_t txid_source;        /* enum wk_txid_source */
+	uint32_t txid_source; /* enum wk_txid_source */
 	bool end_of_stream;
-	uint64_t segments_count;     /* that hold records not truncated */
-	wk_position first;           /* the first record not truncated; where there is none, equal to `next` */
-	wk_position last;            /* the last durable record; sequence_id -1 where there never was one */
-	wk_position next;            /* just behind it: sequence_id is the number the next record gets */
-	int64_t count;               /* records that can be read now */
+	uint64_t segments_count; /* that hold records not truncated */
+	wk_position first;       /* the first record not truncated; where there is none, equal to `next` */
+	wk_position last;        /* the last durable record; sequence_id -1 where there never was one */
+	wk_position next;        /* just behind it: sequence_id is the number the next record gets */
+	int64_t count;           /* records that can be read now */
 } wk_log_info;
 WK_API wk_status wk_log_describe(wk_log *log, wk_log_info *info, wk_error *error);
 
 typedef struct wk_segment_info {
-	int64_t segment;             /* sequence number, from 1 */
+	int64_t segment; /* sequence number, from 1 */
 	int64_t ledger_id;
 	int64_t first_sequence_id;
 	int64_t first_txid;
-	int64_t last_entry_id;       /* -1 where empty */
+	int64_t last_entry_id; /* -1 where empty */
 	int64_t records_count;
-	int64_t payload_bytes;       /* the ledger's length */
-	uint64_t created_ms;         /* wall clock */
+	int64_t payload_bytes; /* the ledger's length */
+	uint64_t created_ms;   /* wall clock */
 	bool completed;
 } wk_segment_info;
 /* Up to `max` segments from the one numbered `from` on; *count says how many. */
-WK_API wk_status wk_log_segments(wk_log *log, int64_t from, wk_segment_info *segments, size_t max, size_t *count, wk_error *error);
+WK_API wk_status wk_log_segments(wk_log *log, int64_t from, wk_segment_info *segments, size_t max, size_t *count,
+                                 wk_error *error);
 
 enum wk_find_by { WK_FIND_SEQUENCE_ID = 0, WK_FIND_TXID = 1, WK_FIND_TIME_MS = 2, WK_FIND_DLSN = 3 };
 /*
- * The first durable record whose number is at least `value` (dlsn for WK_FIND_DLSN, else ignored and may be NULL). Past the end: the position
- * just behind the last record. WK_TRUNCATED: it lies before the truncation point. WK_INVALID: time on a log whose txids are the application's.
+ * The first durable record whose number is at least `value` (dlsn for WK_FIND_DLSN, else ignored and may be NULL).
+ * Past the end: the position just behind the last record. WK_TRUNCATED: it lies before the truncation point.
+ * WK_INVALID: time on a log whose txids are the application's.
  */
-WK_API wk_status wk_log_find(wk_log *log, uint32_t by, int64_t value, const wk_dlsn *dlsn, wk_position *at, wk_error *error);
+WK_API wk_status wk_log_find(wk_log *log, uint32_t by, int64_t value, const wk_dlsn *dlsn, wk_position *at,
+                             wk_error *error);
 
 /*
- * Lets go of every record before `before`. Durable when it returns; those records cannot be read from then on (WK_TRUNCATED), their space is given back in
- * the background. A position before the truncation point is WK_OK and changes nothing; behind the end it is WK_INVALID. WK_EXISTS: a cursor still needs
- * records before it (its name is in the text) and force is false.
+ * Lets go of every record before `before`. Durable when it returns; those records cannot be read from then on
+ * (WK_TRUNCATED), their space is given back in the background. A position before the truncation point is WK_OK and
+ * changes nothing; behind the end it is WK_INVALID. WK_EXISTS: a cursor still needs records before it (its name is in
+ * the text) and force is false.
  */
 WK_API wk_status wk_log_truncate(wk_log *log, const wk_dlsn *before, bool force, wk_error *error);
 
@@ -247,7 +266,10 @@ WK_API wk_status wk_cursor_names(wk_log *log, char **names, size_t *size, uint64
 
 /* ---- writing ---------------------------------------------------------------------------------------- */
 
-/* The one writer of a log. An earlier one is fenced: its next append answers WK_FENCED; what it had in flight is durable before this returns. */
+/*
+ * The one writer of a log. An earlier one is fenced: its next append answers WK_FENCED; what it had in flight is
+ * durable before this returns.
+ */
 WK_API wk_status wk_writer_open(wk_log *log, wk_writer **writer, wk_error *error);
 /* Waits for what was submitted (as wk_close does). The writer must not be used afterwards. */
 WK_API wk_status wk_writer_close(wk_writer *writer, uint64_t timeout_ns, wk_error *error);
@@ -255,37 +277,38 @@ WK_API wk_status wk_writer_close(wk_writer *writer, uint64_t timeout_ns, wk_erro
 enum wk_durability { WK_SYNC = 0, WK_DEFERRED = 1 };
 
 typedef struct wk_append_options {
-	int64_t txid;            /* -1: the log stamps milliseconds */
-	int64_t expected;        /* the sequence id it must get; -1: any */
-	uint64_t timeout_ns;     /* UINT64_MAX: none; 0: do not wait for room (WK_WOULD_BLOCK) */
-	uint32_t durability;     /* enum wk_durability */
-	bool atomic;             /* append_many: one entry, all or nothing after a crash */
+	int64_t txid;        /* -1: the log stamps milliseconds */
+	int64_t expected;    /* the sequence id it must get; -1: any */
+	uint64_t timeout_ns; /* UINT64_MAX: none; 0: do not wait for room (WK_WOULD_BLOCK) */
+	uint32_t durability; /* enum wk_durability */
+	bool atomic;         /* append_many: one entry, all or nothing after a crash */
 } wk_append_options;
 WK_API void wk_append_options_init(wk_append_options *options);
 
 /*
- * Appends one record and waits until it is durable (WK_DEFERRED: until it is accepted). `at` may be NULL. `payload` is not used after the return.
- * WK_TOO_LARGE, WK_MISMATCH, WK_TXID, WK_FENCED, WK_END_OF_STREAM, WK_NO_SPACE, WK_WOULD_BLOCK: definitely not written.
- * WK_TIMEOUT, WK_INTERRUPTED, WK_FAILED: error->outcome_unknown says.
+ * Appends one record and waits until it is durable (WK_DEFERRED: until it is accepted). `at` may be NULL. `payload`
+ * is not used after the return. WK_TOO_LARGE, WK_MISMATCH, WK_TXID, WK_FENCED, WK_END_OF_STREAM, WK_NO_SPACE,
+ * WK_WOULD_BLOCK: definitely not written. WK_TIMEOUT, WK_INTERRUPTED, WK_FAILED: error->outcome_unknown says.
  */
 WK_API wk_status wk_writer_append(wk_writer *writer, const void *payload, size_t size, const wk_append_options *options,
                                   wk_position *at, wk_error *error);
 
 /*
- * The same without the wait for durability: returns when accepted. *ticket goes to wk_namespace_wait, or is compared with wk_namespace_durable.
- * The bytes were copied. `at` may be NULL.
+ * The same without the wait for durability: returns when accepted. *ticket goes to wk_namespace_wait, or is compared
+ * with wk_namespace_durable. The bytes were copied. `at` may be NULL.
  */
 WK_API wk_status wk_writer_submit(wk_writer *writer, const void *payload, size_t size, const wk_append_options *options,
                                   wk_position *at, uint64_t *ticket, wk_error *error);
 
 /*
- * Many records in one call: `bytes` holds them back to back, sizes[i] the size of each. txids (may be NULL) one each, non-decreasing.
- * Their sequence ids are consecutive. *first and *last are the positions of the first and last, on failure of those that were accepted (if error->outcome_unknown);
- * *ticket is that of the last. wait=false returns when accepted.
+ * Many records in one call: `bytes` holds them back to back, sizes[i] the size of each. txids (may be NULL) one each,
+ * non-decreasing. Their sequence ids are consecutive. *first and *last are the positions of the first and last, on
+ * failure of those that were accepted (if error->outcome_unknown); *ticket is that of the last. wait=false returns
+ * when accepted.
  */
-WK_API wk_status wk_writer_append_many(wk_writer *writer, const void *bytes, const uint32_t *sizes, size_t count, const int64_t *txids,
-                                       const wk_append_options *options, bool wait, wk_position *first, wk_position *last,
-                                       uint64_t *ticket, wk_error *error);
+WK_API wk_status wk_writer_append_many(wk_writer *writer, const void *bytes, const uint32_t *sizes, size_t count,
+                                       const int64_t *txids, const wk_append_options *options, bool wait,
+                                       wk_position *first, wk_position *last, uint64_t *ticket, wk_error *error);
 
 /* Everything this writer appended is durable when it returns; *at (may be NULL) is the position just behind it. */
 WK_API wk_status wk_writer_flush(wk_writer *writer, uint64_t timeout_ns, wk_position *at, wk_error *error);
@@ -296,15 +319,22 @@ WK_API wk_status wk_writer_end_of_stream(wk_writer *writer, wk_error *error);
 
 /* ---- reading ---------------------------------------------------------------------------------------- */
 
-enum wk_read_from { WK_FROM_START = 0, WK_FROM_END = 1, WK_FROM_DLSN = 2, WK_FROM_SEQUENCE_ID = 3, WK_FROM_TXID = 4, WK_FROM_TIME_MS = 5 };
+enum wk_read_from {
+	WK_FROM_START = 0,
+	WK_FROM_END = 1,
+	WK_FROM_DLSN = 2,
+	WK_FROM_SEQUENCE_ID = 3,
+	WK_FROM_TXID = 4,
+	WK_FROM_TIME_MS = 5
+};
 
 typedef struct wk_read_options {
-	uint32_t from;           /* enum wk_read_from */
-	bool follow;             /* wait for more instead of ending */
-	bool has_end;            /* stop before `end` */
-	wk_dlsn start;           /* WK_FROM_DLSN: inclusive, the first record at or after it */
-	int64_t value;           /* the other ways */
-	wk_dlsn end;             /* exclusive */
+	uint32_t from; /* enum wk_read_from */
+	bool follow;   /* wait for more instead of ending */
+	bool has_end;  /* stop before `end` */
+	wk_dlsn start; /* WK_FROM_DLSN: inclusive, the first record at or after it */
+	int64_t value; /* the other ways */
+	wk_dlsn end;   /* exclusive */
 } wk_read_options;
 WK_API void wk_read_options_init(wk_read_options *options);
 
@@ -319,27 +349,29 @@ typedef struct wk_record {
 	const uint8_t *payload;
 	uint64_t size;
 	wk_position at;
-	wk_dlsn next;            /* just behind it */
+	wk_dlsn next; /* just behind it */
 	uint64_t gap_count;
-	uint32_t kind;           /* enum wk_record_kind */
+	uint32_t kind; /* enum wk_record_kind */
 } wk_record;
 
 /*
- * The next records, at least one, at most max_records and about max_bytes (one record may be larger). WK_END: nothing more (a reader that does not follow, the end given, or the
- * end of the stream). Following: waits up to timeout_ns for the first (WK_TIMEOUT). WK_TRUNCATED, WK_DELETED, WK_DAMAGED: error says where. A reader can be asked again after
- * any of these; it never skips.
+ * The next records, at least one, at most max_records and about max_bytes (one record may be larger). WK_END: nothing
+ * more (a reader that does not follow, the end given, or the end of the stream). Following: waits up to timeout_ns
+ * for the first (WK_TIMEOUT). WK_TRUNCATED, WK_DELETED, WK_DAMAGED: error says where. A reader can be asked again
+ * after any of these; it never skips.
  */
-WK_API wk_status wk_reader_next(wk_reader *reader, size_t max_records, size_t max_bytes, uint64_t timeout_ns, wk_batch **batch,
-                                wk_error *error);
+WK_API wk_status wk_reader_next(wk_reader *reader, size_t max_records, size_t max_bytes, uint64_t timeout_ns,
+                                wk_batch **batch, wk_error *error);
 WK_API const wk_record *wk_batch_records(const wk_batch *batch, size_t *count);
 WK_API void wk_batch_release(wk_batch *batch);
 
 /*
- * The same as an Arrow record batch (Arrow C data interface): `schema` and `array` point to struct ArrowSchema and ArrowArray that the caller owns and releases
- * by their release callbacks. Columns: segment, entry_id, slot, sequence_id, txid (int64) and payload (large_binary), none nullable.
+ * The same as an Arrow record batch (Arrow C data interface): `schema` and `array` point to struct ArrowSchema and
+ * ArrowArray that the caller owns and releases by their release callbacks. Columns: segment, entry_id, slot,
+ * sequence_id, txid (int64) and payload (large_binary), none nullable.
  */
-WK_API wk_status wk_reader_next_arrow(wk_reader *reader, size_t max_records, size_t max_bytes, uint64_t timeout_ns, void *schema, void *array,
-                                      wk_error *error);
+WK_API wk_status wk_reader_next_arrow(wk_reader *reader, size_t max_records, size_t max_bytes, uint64_t timeout_ns,
+                                      void *schema, void *array, wk_error *error);
 /* Where the reader stands: the next record it would give. */
 WK_API void wk_reader_position(wk_reader *reader, wk_dlsn *at);
 #endif

@@ -17,7 +17,7 @@
 
 enum {
 	WK_RECORD_HEADER_SIZE = 20,
-	WK_RECORD_SIZE_MAX = 1024 * 1024 - 8 * 1024,   /* one record with its header, before compression */
+	WK_RECORD_SIZE_MAX = 1024 * 1024 - 8 * 1024, /* one record with its header, before compression */
 	WK_ENVELOPE_HEADER_SIZE = 13,
 	WK_ENVELOPE_SIZE_MAX = 1024 * 1024 - 4 * 1024, /* all records of one entry, before compression */
 	WK_RECORD_SET_HEADER_SIZE = 16,
@@ -28,8 +28,8 @@ enum { WK_RECORD_CONTROL = 1, WK_RECORD_END_OF_STREAM = 2, WK_RECORD_SET = 4 }; 
 enum { WK_CODEC_NONE = 0, WK_CODEC_LZ4 = 1, WK_CODEC_ZSTD = 2 };                /* 2 is ours: Java refuses it */
 
 typedef struct wk_log_record {
-	uint32_t flags;         /* 16 bits */
-	uint32_t position;      /* in its segment, from 1; 0 for control records */
+	uint32_t flags;    /* 16 bits */
+	uint32_t position; /* in its segment, from 1; 0 for control records */
 	int64_t txid;
 	const uint8_t *payload; /* points into the bytes decoded */
 	size_t payload_size;
@@ -46,7 +46,7 @@ WK_API void wk_log_record_encode_header(const wk_log_record *record, uint8_t hea
 WK_API wk_status wk_log_record_decode(const uint8_t *bytes, size_t size, wk_log_record *record, size_t *consumed);
 
 typedef struct wk_envelope {
-	uint32_t codec;        /* WK_CODEC_* */
+	uint32_t codec; /* WK_CODEC_* */
 	uint32_t original_size;
 	uint32_t stored_size;
 	const uint8_t *stored; /* points into the bytes decoded */

@@ -1,6 +1,6 @@
 /*
- * superblock.h: a directory's root (docs/formats/superblock.md). Two slots of 4096 bytes in the file `superblock`; a write goes to the slot that holds the
- * older generation, so one slot is always whole. Pure.
+ * superblock.h: a directory's root (docs/formats/superblock.md). Two slots of 4096 bytes in the file `superblock`; a
+ * write goes to the slot that holds the older generation, so one slot is always whole. Pure.
  */
 #ifndef WALKEEPER_SUPERBLOCK_H
 #define WALKEEPER_SUPERBLOCK_H
@@ -15,7 +15,7 @@ typedef struct wk_snapshot_place {
 } wk_snapshot_place;
 
 typedef struct wk_superblock {
-	uint64_t generation;            /* of the superblock; the higher one counts */
+	uint64_t generation; /* of the superblock; the higher one counts */
 	uint8_t directory_id[16];
 	uint64_t incarnation;           /* of the latest open for writing */
 	uint64_t file_id_ceiling;       /* ids of files below it may have been used */
@@ -27,7 +27,7 @@ typedef struct wk_superblock {
 	uint64_t probe_device;          /* where it was measured: it is repeated on another device */
 	uint64_t probe_dsync_ns;
 	uint64_t probe_write_then_sync_ns;
-	bool clean;                     /* closed in order; for reports only, never trusted */
+	bool clean; /* closed in order; for reports only, never trusted */
 } wk_superblock;
 
 WK_API void wk_superblock_encode(const wk_superblock *superblock, uint8_t slot[4096]);
