@@ -1,30 +1,42 @@
 /*
  * index_file.c: writing the index file.
  *
- * One writer: the keeper, or whoever does its work (manual mode, close). What the file says is collected in one moment under the lock (T), written without it, and believed once the superblock names it (S).
+ * One writer: the keeper, or whoever does its work (manual mode, close). What the file says is collected in one
+ * moment under the lock (T), written without it, and believed once the superblock names it (S).
  *
  * What happens between T and S, and why the index is right all the same.
- *  - A file is sealed. It had no footer at T, so the mark is at or below its id: it is read by its footer.
- *  - A file is made. Journal files get their ids one at a time, so it has a higher id than the active one, and the mark is at or below that.
- *  - An entry log becomes known (the mover's copy). Its id was taken when the pass began and may be below the mark; but the index does not name it, so its footer is read, and after the index: its copies
- *    win over the runs that they were made of, as they do in memory. It cannot be older than a named copy of the same entry: passes follow one another, and each copies the newest copy.
- *  - A named file is recycled. Its entries were dead or moved. What killed them is in the catalogue, durable before live counts fell, and is replayed on top of the index; what they were moved to is
- *    an entry log that is durable, and known or named. At the next open the file is not there, and its runs are dropped. If the power cut took back the rename (it is synced before the
- *    file is used again), the file is there, whole as it was, and what the index says of it is true.
- *  - A file that was recycled before T is not named. If a power cut brings its name back, it holds nothing that anybody needs. A journal file before the last named one is passed over as empty; another one, or an
- *    entry log, is read as ever: what it holds is dead, or as good a copy as the named one.
- *  - Entries die. The catalogue says so, as above. Runs in the index may be longer than what is live: so are those of footers.
- *  - A snapshot is written. Its entries are in the journal, at or above the mark; the superblock that names it does so together with this index or the one before. The catalogue's own runs are like any others.
+ * - A file is sealed. It had no footer at T, so the mark is at or below its id: it is read by its footer.
+ * - A file is made. Journal files get their ids one at a time, so it has a higher id than the active one, and the
+ *   mark is at or below that.
+ * - An entry log becomes known (the mover's copy). Its id was taken when the pass began and may be below the mark;
+ *   but the index does not name it, so its footer is read, and after the index: its copies win over the runs that
+ *   they were made of, as they do in memory. It cannot be older than a named copy of the same entry: passes follow
+ *   one another, and each copies the newest copy.
+ * - A named file is recycled. Its entries were dead or moved. What killed them is in the catalogue, durable before
+ *   live counts fell, and is replayed on top of the index; what they were moved to is an entry log that is durable,
+ *   and known or named. At the next open the file is not there, and its runs are dropped. If the power cut took back
+ *   the rename (it is synced before the file is used again), the file is there, whole as it was, and what the index
+ *   says of it is true.
+ * - A file that was recycled before T is not named. If a power cut brings its name back, it holds nothing that
+ *   anybody needs. A journal file before the last named one is passed over as empty; another one, or an entry log, is
+ *   read as ever: what it holds is dead, or as good a copy as the named one.
+ * - Entries die. The catalogue says so, as above. Runs in the index may be longer than what is live: so are those of
+ *   footers.
+ * - A snapshot is written. Its entries are in the journal, at or above the mark; the superblock that names it does so
+ *   together with this index or the one before. The catalogue's own runs are like any others.
  *
  * A power cut at any step.
- *  - Before the rename is durable: the superblock names the index before, which is still there, and is still true: by the same argument, with everything since T in place of what happened between T and S. The new
- *    one's name, temporary or not, is swept by the next open for writing.
- *  - Between rename and superblock: the same.
- *  - While the superblock is written: one slot is whole, and names one of the two; both are there.
- *  - Behind it: the older index file goes, or comes back and is swept. Only a slot that is damaged later leads to a superblock that names a file that went: then footers are read.
+ * - Before the rename is durable: the superblock names the index before, which is still there, and is still true: by
+ *   the same argument, with everything since T in place of what happened between T and S. The new one's name,
+ *   temporary or not, is swept by the next open for writing.
+ * - Between rename and superblock: the same.
+ * - While the superblock is written: one slot is whole, and names one of the two; both are there.
+ * - Behind it: the older index file goes, or comes back and is swept. Only a slot that is damaged later leads to a
+ *   superblock that names a file that went: then footers are read.
  *
- * What is sealed never changes until it is recycled, so places (first_item) stay true. One thing breaks that: an open that scans files instead of believing their footers seals them anew. Such an open does not use
- * the index, and stores the superblock without it before it writes anything else (wk_index_begin).
+ * What is sealed never changes until it is recycled, so places (first_item) stay true. One thing breaks that: an open
+ * that scans files instead of believing their footers seals them anew. Such an open does not use the index, and
+ * stores the superblock without it before it writes anything else (wk_index_begin).
  */
 #include "engine/index_file.h"
 
@@ -37,7 +49,10 @@
 #include "engine/ledger_state.h"
 #include "engine/superblock_file.h"
 
-/* An index costs its size: it is worth it where it saves the reading of many footers, and is little beside what was written since the last one. */
+/*
+ * An index costs its size: it is worth it where it saves the reading of many footers, and is little beside what was
+ * written since the last one.
+ */
 enum { CHANGED_FILES_MIN = 32, SIZE_FACTOR = 4, RETRY_NS = 1000 * 1000 * 1000, CHUNK = 1 << 20, STALE_MAX = 64 };
 
 static char *path_of(const wk_engine *engine, uint64_t generation, const char *ending) {
@@ -46,7 +61,9 @@ static char *path_of(const wk_engine *engine, uint64_t generation, const char *e
 
 /* ---- which files it can name ---- */
 
-static bool has_footer(const wk_store_file *file) { return file->end_offset > 0 && file->footer.file_id == file->id && file->state >= WK_FILE_SEALED; }
+static bool has_footer(const wk_store_file *file) {
+	return file->end_offset > 0 && file->footer.file_id == file->id && file->state >= WK_FILE_SEALED;
+}
 
 /* Every journal file below it has its footer, or holds nothing. */
 static uint64_t mark_of(const wk_engine *engine) {
@@ -59,11 +76,17 @@ static uint64_t mark_of(const wk_engine *engine) {
 	return mark;
 }
 
-static bool is_named(const wk_store_file *file, uint64_t mark) { return file->id < mark && has_footer(file); }
+static bool is_named(const wk_store_file *file, uint64_t mark) {
+	return file->id < mark && has_footer(file);
+}
 
-static uint32_t states_in(const wk_store_file *file) { return has_footer(file) ? file->footer.states_count : file->states_count; }
+static uint32_t states_in(const wk_store_file *file) {
+	return has_footer(file) ? file->footer.states_count : file->states_count;
+}
 
-bool wk_index_has_states_of(const wk_engine *engine, const wk_store_file *file) { return states_in(file) == 0 || file->id < engine->index.mark; }
+bool wk_index_has_states_of(const wk_engine *engine, const wk_store_file *file) {
+	return states_in(file) == 0 || file->id < engine->index.mark;
+}
 
 /* ---- the moment ---- */
 
@@ -116,7 +139,10 @@ static void note_files(const wk_engine *engine, moment *now) {
 	}
 }
 
-/* The ledger's runs, and what they do not say of it. Runs in journal files from the mark on are found there by the next open: nothing here may say more than the files below do. */
+/*
+ * The ledger's runs, and what they do not say of it. Runs in journal files from the mark on are found there by the
+ * next open: nothing here may say more than the files below do.
+ */
 static void note_ledger(const wk_engine *engine, const wk_ledger *ledger, moment *now) {
 	int64_t last = -1;
 	bool goes_on = false;
@@ -125,8 +151,13 @@ static void note_ledger(const wk_engine *engine, const wk_ledger *ledger, moment
 		goes_on |= run->file->kind == WK_FILE_JOURNAL && run->file->id >= now->header.replay_epoch;
 		if (!is_named(run->file, now->header.replay_epoch))
 			continue;
-		now->runs[now->header.runs_count++] = (wk_index_run){.ledger_id = ledger->id, .first_entry = run->first_entry, .bytes = run->bytes, .file = number_of(now, run->file->id),
-		                                                     .count = run->count, .dead = run->dead, .first_item = run->first_item};
+		now->runs[now->header.runs_count++] = (wk_index_run){.ledger_id = ledger->id,
+		                                                     .first_entry = run->first_entry,
+		                                                     .bytes = run->bytes,
+		                                                     .file = number_of(now, run->file->id),
+		                                                     .count = run->count,
+		                                                     .dead = run->dead,
+		                                                     .first_item = run->first_item};
 		last = run->first_entry + run->count - 1;
 	}
 	/* Of a ledger without state its runs say all that an open needs: ten thousand idle logs cost forty bytes each. */
@@ -136,7 +167,9 @@ static void note_ledger(const wk_engine *engine, const wk_ledger *ledger, moment
 	wk_index_ledger *noted = &now->ledgers[state - engine->states];
 	noted->last_entry = goes_on ? last : ledger->last_entry;
 	noted->first_live = ledger->first_live;
-	noted->length = goes_on || engine->sealing ? 0 : ledger->length; /* a block under construction is in the length before it is in a run */
+	noted->length = goes_on || engine->sealing
+	                    ? 0
+	                    : ledger->length; /* a block under construction is in the length before it is in a run */
 }
 
 /* (locked) */
@@ -190,7 +223,8 @@ static int write_bytes(wk_engine *engine, const char *path, const uint8_t *bytes
 
 static int make_file(wk_engine *engine, uint64_t generation, const uint8_t *bytes, size_t size) {
 	const struct wk_io_operations *io = engine->io->operations;
-	char *temporary = path_of(engine, generation, ".tmp"), *final = path_of(engine, generation, ".wki"), *folder = wk_engine_path(engine, "index");
+	char *temporary = path_of(engine, generation, ".tmp"), *final = path_of(engine, generation, ".wki"),
+	     *folder = wk_engine_path(engine, "index");
 	int result = temporary == NULL || final == NULL || folder == NULL ? -ENOMEM : 0;
 	if (result == 0) {
 		result = write_bytes(engine, temporary, bytes, size);
@@ -268,7 +302,10 @@ bool wk_index_write(wk_engine *engine) {
 
 /* ---- when ---- */
 
-/* Files that a new index would name, or name no longer. *blocked: one of them is only kept for the state records in it. */
+/*
+ * Files that a new index would name, or name no longer. *blocked: one of them is only kept for the state records in
+ * it.
+ */
 static uint64_t changed_files(const wk_engine *engine, bool *blocked) {
 	uint64_t mark = mark_of(engine), changed = engine->counters.recycled_files - engine->index.recycled_files;
 	*blocked = false;
@@ -283,7 +320,8 @@ static uint64_t changed_files(const wk_engine *engine, bool *blocked) {
 }
 
 bool wk_index_if_due(wk_engine *engine) {
-	if (engine->failed || engine->closing || engine->read_only || engine->disk_full || engine->space_low || wk_engine_now(engine) < engine->index.retry_ns)
+	if (engine->failed || engine->closing || engine->read_only || engine->disk_full || engine->space_low ||
+	    wk_engine_now(engine) < engine->index.retry_ns)
 		return false;
 	bool blocked;
 	uint64_t changed = changed_files(engine, &blocked);
@@ -319,7 +357,8 @@ typedef struct sweep {
 static bool note_stale(void *context, const char *name) {
 	sweep *s = context;
 	wk_engine *engine = s->engine;
-	if (strlen(name) != 20 || strspn(name, "0123456789abcdef") != 16 || (strcmp(name + 16, ".wki") != 0 && strcmp(name + 16, ".tmp") != 0))
+	if (strlen(name) != 20 || strspn(name, "0123456789abcdef") != 16 ||
+	    (strcmp(name + 16, ".wki") != 0 && strcmp(name + 16, ".tmp") != 0))
 		return true;
 	uint64_t generation = strtoull(name, NULL, 16);
 	if (generation > engine->index.generation_last)

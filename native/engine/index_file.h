@@ -1,30 +1,43 @@
 /*
- * index_file.h: the index file and LastLogMark: what the footers below the mark say, in one file, so that an open need not read them. Private.
+ * index_file.h: the index file and LastLogMark: what the footers below the mark say, in one file, so that an open
+ * need not read them. Private.
  *
- * The mark is superblock.replay_epoch: journal files with ids below it are sealed or gone. What of them, and of entry logs, the index file names is known without a footer being read.
- * What the directory has and the index does not name is read as ever: journal files from the mark on, entry logs that came to be later.
+ * The mark is superblock.replay_epoch: journal files with ids below it are sealed or gone. What of them, and of entry
+ * logs, the index file names is known without a footer being read. What the directory has and the index does not name
+ * is read as ever: journal files from the mark on, entry logs that came to be later.
  */
 #ifndef WK_ENGINE_INDEX_FILE_H
 #define WK_ENGINE_INDEX_FILE_H
 #include "engine/engine.h"
 
 /*
- * While opening, the files are listed, nothing is in the index yet: what the index file of the superblock says, put into it; the files that it names and that are there are SEALED then. Where it is damaged, missing or not
- * wanted (ignore_footers, on_damage other than stop) nothing is, engine->index.mark stays 0, and the caller reads footers. Fails for want of memory only.
+ * While opening, the files are listed, nothing is in the index yet: what the index file of the superblock says, put
+ * into it; the files that it names and that are there are SEALED then. Where it is damaged, missing or not wanted
+ * (ignore_footers, on_damage other than stop) nothing is, engine->index.mark stays 0, and the caller reads footers.
+ * Fails for want of memory only.
  */
 wk_status wk_index_load(wk_engine *engine, wk_error *error);
-/* Opening for writing, before the superblock is stored: where the index was not used the superblock must not name it any more. */
+/*
+ * Opening for writing, before the superblock is stored: where the index was not used the superblock must not name it
+ * any more.
+ */
 void wk_index_begin(wk_engine *engine);
 /* Opening for writing, behind that: removes index files that nothing names. */
 void wk_index_sweep(wk_engine *engine);
 
-/* (locked, dropped while it works) Writes the next index file where enough has changed since the last one. False: nothing was done. */
+/*
+ * (locked, dropped while it works) Writes the next index file where enough has changed since the last one. False:
+ * nothing was done.
+ */
 bool wk_index_if_due(wk_engine *engine);
 /* No lock held, nobody appends any more: writes one where anything has changed. */
 void wk_index_at_close(wk_engine *engine);
 /* (locked) Writes one now; false: it could not be. A failed write stops the journal, a full disk does not. */
 bool wk_index_write(wk_engine *engine);
 
-/* (locked) May this file go, as far as the state records in it are concerned? They are in the durable index, or it has none. */
+/*
+ * (locked) May this file go, as far as the state records in it are concerned? They are in the durable index, or it
+ * has none.
+ */
 bool wk_index_has_states_of(const wk_engine *engine, const wk_store_file *file);
 #endif

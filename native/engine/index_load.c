@@ -33,7 +33,10 @@ static wk_status read_bytes(wk_engine *engine, contents *held) {
 		return WK_NO_MEMORY;
 	wk_file *handle = NULL;
 	wk_io_stat stat = {0};
-	wk_status status = io->open(engine->io, path, WK_IO_READ | WK_IO_DIRECT, &handle) == 0 && io->stat(engine->io, handle, &stat) == 0 ? WK_OK : WK_CORRUPT;
+	wk_status status = io->open(engine->io, path, WK_IO_READ | WK_IO_DIRECT, &handle) == 0 &&
+	                           io->stat(engine->io, handle, &stat) == 0
+	                       ? WK_OK
+	                       : WK_CORRUPT;
 	free(path);
 	if (status == WK_OK && (stat.size == 0 || stat.size % WK_PAGE_SIZE != 0 || stat.size > size_max))
 		status = WK_CORRUPT;
@@ -56,7 +59,8 @@ static wk_status decode_files(contents *held) {
 	uint32_t count = 0;
 	for (uint32_t i = 0; i < header->files_count; i += count) {
 		uint64_t at = wk_index_file_page(header, i);
-		if (wk_index_files(header, held->bytes + at, at, held->files + i, &count) != WK_OK || (i > 0 && held->files[i].file_id <= held->files[i - 1].file_id))
+		if (wk_index_files(header, held->bytes + at, at, held->files + i, &count) != WK_OK ||
+		    (i > 0 && held->files[i].file_id <= held->files[i - 1].file_id))
 			return WK_CORRUPT;
 	}
 	return WK_OK;
@@ -76,7 +80,8 @@ static wk_status decode_ledgers(contents *held) {
 
 static bool run_fits(const contents *held, uint32_t i) {
 	const wk_index_run *run = &held->runs[i], *before = i > 0 ? &held->runs[i - 1] : NULL;
-	bool behind = before == NULL || before->ledger_id < run->ledger_id || (before->ledger_id == run->ledger_id && before->first_entry + before->count <= run->first_entry);
+	bool behind = before == NULL || before->ledger_id < run->ledger_id ||
+	              (before->ledger_id == run->ledger_id && before->first_entry + before->count <= run->first_entry);
 	return behind && (uint64_t)run->first_item + run->count <= held->files[run->file].items_count;
 }
 
@@ -96,7 +101,8 @@ static wk_status decode_runs(contents *held) {
 
 static wk_status decode(const wk_engine *engine, contents *held) {
 	wk_index_header *header = &held->header;
-	if (wk_index_decode(held->bytes, header) != WK_OK || header->generation != engine->superblock.index_generation || header->replay_epoch != engine->superblock.replay_epoch ||
+	if (wk_index_decode(held->bytes, header) != WK_OK || header->generation != engine->superblock.index_generation ||
+	    header->replay_epoch != engine->superblock.replay_epoch ||
 	    memcmp(header->directory_id, engine->superblock.directory_id, sizeof header->directory_id) != 0 ||
 	    wk_index_size(header->files_count, header->ledgers_count, header->runs_count) != held->size)
 		return WK_CORRUPT;
@@ -137,12 +143,21 @@ static wk_status take(wk_engine *engine, const contents *held) {
 		wk_store_file *file = wk_store_file_find(engine, held->files[run->file].file_id);
 		if (file == NULL)
 			continue; /* recycled since */
-		status = wk_ledger_add_run(engine, &(wk_footer_run){.ledger_id = run->ledger_id, .first_entry = run->first_entry, .bytes = run->bytes, .count = run->count, .first_item = run->first_item}, file);
+		status = wk_ledger_add_run(engine,
+		                           &(wk_footer_run){.ledger_id = run->ledger_id,
+		                                            .first_entry = run->first_entry,
+		                                            .bytes = run->bytes,
+		                                            .count = run->count,
+		                                            .first_item = run->first_item},
+		                           file);
 		if (status == WK_OK && run->dead > 0)
 			wk_ledger_trim(engine, wk_ledger_find(engine, run->ledger_id), run->first_entry + run->dead);
 	}
 	for (uint32_t i = 0; i < held->header.ledgers_count && status == WK_OK; i++) {
-		/* Nothing is said here of a ledger without runs: its entries are gone, and a last entry that nobody can read would only mislead. */
+		/*
+		 * Nothing is said here of a ledger without runs: its entries are gone, and a last entry that nobody can read
+		 * would only mislead.
+		 */
 		wk_ledger *ledger = wk_ledger_find(engine, held->ledgers[i].ledger_id);
 		if (ledger != NULL && held->ledgers[i].length > 0 && held->ledgers[i].last_entry == ledger->last_entry)
 			ledger->length = held->ledgers[i].length;
@@ -155,7 +170,10 @@ static wk_status take(wk_engine *engine, const contents *held) {
 
 wk_status wk_index_load(wk_engine *engine, wk_error *error) {
 	const wk_open_options *options = &engine->options;
-	/* An open that accepts loss looks at everything itself: a footer that can no longer be read is to be found now, and reported. */
+	/*
+	 * An open that accepts loss looks at everything itself: a footer that can no longer be read is to be found now,
+	 * and reported.
+	 */
 	if (engine->superblock.index_generation == 0 || options->ignore_footers || options->on_damage != WK_ON_DAMAGE_STOP)
 		return WK_OK;
 	contents held = {0};

@@ -12,7 +12,8 @@
 
 /* ---- one file, block by block ---- */
 
-wk_status wk_walk_add_entry(wk_walk *s, wk_store_file *file, uint64_t block_offset, uint64_t sequence, const wk_block_record *record) {
+wk_status wk_walk_add_entry(wk_walk *s, wk_store_file *file, uint64_t block_offset, uint64_t sequence,
+                            const wk_block_record *record) {
 	wk_engine *engine = s->engine;
 	if (record->size < WK_ENTRY_HEADER_SIZE)
 		return WK_CORRUPT;
@@ -23,7 +24,8 @@ wk_status wk_walk_add_entry(wk_walk *s, wk_store_file *file, uint64_t block_offs
 	ledger->length = (int64_t)wk_load_be64(record->bytes + 24);
 	if (engine->follower != NULL && wk_follower_note(engine, sequence, ledger_id, entry_id) != WK_OK)
 		return WK_NO_MEMORY;
-	return wk_ledger_add_item(engine, ledger, file, entry_id, (wk_footer_item){(uint32_t)(block_offset + record->offset), record->size});
+	return wk_ledger_add_item(engine, ledger, file, entry_id,
+	                          (wk_footer_item){(uint32_t)(block_offset + record->offset), record->size});
 }
 
 static wk_status add_state(wk_engine *engine, wk_store_file *file, const wk_block_record *record) {
@@ -38,7 +40,8 @@ static wk_status add_state(wk_engine *engine, wk_store_file *file, const wk_bloc
 		file->states_capacity = capacity;
 	}
 	wk_footer_state *state = &file->states[file->states_count++];
-	*state = (wk_footer_state){.ledger_id = (int64_t)wk_load_le64(record->bytes), .type = record->type, .size = record->size - 8};
+	*state = (wk_footer_state){
+	    .ledger_id = (int64_t)wk_load_le64(record->bytes), .type = record->type, .size = record->size - 8};
 	memcpy(state->data, record->bytes + 8, record->size - 8);
 	return wk_ledger_state_apply(engine, state);
 }
@@ -48,7 +51,8 @@ static wk_status add_block(wk_walk *s, wk_store_file *file, const uint8_t *bytes
 	wk_block_record record;
 	wk_status status;
 	while ((status = wk_block_next(bytes, header, &cursor, &record)) == WK_OK) {
-		status = record.type == WK_BLOCK_ENTRY ? wk_walk_add_entry(s, file, header->offset, header->sequence, &record) : add_state(s->engine, file, &record);
+		status = record.type == WK_BLOCK_ENTRY ? wk_walk_add_entry(s, file, header->offset, header->sequence, &record)
+		                                       : add_state(s->engine, file, &record);
 		if (status != WK_OK)
 			return status;
 	}
@@ -101,8 +105,10 @@ wk_status wk_walk_from(wk_walk *s, wk_store_file *file, uint64_t offset, wk_erro
 		s->last = file;
 		status = add_block(s, file, bytes, &header);
 		if (status != WK_OK)
-			return wk_fail(error, WK_DAMAGED, "journal file %llu of %s: the block at offset %llu is whole, but its records contradict earlier ones",
-			               (unsigned long long)file->id, s->engine->path, (unsigned long long)header.offset);
+			return wk_fail(
+			    error, WK_DAMAGED,
+			    "journal file %llu of %s: the block at offset %llu is whole, but its records contradict earlier ones",
+			    (unsigned long long)file->id, s->engine->path, (unsigned long long)header.offset);
 	}
 	return WK_OK;
 }
@@ -134,12 +140,18 @@ static wk_status gather(wk_walk *s, wk_store_file *file, uint64_t offset, wk_err
 static bool is_complete(wk_walk *s, wk_store_file *file) {
 	if (file->state == WK_FILE_SEALED)
 		return true;
-	wk_store_file look = *file; /* its footer is not to be believed about places (ignore_footers), but it tells where the file ended */
-	return wk_store_file_read_footer(s->engine, &look) == WK_OK && look.last_sequence == s->scan.sequence && look.last_crc == s->scan.crc;
+	wk_store_file look =
+	    *file; /* its footer is not to be believed about places (ignore_footers), but it tells where the file ended */
+	return wk_store_file_read_footer(s->engine, &look) == WK_OK && look.last_sequence == s->scan.sequence &&
+	       look.last_crc == s->scan.crc;
 }
 
-/* *broken: what the next block left behind stands at `offset`. *whole (may be NULL: not looked for): a whole block with a higher number stands somewhere behind it. */
-static wk_status look_for_trace(wk_walk *s, wk_store_file *file, uint64_t offset, bool *broken, bool *whole, wk_error *error) {
+/*
+ * *broken: what the next block left behind stands at `offset`. *whole (may be NULL: not looked for): a whole block
+ * with a higher number stands somewhere behind it.
+ */
+static wk_status look_for_trace(wk_walk *s, wk_store_file *file, uint64_t offset, bool *broken, bool *whole,
+                                wk_error *error) {
 	wk_scan probe = s->scan;
 	wk_block_header header;
 	const uint8_t *bytes;
@@ -148,7 +160,8 @@ static wk_status look_for_trace(wk_walk *s, wk_store_file *file, uint64_t offset
 	probe.offset = offset;
 	wk_journal_reader_file(&s->reader, file);
 	*broken = false;
-	wk_status status = offset < file->size ? wk_journal_reader_at(&s->reader, offset, &bytes, &available, error) : WK_OK;
+	wk_status status = offset < file->size ? wk_journal_reader_at(&s->reader, offset, &bytes, &available, error)
+	                                       : WK_OK;
 	if (status == WK_OK && offset < file->size)
 		*broken = wk_scan_block(&probe, bytes, available, &header) == WK_SCAN_BROKEN;
 	if (*broken && s->cut_bytes == 0)
@@ -164,8 +177,8 @@ static wk_status look_for_trace(wk_walk *s, wk_store_file *file, uint64_t offset
 }
 
 /*
- * The numbers jump from the chain's end to files[to]: the files between were recycled, or one of those that are still there has lost the blocks that come next. Then the
- * scan has its witness.
+ * The numbers jump from the chain's end to files[to]: the files between were recycled, or one of those that are still
+ * there has lost the blocks that come next. Then the scan has its witness.
  */
 static wk_status check_passed_over(wk_walk *s, uint32_t to, wk_error *error) {
 	wk_engine *engine = s->engine;
@@ -182,8 +195,12 @@ static wk_status check_passed_over(wk_walk *s, uint32_t to, wk_error *error) {
 	return status;
 }
 
-/* May files[at], whose first block has this number, follow the chain? `previous` NULL: nothing is known of what came before. */
-static wk_status chains_on(wk_walk *s, wk_store_file *previous, uint32_t at, uint64_t first_sequence, uint32_t previous_crc, bool *follows, wk_error *error) {
+/*
+ * May files[at], whose first block has this number, follow the chain? `previous` NULL: nothing is known of what came
+ * before.
+ */
+static wk_status chains_on(wk_walk *s, wk_store_file *previous, uint32_t at, uint64_t first_sequence,
+                           uint32_t previous_crc, bool *follows, wk_error *error) {
 	*follows = true;
 	if (previous == NULL)
 		return WK_OK;
@@ -233,7 +250,10 @@ static wk_status try_footer(wk_walk *s, wk_store_file *previous, uint32_t at, bo
 	return status;
 }
 
-/* Does the first block of files[at] follow the chain? Where files between were recycled, the chain is anchored anew in it. */
+/*
+ * Does the first block of files[at] follow the chain? Where files between were recycled, the chain is anchored anew
+ * in it.
+ */
 static wk_status try_blocks(wk_walk *s, wk_store_file *previous, uint32_t at, bool *found, wk_error *error) {
 	wk_store_file *file = s->engine->files[at];
 	const uint8_t *bytes;
@@ -260,20 +280,26 @@ static wk_status try_blocks(wk_walk *s, wk_store_file *previous, uint32_t at, bo
 
 static wk_status report_damage(wk_walk *s, const wk_store_file *file, uint64_t offset, wk_error *error) {
 	wk_engine *engine = s->engine;
-	return wk_fail(error, WK_DAMAGED,
-	               "opening %s: journal file %llu is damaged at offset %llu: block %llu is not whole, but block %llu shows that it was durable. Nothing was changed. "
-	               "Restore the file from a backup, or salvage the rest into a copy: `walkeeper recover %s DESTINATION`",
-	               engine->path, (unsigned long long)file->id, (unsigned long long)offset, (unsigned long long)s->scan.sequence + 1,
-	               (unsigned long long)s->scan.witness, engine->path);
+	return wk_fail(
+	    error, WK_DAMAGED,
+	    "opening %s: journal file %llu is damaged at offset %llu: block %llu is not whole, but block %llu shows that "
+	    "it was durable. Nothing was changed. "
+	    "Restore the file from a backup, or salvage the rest into a copy: `walkeeper recover %s DESTINATION`",
+	    engine->path, (unsigned long long)file->id, (unsigned long long)offset,
+	    (unsigned long long)s->scan.sequence + 1, (unsigned long long)s->scan.witness, engine->path);
 }
 
-/* Where the block that is missing (or, without damage, torn) stood: behind the chain's end in files[*at], or at the start of a later file. */
+/*
+ * Where the block that is missing (or, without damage, torn) stood: behind the chain's end in files[*at], or at the
+ * start of a later file.
+ */
 static wk_status find_place(wk_walk *s, bool damaged, uint32_t *at, uint64_t *offset, wk_error *error) {
 	wk_engine *engine = s->engine;
 	for (uint32_t i = *at; i < engine->files_count; i++) {
 		bool broken, whole = false;
 		uint64_t from = i == *at ? *offset : 0;
-		if (engine->files[i]->kind != WK_FILE_JOURNAL || (i == *at && !damaged)) /* without damage the walk has looked there already */
+		if (engine->files[i]->kind != WK_FILE_JOURNAL ||
+		    (i == *at && !damaged)) /* without damage the walk has looked there already */
 			continue;
 		wk_status status = look_for_trace(s, engine->files[i], from, &broken, damaged ? &whole : NULL, error);
 		if (status != WK_OK)
@@ -287,11 +313,15 @@ static wk_status find_place(wk_walk *s, bool damaged, uint32_t *at, uint64_t *of
 	return WK_OK;
 }
 
-/* The chain stopped in files[*at]: damage, or its end? Blocks behind it are the witnesses. Damage that the policy accepts is passed: *found, and *at is where the walk goes on. */
+/*
+ * The chain stopped in files[*at]: damage, or its end? Blocks behind it are the witnesses. Damage that the policy
+ * accepts is passed: *found, and *at is where the walk goes on.
+ */
 static wk_status judge(wk_walk *s, uint32_t *at, bool *found, wk_error *error) {
 	wk_engine *engine = s->engine;
 	bool sealed = engine->files[*at]->state == WK_FILE_SEALED;
-	uint64_t offset = sealed ? engine->files[*at]->size : s->scan.offset; /* of a sealed file nothing is left to look at */
+	uint64_t offset = sealed ? engine->files[*at]->size
+	                         : s->scan.offset; /* of a sealed file nothing is left to look at */
 	if (s->last != engine->files[*at] && !sealed && s->scan.epoch != engine->files[*at]->id)
 		offset = 0;
 	s->scan.epoch = engine->files[*at]->id;
@@ -333,7 +363,10 @@ wk_status wk_walk_next(wk_walk *s, uint32_t *at, bool *found, wk_error *error) {
 	return WK_OK;
 }
 
-/* The last journal file that the index file knows: nothing up to it needs to be looked at. *found false: it knows none that is there. */
+/*
+ * The last journal file that the index file knows: nothing up to it needs to be looked at. *found false: it knows
+ * none that is there.
+ */
 static uint32_t pass_indexed(wk_walk *s, uint32_t at, bool *found) {
 	*found = false;
 	for (uint32_t i = at; i < s->engine->files_count; i++) {

@@ -1,5 +1,6 @@
 /*
- * journal_walk.h: follows the chain of blocks through the journal files and puts what it finds into the index. Private; for recovery, and for followers, which go on where they stood.
+ * journal_walk.h: follows the chain of blocks through the journal files and puts what it finds into the index.
+ * Private; for recovery, and for followers, which go on where they stood.
  */
 #ifndef WK_ENGINE_JOURNAL_WALK_H
 #define WK_ENGINE_JOURNAL_WALK_H
@@ -10,15 +11,18 @@ typedef struct wk_walk {
 	wk_engine *engine;
 	wk_scan scan;
 	wk_journal_reader reader;
-	wk_store_file *last;   /* the file of the last accepted block */
-	uint64_t cut_bytes;    /* of a block at the chain's end that is not whole, 0: there is none */
+	wk_store_file *last; /* the file of the last accepted block */
+	uint64_t cut_bytes;  /* of a block at the chain's end that is not whole, 0: there is none */
 	uint64_t cut_file, cut_offset;
-	wk_scan_verdict end;   /* why the chain stopped */
-	uint64_t highest;      /* sequence of any whole block that was met, of the chain or not */
-	bool lossy;            /* it went on behind damage, as the policy of the open allows */
+	wk_scan_verdict end; /* why the chain stopped */
+	uint64_t highest;    /* sequence of any whole block that was met, of the chain or not */
+	bool lossy;          /* it went on behind damage, as the policy of the open allows */
 } wk_walk;
 
-/* All files from the oldest on; on return the chain's end is in scan, its file in last. WK_DAMAGED where it ends in damage. */
+/*
+ * All files from the oldest on; on return the chain's end is in scan, its file in last. WK_DAMAGED where it ends in
+ * damage.
+ */
 wk_status wk_walk_all(wk_walk *walk, wk_error *error);
 /* One file, from walk->scan.offset of it on where it is the scan's file, else from its start. */
 wk_status wk_walk_file(wk_walk *walk, wk_store_file *file, wk_error *error);
@@ -27,7 +31,8 @@ wk_status wk_walk_from(wk_walk *walk, wk_store_file *file, uint64_t offset, wk_e
 /* Takes the footer of a sealed file for its blocks: the chain's end is the file's. false: it has none to be trusted. */
 bool wk_walk_adopt(wk_walk *walk, wk_store_file *file);
 /* An intact entry that stands in `file`. WK_CORRUPT where it contradicts what came before. */
-wk_status wk_walk_add_entry(wk_walk *walk, wk_store_file *file, uint64_t block_offset, uint64_t sequence, const wk_block_record *record);
+wk_status wk_walk_add_entry(wk_walk *walk, wk_store_file *file, uint64_t block_offset, uint64_t sequence,
+                            const wk_block_record *record);
 /* The next file that follows the chain behind the one at index *at; *found false where none does. */
 wk_status wk_walk_next(wk_walk *walk, uint32_t *at, bool *found, wk_error *error);
 #endif

@@ -32,7 +32,8 @@ static void prepared_or_not(wk_engine *engine, wk_status status, const wk_error 
 }
 
 static bool may_prepare(wk_engine *engine) {
-	return !engine->failed && !engine->closing && (!(engine->space_low || engine->disk_full) || wk_engine_now(engine) >= engine->retry_space_ns);
+	return !engine->failed && !engine->closing &&
+	       (!(engine->space_low || engine->disk_full) || wk_engine_now(engine) >= engine->retry_space_ns);
 }
 
 static void take_appends_again(wk_engine *engine) {
@@ -40,11 +41,15 @@ static void take_appends_again(wk_engine *engine) {
 	wk_journal_wake_room(engine);
 }
 
-/* The reserve is there again, and the active file takes the largest block: appends may have that room, even where there is none for another file. */
+/*
+ * The reserve is there again, and the active file takes the largest block: appends may have that room, even where
+ * there is none for another file.
+ */
 static void look_at_the_reserve(wk_engine *engine) {
 	const wk_store_file *active = engine->active;
 	if (engine->disk_full && !engine->sealing && engine->prepared.count > 0 &&
-	    engine->offset + engine->options.block_size_max + wk_journal_file_footer(active, WK_PAGE_ITEMS, WK_PAGE_RUNS) <= active->size)
+	    engine->offset + engine->options.block_size_max + wk_journal_file_footer(active, WK_PAGE_ITEMS, WK_PAGE_RUNS) <=
+	        active->size)
 		take_appends_again(engine);
 }
 
@@ -74,8 +79,9 @@ static void shrink_files(wk_engine *engine) {
 }
 
 /*
- * Files for later: one to become the next, and one in reserve, for what frees space on a full disk. Their space is written, which makes later syncs cheaper; but a journal that rolls more than
- * once a second is bound by bandwidth, and gets its space allocated only: it would pay every byte twice. (locked, dropped)
+ * Files for later: one to become the next, and one in reserve, for what frees space on a full disk. Their space is
+ * written, which makes later syncs cheaper; but a journal that rolls more than once a second is bound by bandwidth,
+ * and gets its space allocated only: it would pay every byte twice. (locked, dropped)
  */
 static bool prepare_file(wk_engine *engine) {
 	bool reserve = engine->prepared.count == 0;
@@ -86,7 +92,9 @@ static bool prepare_file(wk_engine *engine) {
 	bool hurried = engine->rolled_ns != 0 && now - engine->rolled_ns < HURRIED_NS;
 	bool tight = engine->space_low || engine->disk_full;
 	if (next && !reserve && !tight && engine->file_size_next < engine->options.file_size_max && engine->rolled_ns != 0)
-		engine->file_size_next = engine->file_size_next * 2 < engine->options.file_size_max ? engine->file_size_next * 2 : engine->options.file_size_max;
+		engine->file_size_next = engine->file_size_next * 2 < engine->options.file_size_max
+		                             ? engine->file_size_next * 2
+		                             : engine->options.file_size_max;
 	uint64_t size = reserve ? engine->options.file_size_min : engine->file_size_next;
 	wk_engine_unlock(engine);
 	wk_error error;
@@ -198,7 +206,8 @@ bool wk_keeper_stop(wk_engine *engine, uint64_t deadline_ns) {
 	pthread_cond_broadcast(&engine->keeper_wake);
 	uint64_t now;
 	while (!engine->keeper_gone && (now = wk_engine_now(engine)) < deadline_ns)
-		deadline_ns == UINT64_MAX ? (void)pthread_cond_wait(&engine->keeper_wake, &engine->lock) : sleep_for(engine, deadline_ns - now);
+		deadline_ns == UINT64_MAX ? (void)pthread_cond_wait(&engine->keeper_wake, &engine->lock)
+		                          : sleep_for(engine, deadline_ns - now);
 	bool gone = engine->keeper_gone;
 	wk_engine_unlock(engine);
 	if (gone) {

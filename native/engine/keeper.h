@@ -6,7 +6,10 @@
 #include "engine/engine.h"
 
 int wk_keeper_start(wk_engine *engine);
-/* false: it is still at something on a stalled disk when the deadline comes (UINT64_MAX: none), and ends by itself; the engine must stay. */
+/*
+ * false: it is still at something on a stalled disk when the deadline comes (UINT64_MAX: none), and ends by itself;
+ * the engine must stay.
+ */
 bool wk_keeper_stop(wk_engine *engine, uint64_t deadline_ns);
 /* (locked) There is something to do. */
 void wk_keeper_wake(wk_engine *engine);

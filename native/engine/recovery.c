@@ -24,11 +24,13 @@ static void assign_roles(wk_walk *s) {
 		wk_store_file *file = engine->files[i];
 		if (file->kind != WK_FILE_JOURNAL || file->state == WK_FILE_SEALED)
 			continue;
-		if (s->last != NULL && file == s->last && !s->lossy) /* behind accepted damage the journal goes on in a new file */
+		if (s->last != NULL && file == s->last &&
+		    !s->lossy) /* behind accepted damage the journal goes on in a new file */
 			file->state = WK_FILE_ACTIVE;
 		else if (file->end_offset > 0)
 			file->state = WK_FILE_FULL;
-		else if (engine->next == NULL && file->id >= engine->index.mark && (s->last == NULL || file->id > s->last->id) && file->size >= engine->options.file_size_min) {
+		else if (engine->next == NULL && file->id >= engine->index.mark &&
+		         (s->last == NULL || file->id > s->last->id) && file->size >= engine->options.file_size_min) {
 			file->state = WK_FILE_NEXT;
 			engine->next = file;
 		} else {
@@ -71,7 +73,8 @@ static wk_status sync_accepted(wk_engine *engine, wk_error *error) {
 			continue;
 		int result = engine->io->operations->sync(engine->io, file->handle);
 		if (result < 0)
-			return wk_fail_io(error, result, "syncing journal file %llu of %s", (unsigned long long)file->id, engine->path);
+			return wk_fail_io(error, result, "syncing journal file %llu of %s", (unsigned long long)file->id,
+			                  engine->path);
 	}
 	return WK_OK;
 }
@@ -102,7 +105,9 @@ static wk_status load_entry_logs(wk_engine *engine, wk_error *error) {
 				return status;
 			i--;
 		} else if (status != WK_OK)
-			return wk_fail(error, WK_DAMAGED, "entry log %llu of %s has a damaged footer: restore it from a backup, or salvage the rest with `walkeeper recover`",
+			return wk_fail(error, WK_DAMAGED,
+			               "entry log %llu of %s has a damaged footer: restore it from a backup, or salvage the rest "
+			               "with `walkeeper recover`",
 			               (unsigned long long)file->id, engine->path);
 	}
 	return WK_OK;
@@ -117,7 +122,9 @@ wk_status wk_catalogue_load(wk_engine *engine, int64_t first, int64_t last, wk_e
 		status = wk_read_entries(engine, WK_CATALOGUE_LEDGER, entry_id, last, 1 << 20, span, error);
 		if (status == WK_DAMAGED && error != NULL) {
 			wk_error found = *error;
-			wk_fail(error, status, "the catalogue, without which nobody knows which logs there are, cannot be read: %.400s", found.text);
+			wk_fail(error, status,
+			        "the catalogue, without which nobody knows which logs there are, cannot be read: %.400s",
+			        found.text);
 			error->ledger_id = found.ledger_id;
 			error->entry_id = found.entry_id;
 		}
@@ -125,8 +132,12 @@ wk_status wk_catalogue_load(wk_engine *engine, int64_t first, int64_t last, wk_e
 			const uint8_t *payload = span->buffer->bytes + span->entries[i].offset + WK_ENTRY_HEADER_SIZE;
 			size_t size = span->entries[i].size - WK_ENTRY_HEADER_SIZE;
 			entry_id = span->entries[i].entry_id + 1;
-			/* A snapshot that the superblock does not name was not finished, or not known to be: the changes before it say the same. */
-			if (span->entries[i].entry_id > engine->superblock.snapshots[0].last_entry && wk_catalogue_is_snapshot(payload, size))
+			/*
+			 * A snapshot that the superblock does not name was not finished, or not known to be: the changes before
+			 * it say the same.
+			 */
+			if (span->entries[i].entry_id > engine->superblock.snapshots[0].last_entry &&
+			    wk_catalogue_is_snapshot(payload, size))
 				continue;
 			wk_engine_lock(engine);
 			status = wk_catalogue_replay(engine, payload, size);
@@ -135,7 +146,8 @@ wk_status wk_catalogue_load(wk_engine *engine, int64_t first, int64_t last, wk_e
 			wk_engine_unlock(engine);
 			if (status != WK_OK) {
 				status = status == WK_CORRUPT ? WK_DAMAGED : status;
-				wk_fail(error, status, "opening %s: entry %lld of the catalogue contradicts what came before it", engine->path, (long long)entry_id - 1);
+				wk_fail(error, status, "opening %s: entry %lld of the catalogue contradicts what came before it",
+				        engine->path, (long long)entry_id - 1);
 			}
 		}
 		wk_buffer_release(span->buffer);
@@ -191,8 +203,8 @@ static wk_status drop_unnamed(wk_engine *engine) {
 }
 
 /*
- * A completed segment was whole once, and durable. Where the index does not know its last entries any more, a file is missing, and that is damage: readers must not take what is left
- * for all there was.
+ * A completed segment was whole once, and durable. Where the index does not know its last entries any more, a file is
+ * missing, and that is damage: readers must not take what is left for all there was.
  */
 static wk_status expect_completed(wk_engine *engine) {
 	for (uint32_t i = 0; i < engine->by_id_capacity; i++) {
@@ -227,7 +239,8 @@ static wk_status settle(wk_engine *engine, wk_walk *walk, wk_error *error) {
 	uint64_t last = walk->lossy && walk->highest > walk->scan.sequence ? walk->highest : walk->scan.sequence;
 	engine->open.sequence = last + 1;
 	if (wk_block_window_init(&engine->window, last + 1, engine->options.blocks_in_flight) != WK_OK)
-		return wk_fail(error, WK_INVALID, "opening %s: blocks_in_flight must be 1 to %d", engine->path, WK_BLOCKS_IN_FLIGHT_MAX);
+		return wk_fail(error, WK_INVALID, "opening %s: blocks_in_flight must be 1 to %d", engine->path,
+		               WK_BLOCKS_IN_FLIGHT_MAX);
 	if (engine->read_only)
 		return wk_follower_refresh(engine, error);
 	all_durable(engine);

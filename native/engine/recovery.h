@@ -4,8 +4,8 @@
 #include "engine/engine.h"
 
 /*
- * Reads footers, scans what has none, cuts a torn tail, syncs what it accepted, replays the catalogue. The superblock is loaded, nothing runs yet.
- * WK_DAMAGED where acknowledged bytes are lost and the policy is to stop.
+ * Reads footers, scans what has none, cuts a torn tail, syncs what it accepted, replays the catalogue. The superblock
+ * is loaded, nothing runs yet. WK_DAMAGED where acknowledged bytes are lost and the policy is to stop.
  */
 wk_status wk_recover(wk_engine *engine, wk_error *error);
 /* Applies entries first..last of ledger 0. Takes the lock itself. */

@@ -7,10 +7,11 @@
 #include "engine/store_file.h"
 
 /*
- * May this file be overwritten or unlinked (storage rule 21)? What killed or moved its entries is durable: callers lower live counts only then. No snapshot
- * points into it: the catalogue's entries below the newest durable snapshot are what a dead one is. Nobody in this process uses it (pins). Hard links are looked at
- * when it is recycled. What its state records say is in the durable index file. And it is not the file before the active one: if the first block of that is torn, recovery needs to know
- * which block it was.
+ * May this file be overwritten or unlinked (storage rule 21)? What killed or moved its entries is durable: callers
+ * lower live counts only then. No snapshot points into it: the catalogue's entries below the newest durable snapshot
+ * are what a dead one is. Nobody in this process uses it (pins). Hard links are looked at when it is recycled. What
+ * its state records say is in the durable index file. And it is not the file before the active one: if the first
+ * block of that is torn, recovery needs to know which block it was.
  */
 static bool is_free(const wk_engine *engine, uint32_t at) {
 	const wk_store_file *file = engine->files[at];
@@ -24,8 +25,8 @@ static bool is_free(const wk_engine *engine, uint32_t at) {
 		if (later->kind == WK_FILE_JOURNAL && later->end_offset > 0 && later->state != WK_FILE_ACTIVE)
 			return true;
 	}
-	return engine->active->end_offset > 0 && engine->active->first_sequence + WK_BLOCKS_IN_FLIGHT_MAX < engine->durable &&
-	       engine->active->id > file->id;
+	return engine->active->end_offset > 0 &&
+	       engine->active->first_sequence + WK_BLOCKS_IN_FLIGHT_MAX < engine->durable && engine->active->id > file->id;
 }
 
 bool wk_space_collect(wk_engine *engine) {

@@ -56,7 +56,10 @@ typedef struct wk_index_run { /* consecutive entries of one ledger in one file *
 
 /* Bytes of an index file of so many members: a multiple of 4096. */
 WK_API uint64_t wk_index_size(uint64_t files, uint64_t ledgers, uint64_t runs);
-/* Writes the whole file to `bytes` (wk_index_size of them). Members must be sorted; the files' directory ids are not looked at. */
+/*
+ * Writes the whole file to `bytes` (wk_index_size of them). Members must be sorted; the files' directory ids are not
+ * looked at.
+ */
 WK_API void wk_index_encode(const wk_index_header *header, const wk_footer *files, const wk_index_ledger *ledgers,
                             const wk_index_run *runs, uint8_t *bytes);
 /* The header, from the first 4096 bytes. WK_CORRUPT; WK_UNSUPPORTED: a newer version. */
@@ -67,7 +70,10 @@ WK_API uint64_t wk_index_file_page(const wk_index_header *header, uint32_t file)
 WK_API uint64_t wk_index_ledger_page(const wk_index_header *header, uint32_t ledger);
 WK_API uint64_t wk_index_run_page(const wk_index_header *header, uint32_t run);
 
-/* Members of one page that was read from `offset`; *count says how many. WK_CORRUPT: CRC, kind, count, or members that cannot be. */
+/*
+ * Members of one page that was read from `offset`; *count says how many. WK_CORRUPT: CRC, kind, count, or members
+ * that cannot be.
+ */
 WK_API wk_status wk_index_files(const wk_index_header *header, const uint8_t page[4096], uint64_t offset,
                                 wk_footer files[56], uint32_t *count);
 WK_API wk_status wk_index_ledgers(const wk_index_header *header, const uint8_t page[4096], uint64_t offset,
