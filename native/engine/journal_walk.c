@@ -66,6 +66,8 @@ static wk_status add_block(wk_walk *s, wk_store_file *file, const uint8_t *bytes
 	file->end_offset = header->offset + header->size;
 	s->engine->confirm_at_start = (header->flags & WK_BLOCK_CONFIRM) == 0;
 	s->engine->report.blocks_accepted++;
+	s->latest[header->sequence % WK_BLOCKS_IN_FLIGHT_MAX] = (wk_walk_block){header->sequence, file, header->offset,
+	                                                                        header->size};
 	if (s->engine->follower != NULL)
 		wk_follower_release(s->engine, header->durable_through);
 	return status == WK_END ? WK_OK : status;

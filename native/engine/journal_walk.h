@@ -7,6 +7,13 @@
 #include "engine/journal_reader.h"
 #include "walkeeper/journal_scan.h"
 
+typedef struct wk_walk_block { /* where an accepted block stands */
+	uint64_t sequence;
+	wk_store_file *file;
+	uint64_t offset;
+	uint32_t size;
+} wk_walk_block;
+
 typedef struct wk_walk {
 	wk_engine *engine;
 	wk_scan scan;
@@ -16,7 +23,9 @@ typedef struct wk_walk {
 	uint64_t cut_file, cut_offset;
 	wk_scan_verdict end; /* why the chain stopped */
 	uint64_t highest;    /* sequence of any whole block that was met, of the chain or not */
-	bool lossy;          /* it went on behind damage, as the policy of the open allows */
+	wk_walk_block
+	    latest[WK_BLOCKS_IN_FLIGHT_MAX]; /* the last accepted ones, by sequence: those not confirmed are among them */
+	bool lossy;                          /* it went on behind damage, as the policy of the open allows */
 } wk_walk;
 
 /*

