@@ -8,6 +8,7 @@
 
 #include "engine/block_cache.h"
 #include "engine/catalogue.h"
+#include "engine/directory_lock.h"
 #include "engine/driver.h"
 #include "engine/entry_log.h"
 #include "engine/follower.h"
@@ -19,6 +20,7 @@
 #include "engine/ledger_state.h"
 #include "engine/loss.h"
 #include "engine/mover.h"
+#include "engine/open_options.h"
 #include "engine/page_cache.h"
 #include "engine/probe.h"
 #include "engine/recovery.h"
@@ -27,7 +29,7 @@
 #include "engine/store_file.h"
 #include "engine/superblock_file.h"
 
-enum { FOLLOWER_ATTEMPTS = 10, LOCK_RETRY_NS = 2 * 1000 * 1000, FIRST_FILE_SIZE = 4 * 1024 * 1024 };
+enum { FOLLOWER_ATTEMPTS = 10 };
 
 char *wk_engine_path(const wk_engine *engine, const char *format, ...) {
 	char below[160];
@@ -40,135 +42,6 @@ char *wk_engine_path(const wk_engine *engine, const char *format, ...) {
 	if (path != NULL)
 		snprintf(path, size, "%s/%s", engine->path, below);
 	return path;
-}
-
-void wk_open_options_init(wk_open_options *options) {
-	*options = (wk_open_options){
-	    .create = true,
-	    .blocks_in_flight = 2,
-	    .lock_timeout_ns = 10000000000u,
-	    .file_size_min = FIRST_FILE_SIZE,
-	    .file_size_max = 64 * 1024 * 1024,
-	    .block_size_max = 512 * 1024,
-	    .memtable_bytes = 8 * 1024 * 1024,
-	    .cache_bytes = 8 * 1024 * 1024,
-	    .in_flight_bytes = 8 * 1024 * 1024,
-	    .deferred_delay_ns = 100 * 1000 * 1000,
-	    .confirm_delay_ns = 100 * 1000 * 1000,
-	    .compact_rate = 64 * 1024 * 1024,
-	    .minor_percent = 20,
-	    .major_percent = 80,
-	    .minor_interval_ns = 3600 * 1000000000u,
-	    .major_interval_ns = 86400 * 1000000000u,
-	};
-}
-
-/* 0 in a limit means its default. */
-static wk_status settle_options(const wk_open_options *given, wk_open_options *options, wk_error *error) {
-	wk_open_options defaults;
-	wk_open_options_init(&defaults);
-	*options = given != NULL ? *given : defaults;
-#define DEFAULT(field) options->field = options->field != 0 ? options->field : defaults.field
-	DEFAULT(blocks_in_flight);
-	DEFAULT(file_size_min);
-	DEFAULT(file_size_max);
-	DEFAULT(block_size_max);
-	DEFAULT(memtable_bytes);
-	DEFAULT(cache_bytes);
-	DEFAULT(in_flight_bytes);
-	DEFAULT(deferred_delay_ns);
-	DEFAULT(confirm_delay_ns);
-	DEFAULT(compact_rate);
-	DEFAULT(minor_percent);
-	DEFAULT(major_percent);
-	DEFAULT(minor_interval_ns);
-	DEFAULT(major_interval_ns);
-#undef DEFAULT
-	if (options->blocks_in_flight > WK_BLOCKS_IN_FLIGHT_MAX)
-		return wk_fail(error, WK_INVALID, "blocks_in_flight is %u: it must be 1 to %d", options->blocks_in_flight,
-		               WK_BLOCKS_IN_FLIGHT_MAX);
-	if (options->file_size_min < 64 * 1024 || options->file_size_min % WK_BLOCK_ALIGNMENT != 0 ||
-	    options->file_size_max % WK_BLOCK_ALIGNMENT != 0 || options->file_size_max < options->file_size_min ||
-	    options->file_size_max > 2147483648u)
-		return wk_fail(error, WK_INVALID,
-		               "journal files from %llu to %llu bytes: sizes must be multiples of 4096 between 64 KiB and 2 "
-		               "GiB, the first not the larger",
-		               (unsigned long long)options->file_size_min, (unsigned long long)options->file_size_max);
-	/* A usual block must fit the reserve beside a footer, or a full disk could not even be freed. */
-	if (options->block_size_max > options->file_size_min / 2)
-		options->block_size_max = options->file_size_min / 2 / WK_BLOCK_ALIGNMENT * WK_BLOCK_ALIGNMENT;
-	if (options->block_size_max < WK_BLOCK_ALIGNMENT || options->block_size_max > 4 * 1024 * 1024)
-		return wk_fail(error, WK_INVALID, "block_size_max is %llu: it must be 4 KiB to 4 MiB",
-		               (unsigned long long)options->block_size_max);
-	if (options->on_damage > WK_ON_DAMAGE_SKIP)
-		return wk_fail(error, WK_INVALID, "on_damage is %u: 0 stop, 1 point_in_time, 2 skip", options->on_damage);
-	return WK_OK;
-}
-
-/* ---- the lock ---- */
-
-static int64_t read_holder(wk_engine *engine) {
-	char *page = aligned_alloc(WK_IO_ALIGNMENT, WK_IO_ALIGNMENT);
-	if (page == NULL)
-		return -1;
-	int64_t size = engine->io->operations->pread(engine->io, engine->lock_file, page, WK_IO_ALIGNMENT, 0);
-	int64_t pid = -1;
-	if (size > 0) {
-		page[size < 32 ? size : 31] = 0;
-		pid = strtoll(page, NULL, 10);
-	}
-	free(page);
-	return pid > 0 ? pid : -1;
-}
-
-static int write_holder(wk_engine *engine) {
-	char *page = aligned_alloc(WK_IO_ALIGNMENT, WK_IO_ALIGNMENT);
-	if (page == NULL)
-		return -ENOMEM;
-	memset(page, 0, WK_IO_ALIGNMENT);
-	snprintf(page, 32, "%lld\n", (long long)wk_process_id());
-	int64_t result = engine->io->operations->pwrite(engine->io, engine->lock_file, page, WK_IO_ALIGNMENT, 0, 0);
-	free(page);
-	return result < 0 ? (int)result : 0;
-}
-
-/*
- * Taken with waiting: after a SIGKILL the kernel may still be writing for its late owner, and lets go of the lock
- * only when it is done.
- */
-static wk_status take_lock(wk_engine *engine, wk_error *error) {
-	const struct wk_io_operations *io = engine->io->operations;
-	char *path = wk_engine_path(engine, "lock");
-	if (path == NULL)
-		return wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", engine->path);
-	int result = io->open(engine->io, path, WK_IO_WRITE, &engine->lock_file);
-	if (result == -ENOENT) {
-		result = io->open(engine->io, path, WK_IO_WRITE | WK_IO_CREATE, &engine->lock_file);
-		if (result == -EEXIST)
-			result = io->open(engine->io, path, WK_IO_WRITE, &engine->lock_file);
-	}
-	wk_status status = result < 0 ? wk_fail_io(error, result, "opening %s", path) : WK_OK;
-	free(path);
-	if (status != WK_OK)
-		return status;
-	uint64_t begin = wk_engine_now(engine);
-	static const uint32_t nobody = 0;
-	while ((result = io->lock(engine->io, engine->lock_file, true)) == -EWOULDBLOCK &&
-	       wk_engine_now(engine) - begin < engine->options.lock_timeout_ns)
-		wk_futex_wait(&nobody, 0, LOCK_RETRY_NS);
-	engine->report.lock_wait_ns = wk_engine_now(engine) - begin;
-	if (result == -EWOULDBLOCK) {
-		int64_t pid = read_holder(engine);
-		wk_fail(error, WK_LOCKED,
-		        "%s is open for writing in process %lld: close it there, or open it here with read_only to follow it",
-		        engine->path, (long long)pid);
-		if (error != NULL)
-			error->holder_pid = pid;
-		return WK_LOCKED;
-	}
-	if (result == 0)
-		result = write_holder(engine);
-	return result < 0 ? wk_fail_io(error, result, "locking %s", engine->path) : WK_OK;
 }
 
 /* ---- opening ---- */
@@ -463,7 +336,7 @@ static wk_status open_directory(const char *path, const wk_open_options *given, 
 	wk_error local;
 	error = error != NULL ? error : &local;
 	wk_open_options options;
-	wk_status status = settle_options(given, &options, error);
+	wk_status status = wk_open_options_settle(given, &options, error);
 	if (status != WK_OK)
 		return status;
 	wk_engine *engine = new_engine(path);
@@ -489,7 +362,7 @@ static wk_status open_directory(const char *path, const wk_open_options *given, 
 	if (status == WK_OK)
 		status = check_file_system(engine, error);
 	if (status == WK_OK && !engine->read_only)
-		status = take_lock(engine, error);
+		status = wk_directory_lock(engine, error);
 	uint64_t begin = status == WK_OK ? wk_engine_now(engine) : 0;
 	if (status == WK_OK)
 		status = create_or_load(engine, error);

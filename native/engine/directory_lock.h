@@ -1,0 +1,8 @@
+/* directory_lock.h: one process writes a directory. Private. */
+#ifndef WK_ENGINE_DIRECTORY_LOCK_H
+#define WK_ENGINE_DIRECTORY_LOCK_H
+#include "engine/engine.h"
+
+/* Takes the lock within options.lock_timeout_ns and writes who holds it; WK_LOCKED names the holder. */
+wk_status wk_directory_lock(wk_engine *engine, wk_error *error);
+#endif

@@ -1,0 +1,65 @@
+#include "engine/open_options.h"
+
+enum { FIRST_FILE_SIZE = 4 * 1024 * 1024 };
+
+void wk_open_options_init(wk_open_options *options) {
+	*options = (wk_open_options){
+	    .create = true,
+	    .blocks_in_flight = 2,
+	    .lock_timeout_ns = 10000000000u,
+	    .file_size_min = FIRST_FILE_SIZE,
+	    .file_size_max = 64 * 1024 * 1024,
+	    .block_size_max = 512 * 1024,
+	    .memtable_bytes = 8 * 1024 * 1024,
+	    .cache_bytes = 8 * 1024 * 1024,
+	    .in_flight_bytes = 8 * 1024 * 1024,
+	    .deferred_delay_ns = 100 * 1000 * 1000,
+	    .confirm_delay_ns = 100 * 1000 * 1000,
+	    .compact_rate = 64 * 1024 * 1024,
+	    .minor_percent = 20,
+	    .major_percent = 80,
+	    .minor_interval_ns = 3600 * 1000000000u,
+	    .major_interval_ns = 86400 * 1000000000u,
+	};
+}
+
+wk_status wk_open_options_settle(const wk_open_options *given, wk_open_options *options, wk_error *error) {
+	wk_open_options defaults;
+	wk_open_options_init(&defaults);
+	*options = given != NULL ? *given : defaults;
+#define DEFAULT(field) options->field = options->field != 0 ? options->field : defaults.field
+	DEFAULT(blocks_in_flight);
+	DEFAULT(file_size_min);
+	DEFAULT(file_size_max);
+	DEFAULT(block_size_max);
+	DEFAULT(memtable_bytes);
+	DEFAULT(cache_bytes);
+	DEFAULT(in_flight_bytes);
+	DEFAULT(deferred_delay_ns);
+	DEFAULT(confirm_delay_ns);
+	DEFAULT(compact_rate);
+	DEFAULT(minor_percent);
+	DEFAULT(major_percent);
+	DEFAULT(minor_interval_ns);
+	DEFAULT(major_interval_ns);
+#undef DEFAULT
+	if (options->blocks_in_flight > WK_BLOCKS_IN_FLIGHT_MAX)
+		return wk_fail(error, WK_INVALID, "blocks_in_flight is %u: it must be 1 to %d", options->blocks_in_flight,
+		               WK_BLOCKS_IN_FLIGHT_MAX);
+	if (options->file_size_min < 64 * 1024 || options->file_size_min % WK_BLOCK_ALIGNMENT != 0 ||
+	    options->file_size_max % WK_BLOCK_ALIGNMENT != 0 || options->file_size_max < options->file_size_min ||
+	    options->file_size_max > 2147483648u)
+		return wk_fail(error, WK_INVALID,
+		               "journal files from %llu to %llu bytes: sizes must be multiples of 4096 between 64 KiB and 2 "
+		               "GiB, the first not the larger",
+		               (unsigned long long)options->file_size_min, (unsigned long long)options->file_size_max);
+	/* A usual block must fit the reserve beside a footer, or a full disk could not even be freed. */
+	if (options->block_size_max > options->file_size_min / 2)
+		options->block_size_max = options->file_size_min / 2 / WK_BLOCK_ALIGNMENT * WK_BLOCK_ALIGNMENT;
+	if (options->block_size_max < WK_BLOCK_ALIGNMENT || options->block_size_max > 4 * 1024 * 1024)
+		return wk_fail(error, WK_INVALID, "block_size_max is %llu: it must be 4 KiB to 4 MiB",
+		               (unsigned long long)options->block_size_max);
+	if (options->on_damage > WK_ON_DAMAGE_SKIP)
+		return wk_fail(error, WK_INVALID, "on_damage is %u: 0 stop, 1 point_in_time, 2 skip", options->on_damage);
+	return WK_OK;
+}
