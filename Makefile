@@ -48,9 +48,11 @@ demo: setup $(VENV)/demo ## setup, then the main job: examples/flights/run.py
 test: setup $(VENV)/checked ## setup, then everything that CI checks; the Python tests come last
 	@$(MAKE) lint
 	@$(MAKE) native-test
+	@$(MAKE) crash-states N=10000
+	@$(MAKE) kills N=200
 	@$(MAKE) asan
 	@$(MAKE) tsan
-	@$(MAKE) fuzz TIME=5
+	@$(MAKE) fuzz TIME=30
 	@$(MAKE) psync-test
 	@$(pytest)
 
