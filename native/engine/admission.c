@@ -8,7 +8,7 @@
 #include "engine/journal.h"
 #include "engine/ledger.h"
 
-enum { SEGMENT_RECORDS_MAX = 1 << 30, HOUR_MS = 3600 * 1000, BATCH_LOOK_NS = 100 * 1000 * 1000 };
+enum { SEGMENT_RECORDS_MAX = 1 << 30, BATCH_LOOK_NS = 100 * 1000 * 1000 };
 
 /* ---- may it be appended? ---- */
 
@@ -93,7 +93,6 @@ static wk_status settle_txid(const wk_appending *a, int64_t *txid) {
 		               clock ? "the application's: give one" : "the clock's: give none");
 	if (clock) {
 		int64_t now = (int64_t)(a->engine->io->operations->wall(a->engine->io) / 1000000);
-		a->log->tail->clock_jumped |= last >= 0 && (now > last + HOUR_MS * 24 || now < last - HOUR_MS);
 		*txid = now > last ? now : last;
 	} else if (*txid < last) {
 		return wk_fail(a->error, WK_TXID,

@@ -39,7 +39,6 @@ typedef struct wk_log_tail {
 	uint32_t writer_generation; /* of the writer that may append */
 	uint64_t last_ticket;
 	const void *batch; /* the append_many under way: its records stay together */
-	bool clock_jumped;
 } wk_log_tail;
 
 struct wk_log_state {

@@ -181,9 +181,8 @@ struct wk_engine {
 	bool sealing;
 	bool snapshotting; /* the catalogue may not change */
 	bool closing;
-	bool disk_full;     /* not even the next file could be made: appends are refused */
-	bool space_low;     /* the keeper could not prepare a file */
-	bool space_pending; /* something to collect, pinned for now */
+	bool disk_full; /* not even the next file could be made: appends are refused */
+	bool space_low; /* the keeper could not prepare a file */
 	uint64_t retry_space_ns;
 	bool confirm_at_start; /* recovery: the last block is no confirm block */
 	bool confirm_pending;  /* the last block is not confirmed yet */
@@ -268,7 +267,6 @@ struct wk_engine {
 	struct {
 		int64_t ledger_id, entry_id;
 		uint64_t due_ns;
-		wk_error first_damage;
 	} scrub;                    /* where it goes on */
 	uint64_t zero_filled_bytes; /* atomic */
 	wk_stats counters;

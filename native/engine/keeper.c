@@ -153,7 +153,7 @@ static void sleep_for(wk_engine *engine, uint64_t ns) {
 /* Until woken, or until something is due by itself: a retry on a full disk, the mover's next step. (locked, dropped) */
 static void sleep_until_due(wk_engine *engine) {
 	uint64_t now = wk_engine_now(engine), due = now + 10000000000u;
-	if (engine->disk_full || engine->space_low || engine->space_pending)
+	if (engine->disk_full || engine->space_low)
 		due = now + 50 * 1000 * 1000;
 	uint64_t mover = wk_mover_deadline(engine);
 	due = mover > now && mover < due ? mover : due;

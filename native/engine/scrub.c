@@ -49,11 +49,6 @@ static bool place(const wk_engine *engine, int64_t *ledger_id, int64_t *first, i
 	}
 }
 
-static void note_damage(wk_engine *engine, const wk_error *error) {
-	if (engine->counters.scrub_damaged++ == 0)
-		engine->scrub.first_damage = *error;
-}
-
 bool wk_scrub_step(wk_engine *engine) {
 	uint64_t now = wk_engine_now(engine);
 	if (engine->options.scrub_rate == 0 || engine->failed || engine->closing || now < engine->scrub.due_ns)
@@ -80,7 +75,7 @@ bool wk_scrub_step(wk_engine *engine) {
 	free(span);
 	wk_engine_lock(engine);
 	if (status == WK_DAMAGED)
-		note_damage(engine, &error);
+		engine->counters.scrub_damaged++;
 	engine->scrub.ledger_id = ledger_id;
 	engine->scrub.entry_id = next;
 	engine->counters.scrubbed_bytes += bytes;
