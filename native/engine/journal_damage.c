@@ -174,9 +174,12 @@ static wk_status examine_block(wk_walk *walk, wk_store_file *file, uint64_t offs
 	*end = offset + round;
 	all->broken++;
 	all->understood += understood;
-	if (file->end_offset == 0) { /* as its first block, whole, would have said */
+	if (file->end_offset == 0) { /* as its first block, whole, would have said; no whole one may follow in this file */
 		file->first_sequence = walk->scan.sequence + 1;
 		file->first_previous_crc = walk->scan.crc;
+		file->last_sequence = walk->scan.sequence;
+		file->last_crc = walk->scan.crc;
+		file->incarnation = walk->scan.incarnation;
 	}
 	file->end_offset = *end > file->end_offset ? *end : file->end_offset;
 	return status;

@@ -105,6 +105,12 @@ static inline int check_is_hex(const void *bytes, size_t size, const char *expec
 	return same;
 }
 
+/* The seed of a random test: its own, unless WALKEEPER_TEST_SEED names another. */
+static inline uint64_t check_seed(uint64_t own) {
+	const char *wanted = getenv("WALKEEPER_TEST_SEED");
+	return wanted == NULL || *wanted == 0 ? own : strtoull(wanted, NULL, 10);
+}
+
 /* A generator that repeats (splitmix64): a test prints or fixes its seed. */
 static inline uint64_t check_random(uint64_t *seed) {
 	uint64_t x = *seed += 0x9e3779b97f4a7c15u;

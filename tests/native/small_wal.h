@@ -5,21 +5,44 @@
 #define SMALL_WAL_H
 #include "engine/catalogue.h"
 #include "engine/store_file.h"
+#include "walkeeper/index_file.h"
 #include "walkeeper/superblock.h"
 #include "workload.h"
 
 enum { FILE_BYTES = 64 * 1024, FILES_MAX = 32, FILE_ID_MAX = 64 };
 
 enum use { UNUSED, USED, LAST_BLOCK };
-enum { BLOCK_HEADER = 2 }; /* of a headline */
+
+/* What a byte belongs to ... */
+enum structure {
+	NO_STRUCTURE,
+	SUPERBLOCK_SLOT,
+	FIRST_BLOCK,          /* of a file with a footer */
+	FIRST_BLOCK_UNSEALED, /* of one without: nothing but the chain tells that it is missing */
+	LATER_BLOCK,
+	MOVED_ENTRY,
+	FOOTER_PAGE,
+	FOOTER_TRAILER,
+	INDEX_HEADER,
+	INDEX_PAGE,
+	STRUCTURES
+};
+static const char *const structure_names[STRUCTURES] = {
+    "no structure", "superblock slot", "first block", "first block of an unsealed file",
+    "later block",  "moved entry",     "footer page", "footer trailer",
+    "index header", "index page"};
+
+/* ... and as what. */
+enum part { HEADER, BODY, PADDING, PARTS };
 
 typedef struct file {
 	char path[64];
-	uint64_t id; /* 0: the superblock */
+	uint64_t id; /* 0: the superblock or an index file */
 	size_t size;
 	uint8_t *bytes;
-	uint8_t *use;      /* of each byte */
-	uint8_t *headline; /* whether all its bits are always turned */
+	uint8_t *use; /* of each byte, as the next two */
+	uint8_t *structure;
+	uint8_t *part;
 } file;
 
 /* The directory under test: every flip is made in a copy of its disk. */
@@ -30,6 +53,7 @@ typedef struct subject {
 	bool confirmed;
 	unsigned damaged, cut, same;                /* outcomes */
 	unsigned accepted, refused, lossy, unknown; /* of accepting them */
+	unsigned turned[STRUCTURES][PARTS];         /* bytes that the sample had to take */
 } subject;
 
 /* ---- making it ---- */
@@ -91,38 +115,73 @@ static inline void mark(file *f, uint64_t from, uint64_t to, enum use use) {
 	memset(f->use + from, (int)use, to - from);
 }
 
-static inline void mark_headline(file *f, uint64_t from, uint64_t to) {
-	memset(f->headline + from, 1, to - from);
+/* `header` bytes, then what the structure holds, then zeros up to its end. */
+static inline void mark_structure(file *f, enum structure structure, uint64_t from, uint64_t to, uint64_t header) {
+	assert(from + header <= to && to <= f->size);
+	uint64_t end = to;
+	while (end > from + header && f->bytes[end - 1] == 0)
+		end--;
+	memset(f->structure + from, (int)structure, to - from);
+	memset(f->part + from, HEADER, header);
+	memset(f->part + from + header, BODY, end - from - header);
+	memset(f->part + end, PADDING, to - end);
 }
 
-static inline void mark_footer(file *f) {
+enum { PAGE_HEADER_SIZE = 8 }; /* of the pages of footers and index files */
+
+static inline void mark_moved_entries(file *f, const wk_footer *footer) {
+	mark(f, 0, footer->end_offset, USED);
+	uint32_t count = 0;
+	for (uint32_t i = 0; i < footer->items_count; i += count) {
+		wk_footer_item items[WK_PAGE_ITEMS];
+		uint64_t page = wk_footer_item_page(footer, i);
+		CHECK_EQ(wk_footer_items(footer, f->bytes + page, page, items, &count), WK_OK);
+		for (uint32_t k = 0; k < count; k++)
+			mark_structure(f, MOVED_ENTRY, items[k].offset, items[k].offset + items[k].size, WK_ENTRY_HEADER_SIZE);
+	}
+}
+
+/* Returns whether it has one. */
+static inline bool mark_footer(file *f) {
 	wk_footer footer;
 	if (f->size < WK_PAGE_SIZE || wk_footer_decode(f->bytes + f->size - WK_PAGE_SIZE, &footer) != WK_OK ||
 	    footer.file_id != f->id)
-		return;
+		return false;
 	uint64_t size = wk_footer_size(footer.items_count, footer.runs_count, footer.states_count);
 	mark(f, f->size - size, f->size, USED);
-	mark_headline(f, f->size - size, f->size - size + 64);
-	mark_headline(f, f->size - WK_PAGE_SIZE, f->size - WK_PAGE_SIZE + 112);
+	for (uint64_t at = f->size - size; at < f->size - WK_PAGE_SIZE; at += WK_PAGE_SIZE)
+		mark_structure(f, FOOTER_PAGE, at, at + WK_PAGE_SIZE, PAGE_HEADER_SIZE);
+	mark_structure(f, FOOTER_TRAILER, f->size - WK_PAGE_SIZE, f->size, PAGE_HEADER_SIZE);
 	if (footer.kind == WK_FILE_ENTRY_LOG)
-		mark(f, 0, footer.end_offset, USED);
+		mark_moved_entries(f, &footer);
+	return true;
 }
 
 /* The blocks of the file; *last and *end are those of the block with the highest sequence of all files. */
-static inline void mark_blocks(file *f, uint64_t *highest, file **last_file, uint64_t *last_offset) {
+static inline void mark_blocks(file *f, bool sealed, uint64_t *highest, file **last_file, uint64_t *last_offset) {
 	wk_block_header header;
 	for (uint64_t at = 0; at < f->size && wk_block_decode(f->bytes + at, f->size - at, &header) == WK_OK &&
 	                      header.epoch == f->id && header.offset == at;
 	     at += header.size) {
 		mark(f, at, at + header.size, USED);
-		mark_headline(f, at, at + WK_BLOCK_HEADER_SIZE + 4 + WK_ENTRY_HEADER_SIZE + 4);
-		memset(f->headline + at, BLOCK_HEADER, WK_BLOCK_HEADER_SIZE);
+		mark_structure(f,
+		               at > 0   ? LATER_BLOCK
+		               : sealed ? FIRST_BLOCK
+		                        : FIRST_BLOCK_UNSEALED,
+		               at, at + header.size, WK_BLOCK_HEADER_SIZE);
 		if (header.sequence > *highest) {
 			*highest = header.sequence;
 			*last_file = f;
 			*last_offset = at;
 		}
 	}
+}
+
+static inline void mark_index(file *f) {
+	mark(f, 0, f->size, USED);
+	mark_structure(f, INDEX_HEADER, 0, WK_PAGE_SIZE, PAGE_HEADER_SIZE);
+	for (uint64_t at = WK_PAGE_SIZE; at < f->size; at += WK_PAGE_SIZE)
+		mark_structure(f, INDEX_PAGE, at, at + WK_PAGE_SIZE, PAGE_HEADER_SIZE);
 }
 
 static inline void add_file(subject *s, uint64_t id, const char *path) {
@@ -135,7 +194,8 @@ static inline void add_file(subject *s, uint64_t id, const char *path) {
 	            .size = (size_t)size,
 	            .bytes = malloc((size_t)size),
 	            .use = calloc(1, (size_t)size),
-	            .headline = calloc(1, (size_t)size)};
+	            .structure = calloc(1, (size_t)size),
+	            .part = calloc(1, (size_t)size)};
 	snprintf(f->path, sizeof f->path, "%s", path);
 	CHECK_EQ(wk_faulty_read_file(s->w.disk, path, f->bytes, f->size, 0), size);
 }
@@ -144,20 +204,26 @@ static inline void map_files(subject *s) {
 	char path[64];
 	add_file(s, 0, "wal/superblock");
 	mark(&s->files[0], 0, s->files[0].size, USED);
-	mark_headline(&s->files[0], 0, 168);
-	mark_headline(&s->files[0], WK_SUPERBLOCK_SLOT_SIZE, WK_SUPERBLOCK_SLOT_SIZE + 168);
+	for (uint64_t at = 0; at < s->files[0].size; at += WK_SUPERBLOCK_SLOT_SIZE)
+		mark_structure(&s->files[0], SUPERBLOCK_SLOT, at, at + WK_SUPERBLOCK_SLOT_SIZE, PAGE_HEADER_SIZE);
 	for (uint64_t id = 1; id < FILE_ID_MAX; id++) {
 		snprintf(path, sizeof path, "wal/journal/%016llx.wkj", (unsigned long long)id);
 		add_file(s, id, path);
 		snprintf(path, sizeof path, "wal/entries/%016llx.wke", (unsigned long long)id);
 		add_file(s, id, path);
+		snprintf(path, sizeof path, "wal/index/%016llx.wki", (unsigned long long)id);
+		add_file(s, 0, path);
 	}
 	uint64_t highest = 0, last_offset = 0;
 	file *last = NULL;
 	for (size_t i = 1; i < s->files_count; i++) {
+		if (strstr(s->files[i].path, ".wki") != NULL) {
+			mark_index(&s->files[i]);
+			continue;
+		}
+		bool sealed = mark_footer(&s->files[i]);
 		if (strstr(s->files[i].path, ".wkj") != NULL)
-			mark_blocks(&s->files[i], &highest, &last, &last_offset);
-		mark_footer(&s->files[i]);
+			mark_blocks(&s->files[i], sealed, &highest, &last, &last_offset);
 	}
 	CHECK(last != NULL);
 	wk_block_header header;
@@ -194,6 +260,8 @@ static inline void make(subject *s, uint64_t seed, bool closed) {
 		close_in_order(w);
 		open_all(w);
 	}
+	for (int i = 0; i < 6 && !closed; i++) /* full files that have no footer yet */
+		CHECK(append(w, (size_t)i % 2, BATCH_MAX, false, false));
 	CHECK(append(w, 0, 2, false, false));
 	CHECK(append(w, 1, 2, false, false));
 	if (closed)
@@ -214,7 +282,8 @@ static inline void unmake(subject *s) {
 	for (size_t i = 0; i < s->files_count; i++) {
 		free(s->files[i].bytes);
 		free(s->files[i].use);
-		free(s->files[i].headline);
+		free(s->files[i].structure);
+		free(s->files[i].part);
 	}
 	s->w.io->operations->destroy(s->w.io);
 }

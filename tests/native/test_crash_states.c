@@ -35,7 +35,7 @@ static void after_a_power_cut(const workload *w, uint64_t at, uint64_t seed) {
 
 int main(int argc, char **argv) {
 	uint64_t states = argc > 1 ? strtoull(argv[1], NULL, 10) : STATES_DEFAULT;
-	uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : (uint64_t)time(NULL);
+	uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : check_seed((uint64_t)time(NULL));
 	static workload w;
 	static char where[64];
 	check_test_name = where;

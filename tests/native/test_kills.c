@@ -227,7 +227,7 @@ int main(int argc, char **argv) {
 	if (argc == 5 && strcmp(argv[1], "--write") == 0)
 		write_until_killed(argv[2], strtoull(argv[3], NULL, 10), strtoull(argv[4], NULL, 10));
 	uint64_t kills = argc > 1 ? strtoull(argv[1], NULL, 10) : KILLS_DEFAULT;
-	uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : (uint64_t)time(NULL);
+	uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : check_seed((uint64_t)time(NULL));
 	printf("seed %llu\n", (unsigned long long)seed);
 	char path[] = "kills-XXXXXX", directory[64], command[96];
 	CHECK(mkdtemp(path) != NULL);
