@@ -2,18 +2,23 @@
 """Seeded defects: each mutant of mutants.toml must make the test it names fail.
 
 The tree is copied to a temporary directory; there a mutant's text is replaced, what it needs is built, and its test is
-run. A test that fails, or does not end within a minute, has killed its mutant. A mutant that lives, that no longer
-matches the source, that does not compile or whose test fails without it, is an error.
+run. A test that fails, or takes far longer than without the defect, has killed its mutant. A mutant that lives, that no
+longer matches the source, that does not compile or whose test fails without it, is an error.
 
     python tests/mutants/run.py                  all of them
     python tests/mutants/run.py NAME...          these
+    python tests/mutants/run.py --some 12        so many, chosen by the seed
+    python tests/mutants/run.py --seed 7         with another seed for the random tests; else the clock gives one
     python tests/mutants/run.py --check          only whether each still matches the source
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import random
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -24,7 +29,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-SECONDS_MAX = 60
+SECONDS_MAX = 300  # for a test without a defect in the tree
+TIMES_SLOWER = 4  # a defect that makes a test so much slower (and by a minute at least) has been noticed
 
 
 @dataclass(frozen=True)
@@ -83,10 +89,12 @@ def problems(mutants: list[Mutant], root: Path = ROOT) -> list[str]:
 class Workshop:
     """A copy of the tree and its build directory."""
 
-    def __init__(self, place: Path, jobs: int) -> None:
+    def __init__(self, place: Path, jobs: int, seed: int) -> None:
         self.tree = place / "tree"
         self.build = place / "build"
         self.jobs = jobs
+        self.environment = {**os.environ, "WALKEEPER_TEST_SEED": str(seed)}
+        self.seconds: dict[str, float] = {}  # that a test takes without a defect
         for folder in ("native", "tests", "examples", "benchmarks/native"):
             if (ROOT / folder).is_dir():
                 ignored = shutil.ignore_patterns("__pycache__", "golden")
@@ -100,14 +108,18 @@ class Workshop:
 
     def run(self, test: str) -> tuple[bool, str]:
         """Whether the test passes, and the last thing it said."""
+        known = self.seconds.get(test)
+        timeout = SECONDS_MAX if known is None else 60 + TIMES_SLOWER * known
+        start = time.monotonic()
         try:
             command = [str(self.build / test)]
             done = subprocess.run(
                 command, cwd=self.build, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                errors="replace", timeout=SECONDS_MAX,
+                errors="replace", timeout=timeout, env=self.environment,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
-            return False, f"no end after {SECONDS_MAX} s"
+            return False, f"no end after {timeout:.0f} s"
+        self.seconds.setdefault(test, time.monotonic() - start)
         lines = done.stdout.strip().splitlines()
         said = next((line for line in lines if "failed:" in line or "Assertion" in line), lines[-1] if lines else "")
         if done.returncode == 77:
@@ -134,6 +146,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Seeded defects that named tests must notice.")
     parser.add_argument("names", nargs="*", help="only these mutants")
     parser.add_argument("--check", action="store_true", help="only whether each mutant still matches the source")
+    parser.add_argument("--some", type=int, metavar="N", help="only so many, chosen by the seed")
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="of the choice and of the random tests")
     parser.add_argument("--jobs", type=int, default=2, help="compilers at once")
     arguments = parser.parse_args()
 
@@ -148,9 +162,13 @@ def main() -> int:
         print(*(wrong or [f"{len(mutants)} mutants match the source"]), sep="\n")
         return 1 if wrong else 0
 
+    if arguments.some is not None and arguments.some < len(mutants):
+        chosen = random.Random(arguments.seed).sample(range(len(mutants)), arguments.some)
+        mutants = [mutants[i] for i in sorted(chosen)]
+    print(f"{len(mutants)} mutants, seed {arguments.seed}", flush=True)
     alive = 0
     with tempfile.TemporaryDirectory(prefix="walkeeper-mutants-") as place:
-        workshop = Workshop(Path(place), arguments.jobs)
+        workshop = Workshop(Path(place), arguments.jobs, arguments.seed)
         tests = sorted({mutant.test for mutant in mutants})
         built = workshop.compile(*tests)
         if built.returncode != 0:
@@ -168,6 +186,8 @@ def main() -> int:
             mark = "killed" if killed else "ALIVE "
             print(f"{mark} {mutant.name} ({mutant.test}, {time.monotonic() - start:.1f} s): {said}", flush=True)
             alive += not killed
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"{used.ru_utime + used.ru_stime:.0f} s of processor time, seed {arguments.seed}")
     print(f"{len(mutants) - alive} passed, {alive} failed")
     return 1 if alive else 0
 

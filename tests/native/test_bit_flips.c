@@ -28,7 +28,6 @@ static void expect_damage(outcome *o, wk_status status, const wk_error *error) {
 }
 
 static void read_log(subject *s, outcome *o, wk_namespace *ns, size_t i) {
-	static uint8_t payload[PAYLOAD_MAX];
 	const bounds *promised = &s->w.promised[i];
 	wk_log *log = NULL;
 	wk_error error = {0};
@@ -48,19 +47,8 @@ static void read_log(subject *s, outcome *o, wk_namespace *ns, size_t i) {
 	CHECK_EQ(info.count, info.next.sequence_id - info.first.sequence_id);
 	check_cursor(log, promised->cursor, promised->cursor);
 	int64_t expected = info.first.sequence_id;
-	wk_batch *batch;
-	while ((status = wk_reader_next(reader, 1000, 1 << 20, 0, &batch, &error)) == WK_OK) {
-		size_t count;
-		const wk_record *records = wk_batch_records(batch, &count);
-		for (size_t k = 0; k < count; k++, expected++) {
-			CHECK_EQ(records[k].kind, WK_RECORD_DATA);
-			CHECK_EQ(records[k].at.sequence_id, expected);
-			CHECK_EQ(records[k].size, size_of(i, expected));
-			fill(i, expected, payload);
-			CHECK(memcmp(records[k].payload, payload, records[k].size) == 0);
-		}
-		wk_batch_release(batch);
-	}
+	payload_rule rule = rule_of(i);
+	status = read_expected(reader, &rule, &expected, &error);
 	if (status != WK_END)
 		expect_damage(o, status, &error);
 	else

@@ -29,7 +29,7 @@ static void appends_are_refused_and_reading_goes_on(workload *w) {
 		wk_log_info info;
 		CHECK_EQ(wk_log_describe(w->logs[i], &info, NULL), WK_OK);
 		CHECK(info.next.sequence_id >= w->promised[i].next);
-		check_records(i, w->logs[i], &info);
+		check_records_of(i, w->logs[i], &info);
 	}
 }
 

@@ -3,40 +3,46 @@
  *
  *	test_kills [KILLS [SEED]]
  *
- * The writer is this program run again. It appends records whose bytes follow from their sequence ids, one by one, in
- * batches, large and small, and truncates now and then; after each call that returned it says so through a pipe. After
- * each kill this process opens the directory and checks that
+ * The writer is this program run again. Its threads append, each to a log of its own, records whose bytes follow from
+ * log and sequence id: one by one, in batches, large and small, deferred; now and then they truncate. After each call
+ * that returned a thread says so through a pipe. After each kill this process opens the directory and checks that
  *  - everything acknowledged is there, and so is everything that an earlier look has seen;
  *  - sequence ids are dense, and every record has its own bytes;
- *  - what was truncated stays truncated, and nothing after it is missing.
+ *  - what was truncated stays truncated, and nothing after it is missing;
+ *  - the number of journal files stays within a bound: what nobody needs is recycled or goes.
  *
  * Files are small, so that they are sealed and recycled; both backends take turns. A cycle in which the writer
  * acknowledged nothing is void, and at most half may be.
  */
 #include "check.h"
+#include "expected_records.h"
 #include "walkeeper/log.h"
+#include <dirent.h>
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { PAYLOAD_MAX = 96 * 1024, BATCH_MAX = 40, KILLS_DEFAULT = 25, DELAY_MAX_US = 30000, REPORTS_MAX = 400 };
+enum { THREADS = 4, KEPT = 200, JOURNAL_FILES_MAX = 100 };
 
-typedef struct report { /* what the writer says: everything below is durable, or truncated */
+typedef struct report { /* what a thread of the writer says: everything below is durable, or truncated */
+	uint64_t log;
 	int64_t acknowledged;
 	int64_t truncated;
 } report;
 
-static size_t size_of(int64_t sequence_id) {
-	uint64_t seed = (uint64_t)sequence_id * 2 + 1;
+static size_t size_of(size_t log, int64_t sequence_id) {
+	uint64_t seed = ((uint64_t)sequence_id * 2 + 1) * THREADS + log;
 	uint64_t kind = check_random(&seed) % 100, size = check_random(&seed);
 	return (size_t)(kind < 70 ? size % 200 : kind < 98 ? size % 5000 : size % PAYLOAD_MAX);
 }
 
-static void fill(int64_t sequence_id, uint8_t *payload) {
-	uint64_t seed = (uint64_t)sequence_id;
-	check_random_bytes(&seed, payload, size_of(sequence_id));
+static void fill(size_t log, int64_t sequence_id, uint8_t *payload) {
+	uint64_t seed = (uint64_t)sequence_id * THREADS + log;
+	check_random_bytes(&seed, payload, size_of(log, sequence_id));
 }
 
 static wk_namespace *open_directory(const char *path, uint64_t cycle) {
@@ -54,9 +60,11 @@ static wk_namespace *open_directory(const char *path, uint64_t cycle) {
 	return ns;
 }
 
-static wk_log *open_log(wk_namespace *ns) {
+static wk_log *open_log(wk_namespace *ns, size_t i) {
+	char name[] = "kills-0";
+	name[sizeof name - 2] = (char)('0' + i);
 	wk_log *log = NULL;
-	CHECK_EQ(wk_log_open(ns, "kills", 5, true, NULL, &log, NULL), WK_OK);
+	CHECK_EQ(wk_log_open(ns, name, strlen(name), true, NULL, &log, NULL), WK_OK);
 	return log;
 }
 
@@ -73,54 +81,81 @@ static void say(const report *said) {
 		_exit(0); /* whoever listened has gone */
 }
 
-static int64_t append_batch(wk_writer *writer, int64_t next, size_t count, const wk_append_options *options) {
-	static uint8_t bytes[BATCH_MAX * PAYLOAD_MAX];
+typedef struct appender {
+	pthread_t thread;
+	wk_log *log;
+	size_t number; /* of its log */
+	uint64_t seed;
+	uint8_t bytes[BATCH_MAX * PAYLOAD_MAX];
+} appender;
+
+static int64_t append_batch(appender *a, wk_writer *writer, int64_t next, size_t count,
+                            const wk_append_options *options) {
 	uint32_t sizes[BATCH_MAX];
 	size_t size = 0;
 	for (size_t i = 0; i < count; i++) {
-		fill(next + (int64_t)i, bytes + size);
-		sizes[i] = (uint32_t)size_of(next + (int64_t)i);
+		fill(a->number, next + (int64_t)i, a->bytes + size);
+		sizes[i] = (uint32_t)size_of(a->number, next + (int64_t)i);
 		size += sizes[i];
 	}
 	wk_position first, last;
 	uint64_t ticket;
-	CHECK_EQ(wk_writer_append_many(writer, bytes, sizes, count, NULL, options, true, &first, &last, &ticket, NULL),
+	CHECK_EQ(wk_writer_append_many(writer, a->bytes, sizes, count, NULL, options, true, &first, &last, &ticket, NULL),
 	         WK_OK);
 	CHECK_EQ(first.sequence_id, next);
 	CHECK_EQ(last.sequence_id, next + (int64_t)count - 1);
 	return last.sequence_id + 1;
 }
 
-_Noreturn static void write_until_killed(const char *path, uint64_t cycle, uint64_t seed) {
-	wk_log *log = open_log(open_directory(path, cycle));
+static void truncate_some(appender *a, report *said) {
+	int64_t before = said->acknowledged - (int64_t)(check_random(&a->seed) % 100);
+	if (before <= said->truncated)
+		return;
+	wk_log_info info;
+	CHECK_EQ(wk_log_describe(a->log, &info, NULL), WK_OK);
+	if (before > info.first.sequence_id)
+		truncate_before(a->log, before);
+	said->truncated = before;
+}
+
+static void *append_for_ever(void *context) {
+	appender *a = context;
 	wk_writer *writer = NULL;
-	CHECK_EQ(wk_writer_open(log, &writer, NULL), WK_OK);
+	CHECK_EQ(wk_writer_open(a->log, &writer, NULL), WK_OK);
 	wk_position next;
 	wk_writer_next(writer, &next);
 	wk_append_options options;
 	wk_append_options_init(&options);
-	report said = {.acknowledged = next.sequence_id};
+	report said = {.log = a->number, .acknowledged = next.sequence_id};
 	for (;;) {
-		uint64_t what = check_random(&seed) % 100;
+		uint64_t what = check_random(&a->seed) % 100;
 		if (what < 2 && said.acknowledged > 100) {
-			int64_t before = said.acknowledged - (int64_t)(check_random(&seed) % 100);
-			if (before > said.truncated) {
-				wk_log_info info;
-				CHECK_EQ(wk_log_describe(log, &info, NULL), WK_OK);
-				if (before > info.first.sequence_id)
-					truncate_before(log, before);
-				said.truncated = before;
-			}
+			truncate_some(a, &said);
 		} else {
 			options.durability = what < 20 ? WK_DEFERRED : WK_SYNC;
-			size_t count = what < 60 ? 1 : (size_t)(1 + check_random(&seed) % BATCH_MAX);
-			int64_t accepted = append_batch(writer, said.acknowledged, count, &options);
+			size_t count = what < 60 ? 1 : (size_t)(1 + check_random(&a->seed) % BATCH_MAX);
+			int64_t accepted = append_batch(a, writer, said.acknowledged, count, &options);
 			if (options.durability == WK_DEFERRED) /* accepted is not acknowledged until the flush */
 				CHECK_EQ(wk_writer_flush(writer, UINT64_MAX, NULL, NULL), WK_OK);
 			said.acknowledged = accepted;
 		}
 		say(&said);
 	}
+	return NULL;
+}
+
+_Noreturn static void write_until_killed(const char *path, uint64_t cycle, uint64_t seed) {
+	static appender appenders[THREADS];
+	wk_namespace *ns = open_directory(path, cycle);
+	for (size_t i = 0; i < THREADS; i++) {
+		appender *a = &appenders[i];
+		a->log = open_log(ns, i);
+		a->number = i;
+		a->seed = check_random(&seed);
+		CHECK_EQ(pthread_create(&a->thread, NULL, append_for_ever, a), 0);
+	}
+	for (;;)
+		pause();
 }
 
 /* ---- the one who kills, and checks ---- */
@@ -146,7 +181,7 @@ static pid_t start_writer(const char *self, const char *path, uint64_t cycle, ui
 	return writer;
 }
 
-static bool hear(int reports, report *last) {
+static bool hear(int reports, report known[THREADS]) {
 	report heard;
 	ssize_t size = read(reports, &heard, sizeof heard);
 	if (size == 0)
@@ -155,6 +190,8 @@ static bool hear(int reports, report *last) {
 		fwrite(&heard, 1, size > 0 ? (size_t)size : 0, stdout);
 		check_failed(__FILE__, __LINE__, "the writer goes on until it is killed");
 	}
+	CHECK(heard.log < THREADS);
+	report *last = &known[heard.log];
 	last->acknowledged = heard.acknowledged;
 	if (heard.truncated > last->truncated)
 		last->truncated = heard.truncated;
@@ -162,15 +199,15 @@ static bool hear(int reports, report *last) {
 }
 
 /* Returns how many reports there were. */
-static unsigned kill_at_random(pid_t writer, int reports, uint64_t *seed, report *last) {
+static unsigned kill_at_random(pid_t writer, int reports, uint64_t *seed, report known[THREADS]) {
 	unsigned heard = 0, until = (unsigned)(check_random(seed) % REPORTS_MAX);
-	while (heard < until && hear(reports, last))
+	while (heard < until && hear(reports, known))
 		heard++;
 	struct timespec delay = {.tv_nsec = (long)(check_random(seed) % DELAY_MAX_US) * 1000};
 	if (check_random(seed) % 2 == 0)
 		nanosleep(&delay, NULL);
 	CHECK_EQ(kill(writer, SIGKILL), 0);
-	while (hear(reports, last))
+	while (hear(reports, known))
 		heard++;
 	int status;
 	CHECK_EQ(waitpid(writer, &status, 0), writer);
@@ -182,44 +219,41 @@ static unsigned kill_at_random(pid_t writer, int reports, uint64_t *seed, report
 	return heard;
 }
 
-static void check_records(wk_log *log, const wk_log_info *info) {
+static void check_log(wk_namespace *ns, size_t i, report *known) {
 	static uint8_t payload[PAYLOAD_MAX];
-	wk_read_options options;
-	wk_read_options_init(&options);
-	wk_reader *reader = NULL;
-	CHECK_EQ(wk_reader_open(log, &options, &reader, NULL), WK_OK);
-	int64_t expected = info->first.sequence_id;
-	wk_batch *batch;
-	wk_status status;
-	while ((status = wk_reader_next(reader, 1000, 1 << 20, 0, &batch, NULL)) == WK_OK) {
-		size_t count;
-		const wk_record *records = wk_batch_records(batch, &count);
-		for (size_t i = 0; i < count; i++, expected++) {
-			CHECK_EQ(records[i].kind, WK_RECORD_DATA);
-			CHECK_EQ(records[i].at.sequence_id, expected);
-			CHECK_EQ(records[i].size, size_of(expected));
-			fill(expected, payload);
-			CHECK(memcmp(records[i].payload, payload, records[i].size) == 0);
-		}
-		wk_batch_release(batch);
-	}
-	CHECK_EQ(status, WK_END);
-	CHECK_EQ(expected, info->next.sequence_id);
-	wk_reader_release(reader);
-}
-
-static void nothing_acknowledged_is_lost(const char *path, uint64_t cycle, report *known) {
-	wk_namespace *ns = open_directory(path, cycle);
-	wk_log *log = open_log(ns);
+	const payload_rule rule = {i, size_of, fill, payload};
+	wk_log *log = open_log(ns, i);
 	wk_log_info info;
 	CHECK_EQ(wk_log_describe(log, &info, NULL), WK_OK);
 	CHECK(info.next.sequence_id >= known->acknowledged);
 	CHECK(info.first.sequence_id >= known->truncated);
 	CHECK(info.first.sequence_id <= info.next.sequence_id);
 	CHECK_EQ(info.count, info.next.sequence_id - info.first.sequence_id);
-	check_records(log, &info);
+	check_records(log, &info, &rule);
 	*known = (report){.acknowledged = info.next.sequence_id, .truncated = info.first.sequence_id};
+	if (info.count > KEPT) {
+		known->truncated = info.next.sequence_id - KEPT;
+		truncate_before(log, known->truncated);
+	}
 	wk_log_release(log);
+}
+
+static unsigned journal_files(const char *path) {
+	char folder[96];
+	snprintf(folder, sizeof folder, "%s/journal", path);
+	unsigned count = 0;
+	DIR *directory = opendir(folder);
+	CHECK(directory != NULL);
+	for (const struct dirent *one; (one = readdir(directory)) != NULL;)
+		count += strstr(one->d_name, ".wkj") != NULL;
+	closedir(directory);
+	return count;
+}
+
+static void nothing_acknowledged_is_lost(const char *path, uint64_t cycle, report known[THREADS]) {
+	wk_namespace *ns = open_directory(path, cycle);
+	for (size_t i = 0; i < THREADS; i++)
+		check_log(ns, i, &known[i]);
 	CHECK_EQ(wk_close(ns, UINT64_MAX, NULL), WK_OK);
 }
 
@@ -234,16 +268,27 @@ int main(int argc, char **argv) {
 	snprintf(directory, sizeof directory, "%s/wal", path);
 
 	check_test_name = "nothing_acknowledged_is_lost";
-	report known = {0};
+	report known[THREADS] = {0};
 	uint64_t void_count = 0;
+	unsigned files_max = 0;
 	for (uint64_t cycle = 0; cycle < kills; cycle++) {
 		int reports;
 		pid_t writer = start_writer(argv[0], directory, cycle, check_random(&seed), &reports);
-		void_count += kill_at_random(writer, reports, &seed, &known) == 0;
-		nothing_acknowledged_is_lost(directory, cycle + 1, &known);
+		void_count += kill_at_random(writer, reports, &seed, known) == 0;
+		nothing_acknowledged_is_lost(directory, cycle + 1, known);
+		unsigned files = journal_files(directory);
+		files_max = files > files_max ? files : files_max;
+		CHECK(files <= JOURNAL_FILES_MAX);
 	}
-	printf("%llu kills, %llu of them void; %lld records acknowledged, %lld truncated\n", (unsigned long long)kills,
-	       (unsigned long long)void_count, (long long)known.acknowledged, (long long)known.truncated);
+	int64_t acknowledged = 0, truncated = 0;
+	for (size_t i = 0; i < THREADS; i++) {
+		acknowledged += known[i].acknowledged;
+		truncated += known[i].truncated;
+	}
+	printf("%llu kills, %llu of them void; %d threads, %lld records acknowledged, %lld truncated; at most %u journal "
+	       "files\n",
+	       (unsigned long long)kills, (unsigned long long)void_count, THREADS, (long long)acknowledged,
+	       (long long)truncated, files_max);
 	CHECK(void_count * 2 <= kills);
 	snprintf(command, sizeof command, "rm -r %s", path);
 	CHECK_EQ(system(command), 0);

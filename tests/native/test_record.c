@@ -2,6 +2,7 @@
 #include "check.h"
 #include "core/bytes.h"
 #include "walkeeper/record.h"
+#include <sys/mman.h>
 
 enum { NO_CODEC = 3 }; /* fits the codec's two bits, names none */
 
@@ -222,6 +223,20 @@ TEST(set_cut_anywhere_is_refused) {
 	CHECK_EQ(decoding_set(size + 1), WK_CORRUPT);
 }
 
+/* The size is a signed 32 bit integer in Java. Only the header of the two gigabytes is ever touched. */
+TEST(set_that_is_really_there_with_a_size_that_is_negative_in_java_is_refused) {
+	size_t size = WK_RECORD_SET_HEADER_SIZE + (size_t)INT32_MAX + 1;
+	uint8_t *large = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	CHECK(large != MAP_FAILED);
+	wk_record_set set = {.codec = WK_CODEC_LZ4, .count = 1, .original_size = 10, .stored_size = INT32_MAX};
+	wk_record_set_encode_header(&set, large);
+	wk_record_set found;
+	CHECK_EQ(wk_record_set_decode(large, size - 1, &found), WK_OK);
+	wk_store_be32(large + 12, (uint32_t)INT32_MAX + 1);
+	CHECK_EQ(wk_record_set_decode(large, size, &found), WK_CORRUPT);
+	munmap(large, size);
+}
+
 TEST(set_of_another_version_is_unsupported) {
 	for (uint32_t version = 0; version < 16; version++)
 		CHECK_EQ(decoding_set(write_set(version << 12, 1, 5, 5)), version == 1 ? WK_OK : WK_UNSUPPORTED);
@@ -351,6 +366,7 @@ int main(void) {
 	RUN(set_has_distributedlogs_bytes);
 	RUN(set_decodes_to_what_was_encoded);
 	RUN(set_cut_anywhere_is_refused);
+	RUN(set_that_is_really_there_with_a_size_that_is_negative_in_java_is_refused);
 	RUN(set_of_another_version_is_unsupported);
 	RUN(set_of_codec_3_is_unsupported);
 	RUN(set_with_unknown_metadata_bits_is_refused);

@@ -9,6 +9,7 @@
 #define WORKLOAD_H
 #include "check.h"
 #include "engine/directory.h"
+#include "expected_records.h"
 #include "io/io.h"
 #include "walkeeper/log.h"
 #include <assert.h>
@@ -63,6 +64,16 @@ static inline size_t size_of(size_t log, int64_t sequence_id) {
 static inline void fill(size_t log, int64_t sequence_id, uint8_t *payload) {
 	uint64_t seed = (uint64_t)sequence_id * LOGS + log + 77;
 	check_random_bytes(&seed, payload, size_of(log, sequence_id));
+}
+
+static inline payload_rule rule_of(size_t log) {
+	static uint8_t payload[PAYLOAD_MAX];
+	return (payload_rule){log, size_of, fill, payload};
+}
+
+static inline void check_records_of(size_t i, wk_log *log, const wk_log_info *info) {
+	payload_rule rule = rule_of(i);
+	check_records(log, info, &rule);
 }
 
 static inline wk_status open_on(wk_io *io, wk_namespace **ns, wk_error *error) {
@@ -301,32 +312,6 @@ static inline bool run_workload(workload *w, size_t steps) {
 
 /* ---- the look afterwards ---- */
 
-static inline void check_records(size_t i, wk_log *log, const wk_log_info *info) {
-	static uint8_t payload[PAYLOAD_MAX];
-	wk_read_options options;
-	wk_read_options_init(&options);
-	wk_reader *reader = NULL;
-	CHECK_EQ(wk_reader_open(log, &options, &reader, NULL), WK_OK);
-	int64_t expected = info->first.sequence_id;
-	wk_batch *batch;
-	wk_status status;
-	while ((status = wk_reader_next(reader, 1000, 1 << 20, 0, &batch, NULL)) == WK_OK) {
-		size_t count;
-		const wk_record *records = wk_batch_records(batch, &count);
-		for (size_t k = 0; k < count; k++, expected++) {
-			CHECK_EQ(records[k].kind, WK_RECORD_DATA);
-			CHECK_EQ(records[k].at.sequence_id, expected);
-			CHECK_EQ(records[k].size, size_of(i, expected));
-			fill(i, expected, payload);
-			CHECK(memcmp(records[k].payload, payload, records[k].size) == 0);
-		}
-		wk_batch_release(batch);
-	}
-	CHECK_EQ(status, WK_END);
-	CHECK_EQ(expected, info->next.sequence_id);
-	wk_reader_release(reader);
-}
-
 /* All of a batch or nothing, as the disk was behind event `at`. */
 static inline void check_batches(const workload *w, size_t i, int64_t next, uint64_t at) {
 	for (size_t k = 0; k < w->batches_count; k++) {
@@ -363,7 +348,7 @@ static inline int64_t check_log(size_t i, wk_namespace *ns, const bounds *promis
 	CHECK(info.next.sequence_id <= possible->next);
 	CHECK(info.first.sequence_id >= promised->first);
 	CHECK(info.first.sequence_id <= possible->first);
-	check_records(i, log, &info);
+	check_records_of(i, log, &info);
 	check_cursor(log, promised->cursor, possible->cursor);
 	wk_log_release(log);
 	return info.next.sequence_id;
