@@ -106,6 +106,8 @@ typedef struct wk_place {
 } wk_place;
 
 int wk_faulty_resolve(const wk_faulty *faulty, const char *path, wk_place *place);
+/* The directory, or the file, that stands at the path; else -ENOENT, -ENOTDIR or -EISDIR. */
+int wk_faulty_find(const wk_faulty *faulty, const char *path, bool directory, uint32_t *node);
 /* A new file or directory at a place that is free. */
 uint32_t wk_faulty_create(wk_faulty *faulty, const wk_place *place, bool is_directory);
 

@@ -6,8 +6,6 @@
 #include <errno.h>
 #include <string.h>
 
-static int find_file(wk_faulty *faulty, const char *path, uint32_t *node);
-
 int wk_faulty_call(wk_faulty *faulty, uint32_t operation) {
 	unsigned index = 0;
 	while (operation >> index != 1)
@@ -73,7 +71,7 @@ void wk_faulty_set_capacity(wk_faulty *faulty, uint64_t bytes) {
 int wk_faulty_flip(wk_faulty *faulty, const char *path, uint64_t offset, uint32_t bit) {
 	uint32_t node;
 	pthread_mutex_lock(&faulty->mutex);
-	int error = find_file(faulty, path, &node);
+	int error = wk_faulty_find(faulty, path, false, &node);
 	if (!error && (bit > 7 || offset >= faulty->nodes[node].contents.size))
 		error = -EINVAL;
 	if (!error) {
@@ -96,7 +94,7 @@ int wk_faulty_flip(wk_faulty *faulty, const char *path, uint64_t offset, uint32_
 int wk_faulty_misdirect_next(wk_faulty *faulty, const char *path, int64_t by_bytes) {
 	uint32_t node;
 	pthread_mutex_lock(&faulty->mutex);
-	int error = find_file(faulty, path, &node);
+	int error = wk_faulty_find(faulty, path, false, &node);
 	if (!error) {
 		faulty->nodes[node].misdirects = true;
 		faulty->nodes[node].misdirect_by = by_bytes;
@@ -108,7 +106,7 @@ int wk_faulty_misdirect_next(wk_faulty *faulty, const char *path, int64_t by_byt
 int64_t wk_faulty_file_size(wk_faulty *faulty, const char *path) {
 	uint32_t node;
 	pthread_mutex_lock(&faulty->mutex);
-	int error = find_file(faulty, path, &node);
+	int error = wk_faulty_find(faulty, path, false, &node);
 	int64_t size = error ? error : (int64_t)faulty->nodes[node].contents.size;
 	pthread_mutex_unlock(&faulty->mutex);
 	return size;
@@ -117,20 +115,9 @@ int64_t wk_faulty_file_size(wk_faulty *faulty, const char *path) {
 int64_t wk_faulty_read_file(wk_faulty *faulty, const char *path, void *buffer, size_t size, uint64_t offset) {
 	uint32_t node;
 	pthread_mutex_lock(&faulty->mutex);
-	int64_t count = find_file(faulty, path, &node);
+	int64_t count = wk_faulty_find(faulty, path, false, &node);
 	if (count == 0)
 		count = (int64_t)wk_contents_read(&faulty->nodes[node].contents, offset, buffer, size);
 	pthread_mutex_unlock(&faulty->mutex);
 	return count;
-}
-
-static int find_file(wk_faulty *faulty, const char *path, uint32_t *node) {
-	wk_place place;
-	int error = wk_faulty_resolve(faulty, path, &place);
-	if (error)
-		return error;
-	if (place.node == UINT32_MAX)
-		return -ENOENT;
-	*node = place.node;
-	return faulty->disk.nodes[place.node].is_directory ? -EISDIR : 0;
 }

@@ -41,6 +41,18 @@ int wk_faulty_resolve(const wk_faulty *faulty, const char *path, wk_place *place
 	}
 }
 
+int wk_faulty_find(const wk_faulty *faulty, const char *path, bool directory, uint32_t *node) {
+	wk_place place;
+	int error = wk_faulty_resolve(faulty, path, &place);
+	if (error)
+		return error;
+	if (place.node == UINT32_MAX)
+		return -ENOENT;
+	*node = place.node;
+	bool found = faulty->disk.nodes[place.node].is_directory;
+	return found == directory ? 0 : found ? -EISDIR : -ENOTDIR;
+}
+
 uint32_t wk_faulty_create(wk_faulty *faulty, const wk_place *place, bool is_directory) {
 	uint32_t node = (uint32_t)faulty->nodes_count;
 	faulty->nodes = wk_faulty_grow(faulty->nodes, faulty->nodes_count, &faulty->nodes_capacity, sizeof *faulty->nodes);
@@ -139,23 +151,12 @@ int wk_faulty_unlink(wk_io *io, const char *path) {
 	return error;
 }
 
-static int find_directory(wk_faulty *faulty, const char *path, uint32_t *node) {
-	wk_place place;
-	int error = wk_faulty_resolve(faulty, path, &place);
-	if (error)
-		return error;
-	if (place.node == UINT32_MAX)
-		return -ENOENT;
-	*node = place.node;
-	return faulty->disk.nodes[place.node].is_directory ? 0 : -ENOTDIR;
-}
-
 int wk_faulty_sync_directory(wk_io *io, const char *path) {
 	wk_faulty *faulty = wk_faulty_enter(io);
 	uint32_t node;
 	int error = wk_faulty_call(faulty, WK_FAULT_DIRECTORY);
 	if (!error)
-		error = find_directory(faulty, path, &node);
+		error = wk_faulty_find(faulty, path, true, &node);
 	if (!error)
 		wk_faulty_record(faulty, (wk_event){.kind = WK_EVENT_SYNC_DIRECTORY, .node = node});
 	wk_faulty_leave(faulty);
@@ -170,7 +171,7 @@ int wk_faulty_list(wk_io *io, const char *path, wk_io_list_fn fn, void *context)
 	size_t first = 0, last = 0;
 	int error = wk_faulty_call(faulty, WK_FAULT_DIRECTORY);
 	if (!error)
-		error = find_directory(faulty, path, &node);
+		error = wk_faulty_find(faulty, path, true, &node);
 	if (!error) {
 		first = wk_names_first(&faulty->names, node);
 		last = wk_names_first(&faulty->names, node + 1);
