@@ -1,0 +1,125 @@
+"""A disk that fails under an open namespace: what each call and each future says, and what is there afterwards.
+
+The disk is made to fail by the limit on the size of files: a write beyond it is refused by the kernel with EFBIG.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import walkeeper
+
+Open = Callable[..., walkeeper.Namespace]
+TIMEOUT = 20
+
+
+@contextmanager
+def failing_disk() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def contents(log: walkeeper.Log) -> list[bytes]:
+    return [bytes(record.payload) for record in log.reader() if isinstance(record, walkeeper.Record)]
+
+
+def test_after_a_failed_write_appends_are_refused_and_reading_goes_on(directory: Path) -> None:
+    ns = walkeeper.open(directory)
+    log = ns.log("orders")
+    writer = log.writer()
+    writer.append(b"before")
+    with failing_disk(), pytest.raises(walkeeper.JournalFailedError) as failed:
+        writer.append(b"lost", timeout=TIMEOUT)
+    assert failed.value.outcome == "unknown"
+    assert failed.value.log == "orders"
+    assert "File too large" in str(failed.value)
+    with pytest.raises(walkeeper.JournalFailedError) as refused:  # the disk is well again, the journal is not
+        writer.append(b"never")
+    assert refused.value.outcome == "not_written"
+    with pytest.raises(walkeeper.JournalFailedError) as refused:
+        writer.append_many([b"never", b"never"])
+    assert refused.value.outcome == "not_written"
+    assert ns.stats().failed
+    assert contents(log)[:1] == [b"before"]
+    with pytest.raises(walkeeper.JournalFailedError):
+        ns.close()
+    with walkeeper.open(directory) as again:
+        assert contents(again.log("orders"))[:1] == [b"before"]
+        with again.log("orders").writer() as writer:
+            writer.append(b"after")
+
+
+def test_every_future_in_flight_says_what_became_of_its_record(directory: Path) -> None:
+    ns = walkeeper.open(directory)
+    writer = ns.log("orders").writer()
+    assert writer.submit(b"before").result(TIMEOUT).sequence_id == 0
+    with failing_disk():
+        futures = [writer.submit(b"lost", durability="deferred") for _ in range(3)]
+        errors = [future.exception(TIMEOUT) for future in futures]
+    possible = [b"before"]
+    for number, error in enumerate(errors, 1):
+        assert isinstance(error, walkeeper.JournalFailedError)
+        assert error.sequence_id == number
+        assert error.log == "orders"
+        assert error.outcome in {"unknown", "not_written"}  # in a block that failed, or not in one yet
+        possible += [b"lost"] if error.outcome == "unknown" else []
+    with pytest.raises(walkeeper.JournalFailedError):
+        ns.close()
+    with walkeeper.open(directory) as again:
+        found = contents(again.log("orders"))
+    assert found == possible[: len(found)]
+    assert found
+
+
+def test_awaited_appends_and_futures_fail_with_the_journal(directory: Path) -> None:
+    async def main() -> None:
+        ns = await walkeeper.aio.open(directory)
+        log = await ns.log("orders")
+        writer = await log.writer()
+        await writer.append(b"before")
+        with failing_disk():
+            futures = [await writer.submit(b"lost") for _ in range(2)]
+            answers = await asyncio.gather(*futures, writer.append(b"lost"), return_exceptions=True)
+        for error in answers:
+            assert isinstance(error, walkeeper.JournalFailedError), error
+            assert error.log == "orders"
+            assert error.outcome in {"unknown", "not_written"}
+        with pytest.raises(walkeeper.JournalFailedError):
+            await writer.append(b"never")
+        with pytest.raises(walkeeper.JournalFailedError):
+            await ns.close()
+
+    asyncio.run(asyncio.wait_for(main(), TIMEOUT))
+
+
+def test_an_awaiting_follower_learns_that_nothing_can_follow(directory: Path) -> None:
+    async def main() -> None:
+        ns = await walkeeper.aio.open(directory)
+        log = await ns.log("orders")
+        writer = await log.writer()
+        await writer.append(b"before")
+        reader = log.reader(follow=True)
+        assert isinstance(await anext_of(reader), walkeeper.Record)
+        waiting = asyncio.ensure_future(anext_of(reader))
+        await asyncio.sleep(0.05)
+        with failing_disk(), pytest.raises(walkeeper.JournalFailedError):
+            await writer.append(b"lost")
+        with pytest.raises(walkeeper.JournalFailedError):
+            await waiting
+        with pytest.raises(walkeeper.JournalFailedError):
+            await ns.close()
+
+    async def anext_of(reader: walkeeper.aio.Reader) -> walkeeper.Record | walkeeper.Gap:
+        return await reader.__anext__()
+
+    asyncio.run(asyncio.wait_for(main(), TIMEOUT))
