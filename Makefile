@@ -1,6 +1,6 @@
 # make help lists what can be made. Every target may be called at any time and as often as you like: what is up to date is not done again.
-# Settings: PYTHON=… (3.10 or newer), CC=…, JOBS=…, TIME=seconds for each fuzzer, N=… for kills and crash-states, SEED=… to repeat them,
-# K=… a pytest expression.
+# Settings: PYTHON=… (3.10 or newer), CC=…, JOBS=…, TIME=seconds for each fuzzer, N=… for kills and crash-states, SEED=… to repeat them
+# or the mutants, K=… a pytest expression.
 PYTHON ?= python3
 JOBS ?= $(shell nproc)
 TIME ?= 30
@@ -36,7 +36,7 @@ ONE_THREAD := crash_states|bit_flips|failing_disk|accepted_loss|recovery|index|f
 pytest = timeout -k 10 1200 $(BIN)/python -m pytest -o faulthandler_timeout=300 $(if $(K),-k '$(K)')
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 ## Getting started
 
@@ -50,6 +50,7 @@ test: setup $(VENV)/checked ## setup, then everything that CI checks; the Python
 	@$(MAKE) native-test
 	@$(MAKE) crash-states N=10000
 	@$(MAKE) kills N=200
+	@$(MAKE) mutants
 	@$(MAKE) asan
 	@$(MAKE) tsan
 	@$(MAKE) fuzz TIME=30
@@ -143,8 +144,12 @@ kills: $(VENV)/packages ## N times: kill a writer with SIGKILL, open, and look f
 	@$(call native,native)
 	@cd build/native && ./test_kills $(N) $(SEED)
 
-mutants: $(VENV)/packages ## seeded defects, each of which a named test must notice
-	@$(PYTHON) tests/mutants/run.py --jobs $(JOBS)
+mutants: $(VENV)/builders ## seeded defects, each of which a named test must notice; two minutes of processor time
+	@$(BIN)/python tests/mutants/run.py --jobs $(JOBS) $(if $(SEED),--seed $(SEED))
+
+aarch64: $(VENV)/packages ## all of native/ compiled for 64-bit ARM, its codecs and the engine run under qemu
+	@PYTHON='$(PYTHON)' .ci/packages aarch64
+	@.ci/aarch64 build/aarch64 $(JOBS)
 
 wheel-test: $(VENV)/builders ## sdist, wheel from it, a clean environment, and the Python tests there
 	@.ci/wheel_test $(PYTHON) $(BIN)/python
@@ -157,4 +162,4 @@ clean: ## everything that was made, .venv included
 	rm -rf build dist $(VENV) main-job .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo test build native-test asan tsan spec fuzz psync-test lint format coverage crash-states kills mutants wheel-test bench clean
+.PHONY: help setup demo test build native-test asan tsan spec fuzz psync-test lint format coverage crash-states kills mutants aarch64 wheel-test bench clean

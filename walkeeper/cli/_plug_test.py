@@ -7,6 +7,7 @@ one came; that is printed, and must be kept on another machine.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import sys
 import time
 from pathlib import Path
@@ -29,15 +30,15 @@ def payload(number: int) -> bytes:
 
 
 def plug_test_write(path: Path, seconds: float | None) -> None:
-    """Appends until the power goes (or `seconds` have passed), and prints each number once it is durable."""
+    """Appends until the power goes (or `seconds` have passed, one record at least), and prints what is durable."""
     with writing(path, create=True) as namespace, namespace.log(LOG).writer() as writer:
         until = None if seconds is None else time.monotonic() + seconds
-        number = writer.next_sequence_id
-        click.echo(f"walkeeper: from record {number} on; cut the power while numbers appear", err=True)
-        while until is None or time.monotonic() < until:
+        click.echo(f"walkeeper: from record {writer.next_sequence_id} on; cut the power while numbers appear", err=True)
+        for number in itertools.count(writer.next_sequence_id):
             writer.append(payload(number), expected=number)
             print(number, flush=True)
-            number += 1
+            if until is not None and time.monotonic() >= until:
+                return
 
 
 def plug_test_check(path: Path, acknowledged: int | None) -> None:
