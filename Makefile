@@ -17,7 +17,7 @@ BIN := $(VENV)/bin
 NATIVE := $(shell find native -type f)
 TESTS_C := $(shell find tests examples benchmarks/native -name '*.[ch]' 2>/dev/null)
 C_FILES := $(filter %.c %.h,$(NATIVE)) $(TESTS_C)
-PYTHON_FILES := walkeeper tests benchmarks examples native/python
+PYTHON_FILES := walkeeper tests benchmarks examples native/python .ci/build_requires .ci/coverage
 
 # One directory under build/ for each way to compile; `$(call native,NAME)` configures it once and builds it.
 FLAGS_native :=

@@ -283,7 +283,7 @@ TEST(a_bit_turned_after_a_kill_is_mended_or_named_or_cut_with_the_unconfirmed_bl
 
 int main(int count, char **arguments) {
 	everything = count > 1 && strcmp(arguments[1], "all") == 0;
-	RUN(a_bit_turned_in_a_closed_directory_is_mended_or_named);
 	RUN(a_bit_turned_after_a_kill_is_mended_or_named_or_cut_with_the_unconfirmed_block);
+	RUN(a_bit_turned_in_a_closed_directory_is_mended_or_named);
 	return check_done();
 }
