@@ -468,16 +468,11 @@ wk_status wk_directory_close(wk_engine *engine, uint64_t timeout_ns, wk_error *e
 	}
 	wk_mover_free(engine);
 	wk_driver_stop(engine);
-	if (status == WK_OK && well &&
-	    engine
-	        ->failed) { /* the keeper's last work: everything appended is durable, but this disk is not written to any more */
+	/* The keeper's last work failed: everything appended is durable, but this disk is not written to any more. */
+	if (status == WK_OK && well && engine->failed) {
 		status = WK_FAILED;
 		if (error != NULL)
 			*error = engine->failure;
-	}
-	if (status == WK_OK && !engine->read_only) {
-		engine->superblock.clean = true;
-		status = wk_superblock_store(engine, error);
 	}
 	wk_registry_leave(engine);
 	free_engine(engine);

@@ -15,6 +15,7 @@
 #include "engine/snapshot.h"
 #include "engine/space.h"
 #include "engine/store_file.h"
+#include "engine/superblock_file.h"
 
 enum { RETRY_SPACE_NS = 200 * 1000 * 1000, HURRIED_NS = 1000 * 1000 * 1000 };
 
@@ -167,6 +168,25 @@ static void sleep_until_due(wk_engine *engine) {
 	sleep_for(engine, due - now);
 }
 
+/*
+ * The last writes of a directory that is closed. They are the keeper's where it runs: a disk that stalls then holds up
+ * that thread, and close() no longer than its timeout.
+ */
+static void write_last(wk_engine *engine) {
+	if (!engine->closing || engine->read_only)
+		return;
+	wk_index_at_close(engine);
+	if (engine->failed)
+		return;
+	engine->superblock.clean = true;
+	wk_error error;
+	wk_status status = wk_superblock_store(engine, &error);
+	wk_engine_lock(engine);
+	if (status != WK_OK)
+		wk_journal_fail(engine, error.system_error != 0 ? -error.system_error : -EIO, "writing the superblock", NULL);
+	wk_engine_unlock(engine);
+}
+
 static void *keep(void *context) {
 	wk_engine *engine = context;
 	wk_engine_lock(engine);
@@ -178,11 +198,9 @@ static void *keep(void *context) {
 		if (!worked && !engine->keeper_due && !engine->keeper_stop)
 			sleep_until_due(engine);
 	}
-	if (engine->closing) {
-		wk_engine_unlock(engine);
-		wk_index_at_close(engine); /* here, where a disk that stalls does not hold up close() beyond its timeout */
-		wk_engine_lock(engine);
-	}
+	wk_engine_unlock(engine);
+	write_last(engine);
+	wk_engine_lock(engine);
 	engine->keeper_gone = true;
 	pthread_cond_broadcast(&engine->keeper_wake);
 	wk_engine_unlock(engine);
@@ -197,8 +215,7 @@ int wk_keeper_start(wk_engine *engine) {
 
 bool wk_keeper_stop(wk_engine *engine, uint64_t deadline_ns) {
 	if (!engine->keeper_runs) {
-		if (engine->closing)
-			wk_index_at_close(engine);
+		write_last(engine);
 		return true;
 	}
 	wk_engine_lock(engine);

@@ -68,6 +68,16 @@ TEST(closing_answers_in_time_though_background_work_stands_still) {
 	close_in_vain(&d);
 }
 
+TEST(closing_answers_in_time_though_the_superblock_cannot_be_written) {
+	static desk d;
+	open_desk(&d);
+	wk_log_release(d.log);
+	CHECK_EQ(wk_writer_close(d.writer, UINT64_MAX, NULL), WK_OK);
+	atomic_store(&only_superblock, true);
+	atomic_store(&stalled, true);
+	close_in_vain(&d);
+}
+
 TEST(waiting_for_a_ticket_answers_in_time) {
 	static desk d;
 	uint64_t ticket;
@@ -156,6 +166,7 @@ TEST(finding_does_not_wait_for_the_disk) {
 int main(void) {
 	RUN(closing_answers_in_time_though_a_deferred_append_cannot_be_written);
 	RUN(closing_answers_in_time_though_background_work_stands_still);
+	RUN(closing_answers_in_time_though_the_superblock_cannot_be_written);
 	RUN(waiting_for_a_ticket_answers_in_time);
 	RUN(finding_does_not_wait_for_the_disk);
 	RUN(a_follower_is_not_told_of_the_end_before_it_got_the_last_record);
