@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "engine/journal.h"
+#include "engine/keeper.h"
 
 enum { LONE_SIZE = 2 * WK_BLOCK_ALIGNMENT, LONE_RECORDS = 2, COMPANY_BLOCKS = 64 };
 enum { SYNC_TAG = WK_BLOCKS_IN_FLIGHT_MAX }; /* tags below it are slots of blocks in flight */
@@ -80,8 +81,7 @@ static bool is_lone(const wk_engine *engine, const wk_block *block) {
 	       block->builders_count == 1 && block->builders[0].records <= LONE_RECORDS;
 }
 
-/* Everything that may go out now goes out. */
-static void submit(wk_engine *engine, sync_round *round) {
+static void submit_blocks(wk_engine *engine) {
 	while (wk_journal_can_seal(engine, wk_engine_now(engine))) {
 		wk_block *block = wk_journal_seal(engine);
 		if (block == NULL)
@@ -98,6 +98,13 @@ static void submit(wk_engine *engine, sync_round *round) {
 		else
 			engine->driver_in_flight++;
 	}
+}
+
+/* Everything that may go out now goes out. A footer that holds it up is written here, if the keeper is not at it. */
+static void submit(wk_engine *engine, sync_round *round) {
+	do
+		submit_blocks(engine);
+	while (wk_journal_needs_footer(engine, wk_engine_now(engine)) && wk_keeper_seal_oldest(engine));
 	wk_journal_press(engine, wk_engine_now(engine));
 	if (round->left == 0)
 		submit_syncs(engine, round);

@@ -75,6 +75,7 @@ struct wk_store_file {
 	uint32_t state;         /* enum wk_file_state */
 	uint64_t thin_since_ns; /* at most a tenth live since then, 0: it is not */
 	bool stuck;             /* the mover could not empty it: an entry is damaged */
+	bool footer_under_way;  /* somebody writes it */
 	bool footer_failed;     /* sealed without a footer: scanned at the next start */
 	bool unreadable_footer; /* recovery: its trailer reads well, its runs do not */
 };
@@ -173,10 +174,11 @@ struct wk_engine {
 	uint32_t last_crc;
 	uint64_t offset; /* of the next block in the active file */
 	wk_store_file *active;
-	wk_store_file *next; /* prepared and named, NULL: none yet */
-	bool naming_next;    /* somebody gives a prepared file its id and name: journal files are made one at a time */
-	uint64_t rolled_ns;  /* when the journal last went on in another file */
-	uint64_t sync_goal;  /* highest sequence somebody wants durable now */
+	wk_store_file *next;  /* prepared and named, NULL: none yet */
+	uint32_t footers_due; /* full files whose footer is still to be written: at most one when the journal rolls */
+	bool naming_next;     /* somebody gives a prepared file its id and name: journal files are made one at a time */
+	uint64_t rolled_ns;   /* when the journal last went on in another file */
+	uint64_t sync_goal;   /* highest sequence somebody wants durable now */
 	uint64_t deferred_sync_ns; /* blocks written without sync are to be synced by then; UINT64_MAX: none */
 	bool sealing;
 	bool snapshotting; /* the catalogue may not change */

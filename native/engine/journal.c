@@ -365,13 +365,15 @@ void wk_journal_press(wk_engine *engine, uint64_t now_ns) {
 	bool late = now_ns >= engine->deferred_sync_ns;
 	bool crowded = engine->in_flight_bytes >= engine->options.in_flight_bytes / 2 ||
 	               atomic_load(&engine->room_waiters) > 0;
-	if (!late && !(window_is_full && !is_empty(&engine->open)) && !crowded)
+	bool footer = wk_journal_needs_footer(engine, now_ns);
+	if (!late && !(window_is_full && !is_empty(&engine->open)) && !crowded && !footer)
 		return;
 	engine->deferred_sync_ns = UINT64_MAX;
 	engine->sync_goal = last;
 }
 
-bool wk_journal_can_seal(wk_engine *engine, uint64_t now_ns) {
+/* The open block holds something that may go out now, and there is a slot for it. */
+static bool may_go(const wk_engine *engine, uint64_t now_ns) {
 	const wk_block *open = &engine->open;
 	if (engine->sealing || engine->failed || is_empty(open))
 		return false;
@@ -382,6 +384,23 @@ bool wk_journal_can_seal(wk_engine *engine, uint64_t now_ns) {
 	if (open->sync_wanted)
 		return engine->options.commit_wait_ns == 0 || now_ns >= open->first_ns + engine->options.commit_wait_ns;
 	return now_ns >= open->deferred_until_ns;
+}
+
+/*
+ * At most one full file lacks its footer (storage rule 18): while one does, the journal goes on in no other file. The
+ * footer is usually long written; it comes a whole file before it is asked for.
+ */
+static bool waits_for_footer(const wk_engine *engine) {
+	return engine->footers_due > 0 &&
+	       !wk_journal_fits(engine, wk_journal_block_bound(engine->open.estimate), engine->open.builders_count);
+}
+
+bool wk_journal_needs_footer(wk_engine *engine, uint64_t now_ns) {
+	return engine->footers_due > 0 && may_go(engine, now_ns) && waits_for_footer(engine);
+}
+
+bool wk_journal_can_seal(wk_engine *engine, uint64_t now_ns) {
+	return may_go(engine, now_ns) && !waits_for_footer(engine);
 }
 
 void wk_journal_kick(wk_engine *engine) {
@@ -412,7 +431,9 @@ bool wk_journal_step(wk_engine *engine) {
 	uint64_t before = engine->durable;
 	wk_journal_press(engine, wk_engine_now(engine));
 	sync_here(engine);
-	return engine->durable != before;
+	if (engine->durable != before)
+		return true;
+	return wk_journal_needs_footer(engine, wk_engine_now(engine)) && wk_keeper_seal_oldest(engine);
 }
 
 static wk_status failed_outcome(wk_engine *engine, uint64_t ticket, wk_error *error) {

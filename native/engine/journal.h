@@ -37,8 +37,19 @@ void wk_journal_kick(wk_engine *engine);
 
 /* (locked) Blocks written without sync, whose time has come or whose place is needed, are wanted durable now. */
 void wk_journal_press(wk_engine *engine, uint64_t now_ns);
-/* (locked) The open block holds something that may go out now, and there is a slot for it. */
+/* (locked) The open block holds something that may go out now, there is a slot for it, and it may be placed. */
 bool wk_journal_can_seal(wk_engine *engine, uint64_t now_ns);
+/*
+ * (locked) All of that but the last: it needs another file, and the footer of the one before is not written yet. Who
+ * writes it (wk_keeper_seal_oldest) wakes the driver.
+ */
+bool wk_journal_needs_footer(wk_engine *engine, uint64_t now_ns);
+/* (locked) A block of `size` bytes and so many entries has room in the active file, beside the footer. */
+bool wk_journal_fits(const wk_engine *engine, uint64_t size, uint32_t entries);
+/* The most bytes that a block of this estimate takes. */
+static inline uint64_t wk_journal_block_bound(uint64_t estimate) {
+	return (WK_BLOCK_HEADER_SIZE + estimate + WK_BLOCK_ALIGNMENT - 1) / WK_BLOCK_ALIGNMENT * WK_BLOCK_ALIGNMENT;
+}
 /*
  * (locked, dropped while it works) Turns the open block into a block in flight; NULL where that failed (the engine
  * then failed, or the disk is full).

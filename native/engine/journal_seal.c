@@ -125,6 +125,7 @@ static wk_status roll(wk_engine *engine, uint64_t size, uint32_t entries) {
 		}
 	}
 	engine->active->state = WK_FILE_FULL;
+	engine->footers_due++;
 	next->state = WK_FILE_ACTIVE;
 	next->first_sequence = engine->window.next;
 	next->first_previous_crc = engine->last_crc;
@@ -135,7 +136,7 @@ static wk_status roll(wk_engine *engine, uint64_t size, uint32_t entries) {
 	return WK_OK;
 }
 
-static bool fits(const wk_engine *engine, uint64_t size, uint32_t entries) {
+bool wk_journal_fits(const wk_engine *engine, uint64_t size, uint32_t entries) {
 	const wk_store_file *file = engine->active;
 	return engine->offset + size + wk_journal_file_footer(file, entries, entries) <= file->size;
 }
@@ -232,7 +233,7 @@ wk_block *wk_journal_seal(wk_engine *engine) {
 	}
 	size_t used = total_size(block);
 	uint64_t size = (used + WK_BLOCK_ALIGNMENT - 1) / WK_BLOCK_ALIGNMENT * WK_BLOCK_ALIGNMENT;
-	while (status == WK_OK && !fits(engine, size, block->builders_count)) {
+	while (status == WK_OK && !wk_journal_fits(engine, size, block->builders_count)) {
 		status = roll(engine, size, block->builders_count);
 		if (status == WK_NO_SPACE && !engine->closing && engine->driver_runs) {
 			/* Even the reserve is used up. The block waits here until somebody makes room. */

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "engine/catalogue.h"
+#include "engine/driver.h"
 #include "engine/index_file.h"
 #include "engine/journal.h"
 #include "engine/journal_file.h"
@@ -107,19 +108,24 @@ static bool prepare_file(wk_engine *engine) {
 	return status == WK_OK;
 }
 
-/* Footers, oldest first: at most one full file may lack its own. (locked, dropped) */
-static bool seal_oldest(wk_engine *engine) {
-	for (uint32_t i = 0; i < engine->files_count; i++) {
+bool wk_keeper_seal_oldest(wk_engine *engine) {
+	for (uint32_t i = 0; engine->footers_due > 0 && i < engine->files_count; i++) {
 		wk_store_file *file = engine->files[i];
 		if (file->kind != WK_FILE_JOURNAL || file->state != WK_FILE_FULL || file->footer_failed)
 			continue;
-		if (engine->failed || file->last_sequence > engine->durable)
+		if (engine->failed || file->footer_under_way || file->last_sequence > engine->durable)
 			return false;
 		file->pins++;
+		file->footer_under_way = true;
 		wk_engine_unlock(engine);
 		wk_journal_file_seal(engine, file);
 		wk_engine_lock(engine);
+		file->footer_under_way = false;
 		file->pins--;
+		engine->footers_due--;
+		wk_journal_wake_room(engine);
+		if (engine->driver_runs)
+			wk_driver_wake(engine); /* it may wait for this to roll */
 		return true;
 	}
 	return false;
@@ -129,7 +135,7 @@ bool wk_keeper_step(wk_engine *engine) {
 	wk_engine_lock(engine);
 	bool worked = wk_space_collect(engine); /* space first: it may be what the next file is made of */
 	worked |= name_next(engine);
-	worked |= seal_oldest(engine);
+	worked |= wk_keeper_seal_oldest(engine);
 	worked |= prepare_file(engine);
 	look_at_the_reserve(engine);
 	worked |= wk_snapshot_if_due(engine);

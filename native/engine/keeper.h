@@ -13,6 +13,11 @@ int wk_keeper_start(wk_engine *engine);
 bool wk_keeper_stop(wk_engine *engine, uint64_t deadline_ns);
 /* (locked) There is something to do. */
 void wk_keeper_wake(wk_engine *engine);
+/*
+ * (locked, dropped while it works) Writes the footer of the oldest full file, where all its blocks are durable. False:
+ * there is none, or somebody is at it. The keeper does this in its rounds; who must roll before helps itself.
+ */
+bool wk_keeper_seal_oldest(wk_engine *engine);
 /* One round, in the calling thread, no lock held; false: nothing to do. For manual mode and close. */
 bool wk_keeper_step(wk_engine *engine);
 #endif

@@ -27,10 +27,11 @@ static void assign_roles(wk_walk *s) {
 		if (s->last != NULL && file == s->last &&
 		    !s->lossy) /* behind accepted damage the journal goes on in a new file */
 			file->state = WK_FILE_ACTIVE;
-		else if (file->end_offset > 0)
+		else if (file->end_offset > 0) {
 			file->state = WK_FILE_FULL;
-		else if (engine->next == NULL && file->id >= engine->index.mark &&
-		         (s->last == NULL || file->id > s->last->id) && file->size >= engine->options.file_size_min) {
+			engine->footers_due++;
+		} else if (engine->next == NULL && file->id >= engine->index.mark &&
+		           (s->last == NULL || file->id > s->last->id) && file->size >= engine->options.file_size_min) {
 			file->state = WK_FILE_NEXT;
 			engine->next = file;
 		} else {

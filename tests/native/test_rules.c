@@ -6,6 +6,7 @@
 #include "io/io.h"
 #include "small_directory.h"
 #include "walkeeper/superblock.h"
+#include <pthread.h>
 #include <time.h>
 
 enum { NFS_TYPE = 0x6969 };
@@ -233,6 +234,100 @@ TEST(rule_18_without_footers_the_same_is_found) {
 	io->operations->destroy(io);
 }
 
+/* Files that an open after a kill has to scan: the active one, and those that lack their footer. */
+static uint64_t scanned_after_a_kill(wk_io *io, const char *path, const wk_open_options *options) {
+	wk_namespace *ns = NULL;
+	wk_error error = {0};
+	wk_recovery_report report;
+	check_ok(wk_open_on(io, path, options, &ns, &error), &error, "the directory opens");
+	wk_namespace_recovery(ns, &report);
+	wk_abandon(ns);
+	return report.files_scanned;
+}
+
+/* Nobody but who appends does anything. */
+TEST(rule_18_at_most_one_full_file_lacks_its_footer) {
+	wk_open_options options;
+	for (uint32_t k = 1; k <= 8; k += 7) {
+		wk_io *io = disk_of(18);
+		wk_open_options_init(&options);
+		options.manual = true;
+		options.file_size_min = options.file_size_max = 64 * 1024;
+		options.sync_method = k == 1 ? WK_SYNC_DSYNC : WK_SYNC_WRITE_THEN_SYNC;
+		options.blocks_in_flight = k;
+		wk_namespace *ns = NULL;
+		CHECK_EQ(wk_open_on(io, "wal", &options, &ns, NULL), WK_OK);
+		wk_log *log = log_named(ns, "log");
+		wk_writer *writer = writer_of(log);
+		for (int i = 0; i < 100; i++) {
+			char payload[RECORD_SIZE] = {0};
+			uint64_t ticket;
+			CHECK_EQ(wk_writer_submit(writer, payload, sizeof payload, NULL, NULL, &ticket, NULL), WK_OK);
+			if (i % 3 == 0)
+				CHECK_EQ(wk_namespace_wait(ns, ticket, UINT64_MAX, NULL), WK_OK);
+		}
+		CHECK(stats_of(ns).journal_files > 4);
+		wk_abandon(ns);
+		wk_writer_close(writer, 0, NULL);
+		wk_log_release(log);
+		wk_faulty_kill(wk_faulty_of(io));
+		CHECK(scanned_after_a_kill(io, "wal", &options) <= 2);
+		io->operations->destroy(io);
+	}
+}
+
+typedef struct appender {
+	wk_namespace *ns;
+	wk_writer *writer;
+	uint32_t durability;
+} appender;
+
+static void *append_200(void *context) {
+	static const char payload[16 * 1024];
+	appender *a = context;
+	wk_append_options options;
+	wk_append_options_init(&options);
+	options.durability = a->durability;
+	uint64_t ticket = 0;
+	for (int i = 0; i < 200; i++)
+		CHECK_EQ(wk_writer_submit(a->writer, payload, sizeof payload, &options, NULL, &ticket, NULL), WK_OK);
+	if (a->durability == WK_SYNC)
+		CHECK_EQ(wk_namespace_wait(a->ns, ticket, UINT64_MAX, NULL), WK_OK);
+	return NULL;
+}
+
+/* Files of 64 KiB, full faster than the keeper can look. */
+TEST(rule_18_holds_for_writers_that_are_faster_than_the_keeper) {
+	wk_io *io = NULL;
+	CHECK_EQ(wk_io_psync_new(&io), 0);
+	for (uint32_t round = 0; round < 4; round++) {
+		char path[64];
+		strcpy(path, temporary());
+		wk_open_options options;
+		wk_open_options_init(&options);
+		options.file_size_min = options.file_size_max = 64 * 1024;
+		options.sync_method = round % 2 == 0 ? WK_SYNC_DSYNC : WK_SYNC_WRITE_THEN_SYNC;
+		options.blocks_in_flight = 8;
+		wk_namespace *ns = NULL;
+		wk_error error = {0};
+		check_ok(wk_open_on(io, path, &options, &ns, &error), &error, "the directory opens");
+		wk_log *log = log_named(ns, "log");
+		appender a = {ns, writer_of(log), round < 2 ? WK_SYNC : WK_DEFERRED};
+		pthread_t threads[2];
+		for (int i = 0; i < 2; i++)
+			CHECK_EQ(pthread_create(&threads[i], NULL, append_200, &a), 0);
+		for (int i = 0; i < 2; i++)
+			CHECK_EQ(pthread_join(threads[i], NULL), 0);
+		wk_abandon(ns);
+		wk_writer_close(a.writer, 0, NULL);
+		wk_log_release(log);
+		options.manual = true;
+		CHECK(scanned_after_a_kill(io, path, &options) <= 2);
+		remove_tree(path);
+	}
+	io->operations->destroy(io);
+}
+
 static wk_superblock superblock_of(wk_io *io) {
 	uint8_t slots[2 * WK_SUPERBLOCK_SLOT_SIZE];
 	wk_superblock superblock;
@@ -432,6 +527,8 @@ int main(void) {
 	RUN(rule_16_a_record_larger_than_a_file_gets_a_file_of_its_own);
 	RUN(rule_17_written_zeros_are_counted);
 	RUN(rule_18_without_footers_the_same_is_found);
+	RUN(rule_18_at_most_one_full_file_lacks_its_footer);
+	RUN(rule_18_holds_for_writers_that_are_faster_than_the_keeper);
 	RUN(rule_19_a_snapshot_holds_the_catalogue_and_frees_what_stood_before_it);
 	RUN(rule_22_what_is_truncated_gives_its_space_back);
 	RUN(rule_22_thin_files_are_evacuated_at_once);
