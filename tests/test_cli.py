@@ -315,14 +315,19 @@ def journal_with(directory: Path, needle: bytes) -> tuple[Path, int]:
     raise AssertionError(f"no file holds {needle!r}")
 
 
-def damage(directory: Path, needle: bytes) -> Path:
-    """Turns one bit of a record on the disk."""
-    file, at = journal_with(directory, needle)
+def flip(file: Path, at: int) -> None:
+    """Turns one bit of the byte at this offset."""
     with file.open("r+b") as opened:
         opened.seek(at)
         byte = opened.read(1)
         opened.seek(at)
         opened.write(bytes([byte[0] ^ 1]))
+
+
+def damage(directory: Path, needle: bytes) -> Path:
+    """Turns one bit of a record on the disk."""
+    file, at = journal_with(directory, needle)
+    flip(file, at)
     return file
 
 
@@ -348,6 +353,79 @@ def test_verify_of_a_damaged_directory_is_1_and_says_where(damaged: tuple[Path, 
     result = run("verify", directory)
     assert result.exit_code == 1
     assert file.name in result.stdout
+
+
+def index_of(directory: Path) -> Path:
+    (file,) = (directory / "index").glob("*.wki")
+    return file
+
+
+def small_files(directory: Path, records: int = 60) -> Path:
+    """A directory with sealed files and an index."""
+    small = {"file_size_min": 65536, "file_size_max": 65536}
+    with walkeeper.open(directory, **small) as namespace, namespace.log("orders").writer() as writer:
+        for number in range(records):
+            writer.append(b"order number %02d" % number)
+    return directory
+
+
+def test_verify_warns_of_a_damaged_index_and_that_is_no_damage(tmp_path: Path) -> None:
+    directory = small_files(tmp_path / "wal")
+    flip(index_of(directory), 5000)
+    (found,) = json_lines(run("verify", directory, "--json"))
+    assert (found["damaged"], found["warnings"]) == (0, 1)
+    assert index_of(directory).name in str(found["first_warning"])
+    shown = run("verify", directory)
+    assert shown.exit_code == 0
+    assert "Nothing is lost" in " ".join(shown.stdout.split())
+
+
+def test_inspect_shows_an_index_to_people_and_programs(tmp_path: Path) -> None:
+    file = index_of(small_files(tmp_path / "wal"))
+    lines = json_lines(run("inspect", file, "--json"))
+    assert (lines[0]["kind"], lines[0]["files"]) == ("index", sum("file" in line and "id" in line for line in lines[1:]))
+    shown = run("inspect", file).stdout
+    for word in ("generation", "replay epoch", "first entry", "entry log" if "entry log" in shown else "journal"):
+        assert word in shown
+    flip(file, 5000)
+    assert run("inspect", file).exit_code == 1
+
+
+def test_disk_bytes_are_those_of_all_files(tmp_path: Path) -> None:
+    directory = small_files(tmp_path / "wal")
+    (directory / "entries" / "00000000000000aa.damaged").write_bytes(b"x" * 12345)
+
+    def all_files() -> int:
+        return sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())
+
+    (stats,) = json_lines(run("stat", directory, "--json"))
+    assert stats["disk_bytes"] == all_files()
+    with walkeeper.open(directory, file_size_min=65536, file_size_max=65536) as namespace:
+        until = time.monotonic() + 20
+        while namespace.stats().disk_bytes != all_files() and time.monotonic() < until:
+            time.sleep(0.05)  # a file is prepared
+        assert namespace.stats().disk_bytes == all_files()
+
+
+def test_verify_and_doctor_name_files_that_are_no_part_of_the_directory(directory: Path) -> None:
+    strangers = {
+        "entries/00000000000000aa.damaged": "set aside",
+        "entries/00000000000000bb.tmp": "unfinished",
+        "index/00000000000000ff.wki": "does not count",
+        "journal/letter": "not walkeeper's",
+        "notes.txt": "not walkeeper's",
+    }
+    for name in strangers:
+        (directory / name).write_bytes(b"x" * 10)
+    for command in ("verify", "doctor"):
+        (found,) = json_lines(run(command, directory, "--json"))
+        others = found["others"]
+        assert isinstance(others, list)
+        assert [(one["name"], one["size"]) for one in others] == [(name, 10) for name in strangers]
+        assert all(meaning in one["what"] for meaning, one in zip(strangers.values(), others, strict=True))
+        shown = run(command, directory)
+        assert shown.exit_code == 0
+        assert all(name in shown.stdout for name in strangers)
 
 
 def test_inspect_describes_every_file_of_a_directory(directory: Path) -> None:

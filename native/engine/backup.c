@@ -5,7 +5,10 @@
  * they are let go nothing recycles them, so what the copy is made of stays as it is, whatever is appended, truncated or
  * moved meanwhile. Together they are what a power cut in that moment could have left behind. Sealed files are never
  * written again and get a second name; recycling sees that and unlinks instead of overwriting. The others are still
- * written to and are copied, up to the durable point. The superblock comes last: without it the copy is no directory.
+ * written to and are copied, up to the durable point. The index file that the superblock of that moment names is never
+ * written again either, and gets its second name in the same moment, before another can take its place: it holds
+ * states of ledgers that no journal file holds any more. The superblock comes last: without it the copy is no
+ * directory.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -26,6 +29,7 @@ typedef struct backup_file {
 	uint32_t kind;
 	bool link; /* sealed: never written again */
 	bool made;
+	bool whole; /* sealed, but copied: with its footer, which the index relies on */
 } backup_file;
 
 typedef struct backup {
@@ -34,6 +38,7 @@ typedef struct backup {
 	wk_superblock superblock;
 	backup_file *files;
 	uint32_t files_count;
+	bool index_made;
 } backup;
 
 /* ---- the moment ---- */
@@ -71,24 +76,65 @@ static wk_status note_files(backup *b) {
 		if (!is_wanted(file) || (file->kind == WK_FILE_JOURNAL && end == 0))
 			continue;
 		backup_file *noted = &b->files[b->files_count++];
-		*noted = (backup_file){file, file->id, file->size, end, file->kind, file->state == WK_FILE_SEALED, false};
+		*noted = (backup_file){file,  file->id, file->size, end, file->kind, file->state == WK_FILE_SEALED,
+		                       false, false};
 		file->pins++;
 		if (file->kind == WK_FILE_JOURNAL)
 			last = noted;
 	}
-	if (last != NULL)
+	if (last != NULL) {
+		last->whole = last->link;
 		last->link = false;
+	}
 	return WK_OK;
 }
 
-static wk_status begin(backup *b) {
-	/* The superblock changes under file_id_lock. What it says was durable before it said so, so the durable point read
-	 * here covers it. */
+/* A path below the destination; the caller frees. */
+static char *path_in(const backup *b, const char *below) {
+	size_t size = strlen(b->destination) + strlen(below) + 2;
+	char *path = malloc(size);
+	if (path != NULL)
+		snprintf(path, size, "%s/%s", b->destination, below);
+	return path;
+}
+
+static char *index_in(const backup *b) {
+	char below[64];
+	snprintf(below, sizeof below, "index/%016llx.wki", (unsigned long long)b->superblock.index_generation);
+	return path_in(b, below);
+}
+
+static wk_status link_index(backup *b, wk_error *error) {
+	wk_io *io = b->engine->io;
+	char *source = wk_engine_path(b->engine, "index/%016llx.wki", (unsigned long long)b->superblock.index_generation),
+	     *target = index_in(b);
+	int result = source == NULL || target == NULL ? -ENOMEM : io->operations->link(io, source, target);
+	b->index_made = result == 0;
+	wk_status status = result == -EXDEV
+	                       ? wk_fail_io(error, result,
+	                                    "linking %s to %s: a backup must be on the file system of the directory",
+	                                    source, target)
+	                   : result < 0 ? wk_fail_io(error, result, "linking the index file %s to %s", source, target)
+	                                : WK_OK;
+	free(source);
+	free(target);
+	return status;
+}
+
+/*
+ * The superblock changes under file_id_lock. What it says was durable before it said so, so the durable point read here
+ * covers it; and the index that it names is there until it names another.
+ */
+static wk_status begin(backup *b, wk_error *error) {
 	pthread_mutex_lock(&b->engine->file_id_lock);
 	wk_engine_lock(b->engine);
 	b->superblock = b->engine->superblock;
 	wk_status status = note_files(b);
 	wk_engine_unlock(b->engine);
+	if (status != WK_OK)
+		wk_fail(error, status, "backing up %s: no memory", b->engine->path);
+	else if (b->superblock.index_generation != 0)
+		status = link_index(b, error);
 	pthread_mutex_unlock(&b->engine->file_id_lock);
 	b->superblock.clean = true; /* nothing in the copy is cut short: what is not whole there was damaged */
 	return status;
@@ -105,15 +151,6 @@ static void let_go(backup *b) {
 
 /* ---- the copy ---- */
 
-/* A path below the destination; the caller frees. */
-static char *path_in(const backup *b, const char *below) {
-	size_t size = strlen(b->destination) + strlen(below) + 2;
-	char *path = malloc(size);
-	if (path != NULL)
-		snprintf(path, size, "%s/%s", b->destination, below);
-	return path;
-}
-
 static char *target_of(const backup *b, const backup_file *file) {
 	char below[64];
 	bool journal = file->kind == WK_FILE_JOURNAL;
@@ -126,8 +163,9 @@ static int copy_bytes(const backup *b, const backup_file *from, wk_file *to) {
 	wk_io *io = b->engine->io;
 	uint8_t *chunk = aligned_alloc(WK_IO_ALIGNMENT, COPY_CHUNK);
 	int64_t result = chunk == NULL ? -ENOMEM : 0;
-	for (uint64_t at = 0; at < from->end_offset && result >= 0;) {
-		size_t part = from->end_offset - at < COPY_CHUNK ? (size_t)(from->end_offset - at) : COPY_CHUNK;
+	uint64_t end = from->whole ? from->size : from->end_offset;
+	for (uint64_t at = 0; at < end && result >= 0;) {
+		size_t part = end - at < COPY_CHUNK ? (size_t)(end - at) : COPY_CHUNK;
 		result = io->operations->pread(io, from->file->handle, chunk, part, at);
 		if (result >= 0 && result != (int64_t)part)
 			result = -EIO;
@@ -139,7 +177,7 @@ static int copy_bytes(const backup *b, const backup_file *from, wk_file *to) {
 	return result < 0 ? (int)result : 0;
 }
 
-/* The durable blocks in a new file of the same size; behind them zeros, as in a file that was prepared. */
+/* The durable blocks in a new file of the same size; behind them zeros, as in a file that was prepared, or its footer. */
 static int copy_file(const backup *b, const backup_file *from, const char *target) {
 	wk_io *io = b->engine->io;
 	wk_file *to = NULL;
@@ -268,12 +306,14 @@ static void unmake(const backup *b) {
 			b->engine->io->operations->unlink(b->engine->io, path);
 		free(path);
 	}
+	char *index = b->index_made ? index_in(b) : NULL;
+	if (index != NULL)
+		b->engine->io->operations->unlink(b->engine->io, index);
+	free(index);
 }
 
 static wk_status copy(backup *b, wk_error *error) {
-	wk_status status = make_folders(b, error);
-	if (status != WK_OK)
-		return status;
+	wk_status status = WK_OK;
 	for (uint32_t i = 0; i < b->files_count && status == WK_OK; i++)
 		status = take_file(b, &b->files[i], error);
 	if (status == WK_OK)
@@ -282,8 +322,6 @@ static wk_status copy(backup *b, wk_error *error) {
 		status = write_superblock(b, error);
 	if (status == WK_OK)
 		status = sync_name(b, error);
-	if (status != WK_OK)
-		unmake(b);
 	return status;
 }
 
@@ -298,10 +336,14 @@ wk_status wk_namespace_backup(wk_namespace *ns, const char *destination, wk_erro
 		status = wk_fail(error, WK_READ_ONLY,
 		                 "backing up %s: it is open read-only here; the process that writes it can make a backup",
 		                 engine->path);
-	else if ((status = begin(&b)) != WK_OK)
-		wk_fail(error, status, "backing up %s: no memory", engine->path);
+	if (status == WK_OK)
+		status = make_folders(&b, error);
 	if (status == WK_OK) {
-		status = copy(&b, error);
+		status = begin(&b, error);
+		if (status == WK_OK)
+			status = copy(&b, error);
+		if (status != WK_OK)
+			unmake(&b);
 		let_go(&b);
 	}
 	wk_leave(ns);

@@ -11,6 +11,7 @@
 #include "engine/directory_lock.h"
 #include "engine/driver.h"
 #include "engine/entry_log.h"
+#include "engine/files.h"
 #include "engine/follower.h"
 #include "engine/index_file.h"
 #include "engine/journal.h"
@@ -181,6 +182,7 @@ static wk_status begin_writing(wk_engine *engine, wk_error *error) {
 		status = wk_shared_page_open(engine, error);
 	if (status == WK_OK)
 		status = wk_loss_record(engine, error);
+	engine->other_bytes = wk_files_other_bytes(engine);
 	if (status != WK_OK || engine->options.manual)
 		return status;
 	int result = wk_driver_start(engine);

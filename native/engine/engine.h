@@ -271,6 +271,7 @@ struct wk_engine {
 		uint64_t due_ns;
 	} scrub;                    /* where it goes on */
 	uint64_t zero_filled_bytes; /* atomic */
+	uint64_t other_bytes;       /* of files in the directory that are none of ours, when it was opened */
 	wk_stats counters;
 };
 

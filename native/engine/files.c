@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/store_file.h"
 
@@ -60,4 +61,70 @@ wk_status wk_files_find(wk_engine *engine, wk_error *error) {
 			i++;
 	}
 	return WK_OK;
+}
+
+/* ---- what they take ---- */
+
+typedef struct sizes {
+	wk_engine *engine;
+	const char *folder;
+	bool others; /* only what is none of the engine's */
+	uint64_t bytes;
+} sizes;
+
+static bool is_temporary(const char *name) {
+	size_t size = strlen(name);
+	return size > 4 && strcmp(name + size - 4, ".tmp") == 0;
+}
+
+static bool is_ours(const sizes *sum, const char *name) {
+	uint32_t kind;
+	uint64_t id;
+	if (sum->folder[0] == 0)
+		return strcmp(name, "superblock") == 0 || strcmp(name, "lock") == 0 || strcmp(name, "shared") == 0;
+	if (sum->folder[0] == 'i')
+		return strlen(name) == 20 && strcmp(name + 16, ".wki") == 0 &&
+		       strtoull(name, NULL, 16) == sum->engine->index.generation;
+	return strncmp(name, "prepared-", 9) == 0 ||
+	       (wk_store_file_parse(name, &kind, &id) && wk_store_file_find(sum->engine, id) != NULL);
+}
+
+static bool add_size(void *context, const char *name) {
+	sizes *sum = context;
+	const struct wk_io_operations *io = sum->engine->io->operations;
+	bool ours = is_ours(sum, name);
+	/* Who knows what else is in the root: only what the engine may have left there is opened. */
+	if (sum->others ? ours || (sum->folder[0] == 0 && !is_temporary(name)) : sum->folder[0] == 0 && !ours)
+		return true;
+	char *path = wk_engine_path(sum->engine, "%s%.100s", sum->folder, name);
+	wk_file *file = NULL;
+	wk_io_stat stat = {0};
+	if (path != NULL && io->open(sum->engine->io, path, WK_IO_READ, &file) == 0) {
+		if (io->stat(sum->engine->io, file, &stat) == 0)
+			sum->bytes += stat.size;
+		io->close(sum->engine->io, file);
+	}
+	free(path);
+	return true;
+}
+
+static uint64_t measure(wk_engine *engine, bool others) {
+	static const char *const folders[] = {"", "journal/", "entries/", "index/"};
+	sizes sum = {.engine = engine, .others = others};
+	for (uint32_t i = 0; i < 4; i++) {
+		sum.folder = folders[i];
+		char *path = wk_engine_path(engine, "%s", folders[i]);
+		if (path != NULL)
+			engine->io->operations->list(engine->io, path, add_size, &sum);
+		free(path);
+	}
+	return sum.bytes;
+}
+
+uint64_t wk_files_disk_bytes(wk_engine *engine) {
+	return measure(engine, false);
+}
+
+uint64_t wk_files_other_bytes(wk_engine *engine) {
+	return measure(engine, true);
 }

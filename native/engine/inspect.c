@@ -212,6 +212,8 @@ static wk_status inspect(wk_inspector *inspector) {
 		return inspect_lock(inspector, bytes);
 	if (inspector->view.size <= WK_IO_ALIGNMENT && is_shared_page(bytes, available))
 		return inspect_shared_page(inspector, bytes);
+	if (available >= WK_PAGE_SIZE && memcmp(bytes, "WKIX", 4) == 0)
+		return wk_inspect_index(inspector);
 	return inspect_store_file(inspector);
 }
 

@@ -28,6 +28,8 @@ wk_status wk_inspect_journal(wk_inspector *inspector, const uint8_t directory_id
 /* inspect_footer.c: the trailer, its runs and states. */
 wk_status wk_inspect_footer(wk_inspector *inspector, const wk_footer *footer);
 wk_status wk_inspect_entry_log(wk_inspector *inspector, const wk_footer *footer);
+/* inspect_index.c: its first page starts as an index file's does. */
+wk_status wk_inspect_index(wk_inspector *inspector);
 /* inspect_entry.c: one line. `offset` is the entry's in the file. */
 wk_status wk_inspect_entry(wk_inspector *inspector, uint64_t offset, const uint8_t *bytes, size_t size);
 #endif

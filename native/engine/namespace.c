@@ -3,6 +3,7 @@
 
 #include "engine/block_cache.h"
 #include "engine/directory.h"
+#include "engine/files.h"
 #include "engine/follower.h"
 #include "engine/handles.h"
 #include "engine/journal.h"
@@ -173,7 +174,8 @@ static void fill_stats(wk_engine *engine, wk_stats *stats) {
 	}
 	for (uint32_t i = 0; i < engine->prepared.count; i++)
 		stats->disk_bytes += engine->prepared.sizes[i];
-	stats->disk_bytes += 2 * WK_SUPERBLOCK_SLOT_SIZE + WK_IO_ALIGNMENT;
+	stats->disk_bytes += 2 * WK_SUPERBLOCK_SLOT_SIZE + 2 * WK_IO_ALIGNMENT; /* superblock; lock file and shared page */
+	stats->disk_bytes += engine->index.size + engine->other_bytes;
 	stats->prepared_files = engine->prepared.count + (engine->next != NULL);
 	stats->written_bytes += __atomic_load_n(&engine->zero_filled_bytes, __ATOMIC_RELAXED);
 	stats->durable_block = engine->durable;
@@ -194,9 +196,12 @@ void wk_namespace_stats(wk_namespace *ns, wk_stats *stats) {
 	*stats = (wk_stats){.oldest_ledger = -1};
 	if (wk_enter(ns, NULL) != WK_OK)
 		return;
+	/* A follower does not know what its writer prepares: it looks. */
+	uint64_t disk_bytes = ns->engine->read_only ? wk_files_disk_bytes(ns->engine) : 0;
 	wk_engine_lock(ns->engine);
 	fill_stats(ns->engine, stats);
 	wk_engine_unlock(ns->engine);
+	stats->disk_bytes = ns->engine->read_only ? disk_bytes : stats->disk_bytes;
 	wk_leave(ns);
 }
 

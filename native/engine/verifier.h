@@ -21,6 +21,7 @@ typedef struct wk_verify_file {
 	bool sealed; /* has its footer */
 	bool has_blocks;
 	bool broken_footer; /* had one, or was getting it */
+	bool footer_told;   /* ... and that was counted as damage */
 } wk_verify_file;
 
 typedef struct wk_verifier {
@@ -36,6 +37,9 @@ typedef struct wk_verifier {
 	wk_superblock superblock;
 	wk_verify_file *files; /* by id */
 	uint32_t files_count, files_capacity;
+	uint64_t last_sequence; /* of the blocks that were looked at, in order */
+	uint64_t last_damaged;  /* report->damaged at that block */
+	bool recycled;          /* blocks before or between them are not there any more: their files were let go */
 } wk_verifier;
 
 /* Entries and states as the blocks of one file hold them. */
@@ -56,7 +60,15 @@ typedef struct wk_found {
 
 /* Counts one structure that breaks its rule; the first is described. */
 void wk_verifier_damage(wk_verifier *verifier, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The file through a view that is paced and counted. WK_NOT_FOUND: it is gone. */
+/* The same for what is only a cache. */
+void wk_verifier_warn(wk_verifier *verifier, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Damage and warnings since `before` were none: what was read was another file's by then. */
+void wk_verifier_take_back(wk_verifier *verifier, const wk_verify_report *before);
+/* The superblock as it is now. WK_DAMAGED: neither slot is whole. */
+wk_status wk_verifier_superblock(wk_verifier *verifier, wk_superblock *superblock);
+/* A file below the directory, through a view that is paced and counted. WK_NOT_FOUND: it is gone. */
+wk_status wk_verifier_open_below(wk_verifier *verifier, const char *below, wk_file_view *view);
+/* The same for a store file. */
 wk_status wk_verifier_open(wk_verifier *verifier, const wk_verify_file *file, wk_file_view *view);
 /* "journal/0000000000000001.wkj", in a buffer of the caller's. */
 const char *wk_verify_file_name(const wk_verify_file *file, char name[40]);
@@ -77,4 +89,9 @@ wk_status wk_verify_sealed(wk_verifier *verifier, wk_verify_file *file, wk_file_
 wk_status wk_verify_footer(wk_verifier *verifier, const wk_verify_file *file, wk_file_view *view,
                            const wk_footer *footer, wk_found *found);
 wk_status wk_verify_entry_log(wk_verifier *verifier, const wk_verify_file *file);
+/* The runs of a footer, whole pages of them; the caller frees. NULL without error: a page is not whole. */
+wk_status wk_verify_footer_runs(wk_verifier *verifier, wk_file_view *view, const wk_footer *footer,
+                                wk_footer_run **runs);
+/* verify_index.c: the index file that the superblock names, by itself and against the footers. Behind all others. */
+wk_status wk_verify_index(wk_verifier *verifier);
 #endif

@@ -20,6 +20,24 @@ void wk_verifier_damage(wk_verifier *verifier, const char *format, ...) {
 	va_end(arguments);
 }
 
+void wk_verifier_warn(wk_verifier *verifier, const char *format, ...) {
+	wk_verify_report *report = verifier->report;
+	if (report->warnings++ > 0)
+		return;
+	va_list arguments;
+	va_start(arguments, format);
+	vsnprintf(report->first_warning, sizeof report->first_warning, format, arguments);
+	va_end(arguments);
+}
+
+void wk_verifier_take_back(wk_verifier *verifier, const wk_verify_report *before) {
+	wk_verify_report *report = verifier->report;
+	report->damaged = before->damaged;
+	report->warnings = before->warnings;
+	memcpy(report->first_damage, before->first_damage, sizeof before->first_damage);
+	memcpy(report->first_warning, before->first_warning, sizeof before->first_warning);
+}
+
 /* ---- pace ---- */
 
 static bool tell(wk_verifier *verifier) {
@@ -56,7 +74,7 @@ const char *wk_verify_file_name(const wk_verify_file *file, char name[40]) {
 	return name;
 }
 
-static wk_status open_below(wk_verifier *verifier, const char *below, wk_file_view *view) {
+wk_status wk_verifier_open_below(wk_verifier *verifier, const char *below, wk_file_view *view) {
 	size_t size = strlen(verifier->path) + strlen(below) + 2;
 	char *path = malloc(size);
 	if (path == NULL)
@@ -74,7 +92,7 @@ static wk_status open_below(wk_verifier *verifier, const char *below, wk_file_vi
 
 wk_status wk_verifier_open(wk_verifier *verifier, const wk_verify_file *file, wk_file_view *view) {
 	char name[40];
-	return open_below(verifier, wk_verify_file_name(file, name), view);
+	return wk_verifier_open_below(verifier, wk_verify_file_name(file, name), view);
 }
 
 static bool add_file(void *context, const char *name) {
@@ -162,9 +180,24 @@ static wk_status read_slots(wk_verifier *verifier, wk_file_view *view, wk_status
 	return WK_OK;
 }
 
+wk_status wk_verifier_superblock(wk_verifier *verifier, wk_superblock *superblock) {
+	wk_file_view view;
+	wk_status found[2] = {WK_CORRUPT, WK_CORRUPT};
+	int chosen = -1;
+	wk_superblock before = verifier->superblock;
+	wk_status status = wk_verifier_open_below(verifier, "superblock", &view);
+	if (status != WK_OK)
+		return status;
+	status = read_slots(verifier, &view, found, &chosen);
+	wk_file_view_close(&view);
+	*superblock = verifier->superblock;
+	verifier->superblock = before;
+	return status == WK_OK && chosen < 0 ? WK_DAMAGED : status;
+}
+
 static wk_status verify_superblock(wk_verifier *verifier) {
 	wk_file_view view;
-	wk_status status = open_below(verifier, "superblock", &view);
+	wk_status status = wk_verifier_open_below(verifier, "superblock", &view);
 	if (status == WK_NOT_FOUND)
 		return wk_fail(verifier->error, WK_NOT_FOUND, "%s is no walkeeper directory: it has no superblock",
 		               verifier->path);
@@ -202,6 +235,8 @@ static wk_status verify(wk_verifier *verifier) {
 	for (uint32_t i = 0; i < verifier->files_count && status == WK_OK; i++)
 		if (verifier->files[i].kind == WK_FILE_ENTRY_LOG)
 			status = wk_verify_entry_log(verifier, &verifier->files[i]);
+	if (status == WK_OK)
+		status = wk_verify_index(verifier);
 	if (status == WK_OK && verifier->fn != NULL &&
 	    !verifier->fn(verifier->context, verifier->total_bytes, verifier->total_bytes))
 		status = wk_fail(verifier->error, WK_INTERRUPTED, "verifying %s: stopped", verifier->path);

@@ -66,6 +66,10 @@ wk_status wk_verify_block(wk_verifier *verifier, const wk_verify_file *file, con
 	uint32_t cursor = WK_BLOCK_HEADER_SIZE;
 	wk_block_record record;
 	verifier->report->blocks++;
+	if (header->sequence > verifier->last_sequence + 1 && verifier->report->damaged == verifier->last_damaged)
+		verifier->recycled = true;
+	verifier->last_sequence = header->sequence;
+	verifier->last_damaged = verifier->report->damaged;
 	wk_status status = WK_OK;
 	while (status != WK_NO_MEMORY && wk_block_next(bytes, header, &cursor, &record) == WK_OK) {
 		uint64_t offset = header->offset + record.offset;

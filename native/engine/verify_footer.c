@@ -203,6 +203,28 @@ wk_status wk_verify_footer(wk_verifier *verifier, const wk_verify_file *file, wk
 	return status;
 }
 
+wk_status wk_verify_footer_runs(wk_verifier *verifier, wk_file_view *view, const wk_footer *footer,
+                                wk_footer_run **runs) {
+	footer_index all = {.runs = calloc((size_t)footer->runs_count + WK_PAGE_RUNS, sizeof *all.runs)};
+	wk_status status = all.runs != NULL
+	                       ? WK_OK
+	                       : wk_fail(verifier->error, WK_NO_MEMORY, "verifying %s: no memory", verifier->path);
+	bool whole = true;
+	for (uint32_t i = 0; i < footer->runs_count && status == WK_OK && whole; i += WK_PAGE_RUNS) {
+		uint64_t offset = wk_footer_run_page(footer, i);
+		const uint8_t *page;
+		size_t available;
+		status = wk_file_view_at(view, offset, WK_PAGE_SIZE, &page, &available, verifier->error);
+		whole = status == WK_OK && available >= WK_PAGE_SIZE && unpack(footer, RUNS, page, offset, &all, i) == WK_OK;
+	}
+	*runs = all.runs;
+	if (status != WK_OK || !whole) {
+		free(all.runs);
+		*runs = NULL;
+	}
+	return status;
+}
+
 wk_status wk_verify_entry_log(wk_verifier *verifier, const wk_verify_file *file) {
 	wk_file_view view;
 	wk_status status = wk_verifier_open(verifier, file, &view);

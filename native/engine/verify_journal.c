@@ -136,8 +136,7 @@ static wk_status find_footer(wk_verify_chain *c, uint32_t number, wk_file_view *
 		wk_verify_report before = *c->verifier->report;
 		status = wk_verify_footer(c->verifier, file, view, footer, &nothing);
 		*found = c->verifier->report->damaged == before.damaged;
-		c->verifier->report->damaged = before.damaged;
-		memcpy(c->verifier->report->first_damage, before.first_damage, sizeof before.first_damage);
+		wk_verifier_take_back(c->verifier, &before);
 		file->broken_footer = !*found;
 		return status;
 	}
@@ -246,6 +245,7 @@ static wk_status verify_broken_footers(wk_verifier *verifier) {
 		wk_footer footer;
 		wk_found nothing = {.damaged = true};
 		char name[40];
+		file->footer_told = true;
 		if (wk_file_view_footer(&view, &footer, verifier->error) == WK_OK)
 			status = wk_verify_footer(verifier, file, &view, &footer, &nothing);
 		else if (wk_file_view_is_named(&view))

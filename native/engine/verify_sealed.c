@@ -79,9 +79,7 @@ wk_status wk_verify_sealed(wk_verifier *verifier, wk_verify_file *file, wk_file_
 	free(found.states);
 	/* What was damage in the file of that name may be another file's blocks: then it was let go while it was read. */
 	*gone = verifier->report->damaged > before.damaged && !wk_file_view_is_named(view);
-	if (*gone) {
-		verifier->report->damaged = before.damaged;
-		memcpy(verifier->report->first_damage, before.first_damage, sizeof before.first_damage);
-	}
+	if (*gone)
+		wk_verifier_take_back(verifier, &before);
 	return status;
 }

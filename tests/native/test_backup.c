@@ -4,6 +4,9 @@
  */
 #include "engine/directory.h"
 #include "engine/engine.h"
+#include "engine/index_file.h"
+#include "engine/ledger_state.h"
+#include "engine/store_file.h"
 #include "small_directory.h"
 #include "walkeeper/inspect.h"
 #include <dirent.h>
@@ -211,6 +214,122 @@ TEST(what_is_truncated_while_the_copy_is_made_stays_in_it) {
 	remove_tree(place);
 }
 
+/* As a state record in the block written last would have left it. */
+static void note_fence(int64_t ledger_id) {
+	wk_engine *engine = hooked->engine;
+	wk_store_file *file = engine->active;
+	wk_footer_state state = {.ledger_id = ledger_id, .type = WK_BLOCK_FENCE};
+	file->states = realloc(file->states, (file->states_count + 1) * sizeof *file->states);
+	CHECK(file->states != NULL);
+	file->states[file->states_count++] = state;
+	file->states_capacity = file->states_count;
+	CHECK_EQ(wk_ledger_state_apply(engine, &state), WK_OK);
+}
+
+static void truncate_to_last(void) {
+	wk_position last;
+	wk_error error = {0};
+	check_ok(wk_log_find(hooked_log, WK_FIND_SEQUENCE_ID, append_one(hooked_writer), NULL, &last, &error), &error,
+	         "finding the last record");
+	check_ok(wk_log_truncate(hooked_log, &last.dlsn, false, &error), &error, "truncating");
+}
+
+TEST(states_whose_journal_file_was_recycled_are_in_the_copy) {
+	const char *place = temporary();
+	open_hooked(place, WK_SYNC_DSYNC);
+	while (append_one(hooked_writer) < 19) /* behind the file with the catalogue in it */
+		do_all_background_work();
+	note_fence(700);
+	uint64_t held_in = hooked->engine->active->id;
+	while (append_one(hooked_writer) < 59)
+		do_all_background_work();
+	truncate_to_last();
+	for (int i = 0; i < 40; i++) {
+		append_one(hooked_writer);
+		do_all_background_work();
+	}
+	CHECK(wk_store_file_find(hooked->engine, held_in) == NULL);
+	CHECK(hooked->engine->superblock.index_generation > 0);
+	backup(hooked, hooked_copy);
+	verify_clean(hooked_copy);
+	wk_namespace *ns = open_small(hooked_copy);
+	const wk_index_ledger *state = wk_ledger_state_find(ns->engine, 700);
+	CHECK(state != NULL && state->bits == WK_LEDGER_FENCED);
+	close_all(ns, NULL, NULL);
+	do_all_background_work();
+	append_one(hooked_writer);
+	close_hooked(); /* the next index replaces the one that the copy shares */
+	ns = open_small(hooked_copy);
+	CHECK(wk_ledger_state_find(ns->engine, 700) != NULL);
+	close_all(ns, NULL, NULL);
+	remove_tree(place);
+}
+
+/* Another index takes the place of the one that was noted, before that is linked. */
+static bool index_was_replaced;
+static int replace_index_then_link(wk_io *io, const char *from, const char *to) {
+	if (hook_is_set && strstr(from, "/journal/") != NULL) {
+		hook_is_set = false;
+		wk_engine_lock(hooked->engine);
+		index_was_replaced = wk_index_write(hooked->engine);
+		wk_engine_unlock(hooked->engine);
+	}
+	return original.link(io, from, to);
+}
+
+TEST(an_index_that_is_replaced_while_the_copy_is_made_is_in_it_all_the_same) {
+	const char *place = temporary();
+	open_hooked(place, WK_SYNC_DSYNC);
+	while (append_one(hooked_writer) < 59)
+		do_all_background_work();
+	wk_engine_lock(hooked->engine);
+	CHECK(wk_index_write(hooked->engine));
+	wk_engine_unlock(hooked->engine);
+	operations.link = replace_index_then_link;
+	hook_is_set = true;
+	backup(hooked, hooked_copy);
+	CHECK(!hook_is_set && index_was_replaced);
+	verify_clean(hooked_copy);
+	wk_namespace *ns = open_small(hooked_copy);
+	wk_recovery_report report;
+	wk_namespace_recovery(ns, &report);
+	CHECK(report.footers_read <= 1); /* the rest it knows from the index */
+	int64_t first, last;
+	read_all(ns, &first, &last);
+	CHECK_EQ(last, 59);
+	close_all(ns, NULL, NULL);
+	close_hooked();
+	remove_tree(place);
+}
+
+TEST(a_last_file_that_the_index_names_is_copied_with_its_footer) {
+	const char *place = temporary();
+	open_hooked(place, WK_SYNC_DSYNC);
+	while (append_one(hooked_writer) < 59)
+		do_all_background_work();
+	char active[200];
+	snprintf(active, sizeof active, "%s/journal/%016llx.wkj", hooked_path,
+	         (unsigned long long)hooked->engine->active->id);
+	close_hooked();
+	CHECK_EQ(unlink(active), 0); /* as a power cut before its first block leaves it */
+	open_hooked(place, WK_SYNC_DSYNC);
+	CHECK_EQ(hooked->engine->active->end_offset, 0);
+	wk_engine_lock(hooked->engine);
+	CHECK(wk_index_write(hooked->engine));
+	wk_engine_unlock(hooked->engine);
+	int64_t first, last, first_then, last_then;
+	read_all(hooked, &first, &last);
+	backup(hooked, hooked_copy);
+	verify_clean(hooked_copy);
+	wk_namespace *ns = open_small(hooked_copy);
+	read_all(ns, &first_then, &last_then);
+	CHECK_EQ(first_then, first);
+	CHECK_EQ(last_then, last);
+	close_all(ns, NULL, NULL);
+	close_hooked();
+	remove_tree(place);
+}
+
 static int64_t write_then_back_up(wk_io *io, wk_file *file, const void *buffer, size_t size, uint64_t offset,
                                   uint32_t flags) {
 	int64_t result = original.pwrite(io, file, buffer, size, offset, flags);
@@ -393,6 +512,9 @@ int main(void) {
 	RUN(a_destination_that_exists_is_refused_and_left_alone);
 	RUN(a_file_with_room_is_copied_so_that_neither_side_writes_into_the_others);
 	RUN(what_is_truncated_while_the_copy_is_made_stays_in_it);
+	RUN(states_whose_journal_file_was_recycled_are_in_the_copy);
+	RUN(an_index_that_is_replaced_while_the_copy_is_made_is_in_it_all_the_same);
+	RUN(a_last_file_that_the_index_names_is_copied_with_its_footer);
 	RUN(a_block_that_is_written_and_not_yet_durable_is_not_in_the_copy);
 	RUN(a_backup_that_fails_holds_no_space_and_is_no_directory);
 	RUN(what_was_durable_before_the_call_is_in_the_copy_of_a_busy_directory);

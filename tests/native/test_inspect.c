@@ -6,6 +6,7 @@
 #include "small_directory.h"
 #include "walkeeper/inspect.h"
 #include "walkeeper/journal_block.h"
+#include "walkeeper/superblock.h"
 
 enum { LINES_MAX = 2000 };
 static char *lines[LINES_MAX];
@@ -172,6 +173,52 @@ TEST(a_prepared_file_of_zeros_is_one) {
 	free(zeros);
 	inspect(below(path, "file"), true, WK_OK);
 	CHECK(strcmp(lines[0], "{\"kind\":\"prepared\",\"size\":65536}") == 0);
+	end();
+}
+
+static const char *index_file(void) {
+	size_t size;
+	uint8_t *slots = read_file(below(path, "superblock"), &size);
+	wk_superblock superblock;
+	CHECK(wk_superblock_choose(slots, &superblock) >= 0);
+	free(slots);
+	char name[64];
+	snprintf(name, sizeof name, "index/%016llx.wki", (unsigned long long)superblock.index_generation);
+	return below(path, name);
+}
+
+TEST(an_index_file_tells_its_files_and_runs) {
+	make();
+	inspect(index_file(), false, WK_OK);
+	CHECK(strstr(lines[0], "{\"kind\":\"index\",\"size\":") == lines[0]);
+	CHECK(strstr(lines[0], "\"crc\":\"ok\",\"generation\":") != NULL);
+	CHECK(count("\"file\":") >= 2 * count("\"id\":") && count("\"id\":") >= 4); /* runs name files, too */
+	CHECK(count("\"run\":") >= 4);
+	CHECK_EQ(count("{\"ledger\":"), 0);
+	CHECK_EQ(lines_count, 1 + count("\"id\":") + count("\"run\":"));
+	end();
+}
+
+TEST(a_bad_page_of_an_index_is_told_and_the_others_are_shown) {
+	make();
+	size_t size;
+	uint8_t *bytes = read_file(index_file(), &size);
+	flip_bit(index_file(), 4096 + 77);
+	wk_error error = inspect(index_file(), false, WK_CORRUPT);
+	CHECK_EQ(count("\"kind\":\"files\",\"crc\":\"bad\""), 1);
+	CHECK(count("\"run\":") >= 4);
+	CHECK(strstr(error.text, "page of files at offset 4096") != NULL);
+	write_file(index_file(), bytes, 8192); /* cut short: its runs are gone */
+	error = inspect(index_file(), false, WK_CORRUPT);
+	CHECK_EQ(count("\"kind\":\"runs\",\"crc\":\"bad\""), 1);
+	CHECK(strstr(error.text, "its header says") != NULL);
+	bytes[20] ^= 1;
+	write_file(index_file(), bytes, size);
+	error = inspect(index_file(), false, WK_CORRUPT);
+	CHECK_EQ(lines_count, 1);
+	CHECK(strstr(lines[0], "\"crc\":\"bad\"") != NULL);
+	CHECK(strstr(error.text, "header") != NULL);
+	free(bytes);
 	end();
 }
 
@@ -352,6 +399,8 @@ int main(void) {
 	RUN(with_entries_each_entry_tells_what_it_holds);
 	RUN(a_file_is_told_by_its_bytes_and_not_by_its_name);
 	RUN(a_prepared_file_of_zeros_is_one);
+	RUN(an_index_file_tells_its_files_and_runs);
+	RUN(a_bad_page_of_an_index_is_told_and_the_others_are_shown);
 	RUN(of_a_recycled_file_only_the_new_life_counts);
 	RUN(who_wants_no_more_lines_gets_none);
 	RUN(a_bad_block_is_told_between_the_good_ones);

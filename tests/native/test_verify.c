@@ -5,6 +5,7 @@
 #include "small_directory.h"
 #include "walkeeper/entry.h"
 #include "walkeeper/footer.h"
+#include "walkeeper/index_file.h"
 #include "walkeeper/inspect.h"
 #include "walkeeper/superblock.h"
 #include <dirent.h>
@@ -102,6 +103,23 @@ static wk_footer footer_of(const char *name) {
 	return footer;
 }
 
+/* The index file that the superblock names; empty: none. */
+static const char *index_name(void) {
+	static char name[64];
+	size_t size;
+	uint8_t *slots = read_file(below(path, "superblock"), &size);
+	wk_superblock superblock;
+	CHECK(wk_superblock_choose(slots, &superblock) >= 0);
+	free(slots);
+	snprintf(name, sizeof name, "index/%016llx.wki", (unsigned long long)superblock.index_generation);
+	return name;
+}
+
+/* Footers are no cache any more where the index is believed: without it, one may be missing. */
+static void forget_index(void) {
+	CHECK_EQ(unlink(below(path, index_name())), 0);
+}
+
 /* ---- whole ---- */
 
 TEST(a_directory_closed_in_order_is_clean) {
@@ -191,6 +209,9 @@ TEST(damage_where_two_files_meet_is_named_in_the_right_one) {
 	memset(bytes + BLOCKS_A_FILE * 4096, 0, size - BLOCKS_A_FILE * 4096);
 	write_file(below(path, full), bytes, size);
 	free(bytes);
+	wk_verify_report relied = verify(WK_DAMAGED);
+	CHECK(strstr(relied.first_damage, full) != NULL && strstr(relied.first_damage, "footer") != NULL);
+	forget_index();
 	verify(WK_OK);
 	check_flip(full, 3 * 4096 + 20, "block", 3 * 4096);
 	check_flip(full, (BLOCKS_A_FILE - 1) * 4096 + 20, "block", (BLOCKS_A_FILE - 1) * 4096);
@@ -415,6 +436,118 @@ TEST(files_between_that_were_recycled_are_no_damage) {
 	remove_tree(path);
 }
 
+/* ---- the index ---- */
+
+static wk_index_header index_header(void) {
+	size_t size;
+	uint8_t *bytes = read_file(below(path, index_name()), &size);
+	wk_index_header header;
+	CHECK_EQ(wk_index_decode(bytes, &header), WK_OK);
+	CHECK_EQ(wk_index_size(header.files_count, header.ledgers_count, header.runs_count), size);
+	free(bytes);
+	return header;
+}
+
+static void check_warning(const char *what) {
+	wk_verify_report report = verify(WK_OK);
+	bool named = strstr(report.first_warning, index_name()) != NULL && strstr(report.first_warning, what) != NULL &&
+	             strstr(report.first_warning, "Nothing is lost") != NULL;
+	if (!named)
+		printf("%s\n", report.first_warning);
+	CHECK(named);
+	CHECK_EQ(report.warnings, 1);
+}
+
+TEST(an_index_that_is_whole_is_no_matter_for_a_word) {
+	make();
+	wk_index_header header = index_header();
+	CHECK(header.files_count >= 4 && header.runs_count >= 4);
+	wk_verify_report report = verify(WK_OK);
+	CHECK_EQ(report.warnings, 0);
+	CHECK_EQ(report.first_warning[0], 0);
+	remove_tree(path);
+}
+
+TEST(a_bit_in_the_index_is_a_warning_while_every_file_is_there) {
+	make();
+	wk_index_header header = index_header();
+	size_t pages[] = {0, wk_index_file_page(&header, 0), wk_index_run_page(&header, 0)};
+	static const char *const words[] = {"header", "page of files at offset 4096", "page of runs at offset 8192"};
+	for (size_t page = 0; page < 3; page++)
+		for (size_t at = 0; at < 4096; at += 97) {
+			flip_bit(below(path, index_name()), pages[page] + at);
+			check_warning(words[page]);
+			flip_bit(below(path, index_name()), pages[page] + at);
+		}
+	verify(WK_OK);
+	size_t size;
+	uint8_t *bytes = read_file(below(path, index_name()), &size);
+	write_file(below(path, index_name()), bytes, size - 4096);
+	check_warning("not as long");
+	write_file(below(path, index_name()), bytes, 0);
+	check_warning("header");
+	free(bytes);
+	forget_index();
+	check_warning("not there");
+	remove_tree(path);
+}
+
+TEST(an_index_that_cannot_be_read_is_loss_where_states_may_be_nowhere_else) {
+	make();
+	CHECK_EQ(unlink(below(path, files[0])), 0); /* recycled */
+	CHECK_EQ(verify(WK_OK).warnings, 0);
+	wk_index_header header = index_header();
+	flip_bit(below(path, index_name()), wk_index_run_page(&header, 0));
+	check_warning("page of runs"); /* it holds no states, says its header */
+	flip_bit(below(path, index_name()), wk_index_run_page(&header, 0));
+	flip_bit(below(path, index_name()), 20);
+	wk_verify_report report = verify(WK_DAMAGED);
+	CHECK(strstr(report.first_damage, "if there were any, they are lost") != NULL);
+	CHECK_EQ(report.damaged, 1);
+	forget_index();
+	report = verify(WK_DAMAGED);
+	CHECK(strstr(report.first_damage, "if there were any, they are lost") != NULL);
+	remove_tree(path);
+}
+
+/* The index is written again with run `at` shifted by one item, or file 0 with another incarnation. */
+static void twist_index(bool run, uint32_t at) {
+	size_t size;
+	uint8_t *bytes = read_file(below(path, index_name()), &size);
+	wk_index_header header = index_header();
+	wk_footer files_named[WK_INDEX_PAGE_FILES];
+	wk_index_run runs[WK_INDEX_PAGE_RUNS];
+	uint32_t count;
+	CHECK(header.files_count <= WK_INDEX_PAGE_FILES && header.runs_count <= WK_INDEX_PAGE_RUNS);
+	CHECK_EQ(header.ledgers_count, 0);
+	size_t offset = wk_index_file_page(&header, 0);
+	CHECK_EQ(wk_index_files(&header, bytes + offset, offset, files_named, &count), WK_OK);
+	offset = wk_index_run_page(&header, 0);
+	CHECK_EQ(wk_index_runs(&header, bytes + offset, offset, runs, &count), WK_OK);
+	if (run)
+		runs[at].first_item++;
+	else
+		files_named[at].incarnation++;
+	wk_index_encode(&header, files_named, NULL, runs, bytes);
+	write_file(below(path, index_name()), bytes, size);
+	free(bytes);
+}
+
+TEST(an_index_that_says_something_else_than_the_footers_is_damage) {
+	make();
+	twist_index(false, 1);
+	wk_verify_report report = verify(WK_DAMAGED);
+	CHECK_EQ(report.damaged, 1);
+	CHECK(strstr(report.first_damage, index_name()) != NULL && strstr(report.first_damage, files[1]) != NULL);
+	remove_tree(path);
+	make();
+	twist_index(true, 1);
+	report = verify(WK_DAMAGED);
+	CHECK_EQ(report.damaged, 1);
+	CHECK(strstr(report.first_damage, index_name()) != NULL && strstr(report.first_damage, "run of ledger") != NULL);
+	remove_tree(path);
+}
+
 /* ---- a directory in use ---- */
 
 typedef struct busy {
@@ -517,6 +650,10 @@ int main(void) {
 	RUN(an_unfinished_last_file_is_no_damage);
 	RUN(the_bytes_of_prepared_files_do_not_matter);
 	RUN(files_between_that_were_recycled_are_no_damage);
+	RUN(an_index_that_is_whole_is_no_matter_for_a_word);
+	RUN(a_bit_in_the_index_is_a_warning_while_every_file_is_there);
+	RUN(an_index_that_cannot_be_read_is_loss_where_states_may_be_nowhere_else);
+	RUN(an_index_that_says_something_else_than_the_footers_is_damage);
 	RUN(a_directory_that_is_written_and_recycled_meanwhile_is_clean);
 	RUN(progress_grows_up_to_the_total);
 	RUN(a_rate_is_kept);

@@ -14,6 +14,7 @@ import click
 from walkeeper._native import lib
 from walkeeper.cli._directory import json_flag
 from walkeeper.cli._inspection import DoctorReport, probe
+from walkeeper.cli._left_overs import left_overs, words
 from walkeeper.cli._plug_test import plug_test_check, plug_test_write
 from walkeeper.cli._show import duration, facts, show, size
 
@@ -121,6 +122,7 @@ def examine(path: Path) -> dict[str, Any]:
         "device": block_device(path),
         "memlock_soft": None if soft == resource.RLIM_INFINITY else soft,
         "memlock_hard": None if hard == resource.RLIM_INFINITY else hard,
+        "others": left_overs(path) if (path / "superblock").exists() else [],
     }
 
 
@@ -180,4 +182,6 @@ def doctor(
         ("free space", f"{size(report.free_bytes)} of {size(report.total_bytes)}"),
         ("RLIMIT_MEMLOCK", limit_words(resource.getrlimit(resource.RLIMIT_MEMLOCK)[0])),
     ]
+    if found["others"]:
+        rows.append(("no part of it", words(found["others"])))
     show(facts(rows))

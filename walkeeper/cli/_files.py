@@ -13,6 +13,8 @@ import click
 
 from walkeeper.cli._directory import directory, json_flag
 from walkeeper.cli._inspection import inspect_file, verify_directory
+from walkeeper.cli._left_overs import left_overs
+from walkeeper.cli._left_overs import words as left_over_words
 from walkeeper.cli._main import EXIT_DAMAGED
 from walkeeper.cli._show import facts, show, size, table
 from walkeeper.errors import CorruptError
@@ -103,7 +105,8 @@ def cell(value: Any) -> str:
 def verify(directory: Path, rate: float | None, as_json: bool) -> None:
     """Read every byte of DIR that matters, and check every structure.
 
-    Exit status 0: clean. 1: damaged. 2: it could not be told. A torn tail is no damage: it was never acknowledged.
+    Exit status 0: clean. 1: damaged. 2: it could not be told. A torn tail is no damage: it was never acknowledged. A
+    warning is none either: it tells of a cache that cannot be used. Files that are no part of DIR are named.
     """
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
@@ -118,14 +121,19 @@ def verify(directory: Path, rate: float | None, as_json: bool) -> None:
             return True
 
         found = verify_directory(directory, int((rate or 0) * 1e6), advance)
+    others = left_overs(directory)
     if as_json:
-        click.echo(json.dumps(dataclasses.asdict(found)))
+        click.echo(json.dumps({**dataclasses.asdict(found), "others": others}))
     else:
         counted = f"{found.files:,} files, {found.blocks:,} blocks, {found.entries:,} entries, {size(found.bytes)} read"
         torn = f"{size(found.torn_tail_bytes)}: never acknowledged" if found.torn_tail_bytes else "none"
         rows = [("checked", counted), ("torn tail", torn), ("damaged", f"{found.damaged:,}")]
         if found.first_damage:
             rows.append(("first", found.first_damage))
+        if found.warnings:
+            rows += [("warnings", f"{found.warnings:,}"), ("first", found.first_warning)]
+        if others:
+            rows.append(("no part of it", left_over_words(others)))
         show(facts(rows))
     if found.damaged:
         sys.exit(EXIT_DAMAGED)

@@ -60,7 +60,10 @@ def inspect_file(path: Path, entries: bool, take: Callable[[str], bool]) -> None
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """What wk_verify_directory found. `damaged` counts blocks, pages and entries that break their rule."""
+    """What wk_verify_directory found. `damaged` counts blocks, pages and entries that break their rule.
+
+    `warnings` counts caches that cannot be used: nothing is lost with them.
+    """
 
     files: int
     blocks: int
@@ -68,7 +71,9 @@ class VerifyReport:
     bytes: int
     damaged: int
     torn_tail_bytes: int
+    warnings: int
     first_damage: str
+    first_warning: str
 
 
 def verify_directory(path: Path, bytes_per_second: int, advance: Callable[[int, int], bool]) -> VerifyReport:
@@ -83,8 +88,9 @@ def verify_directory(path: Path, bytes_per_second: int, advance: Callable[[int, 
     callback.raise_again()
     if status != lib.WK_DAMAGED:
         check(status, error)
-    counts = {name: getattr(native, name) for name in VerifyReport.__dataclass_fields__ if name != "first_damage"}
-    return VerifyReport(**counts, first_damage=ffi.string(native.first_damage).decode("utf-8", "replace"))
+    counts = {name: getattr(native, name) for name in VerifyReport.__dataclass_fields__}
+    texts = {name: ffi.string(counts[name]).decode("utf-8", "replace") for name in ("first_damage", "first_warning")}
+    return VerifyReport(**counts | texts)
 
 
 @dataclass(frozen=True)

@@ -30,12 +30,14 @@ typedef struct wk_verify_report {
 	uint64_t bytes;
 	uint64_t damaged; /* blocks, pages or entries that break their rule */
 	uint64_t torn_tail_bytes;
-	char first_damage[400]; /* what and where; empty where there is none */
+	uint64_t warnings;       /* caches that cannot be used: nothing is lost, and the next open has more to read */
+	char first_damage[400];  /* what and where; empty where there is none */
+	char first_warning[400]; /* the same */
 } wk_verify_report;
 
 /*
  * Reads every byte that matters of the directory and checks every structure. bytes_per_second 0: no limit. WK_DAMAGED
- * where report->damaged > 0.
+ * where report->damaged > 0; warnings alone are WK_OK.
  */
 WK_API wk_status wk_verify_directory(const char *path, uint64_t bytes_per_second, wk_verify_fn fn, void *context,
                                      wk_verify_report *report, wk_error *error);

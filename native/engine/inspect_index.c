@@ -1,0 +1,167 @@
+/* inspect_index.c: what an index file says of files, ledgers and runs. */
+#include "engine/inspector.h"
+#include "walkeeper/index_file.h"
+
+static wk_status put_header(wk_inspector *inspector, const wk_index_header *header) {
+	wk_json *json = &inspector->json;
+	wk_json_begin(json);
+	wk_json_string(json, "kind", "index");
+	wk_json_unsigned(json, "size", inspector->view.size);
+	wk_json_string(json, "crc", header != NULL ? "ok" : "bad");
+	if (header != NULL) {
+		wk_json_unsigned(json, "generation", header->generation);
+		wk_json_hex(json, "directory_id", header->directory_id, sizeof header->directory_id);
+		wk_json_unsigned(json, "replay_epoch", header->replay_epoch);
+		wk_json_unsigned(json, "replay_sequence", header->replay_sequence);
+		wk_json_unsigned(json, "files", header->files_count);
+		wk_json_unsigned(json, "ledgers", header->ledgers_count);
+		wk_json_unsigned(json, "runs", header->runs_count);
+	}
+	return wk_inspector_line(inspector);
+}
+
+static wk_status put_file(wk_inspector *inspector, uint32_t number, const wk_footer *file) {
+	wk_json *json = &inspector->json;
+	wk_json_begin(json);
+	wk_json_unsigned(json, "file", number);
+	wk_json_unsigned(json, "id", file->file_id);
+	wk_json_string(json, "kind", file->kind == WK_FILE_JOURNAL ? "journal" : "entry log");
+	wk_json_unsigned(json, "size", file->file_size);
+	wk_json_unsigned(json, "first_sequence", file->first_sequence);
+	wk_json_unsigned(json, "last_sequence", file->last_sequence);
+	wk_json_unsigned(json, "incarnation", file->incarnation);
+	wk_json_unsigned(json, "end_offset", file->end_offset);
+	wk_json_unsigned(json, "items", file->items_count);
+	wk_json_unsigned(json, "runs", file->runs_count);
+	wk_json_unsigned(json, "states", file->states_count);
+	return wk_inspector_line(inspector);
+}
+
+static wk_status put_ledger(wk_inspector *inspector, const wk_index_ledger *ledger) {
+	wk_json *json = &inspector->json;
+	wk_json_begin(json);
+	wk_json_integer(json, "ledger", ledger->ledger_id);
+	wk_json_integer(json, "last_entry", ledger->last_entry);
+	wk_json_integer(json, "first_live", ledger->first_live);
+	wk_json_integer(json, "length", ledger->length);
+	wk_json_boolean(json, "fenced", (ledger->bits & WK_LEDGER_FENCED) != 0);
+	/* A master key is a secret: that there is one is told, not which. */
+	wk_json_boolean(json, "has_key", (ledger->bits & WK_LEDGER_HAS_KEY) != 0);
+	wk_json_boolean(json, "has_lac", (ledger->bits & WK_LEDGER_HAS_LAC) != 0);
+	wk_json_hex(json, "lac", ledger->lac, ledger->lac_size);
+	return wk_inspector_line(inspector);
+}
+
+static wk_status put_run(wk_inspector *inspector, uint32_t number, const wk_index_run *run) {
+	wk_json *json = &inspector->json;
+	wk_json_begin(json);
+	wk_json_unsigned(json, "run", number);
+	wk_json_integer(json, "ledger", run->ledger_id);
+	wk_json_integer(json, "first_entry", run->first_entry);
+	wk_json_unsigned(json, "count", run->count);
+	wk_json_unsigned(json, "dead", run->dead);
+	wk_json_unsigned(json, "bytes", run->bytes);
+	wk_json_unsigned(json, "file", run->file);
+	wk_json_unsigned(json, "first_item", run->first_item);
+	return wk_inspector_line(inspector);
+}
+
+static wk_status put_bad_page(wk_inspector *inspector, const char *what, uint64_t offset) {
+	wk_inspector_damage(inspector, "the page of %s at offset %llu is not whole", what, (unsigned long long)offset);
+	wk_json_begin(&inspector->json);
+	wk_json_unsigned(&inspector->json, "page", offset);
+	wk_json_string(&inspector->json, "kind", what);
+	wk_json_string(&inspector->json, "crc", "bad");
+	return wk_inspector_line(inspector);
+}
+
+/* WK_END: the file ends before it. */
+static wk_status page_at(wk_inspector *inspector, uint64_t offset, const uint8_t **page) {
+	size_t available;
+	wk_status status = wk_file_view_at(&inspector->view, offset, WK_PAGE_SIZE, page, &available, inspector->error);
+	return status == WK_OK && available < WK_PAGE_SIZE ? WK_END : status;
+}
+
+static wk_status put_files(wk_inspector *inspector, const wk_index_header *header) {
+	wk_status status = WK_OK;
+	for (uint32_t i = 0; i < header->files_count && status == WK_OK; i += WK_INDEX_PAGE_FILES) {
+		uint64_t at = wk_index_file_page(header, i);
+		const uint8_t *page;
+		wk_footer files[WK_INDEX_PAGE_FILES];
+		uint32_t count;
+		status = page_at(inspector, at, &page);
+		if (status == WK_END)
+			return put_bad_page(inspector, "files", at);
+		if (status == WK_OK && wk_index_files(header, page, at, files, &count) != WK_OK)
+			status = put_bad_page(inspector, "files", at);
+		else
+			for (uint32_t n = 0; status == WK_OK && n < count; n++)
+				status = put_file(inspector, i + n, &files[n]);
+	}
+	return status;
+}
+
+static wk_status put_ledgers(wk_inspector *inspector, const wk_index_header *header) {
+	wk_status status = WK_OK;
+	for (uint32_t i = 0; i < header->ledgers_count && status == WK_OK; i += WK_INDEX_PAGE_LEDGERS) {
+		uint64_t at = wk_index_ledger_page(header, i);
+		const uint8_t *page;
+		wk_index_ledger ledgers[WK_INDEX_PAGE_LEDGERS];
+		uint32_t count;
+		status = page_at(inspector, at, &page);
+		if (status == WK_END)
+			return put_bad_page(inspector, "ledgers", at);
+		if (status == WK_OK && wk_index_ledgers(header, page, at, ledgers, &count) != WK_OK)
+			status = put_bad_page(inspector, "ledgers", at);
+		else
+			for (uint32_t n = 0; status == WK_OK && n < count; n++)
+				status = put_ledger(inspector, &ledgers[n]);
+	}
+	return status;
+}
+
+static wk_status put_runs(wk_inspector *inspector, const wk_index_header *header) {
+	wk_status status = WK_OK;
+	for (uint32_t i = 0; i < header->runs_count && status == WK_OK; i += WK_INDEX_PAGE_RUNS) {
+		uint64_t at = wk_index_run_page(header, i);
+		const uint8_t *page;
+		wk_index_run runs[WK_INDEX_PAGE_RUNS];
+		uint32_t count;
+		status = page_at(inspector, at, &page);
+		if (status == WK_END)
+			return put_bad_page(inspector, "runs", at);
+		if (status == WK_OK && wk_index_runs(header, page, at, runs, &count) != WK_OK)
+			status = put_bad_page(inspector, "runs", at);
+		else
+			for (uint32_t n = 0; status == WK_OK && n < count; n++)
+				status = put_run(inspector, i + n, &runs[n]);
+	}
+	return status;
+}
+
+wk_status wk_inspect_index(wk_inspector *inspector) {
+	const uint8_t *page;
+	wk_index_header header;
+	wk_status status = page_at(inspector, 0, &page);
+	if (status == WK_OK)
+		status = wk_index_decode(page, &header);
+	if (status == WK_UNSUPPORTED)
+		return wk_fail(inspector->error, status, "%s was written by a newer version of walkeeper: use that one",
+		               inspector->view.path);
+	if (status != WK_OK && status != WK_CORRUPT && status != WK_END)
+		return status;
+	if (status != WK_OK) { /* how many of what it has cannot be told */
+		wk_inspector_damage(inspector, "the header is not whole");
+		return put_header(inspector, NULL);
+	}
+	uint64_t size = wk_index_size(header.files_count, header.ledgers_count, header.runs_count);
+	if (size != inspector->view.size)
+		wk_inspector_damage(inspector, "it is %llu bytes long, where its header says %llu",
+		                    (unsigned long long)inspector->view.size, (unsigned long long)size);
+	status = put_header(inspector, &header);
+	if (status == WK_OK)
+		status = put_files(inspector, &header);
+	if (status == WK_OK)
+		status = put_ledgers(inspector, &header);
+	return status == WK_OK ? put_runs(inspector, &header) : status;
+}
