@@ -30,7 +30,14 @@
 #include "engine/store_file.h"
 #include "engine/superblock_file.h"
 
-enum { FOLLOWER_ATTEMPTS = 10 };
+enum { FOLLOWER_ATTEMPTS = 10, FOLLOWER_ATTEMPTS_MAX = 500, FOLLOWER_PAUSE_NS = 20 * 1000 * 1000, HURRY = 20 };
+
+/* How often a read-only open that met a mismatch tries again. */
+typedef struct attempts {
+	int left;      /* while no writer moves */
+	int total;     /* while one does */
+	uint64_t seen; /* its durable point, the last time */
+} attempts;
 
 char *wk_engine_path(const wk_engine *engine, const char *format, ...) {
 	char below[160];
@@ -333,7 +340,22 @@ static wk_status ensure_directory(wk_engine *engine, wk_error *error) {
 	return WK_OK;
 }
 
-static wk_status open_directory(const char *path, const wk_open_options *given, wk_io *borrowed, int attempts_left,
+/*
+ * A writer was at it: what looked damaged may be a block in flight, what was missing a file recycled. Only what stays
+ * so is true; and while the writer moves on, nothing has stayed.
+ */
+static bool may_try_again(wk_engine *engine, attempts *tries) {
+	uint64_t durable = engine->shared != NULL ? __atomic_load_n(&engine->shared->durable, __ATOMIC_ACQUIRE) : 0;
+	bool moves = durable > tries->seen;
+	tries->seen = durable;
+	tries->left -= !moves;
+	static const uint32_t nobody = 0;
+	if (tries->left > 0 && tries->total > 0)
+		wk_futex_wait(&nobody, 0, moves ? FOLLOWER_PAUSE_NS / HURRY : FOLLOWER_PAUSE_NS);
+	return tries->left > 0 && tries->total-- > 0;
+}
+
+static wk_status open_directory(const char *path, const wk_open_options *given, wk_io *borrowed, attempts tries,
                                 wk_engine **opened, wk_error *error) {
 	wk_error local;
 	error = error != NULL ? error : &local;
@@ -370,15 +392,9 @@ static wk_status open_directory(const char *path, const wk_open_options *given, 
 		status = create_or_load(engine, error);
 	if (status == WK_OK)
 		status = wk_recover(engine, error);
-	if (engine->read_only && (status == WK_DAMAGED || status == WK_IO) && attempts_left > 0) {
-		/*
-		 * A writer was at it: what looked damaged may be a block in flight, what was missing a file recycled. Only
-		 * what stays so is true.
-		 */
-		static const uint32_t nobody = 0;
-		wk_futex_wait(&nobody, 0, 20 * 1000 * 1000);
+	if (engine->read_only && (status == WK_DAMAGED || status == WK_IO) && may_try_again(engine, &tries)) {
 		free_engine(engine);
-		return open_directory(path, given, borrowed, attempts_left - 1, opened, error);
+		return open_directory(path, given, borrowed, tries, opened, error);
 	}
 	if (status == WK_OK && !engine->read_only)
 		status = begin_writing(engine, error);
@@ -396,7 +412,8 @@ static wk_status open_directory(const char *path, const wk_open_options *given, 
 
 wk_status wk_directory_open(const char *path, const wk_open_options *given, wk_io *borrowed, wk_engine **opened,
                             wk_error *error) {
-	return open_directory(path, given, borrowed, FOLLOWER_ATTEMPTS, opened, error);
+	attempts tries = {FOLLOWER_ATTEMPTS, FOLLOWER_ATTEMPTS_MAX, 0};
+	return open_directory(path, given, borrowed, tries, opened, error);
 }
 
 /* ---- closing ---- */

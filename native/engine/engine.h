@@ -78,6 +78,8 @@ struct wk_store_file {
 	bool footer_under_way;  /* somebody writes it */
 	bool footer_failed;     /* sealed without a footer: scanned at the next start */
 	bool unreadable_footer; /* recovery: its trailer reads well, its runs do not */
+	bool gone;              /* a follower's: no longer listed, the writer has recycled or unlinked it */
+	bool retired;           /* out of the table: the last unpin frees it */
 };
 
 /* ---- ledgers and their runs (ledger.c) ---- */
@@ -206,6 +208,7 @@ struct wk_engine {
 	/* index */
 	wk_store_file **files; /* by id */
 	uint32_t files_count, files_capacity;
+	wk_store_file *lent; /* a follower's: the file that was opened last without a pin; NULL: none */
 	wk_ledger **ledgers; /* open addressing by id */
 	uint32_t ledgers_count, ledgers_capacity;
 	struct wk_block_cache *memtable;

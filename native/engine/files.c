@@ -16,30 +16,32 @@ static bool list_file(void *context, const char *name) {
 	listing *list = context;
 	uint32_t kind;
 	uint64_t id;
-	if (wk_store_file_parse(name, &kind, &id) && wk_store_file_find(list->engine, id) == NULL &&
-	    wk_store_file_add(list->engine, id, kind) == NULL)
+	if (!wk_store_file_parse(name, &kind, &id))
+		return true;
+	wk_store_file *file = wk_store_file_find(list->engine, id);
+	if (file == NULL)
+		file = wk_store_file_add(list->engine, id, kind);
+	if (file == NULL)
 		list->status = WK_NO_MEMORY;
+	else
+		file->gone = false;
 	return list->status == WK_OK;
 }
 
 static wk_status open_file(wk_engine *engine, wk_store_file *file, wk_error *error) {
-	const struct wk_io_operations *io = engine->io->operations;
-	char *path = wk_store_file_path(engine, file->id, file->kind);
-	if (path == NULL)
-		return wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", engine->path);
-	int result = io->open(engine->io, path, (engine->read_only ? WK_IO_READ : WK_IO_WRITE) | WK_IO_DIRECT,
-	                      &file->handle);
+	int result = wk_store_file_use(engine, file);
 	wk_io_stat stat = {0};
 	if (result == 0)
-		result = io->stat(engine->io, file->handle, &stat);
+		result = engine->io->operations->stat(engine->io, file->handle, &stat);
 	file->size = stat.size / WK_BLOCK_ALIGNMENT * WK_BLOCK_ALIGNMENT;
-	wk_status status = result < 0 ? wk_fail_io(error, result, "opening %s", path) : WK_OK;
-	free(path);
-	return status;
+	return result < 0 ? wk_fail_io(error, result, "opening file %llu of %s", (unsigned long long)file->id, engine->path)
+	                  : WK_OK;
 }
 
 wk_status wk_files_find(wk_engine *engine, wk_error *error) {
 	static const char *const folders[] = {"journal", "entries"};
+	for (uint32_t i = 0; i < engine->files_count; i++)
+		engine->files[i]->gone = true; /* until it is listed */
 	for (uint32_t i = 0; i < 2; i++) {
 		char *path = wk_engine_path(engine, "%s", folders[i]);
 		listing list = {engine, folders[i], path == NULL ? WK_NO_MEMORY : WK_OK};
@@ -52,9 +54,10 @@ wk_status wk_files_find(wk_engine *engine, wk_error *error) {
 	}
 	for (uint32_t i = 0; i < engine->files_count;) {
 		wk_store_file *file = engine->files[i];
-		wk_status status = file->handle == NULL ? open_file(engine, file, error) : WK_OK;
+		wk_status status = file->handle == NULL && file->size == 0 && !file->gone ? open_file(engine, file, error)
+		                                                                          : WK_OK;
 		if (status == WK_IO && engine->read_only && error->system_error == ENOENT)
-			wk_store_file_remove(engine, file); /* the writer was quicker */
+			wk_store_file_retire(engine, file); /* the writer was quicker */
 		else if (status != WK_OK)
 			return status;
 		else

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "engine/entry_records.h"
+#include "engine/follower.h"
 #include "engine/gap.h"
 #include "engine/handles.h"
 #include "engine/journal.h"
@@ -227,11 +228,15 @@ wk_status wk_log_find(wk_log *log, uint32_t by, int64_t value, const wk_dlsn *dl
 		return status;
 	key wanted = {by, value, dlsn != NULL ? *dlsn : (wk_dlsn){0, 0, 0}};
 	wk_engine *engine = log->ns->engine;
-	wk_engine_lock(engine);
-	log->state->handles++;
-	status = find(engine, log->state, &wanted, at, error);
-	wk_log_state_release(engine, log->state);
-	wk_engine_unlock(engine);
+	int attempt = 0;
+	do {
+		wk_engine_lock(engine);
+		log->state->handles++;
+		wk_error_clear(error);
+		status = find(engine, log->state, &wanted, at, error);
+		wk_log_state_release(engine, log->state);
+		wk_engine_unlock(engine);
+	} while (wk_follower_try_again(engine, status, &attempt));
 	wk_leave(log->ns);
 	return status;
 }

@@ -5,25 +5,20 @@
 
 #include "engine/catalogue.h"
 #include "engine/files.h"
+#include "engine/follower_renew.h"
 #include "engine/ledger.h"
 #include "engine/recovery.h"
 #include "engine/shared_page.h"
 #include "engine/store_file.h"
 
-enum { POLL_MIN_NS = 200 * 1000, POLL_MAX_NS = 5 * 1000 * 1000, LOCK_LOOK_NS = 100 * 1000 * 1000 };
-
-typedef struct note {
-	uint64_t sequence;
-	int64_t ledger_id, entry_id;
-} note;
-
-struct wk_follower {
-	wk_walk walk;
-	note *notes; /* not known durable yet, in order */
-	uint32_t count, capacity;
-	uint64_t looked_ns; /* at the lock */
-	uint64_t refreshed_durable;
-	uint64_t stuck_since_ns; /* the chain cannot be followed although the writer is further, 0: it can */
+enum {
+	POLL_MIN_NS = 200 * 1000,
+	POLL_MAX_NS = 5 * 1000 * 1000,
+	LOCK_LOOK_NS = 100 * 1000 * 1000,
+	RENEW_NS = 20 * 1000 * 1000, /* between two tries where the first did not help */
+	STUCK_NS = 2000 * 1000 * 1000,
+	ATTEMPTS = 5,
+	DROSS_MAX = 64,
 };
 
 wk_status wk_follower_start(wk_engine *engine, wk_error *error) {
@@ -50,13 +45,13 @@ wk_status wk_follower_note(wk_engine *engine, uint64_t sequence, int64_t ledger_
 	struct wk_follower *f = engine->follower;
 	if (f->count == f->capacity) {
 		uint32_t capacity = f->capacity == 0 ? 64 : f->capacity * 2;
-		note *notes = realloc(f->notes, capacity * sizeof *notes);
+		wk_follower_entry *notes = realloc(f->notes, capacity * sizeof *notes);
 		if (notes == NULL)
 			return WK_NO_MEMORY;
 		f->notes = notes;
 		f->capacity = capacity;
 	}
-	f->notes[f->count++] = (note){sequence, ledger_id, entry_id};
+	f->notes[f->count++] = (wk_follower_entry){sequence, ledger_id, entry_id};
 	return WK_OK;
 }
 
@@ -103,7 +98,8 @@ static void release_what_is_durable(wk_engine *engine) {
 		return;
 	f->looked_ns = now;
 	wk_store_file *file = f->walk.last;
-	if (nobody_writes(engine) && engine->io->operations->sync(engine->io, file->handle) == 0)
+	if (nobody_writes(engine) && wk_store_file_use(engine, file) == 0 &&
+	    engine->io->operations->sync(engine->io, file->handle) == 0)
 		wk_follower_release(engine, f->walk.scan.sequence);
 }
 
@@ -161,60 +157,116 @@ static wk_status apply_changes(wk_engine *engine, wk_error *error) {
 	return last < first ? WK_OK : wk_catalogue_load(engine, first, last, error);
 }
 
-static wk_status judge_progress(wk_engine *engine, wk_error *error) {
+/* What the journal says beyond what was seen of it. (catalogue_lock) *behind: the writer is further than its chain can be followed. */
+static wk_status catch_up(wk_engine *engine, bool *behind, wk_error *error) {
 	struct wk_follower *f = engine->follower;
+	wk_status status = WK_OK;
+	wk_engine_lock(engine);
+	uint64_t durable = wk_follower_durable(engine);
+	if (durable > f->refreshed_durable || f->count > 0 || engine->shared == NULL || f->behind) {
+		status = find_new_files(engine, error);
+		if (status == WK_OK)
+			status = walk_on(engine, error);
+		if (status == WK_OK)
+			release_what_is_durable(engine);
+		wk_store_file_let_go(engine);
+		__atomic_store_n(&f->refreshed_durable, durable, __ATOMIC_RELAXED);
+	}
+	*behind = f->walk.scan.sequence < durable;
+	/* Without a shared page only the file says it: once it is gone, nothing more can come from it. */
+	*behind |= f->walk.last != NULL && f->walk.last->gone && f->walk.last->state != WK_FILE_SEALED;
+	wk_engine_unlock(engine);
+	return status == WK_OK ? apply_changes(engine, error) : status;
+}
+
+/*
+ * Files that are gone, and files that were finished since and whose entries are therefore held in memory one by one:
+ * once they are half of all, the directory is looked at anew, which costs little more than they did.
+ */
+static bool is_full_of_dross(const wk_engine *engine) {
+	uint32_t count = 0;
+	for (uint32_t i = 0; i < engine->files_count; i++) {
+		const wk_store_file *file = engine->files[i];
+		bool finished = file->end_offset > 0 && file->state != WK_FILE_SEALED && file != engine->follower->walk.last;
+		count += file->gone || finished;
+	}
+	return count >= DROSS_MAX && count * 2 >= engine->files_count;
+}
+
+/*
+ * (catalogue_lock) The view is built anew. lost: the old one can neither be followed nor read. That a new one cannot
+ * be had, or does not reach what the writer calls durable either, is damage only if it stays so.
+ */
+static wk_status start_anew(wk_engine *engine, bool lost, wk_error *error) {
+	struct wk_follower *f = engine->follower;
+	uint64_t before = f->walk.scan.sequence, durable = wk_follower_durable(engine);
+	wk_status status = wk_follower_renew(engine, error);
 	uint64_t now = wk_engine_now(engine);
-	if (wk_follower_durable(engine) <= f->walk.scan.sequence) {
+	f->renewed_ns = now;
+	f->behind = f->walk.scan.sequence < durable;
+	if (status == WK_OK ? !f->behind || f->walk.scan.sequence > before : !lost) {
 		f->stuck_since_ns = 0;
 		return WK_OK;
 	}
 	if (f->stuck_since_ns == 0)
 		f->stuck_since_ns = now;
-	if (now - f->stuck_since_ns < 2000000000u)
+	if (now - f->stuck_since_ns < STUCK_NS)
 		return WK_OK;
+	if (status != WK_OK)
+		return status;
 	return wk_fail(error, WK_DAMAGED,
-	               "following %s: block %llu cannot be read although the writer went on: this follower fell so far "
-	               "behind that the file was recycled, or the block is damaged. "
-	               "Open the directory again; if that fails too, run `walkeeper verify`",
+	               "following %s: block %llu cannot be read, neither from here nor by looking at the directory anew, "
+	               "although the writer went on: it is damaged. `walkeeper verify` lists what is affected",
 	               engine->path, (unsigned long long)f->walk.scan.sequence + 1);
+}
+
+/* (catalogue_lock) */
+static wk_status refresh(wk_engine *engine, bool anew, wk_error *error) {
+	struct wk_follower *f = engine->follower;
+	wk_error local;
+	bool behind = false;
+	wk_status status = catch_up(engine, &behind, error != NULL ? error : &local);
+	if (!f->settled) { /* the directory is being opened: who opens it tries again */
+		f->settled = status == WK_OK;
+		f->behind = behind;
+		return status;
+	}
+	bool lost = status != WK_OK || behind;
+	if (!lost) {
+		f->behind = false;
+		f->stuck_since_ns = 0;
+	}
+	wk_engine_lock(engine);
+	bool wanted = lost || anew || is_full_of_dross(engine);
+	wk_engine_unlock(engine);
+	bool again = !anew && f->renewed_ns != 0 && (f->stuck_since_ns != 0 || !lost);
+	if (!wanted || (again && wk_engine_now(engine) - f->renewed_ns < RENEW_NS))
+		return WK_OK;
+	return start_anew(engine, lost, error);
 }
 
 wk_status wk_follower_refresh(wk_engine *engine, wk_error *error) {
 	if (engine->follower == NULL)
 		return WK_OK;
 	pthread_mutex_lock(&engine->catalogue_lock);
-	struct wk_follower *f = engine->follower;
-	wk_status status = WK_OK;
-	wk_engine_lock(engine);
-	uint64_t durable = wk_follower_durable(engine);
-	if (durable > f->refreshed_durable || f->count > 0 || engine->shared == NULL) {
-		status = find_new_files(engine, error);
-		if (status == WK_OK)
-			status = walk_on(engine, error);
-		if (status == WK_OK)
-			release_what_is_durable(engine);
-		__atomic_store_n(&f->refreshed_durable, durable, __ATOMIC_RELAXED);
-		if (status == WK_OK)
-			status = judge_progress(engine, error);
-	}
-	wk_engine_unlock(engine);
-	if (status == WK_OK)
-		status = apply_changes(engine, error);
+	wk_status status = refresh(engine, false, error);
 	pthread_mutex_unlock(&engine->catalogue_lock);
 	return status;
 }
 
-wk_status wk_follower_look_again(wk_engine *engine, int attempt, wk_error *error) {
-	wk_error local;
-	error = error != NULL ? error : &local;
+bool wk_follower_try_again(wk_engine *engine, wk_status status, int *attempt) {
+	if (engine->follower == NULL || status != WK_DAMAGED || *attempt >= ATTEMPTS)
+		return false;
 	static const uint32_t nobody = 0;
-	if (attempt > 0)
+	if (*attempt > 0)
 		wk_futex_wait(&nobody, 0, POLL_MAX_NS);
 	pthread_mutex_lock(&engine->catalogue_lock);
-	__atomic_store_n(&engine->follower->refreshed_durable, 0,
-	                 __ATOMIC_RELAXED); /* files may have moved without a new block */
+	/* files may have moved without a new block */
+	__atomic_store_n(&engine->follower->refreshed_durable, 0, __ATOMIC_RELAXED);
+	refresh(engine, *attempt > 0, NULL);
 	pthread_mutex_unlock(&engine->catalogue_lock);
-	return wk_follower_refresh(engine, error);
+	++*attempt;
+	return true;
 }
 
 wk_status wk_follower_wait(wk_engine *engine, uint64_t timeout_ns) {

@@ -4,6 +4,11 @@
  * It takes no lock. What it has seen of the journal it keeps, and goes on from there at each refresh: new blocks, new
  * files, changes of the catalogue. It shows entries only once the writer knew them durable: by a later block's
  * durable_through, by the shared page, or, where nobody holds the lock, by a sync of its own.
+ *
+ * A writer that truncates as it goes may recycle files faster than they are looked at. Then the chain cannot be
+ * followed, or a read meets bytes of another file, or none: the directory is looked at anew (follower_renew.h), and
+ * what was asked for is there, or was truncated. Only what stays unreadable is damage. Between calls a follower holds
+ * no journal file open (store_file.h).
  */
 #ifndef WK_ENGINE_FOLLOWER_H
 #define WK_ENGINE_FOLLOWER_H
@@ -22,10 +27,10 @@ uint64_t wk_follower_durable(wk_engine *engine);
 /* Catches up with the directory. No lock held. Cheap where nothing changed. For writers it does nothing. */
 wk_status wk_follower_refresh(wk_engine *engine, wk_error *error);
 /*
- * Catches up even where the writer's durable point has not moved: after a read that met bytes of another file. No
- * lock held.
+ * After a read that answered `status`: true where another try may help, because the index it went by may have been an
+ * old one; by then the directory was looked at again. *attempt counts, from 0. No lock held.
  */
-wk_status wk_follower_look_again(wk_engine *engine, int attempt, wk_error *error);
+bool wk_follower_try_again(wk_engine *engine, wk_status status, int *attempt);
 /* Waits a little for the writer: WK_OK something may have come; WK_TIMEOUT. No lock held. */
 wk_status wk_follower_wait(wk_engine *engine, uint64_t timeout_ns);
 #endif

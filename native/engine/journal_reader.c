@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/store_file.h"
+
 enum { WINDOW = 16 * 1024 * 1024, CHUNK = 1024 * 1024 };
 static_assert(WINDOW >= 2 * WK_BLOCK_SIZE_MAX + CHUNK, "a block always fits behind what is kept");
 
@@ -36,6 +38,10 @@ static wk_status fill(wk_journal_reader *reader, uint64_t offset, size_t need, w
 		skip = 0;
 	}
 	while (reader->size < skip + need && reader->start + reader->size < reader->file->size) {
+		int opened = wk_store_file_use(reader->engine, reader->file);
+		if (opened < 0)
+			return wk_fail_io(error, opened, "opening journal file %llu of %s", (unsigned long long)reader->file->id,
+			                  reader->engine->path);
 		uint64_t left = reader->file->size - reader->start - reader->size;
 		size_t part = reader->capacity - reader->size < CHUNK ? reader->capacity - reader->size : CHUNK;
 		part = left < part ? (size_t)left : part;

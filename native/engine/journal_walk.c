@@ -142,10 +142,9 @@ static wk_status gather(wk_walk *s, wk_store_file *file, uint64_t offset, wk_err
 static bool is_complete(wk_walk *s, wk_store_file *file) {
 	if (file->state == WK_FILE_SEALED)
 		return true;
-	wk_store_file look =
-	    *file; /* its footer is not to be believed about places (ignore_footers), but it tells where the file ended */
-	return wk_store_file_read_footer(s->engine, &look) == WK_OK && look.last_sequence == s->scan.sequence &&
-	       look.last_crc == s->scan.crc;
+	wk_footer footer; /* not to be believed about places (ignore_footers), but it tells where the file ended */
+	return wk_store_file_peek_footer(s->engine, file, &footer) == WK_OK && footer.last_sequence == s->scan.sequence &&
+	       footer.last_crc == s->scan.crc;
 }
 
 /*

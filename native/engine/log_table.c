@@ -66,10 +66,27 @@ void wk_log_table_insert_name(wk_engine *engine, wk_log_state *log) {
 	engine->logs_count++;
 }
 
-void wk_log_table_insert(wk_engine *engine, wk_log_state *log) {
-	wk_log_table_insert_name(engine, log);
+void wk_log_table_insert_id(wk_engine *engine, wk_log_state *log) {
 	put(engine->logs_by_id, engine->by_id_capacity, log, false);
 	engine->by_id_count++;
+}
+
+void wk_log_table_insert(wk_engine *engine, wk_log_state *log) {
+	wk_log_table_insert_name(engine, log);
+	wk_log_table_insert_id(engine, log);
+}
+
+static void replace(wk_log_state **table, uint32_t capacity, const wk_log_state *from, wk_log_state *to, bool by_name) {
+	uint32_t at = home(from, by_name) & (capacity - 1);
+	while (table[at] != from)
+		at = (at + 1) & (capacity - 1);
+	table[at] = to;
+}
+
+void wk_log_table_replace(wk_engine *engine, const wk_log_state *from, wk_log_state *to) {
+	if (!from->deleted)
+		replace(engine->logs, engine->logs_capacity, from, to, true);
+	replace(engine->logs_by_id, engine->by_id_capacity, from, to, false);
 }
 
 void wk_log_table_remove_name(wk_engine *engine, wk_log_state *log) {

@@ -3,6 +3,7 @@
 
 #include "core/bytes.h"
 #include "engine/entry_records.h"
+#include "engine/follower.h"
 #include "engine/handles.h"
 #include "engine/ledger.h"
 #include "engine/loss.h"
@@ -66,7 +67,7 @@ static bool is_stale(wk_engine *engine, wk_log_state *log) {
 }
 
 wk_status wk_log_load_tail(wk_engine *engine, wk_log_state *log, wk_error *error) {
-	for (;;) {
+	for (int attempt = 0;;) {
 		wk_status status = wk_log_check(log, error);
 		if (status != WK_OK || (log->tail != NULL && !is_stale(engine, log)))
 			return status;
@@ -82,6 +83,12 @@ wk_status wk_log_load_tail(wk_engine *engine, wk_log_state *log, wk_error *error
 			log->handles++; /* it stays while the lock is away */
 			wk_engine_unlock(engine);
 			status = read_last(engine, ledger_id, last_entry, &last, error);
+			if (wk_follower_try_again(engine, status == WK_NOT_FOUND ? WK_DAMAGED : status, &attempt)) {
+				wk_error_clear(error);
+				wk_engine_lock(engine);
+				log->handles--;
+				continue;
+			}
 			bool accepts = status == WK_DAMAGED && engine->options.on_damage == WK_ON_DAMAGE_SKIP && !engine->read_only;
 			if (accepts)
 				status = wk_loss_accept_end(engine, log, &copy, last_entry, error);
@@ -95,6 +102,8 @@ wk_status wk_log_load_tail(wk_engine *engine, wk_log_state *log, wk_error *error
 				continue; /* somebody else was quicker */
 			segment = wk_log_last_segment(log);
 			ledger = wk_ledger_find(engine, ledger_id);
+			if (segment == NULL || segment->ledger_id != ledger_id || ledger == NULL)
+				continue; /* a follower's view has moved on */
 		}
 		wk_log_tail *tail = calloc(1, sizeof *tail);
 		if (tail == NULL)

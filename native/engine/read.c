@@ -1,5 +1,6 @@
 #include "engine/read.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,6 +8,7 @@
 #include "engine/block_cache.h"
 #include "engine/ledger.h"
 #include "engine/page_cache.h"
+#include "engine/store_file.h"
 #include "walkeeper/entry.h"
 
 enum { GAP_MAX = 64 * 1024 }; /* other ledgers' bytes that are read along rather than asked for in two reads */
@@ -21,7 +23,7 @@ typedef struct places {
 
 static void unpin(wk_engine *engine, wk_store_file *file) {
 	wk_engine_lock(engine);
-	file->pins--;
+	wk_store_file_unpin(engine, file);
 	wk_engine_unlock(engine);
 }
 
@@ -97,6 +99,16 @@ static wk_status locate(wk_engine *engine, int64_t ledger_id, int64_t first, int
 	found->first = first;
 	found->count = 0;
 	run->file->pins++;
+	int opened = wk_store_file_use(engine, run->file);
+	if (opened < 0) {
+		uint64_t id = run->file->id;
+		wk_store_file_unpin(engine, run->file);
+		wk_engine_unlock(engine);
+		return opened == -ENOENT
+		           ? wk_fail(error, WK_DAMAGED, "file %llu of %s, which holds entry %lld of ledger %lld, is missing",
+		                     (unsigned long long)id, engine->path, (long long)first, (long long)ledger_id)
+		           : wk_fail_io(error, opened, "opening file %llu of %s", (unsigned long long)id, engine->path);
+	}
 	if (run->items != NULL) {
 		memcpy(found->items, run->items + skip, want * sizeof *run->items);
 		found->count = want;

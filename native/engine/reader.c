@@ -13,8 +13,7 @@ enum {
 	READ_BYTES = 1 << 20,
 	READ_BYTES_BESIDE_WRITER = 192 * 1024,
 	WRITER_IS_BUSY_NS = 50 * 1000 * 1000,
-	FOLLOW_SLICE_NS = 100 * 1000 * 1000,
-	FOLLOWER_ATTEMPTS = 5
+	FOLLOW_SLICE_NS = 100 * 1000 * 1000
 };
 
 struct wk_reader {
@@ -233,7 +232,7 @@ static wk_status step_over(wk_engine *engine, wk_reader *reader, const wk_segmen
  */
 static wk_status read_ahead(wk_engine *engine, wk_reader *reader, wk_error *error) {
 	wk_dlsn before = {-1, -1, -1};
-	for (int attempt = 0;; attempt++) {
+	for (int attempt = 0;;) {
 		wk_segment segment;
 		int64_t last = -1;
 		wk_engine_lock(engine);
@@ -250,19 +249,21 @@ static wk_status read_ahead(wk_engine *engine, wk_reader *reader, wk_error *erro
 			return WK_OK;
 		}
 		bool moved = wk_dlsn_compare(&before, &reader->at) != 0;
-		bool stale = engine->follower != NULL && status == WK_DAMAGED && attempt < FOLLOWER_ATTEMPTS;
-		if (status == WK_DAMAGED && !stale && engine->options.on_damage == WK_ON_DAMAGE_SKIP) {
+		before = reader->at;
+		attempt = moved ? 0 : attempt;
+		if (wk_follower_try_again(engine, status, &attempt)) {
+			wk_error_clear(error);
+			continue;
+		}
+		if (status == WK_DAMAGED && engine->options.on_damage == WK_ON_DAMAGE_SKIP) {
 			wk_error local;
 			wk_status stepped = step_over(engine, reader, &segment, last, &local);
 			return stepped == WK_OK ? WK_OK : status;
 		}
-		if (!(status == WK_NOT_FOUND && moved) && !stale)
+		if (status != WK_NOT_FOUND || !moved)
 			return status == WK_NOT_FOUND ? wk_fail(error, WK_DAMAGED, "entry %lld of ledger %lld is missing",
 			                                        (long long)reader->at.entry_id, (long long)segment.ledger_id)
 			                              : status;
-		before = reader->at;
-		if (stale && wk_follower_look_again(engine, attempt, NULL) != WK_OK)
-			return status;
 		wk_error_clear(error);
 	}
 }

@@ -1,5 +1,6 @@
 #include "engine/store_file.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,13 +54,66 @@ static void free_file(wk_engine *engine, wk_store_file *file) {
 	free(file);
 }
 
-void wk_store_file_remove(wk_engine *engine, wk_store_file *file) {
-	assert(file->pins == 0);
+static void take_out(wk_engine *engine, wk_store_file *file) {
 	uint32_t at = index_of(engine, file->id);
 	assert(engine->files[at] == file);
 	memmove(&engine->files[at], &engine->files[at + 1], (engine->files_count - at - 1) * sizeof *engine->files);
 	engine->files_count--;
+	if (engine->lent == file)
+		engine->lent = NULL;
+}
+
+void wk_store_file_remove(wk_engine *engine, wk_store_file *file) {
+	assert(file->pins == 0);
+	take_out(engine, file);
 	free_file(engine, file);
+}
+
+void wk_store_file_retire(wk_engine *engine, wk_store_file *file) {
+	take_out(engine, file);
+	file->retired = true;
+	if (file->pins == 0)
+		free_file(engine, file);
+}
+
+/* ---- handles ---- */
+
+static void shut(wk_engine *engine, wk_store_file *file) {
+	if (file->handle != NULL)
+		engine->io->operations->close(engine->io, file->handle);
+	file->handle = NULL;
+}
+
+void wk_store_file_let_go(wk_engine *engine) {
+	if (engine->read_only && engine->lent != NULL && engine->lent->pins == 0)
+		shut(engine, engine->lent);
+	engine->lent = NULL;
+}
+
+int wk_store_file_use(wk_engine *engine, wk_store_file *file) {
+	if (engine->read_only && engine->lent != file) {
+		wk_store_file_let_go(engine);
+		engine->lent = file;
+	}
+	if (file->handle != NULL)
+		return 0;
+	char *path = wk_store_file_path(engine, file->id, file->kind);
+	if (path == NULL)
+		return -ENOMEM;
+	int result = engine->io->operations->open(
+	    engine->io, path, (engine->read_only ? WK_IO_READ : WK_IO_WRITE) | WK_IO_DIRECT, &file->handle);
+	free(path);
+	return result;
+}
+
+void wk_store_file_unpin(wk_engine *engine, wk_store_file *file) {
+	assert(file->pins > 0);
+	if (--file->pins > 0)
+		return;
+	if (file->retired)
+		free_file(engine, file);
+	else if (engine->read_only)
+		shut(engine, file);
 }
 
 void wk_store_files_free(wk_engine *engine) {
@@ -67,6 +121,7 @@ void wk_store_files_free(wk_engine *engine) {
 		free_file(engine, engine->files[i]);
 	free(engine->files);
 	engine->files = NULL;
+	engine->lent = NULL;
 	engine->files_count = engine->files_capacity = 0;
 }
 
@@ -90,7 +145,7 @@ bool wk_store_file_parse(const char *name, uint32_t *kind, uint64_t *id) {
 
 /* Reads one page into aligned memory; the caller frees. */
 static uint8_t *read_pages(wk_engine *engine, wk_store_file *file, uint64_t offset, size_t size) {
-	uint8_t *bytes = aligned_alloc(WK_PAGE_SIZE, size);
+	uint8_t *bytes = wk_store_file_use(engine, file) == 0 ? aligned_alloc(WK_PAGE_SIZE, size) : NULL;
 	if (bytes == NULL)
 		return NULL;
 	if (engine->io->operations->pread(engine->io, file->handle, bytes, size, offset) != (int64_t)size) {
@@ -110,22 +165,28 @@ void wk_store_file_take_footer(wk_store_file *file, const wk_footer *footer) {
 	file->incarnation = footer->incarnation;
 }
 
-wk_status wk_store_file_read_footer(wk_engine *engine, wk_store_file *file) {
+wk_status wk_store_file_peek_footer(wk_engine *engine, wk_store_file *file, wk_footer *footer) {
 	if (file->size < 2 * WK_PAGE_SIZE)
 		return WK_CORRUPT;
 	uint8_t *page = read_pages(engine, file, file->size - WK_PAGE_SIZE, WK_PAGE_SIZE);
 	if (page == NULL)
 		return WK_IO;
-	wk_footer footer;
-	wk_status status = wk_footer_decode(page, &footer);
+	wk_status status = wk_footer_decode(page, footer);
 	free(page);
 	if (status != WK_OK)
 		return status;
-	if (footer.file_id != file->id || footer.kind != file->kind || footer.file_size != file->size ||
-	    memcmp(footer.directory_id, engine->superblock.directory_id, sizeof footer.directory_id) != 0)
+	if (footer->file_id != file->id || footer->kind != file->kind || footer->file_size != file->size ||
+	    memcmp(footer->directory_id, engine->superblock.directory_id, sizeof footer->directory_id) != 0)
 		return WK_CORRUPT; /* of an earlier life of this file */
-	wk_store_file_take_footer(file, &footer);
 	return WK_OK;
+}
+
+wk_status wk_store_file_read_footer(wk_engine *engine, wk_store_file *file) {
+	wk_footer footer;
+	wk_status status = wk_store_file_peek_footer(engine, file, &footer);
+	if (status == WK_OK)
+		wk_store_file_take_footer(file, &footer);
+	return status;
 }
 
 /* The run pages of a footer, checked; the caller frees. NULL: no runs, or *status says why. */

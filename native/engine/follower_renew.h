@@ -1,0 +1,31 @@
+/*
+ * follower_renew.h: a follower's view of its directory, built anew beside the old one and put in its place. Private.
+ *
+ * Handles stay what they are: logs that somebody holds keep their state's address, files that are being read from
+ * live until their last unpin. A log that is no longer there is deleted.
+ */
+#ifndef WK_ENGINE_FOLLOWER_RENEW_H
+#define WK_ENGINE_FOLLOWER_RENEW_H
+#include "engine/follower.h"
+
+/* An entry of an accepted block that may not be durable yet. */
+typedef struct wk_follower_entry {
+	uint64_t sequence;
+	int64_t ledger_id, entry_id;
+} wk_follower_entry;
+
+struct wk_follower { /* under catalogue_lock and lock */
+	wk_walk walk;
+	wk_follower_entry *notes; /* not known durable yet, in order */
+	uint32_t count, capacity;
+	uint64_t looked_ns;         /* at the lock */
+	uint64_t refreshed_durable; /* atomic */
+	uint64_t stuck_since_ns;    /* not even a new look reaches what the writer calls durable, 0: it does */
+	uint64_t renewed_ns;
+	bool behind;  /* the chain cannot be followed as far as the writer is */
+	bool settled; /* opened: from here on it may look at the directory anew */
+};
+
+/* catalogue_lock held. On failure everything is as it was: the error says why the directory cannot be opened. */
+wk_status wk_follower_renew(wk_engine *engine, wk_error *error);
+#endif
