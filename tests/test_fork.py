@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pytest
+
 import walkeeper
+
+
+@pytest.fixture(params=["auto", "psync"])
+def ns(request: pytest.FixtureRequest, directory: Path) -> Iterator[walkeeper.Namespace]:
+    """An open namespace, empty, on each backend."""
+    with walkeeper.open(directory, backend=request.param) as namespace:
+        yield namespace
 
 
 def in_child(check: Callable[[], None], seconds: int = 20) -> None:
@@ -52,13 +64,105 @@ def test_a_child_may_not_use_what_the_parent_opened(ns: walkeeper.Namespace) -> 
                 log.info,
                 lambda: cursor.position,
                 reader.read,
+                lambda: writer.next_sequence_id,
                 ns.logs,
+                ns.stats,
+                ns.recovery,
                 lambda: ns.log("new"),
             ):
                 assert is_forked(call), call
 
         in_child(check)
         assert writer.append(b"z").sequence_id == 1
+
+
+def test_a_child_may_not_use_what_the_parent_follows(ns: walkeeper.Namespace, directory: Path) -> None:
+    with ns.log("orders").writer() as writer, walkeeper.open(directory, read_only=True) as followed:
+        writer.append_many([b"x"] * 10)
+        log = followed.log("orders", create=False)
+        reader, following = log.reader(), log.reader(follow=True)
+
+        def check() -> None:
+            for call in (
+                lambda: reader.read(1),
+                lambda: next(following),
+                log.info,
+                lambda: log.find(sequence_id=0),
+                log.reader,
+                followed.logs,
+                followed.stats,
+                lambda: followed.log("orders", create=False),
+            ):
+                assert is_forked(call), call
+            followed.close()
+
+        in_child(check)
+        assert len(reader.read()) == 10
+        writer.append(b"y")
+        assert log.info().count == 11
+
+
+def descriptors_below(directory: Path) -> list[str]:
+    """What this process has open of the directory's lock, and of rings."""
+    found = []
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            target = os.readlink(f"/proc/self/fd/{number}")
+        except FileNotFoundError:
+            continue
+        if target == str(directory / "lock") or "io_uring" in target:
+            found.append(target)
+    return found
+
+
+def test_the_child_lets_go_of_lock_and_ring(ns: walkeeper.Namespace, directory: Path) -> None:
+    with ns.log("orders").writer() as writer:
+        writer.submit(b"x").result(timeout=10)
+        before = descriptors_below(directory)
+        assert str(directory / "lock") in before
+        assert ns.stats().backend == "psync" or len(before) > 1
+
+        def check() -> None:
+            assert descriptors_below(directory) == []
+            try:
+                walkeeper.open(directory, lock_timeout=0)
+            except walkeeper.DirectoryLockedError as error:
+                assert error.holder_pid == os.getppid()
+            else:
+                raise AssertionError("the child took the lock that the parent holds")
+
+        in_child(check)
+        assert descriptors_below(directory) == before
+        assert [writer.submit(b"y").result(timeout=10).sequence_id for _ in range(100)] == list(range(1, 101))
+
+
+def test_children_that_only_exec_are_not_disturbed(ns: walkeeper.Namespace, directory: Path) -> None:
+    ask = "import sys, walkeeper\ntry:\n    walkeeper.open(sys.argv[1], lock_timeout=0)\nexcept walkeeper.DirectoryLockedError:\n    print('locked')"
+    with ns.log("orders").writer() as writer:
+        stop = threading.Event()
+
+        def append() -> None:
+            while not stop.is_set():
+                writer.append(b"x")
+
+        thread = threading.Thread(target=append)
+        thread.start()
+        try:
+            for preexec in (None, lambda: None):  # the latter makes it a fork, with its handlers
+                for close_fds in (True, False):
+                    done = subprocess.run(
+                        [sys.executable, "-c", ask, str(directory)],
+                        preexec_fn=preexec,  # noqa: PLW1509
+                        close_fds=close_fds,
+                        capture_output=True,
+                        text=True,
+                        timeout=60,
+                    )
+                    assert (done.returncode, done.stdout) == (0, "locked\n"), done.stderr
+        finally:
+            stop.set()
+            thread.join()
+        assert writer.append(b"y").sequence_id > 0
 
 
 def test_leaving_the_child_does_not_close_the_parents_namespace(directory: Path) -> None:

@@ -26,7 +26,7 @@ from walkeeper._options import (
     time_left,
     uninterrupted,
 )
-from walkeeper.errors import ClosedError, InvalidError, LogNotFoundError, UnsupportedError, check, new_error
+from walkeeper.errors import ClosedError, ForkedError, InvalidError, LogNotFoundError, UnsupportedError, check, new_error
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -156,11 +156,12 @@ class Stats:
 class Handle:
     """A wk_namespace, and who is inside: `with handle as native:` keeps it open for the length of a call."""
 
-    __slots__ = ("_inside", "_native", "_path")
+    __slots__ = ("_inside", "_native", "_path", "_pid")
 
     def __init__(self, path: str, native: Any) -> None:
         self._path = path
         self._native = native
+        self._pid = os.getpid()
         self._inside: list[None] = []
 
     def __enter__(self) -> Any:
@@ -168,6 +169,9 @@ class Handle:
         if self._native is None:
             self._inside.pop()
             raise ClosedError(f"the namespace {self._path!r} was closed")
+        if self._pid != os.getpid():  # C knows, too, but what answers no status there would answer nothing here
+            self._inside.pop()
+            raise ForkedError(f"{self._path!r} was opened before this process was forked: open it again here")
         return self._native
 
     def __exit__(self, *_: object) -> None:

@@ -15,6 +15,7 @@ from walkeeper._position import CELLS, AppendRange, Position, position_of
 from walkeeper.errors import (
     ClosedError,
     Error,
+    ForkedError,
     InterruptedError,
     InvalidError,
     TooLargeError,
@@ -85,6 +86,8 @@ class Writer:
     def next_sequence_id(self) -> int:
         """The sequence id that the next record gets, if nobody else appends before."""
         at = ffi.new("wk_position *")
+        if self._pid != os.getpid():  # C's answer has no status: who may not ask must not get one
+            raise ForkedError(f"this writer of log {self._log.name!r} belongs to the parent process")
         lib.wk_writer_next(self._open(), at)
         return int(at.sequence_id)
 

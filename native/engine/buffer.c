@@ -29,8 +29,13 @@ void wk_buffer_pool_release(wk_buffer_pool *pool) {
 	free(pool);
 }
 
+/*
+ * Tried, not waited for: in a forked child the lock may be a thread's that is not there, and records may be released
+ * there all the same. Who does not get it does without the pool.
+ */
 static wk_buffer *take_free(wk_buffer_pool *pool) {
-	pthread_mutex_lock(&pool->lock);
+	if (pthread_mutex_trylock(&pool->lock) != 0)
+		return NULL;
 	wk_buffer *buffer = pool->free;
 	if (buffer != NULL) {
 		pool->free = buffer->next;
@@ -84,8 +89,7 @@ void wk_buffer_release(wk_buffer *buffer) {
 	if (before != 1)
 		return;
 	wk_buffer_pool *pool = buffer->pool;
-	if (pool != NULL) {
-		pthread_mutex_lock(&pool->lock);
+	if (pool != NULL && pthread_mutex_trylock(&pool->lock) == 0) {
 		if (pool->free_count < pool->free_max) {
 			buffer->next = pool->free;
 			pool->free = buffer;

@@ -376,8 +376,8 @@ static wk_status open_directory(const char *path, const wk_open_options *given, 
 	if (status == WK_OK)
 		status = ensure_directory(engine, error);
 	wk_engine *shared = NULL;
-	if (status == WK_OK && !engine->read_only)
-		shared = wk_registry_enter(engine, borrowed == NULL);
+	if (status == WK_OK) /* readers too: a forked child must know them */
+		shared = wk_registry_enter(engine, borrowed == NULL && !engine->read_only);
 	if (shared != NULL) { /* open in this process already */
 		free_engine(engine);
 		*opened = shared;
@@ -393,6 +393,7 @@ static wk_status open_directory(const char *path, const wk_open_options *given, 
 	if (status == WK_OK)
 		status = wk_recover(engine, error);
 	if (engine->read_only && (status == WK_DAMAGED || status == WK_IO) && may_try_again(engine, &tries)) {
+		wk_registry_leave(engine);
 		free_engine(engine);
 		return open_directory(path, given, borrowed, tries, opened, error);
 	}

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/registry.h"
+
 enum { LOCK_RETRY_NS = 2 * 1000 * 1000 };
 
 static int64_t read_holder(wk_engine *engine) {
@@ -41,12 +43,14 @@ wk_status wk_directory_lock(wk_engine *engine, wk_error *error) {
 	char *path = wk_engine_path(engine, "lock");
 	if (path == NULL)
 		return wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", engine->path);
+	wk_registry_hold_forks(); /* a child that does not know of this descriptor would keep the lock */
 	int result = io->open(engine->io, path, WK_IO_WRITE, &engine->lock_file);
 	if (result == -ENOENT) {
 		result = io->open(engine->io, path, WK_IO_WRITE | WK_IO_CREATE, &engine->lock_file);
 		if (result == -EEXIST)
 			result = io->open(engine->io, path, WK_IO_WRITE, &engine->lock_file);
 	}
+	wk_registry_let_fork();
 	wk_status status = result < 0 ? wk_fail_io(error, result, "opening %s", path) : WK_OK;
 	free(path);
 	if (status != WK_OK)

@@ -210,6 +210,7 @@ void wk_driver_stop(wk_engine *engine) {
 	wk_driver_wake(engine);
 	pthread_join(engine->driver, NULL);
 	engine->driver_runs = false;
-	engine->io->operations->queue_free(engine->io, engine->queue);
-	engine->queue = NULL;
+	wk_io_queue *queue = engine->queue;
+	engine->queue = NULL; /* first: a child forked now must not find what is being freed */
+	engine->io->operations->queue_free(engine->io, queue);
 }

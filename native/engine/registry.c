@@ -9,11 +9,14 @@ static struct {
 
 /*
  * The child has copies of the descriptors but none of the threads. It lets go of the lock's descriptor, so that the
- * lock ends with the parent, and may not use anything.
+ * lock ends with the parent, and of the ring's, so that nothing of the parent's I/O lives on with the child; and may
+ * not use anything.
  */
 static void in_child(void) {
 	for (wk_engine *engine = registry.engines; engine != NULL; engine = engine->next_in_registry) {
 		atomic_store(&engine->forked, true);
+		if (engine->queue != NULL)
+			engine->io->operations->queue_forked(engine->io, engine->queue);
 		if (engine->lock_file != NULL)
 			engine->io->operations->close(engine->io, engine->lock_file);
 		engine->lock_file = NULL;
@@ -30,6 +33,14 @@ static void in_parent(void) {
 }
 static void install_fork_handler(void) {
 	pthread_atfork(before_fork, in_parent, in_child);
+}
+
+void wk_registry_hold_forks(void) {
+	before_fork();
+}
+
+void wk_registry_let_fork(void) {
+	in_parent();
 }
 
 static wk_engine *find(const wk_engine *like) {

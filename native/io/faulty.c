@@ -195,6 +195,11 @@ static int entropy(wk_io *io, void *bytes, size_t size) {
 	return 0;
 }
 
+static void queue_forked(wk_io *io, wk_io_queue *queue) {
+	(void)io;
+	(void)queue; /* the child has a disk of its own */
+}
+
 static const struct wk_io_operations operations = {
     .name = "faulty",
     .destroy = destroy,
@@ -224,4 +229,5 @@ static const struct wk_io_operations operations = {
     .queue_submit = wk_faulty_queue_submit,
     .queue_wait = wk_faulty_queue_wait,
     .queue_wake = wk_faulty_queue_wake,
+    .queue_forked = queue_forked,
 };

@@ -109,6 +109,8 @@ struct wk_io_operations {
 	 * wake or timeout. */
 	int (*queue_wait)(wk_io *, wk_io_queue *, wk_io_completion *out, uint32_t out_max, uint64_t timeout_ns);
 	void (*queue_wake)(wk_io *, wk_io_queue *);
+	/* In a forked child: its copies of the queue's descriptors are closed, nothing else is touched. Async-signal-safe. */
+	void (*queue_forked)(wk_io *, wk_io_queue *);
 };
 
 struct wk_io {

@@ -175,6 +175,11 @@ static void queue_wake(wk_io *io, wk_io_queue *queue) {
 	pthread_mutex_unlock(&queue->mutex);
 }
 
+static void queue_forked(wk_io *io, wk_io_queue *queue) {
+	(void)io;
+	(void)queue; /* threads only, and they were not copied */
+}
+
 static const struct wk_io_operations operations = {
     .name = "psync",
     .destroy = destroy,
@@ -184,6 +189,7 @@ static const struct wk_io_operations operations = {
     .queue_submit = queue_submit,
     .queue_wait = queue_wait,
     .queue_wake = queue_wake,
+    .queue_forked = queue_forked,
 };
 
 int wk_io_psync_new(wk_io **io) {

@@ -228,6 +228,13 @@ static void queue_wake(wk_io *io, wk_io_queue *queue) {
 	assert(error == 0);
 }
 
+/* The maps of the ring are left alone: they are the child's own table of pages, and what they show is not written. */
+static void queue_forked(wk_io *io, wk_io_queue *queue) {
+	(void)io;
+	close(queue->ring.ring_fd);
+	close(queue->wake_fd);
+}
+
 static const struct wk_io_operations operations = {
     .name = "io_uring",
     .destroy = destroy,
@@ -237,6 +244,7 @@ static const struct wk_io_operations operations = {
     .queue_submit = queue_submit,
     .queue_wait = queue_wait,
     .queue_wake = queue_wake,
+    .queue_forked = queue_forked,
 };
 
 int wk_io_uring_probe(void) {
