@@ -239,6 +239,13 @@ static void turn_many(subject *s, uint64_t seed) {
 	}
 }
 
+static unsigned count_unsealed(const subject *s) {
+	unsigned count = 0;
+	for (size_t i = 0; i < s->files_count; i++)
+		count += s->files[i].structure[0] == FIRST_BLOCK_UNSEALED;
+	return count;
+}
+
 /* A kind of structure that this directory does not have would go unattacked without a word. */
 static void check_strata(const subject *s, bool closed) {
 	static const char *const part_names[PARTS] = {"header", "body", "padding"};
@@ -259,6 +266,7 @@ static void check_subject(uint64_t seed, bool closed) {
 	make(&s, seed, closed);
 	CHECK(count_files(&s, ".wkj") >= 4);
 	CHECK(count_files(&s, ".wke") >= 1);
+	CHECK(closed || count_unsealed(&s) >= 2); /* one of them has others behind it, and can be passed over */
 	outcome untouched = look(&s, s.w.io);
 	CHECK(!untouched.damaged);
 	unmake(&s);
