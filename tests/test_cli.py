@@ -383,7 +383,10 @@ def test_verify_warns_of_a_damaged_index_and_that_is_no_damage(tmp_path: Path) -
 def test_inspect_shows_an_index_to_people_and_programs(tmp_path: Path) -> None:
     file = index_of(small_files(tmp_path / "wal"))
     lines = json_lines(run("inspect", file, "--json"))
-    assert (lines[0]["kind"], lines[0]["files"]) == ("index", sum("file" in line and "id" in line for line in lines[1:]))
+    assert (lines[0]["kind"], lines[0]["files"]) == (
+        "index",
+        sum("file" in line and "id" in line for line in lines[1:]),
+    )
     shown = run("inspect", file).stdout
     for word in ("generation", "replay epoch", "first entry", "entry log" if "entry log" in shown else "journal"):
         assert word in shown
