@@ -66,8 +66,7 @@ def test_every_future_in_flight_says_what_became_of_its_record(directory: Path) 
     with failing_disk():
         futures = [writer.submit(b"lost", durability="deferred")]
         with suppress(walkeeper.JournalFailedError):  # where the first has failed already
-            for _ in range(2):
-                futures.append(writer.submit(b"lost", durability="deferred"))
+            futures.extend(writer.submit(b"lost", durability="deferred") for _ in range(2))
         errors = [future.exception(TIMEOUT) for future in futures]
     possible = [b"before"]
     for number, error in enumerate(errors, 1):
