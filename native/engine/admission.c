@@ -210,7 +210,7 @@ wk_status wk_append_admit(wk_appending *a, size_t bytes, int64_t *txid) {
 		if (status != WK_OK)
 			return status;
 		bool clock = *txid == -1;
-		status = wk_journal_room(a->engine, bytes + WK_NEW_SEGMENT_ROOM, a->deadline_ns, false, a->error);
+		status = wk_journal_room(a->engine, bytes + WK_NEW_SEGMENT_ROOM, a->deadline_ns, WK_ROOM_APPEND, a->error);
 		if (status == WK_OK)
 			status = wk_append_check(a);
 		if (status == WK_OK && a->log->tail->batch != NULL && a->log->tail->batch != a->batch) {

@@ -151,12 +151,12 @@ static wk_status first_file(wk_engine *engine, wk_error *error) {
 	if (file == NULL) {
 		/* Its space is written: the first appends of a new directory are often lone ones. */
 		wk_status status = wk_journal_file_prepare(engine, engine->file_size_next, true, error);
-		if (status != WK_OK)
+		if (status != WK_OK && status != WK_NO_SPACE)
 			return status;
 		wk_engine_lock(engine);
-		status = wk_journal_file_make(engine, engine->file_size_next,
-		                              engine->prepared.count > 1 ? WK_MAKE_PREPARED : WK_MAKE_FROM_RESERVE, &file,
-		                              error);
+		uint64_t size = engine->options.file_size_min;
+		bool beside = wk_journal_file_is_prepared(engine, size);
+		status = wk_journal_file_make(engine, size, beside ? WK_MAKE_PREPARED : WK_MAKE_FROM_RESERVE, &file, error);
 		wk_engine_unlock(engine);
 		if (status != WK_OK)
 			return status;

@@ -262,6 +262,13 @@ struct wk_engine {
 		uint64_t serial;
 	} prepared;
 	uint64_t file_size_next;
+	uint64_t reserve_covers;   /* appends of at most so many bytes are safe under the reserve; 0: there is none */
+	uint64_t reserve_wanted;   /* the largest append so far */
+	uint64_t reserve_refused;  /* appends from this size on could not be made safe a moment ago; 0: none */
+	bool output_short;         /* the mover had no space: its next pass takes the reserve */
+	uint64_t output_reserve;   /* bytes kept back for the mover's output, 0: none */
+	uint64_t unplaced_bytes;   /* of the block being sealed, until its place is known */
+	uint32_t unplaced_entries; /* the same */
 
 	/* namespaces with an armed eventfd */
 	struct wk_namespace *namespaces;

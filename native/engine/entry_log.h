@@ -11,6 +11,7 @@ typedef struct wk_entry_log_writer {
 	wk_engine *engine;
 	wk_file *handle;
 	char *temporary, *final;
+	char *reserve; /* what the file was, and becomes again where the pass comes to nothing; NULL: a fresh one */
 	uint64_t id;
 	uint8_t *chunk; /* what is not written yet, from `flushed` on */
 	size_t chunk_size;
@@ -21,7 +22,8 @@ typedef struct wk_entry_log_writer {
 } wk_entry_log_writer;
 
 /* No lock held in all of these. -errno on failure; then wk_entry_log_abort. */
-int wk_entry_log_begin(wk_engine *engine, uint64_t id, wk_entry_log_writer *writer);
+/* from_reserve: in the space of the mover's reserve, as the disk is full. */
+int wk_entry_log_begin(wk_engine *engine, uint64_t id, bool from_reserve, wk_entry_log_writer *writer);
 /* Entries come sorted. */
 int wk_entry_log_add(wk_entry_log_writer *writer, int64_t ledger_id, int64_t entry_id, const uint8_t *bytes,
                      uint32_t size);
@@ -32,6 +34,8 @@ int wk_entry_log_add(wk_entry_log_writer *writer, int64_t ledger_id, int64_t ent
 int wk_entry_log_finish(wk_entry_log_writer *writer, wk_footer *footer, wk_file **handle);
 /* Frees; removes the file unless it was finished. */
 void wk_entry_log_free(wk_entry_log_writer *writer);
+/* The mover's reserve, of `size` bytes if possible; one that is there stays where there is no space for more. */
+int wk_entry_log_reserve(wk_engine *engine, uint64_t size, uint64_t *made);
 /* Removes what a kill left half written. */
 void wk_entry_logs_sweep(wk_engine *engine);
 #endif

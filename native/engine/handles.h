@@ -5,6 +5,7 @@
 #define WK_ENGINE_HANDLES_H
 #include "engine/catalogue.h"
 #include "engine/engine.h"
+#include "engine/reserve.h"
 
 struct wk_log {
 	wk_namespace *ns;
@@ -32,6 +33,8 @@ wk_status wk_log_check(const wk_log_state *log, wk_error *error);
  * deadline_ns as in wk_journal_room.
  */
 wk_status wk_catalogue_turn(wk_engine *engine, uint64_t deadline_ns, wk_error *error);
+/* The same for truncation and deletion, which the reserve has room for on a full disk (WK_ROOM_FREE). */
+wk_status wk_catalogue_turn_for(wk_engine *engine, enum wk_room purpose, uint64_t deadline_ns, wk_error *error);
 /*
  * (locked, dropped once the change is accepted) After wk_catalogue_turn: a change that frees space or names
  * something, durable when it returns.

@@ -150,19 +150,39 @@ void wk_journal_wake_room(wk_engine *engine) {
 	wake_word(&engine->room_word, &engine->room_waiters);
 }
 
-wk_status wk_journal_room(wk_engine *engine, size_t payload, uint64_t deadline_ns, bool reserved, wk_error *error) {
+wk_status wk_journal_wait_room(wk_engine *engine, uint64_t deadline_ns, wk_error *error) {
+	uint64_t left;
+	if (remaining(engine, deadline_ns, &left) != WK_OK)
+		return wk_fail(error, WK_TIMEOUT, "append to %s: no room within the time given; nothing was written",
+		               engine->path);
+	uint32_t seen = __atomic_load_n(&engine->room_word, __ATOMIC_SEQ_CST);
+	if (wait_word(engine, &engine->room_word, &engine->room_waiters, seen, left) == -EINTR)
+		return wk_fail(error, WK_INTERRUPTED, "append to %s: interrupted while waiting for room; nothing was written",
+		               engine->path);
+	return WK_OK;
+}
+
+wk_status wk_journal_room(wk_engine *engine, size_t payload, uint64_t deadline_ns, enum wk_room purpose,
+                          wk_error *error) {
 	for (;;) {
 		wk_status status = wk_journal_writable(engine, error);
 		if (status != WK_OK)
 			return status;
-		if (engine->disk_full && !reserved)
+		if (engine->disk_full && purpose == WK_ROOM_APPEND)
 			return wk_fail(
 			    error, WK_NO_SPACE,
 			    "append to %s: the disk is full, so no journal file could be prepared; free space or truncate "
 			    "logs, appends go on by themselves",
 			    engine->path);
-		if (has_room(engine, payload))
+		bool safe = wk_reserve_is_safe(engine, payload, purpose);
+		if (safe && has_room(engine, payload))
 			return WK_OK;
+		if (!safe) {
+			status = wk_reserve_make_safe(engine, payload, purpose, deadline_ns, error);
+			if (status != WK_OK)
+				return status;
+			continue;
+		}
 		engine->open.sync_wanted |= !is_empty(&engine->open); /* deferred or not: only what is durable makes room */
 		if (deadline_ns == 0)
 			return wk_fail(error, WK_WOULD_BLOCK,
@@ -174,14 +194,9 @@ wk_status wk_journal_room(wk_engine *engine, size_t payload, uint64_t deadline_n
 			continue;
 		}
 		wk_journal_kick(engine);
-		uint64_t left;
-		if (remaining(engine, deadline_ns, &left) != WK_OK)
-			return wk_fail(error, WK_TIMEOUT, "append to %s: no room within the time given; nothing was written",
-			               engine->path);
-		uint32_t seen = __atomic_load_n(&engine->room_word, __ATOMIC_SEQ_CST);
-		if (wait_word(engine, &engine->room_word, &engine->room_waiters, seen, left) == -EINTR)
-			return wk_fail(error, WK_INTERRUPTED,
-			               "append to %s: interrupted while waiting for room; nothing was written", engine->path);
+		status = wk_journal_wait_room(engine, deadline_ns, error);
+		if (status != WK_OK)
+			return status;
 	}
 }
 

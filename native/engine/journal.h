@@ -6,13 +6,17 @@
 #ifndef WK_ENGINE_JOURNAL_H
 #define WK_ENGINE_JOURNAL_H
 #include "engine/engine.h"
+#include "engine/reserve.h"
 
 /*
  * (locked) Room for `payload` more bytes in the open block and within in_flight_bytes; waits, dropping the lock,
  * until deadline_ns (0: WK_WOULD_BLOCK; UINT64_MAX: none). WK_FAILED, WK_CLOSED, WK_TIMEOUT, WK_INTERRUPTED,
- * WK_NO_SPACE. `reserved`: a change that frees space, which may use the reserve.
+ * WK_NO_SPACE. What it lets in will find its place on the disk, whatever becomes of that meanwhile.
  */
-wk_status wk_journal_room(wk_engine *engine, size_t payload, uint64_t deadline_ns, bool reserved, wk_error *error);
+wk_status wk_journal_room(wk_engine *engine, size_t payload, uint64_t deadline_ns, enum wk_room purpose,
+                          wk_error *error);
+/* (locked, dropped) Until room may have changed. WK_TIMEOUT, WK_INTERRUPTED. */
+wk_status wk_journal_wait_room(wk_engine *engine, uint64_t deadline_ns, wk_error *error);
 
 /* (locked) Why nothing can be appended; WK_OK where it can. */
 wk_status wk_journal_writable(wk_engine *engine, wk_error *error);

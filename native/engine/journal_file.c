@@ -8,6 +8,7 @@
 #include "engine/journal.h"
 #include "engine/ledger.h"
 #include "engine/page_cache.h"
+#include "engine/reserve.h"
 #include "engine/store_file.h"
 #include "engine/superblock_file.h"
 
@@ -100,6 +101,7 @@ static bool remember_prepared(wk_engine *engine, char *name, uint64_t size) {
 		return false;
 	names[engine->prepared.count] = name;
 	sizes[engine->prepared.count++] = size;
+	wk_reserve_count(engine);
 	return true;
 }
 
@@ -110,34 +112,51 @@ static char *new_prepared_name(wk_engine *engine) {
 }
 
 /*
- * The smallest prepared file of at least `size`; the reserve stays unless asked for. (locked) The caller owns the
- * name.
+ * The smallest prepared file of at least `size`; one of them stays behind as the reserve unless that is asked for.
+ * (locked) UINT32_MAX: there is none.
  */
-static char *take_prepared(wk_engine *engine, uint64_t size, bool reserve_too, uint64_t *found) {
-	if (engine->prepared.count <= (reserve_too ? 0u : 1u))
-		return NULL;
+static uint32_t choose_prepared(const wk_engine *engine, uint64_t size, bool reserve_too) {
 	uint32_t best = UINT32_MAX;
 	for (uint32_t i = 0; i < engine->prepared.count; i++)
-		if (engine->prepared.sizes[i] >= size &&
+		if (engine->prepared.sizes[i] >= size && (reserve_too || wk_reserve_is_there(engine, i)) &&
 		    (best == UINT32_MAX || engine->prepared.sizes[i] < engine->prepared.sizes[best]))
 			best = i;
-	if (best == UINT32_MAX)
-		return NULL;
-	char *name = engine->prepared.names[best];
-	*found = engine->prepared.sizes[best];
+	return best;
+}
+
+/* (locked) The caller owns its name. */
+static char *take_out(wk_engine *engine, uint32_t at) {
+	char *name = engine->prepared.names[at];
 	uint32_t last = --engine->prepared.count;
-	engine->prepared.names[best] = engine->prepared.names[last];
-	engine->prepared.sizes[best] = engine->prepared.sizes[last];
+	engine->prepared.names[at] = engine->prepared.names[last];
+	engine->prepared.sizes[at] = engine->prepared.sizes[last];
+	wk_reserve_count(engine);
 	return name;
 }
 
+static char *take_prepared(wk_engine *engine, uint64_t size, bool reserve_too, uint64_t *found) {
+	uint32_t at = choose_prepared(engine, size, reserve_too);
+	if (at == UINT32_MAX)
+		return NULL;
+	*found = engine->prepared.sizes[at];
+	return take_out(engine, at);
+}
+
 bool wk_journal_file_is_prepared(const wk_engine *engine, uint64_t size) {
-	if (engine->prepared.count <= 1)
+	return choose_prepared(engine, size, false) != UINT32_MAX;
+}
+
+bool wk_journal_file_give_up_prepared(wk_engine *engine) {
+	char *name = engine->prepared.count > 0 ? take_out(engine, 0) : NULL;
+	if (name == NULL)
 		return false;
-	for (uint32_t i = 0; i < engine->prepared.count; i++)
-		if (engine->prepared.sizes[i] >= size)
-			return true;
-	return false;
+	wk_engine_unlock(engine);
+	char *path = wk_engine_path(engine, "%s", name);
+	bool gone = path != NULL && engine->io->operations->unlink(engine->io, path) == 0;
+	free(path);
+	free(name);
+	wk_engine_lock(engine);
+	return gone;
 }
 
 wk_status wk_journal_file_prepare(wk_engine *engine, uint64_t size, bool zero, wk_error *error) {
@@ -211,16 +230,14 @@ wk_status wk_prepared_load(wk_engine *engine, wk_error *error) {
 			io->close(engine->io, handle);
 		}
 		engine->prepared.sizes[i] = stat.size;
-		if (full != NULL && (stat.size < engine->options.file_size_min || stat.size % WK_BLOCK_ALIGNMENT != 0 ||
-		                     i >= WK_PREPARED_MAX)) {
+		if (full != NULL &&
+		    (stat.size < engine->options.file_size_min || stat.size % WK_BLOCK_ALIGNMENT != 0 || i > WK_PREPARED_MAX)) {
 			io->unlink(engine->io, full);
-			free(engine->prepared.names[i]);
-			uint32_t last = --engine->prepared.count;
-			engine->prepared.names[i] = engine->prepared.names[last];
-			engine->prepared.sizes[i] = engine->prepared.sizes[last];
+			free(take_out(engine, i));
 		}
 		free(full);
 	}
+	wk_reserve_count(engine);
 	return WK_OK;
 }
 
@@ -453,7 +470,9 @@ wk_status wk_journal_file_recycle(wk_engine *engine, wk_store_file *file, bool *
 	/* A backup that links to the file must keep its bytes: unlink then, never overwrite. */
 	bool keep = result == 0 && stat.links == 1 && file->kind == WK_FILE_JOURNAL &&
 	            engine->prepared.count < WK_PREPARED_MAX && file->size >= engine->file_size_next &&
-	            file->size <= engine->options.file_size_max;
+	            file->size <= engine->options.file_size_max &&
+	            (engine->reserve_covers > 0 ||
+	             file->size >= wk_reserve_size(engine, 0)); /* the reserve needs the space */
 	char *name = keep ? new_prepared_name(engine) : NULL;
 	wk_engine_unlock(engine);
 	char *target = name != NULL ? wk_engine_path(engine, "%s", name) : NULL;

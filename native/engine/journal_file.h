@@ -22,6 +22,11 @@ wk_status wk_journal_file_prepare(wk_engine *engine, uint64_t size, bool zero, w
 /* (locked) There is a prepared file of `size`, beside the reserve. */
 bool wk_journal_file_is_prepared(const wk_engine *engine, uint64_t size);
 /*
+ * (locked, dropped) The reserve is missing, and no prepared file is large enough to be it: gives the space of one back.
+ * False: there is none.
+ */
+bool wk_journal_file_give_up_prepared(wk_engine *engine);
+/*
  * Writes the footer of a full file whose blocks are all durable, then drops its items from memory. No lock held; the
  * caller pinned it.
  */

@@ -197,6 +197,8 @@ static wk_block *detach(wk_engine *engine) {
 	wk_builder *builders = block->builders;
 	uint32_t capacity = block->builders_capacity;
 	*block = engine->open;
+	engine->unplaced_bytes = wk_journal_block_bound(block->estimate);
+	engine->unplaced_entries = block->builders_count;
 	engine->open = (wk_block){.sequence = block->sequence + 1,
 	                          .builders = builders,
 	                          .builders_capacity = capacity,
@@ -273,6 +275,7 @@ wk_block *wk_journal_seal(wk_engine *engine) {
 	};
 	memcpy(block->header.directory_id, engine->superblock.directory_id, sizeof block->header.directory_id);
 	engine->offset += size;
+	engine->unplaced_bytes = engine->unplaced_entries = 0;
 	if (block->sync_wanted || block->confirm)
 		engine->sync_goal = block->sequence;
 

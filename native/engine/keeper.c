@@ -11,6 +11,7 @@
 #include "engine/journal_file.h"
 #include "engine/ledger.h"
 #include "engine/mover.h"
+#include "engine/reserve.h"
 #include "engine/retention.h"
 #include "engine/scrub.h"
 #include "engine/snapshot.h"
@@ -44,14 +45,11 @@ static void take_appends_again(wk_engine *engine) {
 }
 
 /*
- * The reserve is there again, and the active file takes the largest block: appends may have that room, even where
- * there is none for another file.
+ * The reserve is there again: appends may have the room that is left in the active file, even where there is none for
+ * another one.
  */
 static void look_at_the_reserve(wk_engine *engine) {
-	const wk_store_file *active = engine->active;
-	if (engine->disk_full && !engine->sealing && engine->prepared.count > 0 &&
-	    engine->offset + engine->options.block_size_max + wk_journal_file_footer(active, WK_PAGE_ITEMS, WK_PAGE_RUNS) <=
-	        active->size)
+	if (engine->disk_full && !engine->sealing && engine->reserve_covers > 0)
 		take_appends_again(engine);
 }
 
@@ -80,30 +78,63 @@ static void shrink_files(wk_engine *engine) {
 	engine->file_size_next = half > engine->options.file_size_min ? half : engine->options.file_size_min;
 }
 
+/* The reserve, for what frees space on a full disk and for what was accepted when it filled. (locked, dropped) */
+static bool prepare_reserve(wk_engine *engine) {
+	if (wk_reserve_is_there(engine, UINT32_MAX) || !may_prepare(engine))
+		return false;
+	uint64_t size = wk_reserve_size(engine, engine->reserve_wanted);
+	bool hurry = atomic_load(&engine->room_waiters) > 0;
+	wk_engine_unlock(engine);
+	wk_error error;
+	wk_status status = wk_journal_file_prepare(engine, size, !hurry, &error);
+	wk_engine_lock(engine);
+	prepared_or_not(engine, status, &error);
+	if (status == WK_OK) {
+		engine->reserve_refused = 0;
+		wk_journal_wake_room(engine);
+	} else if (status == WK_NO_SPACE) {
+		if (engine->reserve_covers == 0 && wk_journal_file_give_up_prepared(engine))
+			engine->retry_space_ns = 0;
+		else
+			wk_reserve_was_refused(engine);
+	}
+	return status == WK_OK;
+}
+
+static bool prepare_output(wk_engine *engine) {
+	if (!wk_reserve_is_there(engine, UINT32_MAX) || !may_prepare(engine))
+		return false;
+	bool worked;
+	int result = wk_reserve_output(engine, &worked);
+	wk_error error;
+	if (result < 0)
+		prepared_or_not(engine, wk_fail_io(&error, result, "preparing the mover's output"), &error);
+	return worked;
+}
+
 /*
- * Files for later: one to become the next, and one in reserve, for what frees space on a full disk. Their space is
- * written, which makes later syncs cheaper; but a journal that rolls more than once a second is bound by bandwidth,
- * and gets its space allocated only: it would pay every byte twice. (locked, dropped)
+ * A file for later, to become the next. Its space is written, which makes later syncs cheaper; but a journal that
+ * rolls more than once a second is bound by bandwidth, and gets its space allocated only: it would pay every byte
+ * twice. (locked, dropped)
  */
-static bool prepare_file(wk_engine *engine) {
-	bool reserve = engine->prepared.count == 0;
-	bool next = engine->next == NULL && !wk_journal_file_is_prepared(engine, engine->file_size_next);
-	if ((!reserve && !next) || !may_prepare(engine))
+static bool prepare_next(wk_engine *engine) {
+	if (engine->next != NULL || wk_journal_file_is_prepared(engine, engine->file_size_next) ||
+	    !wk_reserve_is_there(engine, UINT32_MAX) || !may_prepare(engine))
 		return false;
 	uint64_t now = wk_engine_now(engine);
 	bool hurried = engine->rolled_ns != 0 && now - engine->rolled_ns < HURRIED_NS;
 	bool tight = engine->space_low || engine->disk_full;
-	if (next && !reserve && !tight && engine->file_size_next < engine->options.file_size_max && engine->rolled_ns != 0)
+	if (!tight && engine->file_size_next < engine->options.file_size_max && engine->rolled_ns != 0)
 		engine->file_size_next = engine->file_size_next * 2 < engine->options.file_size_max
 		                             ? engine->file_size_next * 2
 		                             : engine->options.file_size_max;
-	uint64_t size = reserve ? engine->options.file_size_min : engine->file_size_next;
+	uint64_t size = engine->file_size_next;
 	wk_engine_unlock(engine);
 	wk_error error;
-	wk_status status = wk_journal_file_prepare(engine, size, reserve || !hurried, &error);
+	wk_status status = wk_journal_file_prepare(engine, size, !hurried, &error);
 	wk_engine_lock(engine);
 	prepared_or_not(engine, status, &error);
-	if (status == WK_NO_SPACE && !reserve) /* what is left of a nearly full disk may do for smaller files */
+	if (status == WK_NO_SPACE) /* what is left of a nearly full disk may do for smaller files */
 		shrink_files(engine);
 	return status == WK_OK;
 }
@@ -136,7 +167,9 @@ bool wk_keeper_step(wk_engine *engine) {
 	bool worked = wk_space_collect(engine); /* space first: it may be what the next file is made of */
 	worked |= name_next(engine);
 	worked |= wk_keeper_seal_oldest(engine);
-	worked |= prepare_file(engine);
+	worked |= prepare_reserve(engine);
+	worked |= prepare_output(engine);
+	worked |= prepare_next(engine);
 	look_at_the_reserve(engine);
 	worked |= wk_snapshot_if_due(engine);
 	worked |= wk_mover_step(engine);

@@ -38,15 +38,19 @@ static wk_status wait_for_snapshot(wk_engine *engine, uint64_t deadline_ns, wk_e
 	return WK_OK;
 }
 
-wk_status wk_catalogue_turn(wk_engine *engine, uint64_t deadline_ns, wk_error *error) {
+wk_status wk_catalogue_turn_for(wk_engine *engine, enum wk_room purpose, uint64_t deadline_ns, wk_error *error) {
 	for (;;) {
-		wk_status status = wk_journal_room(engine, WK_CATALOGUE_RECORD_MAX, deadline_ns, true, error);
+		wk_status status = wk_journal_room(engine, WK_CATALOGUE_RECORD_MAX, deadline_ns, purpose, error);
 		if (status != WK_OK || !engine->snapshotting)
 			return status;
 		status = wait_for_snapshot(engine, deadline_ns, error);
 		if (status != WK_OK)
 			return status;
 	}
+}
+
+wk_status wk_catalogue_turn(wk_engine *engine, uint64_t deadline_ns, wk_error *error) {
+	return wk_catalogue_turn_for(engine, WK_ROOM_CHANGE, deadline_ns, error);
 }
 
 wk_status wk_catalogue_commit(wk_engine *engine, const wk_catalogue_record *record, wk_error *error) {
@@ -168,7 +172,7 @@ wk_status wk_log_delete(wk_namespace *ns, const char *name, size_t name_size, wk
 		return status;
 	wk_engine *engine = ns->engine;
 	wk_engine_lock(engine);
-	status = wk_catalogue_turn(engine, UINT64_MAX, error);
+	status = wk_catalogue_turn_for(engine, WK_ROOM_FREE, UINT64_MAX, error);
 	wk_log_state *log = wk_catalogue_find(engine, name, name_size);
 	if (status == WK_OK && log == NULL)
 		status = wk_fail(error, WK_NOT_FOUND, "%s has no log %.*s", engine->path, (int)name_size, name);
@@ -448,7 +452,7 @@ wk_status wk_log_truncate(wk_log *log, const wk_dlsn *before, bool force, wk_err
 		return status;
 	wk_engine *engine = log->ns->engine;
 	wk_engine_lock(engine);
-	status = wk_catalogue_turn(engine, UINT64_MAX, error);
+	status = wk_catalogue_turn_for(engine, WK_ROOM_FREE, UINT64_MAX, error);
 	if (status == WK_OK)
 		status = wk_log_check(log->state, error);
 	if (status == WK_OK && already)

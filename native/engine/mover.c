@@ -29,6 +29,7 @@ struct wk_mover {
 	piece *pieces;
 	size_t pieces_count, pieces_capacity, next; /* next: the piece under way */
 	wk_span span;
+	uint64_t reserve; /* the output is the reserve, of so many bytes; 0: it is not */
 };
 
 /* ---- choosing ---- */
@@ -46,32 +47,44 @@ static bool is_worth_it(wk_store_file *file, uint32_t percent, uint64_t now) {
 	return now - file->thin_since_ns >= THIN_NS;
 }
 
-/* A pass over the files that fall under `percent`; at most an entry log of the usual size. */
-static uint32_t choose(wk_engine *engine, uint32_t percent, uint64_t now, wk_store_file **victims) {
+/* The most that its live entries take in an entry log. */
+static uint64_t output_of(const wk_store_file *file) {
+	return file->live_bytes + wk_footer_size(file->live_entries, file->live_entries, 0) + WK_PAGE_SIZE;
+}
+
+/*
+ * A pass over the files that fall under `percent`; at most an entry log of the usual size, or of what the reserve
+ * holds.
+ */
+static uint32_t choose(wk_engine *engine, uint32_t percent, uint64_t now, uint64_t reserve, wk_store_file **victims) {
 	uint32_t count = 0;
 	uint64_t bytes = 0;
 	for (uint32_t i = 0; i < engine->files_count && count < VICTIMS_MAX; i++) {
 		wk_store_file *file = engine->files[i];
 		if (file->state != WK_FILE_SEALED || file->live_entries == 0 || file->stuck || !below(file, percent) ||
-		    !is_worth_it(file, percent, now) || bytes + file->live_bytes > engine->options.file_size_max)
+		    !is_worth_it(file, percent, now))
+			continue;
+		uint64_t output = reserve > 0 ? output_of(file) : file->live_bytes;
+		if (bytes + output > (reserve > 0 ? reserve : engine->options.file_size_max))
 			continue;
 		victims[count++] = file;
-		bytes += file->live_bytes;
+		bytes += output;
 	}
 	/* One entry log that is to become another of the same kind is work for nothing. */
 	return count == 1 && victims[0]->kind == WK_FILE_ENTRY_LOG && !below(victims[0], percent / 2) ? 0 : count;
 }
 
-static uint32_t choose_due(wk_engine *engine, uint64_t now, wk_store_file **victims) {
-	uint32_t count = choose(engine, EVACUATE_PERCENT, now, victims);
-	if (count == 0 && now >= engine->minor_due_ns) {
-		count = choose(engine, engine->options.minor_percent, now, victims);
-		if (count == 0)
+/* On a full disk every pass is due: nothing else makes room. */
+static uint32_t choose_due(wk_engine *engine, uint64_t now, uint64_t reserve, wk_store_file **victims) {
+	uint32_t count = choose(engine, EVACUATE_PERCENT, now, reserve, victims);
+	if (count == 0 && (now >= engine->minor_due_ns || engine->disk_full)) {
+		count = choose(engine, engine->options.minor_percent, now, reserve, victims);
+		if (count == 0 && reserve == 0)
 			engine->minor_due_ns = now + engine->options.minor_interval_ns;
 	}
-	if (count == 0 && now >= engine->major_due_ns) {
-		count = choose(engine, engine->options.major_percent, now, victims);
-		if (count == 0)
+	if (count == 0 && (now >= engine->major_due_ns || engine->disk_full)) {
+		count = choose(engine, engine->options.major_percent, now, reserve, victims);
+		if (count == 0 && reserve == 0)
 			engine->major_due_ns = now + engine->options.major_interval_ns;
 	}
 	return count;
@@ -125,6 +138,8 @@ static bool list_pieces(wk_engine *engine, struct wk_mover *mover) {
 static void end_pass(wk_engine *engine) {
 	struct wk_mover *mover = engine->mover;
 	engine->mover = NULL;
+	if (mover->writer.handle != NULL) /* not finished: the reserve is what it was */
+		engine->output_reserve += mover->reserve;
 	for (uint32_t i = 0; i < mover->victims_count; i++)
 		mover->victims[i]->pins--;
 	wk_engine_unlock(engine);
@@ -136,9 +151,15 @@ static void end_pass(wk_engine *engine) {
 
 static bool begin_pass(wk_engine *engine) {
 	wk_store_file *victims[VICTIMS_MAX];
-	uint32_t count = choose_due(engine, wk_engine_now(engine), victims);
-	if (count == 0)
+	bool full = engine->disk_full || engine->space_low || engine->output_short;
+	uint64_t reserve = full ? engine->output_reserve : 0;
+	uint32_t count = choose_due(engine, wk_engine_now(engine), reserve, victims);
+	if (count == 0) {
+		if (full)
+			engine->mover_due_ns = wk_engine_now(engine) + RETRY_NS / 4;
+		engine->output_short = false;
 		return false;
+	}
 	struct wk_mover *mover = calloc(1, sizeof *mover);
 	if (mover == NULL)
 		return false;
@@ -146,6 +167,8 @@ static bool begin_pass(wk_engine *engine) {
 		mover->victims[mover->victims_count++] = victims[i];
 		victims[i]->pins++;
 	}
+	mover->reserve = reserve;
+	engine->output_reserve -= reserve;
 	engine->mover = mover;
 	bool listed = list_pieces(engine, mover);
 	wk_engine_unlock(engine);
@@ -155,7 +178,7 @@ static bool begin_pass(wk_engine *engine) {
 	if (result == 0 && wk_file_id_take(engine, &id, &error) != WK_OK)
 		result = -EIO;
 	if (result == 0)
-		result = wk_entry_log_begin(engine, id, &mover->writer);
+		result = wk_entry_log_begin(engine, id, reserve > 0, &mover->writer);
 	else
 		mover->writer.engine = engine;
 	wk_engine_lock(engine);
@@ -189,6 +212,12 @@ static wk_status adopt(wk_engine *engine, struct wk_mover *mover, const wk_foote
 	return WK_OK;
 }
 
+/* The next pass takes the reserve. */
+static void no_space(wk_engine *engine) {
+	engine->mover_due_ns = wk_engine_now(engine) + RETRY_NS;
+	engine->output_short = true;
+}
+
 static bool finish_pass(wk_engine *engine) {
 	struct wk_mover *mover = engine->mover;
 	wk_footer footer;
@@ -197,11 +226,12 @@ static bool finish_pass(wk_engine *engine) {
 	int result = mover->writer.items_count > 0 ? wk_entry_log_finish(&mover->writer, &footer, &handle) : 0;
 	wk_engine_lock(engine);
 	if (result == -ENOSPC || result == -EDQUOT)
-		engine->mover_due_ns = wk_engine_now(engine) + RETRY_NS;
+		no_space(engine);
 	else if (result < 0)
 		wk_journal_fail(engine, result, "writing an entry log", NULL);
 	else if (handle != NULL && adopt(engine, mover, &footer, handle) != WK_OK)
 		wk_journal_fail(engine, -ENOMEM, "adopting an entry log", NULL);
+	engine->output_short &= result != 0;
 	for (uint32_t i = 0; i < mover->victims_count && result == 0; i++)
 		mover->victims[i]->stuck = mover->victims[i]->live_entries > 0;
 	end_pass(engine);
@@ -263,6 +293,8 @@ bool wk_mover_step(wk_engine *engine) {
 		/* A full disk, or a file that cannot be read: nothing is lost, the old copies are still the ones that count. */
 		end_pass(engine);
 		engine->mover_due_ns = wk_engine_now(engine) + RETRY_NS;
+		if (result == -ENOSPC || result == -EDQUOT)
+			no_space(engine);
 		return false;
 	}
 	engine->mover_due_ns = now + bytes * 1000000000u / engine->options.compact_rate;

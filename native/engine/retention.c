@@ -33,7 +33,7 @@ static bool truncate(wk_engine *engine, wk_log_state *log, const wk_segment *sta
 	                              .txid = stays->first_txid};
 	wk_dlsn first = {record.segment, 0, 0};
 	log->handles++;
-	wk_status status = wk_catalogue_turn(engine, UINT64_MAX, NULL);
+	wk_status status = wk_catalogue_turn_for(engine, WK_ROOM_FREE, UINT64_MAX, NULL);
 	if (status == WK_OK && (log->deleted || wk_dlsn_compare(&first, &log->first->dlsn) <= 0))
 		status = WK_END; /* somebody let go of it meanwhile */
 	if (status == WK_OK)

@@ -29,6 +29,8 @@ static bool pins_files(wk_engine *engine) {
 static bool is_due(wk_engine *engine) {
 	if (engine->failed || engine->closing || engine->snapshotting || engine->disk_full || engine->read_only)
 		return false;
+	if (engine->space_low && wk_engine_now(engine) < engine->retry_space_ns)
+		return false;
 	uint64_t limit = engine->catalogue_snapshot_size > WK_SNAPSHOT_DELTA_MIN ? engine->catalogue_snapshot_size
 	                                                                         : WK_SNAPSHOT_DELTA_MIN;
 	return engine->catalogue_delta > limit || pins_files(engine);
@@ -54,7 +56,7 @@ static wk_status write_chunks(wk_engine *engine, const uint8_t *bytes, size_t si
 			part += consumed;
 			at += consumed;
 		}
-		status = wk_journal_room(engine, part, UINT64_MAX, true, error);
+		status = wk_journal_room(engine, part, UINT64_MAX, WK_ROOM_APPEND, error);
 		if (status == WK_OK)
 			status = wk_catalogue_append(engine, chunk, part, ticket);
 		if (status == WK_OK) {

@@ -385,7 +385,7 @@ wk_status wk_writer_end_of_stream(wk_writer *writer, wk_error *error) {
 	do { /* waiting for the one may cost the other */
 		status = wk_catalogue_turn(a.engine, UINT64_MAX, error);
 		if (status == WK_OK)
-			status = wk_journal_room(a.engine, WK_NEW_SEGMENT_ROOM + sizeof text, UINT64_MAX, true, error);
+			status = wk_journal_room(a.engine, WK_NEW_SEGMENT_ROOM + sizeof text, UINT64_MAX, WK_ROOM_CHANGE, error);
 	} while (status == WK_OK && a.engine->snapshotting);
 	if (status == WK_OK)
 		status = wk_append_check(&a);

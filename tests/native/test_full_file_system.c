@@ -10,7 +10,7 @@
 #include <sys/mount.h>
 #include <time.h>
 
-enum { THREADS = 4, PATIENCE_MS = 20000, LARGEST = 200 * 1024 };
+enum { THREADS = 4, PATIENCE_MS = 20000, LARGEST = 1000 * 1024 };
 
 static char image[64], place[64], directory[80], ballast[80];
 static wk_namespace *ns;
@@ -58,8 +58,6 @@ static void open_it(uint64_t file_size_min) {
 	wk_open_options options;
 	wk_open_options_init(&options);
 	options.file_size_min = file_size_min;
-	if (file_size_min < 1024 * 1024) /* what waits for room when the disk fills must fit the file in reserve */
-		options.block_size_max = file_size_min / 4;
 	wk_error error = {0};
 	check_ok(wk_open(directory, &options, &ns, &error), &error, "the directory opens");
 	log_ = log_named(ns, "log");
@@ -160,7 +158,7 @@ static void try_it(uint64_t file_size_min) {
 	snprintf(directory, sizeof directory, "%s/wal", place);
 	snprintf(ballast, sizeof ballast, "%s/ballast", place);
 	promised = 0;
-	largest = file_size_min < 1024 * 1024 ? file_size_min / 8 : LARGEST;
+	largest = LARGEST;
 	make_ballast(6 * 1024 * 1024);
 	open_it(file_size_min);
 	for (uint64_t round = 0; round < 4; round++) {

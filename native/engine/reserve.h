@@ -1,0 +1,45 @@
+/*
+ * reserve.h: what stands back so that a full disk can always be freed (storage rule 15). Private.
+ *
+ * The journal's reserve is a prepared file that takes everything accepted and not yet placed when the disk turns out
+ * to be full (the block being sealed and the open one, each of the largest size, with their footer), and room for
+ * changes that free space behind it. An append is accepted only where there is such a file, or where what is left of
+ * the active file takes all that. The mover's reserve is its output, allocated ahead: compaction runs on a full disk.
+ * All of it is guarded by the engine's lock.
+ */
+#ifndef WK_ENGINE_RESERVE_H
+#define WK_ENGINE_RESERVE_H
+#include "engine/engine.h"
+
+/* What room is wanted for. On a full disk the first is refused, and the second leaves some to the third. */
+enum wk_room {
+	WK_ROOM_APPEND, /* records, and whatever adds */
+	WK_ROOM_CHANGE, /* small changes that free nothing by themselves: cursors, ends of streams */
+	WK_ROOM_FREE,   /* truncation, deletion */
+};
+
+/* (locked) The size of a reserve under which appends of `payload` bytes are safe. */
+uint64_t wk_reserve_size(const wk_engine *engine, uint64_t payload);
+/* (locked) The set of prepared files changed: engine->reserve_covers is what it now makes safe. */
+void wk_reserve_count(wk_engine *engine);
+/* (locked) One of the prepared files, `except` apart (UINT32_MAX: none), is the reserve. */
+bool wk_reserve_is_there(const wk_engine *engine, uint32_t except);
+/*
+ * (locked, dropped while it works) Sees to it that the mover has its output: an eighth of a journal file, so that one
+ * of which a tenth is live can be evacuated on a full disk. -errno; *worked: something was made.
+ */
+int wk_reserve_output(wk_engine *engine, bool *worked);
+/*
+ * (locked) There was no space for what reserve_wanted asks for: appends that need it are refused for a moment; all of
+ * them, where there is no reserve at all.
+ */
+void wk_reserve_was_refused(wk_engine *engine);
+/* (locked) Whatever happens, there will be a place for what is accepted and `payload` bytes more. */
+bool wk_reserve_is_safe(const wk_engine *engine, uint64_t payload, enum wk_room purpose);
+/*
+ * (locked, dropped) Makes that so: prepares a larger reserve, or waits for the keeper to. WK_NO_SPACE, WK_TIMEOUT,
+ * WK_WOULD_BLOCK, WK_INTERRUPTED; WK_OK: look again.
+ */
+wk_status wk_reserve_make_safe(wk_engine *engine, uint64_t payload, enum wk_room purpose, uint64_t deadline_ns,
+                               wk_error *error);
+#endif
