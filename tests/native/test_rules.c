@@ -439,6 +439,65 @@ TEST(rule_22_what_is_truncated_gives_its_space_back) {
 	leave(io, ns, log, writer);
 }
 
+/* Which journal files an open reads: by id, the calls. A real directory, watched. */
+enum { IDS_MAX = 256 };
+static wk_file *watched_handles[IDS_MAX];
+static uint32_t reads_by_file[IDS_MAX];
+
+static int open_and_note(wk_io *io, const char *path, uint32_t flags, wk_file **file) {
+	int result = plain->open(io, path, flags, file);
+	const char *name = strrchr(path, '/');
+	size_t size = name != NULL ? strlen(name) : 0;
+	unsigned long long id = size == 21 && strcmp(name + 17, ".wkj") == 0 ? strtoull(name + 1, NULL, 16) : 0;
+	CHECK(id < IDS_MAX);
+	if (result == 0 && id != 0)
+		watched_handles[id] = *file;
+	return result;
+}
+
+static int64_t pread_and_count(wk_io *io, wk_file *file, void *buffer, size_t size, uint64_t offset) {
+	for (uint32_t id = 1; id < IDS_MAX; id++)
+		reads_by_file[id] += watched_handles[id] == file;
+	return plain->pread(io, file, buffer, size, offset);
+}
+
+TEST(rule_20_below_the_mark_nothing_but_the_catalogue_is_read) {
+	char path[64];
+	strcpy(path, temporary());
+	make_small(path, 400);
+	wk_io *io = NULL;
+	CHECK_EQ(wk_io_psync_new(&io), 0);
+	plain = io->operations;
+	watched = *plain;
+	watched.open = open_and_note;
+	watched.pread = pread_and_count;
+	io->operations = &watched;
+	for (int ignoring = 0; ignoring < 2; ignoring++) {
+		memset(watched_handles, 0, sizeof watched_handles);
+		memset(reads_by_file, 0, sizeof reads_by_file);
+		wk_open_options options;
+		wk_open_options_init(&options);
+		options.manual = true;
+		options.file_size_min = options.file_size_max = SMALL_FILE_SIZE;
+		options.ignore_footers = ignoring == 1;
+		wk_namespace *ns = NULL;
+		wk_error error = {0};
+		check_ok(wk_open_on(io, path, &options, &ns, &error), &error, "the directory opens");
+		uint32_t files = 0, read = 0, last = 0;
+		for (uint32_t id = 1; id < IDS_MAX; id++) {
+			files += watched_handles[id] != NULL;
+			last = watched_handles[id] != NULL ? id : last;
+		}
+		for (uint32_t id = 1; id < IDS_MAX; id++) /* the log's only records in the catalogue stand in the first file */
+			read += reads_by_file[id] > 0 && id != 1 && id + 2 < last;
+		CHECK(files > 20);
+		CHECK(ignoring == 0 ? read == 0 : read > 20);
+		wk_abandon(ns);
+	}
+	remove_tree(path);
+	io->operations->destroy(io);
+}
+
 /* The minor pass evacuates files of which little is live although each still pins something. */
 static void one_keeps_a_file(wk_io *io, wk_namespace *ns, wk_writer *busy, wk_writer *idle) {
 	for (int i = 0; i < 20; i++) {
@@ -593,6 +652,7 @@ int main(void) {
 	RUN(rule_18_at_most_one_full_file_lacks_its_footer);
 	RUN(rule_18_holds_for_writers_that_are_faster_than_the_keeper);
 	RUN(rule_19_a_snapshot_holds_the_catalogue_and_frees_what_stood_before_it);
+	RUN(rule_20_below_the_mark_nothing_but_the_catalogue_is_read);
 	RUN(rule_22_what_is_truncated_gives_its_space_back);
 	RUN(rule_22_thin_files_are_evacuated_at_once);
 	RUN(rule_24_memtable_and_index_cache_keep_their_limits);
