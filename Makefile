@@ -144,7 +144,7 @@ kills: $(VENV)/packages ## N times: kill a writer with SIGKILL, open, and look f
 	@$(call native,native)
 	@cd build/native && ./test_kills $(N) $(SEED)
 
-mutants: $(VENV)/builders ## seeded defects, each of which a named test must notice; two minutes of processor time
+mutants: setup $(VENV)/checked ## seeded defects, each of which a named test must notice; two minutes of processor time
 	@$(BIN)/python tests/mutants/run.py --jobs $(JOBS) $(if $(SEED),--seed $(SEED))
 
 aarch64: $(VENV)/packages ## all of native/ compiled for 64-bit ARM, its codecs and the engine run under qemu

@@ -10,6 +10,9 @@ longer matches the source, that does not compile or whose test fails without it,
     python tests/mutants/run.py --some 12        so many, chosen by the seed
     python tests/mutants/run.py --seed 7         with another seed for the random tests; else the clock gives one
     python tests/mutants/run.py --check          only whether each still matches the source
+
+A test is the name of a native test, or a test of pytest ("tests/test_fork.py::test_..."). For the latter the package
+that is installed where this script runs (`make mutants` sees to it) is given the mutant's libwalkeeper.so.
 """
 
 from __future__ import annotations
@@ -31,11 +34,12 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent.parent
 SECONDS_MAX = 300  # for a test without a defect in the tree
 TIMES_SLOWER = 4  # a defect that makes a test so much slower (and by 20 s at least) has been noticed
+LIBRARY = "libwalkeeper.so"
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """One defect: in `file`, `search` becomes `replace`; `test` is the ctest name of a native test that must notice."""
+    """One defect: in `file`, `search` becomes `replace`; `test` is the test that must notice."""
 
     name: str
     why: str
@@ -43,6 +47,20 @@ class Mutant:
     search: str
     replace: str
     test: str
+
+    @property
+    def is_python(self) -> bool:
+        return self.test.endswith(".py") or ".py::" in self.test
+
+    @property
+    def target(self) -> str:
+        """What must be built to run the test."""
+        return LIBRARY if self.is_python else self.test
+
+    @property
+    def place(self) -> Path:
+        """Where the test stands."""
+        return Path(self.test.split("::")[0]) if self.is_python else Path("tests/native") / f"{self.test}.c"
 
     def applied_to(self, source: str) -> str:
         """The source with the defect in it. ValueError: the text is not there exactly once, or nothing would change."""
@@ -81,8 +99,10 @@ def problems(mutants: list[Mutant], root: Path = ROOT) -> list[str]:
             mutant.applied_to((root / mutant.file).read_text())
         except ValueError as error:
             found.append(str(error))
-        if not (root / "tests/native" / f"{mutant.test}.c").is_file():
-            found.append(f"{mutant.name}: there is no tests/native/{mutant.test}.c")
+        if not (root / mutant.place).is_file():
+            found.append(f"{mutant.name}: there is no {mutant.place}")
+        elif mutant.is_python and f"def {mutant.test.split('::')[-1]}(" not in (root / mutant.place).read_text():
+            found.append(f"{mutant.name}: there is no test {mutant.test}")
     return found
 
 
@@ -95,6 +115,8 @@ class Workshop:
         self.jobs = jobs
         self.environment = {**os.environ, "WALKEEPER_TEST_SEED": str(seed)}
         self.seconds: dict[str, float] = {}  # that a test takes without a defect
+        self.tree.mkdir(parents=True)
+        shutil.copy(ROOT / "pyproject.toml", self.tree)  # what pytest is told
         for folder in ("native", "tests", "examples", "benchmarks/native"):
             if (ROOT / folder).is_dir():
                 ignored = shutil.ignore_patterns("__pycache__", "golden")
@@ -106,24 +128,39 @@ class Workshop:
         command = ["ninja", "-C", str(self.build), "-j", str(self.jobs), *tests]
         return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
-    def run(self, test: str) -> tuple[bool, str]:
-        """Whether the test passes, and the last thing it said."""
-        known = self.seconds.get(test)
+    def run(self, mutant: Mutant) -> tuple[bool, str]:
+        """Whether the mutant's test passes, and the last thing it said."""
+        place, environment = self.build, dict(self.environment)
+        command = [str(self.build / mutant.test)]
+        if mutant.is_python:
+            # Looked at before the run path of the installed module, in the processes that a test starts as well.
+            environment["LD_LIBRARY_PATH"] = str(self.build)
+            place = self.tree
+            ours = f"assert {str(self.build / LIBRARY)!r} in open('/proc/self/maps').read()"
+            loaded = subprocess.run(
+                [sys.executable, "-c", f"import walkeeper; {ours}"], cwd=self.build, env=environment, check=False
+            )
+            if loaded.returncode != 0:
+                raise SystemExit(f"{mutant.test} would not run with the mutant's {LIBRARY}: is walkeeper installed?")
+            command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", mutant.test]
+        known = self.seconds.get(mutant.test)
         timeout = SECONDS_MAX if known is None else 20 + TIMES_SLOWER * known
         start = time.monotonic()
         try:
-            command = [str(self.build / test)]
             done = subprocess.run(
-                command, cwd=self.build, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                errors="replace", timeout=timeout, env=self.environment,
+                command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                errors="replace", timeout=timeout, env=environment,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             return False, f"no end after {timeout:.0f} s"
-        self.seconds.setdefault(test, time.monotonic() - start)
+        self.seconds.setdefault(mutant.test, time.monotonic() - start)
         lines = done.stdout.strip().splitlines()
-        said = next((line for line in lines if "failed:" in line or "Assertion" in line), lines[-1] if lines else "")
-        if done.returncode == 77:
+        marks = ("failed:", "Assertion", "E   ")
+        said = next((line for line in lines if any(mark in line for mark in marks)), lines[-1] if lines else "")
+        if done.returncode == 77 or " skipped" in (lines[-1] if lines else ""):
             return True, f"skipped: {said}"
+        if mutant.is_python and done.returncode > 1:  # neither passed nor failed: pytest could not run it
+            raise SystemExit(f"pytest cannot run {mutant.test}: {done.stdout}")
         return done.returncode == 0, said or f"exit status {done.returncode}"
 
 
@@ -133,10 +170,10 @@ def judge(mutant: Mutant, workshop: Workshop) -> tuple[bool, str]:
     sound = source.read_text()
     source.write_text(mutant.applied_to(sound))
     try:
-        built = workshop.compile(mutant.test)
+        built = workshop.compile(mutant.target)
         if built.returncode != 0:
             return False, f"does not compile:\n{built.stdout}"
-        passed, said = workshop.run(mutant.test)
+        passed, said = workshop.run(mutant)
         return not passed, said if not passed else f"LIVES: {mutant.test} passes ({said})"
     finally:
         source.write_text(sound)
@@ -169,13 +206,13 @@ def main() -> int:
     alive = 0
     with tempfile.TemporaryDirectory(prefix="walkeeper-mutants-") as place:
         workshop = Workshop(Path(place), arguments.jobs, arguments.seed)
-        tests = sorted({mutant.test for mutant in mutants})
-        built = workshop.compile(*tests)
+        tests = {mutant.test: mutant for mutant in mutants}
+        built = workshop.compile(*sorted({mutant.target for mutant in mutants}))
         if built.returncode != 0:
             print(built.stdout)
             return 1
-        for test in tests:
-            passed, said = workshop.run(test)
+        for test, mutant in sorted(tests.items()):
+            passed, said = workshop.run(mutant)
             if not passed or said.startswith("skipped"):
                 print(f"{test} must pass without a mutant, and says: {said}")
                 return 1

@@ -28,7 +28,7 @@ enum {
 	KEPT = 8000,
 	RECYCLED_WANTED = 3000,
 	KEPT_IN_A_HURRY = 600,
-	LONE_FILES_MAX = 3,
+	LONE_FILES_MAX = 1,     /* the superblock */
 #ifdef __SANITIZE_ADDRESS__ /* it keeps what was freed for a while */
 	GROWTH_MAX_KIB = 512 * 1024,
 #else
