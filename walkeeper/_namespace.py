@@ -26,7 +26,15 @@ from walkeeper._options import (
     time_left,
     uninterrupted,
 )
-from walkeeper.errors import ClosedError, ForkedError, InvalidError, LogNotFoundError, UnsupportedError, check, new_error
+from walkeeper.errors import (
+    ClosedError,
+    ForkedError,
+    InvalidError,
+    LogNotFoundError,
+    UnsupportedError,
+    check,
+    new_error,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -131,6 +139,8 @@ class Stats:
     memory_memtable: int
     memory_cache: int
     memory_in_flight: int
+    memory_readers: int
+    """Records that were read and are still held, and what readers read ahead."""
     recycled_files: int
     """Since open."""
     compacted_bytes: int

@@ -63,6 +63,8 @@ class OpenOptions(TypedDict, total=False):
     """Index pages kept (8 MiB)."""
     in_flight_bytes: int
     """Accepted and not yet durable; at the limit appends wait (8 MiB)."""
+    read_bytes: int
+    """Records that were read and are still held; at the limit reading raises LimitError (256 MiB, at least 4 MiB)."""
     deferred_max_delay: float
     """A deferred append is durable after at most this (0.1 s)."""
     confirm_delay: float

@@ -17,7 +17,8 @@ typedef struct wk_buffer {
 	_Atomic uint32_t references;
 	uint8_t *bytes; /* aligned to 4096 */
 	size_t capacity;
-	wk_buffer_pool *pool; /* where it goes when released, NULL: freed */
+	_Atomic uint32_t readers, batches; /* that point into it (read_memory.h) */
+	wk_buffer_pool *pool;              /* where it goes when released, NULL: freed */
 	struct wk_buffer *next;
 } wk_buffer;
 

@@ -24,6 +24,7 @@
 #include "engine/open_options.h"
 #include "engine/page_cache.h"
 #include "engine/probe.h"
+#include "engine/read_memory.h"
 #include "engine/recovery.h"
 #include "engine/registry.h"
 #include "engine/shared_page.h"
@@ -252,6 +253,7 @@ static void free_engine(wk_engine *engine) {
 	wk_page_cache_free(engine->pages);
 	wk_buffer_pool_release(engine->block_pool);
 	wk_buffer_pool_release(engine->read_pool);
+	wk_read_memory_release(engine->read_memory);
 	if (engine->io != NULL) {
 		if (engine->superblock_file != NULL)
 			engine->io->operations->close(engine->io, engine->superblock_file);
@@ -292,8 +294,9 @@ static bool make_caches(wk_engine *engine) {
 	engine->pages = wk_page_cache_new(engine->options.cache_bytes);
 	engine->block_pool = wk_buffer_pool_new(engine->options.block_size_max + WK_BLOCK_ALIGNMENT, 4);
 	engine->read_pool = wk_buffer_pool_new((1 << 20) + 2 * WK_IO_ALIGNMENT, 4);
-	return engine->path != NULL && engine->memtable != NULL && engine->pages != NULL && engine->block_pool != NULL &&
-	       engine->read_pool != NULL;
+	engine->read_memory = wk_read_memory_new(engine->options.read_bytes);
+	return engine->path != NULL && engine->read_memory != NULL && engine->memtable != NULL && engine->pages != NULL &&
+	       engine->block_pool != NULL && engine->read_pool != NULL;
 }
 
 /* The new directory's own name must survive a power cut as well. */

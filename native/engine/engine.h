@@ -204,6 +204,7 @@ struct wk_engine {
 	_Atomic uint32_t tail_waiters;
 	wk_buffer_pool *block_pool;
 	wk_buffer_pool *read_pool;
+	struct wk_read_memory *read_memory;
 
 	/* index */
 	wk_store_file **files; /* by id */

@@ -10,6 +10,7 @@
 #include "engine/keeper.h"
 #include "engine/ledger.h"
 #include "engine/page_cache.h"
+#include "engine/read_memory.h"
 #include "engine/space.h"
 #include "io/event.h"
 
@@ -184,6 +185,7 @@ static void fill_stats(wk_engine *engine, wk_stats *stats) {
 	stats->memory_memtable = wk_block_cache_bytes(engine->memtable);
 	stats->memory_cache = wk_page_cache_bytes(engine->pages);
 	stats->memory_in_flight = engine->in_flight_bytes;
+	stats->memory_readers = atomic_load(&engine->read_memory->held);
 	const wk_store_file *oldest = wk_space_oldest_pin(engine, &stats->oldest_ledger);
 	stats->oldest_file = oldest != NULL ? oldest->id : 0;
 	stats->backend = engine->io->operations->name[0] == 'i' ? WK_BACKEND_URING : WK_BACKEND_PSYNC;

@@ -1,6 +1,6 @@
 #include "engine/open_options.h"
 
-enum { FIRST_FILE_SIZE = 4 * 1024 * 1024 };
+enum { FIRST_FILE_SIZE = 4 * 1024 * 1024, READ_BYTES_MIN = 4 * 1024 * 1024 };
 
 void wk_open_options_init(wk_open_options *options) {
 	*options = (wk_open_options){
@@ -13,6 +13,7 @@ void wk_open_options_init(wk_open_options *options) {
 	    .memtable_bytes = 8 * 1024 * 1024,
 	    .cache_bytes = 8 * 1024 * 1024,
 	    .in_flight_bytes = 8 * 1024 * 1024,
+	    .read_bytes = 256 * 1024 * 1024,
 	    .deferred_delay_ns = 100 * 1000 * 1000,
 	    .confirm_delay_ns = 100 * 1000 * 1000,
 	    .compact_rate = 64 * 1024 * 1024,
@@ -35,6 +36,7 @@ wk_status wk_open_options_settle(const wk_open_options *given, wk_open_options *
 	DEFAULT(memtable_bytes);
 	DEFAULT(cache_bytes);
 	DEFAULT(in_flight_bytes);
+	DEFAULT(read_bytes);
 	DEFAULT(deferred_delay_ns);
 	DEFAULT(confirm_delay_ns);
 	DEFAULT(compact_rate);
@@ -59,6 +61,11 @@ wk_status wk_open_options_settle(const wk_open_options *given, wk_open_options *
 	if (options->block_size_max < WK_BLOCK_ALIGNMENT || options->block_size_max > 4 * 1024 * 1024)
 		return wk_fail(error, WK_INVALID, "block_size_max is %llu: it must be 4 KiB to 4 MiB",
 		               (unsigned long long)options->block_size_max);
+	/* Two batches of one buffer each always fit, and a buffer is a read, an entry or a block. */
+	if (options->read_bytes < READ_BYTES_MIN || options->read_bytes < 3 * options->block_size_max)
+		return wk_fail(error, WK_INVALID,
+		               "read_bytes is %llu: it must be at least 4 MiB, and three times block_size_max",
+		               (unsigned long long)options->read_bytes);
 	if (options->on_damage > WK_ON_DAMAGE_SKIP)
 		return wk_fail(error, WK_INVALID, "on_damage is %u: 0 stop, 1 point_in_time, 2 skip", options->on_damage);
 	return WK_OK;

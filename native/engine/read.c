@@ -189,7 +189,8 @@ static wk_status from_file(wk_engine *engine, const places *found, size_t max_by
 	size_t size = (size_t)((end - start + WK_IO_ALIGNMENT - 1) / WK_IO_ALIGNMENT * WK_IO_ALIGNMENT);
 	if (end > found->file->size || found->items[0].size < WK_ENTRY_HEADER_SIZE)
 		return damaged(engine, found, 0, -1, error);
-	span->buffer = wk_buffer_new(engine->read_pool, size);
+	/* A small read in a buffer of the pool would hold, and count as, many times its size. */
+	span->buffer = wk_buffer_new(size > engine->read_pool->capacity / 8 ? engine->read_pool : NULL, size);
 	if (span->buffer == NULL)
 		return wk_fail(error, WK_NO_MEMORY, "reading %zu bytes: no memory", size);
 	*base = start;

@@ -19,6 +19,7 @@ enum {
 struct wk_reader {
 	wk_namespace *ns;
 	wk_log_state *state;
+	wk_read_memory *memory;
 	wk_dlsn at; /* the next record is the first one at or after it */
 	wk_dlsn end;
 	bool has_end, follow, ended;
@@ -43,6 +44,7 @@ static void drop_span(wk_reader *reader) {
 	if (reader->open)
 		wk_entry_records_close(&reader->records);
 	reader->open = false;
+	wk_read_memory_drop(reader->memory, reader->span.buffer);
 	wk_buffer_release(reader->span.buffer);
 	reader->span.buffer = NULL;
 	reader->span.count = reader->span_next = 0;
@@ -98,6 +100,7 @@ wk_status wk_reader_open(wk_log *log, const wk_read_options *given, wk_reader **
 	reader->has_end = options.has_end;
 	reader->follow = options.follow;
 	reader->ns = wk_namespace_retain(log->ns);
+	reader->memory = wk_read_memory_retain(log->ns->engine->read_memory);
 	reader->state = log->state;
 	wk_engine_lock(log->ns->engine);
 	log->state->handles++;
@@ -115,6 +118,7 @@ void wk_reader_release(wk_reader *reader) {
 		wk_engine_unlock(reader->ns->engine);
 		wk_leave(reader->ns);
 	}
+	wk_read_memory_release(reader->memory);
 	wk_namespace_release(reader->ns);
 	free(reader);
 }
@@ -243,6 +247,7 @@ static wk_status read_ahead(wk_engine *engine, wk_reader *reader, wk_error *erro
 		status = wk_read_entries(engine, segment.ledger_id, reader->at.entry_id, last, read_size(engine), &reader->span,
 		                         error);
 		if (status == WK_OK) {
+			wk_read_memory_hold(reader->memory, reader->span.buffer);
 			reader->span_next = 0;
 			reader->span_segment = segment.segment;
 			reader->first_sequence_id = segment.first_sequence_id;
@@ -305,6 +310,20 @@ static void close_entry(wk_reader *reader) {
 	reader->at = (wk_dlsn){reader->at.segment, reader->at.entry_id + 1, 0};
 }
 
+/* Room in the batch for a record that points into this buffer. What does not fit stays to be read. */
+static wk_status make_room(wk_reader *reader, wk_batch *batch, wk_buffer *buffer, wk_error *error) {
+	wk_status status = wk_batch_reserve(batch, buffer);
+	if (status == WK_FULL)
+		return wk_fail(error, status,
+		               "reading log %llu: records that were read and are still held take %llu bytes, and read_bytes "
+		               "is %llu: let go of some, copy what you keep, or open with a larger read_bytes",
+		               (unsigned long long)reader->state->id, (unsigned long long)reader->memory->given,
+		               (unsigned long long)reader->memory->limit);
+	return status == WK_OK
+	           ? WK_OK
+	           : wk_fail(error, status, "reading log %llu: no memory", (unsigned long long)reader->state->id);
+}
+
 /* Adds the records of the open entry from reader->at on. */
 static wk_status take_records(wk_reader *reader, wk_batch *batch, size_t max_records, size_t max_bytes,
                               wk_error *error) {
@@ -317,6 +336,9 @@ static wk_status take_records(wk_reader *reader, wk_batch *batch, size_t max_rec
 			reader->ended = true;
 			return WK_END;
 		}
+		status = make_room(reader, batch, reader->records.buffer, error);
+		if (status != WK_OK)
+			return status;
 		status = wk_entry_records_next(&reader->records, &record);
 		if (status == WK_END) {
 			close_entry(reader);
@@ -333,8 +355,7 @@ static wk_status take_records(wk_reader *reader, wk_batch *batch, size_t max_rec
 		    .at = {here, reader->first_sequence_id + record.position - 1, record.txid},
 		    .next = {here.segment, here.entry_id, slot + 1},
 		};
-		if (!wk_batch_hold(batch, reader->records.buffer) || !wk_batch_add(batch, &out))
-			return wk_fail(error, WK_NO_MEMORY, "reading log %llu: no memory", (unsigned long long)reader->state->id);
+		wk_batch_add(batch, &out);
 		reader->at.slot = slot + 1;
 		reader->fresh = false;
 	}
@@ -365,8 +386,10 @@ static wk_status take_gap(wk_engine *engine, wk_reader *reader, wk_batch *batch,
 	    .gap_count = (uint64_t)gap->count,
 	    .kind = WK_RECORD_GAP,
 	};
-	if (!wk_batch_add(batch, &out))
-		return wk_fail(error, WK_NO_MEMORY, "reading log %llu: no memory", (unsigned long long)reader->state->id);
+	wk_status status = make_room(reader, batch, NULL, error);
+	if (status != WK_OK)
+		return status;
+	wk_batch_add(batch, &out);
 	reader->at = reader->gap_end;
 	reader->in_gap = reader->fresh = false;
 	return WK_OK;
@@ -428,7 +451,7 @@ wk_status wk_reader_next(wk_reader *reader, size_t max_records, size_t max_bytes
 	if (status != WK_OK)
 		return status;
 	wk_engine *engine = reader->ns->engine;
-	wk_batch *batch = wk_batch_new();
+	wk_batch *batch = wk_batch_new(engine->read_memory);
 	uint64_t deadline = timeout_ns == 0 ? 0 : wk_deadline(engine, timeout_ns);
 	max_records = max_records > 0 ? max_records : 1;
 	for (;;) {

@@ -70,6 +70,8 @@ typedef struct wk_open_options {
 	uint64_t memtable_bytes;    /* recently written blocks kept for readers (default 8 MiB) */
 	uint64_t cache_bytes;       /* index pages (default 8 MiB) */
 	uint64_t in_flight_bytes;   /* accepted and not yet durable (default 8 MiB); at the limit appends wait */
+	/* records that readers gave out and that are still held (default 256 MiB, at least 4 MiB and three blocks); at the limit reading answers WK_FULL */
+	uint64_t read_bytes;
 	uint64_t deferred_delay_ns; /* a deferred append is durable after at most this (default 100 ms) */
 	uint64_t confirm_delay_ns;  /* a confirm block is written after this long without appends (default 100 ms) */
 	uint64_t commit_wait_ns;    /* wait this long for company before a block is submitted (default 0) */
@@ -135,6 +137,7 @@ typedef struct wk_stats {
 	uint64_t memory_memtable;
 	uint64_t memory_cache;
 	uint64_t memory_in_flight;
+	uint64_t memory_readers; /* batches that were not released, and what readers hold themselves: about 1 MiB each */
 	uint64_t recycled_files;   /* since open */
 	uint64_t compacted_bytes;  /* since open */
 	uint64_t scrubbed_bytes;   /* since open */
@@ -357,8 +360,10 @@ typedef struct wk_record {
 /*
  * The next records, at least one, at most max_records and about max_bytes (one record may be larger). WK_END: nothing
  * more (a reader that does not follow, the end given, or the end of the stream). Following: waits up to timeout_ns
- * for the first (WK_TIMEOUT). WK_TRUNCATED, WK_DELETED, WK_DAMAGED: error says where. A reader can be asked again
- * after any of these; it never skips.
+ * for the first (WK_TIMEOUT). WK_TRUNCATED, WK_DELETED, WK_DAMAGED: error says where. WK_FULL: the batches that were
+ * not released, of all readers of the directory in this process, hold read_bytes. It never waits for one to be
+ * released; and whoever holds at most one batch when asking for the next is not refused on its account. A reader can
+ * be asked again after any of these; it never skips.
  */
 WK_API wk_status wk_reader_next(wk_reader *reader, size_t max_records, size_t max_bytes, uint64_t timeout_ns,
                                 wk_batch **batch, wk_error *error);
@@ -368,7 +373,7 @@ WK_API void wk_batch_release(wk_batch *batch);
 /*
  * The same as an Arrow record batch (Arrow C data interface): `schema` and `array` point to struct ArrowSchema and
  * ArrowArray that the caller owns and releases by their release callbacks. Columns: segment, entry_id, slot,
- * sequence_id, txid (int64) and payload (large_binary), none nullable.
+ * sequence_id, txid (int64) and payload (large_binary), none nullable. They are a copy, and count against no limit.
  */
 WK_API wk_status wk_reader_next_arrow(wk_reader *reader, size_t max_records, size_t max_bytes, uint64_t timeout_ns,
                                       void *schema, void *array, wk_error *error);
