@@ -49,6 +49,10 @@ class Reader:
     at `end`, or after `timeout` seconds without a new record; iterate again to go on. `ended` tells the first two from
     the last. Records are readable as soon as they are durable, and not before.
 
+    Records that you keep hold their memory (see Record). What all of them hold is limited by the `read_bytes` that the
+    namespace was opened with: at that limit reading raises LimitError, at once, as nobody but you can let go; the
+    reader stands where it stood. A loop that keeps no more than the batch it is at is never refused.
+
     Iterating and reading may be mixed: what was fetched and not yet yielded comes first. A reader is used by one thread
     at a time (close may come from any). A context manager: leaving it closes the reader.
     """

@@ -99,7 +99,9 @@ class TooLargeError(Error, ValueError):
 
 
 class LimitError(Error):
-    """A named limit is reached."""
+    """A named limit is reached: records that were read and are still held take `read_bytes`."""
+
+    hint = "let go of records, or keep bytes(record.payload); or open with a larger read_bytes"
 
 
 class NotFoundError(Error, LookupError):
