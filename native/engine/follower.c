@@ -170,7 +170,8 @@ static wk_status catch_up(wk_engine *engine, bool *behind, wk_error *error) {
 		if (status == WK_OK)
 			release_what_is_durable(engine);
 		wk_store_file_let_go(engine);
-		__atomic_store_n(&f->refreshed_durable, durable, __ATOMIC_RELAXED);
+		if (status == WK_OK)
+			__atomic_store_n(&f->refreshed_durable, durable, __ATOMIC_RELAXED);
 	}
 	*behind = f->walk.scan.sequence < durable;
 	/* Without a shared page only the file says it: once it is gone, nothing more can come from it. */
@@ -181,16 +182,21 @@ static wk_status catch_up(wk_engine *engine, bool *behind, wk_error *error) {
 
 /*
  * Files that are gone, and files that were finished since and whose entries are therefore held in memory one by one:
- * once they are half of all, the directory is looked at anew, which costs little more than they did.
+ * once they are half of all, the directory is looked at anew, which costs little more than they did. (locked)
  */
-static bool is_full_of_dross(const wk_engine *engine) {
+static uint32_t dross(const wk_engine *engine) {
 	uint32_t count = 0;
 	for (uint32_t i = 0; i < engine->files_count; i++) {
 		const wk_store_file *file = engine->files[i];
 		bool finished = file->end_offset > 0 && file->state != WK_FILE_SEALED && file != engine->follower->walk.last;
 		count += file->gone || finished;
 	}
-	return count >= DROSS_MAX && count * 2 >= engine->files_count;
+	return count;
+}
+
+static bool is_full_of_dross(const wk_engine *engine) {
+	uint32_t count = dross(engine), before = engine->follower->dross_before;
+	return count >= before + DROSS_MAX && (count - before) * 2 >= engine->files_count;
 }
 
 /*
@@ -201,6 +207,7 @@ static wk_status start_anew(wk_engine *engine, bool lost, wk_error *error) {
 	struct wk_follower *f = engine->follower;
 	uint64_t before = f->walk.scan.sequence, durable = wk_follower_durable(engine);
 	wk_status status = wk_follower_renew(engine, error);
+	f->dross_before = dross(engine); /* what a new look does not take away */
 	uint64_t now = wk_engine_now(engine);
 	f->renewed_ns = now;
 	f->behind = f->walk.scan.sequence < durable;
@@ -229,6 +236,7 @@ static wk_status refresh(wk_engine *engine, bool anew, wk_error *error) {
 	if (!f->settled) { /* the directory is being opened: who opens it tries again */
 		f->settled = status == WK_OK;
 		f->behind = behind;
+		f->dross_before = dross(engine);
 		return status;
 	}
 	bool lost = status != WK_OK || behind;

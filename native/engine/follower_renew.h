@@ -22,8 +22,9 @@ struct wk_follower { /* under catalogue_lock and lock */
 	uint64_t refreshed_durable; /* atomic */
 	uint64_t stuck_since_ns;    /* not even a new look reaches what the writer calls durable, 0: it does */
 	uint64_t renewed_ns;
-	bool behind;  /* the chain cannot be followed as far as the writer is */
-	bool settled; /* opened: from here on it may look at the directory anew */
+	uint32_t dross_before; /* files of no use that a new look left */
+	bool behind;           /* the chain cannot be followed as far as the writer is */
+	bool settled;          /* opened: from here on it may look at the directory anew */
 };
 
 /* catalogue_lock held. On failure everything is as it was: the error says why the directory cannot be opened. */
