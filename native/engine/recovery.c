@@ -34,7 +34,7 @@ static void assign_roles(wk_walk *s) {
 		           (s->last == NULL || file->id > s->last->id) && file->size >= engine->options.file_size_min) {
 			file->state = WK_FILE_NEXT;
 			engine->next = file;
-		} else {
+		} else if (!engine->read_only) {  /* to a follower it is one that may yet be written */
 			file->state = WK_FILE_SEALED; /* empty: recycled */
 		}
 	}
