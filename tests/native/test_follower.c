@@ -28,8 +28,8 @@ enum {
 	KEPT = 8000,
 	RECYCLED_WANTED = 3000,
 	KEPT_IN_A_HURRY = 600,
-	LONE_FILES_MAX = 1,     /* the superblock */
-#ifdef __SANITIZE_ADDRESS__ /* it keeps what was freed for a while */
+	LONE_FILES_MAX = 1,                                           /* the superblock */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) /* they keep what was freed for a while */
 	GROWTH_MAX_KIB = 512 * 1024,
 #else
 	GROWTH_MAX_KIB = 24 * 1024,
