@@ -67,9 +67,9 @@ typedef struct wk_open_options {
 	uint64_t file_size_max;    /* ... and double up to this (default 64 MiB) */
 	/* a block is submitted at this size at the latest (default 512 KiB; at most half of file_size_min) */
 	uint64_t block_size_max;
-	uint64_t memtable_bytes;    /* recently written blocks kept for readers (default 8 MiB) */
-	uint64_t cache_bytes;       /* index pages (default 8 MiB) */
-	uint64_t in_flight_bytes;   /* accepted and not yet durable (default 8 MiB); at the limit appends wait */
+	uint64_t memtable_bytes;  /* recently written blocks kept for readers (default 8 MiB) */
+	uint64_t cache_bytes;     /* index pages (default 8 MiB) */
+	uint64_t in_flight_bytes; /* accepted and not yet durable (default 8 MiB); at the limit appends wait */
 	/* records that readers gave out and that are still held (default 256 MiB, at least 4 MiB and three blocks); at the limit reading answers WK_FULL */
 	uint64_t read_bytes;
 	uint64_t deferred_delay_ns; /* a deferred append is durable after at most this (default 100 ms) */
@@ -137,7 +137,7 @@ typedef struct wk_stats {
 	uint64_t memory_memtable;
 	uint64_t memory_cache;
 	uint64_t memory_in_flight;
-	uint64_t memory_readers; /* batches that were not released, and what readers hold themselves: about 1 MiB each */
+	uint64_t memory_readers;   /* batches that were not released, and what readers hold themselves: about 1 MiB each */
 	uint64_t recycled_files;   /* since open */
 	uint64_t compacted_bytes;  /* since open */
 	uint64_t scrubbed_bytes;   /* since open */
