@@ -215,20 +215,20 @@ def footer_trailer() -> str:
 
 
 def _index() -> tuple[Any, list[bytes]]:
-    """An index file of one file, one ledger and one run, and its pages."""
+    """An index file of one file, one ledger and one range, and its pages."""
     header = ffi.new("wk_index_header *")
     ffi.buffer(header.directory_id)[:] = DIRECTORY_ID
     header.generation, header.replay_epoch, header.replay_sequence = 5, 9, 1
-    header.files_count, header.ledgers_count, header.runs_count = 1, 1, 1
+    header.files_count, header.ledgers_count, header.ranges_count = 1, 1, 1
     footer, _ = _footer()
     ledgers = ffi.new("wk_index_ledger[1]")
     ledgers[0].ledger_id, ledgers[0].last_entry = 7, -1
     ledgers[0].bits, ledgers[0].key_size = lib.WK_LEDGER_FENCED | lib.WK_LEDGER_HAS_KEY, 20
     ffi.buffer(ledgers[0].key)[:20] = bytes(range(20))
-    runs = ffi.new("wk_index_run[]", [(1, 0, 41, 0, 1, 0, 0)])
+    ranges = ffi.new("wk_index_range[]", [(1, 0, 0, 41, 0, 1, 0, 1, 0, 0)])
     size = lib.wk_index_size(1, 1, 1)
     data = ffi.new("uint8_t[]", size)
-    lib.wk_index_encode(header, footer, ledgers, runs, data)
+    lib.wk_index_encode(header, footer, ledgers, ranges, data)
     whole = bytes(data)
     return header, [whole[at : at + PAGE_SIZE] for at in range(0, size, PAGE_SIZE)]
 
@@ -246,14 +246,14 @@ def index_header() -> str:
         Field(8, "replay sequence 1"),
         Field(4, "one file"),
         Field(4, "one ledger"),
-        Field(4, "one run"),
+        Field(4, "one range"),
         Field(4028, ""),
     ]
     return show(pages[0], fields)
 
 
 def index_pages() -> str:
-    header, (_, files, ledgers, runs) = _index()
+    header, (_, files, ledgers, ranges) = _index()
 
     def page(kind: str, members: list[Field]) -> list[Field]:
         rest = PAGE_SIZE - 8 - sum(member.size for member in members)
@@ -287,19 +287,22 @@ def index_pages() -> str:
         Field(28, ""),
         Field(48, ""),
     ]
-    run_fields = [
+    range_fields = [
         Field(8, "ledger 1"),
         Field(8, "first entry 0"),
+        Field(8, "last entry 0"),
         Field(8, "41 bytes"),
         Field(4, "in file 0: the first of the index"),
         Field(4, "one entry"),
         Field(4, "none of them dead"),
+        Field(4, "one run"),
         Field(4, "its first item is item 0"),
+        Field(4, "and no more of them dead than it says"),
     ]
     return (
         show(files, page("4: files", file_fields), lib.wk_index_file_page(header, 0))
         + show(ledgers, page("5: ledgers", ledger_fields), lib.wk_index_ledger_page(header, 0))
-        + show(runs, page("6: runs", run_fields), lib.wk_index_run_page(header, 0))
+        + show(ranges, page("6: ranges", range_fields), lib.wk_index_range_page(header, 0))
     )
 
 

@@ -4,7 +4,7 @@
  * Header page, little-endian; the bytes not named are zero:
  *   0 uint32 magic "WKIX"     4 uint32 CRC-32C of the other 4092 bytes     8 uint32 version 1     12 uint32 zero
  *  16 16 bytes of directory id           32 uint64 generation              40 uint64 replay epoch
- *  48 uint64 replay sequence             56 uint32 files     60 uint32 ledgers     64 uint32 runs
+ *  48 uint64 replay sequence             56 uint32 files     60 uint32 ledgers     64 uint32 ranges
  * Magic, checksum and version stay where they are in every version. The other pages count only in their place, as those of a footer do.
  */
 #include "walkeeper/index_file.h"
@@ -25,17 +25,17 @@ enum {
 	REPLAY_SEQUENCE_AT = 48,
 	FILES_COUNT_AT = 56,
 	LEDGERS_COUNT_AT = 60,
-	RUNS_COUNT_AT = 64,
+	RANGES_COUNT_AT = 64,
 	UNUSED_AT = 68,
 };
 enum { PAGE_CRC_AT = 0, PAGE_COUNT_AT = 4, PAGE_KIND_AT = 6, MEMBERS_AT = 8 };
 /* Not the kinds of a footer's pages: no page can be taken for one of those. */
-enum page_kind { FILES = 4, LEDGERS = 5, RUNS = 6 };
-enum { FILE_SIZE = 72, LEDGER_SIZE = 136, RUN_SIZE = 40 };
+enum page_kind { FILES = 4, LEDGERS = 5, RANGES = 6 };
+enum { FILE_SIZE = 72, LEDGER_SIZE = 136, RANGE_SIZE = 56 };
 enum { LEDGER_BITS = WK_LEDGER_FENCED | WK_LEDGER_HAS_KEY | WK_LEDGER_HAS_LAC };
 static_assert(MEMBERS_AT + WK_INDEX_PAGE_FILES * FILE_SIZE <= WK_PAGE_SIZE, "the files fit their page");
 static_assert(MEMBERS_AT + WK_INDEX_PAGE_LEDGERS * LEDGER_SIZE <= WK_PAGE_SIZE, "the ledgers fit their page");
-static_assert(MEMBERS_AT + WK_INDEX_PAGE_RUNS * RUN_SIZE <= WK_PAGE_SIZE, "the runs fit their page");
+static_assert(MEMBERS_AT + WK_INDEX_PAGE_RANGES * RANGE_SIZE <= WK_PAGE_SIZE, "the ranges fit their page");
 static_assert(sizeof((wk_index_ledger *)0)->key == WK_STATE_DATA_SIZE &&
                   sizeof((wk_index_ledger *)0)->lac == WK_STATE_DATA_SIZE,
               "whatever a state record holds fits");
@@ -47,11 +47,11 @@ static uint64_t pages_of(uint64_t members, uint64_t members_a_page) {
 }
 
 static uint32_t members_a_page(enum page_kind kind) {
-	return kind == FILES ? WK_INDEX_PAGE_FILES : kind == LEDGERS ? WK_INDEX_PAGE_LEDGERS : WK_INDEX_PAGE_RUNS;
+	return kind == FILES ? WK_INDEX_PAGE_FILES : kind == LEDGERS ? WK_INDEX_PAGE_LEDGERS : WK_INDEX_PAGE_RANGES;
 }
 
 static uint32_t members_of(const wk_index_header *header, enum page_kind kind) {
-	return kind == FILES ? header->files_count : kind == LEDGERS ? header->ledgers_count : header->runs_count;
+	return kind == FILES ? header->files_count : kind == LEDGERS ? header->ledgers_count : header->ranges_count;
 }
 
 /* Where the pages of this kind start; those of each kind stand behind those of the one before. */
@@ -75,9 +75,9 @@ static uint32_t page_count(const wk_index_header *header, enum page_kind kind, u
 	return left < members_a_page(kind) ? left : members_a_page(kind);
 }
 
-uint64_t wk_index_size(uint64_t files, uint64_t ledgers, uint64_t runs) {
+uint64_t wk_index_size(uint64_t files, uint64_t ledgers, uint64_t ranges) {
 	return (1 + pages_of(files, WK_INDEX_PAGE_FILES) + pages_of(ledgers, WK_INDEX_PAGE_LEDGERS) +
-	        pages_of(runs, WK_INDEX_PAGE_RUNS)) *
+	        pages_of(ranges, WK_INDEX_PAGE_RANGES)) *
 	       WK_PAGE_SIZE;
 }
 
@@ -91,9 +91,9 @@ uint64_t wk_index_ledger_page(const wk_index_header *header, uint32_t ledger) {
 	return start_of(header, LEDGERS) + (uint64_t)(ledger / WK_INDEX_PAGE_LEDGERS) * WK_PAGE_SIZE;
 }
 
-uint64_t wk_index_run_page(const wk_index_header *header, uint32_t run) {
-	assert(run < header->runs_count);
-	return start_of(header, RUNS) + (uint64_t)(run / WK_INDEX_PAGE_RUNS) * WK_PAGE_SIZE;
+uint64_t wk_index_range_page(const wk_index_header *header, uint32_t range) {
+	assert(range < header->ranges_count);
+	return start_of(header, RANGES) + (uint64_t)(range / WK_INDEX_PAGE_RANGES) * WK_PAGE_SIZE;
 }
 
 /* ---- what a member may say: the encoder asserts it, the decoder refuses what breaks it ---- */
@@ -109,15 +109,20 @@ static bool ledger_is_possible(const wk_index_ledger *ledger) {
 	       ledger->lac_size <= ((ledger->bits & WK_LEDGER_HAS_LAC) != 0 ? WK_STATE_DATA_SIZE : 0);
 }
 
-static bool run_is_possible(const wk_index_header *header, const wk_index_run *run) {
-	return run->ledger_id >= 0 && run->first_entry >= 0 && run->count > 0 && run->dead <= run->count &&
-	       run->first_entry <= INT64_MAX - run->count && run->file < header->files_count &&
-	       run->count <= UINT32_MAX - run->first_item;
+static bool range_is_possible(const wk_index_header *header, const wk_index_range *range) {
+	return range->ledger_id >= 0 && range->first_entry >= 0 && range->last_entry >= range->first_entry &&
+	       range->last_entry < INT64_MAX && range->count > 0 &&
+	       (uint64_t)(range->last_entry - range->first_entry) >= range->count - 1 && range->dead <= range->count &&
+	       range->file < header->files_count && range->runs_count > 0 && range->runs_count <= range->count &&
+	       (range->runs_count > 1 ? range->runs_count : range->count) <= UINT32_MAX - range->start &&
+	       range->unsettled <= 1 && range->bytes <= UINT32_MAX &&
+	       (range->runs_count > 1 || (uint64_t)(range->last_entry - range->first_entry) == range->count - 1);
 }
 
-/* An entry stands in one run at most. */
-static bool run_is_before(const wk_index_run *a, const wk_index_run *b) {
-	return a->ledger_id != b->ledger_id ? a->ledger_id < b->ledger_id : a->first_entry + a->count <= b->first_entry;
+static bool range_is_before(const wk_index_range *a, const wk_index_range *b) {
+	if (a->ledger_id != b->ledger_id)
+		return a->ledger_id < b->ledger_id;
+	return a->first_entry != b->first_entry ? a->first_entry < b->first_entry : a->file < b->file;
 }
 
 /* ---- members ---- */
@@ -183,25 +188,31 @@ static wk_index_ledger get_ledger(const uint8_t *at) {
 	return ledger;
 }
 
-static void put_run(uint8_t *at, const wk_index_run *run) {
-	wk_store_le64_signed(at, run->ledger_id);
-	wk_store_le64_signed(at + 8, run->first_entry);
-	wk_store_le64(at + 16, run->bytes);
-	wk_store_le32(at + 24, run->file);
-	wk_store_le32(at + 28, run->count);
-	wk_store_le32(at + 32, run->dead);
-	wk_store_le32(at + 36, run->first_item);
+static void put_range(uint8_t *at, const wk_index_range *range) {
+	wk_store_le64_signed(at, range->ledger_id);
+	wk_store_le64_signed(at + 8, range->first_entry);
+	wk_store_le64_signed(at + 16, range->last_entry);
+	wk_store_le64(at + 24, range->bytes);
+	wk_store_le32(at + 32, range->file);
+	wk_store_le32(at + 36, range->count);
+	wk_store_le32(at + 40, range->dead);
+	wk_store_le32(at + 44, range->runs_count);
+	wk_store_le32(at + 48, range->start);
+	wk_store_le32(at + 52, range->unsettled);
 }
 
-static wk_index_run get_run(const uint8_t *at) {
-	return (wk_index_run){
+static wk_index_range get_range(const uint8_t *at) {
+	return (wk_index_range){
 	    .ledger_id = wk_load_le64_signed(at),
 	    .first_entry = wk_load_le64_signed(at + 8),
-	    .bytes = wk_load_le64(at + 16),
-	    .file = wk_load_le32(at + 24),
-	    .count = wk_load_le32(at + 28),
-	    .dead = wk_load_le32(at + 32),
-	    .first_item = wk_load_le32(at + 36),
+	    .last_entry = wk_load_le64_signed(at + 16),
+	    .bytes = wk_load_le64(at + 24),
+	    .file = wk_load_le32(at + 32),
+	    .count = wk_load_le32(at + 36),
+	    .dead = wk_load_le32(at + 40),
+	    .runs_count = wk_load_le32(at + 44),
+	    .start = wk_load_le32(at + 48),
+	    .unsettled = wk_load_le32(at + 52),
 	};
 }
 
@@ -244,12 +255,12 @@ static void encode_header(const wk_index_header *header, uint8_t page[WK_PAGE_SI
 	wk_store_le64(page + REPLAY_SEQUENCE_AT, header->replay_sequence);
 	wk_store_le32(page + FILES_COUNT_AT, header->files_count);
 	wk_store_le32(page + LEDGERS_COUNT_AT, header->ledgers_count);
-	wk_store_le32(page + RUNS_COUNT_AT, header->runs_count);
+	wk_store_le32(page + RANGES_COUNT_AT, header->ranges_count);
 	wk_store_le32(page + CRC_AT, header_checksum(page));
 }
 
 void wk_index_encode(const wk_index_header *header, const wk_footer *files, const wk_index_ledger *ledgers,
-                     const wk_index_run *runs, uint8_t *bytes) {
+                     const wk_index_range *ranges, uint8_t *bytes) {
 	assert(header_is_possible(header));
 	encode_header(header, bytes);
 	uint64_t at = WK_PAGE_SIZE;
@@ -273,17 +284,17 @@ void wk_index_encode(const wk_index_header *header, const wk_footer *files, cons
 		}
 		end_page(header, at, bytes + at);
 	}
-	for (uint32_t i = 0, count; i < header->runs_count; i += count, at += WK_PAGE_SIZE) {
-		count = page_count(header, RUNS, at);
-		begin_page(bytes + at, RUNS, count);
+	for (uint32_t i = 0, count; i < header->ranges_count; i += count, at += WK_PAGE_SIZE) {
+		count = page_count(header, RANGES, at);
+		begin_page(bytes + at, RANGES, count);
 		for (uint32_t k = 0; k < count; k++) {
-			assert(run_is_possible(header, &runs[i + k]));
-			assert(i + k == 0 || run_is_before(&runs[i + k - 1], &runs[i + k]));
-			put_run(bytes + at + MEMBERS_AT + k * RUN_SIZE, &runs[i + k]);
+			assert(range_is_possible(header, &ranges[i + k]));
+			assert(i + k == 0 || range_is_before(&ranges[i + k - 1], &ranges[i + k]));
+			put_range(bytes + at + MEMBERS_AT + k * RANGE_SIZE, &ranges[i + k]);
 		}
 		end_page(header, at, bytes + at);
 	}
-	assert(at == wk_index_size(header->files_count, header->ledgers_count, header->runs_count));
+	assert(at == wk_index_size(header->files_count, header->ledgers_count, header->ranges_count));
 }
 
 wk_status wk_index_decode(const uint8_t page[4096], wk_index_header *header) {
@@ -301,7 +312,7 @@ wk_status wk_index_decode(const uint8_t page[4096], wk_index_header *header) {
 	    .replay_sequence = wk_load_le64(page + REPLAY_SEQUENCE_AT),
 	    .files_count = wk_load_le32(page + FILES_COUNT_AT),
 	    .ledgers_count = wk_load_le32(page + LEDGERS_COUNT_AT),
-	    .runs_count = wk_load_le32(page + RUNS_COUNT_AT),
+	    .ranges_count = wk_load_le32(page + RANGES_COUNT_AT),
 	};
 	memcpy(found.directory_id, page + DIRECTORY_ID_AT, WK_DIRECTORY_ID_SIZE);
 	if (!header_is_possible(&found))
@@ -361,18 +372,18 @@ wk_status wk_index_ledgers(const wk_index_header *header, const uint8_t page[409
 	return WK_OK;
 }
 
-wk_status wk_index_runs(const wk_index_header *header, const uint8_t page[4096], uint64_t offset,
-                        wk_index_run runs[102], uint32_t *count) {
-	uint32_t found = check_page(header, page, offset, RUNS, RUN_SIZE);
-	wk_index_run before = {.ledger_id = -1};
+wk_status wk_index_ranges(const wk_index_header *header, const uint8_t page[4096], uint64_t offset,
+                          wk_index_range ranges[73], uint32_t *count) {
+	uint32_t found = check_page(header, page, offset, RANGES, RANGE_SIZE);
+	wk_index_range before = {.ledger_id = -1};
 	for (uint32_t i = 0; i < found; i++) {
-		wk_index_run run = get_run(page + MEMBERS_AT + i * RUN_SIZE);
-		if (!run_is_possible(header, &run) || !run_is_before(&before, &run))
+		wk_index_range range = get_range(page + MEMBERS_AT + i * RANGE_SIZE);
+		if (!range_is_possible(header, &range) || !range_is_before(&before, &range))
 			return WK_CORRUPT;
-		before = run;
+		before = range;
 	}
 	for (uint32_t i = 0; i < found; i++)
-		runs[i] = get_run(page + MEMBERS_AT + i * RUN_SIZE);
+		ranges[i] = get_range(page + MEMBERS_AT + i * RANGE_SIZE);
 	if (found == 0)
 		return WK_CORRUPT;
 	*count = found;

@@ -64,7 +64,7 @@ struct wk_store_file {
 	wk_file *handle;
 	wk_footer footer;        /* valid where SEALED */
 	wk_footer_state *states; /* of a file not yet sealed */
-	int64_t *ledgers;        /* a file not yet sealed: whose runs it holds */
+	int64_t *ledgers;        /* a file not yet sealed: whose entries it holds */
 	uint32_t ledgers_count, ledgers_capacity;
 	uint32_t states_count, states_capacity;
 	uint32_t runs_count; /* of a file not yet sealed */
@@ -82,18 +82,24 @@ struct wk_store_file {
 	bool retired;           /* out of the table: the last unpin frees it */
 };
 
-/* ---- ledgers and their runs (ledger.c) ---- */
+/* ---- ledgers and their ranges (ledger.c, range.c) ---- */
 
-typedef struct wk_run {
-	int64_t first_entry;
+typedef struct wk_range {            /* the entries of one ledger in one file */
+	int64_t first_entry, last_entry; /* between them may be holes */
 	wk_store_file *file;
-	wk_footer_item *items; /* NULL once the file is sealed: they are in its footer */
-	uint64_t bytes;
+	union {
+		struct wk_place_list *places; /* the file is not sealed: here they are */
+		struct {                      /* it is: they are in its footer */
+			uint32_t start;           /* one run: its first item; several: the first of them */
+			uint32_t runs_count;
+		};
+	};
+	uint32_t bytes; /* a file has no more: items are numbered by 32 bits */
 	uint32_t count;
-	uint32_t capacity;   /* of items */
-	uint32_t first_item; /* in the footer */
-	uint32_t dead;       /* entries at its start that nobody needs any more */
-} wk_run;
+	uint32_t dead;  /* at least so many of them nobody needs: truncated, or a newer file has them too */
+	bool open;      /* `places` counts */
+	bool unsettled; /* there may be more dead ones; it waits in engine->unsettled (settle.c) */
+} wk_range;
 
 struct wk_ledger {
 	int64_t id;
@@ -101,10 +107,19 @@ struct wk_ledger {
 	int64_t durable_entry; /* readers may see up to this one */
 	int64_t first_live;    /* entries before it are dead */
 	int64_t length;        /* cumulative payload */
-	wk_run *runs;          /* by first entry */
-	uint32_t runs_count;
-	uint32_t runs_capacity;
-	bool named; /* recovery: a log has a segment in it */
+	union {
+		wk_range range; /* ranges_capacity 0: at most this one, as of most ledgers */
+		struct {
+			wk_range *list; /* by first entry, then file */
+			int64_t *reach; /* where ranges overlap: a tree of last entries (range.c); NULL: no memory for it */
+			uint32_t reach_size;
+		} ranges;
+	};
+	uint32_t ranges_count, ranges_capacity;
+	uint32_t open_range; /* probably that of the file under way */
+	bool overlap;        /* some range begins before another one ends */
+	bool holes;          /* an entry that is not here is not missing: other bookies have it */
+	bool named;          /* recovery: a log has a segment in it */
 };
 
 /* ---- the open block (journal.c) ---- */
@@ -214,6 +229,12 @@ struct wk_engine {
 	uint32_t ledgers_count, ledgers_capacity;
 	struct wk_block_cache *memtable;
 	struct wk_page_cache *pages;
+	struct {
+		int64_t ledger_id;
+		uint64_t file_id;
+	} * unsettled; /* ranges whose dead entries are to be counted (settle.c) */
+	uint32_t unsettled_count, unsettled_capacity;
+	uint64_t settle_due_ns;
 	struct {                      /* index_file.c */
 		uint64_t generation;      /* of the durable one, 0: none */
 		uint64_t generation_last; /* the highest there ever was */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/ledger.h"
+#include "engine/lookup.h"
 
 wk_status wk_gap_add(wk_log_state *log, const wk_gap *gap) {
 	uint32_t count = log->gaps != NULL ? log->gaps->count : 0, at = 0;
@@ -30,18 +31,24 @@ int64_t wk_gap_next_entry(const wk_log_state *log, int64_t segment, int64_t entr
 	return next;
 }
 
-/* The first entry behind entry_id that is in a file, or where another gap begins. */
-static int64_t next_present(wk_engine *engine, const wk_log_state *log, const wk_segment *segment, int64_t entry_id) {
-	const wk_ledger *ledger = wk_ledger_find(engine, segment->ledger_id);
-	int64_t next = wk_gap_next_entry(log, segment->segment, entry_id + 1);
-	for (uint32_t i = 0; ledger != NULL && i < ledger->runs_count; i++) {
-		const wk_run *run = &ledger->runs[i];
-		if (run->first_entry + run->count <= entry_id + 1)
-			continue;
-		int64_t first = run->first_entry > entry_id ? run->first_entry : entry_id + 1;
-		return first < next ? first : next;
-	}
-	return next != INT64_MAX ? next : (ledger != NULL ? ledger->last_entry : entry_id) + 1;
+/* The first entry behind entry_id that is in a file, or where another gap begins. (locked, dropped meanwhile) */
+static int64_t next_present(wk_engine *engine, const wk_log_state *log, int64_t segment, int64_t ledger_id,
+                            int64_t entry_id) {
+	int64_t gap = wk_gap_next_entry(log, segment, entry_id + 1), next = entry_id + 1;
+	wk_stretch stretch = {0};
+	wk_engine_unlock(engine);
+	wk_status status = wk_lookup(engine, ledger_id, next, next, WK_LOOKUP_ALL, NULL, 0, &stretch, NULL);
+	bool nowhere = status == WK_NOT_FOUND || (status == WK_OK && stretch.file == NULL);
+	wk_stretch_release(engine, &stretch);
+	wk_engine_lock(engine);
+	if (status == WK_OK && nowhere && stretch.last_entry < INT64_MAX)
+		next = stretch.last_entry + 1;
+	else if (nowhere && gap == INT64_MAX) {
+		const wk_ledger *ledger = wk_ledger_find(engine, ledger_id);
+		return (ledger != NULL ? ledger->last_entry : entry_id) + 1;
+	} else if (nowhere)
+		return gap;
+	return next < gap ? next : gap; /* where an index is damaged, the next entry's reader says so */
 }
 
 static wk_dlsn end_of(wk_engine *engine, wk_log_state *log, const wk_gap *gap) {
@@ -54,21 +61,30 @@ static wk_dlsn end_of(wk_engine *engine, wk_log_state *log, const wk_gap *gap) {
 		if (completed && segment->first_sequence_id + segment->records_count < end)
 			continue;
 		if (segment->segment == gap->segment)
-			return (wk_dlsn){segment->segment, next_present(engine, log, segment, gap->entry_id), 0};
+			return (wk_dlsn){gap->segment, next_present(engine, log, gap->segment, segment->ledger_id, gap->entry_id),
+			                 0};
 		return (wk_dlsn){segment->segment, 0, 0};
 	}
 	return (wk_dlsn){gap->segment + 1, 0, 0};
 }
 
+/* The same gap, wherever the list is now. Gaps are never taken out of it. */
+static const wk_gap *listed(const wk_log_state *log, const wk_gap *gap) {
+	uint32_t i = 0;
+	while (log->gaps->list[i].first_sequence_id != gap->first_sequence_id || log->gaps->list[i].count != gap->count)
+		i++;
+	return &log->gaps->list[i];
+}
+
 const wk_gap *wk_gap_at(wk_engine *engine, wk_log_state *log, const wk_dlsn *at, wk_dlsn *end) {
 	for (uint32_t i = 0; log->gaps != NULL && i < log->gaps->count; i++) {
-		const wk_gap *gap = &log->gaps->list[i];
-		wk_dlsn start = {gap->segment, gap->entry_id, 0};
+		const wk_gap gap = log->gaps->list[i]; /* the list may change while the lock is away */
+		wk_dlsn start = {gap.segment, gap.entry_id, 0};
 		if (wk_dlsn_compare(&start, at) > 0)
 			continue;
-		*end = end_of(engine, log, gap);
+		*end = end_of(engine, log, &gap);
 		if (wk_dlsn_compare(at, end) < 0)
-			return gap;
+			return listed(log, &gap);
 	}
 	return NULL;
 }

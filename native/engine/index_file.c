@@ -9,21 +9,21 @@
  * - A file is made. Journal files get their ids one at a time, so it has a higher id than the active one, and the
  *   mark is at or below that.
  * - An entry log becomes known (the mover's copy). Its id was taken when the pass began and may be below the mark;
- *   but the index does not name it, so its footer is read, and after the index: its copies win over the runs that
+ *   but the index does not name it, so its footer is read, and after the index: its copies win over the ranges that
  *   they were made of, as they do in memory. It cannot be older than a named copy of the same entry: passes follow
  *   one another, and each copies the newest copy.
  * - A named file is recycled. Its entries were dead or moved. What killed them is in the catalogue, durable before
  *   live counts fell, and is replayed on top of the index; what they were moved to is an entry log that is durable,
- *   and known or named. At the next open the file is not there, and its runs are dropped. If the power cut took back
+ *   and known or named. At the next open the file is not there, and its ranges are dropped. If the power cut took back
  *   the rename (it is synced before the file is used again), the file is there, whole as it was, and what the index
  *   says of it is true.
  * - A file that was recycled before T is not named. If a power cut brings its name back, it holds nothing that
  *   anybody needs. A journal file before the last named one is passed over as empty; another one, or an entry log, is
  *   read as ever: what it holds is dead, or as good a copy as the named one.
- * - Entries die. The catalogue says so, as above. Runs in the index may be longer than what is live: so are those of
- *   footers.
+ * - Entries die. The catalogue says so, as above. Ranges in the index may be longer than what is live: so are the
+ *   runs of footers.
  * - A snapshot is written. Its entries are in the journal, at or above the mark; the superblock that names it does so
- *   together with this index or the one before. The catalogue's own runs are like any others.
+ *   together with this index or the one before. The catalogue's own ranges are like any others.
  *
  * A power cut at any step.
  * - Before the rename is durable: the superblock names the index before, which is still there, and is still true: by
@@ -34,7 +34,7 @@
  * - Behind it: the older index file goes, or comes back and is swept. Only a slot that is damaged later leads to a
  *   superblock that names a file that went: then footers are read.
  *
- * What is sealed never changes until it is recycled, so places (first_item) stay true. One thing breaks that: an open
+ * What is sealed never changes until it is recycled, so places (start) stay true. One thing breaks that: an open
  * that scans files instead of believing their footers seals them anew. Such an open does not use the index, and
  * stores the superblock without it before it writes anything else (wk_index_begin).
  */
@@ -47,6 +47,7 @@
 
 #include "engine/journal.h"
 #include "engine/ledger_state.h"
+#include "engine/range.h"
 #include "engine/superblock_file.h"
 
 /*
@@ -94,23 +95,23 @@ typedef struct moment {
 	wk_index_header header;
 	wk_footer *files;
 	wk_index_ledger *ledgers;
-	wk_index_run *runs;
+	wk_index_range *ranges;
 } moment;
 
 static void free_moment(moment *now) {
 	free(now->files);
 	free(now->ledgers);
-	free(now->runs);
+	free(now->ranges);
 }
 
 static bool make_room(const wk_engine *engine, moment *now) {
-	size_t runs = 0;
+	size_t ranges = 0;
 	for (uint32_t i = 0; i < engine->ledgers_capacity; i++)
-		runs += engine->ledgers[i] != NULL ? engine->ledgers[i]->runs_count : 0;
+		ranges += engine->ledgers[i] != NULL ? engine->ledgers[i]->ranges_count : 0;
 	now->files = malloc((engine->files_count + 1) * sizeof *now->files);
 	now->ledgers = malloc((engine->states_count + (size_t)1) * sizeof *now->ledgers);
-	now->runs = malloc((runs + 1) * sizeof *now->runs);
-	return now->files != NULL && now->ledgers != NULL && now->runs != NULL;
+	now->ranges = malloc((ranges + 1) * sizeof *now->ranges);
+	return now->files != NULL && now->ledgers != NULL && now->ranges != NULL;
 }
 
 /* Which of the index's files has this id. It has one of them. */
@@ -140,27 +141,31 @@ static void note_files(const wk_engine *engine, moment *now) {
 }
 
 /*
- * The ledger's runs, and what they do not say of it. Runs in journal files from the mark on are found there by the
+ * The ledger's ranges, and what they do not say of it. Those in journal files from the mark on are found there by the
  * next open: nothing here may say more than the files below do.
  */
 static void note_ledger(const wk_engine *engine, const wk_ledger *ledger, moment *now) {
 	int64_t last = -1;
 	bool goes_on = false;
-	for (uint32_t i = 0; i < ledger->runs_count; i++) {
-		const wk_run *run = &ledger->runs[i];
-		goes_on |= run->file->kind == WK_FILE_JOURNAL && run->file->id >= now->header.replay_epoch;
-		if (!is_named(run->file, now->header.replay_epoch))
+	const wk_range *ranges = wk_ranges(ledger);
+	for (uint32_t i = 0; i < ledger->ranges_count; i++) {
+		const wk_range *range = &ranges[i];
+		goes_on |= range->file->kind == WK_FILE_JOURNAL && range->file->id >= now->header.replay_epoch;
+		if (!is_named(range->file, now->header.replay_epoch))
 			continue;
-		now->runs[now->header.runs_count++] = (wk_index_run){.ledger_id = ledger->id,
-		                                                     .first_entry = run->first_entry,
-		                                                     .bytes = run->bytes,
-		                                                     .file = number_of(now, run->file->id),
-		                                                     .count = run->count,
-		                                                     .dead = run->dead,
-		                                                     .first_item = run->first_item};
-		last = run->first_entry + run->count - 1;
+		now->ranges[now->header.ranges_count++] = (wk_index_range){.ledger_id = ledger->id,
+		                                                           .first_entry = range->first_entry,
+		                                                           .last_entry = range->last_entry,
+		                                                           .bytes = range->bytes,
+		                                                           .file = number_of(now, range->file->id),
+		                                                           .count = range->count,
+		                                                           .dead = range->dead,
+		                                                           .runs_count = range->runs_count,
+		                                                           .start = range->start,
+		                                                           .unsettled = range->unsettled};
+		last = range->last_entry > last ? range->last_entry : last;
 	}
-	/* Of a ledger without state its runs say all that an open needs: ten thousand idle logs cost forty bytes each. */
+	/* Of a ledger without state its ranges say all that an open needs: ten thousand idle logs cost 56 bytes each. */
 	const wk_index_ledger *state = wk_ledger_state_find(engine, ledger->id);
 	if (state == NULL)
 		return;
@@ -188,20 +193,22 @@ static bool collect(const wk_engine *engine, uint64_t mark, moment *now) {
 	return true;
 }
 
-static int run_order(const void *a, const void *b) {
-	const wk_index_run *x = a, *y = b;
+static int range_order(const void *a, const void *b) {
+	const wk_index_range *x = a, *y = b;
 	if (x->ledger_id != y->ledger_id)
 		return x->ledger_id < y->ledger_id ? -1 : 1;
-	return (x->first_entry > y->first_entry) - (x->first_entry < y->first_entry);
+	if (x->first_entry != y->first_entry)
+		return x->first_entry < y->first_entry ? -1 : 1;
+	return (x->file > y->file) - (x->file < y->file);
 }
 
 static uint8_t *encode(moment *now, size_t *size) {
-	if (now->header.runs_count > 1)
-		qsort(now->runs, now->header.runs_count, sizeof *now->runs, run_order);
-	*size = wk_index_size(now->header.files_count, now->header.ledgers_count, now->header.runs_count);
+	if (now->header.ranges_count > 1)
+		qsort(now->ranges, now->header.ranges_count, sizeof *now->ranges, range_order);
+	*size = wk_index_size(now->header.files_count, now->header.ledgers_count, now->header.ranges_count);
 	uint8_t *bytes = aligned_alloc(WK_PAGE_SIZE, *size);
 	if (bytes != NULL)
-		wk_index_encode(&now->header, now->files, now->ledgers, now->runs, bytes);
+		wk_index_encode(&now->header, now->files, now->ledgers, now->ranges, bytes);
 	return bytes;
 }
 

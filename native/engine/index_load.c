@@ -15,14 +15,14 @@ typedef struct contents {
 	wk_index_header header;
 	wk_footer *files;
 	wk_index_ledger *ledgers;
-	wk_index_run *runs;
+	wk_index_range *ranges;
 } contents;
 
 static void free_contents(contents *held) {
 	free(held->bytes);
 	free(held->files);
 	free(held->ledgers);
-	free(held->runs);
+	free(held->ranges);
 }
 
 /* The whole file. WK_CORRUPT where it cannot be had: to recovery that is the same. */
@@ -78,22 +78,27 @@ static wk_status decode_ledgers(contents *held) {
 	return WK_OK;
 }
 
-static bool run_fits(const contents *held, uint32_t i) {
-	const wk_index_run *run = &held->runs[i], *before = i > 0 ? &held->runs[i - 1] : NULL;
-	bool behind = before == NULL || before->ledger_id < run->ledger_id ||
-	              (before->ledger_id == run->ledger_id && before->first_entry + before->count <= run->first_entry);
-	return behind && (uint64_t)run->first_item + run->count <= held->files[run->file].items_count;
+static bool range_fits(const contents *held, uint32_t i) {
+	const wk_index_range *range = &held->ranges[i], *before = i > 0 ? &held->ranges[i - 1] : NULL;
+	bool behind = before == NULL || before->ledger_id < range->ledger_id ||
+	              (before->ledger_id == range->ledger_id &&
+	               (before->first_entry < range->first_entry ||
+	                (before->first_entry == range->first_entry && before->file < range->file)));
+	const wk_footer *footer = &held->files[range->file];
+	return behind && range->count <= footer->items_count && range->runs_count <= footer->runs_count &&
+	       (uint64_t)range->start + (range->runs_count == 1 ? range->count : range->runs_count) <=
+	           (range->runs_count == 1 ? footer->items_count : footer->runs_count);
 }
 
-static wk_status decode_runs(contents *held) {
+static wk_status decode_ranges(contents *held) {
 	const wk_index_header *header = &held->header;
 	uint32_t count = 0;
-	for (uint32_t i = 0; i < header->runs_count; i += count) {
-		uint64_t at = wk_index_run_page(header, i);
-		if (wk_index_runs(header, held->bytes + at, at, held->runs + i, &count) != WK_OK)
+	for (uint32_t i = 0; i < header->ranges_count; i += count) {
+		uint64_t at = wk_index_range_page(header, i);
+		if (wk_index_ranges(header, held->bytes + at, at, held->ranges + i, &count) != WK_OK)
 			return WK_CORRUPT;
 		for (uint32_t k = i; k < i + count; k++)
-			if (!run_fits(held, k))
+			if (!range_fits(held, k))
 				return WK_CORRUPT;
 	}
 	return WK_OK;
@@ -104,17 +109,17 @@ static wk_status decode(const wk_engine *engine, contents *held) {
 	if (wk_index_decode(held->bytes, header) != WK_OK || header->generation != engine->superblock.index_generation ||
 	    header->replay_epoch != engine->superblock.replay_epoch ||
 	    memcmp(header->directory_id, engine->superblock.directory_id, sizeof header->directory_id) != 0 ||
-	    wk_index_size(header->files_count, header->ledgers_count, header->runs_count) != held->size)
+	    wk_index_size(header->files_count, header->ledgers_count, header->ranges_count) != held->size)
 		return WK_CORRUPT;
 	held->files = malloc((header->files_count + (size_t)1) * sizeof *held->files);
 	held->ledgers = malloc((header->ledgers_count + (size_t)1) * sizeof *held->ledgers);
-	held->runs = malloc((header->runs_count + (size_t)1) * sizeof *held->runs);
-	if (held->files == NULL || held->ledgers == NULL || held->runs == NULL)
+	held->ranges = malloc((header->ranges_count + (size_t)1) * sizeof *held->ranges);
+	if (held->files == NULL || held->ledgers == NULL || held->ranges == NULL)
 		return WK_NO_MEMORY;
 	wk_status status = decode_files(held);
 	if (status == WK_OK)
 		status = decode_ledgers(held);
-	return status == WK_OK ? decode_runs(held) : status;
+	return status == WK_OK ? decode_ranges(held) : status;
 }
 
 /* A file that is there is the one that the index means. */
@@ -138,24 +143,25 @@ static wk_status take(wk_engine *engine, const contents *held) {
 		wk_store_file_take_footer(file, &held->files[i]);
 		file->state = WK_FILE_SEALED;
 	}
-	for (uint32_t i = 0; i < held->header.runs_count && status == WK_OK; i++) {
-		const wk_index_run *run = &held->runs[i];
-		wk_store_file *file = wk_store_file_find(engine, held->files[run->file].file_id);
+	for (uint32_t i = 0; i < held->header.ranges_count && status == WK_OK; i++) {
+		const wk_index_range *range = &held->ranges[i];
+		wk_store_file *file = wk_store_file_find(engine, held->files[range->file].file_id);
 		if (file == NULL)
 			continue; /* recycled since */
-		status = wk_ledger_add_run(engine,
-		                           &(wk_footer_run){.ledger_id = run->ledger_id,
-		                                            .first_entry = run->first_entry,
-		                                            .bytes = run->bytes,
-		                                            .count = run->count,
-		                                            .first_item = run->first_item},
-		                           file);
-		if (status == WK_OK && run->dead > 0)
-			wk_ledger_trim(engine, wk_ledger_find(engine, run->ledger_id), run->first_entry + run->dead);
+		status = wk_ledger_put_range(engine, range->ledger_id,
+		                             &(wk_range){.first_entry = range->first_entry,
+		                                         .last_entry = range->last_entry,
+		                                         .file = file,
+		                                         .start = range->start,
+		                                         .runs_count = range->runs_count,
+		                                         .bytes = (uint32_t)range->bytes,
+		                                         .count = range->count,
+		                                         .dead = range->dead,
+		                                         .unsettled = range->unsettled != 0});
 	}
 	for (uint32_t i = 0; i < held->header.ledgers_count && status == WK_OK; i++) {
 		/*
-		 * Nothing is said here of a ledger without runs: its entries are gone, and a last entry that nobody can read
+		 * Nothing is said here of a ledger without ranges: its entries are gone, and a last entry that nobody can read
 		 * would only mislead.
 		 */
 		wk_ledger *ledger = wk_ledger_find(engine, held->ledgers[i].ledger_id);

@@ -363,19 +363,8 @@ static wk_status collect(wk_engine *engine, wk_store_file *file, wk_footer *foot
 		if (i > 0 && file->ledgers[i] == file->ledgers[i - 1])
 			continue;
 		wk_ledger *ledger = wk_ledger_find(engine, file->ledgers[i]);
-		for (uint32_t r = 0; ledger != NULL && r < ledger->runs_count; r++) {
-			wk_run *run = &ledger->runs[r];
-			if (run->file != file)
-				continue;
-			run->first_item = footer->items_count;
-			parts->runs[footer->runs_count++] = (wk_footer_run){.ledger_id = ledger->id,
-			                                                    .first_entry = run->first_entry,
-			                                                    .bytes = run->bytes,
-			                                                    .count = run->count,
-			                                                    .first_item = run->first_item};
-			memcpy(parts->items + footer->items_count, run->items, run->count * sizeof *run->items);
-			footer->items_count += run->count;
-		}
+		if (ledger != NULL)
+			wk_ledger_collect(ledger, file, footer, parts->items, parts->runs);
 	}
 	return WK_OK;
 }

@@ -19,9 +19,11 @@ wk_status wk_walk_add_entry(wk_walk *s, wk_store_file *file, uint64_t block_offs
 		return WK_CORRUPT;
 	int64_t ledger_id = (int64_t)wk_load_be64(record->bytes), entry_id = (int64_t)wk_load_be64(record->bytes + 8);
 	wk_ledger *ledger = ledger_id >= 0 && entry_id >= 0 ? wk_ledger_get(engine, ledger_id) : NULL;
-	if (ledger == NULL || entry_id <= ledger->last_entry)
+	/* Any ids in any order; only the catalogue's make sense in theirs alone. */
+	if (ledger == NULL || (ledger_id == WK_CATALOGUE_LEDGER && entry_id <= ledger->last_entry))
 		return WK_CORRUPT;
-	ledger->length = (int64_t)wk_load_be64(record->bytes + 24);
+	if (entry_id >= ledger->last_entry)
+		ledger->length = (int64_t)wk_load_be64(record->bytes + 24);
 	if (engine->follower != NULL && wk_follower_note(engine, sequence, ledger_id, entry_id) != WK_OK)
 		return WK_NO_MEMORY;
 	return wk_ledger_add_item(engine, ledger, file, entry_id,

@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/place_list.h"
+#include "engine/range.h"
+
 enum { TABLE_MIN = 64 };
 
 /* Fibonacci hashing: dense ids spread over the table. */
@@ -78,93 +81,100 @@ static void remove_from_table(wk_engine *engine, wk_ledger *ledger) {
 	}
 }
 
-/* What the entries of a run from `dead` on take, as far as is known without reading the footer. */
-static uint64_t bytes_of(const wk_run *run, uint32_t entries) {
-	if (entries == run->count)
-		return run->bytes;
-	return run->count == 0 ? 0 : (uint64_t)((__uint128_t)run->bytes * entries / run->count);
+/* ---- live entries ---- */
+
+static uint64_t bytes_of(const wk_range *range, uint32_t entries) {
+	uint64_t bytes = range->open ? range->places->bytes : range->bytes;
+	return range->count == 0 ? 0 : entries == range->count ? bytes : bytes * entries / range->count;
 }
 
-static void kill_front(wk_run *run, uint32_t dead) {
-	if (dead > run->count)
-		dead = run->count;
-	if (dead <= run->dead)
-		return;
-	uint64_t bytes = bytes_of(run, run->count - run->dead) - bytes_of(run, run->count - dead);
-	wk_store_file *file = run->file;
-	assert(file->live_entries >= dead - run->dead);
-	file->live_entries -= dead - run->dead;
+static void less_live(wk_store_file *file, uint64_t entries, uint64_t bytes) {
+	assert(file->live_entries >= entries);
+	file->live_entries -= entries;
 	file->live_bytes -= bytes < file->live_bytes ? bytes : file->live_bytes;
-	run->dead = dead;
 	if (file->live_entries == 0)
 		file->live_bytes = 0;
 }
 
-static void remove_runs(wk_ledger *ledger, uint32_t at, uint32_t count) {
-	if (count == 0)
+static void kill_to(wk_range *range, uint32_t dead) {
+	assert(dead <= range->count);
+	if (dead <= range->dead)
 		return;
-	for (uint32_t i = at; i < at + count; i++)
-		free(ledger->runs[i].items);
-	memmove(&ledger->runs[at], &ledger->runs[at + count], (ledger->runs_count - at - count) * sizeof *ledger->runs);
-	ledger->runs_count -= count;
+	less_live(range->file, dead - range->dead,
+	          bytes_of(range, range->count - range->dead) - bytes_of(range, range->count - dead));
+	range->dead = dead;
 }
 
+/* All of it is dead; wk_ranges_tidy takes it away. */
+static void kill_all(wk_range *range) {
+	kill_to(range, range->count);
+	range->count = range->dead = 0;
+}
+
+/* How many of its entries are before first_live; of a sealed range with holes, at least so many. */
+static uint32_t dead_before(const wk_range *range, int64_t first_live) {
+	if (first_live <= range->first_entry)
+		return 0;
+	if (first_live > range->last_entry)
+		return range->count;
+	if (range->open)
+		return wk_place_list_before(range->places, first_live);
+	int64_t behind = range->last_entry - first_live + 1;
+	return behind < range->count ? range->count - (uint32_t)behind : 0;
+}
+
+/* Somebody has to look which of its entries are dead. A range that is open is looked at once it is sealed. */
+void wk_ledger_unsettle(wk_engine *engine, int64_t ledger_id, wk_range *range) {
+	bool waits = range->unsettled && !range->open;
+	range->unsettled = true;
+	if (waits || range->open)
+		return;
+	if (engine->unsettled_count == engine->unsettled_capacity) {
+		uint32_t capacity = engine->unsettled_capacity == 0 ? 16 : engine->unsettled_capacity * 2;
+		void *larger = realloc(engine->unsettled, capacity * sizeof *engine->unsettled);
+		if (larger == NULL)
+			return; /* a file may be kept longer than it must */
+		engine->unsettled = larger;
+		engine->unsettled_capacity = capacity;
+	}
+	engine->unsettled[engine->unsettled_count].ledger_id = ledger_id;
+	engine->unsettled[engine->unsettled_count++].file_id = range->file->id;
+}
+
+void wk_ledger_settled(wk_ledger *ledger, wk_range *range, uint32_t dead) {
+	kill_to(range, dead);
+	if (range->dead == range->count) {
+		kill_all(range);
+		wk_ranges_tidy(ledger);
+	}
+}
+
+/* ---- whole ledgers ---- */
+
 void wk_ledger_drop(wk_engine *engine, wk_ledger *ledger) {
-	for (uint32_t i = 0; i < ledger->runs_count; i++)
-		kill_front(&ledger->runs[i], ledger->runs[i].count);
-	remove_runs(ledger, 0, ledger->runs_count);
+	wk_range *ranges = wk_ranges(ledger);
+	for (uint32_t i = 0; i < ledger->ranges_count; i++)
+		kill_to(&ranges[i], ranges[i].count);
 	remove_from_table(engine, ledger);
-	free(ledger->runs);
+	wk_ranges_free(ledger);
 	free(ledger);
 }
 
 void wk_ledgers_free(wk_engine *engine) {
 	for (uint32_t i = 0; i < engine->ledgers_capacity; i++) {
-		wk_ledger *ledger = engine->ledgers[i];
-		if (ledger == NULL)
+		if (engine->ledgers[i] == NULL)
 			continue;
-		remove_runs(ledger, 0, ledger->runs_count);
-		free(ledger->runs);
-		free(ledger);
+		wk_ranges_free(engine->ledgers[i]);
+		free(engine->ledgers[i]);
 	}
 	free(engine->ledgers);
+	free(engine->unsettled);
 	engine->ledgers = NULL;
-	engine->ledgers_count = engine->ledgers_capacity = 0;
+	engine->unsettled = NULL;
+	engine->ledgers_count = engine->ledgers_capacity = engine->unsettled_count = engine->unsettled_capacity = 0;
 }
 
-/* Index of the first run whose entries end behind entry_id. */
-static uint32_t run_at_or_after(const wk_ledger *ledger, int64_t entry_id) {
-	uint32_t low = 0, high = ledger->runs_count;
-	while (low < high) {
-		uint32_t middle = (low + high) / 2;
-		if (ledger->runs[middle].first_entry + ledger->runs[middle].count <= entry_id)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-wk_run *wk_ledger_run_of(wk_ledger *ledger, int64_t entry_id) {
-	uint32_t at = run_at_or_after(ledger, entry_id);
-	return at < ledger->runs_count && ledger->runs[at].first_entry <= entry_id ? &ledger->runs[at] : NULL;
-}
-
-static wk_run *insert_run(wk_ledger *ledger, uint32_t at) {
-	if (ledger->runs_count == ledger->runs_capacity) {
-		/* Idle ledgers are many and have one run: grow from one. */
-		uint32_t capacity = ledger->runs_capacity == 0 ? 1 : ledger->runs_capacity * 2;
-		wk_run *runs = realloc(ledger->runs, capacity * sizeof *runs);
-		if (runs == NULL)
-			return NULL;
-		ledger->runs = runs;
-		ledger->runs_capacity = capacity;
-	}
-	memmove(&ledger->runs[at + 1], &ledger->runs[at], (ledger->runs_count - at) * sizeof *ledger->runs);
-	ledger->runs_count++;
-	ledger->runs[at] = (wk_run){0};
-	return &ledger->runs[at];
-}
+/* ---- one entry more ---- */
 
 /* A file not yet sealed must know whose runs to put into its footer. */
 static bool note_ledger(wk_store_file *file, int64_t ledger_id) {
@@ -180,185 +190,357 @@ static bool note_ledger(wk_store_file *file, int64_t ledger_id) {
 	return true;
 }
 
-static void count_live(wk_ledger *ledger, wk_run *run) {
-	wk_store_file *file = run->file;
-	file->live_entries += run->count;
-	file->live_bytes += run->bytes;
-	if (ledger->first_live > run->first_entry) {
-		int64_t dead = ledger->first_live - run->first_entry;
-		kill_front(run, dead > run->count ? run->count : (uint32_t)dead);
-	}
+static wk_range *begin_range(wk_ledger *ledger, wk_store_file *file, int64_t entry_id) {
+	wk_place_list *places = wk_place_list_new();
+	wk_range *range = places == NULL || !note_ledger(file, ledger->id)
+	                      ? NULL
+	                      : wk_range_insert(ledger, &(wk_range){.first_entry = entry_id,
+	                                                            .last_entry = entry_id,
+	                                                            .file = file,
+	                                                            .places = places,
+	                                                            .open = true});
+	if (range == NULL)
+		wk_place_list_free(places);
+	return range;
+}
+
+/* Does it hold the entry, which it spans? Of a sealed range with holes nobody knows without reading. */
+static bool surely_holds(const wk_range *range, int64_t entry_id) {
+	if (!range->open)
+		return wk_range_is_dense(range);
+	wk_place_cursor cursor;
+	const wk_place *place = wk_place_list_seek(range->places, entry_id, &cursor);
+	return place != NULL && place->entry_id == entry_id;
+}
+
+static bool may_hold(const wk_range *range, int64_t entry_id) {
+	return (!range->open && !wk_range_is_dense(range)) || surely_holds(range, entry_id);
+}
+
+/*
+ * Its copy of a live entry is dead. Where dead entries are not just those before first_live, it may be counted
+ * already.
+ */
+static void kill_one(wk_engine *engine, wk_ledger *ledger, wk_range *range) {
+	if (range->dead < range->count && range->dead == dead_before(range, ledger->first_live))
+		kill_to(range, range->dead + 1);
+	else if (range->dead < range->count)
+		wk_ledger_unsettle(engine, ledger->id, range);
+}
+
+/* An entry came whose id is not the highest: if it has other places, one of them all counts, the rest are dead. */
+static void shadow(wk_engine *engine, wk_ledger *ledger, wk_range *own, int64_t entry_id) {
+	wk_range *over[WK_OVER_MAX];
+	uint64_t below = UINT64_MAX;
+	bool sure = true;
+	uint32_t count;
+	do {
+		count = wk_ranges_over(ledger, entry_id, below, over);
+		for (uint32_t i = 0; i < count; i++) {
+			wk_range *other = over[i];
+			below = other->file->id;
+			if (other == own || !may_hold(other, entry_id))
+				continue;
+			bool holds = surely_holds(other, entry_id), newer = other->file->id > own->file->id;
+			if (!sure || !holds)
+				wk_ledger_unsettle(engine, ledger->id, newer ? own : other);
+			else if (newer)
+				kill_to(own, own->dead + 1);
+			else
+				kill_one(engine, ledger, other);
+			if (holds) /* what is older still was dead before */
+				return;
+			sure = false;
+		}
+	} while (count == WK_OVER_MAX);
 }
 
 wk_status wk_ledger_add_item(wk_engine *engine, wk_ledger *ledger, wk_store_file *file, int64_t entry_id,
                              wk_footer_item item) {
-	(void)engine;
-	assert(file->state != WK_FILE_SEALED);
-	wk_run *run = ledger->runs_count > 0 ? &ledger->runs[ledger->runs_count - 1] : NULL;
-	assert(run == NULL || entry_id >= run->first_entry + run->count); /* a log's entries only grow */
-	if (run == NULL || run->file != file || run->items == NULL || run->first_entry + run->count != entry_id) {
-		run = insert_run(ledger, ledger->runs_count);
-		if (run == NULL || !note_ledger(file, ledger->id))
-			return WK_NO_MEMORY;
-		*run = (wk_run){.first_entry = entry_id, .file = file};
-		file->runs_count++;
+	assert(file->state != WK_FILE_SEALED && entry_id >= 0);
+	wk_range *range = wk_range_in(ledger, file);
+	if (range == NULL)
+		range = begin_range(ledger, file, entry_id);
+	if (range == NULL)
+		return WK_NO_MEMORY;
+	uint32_t runs = range->places->runs_count;
+	wk_footer_item earlier;
+	if (!wk_place_list_put(range->places, entry_id, item, &earlier)) {
+		wk_ranges_tidy(ledger); /* a range that was begun for it goes again */
+		return WK_NO_MEMORY;
 	}
-	if (run->count == run->capacity) {
-		uint32_t capacity = run->capacity == 0 ? 1 : run->capacity * 2;
-		wk_footer_item *items = realloc(run->items, capacity * sizeof *items);
-		if (items == NULL)
-			return WK_NO_MEMORY;
-		run->items = items;
-		run->capacity = capacity;
-	}
-	run->items[run->count++] = item;
-	run->bytes += item.size;
-	file->live_entries++;
 	file->live_bytes += item.size;
+	if (earlier.size > 0) { /* sent twice: the last one counts */
+		file->live_bytes -= earlier.size < file->live_bytes ? earlier.size : file->live_bytes;
+		return WK_OK;
+	}
+	file->runs_count += range->places->runs_count - runs;
+	file->live_entries++;
 	file->entries_count++;
-	if (ledger->first_live > entry_id)
-		kill_front(run, run->count);
+	range->count++;
+	range = wk_range_widen(ledger, range, entry_id);
+	if (entry_id < ledger->first_live)
+		kill_to(range, range->dead + 1);
+	else if (entry_id <= ledger->last_entry)
+		shadow(engine, ledger, range, entry_id);
 	if (entry_id > ledger->last_entry)
 		ledger->last_entry = entry_id;
 	return WK_OK;
 }
 
-/* The first `count` entries of a run, from `skip` on; it keeps its items where they are in memory. */
-static bool narrow(wk_run *run, uint32_t skip, uint32_t count) {
-	uint64_t bytes = bytes_of(run, count);
-	if (run->items != NULL && skip > 0)
-		memmove(run->items, run->items + skip, count * sizeof *run->items);
-	run->first_entry += skip;
-	run->first_item += skip;
-	run->bytes = bytes;
-	run->count = count;
-	run->dead = run->dead > skip ? run->dead - skip : 0;
-	run->dead = run->dead < count ? run->dead : count;
-	return true;
-}
+/* ---- the runs of a footer ---- */
 
-/* What stands behind a hole in the middle of a run, as a run of its own. */
-static bool split_tail(wk_run *tail, const wk_run *run, uint32_t skip) {
-	*tail = *run;
-	tail->items = NULL;
-	tail->capacity = 0;
-	if (run->items != NULL) {
-		tail->items = malloc(run->count * sizeof *tail->items);
-		if (tail->items == NULL)
-			return false;
-		memcpy(tail->items, run->items, run->count * sizeof *tail->items);
-		tail->capacity = run->count;
+/* The first run that ends behind the entry; count: none does. */
+static uint32_t run_until(const wk_footer_run *runs, uint32_t count, int64_t entry_id) {
+	uint32_t low = 0, high = count;
+	while (low < high) {
+		uint32_t middle = (low + high) / 2;
+		if (runs[middle].first_entry + runs[middle].count <= entry_id)
+			low = middle + 1;
+		else
+			high = middle;
 	}
-	return narrow(tail, skip, run->count - skip);
+	return low;
 }
 
-/* Cuts what [first, end) covers out of older runs: that copy is dead. */
-static wk_status cut_out(wk_ledger *ledger, int64_t first, int64_t end) {
-	for (uint32_t at = run_at_or_after(ledger, first); at < ledger->runs_count && ledger->runs[at].first_entry < end;) {
-		wk_run *old = &ledger->runs[at];
-		int64_t old_end = old->first_entry + old->count;
-		if (old->first_entry >= first && old_end <= end) { /* wholly covered */
-			kill_front(old, old->count);
-			remove_runs(ledger, at, 1);
+/* Only first..last of a dense range are left: the rest is in a newer file. Dead are those before first_live only. */
+static void narrow(wk_ledger *ledger, wk_range *range, int64_t first, int64_t last) {
+	uint32_t count = (uint32_t)(last - first + 1), live = range->count - range->dead;
+	uint64_t bytes = bytes_of(range, count), live_bytes = bytes_of(range, live);
+	range->start += (uint32_t)(first - range->first_entry);
+	range->first_entry = first;
+	range->last_entry = last;
+	range->bytes = (uint32_t)bytes;
+	range->count = count;
+	range->dead = dead_before(range, ledger->first_live);
+	uint32_t left = count - range->dead;
+	uint64_t left_bytes = bytes_of(range, left);
+	less_live(range->file, live - left, live_bytes > left_bytes ? live_bytes - left_bytes : 0);
+}
+
+/* What of an older range these runs of a newer file hold is dead. */
+static void cover(wk_engine *engine, wk_ledger *ledger, wk_range *old, const wk_footer_run *runs, uint32_t count) {
+	uint32_t at = run_until(runs, count, old->first_entry);
+	if (at == count || runs[at].first_entry > old->last_entry)
+		return; /* they lie on both sides of it */
+	int64_t first = runs[at].first_entry, end = first + runs[at].count;
+	if (first <= old->first_entry && end > old->last_entry) {
+		if (old->open)
+			kill_to(old, old->count); /* its file is not sealed yet, and its footer will list it */
+		else
+			kill_all(old);
+		return;
+	}
+	bool more = at + 1 < count && runs[at + 1].first_entry <= old->last_entry;
+	bool at_an_end = first <= old->first_entry || end > old->last_entry;
+	if (more || !at_an_end || !wk_range_is_dense(old) || old->dead != dead_before(old, ledger->first_live))
+		wk_ledger_unsettle(engine, ledger->id, old);
+	else if (first <= old->first_entry)
+		narrow(ledger, old, end, old->last_entry);
+	else
+		narrow(ledger, old, old->first_entry, first - 1);
+}
+
+/* What the ranges that are there and a new one mean for each other. */
+static void cover_others(wk_engine *engine, wk_ledger *ledger, wk_range *fresh, const wk_footer_run *runs,
+                         uint32_t count) {
+	wk_range *ranges = wk_ranges(ledger);
+	uint32_t end = wk_ranges_until(ledger, fresh->last_entry);
+	uint32_t at = ledger->overlap ? 0 : wk_ranges_until(ledger, fresh->first_entry);
+	at -= at > 0;
+	bool changed = false;
+	for (; at < end; at++) {
+		wk_range *other = &ranges[at];
+		if (other->last_entry < fresh->first_entry)
 			continue;
-		}
-		uint32_t live_before = old->count - old->dead, live_after;
-		wk_store_file *file = old->file;
-		if (old->first_entry < first && old_end > end) { /* covered in the middle */
-			wk_run tail;
-			if (!split_tail(&tail, old, (uint32_t)(end - old->first_entry)))
-				return WK_NO_MEMORY;
-			narrow(old, 0, (uint32_t)(first - old->first_entry));
-			live_after = old->count - old->dead + tail.count - tail.dead;
-			wk_run *inserted = insert_run(ledger, at + 1);
-			if (inserted == NULL)
-				return WK_NO_MEMORY;
-			*inserted = tail;
-			at++;
-		} else {
-			if (old->first_entry < first)
-				narrow(old, 0, (uint32_t)(first - old->first_entry));
-			else
-				narrow(old, (uint32_t)(end - old->first_entry), (uint32_t)(old_end - end));
-			live_after = old->count - old->dead;
-		}
-		file->live_entries -= live_before - live_after;
-		at++;
+		changed = true;
+		if (other->file == fresh->file) /* read once more */
+			kill_all(other);
+		else if (other->file->id < fresh->file->id)
+			cover(engine, ledger, other, runs, count);
+		else if (wk_range_is_dense(other) && other->first_entry <= fresh->first_entry &&
+		         other->last_entry >= fresh->last_entry)
+			fresh->dead = fresh->count;
+		else
+			fresh->unsettled = true;
 	}
+	if (changed)
+		wk_ranges_tidy(ledger);
+}
+
+static wk_status put_range(wk_engine *engine, wk_ledger *ledger, const wk_range *fresh) {
+	if (fresh->dead == fresh->count)
+		return WK_OK;
+	wk_range *range = wk_range_insert(ledger, fresh);
+	if (range == NULL)
+		return WK_NO_MEMORY;
+	fresh->file->live_entries += fresh->count - fresh->dead;
+	fresh->file->live_bytes += bytes_of(fresh, fresh->count - fresh->dead);
+	range->unsettled = false;
+	if (fresh->unsettled)
+		wk_ledger_unsettle(engine, ledger->id, range);
 	return WK_OK;
 }
 
-/*
- * Runs without live entries at the front go; but not while their file is open, as further entries join the last of
- * them. A run never outlives its file.
- */
-static void drop_dead_runs(wk_ledger *ledger) {
-	uint32_t gone = 0;
-	while (gone < ledger->runs_count && ledger->runs[gone].dead == ledger->runs[gone].count &&
-	       ledger->runs[gone].items == NULL)
-		gone++;
-	remove_runs(ledger, 0, gone);
+static void note_last(const wk_engine *engine, wk_ledger *ledger, int64_t last) {
+	if (last > ledger->last_entry)
+		ledger->last_entry = last;
+	if (engine->read_only && last > ledger->durable_entry)
+		ledger->durable_entry = last; /* sealed, or moved: durable both ways */
 }
 
-wk_status wk_ledger_add_run(wk_engine *engine, const wk_footer_run *found, wk_store_file *file) {
-	wk_ledger *ledger = wk_ledger_get(engine, found->ledger_id);
-	if (ledger == NULL)
-		return WK_NO_MEMORY;
-	int64_t end = found->first_entry + found->count;
-	wk_status status = cut_out(ledger, found->first_entry, end);
+wk_status wk_ledger_put_range(wk_engine *engine, int64_t ledger_id, const wk_range *range) {
+	wk_ledger *ledger = wk_ledger_get(engine, ledger_id);
+	wk_status status = ledger == NULL ? WK_NO_MEMORY : put_range(engine, ledger, range);
 	if (status != WK_OK)
 		return status;
-	wk_run *run = insert_run(ledger, run_at_or_after(ledger, found->first_entry));
-	if (run == NULL)
-		return WK_NO_MEMORY;
-	*run = (wk_run){.first_entry = found->first_entry,
-	                .file = file,
-	                .bytes = found->bytes,
-	                .count = found->count,
-	                .first_item = found->first_item};
-	file->entries_count += found->count;
-	count_live(ledger, run);
-	if (end - 1 > ledger->last_entry)
-		ledger->last_entry = end - 1;
-	if (engine->read_only && end - 1 > ledger->durable_entry)
-		ledger->durable_entry = end - 1; /* sealed, or moved: durable both ways */
-	drop_dead_runs(ledger);              /* what is left of an older run may be dead */
+	range->file->entries_count += range->count;
+	note_last(engine, ledger, range->last_entry);
 	return WK_OK;
 }
 
+/* The runs of one ledger; `start` of them are before these in the footer. */
+static wk_status add_runs(wk_engine *engine, wk_store_file *file, const wk_footer_run *runs, uint32_t count,
+                          uint32_t start) {
+	wk_ledger *ledger = wk_ledger_get(engine, runs[0].ledger_id);
+	if (ledger == NULL)
+		return WK_NO_MEMORY;
+	wk_range fresh = {.first_entry = runs[0].first_entry,
+	                  .last_entry = runs[count - 1].first_entry + runs[count - 1].count - 1,
+	                  .file = file,
+	                  .start = count == 1 ? runs[0].first_item : start,
+	                  .runs_count = count};
+	uint64_t bytes = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		fresh.count += runs[i].count;
+		bytes += runs[i].bytes;
+	}
+	fresh.bytes = bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX;
+	file->entries_count += fresh.count;
+	cover_others(engine, ledger, &fresh, runs, count);
+	uint32_t dead = dead_before(&fresh, ledger->first_live);
+	fresh.dead = dead > fresh.dead ? dead : fresh.dead;
+	fresh.unsettled |= count > 1 && fresh.dead < fresh.count && fresh.first_entry < ledger->first_live;
+	note_last(engine, ledger, fresh.last_entry);
+	return put_range(engine, ledger, &fresh);
+}
+
+wk_status wk_ledger_add_runs(wk_engine *engine, wk_store_file *file, const wk_footer_run *runs, uint32_t count,
+                             bool known_only) {
+	wk_status status = WK_OK;
+	for (uint32_t i = 0, of_one; i < count && status == WK_OK; i += of_one) {
+		for (of_one = 1; i + of_one < count && runs[i + of_one].ledger_id == runs[i].ledger_id;)
+			of_one++;
+		if (!known_only || wk_ledger_find(engine, runs[i].ledger_id) != NULL)
+			status = add_runs(engine, file, runs + i, of_one, i);
+	}
+	return status;
+}
+
+/* ---- fewer ---- */
+
 void wk_ledger_trim(wk_engine *engine, wk_ledger *ledger, int64_t first_live) {
-	(void)engine;
 	if (first_live <= ledger->first_live)
 		return;
-	ledger->first_live = first_live;
-	for (uint32_t i = 0; i < ledger->runs_count && ledger->runs[i].first_entry < first_live; i++) {
-		int64_t dead = first_live - ledger->runs[i].first_entry;
-		kill_front(&ledger->runs[i], dead > ledger->runs[i].count ? ledger->runs[i].count : (uint32_t)dead);
+	wk_range *ranges = wk_ranges(ledger);
+	bool gone = false;
+	for (uint32_t i = 0; i < ledger->ranges_count && ranges[i].first_entry < first_live; i++) {
+		wk_range *range = &ranges[i];
+		uint32_t dead = dead_before(range, first_live);
+		bool other = range->dead != dead_before(range, ledger->first_live); /* among those there, perhaps */
+		bool guess = !range->open && !wk_range_is_dense(range);
+		kill_to(range, dead > range->dead ? dead : range->dead);
+		if (range->dead < range->count && (other || guess))
+			wk_ledger_unsettle(engine, ledger->id, range);
+		/* Further entries may join an open one; a range never outlives its file. */
+		if (range->dead == range->count && !range->open) {
+			range->count = range->dead = 0;
+			gone = true;
+		}
 	}
-	drop_dead_runs(ledger);
+	ledger->first_live = first_live;
+	if (gone)
+		wk_ranges_tidy(ledger);
+}
+
+static bool is_one_of(const wk_store_file *file, wk_store_file *const *files, uint32_t files_count) {
+	for (uint32_t i = 0; i < files_count; i++)
+		if (files[i] == file)
+			return true;
+	return false;
+}
+
+void wk_ledger_moved(wk_engine *engine, int64_t ledger_id, int64_t first, int64_t last, wk_store_file *const *files,
+                     uint32_t files_count) {
+	wk_ledger *ledger = wk_ledger_find(engine, ledger_id);
+	if (ledger == NULL)
+		return;
+	wk_range *ranges = wk_ranges(ledger);
+	uint32_t end = wk_ranges_until(ledger, last), at = ledger->overlap ? 0 : wk_ranges_until(ledger, first);
+	bool gone = false;
+	for (at -= at > 0; at < end; at++) {
+		wk_range *range = &ranges[at];
+		if (range->first_entry < first || range->last_entry > last || !is_one_of(range->file, files, files_count))
+			continue;
+		assert(!range->open);
+		kill_all(range);
+		gone = true;
+	}
+	if (gone)
+		wk_ranges_tidy(ledger);
+}
+
+/* ---- sealing ---- */
+
+void wk_ledger_collect(wk_ledger *ledger, const wk_store_file *file, wk_footer *footer, wk_footer_item *items,
+                       wk_footer_run *runs) {
+	wk_range *range = wk_range_in(ledger, file);
+	if (range == NULL)
+		return;
+	assert(range->open);
+	wk_place_list *list = range->places;
+	list->first_item = footer->items_count;
+	list->first_run = footer->runs_count;
+	wk_place_cursor cursor;
+	wk_footer_run *run = NULL;
+	for (const wk_place *place = wk_place_list_seek(list, 0, &cursor); place != NULL;
+	     place = wk_place_list_next(list, &cursor)) {
+		if (run == NULL || run->first_entry + run->count != place->entry_id) {
+			run = &runs[footer->runs_count++];
+			*run = (wk_footer_run){
+			    .ledger_id = ledger->id, .first_entry = place->entry_id, .first_item = footer->items_count};
+		}
+		items[footer->items_count++] = place->item;
+		run->count++;
+		run->bytes += place->item.size;
+	}
+	assert(footer->runs_count == list->first_run + list->runs_count);
 }
 
 void wk_ledger_seal_runs(wk_engine *engine, wk_ledger *ledger, wk_store_file *file) {
-	(void)engine;
-	for (uint32_t i = 0; i < ledger->runs_count; i++) {
-		if (ledger->runs[i].file == file) {
-			free(ledger->runs[i].items);
-			ledger->runs[i].items = NULL;
-			ledger->runs[i].capacity = 0;
-		}
+	wk_range *range = wk_range_in(ledger, file);
+	if (range == NULL || !range->open)
+		return;
+	wk_place_list *list = range->places;
+	range->bytes = list->bytes;
+	range->start = list->runs_count == 1 ? list->first_item : list->first_run;
+	range->runs_count = list->runs_count;
+	range->open = false;
+	wk_place_list_free(list);
+	if (range->dead == range->count) {
+		range->count = range->dead = 0;
+		wk_ranges_tidy(ledger);
+	} else if (range->unsettled) {
+		range->unsettled = false;
+		wk_ledger_unsettle(engine, ledger->id, range);
 	}
-	drop_dead_runs(ledger);
 }
 
 uint64_t wk_ledgers_memory(const wk_engine *engine) {
-	uint64_t bytes = engine->ledgers_capacity * sizeof *engine->ledgers;
-	for (uint32_t i = 0; i < engine->ledgers_capacity; i++) {
-		const wk_ledger *ledger = engine->ledgers[i];
-		if (ledger == NULL)
-			continue;
-		bytes += sizeof *ledger + ledger->runs_capacity * sizeof *ledger->runs;
-		for (uint32_t r = 0; r < ledger->runs_count; r++)
-			bytes += ledger->runs[r].capacity * sizeof *ledger->runs[r].items;
-	}
+	uint64_t bytes = engine->ledgers_capacity * sizeof *engine->ledgers +
+	                 engine->unsettled_capacity * sizeof *engine->unsettled;
+	for (uint32_t i = 0; i < engine->ledgers_capacity; i++)
+		if (engine->ledgers[i] != NULL)
+			bytes += sizeof *engine->ledgers[i] + wk_ranges_memory(engine->ledgers[i]);
 	return bytes;
 }

@@ -1,9 +1,15 @@
 /*
- * ledger.h: which entries a ledger has and where they are: its runs. Private; under the engine's lock.
+ * ledger.h: which ledgers there are, which entries they have, and how many of a file's entries somebody still needs.
+ * Private; under the engine's lock.
  *
- * A run is entries with consecutive ids in one file. Their places are held in memory while the file is being written,
- * and in the file's footer afterwards: an idle ledger costs a run for each file it touches, not an item for each
- * entry.
+ * In memory a ledger costs one range for each file that it has entries in (range.h), whatever its ids: 0, 1, 2, …, as
+ * a log's, or striped over bookies (0, 1, 5, 6, …), out of order, the same one twice. While a file is written its
+ * places are in memory too (place_list.h), afterwards they are in its footer (lookup.h).
+ *
+ * Of several places of an entry that in the file with the highest id counts, in one file the last.
+ *
+ * Live entries of a file: its entries less those that are known to be dead. Of ranges without holes that is exact. Of
+ * others it may for a while be too many, never too few: the keeper counts them (settle.h).
  */
 #ifndef WK_ENGINE_LEDGER_H
 #define WK_ENGINE_LEDGER_H
@@ -17,18 +23,31 @@ wk_ledger *wk_ledger_get(wk_engine *engine, int64_t ledger_id);
 void wk_ledger_drop(wk_engine *engine, wk_ledger *ledger);
 void wk_ledgers_free(wk_engine *engine);
 
-/*
- * Entry `entry_id` of the ledger stands in `file`, which is not sealed. The same id again replaces the earlier place.
- */
+/* Entry `entry_id` of the ledger, any id from 0 on, stands in `file`, which is not sealed. */
 wk_status wk_ledger_add_item(wk_engine *engine, wk_ledger *ledger, wk_store_file *file, int64_t entry_id,
                              wk_footer_item item);
-/* A run that a footer lists. Where it overlaps older runs, it wins (a moved copy, in a file with a higher id). */
-wk_status wk_ledger_add_run(wk_engine *engine, const wk_footer_run *run, wk_store_file *file);
-/* The run that holds the entry, NULL where none does. */
-wk_run *wk_ledger_run_of(wk_ledger *ledger, int64_t entry_id);
-/* Entries before `first_live` are dead: files' live counts fall, runs without live entries go. */
+/* The runs of a footer, all of them, sorted. `known_only`: ledgers that are not there were deleted. */
+wk_status wk_ledger_add_runs(wk_engine *engine, wk_store_file *file, const wk_footer_run *runs, uint32_t count,
+                             bool known_only);
+/* A range as the index knew it, with what was dead then. */
+wk_status wk_ledger_put_range(wk_engine *engine, int64_t ledger_id, const wk_range *range);
+/* Entries before `first_live` are dead. */
 void wk_ledger_trim(wk_engine *engine, wk_ledger *ledger, int64_t first_live);
-/* The ledger's runs in `file` now stand in its footer, from item *first_item on. */
+/* What anybody needs of first..last in these files stands in newer ones too. */
+void wk_ledger_moved(wk_engine *engine, int64_t ledger_id, int64_t first, int64_t last, wk_store_file *const *files,
+                     uint32_t files_count);
+/* Nobody knows how many of the range's entries are dead. */
+void wk_ledger_unsettle(wk_engine *engine, int64_t ledger_id, wk_range *range);
+/* So many are (settle.c). */
+void wk_ledger_settled(wk_ledger *ledger, wk_range *range, uint32_t dead);
+
+/*
+ * The ledger's items and runs in the file, which nobody adds to any more, behind those that the footer has already.
+ * The arrays have room.
+ */
+void wk_ledger_collect(wk_ledger *ledger, const wk_store_file *file, wk_footer *footer, wk_footer_item *items,
+                       wk_footer_run *runs);
+/* That footer is durable. */
 void wk_ledger_seal_runs(wk_engine *engine, wk_ledger *ledger, wk_store_file *file);
 /* Native bytes of the table. */
 uint64_t wk_ledgers_memory(const wk_engine *engine);

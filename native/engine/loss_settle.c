@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "engine/ledger.h"
+#include "engine/lookup.h"
 #include "engine/loss.h"
 
 /* ---- the catalogue ---- */
@@ -12,14 +13,20 @@ wk_status wk_loss_check_catalogue(wk_engine *engine, int64_t first, wk_error *er
 	        lost = wk_loss_last(engine->loss, WK_CATALOGUE_LEDGER);
 	last = lost > last ? lost : last;
 	for (int64_t entry_id = first; entry_id <= last;) {
-		const wk_run *run = catalogue != NULL ? wk_ledger_run_of(catalogue, entry_id) : NULL;
-		if (run == NULL)
+		wk_stretch found = {0};
+		wk_status status = wk_lookup(engine, WK_CATALOGUE_LEDGER, entry_id, last, WK_LOOKUP_ALL, NULL, 0, &found,
+		                             error);
+		bool here = status == WK_OK && found.file != NULL;
+		wk_stretch_release(engine, &found);
+		if (status != WK_OK && status != WK_NOT_FOUND)
+			return status;
+		if (!here)
 			return wk_fail(error, WK_DAMAGED,
 			               "opening %s: entry %lld of the catalogue was in a damaged block and is in no snapshot: "
 			               "which logs there are is not known without it. "
 			               "Restore the directory from a backup",
 			               engine->path, (long long)entry_id);
-		entry_id = run->first_entry + run->count;
+		entry_id = found.last_entry + 1;
 	}
 	return WK_OK;
 }
@@ -141,16 +148,18 @@ static wk_status settle_segment(wk_engine *engine, wk_log_state *log, wk_segment
 	last = segment->records_count >= 0 ? segment->last_entry : last;
 	int64_t at = log->first->dlsn.segment == segment->segment ? log->first->dlsn.entry_id : 0;
 	while (at <= last) {
-		const wk_run *run = ledger != NULL ? wk_ledger_run_of(ledger, at) : NULL;
-		if (run != NULL) {
-			at = run->first_entry + run->count;
+		wk_stretch found = {.last_entry = INT64_MAX};
+		wk_status status = wk_lookup(engine, segment->ledger_id, at, last, WK_LOOKUP_ALL, NULL, 0, &found, error);
+		bool here = status == WK_OK && found.file != NULL;
+		wk_stretch_release(engine, &found);
+		if (status != WK_OK && status != WK_NOT_FOUND)
+			return status;
+		int64_t end = status == WK_OK && found.last_entry < last ? found.last_entry + 1 : last + 1;
+		if (here) {
+			at = end;
 			continue;
 		}
-		int64_t end = last + 1; /* of the hole */
-		for (uint32_t i = 0; ledger != NULL && i < ledger->runs_count; i++)
-			if (ledger->runs[i].first_entry > at && ledger->runs[i].first_entry < end)
-				end = ledger->runs[i].first_entry;
-		wk_status status = settle_hole(engine, log, segment, at, end - 1, last, pit, error);
+		status = settle_hole(engine, log, segment, at, end - 1, last, pit, error);
 		if (status != WK_OK)
 			return status;
 		at = end;

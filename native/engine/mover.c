@@ -7,7 +7,10 @@
 #include "engine/journal.h"
 #include "engine/journal_file.h"
 #include "engine/ledger.h"
+#include "engine/lookup.h"
+#include "engine/range.h"
 #include "engine/read.h"
+#include "engine/settle.h"
 #include "engine/store_file.h"
 
 enum {
@@ -18,8 +21,10 @@ enum {
 	THIN_NS = 500 * 1000 * 1000
 };
 
-typedef struct piece { /* live entries of one ledger in one victim */
+typedef struct piece { /* a span of one ledger with live entries in one victim, or in several that overlap */
 	int64_t ledger_id, first, last;
+	int64_t next;
+	bool left; /* a damaged entry stays where it is */
 } piece;
 
 struct wk_mover {
@@ -117,17 +122,32 @@ static int by_place(const void *a, const void *b) {
 	return (x->first > y->first) - (x->first < y->first);
 }
 
-static bool list_pieces(wk_engine *engine, struct wk_mover *mover) {
-	for (uint32_t i = 0; i < engine->ledgers_capacity; i++) {
-		const wk_ledger *ledger = engine->ledgers[i];
-		for (uint32_t r = 0; ledger != NULL && r < ledger->runs_count; r++) {
-			const wk_run *run = &ledger->runs[r];
-			if (run->dead == run->count || !is_victim(mover, run->file))
-				continue;
-			if (!add_piece(mover, (piece){ledger->id, run->first_entry + run->dead, run->first_entry + run->count - 1}))
-				return false;
+/* Ranges that overlap are one piece: an entry log is written in the order of ids. */
+static bool list_ledger(struct wk_mover *mover, const wk_ledger *ledger) {
+	piece *before = NULL;
+	const wk_range *ranges = wk_ranges(ledger);
+	for (uint32_t i = 0; i < ledger->ranges_count; i++) {
+		const wk_range *range = &ranges[i];
+		if (range->dead == range->count || !is_victim(mover, range->file))
+			continue;
+		if (before != NULL && range->first_entry <= before->last) {
+			before->last = range->last_entry > before->last ? range->last_entry : before->last;
+			continue;
 		}
+		if (!add_piece(mover, (piece){.ledger_id = ledger->id,
+		                              .first = range->first_entry,
+		                              .last = range->last_entry,
+		                              .next = range->first_entry}))
+			return false;
+		before = &mover->pieces[mover->pieces_count - 1];
 	}
+	return true;
+}
+
+static bool list_pieces(wk_engine *engine, struct wk_mover *mover) {
+	for (uint32_t i = 0; i < engine->ledgers_capacity; i++)
+		if (engine->ledgers[i] != NULL && !list_ledger(mover, engine->ledgers[i]))
+			return false;
 	if (mover->pieces_count > 1)
 		qsort(mover->pieces, mover->pieces_count, sizeof *mover->pieces, by_place);
 	return true;
@@ -202,14 +222,14 @@ static wk_status adopt(wk_engine *engine, struct wk_mover *mover, const wk_foote
 	file->state = WK_FILE_SEALED;
 	engine->counters.written_bytes += footer->file_size;
 	engine->counters.compacted_bytes += footer->end_offset;
-	for (uint32_t i = 0; i < mover->writer.runs_count; i++) {
-		if (wk_ledger_find(engine, mover->writer.runs[i].ledger_id) == NULL)
-			continue; /* deleted meanwhile */
-		wk_status status = wk_ledger_add_run(engine, &mover->writer.runs[i], file);
-		if (status != WK_OK)
-			return status;
+	/* Ledgers that are not there were deleted meanwhile. */
+	wk_status status = wk_ledger_add_runs(engine, file, mover->writer.runs, mover->writer.runs_count, true);
+	for (size_t i = 0; i < mover->pieces_count && status == WK_OK; i++) {
+		const piece *at = &mover->pieces[i];
+		if (!at->left)
+			wk_ledger_moved(engine, at->ledger_id, at->first, at->last, mover->victims, mover->victims_count);
 	}
-	return WK_OK;
+	return status;
 }
 
 /* The next pass takes the reserve. */
@@ -251,26 +271,53 @@ static int copy_span(struct wk_mover *mover, int64_t ledger_id, uint64_t *bytes)
 	return 0;
 }
 
+/* Passes over what was truncated or deleted meanwhile; false: nothing of the piece is left to be looked at. */
+static bool is_wanted(wk_engine *engine, piece *at) {
+	wk_engine_lock(engine);
+	const wk_ledger *ledger = wk_ledger_find(engine, at->ledger_id);
+	if (ledger != NULL && ledger->first_live > at->next)
+		at->next = ledger->first_live;
+	wk_engine_unlock(engine);
+	return ledger != NULL && at->next <= at->last;
+}
+
 /*
- * One read of the piece under way. A piece that was truncated or deleted meanwhile is passed over; a damaged entry
- * stays where it is.
+ * One read of the piece under way: of the stretch at its start, where that stands in a victim. What has a newer place
+ * elsewhere is passed over; a damaged entry stays where it is.
  */
 static int copy_some(wk_engine *engine, struct wk_mover *mover, uint64_t *bytes) {
 	piece *at = &mover->pieces[mover->next];
-	wk_error error;
-	wk_status status = wk_read_entries(engine, at->ledger_id, at->first, at->last, STEP_BYTES, &mover->span, &error);
+	if (!is_wanted(engine, at)) {
+		mover->next++;
+		return 0;
+	}
+	wk_error error = {0};
+	wk_stretch stretch;
+	wk_status status = wk_lookup(engine, at->ledger_id, at->next, at->last, WK_LOOKUP_ALL, NULL, 0, &stretch, &error);
+	if (status == WK_OK && (stretch.file == NULL || !is_victim(mover, stretch.file))) {
+		at->next = stretch.last_entry < at->last ? stretch.last_entry + 1 : at->last + 1;
+		wk_stretch_release(engine, &stretch);
+		return 0;
+	}
+	wk_stretch_release(engine, &stretch);
+	if (status == WK_DAMAGED) { /* an index page: nobody knows what else is there */
+		at->left = true;
+		mover->next++;
+		return 0;
+	}
+	if (status == WK_OK)
+		status = wk_read_entries(engine, at->ledger_id, at->next, stretch.last_entry, STEP_BYTES, &mover->span, &error);
 	int result = 0;
 	if (status == WK_OK) {
 		result = copy_span(mover, at->ledger_id, bytes);
-		at->first = mover->span.entries[mover->span.count - 1].entry_id + 1;
+		at->next = mover->span.entries[mover->span.count - 1].entry_id + 1;
 		wk_buffer_release(mover->span.buffer);
-	} else if (status == WK_NOT_FOUND || status == WK_DAMAGED) {
-		at->first++;
-	} else {
+	} else if (status == WK_DAMAGED) {
+		at->left = true;
+		at->next++;
+	} else if (status != WK_NOT_FOUND) { /* that: it was truncated or deleted between the two looks */
 		result = error.system_error != 0 ? -error.system_error : -EIO;
 	}
-	if (at->first > at->last)
-		mover->next++;
 	return result;
 }
 
@@ -278,6 +325,8 @@ bool wk_mover_step(wk_engine *engine) {
 	uint64_t now = wk_engine_now(engine);
 	if (engine->failed || engine->closing || engine->read_only || now < engine->mover_due_ns)
 		return false;
+	if (engine->mover == NULL && wk_settle_step(engine))
+		return true;
 	if (engine->mover == NULL && !begin_pass(engine))
 		return false;
 	struct wk_mover *mover = engine->mover;
@@ -305,6 +354,8 @@ uint64_t wk_mover_deadline(wk_engine *engine) {
 	if (engine->mover != NULL)
 		return engine->mover_due_ns;
 	uint64_t due = engine->minor_due_ns < engine->major_due_ns ? engine->minor_due_ns : engine->major_due_ns;
+	if (engine->unsettled_count > 0 && engine->settle_due_ns < due)
+		due = engine->settle_due_ns;
 	for (uint32_t i = 0; i < engine->files_count; i++)
 		if (engine->files[i]->thin_since_ns != 0 && !engine->files[i]->stuck &&
 		    engine->files[i]->thin_since_ns + THIN_NS < due)

@@ -1,18 +1,22 @@
 #include "engine/page_cache.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* CLOCK over a fixed table: four ways a set, so a lookup touches one cache line of tags and needs no list. */
-enum { WAYS = 4 };
+enum { WAYS = 4, MEMBERS_SIZE = WK_PAGE_SIZE };
+static_assert(WK_PAGE_ITEMS * sizeof(wk_footer_item) <= MEMBERS_SIZE &&
+                  WK_PAGE_RUNS * sizeof(wk_footer_run) <= MEMBERS_SIZE,
+              "the members of any page fit");
 
 typedef struct cached_page {
 	uint64_t file_id; /* 0: empty */
 	uint64_t offset;
 	uint32_t count;
 	bool used;
-	wk_footer_item *items;
+	uint8_t *members;
 } cached_page;
 
 struct wk_page_cache {
@@ -27,7 +31,7 @@ wk_page_cache *wk_page_cache_new(uint64_t bytes_max) {
 	wk_page_cache *cache = calloc(1, sizeof *cache);
 	if (cache == NULL)
 		return NULL;
-	uint64_t pages = bytes_max / (sizeof(wk_footer_item) * WK_PAGE_ITEMS + sizeof(cached_page));
+	uint64_t pages = bytes_max / (MEMBERS_SIZE + sizeof(cached_page));
 	cache->sets = 1;
 	while ((uint64_t)cache->sets * 2 * WAYS <= pages)
 		cache->sets *= 2;
@@ -44,7 +48,7 @@ void wk_page_cache_free(wk_page_cache *cache) {
 	if (cache == NULL)
 		return;
 	for (uint32_t i = 0; i < cache->sets * WAYS; i++)
-		free(cache->pages[i].items);
+		free(cache->pages[i].members);
 	free(cache->pages);
 	pthread_mutex_destroy(&cache->lock);
 	free(cache);
@@ -55,14 +59,14 @@ static cached_page *set_of(wk_page_cache *cache, uint64_t file_id, uint64_t offs
 	return &cache->pages[((hash >> 32) & (cache->sets - 1)) * WAYS];
 }
 
-bool wk_page_cache_get(wk_page_cache *cache, uint64_t file_id, uint64_t offset, wk_footer_item items[WK_PAGE_ITEMS],
+bool wk_page_cache_get(wk_page_cache *cache, uint64_t file_id, uint64_t offset, void *members, size_t size,
                        uint32_t *count) {
 	bool found = false;
 	pthread_mutex_lock(&cache->lock);
 	cached_page *set = set_of(cache, file_id, offset);
 	for (uint32_t i = 0; i < WAYS && !found; i++) {
 		if (set[i].file_id == file_id && set[i].offset == offset) {
-			memcpy(items, set[i].items, set[i].count * sizeof *items);
+			memcpy(members, set[i].members, set[i].count * size);
 			*count = set[i].count;
 			set[i].used = found = true;
 		}
@@ -80,8 +84,9 @@ static cached_page *victim(wk_page_cache *cache, cached_page *set) {
 	}
 }
 
-void wk_page_cache_put(wk_page_cache *cache, uint64_t file_id, uint64_t offset, const wk_footer_item *items,
+void wk_page_cache_put(wk_page_cache *cache, uint64_t file_id, uint64_t offset, const void *members, size_t size,
                        uint32_t count) {
+	assert(count * size <= MEMBERS_SIZE);
 	pthread_mutex_lock(&cache->lock);
 	cached_page *set = set_of(cache, file_id, offset);
 	cached_page *page = NULL;
@@ -90,13 +95,13 @@ void wk_page_cache_put(wk_page_cache *cache, uint64_t file_id, uint64_t offset, 
 			page = &set[i]; /* another reader was quicker */
 	if (page == NULL)
 		page = victim(cache, set);
-	if (page->items == NULL) {
-		page->items = malloc(WK_PAGE_ITEMS * sizeof *items);
-		if (page->items != NULL)
-			cache->bytes += WK_PAGE_ITEMS * sizeof *items;
+	if (page->members == NULL) {
+		page->members = malloc(MEMBERS_SIZE);
+		if (page->members != NULL)
+			cache->bytes += MEMBERS_SIZE;
 	}
-	if (page->items != NULL) {
-		memcpy(page->items, items, count * sizeof *items);
+	if (page->members != NULL) {
+		memcpy(page->members, members, count * size);
 		page->file_id = file_id;
 		page->offset = offset;
 		page->count = count;

@@ -6,8 +6,7 @@
 
 #include "core/bytes.h"
 #include "engine/block_cache.h"
-#include "engine/ledger.h"
-#include "engine/page_cache.h"
+#include "engine/lookup.h"
 #include "engine/store_file.h"
 #include "walkeeper/entry.h"
 
@@ -27,97 +26,24 @@ static void unpin(wk_engine *engine, wk_store_file *file) {
 	wk_engine_unlock(engine);
 }
 
-/* One page of items of a sealed file, from the ledger cache or the file. */
-static wk_status load_page(wk_engine *engine, wk_store_file *file, uint32_t item,
-                           wk_footer_item page_items[WK_PAGE_ITEMS], uint32_t *count, wk_error *error) {
-	uint64_t offset = wk_footer_item_page(&file->footer, item);
-	if (wk_page_cache_get(engine->pages, file->id, offset, page_items, count))
-		return WK_OK;
-	uint8_t *page = aligned_alloc(WK_PAGE_SIZE, WK_PAGE_SIZE);
-	if (page == NULL)
-		return wk_fail(error, WK_NO_MEMORY, "reading the index of file %llu: no memory", (unsigned long long)file->id);
-	int64_t result = engine->io->operations->pread(engine->io, file->handle, page, WK_PAGE_SIZE, offset);
-	wk_status status = WK_OK;
-	if (result < 0)
-		status = wk_fail_io(error, (int)result, "reading the index of file %llu of %s", (unsigned long long)file->id,
-		                    engine->path);
-	else if (result != WK_PAGE_SIZE || wk_footer_items(&file->footer, page, offset, page_items, count) != WK_OK)
-		status = wk_fail(
-		    error, WK_DAMAGED,
-		    "file %llu of %s: the index page at offset %llu is damaged; `walkeeper verify` lists what is affected, "
-		    "opening with ignore_footers reads round it",
-		    (unsigned long long)file->id, engine->path, (unsigned long long)offset);
-	free(page);
-	if (status == WK_OK)
-		wk_page_cache_put(engine->pages, file->id, offset, page_items, *count);
-	return status;
-}
-
-/* The places of a sealed run's items; its file is pinned, no lock held. */
-static wk_status sealed_places(wk_engine *engine, places *found, uint32_t first_item, uint32_t want, wk_error *error) {
-	wk_footer_item page_items[WK_PAGE_ITEMS];
-	while (found->count < want) {
-		uint32_t item = first_item + found->count, count;
-		wk_status status = load_page(engine, found->file, item, page_items, &count, error);
-		if (status != WK_OK)
-			return status;
-		uint32_t at = item % WK_PAGE_ITEMS;
-		if (at >= count)
-			return wk_fail(error, WK_DAMAGED, "file %llu of %s: its index is shorter than it says",
-			               (unsigned long long)found->file->id, engine->path);
-		uint32_t take = count - at < want - found->count ? count - at : want - found->count;
-		memcpy(found->items + found->count, page_items + at, take * sizeof *page_items);
-		found->count += take;
-	}
-	return WK_OK;
-}
-
 static wk_status locate(wk_engine *engine, int64_t ledger_id, int64_t first, int64_t last, places *found,
                         wk_error *error) {
-	wk_engine_lock(engine);
-	wk_ledger *ledger = wk_ledger_find(engine, ledger_id);
-	wk_run *run = ledger != NULL && first >= ledger->first_live && first <= ledger->durable_entry
-	                  ? wk_ledger_run_of(ledger, first)
-	                  : NULL;
-	if (run == NULL) {
-		bool lost = ledger != NULL && first >= ledger->first_live && first <= ledger->durable_entry;
-		wk_engine_unlock(engine);
-		if (!lost)
-			return wk_fail(error, WK_NOT_FOUND, "ledger %lld has no entry %lld", (long long)ledger_id,
-			               (long long)first);
+	wk_stretch stretch;
+	wk_status status = wk_lookup(engine, ledger_id, first, last, WK_LOOKUP_READABLE, found->items, WK_SPAN_ENTRIES_MAX,
+	                             &stretch, error);
+	if (status == WK_NOT_FOUND || (status == WK_OK && stretch.file == NULL && stretch.holes))
+		return wk_fail(error, WK_NOT_FOUND, "ledger %lld has no entry %lld", (long long)ledger_id, (long long)first);
+	if (status != WK_OK)
+		return status;
+	if (stretch.file == NULL)
 		return wk_fail(error, WK_DAMAGED, "entry %lld of ledger %lld is in no file of %s: a file is missing",
 		               (long long)first, (long long)ledger_id, engine->path);
-	}
-	if (last > ledger->durable_entry)
-		last = ledger->durable_entry;
-	uint32_t skip = (uint32_t)(first - run->first_entry);
-	int64_t left = last - first + 1;
-	uint32_t want = run->count - skip;
-	want = want < WK_SPAN_ENTRIES_MAX ? want : WK_SPAN_ENTRIES_MAX;
-	want = (int64_t)want < left ? want : (uint32_t)left;
-	found->file = run->file;
+	int64_t count = stretch.last_entry - first + 1;
+	found->file = stretch.file;
 	found->first = first;
-	found->count = 0;
-	run->file->pins++;
-	int opened = wk_store_file_use(engine, run->file);
-	if (opened < 0) {
-		uint64_t id = run->file->id;
-		wk_store_file_unpin(engine, run->file);
-		wk_engine_unlock(engine);
-		return opened == -ENOENT
-		           ? wk_fail(error, WK_DAMAGED, "file %llu of %s, which holds entry %lld of ledger %lld, is missing",
-		                     (unsigned long long)id, engine->path, (long long)first, (long long)ledger_id)
-		           : wk_fail_io(error, opened, "opening file %llu of %s", (unsigned long long)id, engine->path);
-	}
-	if (run->items != NULL) {
-		memcpy(found->items, run->items + skip, want * sizeof *run->items);
-		found->count = want;
-		wk_engine_unlock(engine);
-		return WK_OK;
-	}
-	uint32_t first_item = run->first_item + skip;
-	wk_engine_unlock(engine);
-	wk_status status = sealed_places(engine, found, first_item, want, error);
+	found->count = count < WK_SPAN_ENTRIES_MAX ? (uint32_t)count : WK_SPAN_ENTRIES_MAX;
+	if (stretch.sealed)
+		status = wk_lookup_items(engine, found->file, stretch.first_item, found->count, found->items, error);
 	if (status != WK_OK)
 		unpin(engine, found->file);
 	return status;

@@ -165,6 +165,9 @@ static wk_status next_entries(wk_engine *engine, wk_reader *reader, wk_segment *
 			reader->gap = *gap;
 			return WK_OK;
 		}
+		found = wk_log_segment_at(log, reader->at.segment); /* looking for a gap may have dropped the lock */
+		if (found == NULL || found->segment > reader->at.segment)
+			continue;
 		const wk_ledger *ledger = wk_ledger_find(engine, found->ledger_id);
 		int64_t durable = ledger != NULL ? ledger->durable_entry : -1;
 		bool completed = found->records_count >= 0;

@@ -2,7 +2,8 @@
 
 #include <stdlib.h>
 
-#include "engine/ledger.h"
+#include "engine/lookup.h"
+#include "engine/range.h"
 #include "engine/read.h"
 
 enum { SCRUB_BYTES = 256 * 1024, IDLE_NS = 1000 * 1000 * 1000 };
@@ -35,14 +36,14 @@ static bool place(const wk_engine *engine, int64_t *ledger_id, int64_t *first, i
 		int64_t start = ledger->id == engine->scrub.ledger_id && engine->scrub.entry_id > ledger->first_live
 		                    ? engine->scrub.entry_id
 		                    : ledger->first_live;
-		for (uint32_t r = 0; r < ledger->runs_count; r++) {
-			const wk_run *run = &ledger->runs[r];
-			int64_t end = run->first_entry + run->count;
-			if (run->file->state != WK_FILE_SEALED || end <= start)
+		const wk_range *ranges = wk_ranges(ledger);
+		for (uint32_t r = 0; r < ledger->ranges_count; r++) {
+			const wk_range *range = &ranges[r];
+			if (range->file->state != WK_FILE_SEALED || range->last_entry < start)
 				continue;
 			*ledger_id = ledger->id;
-			*first = start > run->first_entry ? start : run->first_entry;
-			*last = end - 1;
+			*first = start > range->first_entry ? start : range->first_entry;
+			*last = range->last_entry;
 			return true;
 		}
 		from = ledger->id;
@@ -71,6 +72,12 @@ bool wk_scrub_step(wk_engine *engine) {
 			bytes += span->entries[i].size;
 		next = span->entries[span->count - 1].entry_id + 1;
 		wk_buffer_release(span->buffer);
+	} else if (status == WK_NOT_FOUND) {
+		wk_stretch hole; /* truncated meanwhile, or other bookies have it */
+		if (wk_lookup(engine, ledger_id, first, last, WK_LOOKUP_ALL, NULL, 0, &hole, NULL) == WK_OK &&
+		    hole.file == NULL)
+			next = hole.last_entry < last ? hole.last_entry + 1 : last + 1;
+		wk_stretch_release(engine, &hole);
 	}
 	free(span);
 	wk_engine_lock(engine);

@@ -6,6 +6,7 @@
 #include "engine/catalogue.h"
 #include "engine/journal.h"
 #include "engine/ledger.h"
+#include "engine/range.h"
 #include "engine/superblock_file.h"
 
 enum { CHUNK = 256 * 1024, PINNED_FILES_MAX = 2 };
@@ -14,11 +15,12 @@ enum { CHUNK = 256 * 1024, PINNED_FILES_MAX = 2 };
 static bool pins_files(wk_engine *engine) {
 	const wk_ledger *catalogue = wk_ledger_find(engine, WK_CATALOGUE_LEDGER);
 	uint64_t bytes = 0, files = 0;
-	for (uint32_t i = 0; catalogue != NULL && i < catalogue->runs_count; i++) {
-		const wk_run *run = &catalogue->runs[i];
-		if (run->file->state == WK_FILE_SEALED && run->dead < run->count &&
-		    run->file->live_entries == run->count - run->dead) {
-			bytes += run->file->size;
+	const wk_range *ranges = catalogue != NULL ? wk_ranges(catalogue) : NULL;
+	for (uint32_t i = 0; catalogue != NULL && i < catalogue->ranges_count; i++) {
+		const wk_range *range = &ranges[i];
+		if (range->file->state == WK_FILE_SEALED && range->dead < range->count &&
+		    range->file->live_entries == range->count - range->dead) {
+			bytes += range->file->size;
 			files++;
 		}
 	}

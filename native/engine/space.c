@@ -3,7 +3,7 @@
 #include "engine/block_cache.h"
 #include "engine/index_file.h"
 #include "engine/journal_file.h"
-#include "engine/ledger.h"
+#include "engine/range.h"
 #include "engine/store_file.h"
 
 /*
@@ -55,8 +55,9 @@ static int64_t pinning_ledger(wk_engine *engine, const wk_store_file *file) {
 	int64_t found = -1;
 	for (uint32_t l = 0; l < engine->ledgers_capacity && found <= WK_CATALOGUE_LEDGER; l++) {
 		const wk_ledger *ledger = engine->ledgers[l];
-		for (uint32_t r = 0; ledger != NULL && r < ledger->runs_count; r++)
-			if (ledger->runs[r].file == file && ledger->runs[r].dead < ledger->runs[r].count && ledger->id > found)
+		const wk_range *ranges = ledger != NULL ? wk_ranges(ledger) : NULL;
+		for (uint32_t r = 0; ledger != NULL && r < ledger->ranges_count; r++)
+			if (ranges[r].file == file && ranges[r].dead < ranges[r].count && ledger->id > found)
 				found = ledger->id;
 	}
 	return found;

@@ -251,13 +251,16 @@ wk_status wk_store_file_load_runs(wk_engine *engine, wk_store_file *file) {
 	/* All pages are checked before the first run is believed: a footer counts as a whole or not at all. */
 	uint8_t *pages = run_pages(engine, file, &first, &last, &status);
 	wk_footer_state *states = status == WK_OK ? read_states(engine, file, &status) : NULL;
-	wk_footer_run runs[WK_PAGE_RUNS];
-	for (uint64_t at = first; pages != NULL && at <= last && status == WK_OK; at += WK_PAGE_SIZE) {
-		uint32_t count = 0;
-		status = wk_footer_runs(&file->footer, pages + (at - first), at, runs, &count);
-		for (uint32_t i = 0; i < count && status == WK_OK; i++)
-			status = wk_ledger_add_run(engine, &runs[i], file);
-	}
+	wk_footer_run *runs = status == WK_OK ? malloc(((size_t)file->footer.runs_count + WK_PAGE_RUNS) * sizeof *runs)
+	                                      : NULL;
+	if (status == WK_OK && runs == NULL)
+		status = WK_NO_MEMORY;
+	uint32_t seen = 0, count = 0;
+	for (uint64_t at = first; pages != NULL && at <= last && status == WK_OK; at += WK_PAGE_SIZE, seen += count)
+		status = wk_footer_runs(&file->footer, pages + (at - first), at, runs + seen, &count);
+	if (status == WK_OK)
+		status = wk_ledger_add_runs(engine, file, runs, seen, false);
+	free(runs);
 	for (uint32_t i = 0; states != NULL && i < file->footer.states_count && status == WK_OK; i++)
 		status = wk_ledger_state_apply(engine, &states[i]);
 	free(states);

@@ -1,6 +1,6 @@
 /*
- * The input: 68 bytes of header, then for files, ledgers and runs each a uint16 and so many bytes: the members of the first page of that kind; what is missing is zero. Magic, version and
- * checksums are put right. Checked: an index of at most a page of each kind that decodes is encoded again to the same bytes; a run never names a file that is not there; the input as it is, without anything
+ * The input: 68 bytes of header, then for files, ledgers and ranges each a uint16 and so many bytes: the members of the first page of that kind; what is missing is zero. Magic, version and
+ * checksums are put right. Checked: an index of at most a page of each kind that decodes is encoded again to the same bytes; a range never names a file that is not there; the input as it is, without anything
  * put right, is never read outside its bytes.
  */
 #include "core/bytes.h"
@@ -12,7 +12,7 @@ enum { PAGE = WK_PAGE_SIZE, HEADER_FIELDS = 68, KINDS = 3, FIRST_KIND = 4 };
 static uint8_t pages[KINDS + 1][PAGE];
 static wk_footer files[WK_INDEX_PAGE_FILES];
 static wk_index_ledger ledgers[WK_INDEX_PAGE_LEDGERS];
-static wk_index_run runs[WK_INDEX_PAGE_RUNS];
+static wk_index_range ranges[WK_INDEX_PAGE_RANGES];
 
 static uint32_t at_most(uint32_t x, uint32_t max) {
 	return x < max ? x : max;
@@ -60,23 +60,23 @@ static bool members_decode(const wk_index_header *header) {
 		for (uint32_t i = 0; i < count; i++)
 			assert(ledgers[i].key_size <= sizeof ledgers[i].key && ledgers[i].lac_size <= sizeof ledgers[i].lac);
 	}
-	if (header->runs_count > 0) {
-		uint64_t offset = wk_index_run_page(header, 0);
-		mend_page(header, pages[3], offset, FIRST_KIND + 2, at_most(header->runs_count, WK_INDEX_PAGE_RUNS));
-		if (wk_index_runs(header, pages[3], offset, runs, &count) != WK_OK)
+	if (header->ranges_count > 0) {
+		uint64_t offset = wk_index_range_page(header, 0);
+		mend_page(header, pages[3], offset, FIRST_KIND + 2, at_most(header->ranges_count, WK_INDEX_PAGE_RANGES));
+		if (wk_index_ranges(header, pages[3], offset, ranges, &count) != WK_OK)
 			return false;
 		for (uint32_t i = 0; i < count; i++)
-			assert(runs[i].file < header->files_count && runs[i].count > 0 && runs[i].dead <= runs[i].count);
+			assert(ranges[i].file < header->files_count && ranges[i].count > 0 && ranges[i].dead <= ranges[i].count);
 	}
 	return true;
 }
 
 static void encodes_to_the_same(const wk_index_header *header) {
 	static uint8_t encoded[(KINDS + 1) * PAGE];
-	wk_index_encode(header, files, ledgers, runs, encoded);
+	wk_index_encode(header, files, ledgers, ranges, encoded);
 	assert(memcmp(encoded, pages[0], PAGE) == 0);
 	const uint8_t *at = encoded + PAGE;
-	uint32_t counts[KINDS] = {header->files_count, header->ledgers_count, header->runs_count};
+	uint32_t counts[KINDS] = {header->files_count, header->ledgers_count, header->ranges_count};
 	for (uint32_t kind = 0; kind < KINDS; kind++) {
 		if (counts[kind] > 0) {
 			assert(memcmp(at, pages[kind + 1], PAGE) == 0);
@@ -107,7 +107,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
 		return 0;
 	}
 	if (members_decode(&header) && header.files_count <= WK_INDEX_PAGE_FILES &&
-	    header.ledgers_count <= WK_INDEX_PAGE_LEDGERS && header.runs_count <= WK_INDEX_PAGE_RUNS)
+	    header.ledgers_count <= WK_INDEX_PAGE_LEDGERS && header.ranges_count <= WK_INDEX_PAGE_RANGES)
 		encodes_to_the_same(&header);
 	return 0;
 }

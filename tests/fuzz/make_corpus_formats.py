@@ -135,7 +135,7 @@ def fuzz_footer() -> dict[str, bytes]:
 
 
 def fuzz_index_file() -> dict[str, bytes]:
-    """68 bytes of header, then three times a size and so many bytes of members: files, ledgers, runs."""
+    """68 bytes of header, then three times a size and so many bytes of members: files, ledgers, ranges."""
 
     def index(
         counts: tuple[int, int, int], *pages: bytes, generation: int = 5, mark: int = 100, unused: int = 0
@@ -153,22 +153,25 @@ def fuzz_index_file() -> dict[str, bytes]:
         sizes = struct.pack("<IBBH", bits, len(key) if key_size is None else key_size, len(lac), 0)
         return struct.pack("<qqqq", ledger_id, 9, 2, 5000) + sizes + key.ljust(48, b"\0") + lac.ljust(48, b"\0")
 
-    def run(ledger_id: int, first: int, file: int = 0, count: int = 5, dead: int = 0) -> bytes:
-        return struct.pack("<qqQIIII", ledger_id, first, 300, file, count, dead, 0)
+    def entries(
+        ledger_id: int, first: int, file: int = 0, count: int = 5, dead: int = 0, last: int | None = None, runs: int = 1
+    ) -> bytes:
+        last = first + count - 1 if last is None else last
+        return struct.pack("<qqqQIIIIII", ledger_id, first, last, 300, file, count, dead, runs, 0, 0)
 
     files, ledgers = file(7) + file(8, kind=2), ledger(0) + ledger(4, 7, b"k" * 20, b"l" * 36)
-    runs = run(0, 0) + run(0, 5, file=1, dead=5) + run(4, 2)
+    ranges = entries(0, 0) + entries(0, 5, file=1, dead=5) + entries(4, 2, last=100, runs=3)
     return {
-        "whole": index((2, 2, 3), files, ledgers, runs),
+        "whole": index((2, 2, 3), files, ledgers, ranges),
         "nothing_but_a_header": index((0, 0, 0)),
         "only_states": index((0, 1, 0), b"", ledger(4, 1)),
         "full_pages": index(
-            (56, 30, 102),
+            (56, 30, 73),
             b"".join(file(1 + i) for i in range(56)),
             b"".join(ledger(i, 2, b"k" * (i + 1)) for i in range(30)),
-            b"".join(run(i, 0, file=i % 56) for i in range(102)),
+            b"".join(entries(i, 0, file=i % 56) for i in range(73)),
         ),
-        "two_pages_of_runs": index((1, 0, 103), file(7), b"", b"".join(run(i, 0) for i in range(102))),
+        "two_pages_of_ranges": index((1, 0, 74), file(7), b"", b"".join(entries(i, 0) for i in range(73))),
         "generation_0": index((0, 0, 0), generation=0),
         "mark_0": index((0, 0, 0), mark=0),
         "unused_is_used": index((0, 0, 0), unused=1),
@@ -182,10 +185,12 @@ def fuzz_index_file() -> dict[str, bytes]:
         "bytes_behind_the_key": index((0, 1, 0), b"", ledger(4, 2, b"k" * 20, key_size=19)),
         "unknown_bit": index((0, 1, 0), b"", ledger(4, 8)),
         "ledger_twice": index((0, 2, 0), b"", ledger(4) + ledger(4)),
-        "run_in_no_file": index((1, 0, 1), file(7), b"", run(4, 0, file=1)),
-        "run_of_nothing": index((1, 0, 1), file(7), b"", run(4, 0, count=0)),
-        "more_dead_than_there_are": index((1, 0, 1), file(7), b"", run(4, 0, dead=6)),
-        "runs_overlap": index((1, 0, 2), file(7), b"", run(4, 0) + run(4, 4)),
+        "range_in_no_file": index((1, 0, 1), file(7), b"", entries(4, 0, file=1)),
+        "range_of_nothing": index((1, 0, 1), file(7), b"", entries(4, 0, count=0)),
+        "more_dead_than_there_are": index((1, 0, 1), file(7), b"", entries(4, 0, dead=6)),
+        "one_run_with_holes": index((1, 0, 1), file(7), b"", entries(4, 0, last=10)),
+        "ranges_overlap": index((2, 0, 2), file(7) + file(8), b"", entries(4, 0) + entries(4, 4, file=1)),
+        "one_range_twice": index((1, 0, 2), file(7), b"", entries(4, 0) + entries(4, 0)),
         "zeros": bytes(PAGE),
     }
 

@@ -6,33 +6,33 @@
 enum {
 	FILES = 130,
 	LEDGERS = 70,
-	RUNS = 250,
+	RANGES = 200,
 	PAGES = 1 + 3 + 3 + 3,
 	PAGE = 4096,
 	FILE_AT = 72,
 	LEDGER_AT = 136,
-	RUN_AT = 40
+	RANGE_AT = 56
 };
 static wk_footer files[FILES];
 static wk_index_ledger ledgers[LEDGERS];
-static wk_index_run runs[RUNS];
+static wk_index_range ranges[RANGES];
 static uint8_t bytes[PAGES * PAGE];
 static wk_index_header header;
 
 /* Results: room for a page of each kind, and what a refused call must leave alone. */
 static wk_footer found_files[WK_INDEX_PAGE_FILES];
 static wk_index_ledger found_ledgers[WK_INDEX_PAGE_LEDGERS];
-static wk_index_run found_runs[WK_INDEX_PAGE_RUNS];
+static wk_index_range found_ranges[WK_INDEX_PAGE_RANGES];
 static uint32_t count;
 
-/* 130 files, every third an entry log; 70 ledgers with keys and LACs of all sizes; 250 runs. */
+/* 130 files, every third an entry log; 70 ledgers with keys and LACs of all sizes; 200 ranges. */
 static void write_index(void) {
 	header = (wk_index_header){.generation = 5,
 	                           .replay_epoch = 1000,
 	                           .replay_sequence = 4242,
 	                           .files_count = FILES,
 	                           .ledgers_count = LEDGERS,
-	                           .runs_count = RUNS};
+	                           .ranges_count = RANGES};
 	memcpy(header.directory_id, "directory id 16b", 16);
 	for (uint32_t i = 0; i < FILES; i++)
 		files[i] = (wk_footer){
@@ -58,15 +58,18 @@ static void write_index(void) {
 		memset(ledgers[i].key, 'k', ledgers[i].key_size);
 		memset(ledgers[i].lac, 'l', ledgers[i].lac_size);
 	}
-	for (uint32_t i = 0; i < RUNS; i++)
-		runs[i] = (wk_index_run){.ledger_id = 1000 + i / 3,
-		                         .first_entry = 50 * (i % 3),
-		                         .bytes = 300 + i,
-		                         .file = i % FILES,
-		                         .count = 20,
-		                         .dead = i % 21,
-		                         .first_item = i % 20};
-	wk_index_encode(&header, files, ledgers, runs, bytes);
+	for (uint32_t i = 0; i < RANGES; i++)
+		ranges[i] = (wk_index_range){.ledger_id = 1000 + i / 3,
+		                             .first_entry = 50 * (i % 3),
+		                             .last_entry = 50 * (i % 3) + (i % 2 == 0 ? 19 : 999), /* every other has holes */
+		                             .bytes = 300 + i,
+		                             .file = i % FILES,
+		                             .count = 20,
+		                             .dead = i % 21,
+		                             .runs_count = i % 2 == 0 ? 1 : 2 + i % 19,
+		                             .start = i % 20,
+		                             .unsettled = i % 5 == 0};
+	wk_index_encode(&header, files, ledgers, ranges, bytes);
 }
 
 static uint8_t *page_at(uint64_t offset) {
@@ -103,19 +106,19 @@ static void header_refused(void) {
 	CHECK_EQ(decoding(), WK_OK);
 }
 
-typedef enum kind { AS_FILES, AS_LEDGERS, AS_RUNS } kind;
+typedef enum kind { AS_FILES, AS_LEDGERS, AS_RANGES } kind;
 
 static wk_status reading(kind as, const uint8_t *page, uint64_t offset) {
 	count = 77;
-	found_files[0].kind = found_ledgers[0].bits = found_runs[0].count = 0x77777777;
+	found_files[0].kind = found_ledgers[0].bits = found_ranges[0].count = 0x77777777;
 	wk_status status = as == AS_FILES     ? wk_index_files(&header, page, offset, found_files, &count)
 	                   : as == AS_LEDGERS ? wk_index_ledgers(&header, page, offset, found_ledgers, &count)
-	                                      : wk_index_runs(&header, page, offset, found_runs, &count);
+	                                      : wk_index_ranges(&header, page, offset, found_ranges, &count);
 	if (status != WK_OK) {
 		CHECK_EQ(count, 77);
 		CHECK_EQ(found_files[0].kind, 0x77777777);
 		CHECK_EQ(found_ledgers[0].bits, 0x77777777);
-		CHECK_EQ(found_runs[0].count, 0x77777777);
+		CHECK_EQ(found_ranges[0].count, 0x77777777);
 	}
 	return status;
 }
@@ -134,11 +137,11 @@ static void page_refused(kind as, uint64_t offset) {
 
 TEST(an_index_takes_a_page_for_each_full_or_part_full_page_of_members) {
 	CHECK_EQ(wk_index_size(0, 0, 0), PAGE);
-	CHECK_EQ(wk_index_size(56, 30, 102), 4 * PAGE);
-	CHECK_EQ(wk_index_size(57, 30, 102), 5 * PAGE);
-	CHECK_EQ(wk_index_size(56, 31, 102), 5 * PAGE);
-	CHECK_EQ(wk_index_size(56, 30, 103), 5 * PAGE);
-	CHECK_EQ(wk_index_size(FILES, LEDGERS, RUNS), sizeof bytes);
+	CHECK_EQ(wk_index_size(56, 30, 73), 4 * PAGE);
+	CHECK_EQ(wk_index_size(57, 30, 73), 5 * PAGE);
+	CHECK_EQ(wk_index_size(56, 31, 73), 5 * PAGE);
+	CHECK_EQ(wk_index_size(56, 30, 74), 5 * PAGE);
+	CHECK_EQ(wk_index_size(FILES, LEDGERS, RANGES), sizeof bytes);
 }
 
 TEST(the_headers_fields_have_their_places) {
@@ -148,7 +151,7 @@ TEST(the_headers_fields_have_their_places) {
 	CHECK_HEX(bytes + 8, 8, "0100000000000000");
 	CHECK(memcmp(bytes + 16, "directory id 16b", 16) == 0);
 	CHECK_HEX(bytes + 32, 24, "0500000000000000e8030000000000009210000000000000");
-	CHECK_HEX(bytes + 56, 12, "8200000046000000fa000000");
+	CHECK_HEX(bytes + 56, 12, "8200000046000000c8000000");
 	for (size_t i = 68; i < PAGE; i++)
 		CHECK_EQ(bytes[i], 0);
 }
@@ -163,7 +166,7 @@ TEST(the_header_decodes_to_what_was_encoded) {
 	CHECK_EQ(found.replay_sequence, 4242);
 	CHECK_EQ(found.files_count, FILES);
 	CHECK_EQ(found.ledgers_count, LEDGERS);
-	CHECK_EQ(found.runs_count, RUNS);
+	CHECK_EQ(found.ranges_count, RANGES);
 }
 
 TEST(members_fields_have_their_places) {
@@ -184,10 +187,10 @@ TEST(members_fields_have_their_places) {
 	CHECK_HEX(bytes + 4 * PAGE + 8 + 7 * LEDGER_AT + 88, 48,
 	          "6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c"
 	          "6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c00000000000000");
-	CHECK_HEX(bytes + 7 * PAGE + 4, 4, "66000600");
-	CHECK_HEX(bytes + 7 * PAGE + 8 + 2 * RUN_AT, RUN_AT,
-	          "e80300000000000064000000000000002e01000000000000"
-	          "02000000140000000200000002000000");
+	CHECK_HEX(bytes + 7 * PAGE + 4, 4, "49000600");
+	CHECK_HEX(bytes + 7 * PAGE + 8 + 2 * RANGE_AT, RANGE_AT,
+	          "e803000000000000640000000000000077000000000000002e01000000000000"
+	          "020000001400000002000000010000000200000000000000");
 }
 
 TEST(every_member_comes_back_from_the_page_that_is_named_for_it) {
@@ -213,10 +216,10 @@ TEST(every_member_comes_back_from_the_page_that_is_named_for_it) {
 		CHECK(memcmp(found->key, ledgers[i].key, 48) == 0);
 		CHECK(memcmp(found->lac, ledgers[i].lac, 48) == 0);
 	}
-	for (uint32_t i = 0; i < RUNS; i++) {
-		CHECK_EQ(reading_at(AS_RUNS, wk_index_run_page(&header, i)), WK_OK);
-		CHECK_EQ(count, i / 102 < 2 ? 102 : RUNS - 2 * 102);
-		CHECK(memcmp(&found_runs[i % 102], &runs[i], sizeof runs[i]) == 0);
+	for (uint32_t i = 0; i < RANGES; i++) {
+		CHECK_EQ(reading_at(AS_RANGES, wk_index_range_page(&header, i)), WK_OK);
+		CHECK_EQ(count, i / 73 < 2 ? 73 : RANGES - 2 * 73);
+		CHECK(memcmp(&found_ranges[i % 73], &ranges[i], sizeof ranges[i]) == 0);
 	}
 }
 
@@ -265,7 +268,7 @@ TEST(a_page_in_another_place_never_counts) {
 	CHECK_EQ(reading(AS_FILES, page_at(first), first + 1), WK_CORRUPT);
 	CHECK_EQ(reading(AS_FILES, bytes, 0), WK_CORRUPT);
 	CHECK_EQ(reading(AS_LEDGERS, page_at(first), first), WK_CORRUPT);
-	CHECK_EQ(reading(AS_RUNS, page_at(first), PAGES * PAGE), WK_CORRUPT);
+	CHECK_EQ(reading(AS_RANGES, page_at(first), PAGES * PAGE), WK_CORRUPT);
 }
 
 TEST(a_page_of_another_generation_or_directory_never_counts) {
@@ -289,16 +292,16 @@ TEST(a_page_has_the_kind_and_the_count_of_its_place) {
 	page_refused(AS_FILES, first);
 	wk_store_le16(page_at(first) + 6, 2); /* a footer's runs */
 	page_refused(AS_FILES, first);
-	uint64_t last = wk_index_run_page(&header, RUNS - 1);
+	uint64_t last = wk_index_range_page(&header, RANGES - 1);
 	wk_store_le16(page_at(last) + 4, 0);
-	page_refused(AS_RUNS, last);
+	page_refused(AS_RANGES, last);
 }
 
 TEST(bytes_behind_the_members_are_zero) {
 	write_index();
 	uint64_t last[] = {wk_index_file_page(&header, 0), wk_index_ledger_page(&header, LEDGERS - 1),
-	                   wk_index_run_page(&header, 0)};
-	for (kind as = AS_FILES; as <= AS_RUNS; as++) {
+	                   wk_index_range_page(&header, 0)};
+	for (kind as = AS_FILES; as <= AS_RANGES; as++) {
 		page_at(last[as])[PAGE - 1] = 1;
 		page_refused(as, last[as]);
 	}
@@ -390,38 +393,58 @@ TEST(ledgers_are_sorted_by_id) {
 	page_refused(AS_LEDGERS, page);
 }
 
-TEST(a_run_names_a_file_a_ledger_and_entries_that_can_be) {
+TEST(a_range_names_a_file_a_ledger_and_entries_that_can_be) {
 	write_index();
-	uint64_t page = wk_index_run_page(&header, 0);
-	uint8_t *first = page_at(page) + 8, *last = first + 101 * RUN_AT;
+	uint64_t page = wk_index_range_page(&header, 0);
+	uint8_t *first = page_at(page) + 8, *second = first + RANGE_AT, *last = first + 72 * RANGE_AT;
 	wk_store_le64_signed(first, -1);
-	page_refused(AS_RUNS, page);
+	page_refused(AS_RANGES, page);
 	wk_store_le64_signed(first + 8, -1);
-	page_refused(AS_RUNS, page);
-	wk_store_le32(first + 24, FILES);
-	page_refused(AS_RUNS, page);
-	wk_store_le32(first + 28, 0); /* of no entries */
-	page_refused(AS_RUNS, page);
-	wk_store_le32(first + 32, 21); /* more dead than there are */
-	page_refused(AS_RUNS, page);
-	wk_store_le32(first + 36, UINT32_MAX - 19); /* items beyond any file's */
-	page_refused(AS_RUNS, page);
+	page_refused(AS_RANGES, page);
+	wk_store_le64_signed(first + 16, 18); /* twenty entries with nineteen ids */
+	page_refused(AS_RANGES, page);
+	wk_store_le64_signed(first + 16, 20); /* one run with a hole */
+	page_refused(AS_RANGES, page);
+	wk_store_le64(first + 24, (uint64_t)1 << 32); /* more than a file can hold */
+	page_refused(AS_RANGES, page);
+	wk_store_le32(first + 32, FILES);
+	page_refused(AS_RANGES, page);
+	wk_store_le32(first + 36, 0); /* of no entries */
+	page_refused(AS_RANGES, page);
+	wk_store_le32(first + 40, 21); /* more dead than there are */
+	page_refused(AS_RANGES, page);
+	wk_store_le32(first + 44, 0); /* of no runs */
+	page_refused(AS_RANGES, page);
+	wk_store_le32(second + 44, 21); /* of more runs than entries */
+	page_refused(AS_RANGES, page);
+	wk_store_le32(first + 48, UINT32_MAX - 19); /* items beyond any file's */
+	page_refused(AS_RANGES, page);
+	wk_store_le32(second + 48, UINT32_MAX - 2); /* runs, the same */
+	page_refused(AS_RANGES, page);
+	wk_store_le32(first + 52, 2); /* an unknown word */
+	page_refused(AS_RANGES, page);
 	wk_store_le64_signed(last, 5000);
-	wk_store_le64_signed(last + 8, INT64_MAX - 19); /* its last entry would have no id */
-	page_refused(AS_RUNS, page);
+	wk_store_le64_signed(last + 8, INT64_MAX - 19); /* the id behind its last entry's would be none */
+	wk_store_le64_signed(last + 16, INT64_MAX);
+	page_refused(AS_RANGES, page);
 }
 
-TEST(runs_are_sorted_and_do_not_overlap) {
+TEST(ranges_are_sorted_and_may_overlap) {
 	write_index();
-	uint64_t page = wk_index_run_page(&header, 0);
-	uint8_t *second = page_at(page) + 8 + RUN_AT;
+	uint64_t page = wk_index_range_page(&header, 0);
+	uint8_t *second = page_at(page) + 8 + RANGE_AT;
 	wk_store_le64_signed(second, 999);
-	page_refused(AS_RUNS, page);
-	wk_store_le64_signed(second + 8, 19); /* the first holds entries 0 to 19 */
-	page_refused(AS_RUNS, page);
-	wk_store_le64_signed(second + 8, 20);
+	page_refused(AS_RANGES, page);
+	wk_store_le64_signed(second + 8, 0); /* two ranges of one ledger that begin at one entry: by file */
+	wk_store_le32(second + 32, 0);
+	page_refused(AS_RANGES, page);
+	wk_store_le64_signed(second + 8, 0);
 	mend_page(page);
-	CHECK_EQ(reading_at(AS_RUNS, page), WK_OK);
+	CHECK_EQ(reading_at(AS_RANGES, page), WK_OK);
+	write_index();
+	wk_store_le64_signed(second + 8, 19); /* the first holds entries 0 to 19 */
+	mend_page(page);
+	CHECK_EQ(reading_at(AS_RANGES, page), WK_OK);
 }
 
 TEST(every_flipped_bit_of_every_page_is_detected) {
@@ -460,8 +483,8 @@ int main(void) {
 	RUN(a_ledger_has_numbers_that_can_be);
 	RUN(a_key_and_a_lac_are_there_only_with_their_bits_and_in_their_size);
 	RUN(ledgers_are_sorted_by_id);
-	RUN(a_run_names_a_file_a_ledger_and_entries_that_can_be);
-	RUN(runs_are_sorted_and_do_not_overlap);
+	RUN(a_range_names_a_file_a_ledger_and_entries_that_can_be);
+	RUN(ranges_are_sorted_and_may_overlap);
 	RUN(every_flipped_bit_of_every_page_is_detected);
 	return check_done();
 }

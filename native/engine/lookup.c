@@ -1,0 +1,296 @@
+#include "engine/lookup.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/ledger.h"
+#include "engine/page_cache.h"
+#include "engine/place_list.h"
+#include "engine/range.h"
+
+/* ---- pages ---- */
+
+typedef wk_status (*decoder)(const wk_footer *footer, const uint8_t page[4096], uint64_t offset, void *members,
+                             uint32_t *count);
+
+static wk_status decode_items(const wk_footer *footer, const uint8_t page[4096], uint64_t offset, void *members,
+                              uint32_t *count) {
+	return wk_footer_items(footer, page, offset, members, count);
+}
+
+static wk_status decode_runs(const wk_footer *footer, const uint8_t page[4096], uint64_t offset, void *members,
+                             uint32_t *count) {
+	return wk_footer_runs(footer, page, offset, members, count);
+}
+
+/* One page of a footer, from the ledger cache or the file. */
+static wk_status load_page(wk_engine *engine, wk_store_file *file, uint64_t offset, decoder decode, size_t size,
+                           void *members, uint32_t *count, wk_error *error) {
+	if (wk_page_cache_get(engine->pages, file->id, offset, members, size, count))
+		return WK_OK;
+	uint8_t *page = aligned_alloc(WK_PAGE_SIZE, WK_PAGE_SIZE);
+	if (page == NULL)
+		return wk_fail(error, WK_NO_MEMORY, "reading the index of file %llu: no memory", (unsigned long long)file->id);
+	int64_t result = engine->io->operations->pread(engine->io, file->handle, page, WK_PAGE_SIZE, offset);
+	wk_status status = WK_OK;
+	if (result < 0)
+		status = wk_fail_io(error, (int)result, "reading the index of file %llu of %s", (unsigned long long)file->id,
+		                    engine->path);
+	else if (result != WK_PAGE_SIZE || decode(&file->footer, page, offset, members, count) != WK_OK)
+		status = wk_fail(
+		    error, WK_DAMAGED,
+		    "file %llu of %s: the index page at offset %llu is damaged; `walkeeper verify` lists what is affected, "
+		    "opening with ignore_footers reads round it",
+		    (unsigned long long)file->id, engine->path, (unsigned long long)offset);
+	free(page);
+	if (status == WK_OK)
+		wk_page_cache_put(engine->pages, file->id, offset, members, size, *count);
+	return status;
+}
+
+static wk_status too_short(wk_engine *engine, const wk_store_file *file, wk_error *error) {
+	return wk_fail(error, WK_DAMAGED, "file %llu of %s: its index is shorter than it says",
+	               (unsigned long long)file->id, engine->path);
+}
+
+wk_status wk_lookup_items(wk_engine *engine, wk_store_file *file, uint32_t item, uint32_t count, wk_footer_item *items,
+                          wk_error *error) {
+	wk_footer_item page_items[WK_PAGE_ITEMS];
+	for (uint32_t done = 0; done < count;) {
+		uint32_t at = (item + done) % WK_PAGE_ITEMS, found;
+		wk_status status = load_page(engine, file, wk_footer_item_page(&file->footer, item + done), decode_items,
+		                             sizeof *items, page_items, &found, error);
+		if (status != WK_OK)
+			return status;
+		if (at >= found)
+			return too_short(engine, file, error);
+		uint32_t take = found - at < count - done ? found - at : count - done;
+		memcpy(items + done, page_items + at, take * sizeof *items);
+		done += take;
+	}
+	return WK_OK;
+}
+
+static wk_status load_runs(wk_engine *engine, wk_store_file *file, uint32_t run, wk_footer_run runs[WK_PAGE_RUNS],
+                           uint32_t *count, wk_error *error) {
+	wk_status status = load_page(engine, file, wk_footer_run_page(&file->footer, run), decode_runs, sizeof *runs, runs,
+	                             count, error);
+	return status == WK_OK && run % WK_PAGE_RUNS >= *count ? too_short(engine, file, error) : status;
+}
+
+const wk_footer_run *wk_run_next(wk_engine *engine, wk_run_cursor *cursor, wk_status *status, wk_error *error) {
+	if (cursor->next == cursor->end)
+		return NULL;
+	if (cursor->at == cursor->count) {
+		*status = load_runs(engine, cursor->file, cursor->next, cursor->runs, &cursor->count, error);
+		if (*status != WK_OK)
+			return NULL;
+		cursor->at = cursor->next % WK_PAGE_RUNS;
+	}
+	cursor->next++;
+	return &cursor->runs[cursor->at++];
+}
+
+/* ---- one range with holes ---- */
+
+/* A page that may hold the first of runs low..high-1 that ends behind the entry. Ids are often spread evenly. */
+static uint32_t guess(const wk_range *range, int64_t entry_id, uint32_t low, uint32_t high, uint32_t tries) {
+	uint32_t first = low / WK_PAGE_RUNS, last = (high - 1) / WK_PAGE_RUNS;
+	if (tries > 0)
+		return first + (last - first) / 2;
+	double part = (double)(entry_id - range->first_entry) / (double)(range->last_entry - range->first_entry + 1);
+	uint32_t page = (range->start + (uint32_t)(part * range->runs_count)) / WK_PAGE_RUNS;
+	return page < first ? first : page > last ? last : page;
+}
+
+/*
+ * The first run that ends at the entry or behind it: there is one, as the range spans the entry. Where it begins
+ * behind it, the entry is in a hole.
+ */
+static wk_status find_run(wk_engine *engine, const wk_range *range, int64_t entry_id, wk_footer_run *found,
+                          wk_error *error) {
+	wk_footer_run runs[WK_PAGE_RUNS];
+	uint32_t low = range->start, high = range->start + range->runs_count; /* it is one of these, or *found */
+	bool have = false;
+	for (uint32_t tries = 0; low < high; tries++) {
+		uint32_t base = guess(range, entry_id, low, high, tries) * WK_PAGE_RUNS, count;
+		wk_status status = load_runs(engine, range->file, base, runs, &count, error);
+		if (status != WK_OK)
+			return status;
+		uint32_t from = low > base ? low - base : 0, end = high - base < count ? high - base : count;
+		if (from >= end)
+			return too_short(engine, range->file, error);
+		if (runs[end - 1].first_entry + runs[end - 1].count <= entry_id) {
+			low = base + end;
+			continue;
+		}
+		for (uint32_t last = end - 1; from < last;) {
+			uint32_t middle = (from + last) / 2;
+			if (runs[middle].first_entry + runs[middle].count <= entry_id)
+				from = middle + 1;
+			else
+				last = middle;
+		}
+		*found = runs[from];
+		have = true;
+		if (found->first_entry <= entry_id)
+			return WK_OK;
+		bool page_says_all = from > 0 && base + from > low; /* the one before it is here, and ends before */
+		if (page_says_all)
+			return WK_OK;
+		high = base + from;
+	}
+	return have ? WK_OK : too_short(engine, range->file, error);
+}
+
+/* ---- all ranges ---- */
+
+/* What the search goes by. Candidates are copies: ranges move once the lock is gone; their files are pinned. */
+typedef struct search {
+	int64_t entry_id, last;
+	int64_t next; /* the first entry behind it that is anywhere, as far as is known */
+	wk_range candidates[WK_OVER_MAX];
+	uint32_t count;
+	uint64_t below;
+	bool more;
+} search;
+
+/* A range that is not sealed: its places, as many as are wanted. False: the entry is in a hole. (locked) */
+static bool take_open(search *s, const wk_range *range, wk_footer_item *items, uint32_t items_max,
+                      wk_stretch *stretch) {
+	wk_place_cursor cursor;
+	const wk_place *place = wk_place_list_seek(range->places, s->entry_id, &cursor);
+	if (place == NULL || place->entry_id != s->entry_id) {
+		if (place != NULL && place->entry_id < s->next)
+			s->next = place->entry_id;
+		return false;
+	}
+	int64_t last = s->entry_id - 1;
+	uint32_t count = 0;
+	for (; place != NULL && place->entry_id == last + 1 && last < s->last && (items_max == 0 || count < items_max);
+	     place = wk_place_list_next(range->places, &cursor)) {
+		last = place->entry_id;
+		if (items_max > 0)
+			items[count++] = place->item;
+	}
+	stretch->last_entry = last;
+	stretch->items_count = count;
+	stretch->sealed = false;
+	return true;
+}
+
+static void take_sealed(const search *s, uint32_t first_item, int64_t last, wk_stretch *stretch) {
+	stretch->first_item = first_item;
+	stretch->last_entry = last < s->last ? last : s->last;
+	stretch->sealed = true;
+}
+
+/*
+ * The stretch ends before the first entry that a newer file may hold. That of a range that begins behind the entry
+ * ends it whatever the file is: one is seldom older.
+ */
+static void end_before_next(const search *s, wk_stretch *stretch) {
+	if (stretch->last_entry >= s->next)
+		stretch->last_entry = s->next - 1;
+	int64_t count = stretch->last_entry - stretch->first_entry + 1;
+	if (stretch->items_count > count)
+		stretch->items_count = (uint32_t)count;
+}
+
+/*
+ * Candidates down to the first that surely holds the entry; that one is *stretch then, and true comes back where
+ * there are no others to be asked. (locked)
+ */
+static bool gather(search *s, const wk_ledger *ledger, wk_footer_item *items, uint32_t items_max, wk_stretch *stretch) {
+	wk_range *over[WK_OVER_MAX];
+	uint32_t count = wk_ranges_over(ledger, s->entry_id, s->below, over), until = wk_ranges_until(ledger, s->entry_id);
+	s->count = 0;
+	s->more = count == WK_OVER_MAX;
+	if (until < ledger->ranges_count && wk_ranges(ledger)[until].first_entry < s->next)
+		s->next = wk_ranges(ledger)[until].first_entry;
+	for (uint32_t i = 0; i < count && stretch->file == NULL; i++) {
+		wk_range *range = over[i];
+		s->below = range->file->id;
+		if (range->open ? take_open(s, range, items, items_max, stretch) : wk_range_is_dense(range)) {
+			if (!range->open)
+				take_sealed(s, range->start + (uint32_t)(s->entry_id - range->first_entry), range->last_entry, stretch);
+			stretch->file = range->file;
+			range->file->pins++;
+			s->more = false;
+		} else if (!range->open) {
+			s->candidates[s->count++] = *range;
+			range->file->pins++;
+		}
+	}
+	return s->count == 0;
+}
+
+/* Reads the candidates' runs, the newest first; the first that has the entry is *stretch. */
+static wk_status ask(wk_engine *engine, search *s, wk_stretch *stretch, wk_error *error) {
+	wk_store_file *sure = stretch->file, *chosen = NULL;
+	wk_status status = WK_OK;
+	for (uint32_t i = 0; i < s->count && status == WK_OK && chosen == NULL; i++) {
+		const wk_range *range = &s->candidates[i];
+		wk_footer_run run = {0};
+		status = find_run(engine, range, s->entry_id, &run, error);
+		if (status != WK_OK)
+			break;
+		if (run.first_entry <= s->entry_id) {
+			chosen = range->file;
+			stretch->items_count = 0;
+			take_sealed(s, run.first_item + (uint32_t)(s->entry_id - run.first_entry), run.first_entry + run.count - 1,
+			            stretch);
+		} else if (run.first_entry < s->next) {
+			s->next = run.first_entry;
+		}
+	}
+	wk_engine_lock(engine);
+	for (uint32_t i = 0; i < s->count; i++)
+		if (s->candidates[i].file != chosen)
+			s->candidates[i].file->pins--;
+	if (sure != NULL && (chosen != NULL || status != WK_OK))
+		sure->pins--;
+	wk_engine_unlock(engine);
+	if (chosen != NULL)
+		stretch->file = chosen;
+	if (status != WK_OK)
+		stretch->file = NULL;
+	return status;
+}
+
+wk_status wk_lookup(wk_engine *engine, int64_t ledger_id, int64_t first, int64_t last, enum wk_lookup_scope scope,
+                    wk_footer_item *items, uint32_t items_max, wk_stretch *stretch, wk_error *error) {
+	search s = {.entry_id = first, .last = last, .next = INT64_MAX, .below = UINT64_MAX};
+	*stretch = (wk_stretch){.first_entry = first};
+	do {
+		wk_engine_lock(engine);
+		const wk_ledger *ledger = wk_ledger_find(engine, ledger_id);
+		bool readable = ledger != NULL && first >= ledger->first_live && first <= ledger->durable_entry;
+		if (ledger == NULL || (scope == WK_LOOKUP_READABLE && !readable)) {
+			wk_engine_unlock(engine);
+			return WK_NOT_FOUND;
+		}
+		if (scope == WK_LOOKUP_READABLE && s.last > ledger->durable_entry)
+			s.last = ledger->durable_entry;
+		stretch->holes = ledger->holes;
+		bool done = gather(&s, ledger, items, items_max, stretch);
+		wk_engine_unlock(engine);
+		wk_status status = done ? WK_OK : ask(engine, &s, stretch, error);
+		if (status != WK_OK)
+			return status;
+	} while (stretch->file == NULL && s.more);
+	if (stretch->file != NULL)
+		end_before_next(&s, stretch);
+	else
+		stretch->last_entry = s.next == INT64_MAX ? INT64_MAX : s.next - 1;
+	return WK_OK;
+}
+
+void wk_stretch_release(wk_engine *engine, wk_stretch *stretch) {
+	if (stretch->file == NULL)
+		return;
+	wk_engine_lock(engine);
+	stretch->file->pins--;
+	wk_engine_unlock(engine);
+	stretch->file = NULL;
+}

@@ -1,0 +1,207 @@
+#include "engine/place_list.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+wk_place_list *wk_place_list_new(void) {
+	wk_place_list *list = calloc(1, sizeof *list);
+	if (list != NULL) {
+		list->chunks = &list->one;
+		list->chunks_capacity = 1;
+	}
+	return list;
+}
+
+void wk_place_list_free(wk_place_list *list) {
+	if (list == NULL)
+		return;
+	for (uint32_t i = 0; i < list->chunks_count; i++)
+		free(list->chunks[i]);
+	if (list->chunks != &list->one)
+		free(list->chunks);
+	free(list);
+}
+
+static int64_t last_of(const wk_place_chunk *chunk) {
+	return chunk->places[chunk->count - 1].entry_id;
+}
+
+/* The first chunk that ends at this id or behind it; chunks_count: none does. */
+static uint32_t chunk_of(const wk_place_list *list, int64_t entry_id) {
+	if (list->chunks_count == 0 || last_of(list->chunks[list->chunks_count - 1]) < entry_id)
+		return list->chunks_count; /* the usual case: a new highest id */
+	uint32_t low = 0, high = list->chunks_count - 1;
+	while (low < high) {
+		uint32_t middle = (low + high) / 2;
+		if (last_of(list->chunks[middle]) < entry_id)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static uint32_t place_in(const wk_place_chunk *chunk, int64_t entry_id) {
+	uint32_t low = 0, high = chunk->count;
+	while (low < high) {
+		uint32_t middle = (low + high) / 2;
+		if (chunk->places[middle].entry_id < entry_id)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* An empty chunk before chunk number `at`. */
+static wk_place_chunk *insert_chunk(wk_place_list *list, uint32_t at, uint32_t capacity) {
+	wk_place_chunk *chunk = malloc(sizeof *chunk + capacity * sizeof *chunk->places);
+	if (chunk == NULL)
+		return NULL;
+	if (list->chunks_count == list->chunks_capacity) {
+		uint32_t larger = list->chunks_capacity * 4;
+		wk_place_chunk **chunks = malloc(larger * sizeof(wk_place_chunk *));
+		if (chunks == NULL) {
+			free(chunk);
+			return NULL;
+		}
+		memcpy(chunks, list->chunks, list->chunks_count * sizeof(wk_place_chunk *));
+		if (list->chunks != &list->one)
+			free(list->chunks);
+		list->chunks = chunks;
+		list->chunks_capacity = larger;
+	}
+	memmove(&list->chunks[at + 1], &list->chunks[at], (list->chunks_count - at) * sizeof(wk_place_chunk *));
+	list->chunks[at] = chunk;
+	list->chunks_count++;
+	*chunk = (wk_place_chunk){.capacity = capacity};
+	return chunk;
+}
+
+/* The upper half of a full chunk becomes one of its own. */
+static bool split(wk_place_list *list, uint32_t at) {
+	wk_place_chunk *upper = insert_chunk(list, at + 1, WK_PLACE_CHUNK);
+	if (upper == NULL)
+		return false;
+	wk_place_chunk *lower = list->chunks[at];
+	upper->count = lower->count / 2;
+	lower->count -= upper->count;
+	memcpy(upper->places, lower->places + lower->count, upper->count * sizeof *upper->places);
+	return true;
+}
+
+/* Room for one more behind the last place of all. */
+static wk_place_chunk *room_at_end(wk_place_list *list) {
+	wk_place_chunk *chunk = list->chunks_count > 0 ? list->chunks[list->chunks_count - 1] : NULL;
+	if (chunk == NULL || chunk->count == WK_PLACE_CHUNK)
+		return insert_chunk(list, list->chunks_count, chunk == NULL ? 1 : WK_PLACE_CHUNK);
+	if (chunk->count < chunk->capacity)
+		return chunk;
+	uint32_t capacity = chunk->capacity * 2;
+	chunk = realloc(chunk, sizeof *chunk + capacity * sizeof *chunk->places);
+	if (chunk == NULL)
+		return NULL;
+	chunk->capacity = capacity;
+	return list->chunks[list->chunks_count - 1] = chunk;
+}
+
+/* Room in chunk number *at, where *place is to stand; both move where the chunk is split. */
+static bool room_in(wk_place_list *list, uint32_t *at, uint32_t *place) {
+	wk_place_chunk *chunk = list->chunks[*at];
+	if (chunk->count < chunk->capacity)
+		return true;
+	if (chunk->capacity < WK_PLACE_CHUNK) {
+		uint32_t capacity = chunk->capacity * 2;
+		chunk = realloc(chunk, sizeof *chunk + capacity * sizeof *chunk->places);
+		if (chunk == NULL)
+			return false;
+		chunk->capacity = capacity;
+		list->chunks[*at] = chunk;
+		return true;
+	}
+	if (!split(list, *at))
+		return false;
+	if (*place > list->chunks[*at]->count) {
+		*place -= list->chunks[*at]->count;
+		++*at;
+	}
+	return true;
+}
+
+/* The id before the place, whether it is in this chunk or the one before; -2: none. */
+static int64_t id_before(const wk_place_list *list, uint32_t at, uint32_t place) {
+	if (place > 0)
+		return list->chunks[at]->places[place - 1].entry_id;
+	return at > 0 ? last_of(list->chunks[at - 1]) : -2;
+}
+
+bool wk_place_list_put(wk_place_list *list, int64_t entry_id, wk_footer_item item, wk_footer_item *earlier) {
+	*earlier = (wk_footer_item){0};
+	uint32_t at = chunk_of(list, entry_id);
+	if (at == list->chunks_count) {
+		int64_t last = at > 0 ? last_of(list->chunks[at - 1]) : -2;
+		wk_place_chunk *chunk = room_at_end(list);
+		if (chunk == NULL)
+			return false;
+		chunk->places[chunk->count++] = (wk_place){entry_id, item};
+		list->runs_count += last + 1 != entry_id;
+		list->count++;
+		list->bytes += item.size;
+		return true;
+	}
+	uint32_t place = place_in(list->chunks[at], entry_id);
+	wk_place *found = &list->chunks[at]->places[place];
+	if (found->entry_id == entry_id) {
+		*earlier = found->item;
+		found->item = item;
+		list->bytes += item.size - earlier->size;
+		return true;
+	}
+	bool joins_before = id_before(list, at, place) + 1 == entry_id, joins_after = entry_id + 1 == found->entry_id;
+	if (!room_in(list, &at, &place))
+		return false;
+	wk_place_chunk *chunk = list->chunks[at];
+	memmove(&chunk->places[place + 1], &chunk->places[place], (chunk->count - place) * sizeof *chunk->places);
+	chunk->places[place] = (wk_place){entry_id, item};
+	chunk->count++;
+	list->runs_count += 1u - joins_before - joins_after;
+	list->count++;
+	list->bytes += item.size;
+	return true;
+}
+
+const wk_place *wk_place_list_seek(const wk_place_list *list, int64_t entry_id, wk_place_cursor *cursor) {
+	cursor->chunk = chunk_of(list, entry_id);
+	if (cursor->chunk == list->chunks_count)
+		return NULL;
+	cursor->at = place_in(list->chunks[cursor->chunk], entry_id);
+	return &list->chunks[cursor->chunk]->places[cursor->at];
+}
+
+const wk_place *wk_place_list_next(const wk_place_list *list, wk_place_cursor *cursor) {
+	if (++cursor->at == list->chunks[cursor->chunk]->count) {
+		cursor->at = 0;
+		if (++cursor->chunk == list->chunks_count)
+			return NULL;
+	}
+	return &list->chunks[cursor->chunk]->places[cursor->at];
+}
+
+uint32_t wk_place_list_before(const wk_place_list *list, int64_t entry_id) {
+	uint32_t chunk = chunk_of(list, entry_id), before = 0;
+	if (chunk == list->chunks_count)
+		return list->count;
+	for (uint32_t i = 0; i < chunk; i++)
+		before += list->chunks[i]->count;
+	return before + place_in(list->chunks[chunk], entry_id);
+}
+
+uint64_t wk_place_list_memory(const wk_place_list *list) {
+	uint64_t bytes = sizeof *list;
+	if (list->chunks != &list->one)
+		bytes += list->chunks_capacity * sizeof(wk_place_chunk *);
+	for (uint32_t i = 0; i < list->chunks_count; i++)
+		bytes += sizeof *list->chunks[i] + list->chunks[i]->capacity * sizeof *list->chunks[i]->places;
+	return bytes;
+}

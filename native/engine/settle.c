@@ -1,0 +1,88 @@
+#include "engine/settle.h"
+
+#include <stdlib.h>
+
+#include "engine/ledger.h"
+#include "engine/lookup.h"
+#include "engine/range.h"
+#include "engine/store_file.h"
+
+enum { PAUSE_NS = 10 * 1000 * 1000 }; /* a log that is truncated as it goes may ask again at once */
+
+/* Of first..last of the range, how many are dead. */
+static wk_status count_stretches(wk_engine *engine, int64_t ledger_id, const wk_range *range, int64_t first,
+                                 int64_t last, uint32_t *dead) {
+	while (first <= last) {
+		wk_stretch stretch;
+		wk_status status = wk_lookup(engine, ledger_id, first, last, WK_LOOKUP_ALL, NULL, 0, &stretch, NULL);
+		if (status != WK_OK)
+			return status;
+		if (stretch.file == NULL)
+			return WK_NOT_FOUND; /* the range went meanwhile */
+		if (stretch.file != range->file)
+			*dead += (uint32_t)(stretch.last_entry - first + 1);
+		first = stretch.last_entry + 1;
+		wk_stretch_release(engine, &stretch);
+	}
+	return WK_OK;
+}
+
+/* No lock held. */
+static wk_status count_dead(wk_engine *engine, int64_t ledger_id, const wk_range *range, int64_t first_live,
+                            uint32_t *dead) {
+	wk_run_cursor *cursor = calloc(1, sizeof *cursor);
+	if (cursor == NULL)
+		return WK_NO_MEMORY;
+	cursor->file = range->file;
+	cursor->next = range->start;
+	cursor->end = range->start + range->runs_count;
+	wk_footer_run all = {.first_entry = range->first_entry, .count = range->count};
+	const wk_footer_run *run = &all;
+	wk_status status = WK_OK;
+	if (!wk_range_is_dense(range))
+		run = wk_run_next(engine, cursor, &status, NULL);
+	while (run != NULL && status == WK_OK) {
+		int64_t first = run->first_entry, end = first + run->count;
+		if (first < first_live) {
+			int64_t live = first_live < end ? first_live : end;
+			*dead += (uint32_t)(live - first);
+			first = live;
+		}
+		status = count_stretches(engine, ledger_id, range, first, end - 1, dead);
+		run = status == WK_OK && run != &all ? wk_run_next(engine, cursor, &status, NULL) : NULL;
+	}
+	free(cursor);
+	return status;
+}
+
+bool wk_settle_step(wk_engine *engine) {
+	uint64_t now = wk_engine_now(engine);
+	if (engine->unsettled_count == 0 || now < engine->settle_due_ns)
+		return false;
+	engine->unsettled_count--;
+	int64_t ledger_id = engine->unsettled[engine->unsettled_count].ledger_id;
+	wk_store_file *file = wk_store_file_find(engine, engine->unsettled[engine->unsettled_count].file_id);
+	wk_ledger *ledger = file != NULL ? wk_ledger_find(engine, ledger_id) : NULL;
+	wk_range *range = ledger != NULL ? wk_range_in(ledger, file) : NULL;
+	if (range == NULL || range->open || !range->unsettled)
+		return true;
+	range->unsettled = false;
+	const wk_range before = *range;
+	int64_t first_live = ledger->first_live;
+	file->pins++;
+	wk_engine_unlock(engine);
+	uint32_t dead = 0;
+	wk_status status = count_dead(engine, ledger_id, &before, first_live, &dead);
+	wk_engine_lock(engine);
+	file->pins--;
+	engine->settle_due_ns = now + PAUSE_NS;
+	ledger = wk_ledger_find(engine, ledger_id);
+	range = ledger != NULL ? wk_range_in(ledger, file) : NULL;
+	if (status != WK_OK || range == NULL || range->unsettled)
+		return true; /* a damaged page: it stays as it is. Or somebody noted already that it changed */
+	if (range->dead == before.dead && range->count == before.count && range->start == before.start)
+		wk_ledger_settled(ledger, range, dead);
+	else
+		wk_ledger_unsettle(engine, ledger_id, range);
+	return true;
+}
