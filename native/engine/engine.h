@@ -118,7 +118,6 @@ struct wk_ledger {
 	uint32_t ranges_count, ranges_capacity;
 	uint32_t open_range; /* probably that of the file under way */
 	bool overlap;        /* some range begins before another one ends */
-	bool holes;          /* an entry that is not here is not missing: other bookies have it */
 	bool named;          /* recovery: a log has a segment in it */
 };
 

@@ -130,6 +130,7 @@ int wk_entry_log_finish(wk_entry_log_writer *writer, wk_footer *footer, wk_file 
 	*footer = (wk_footer){.file_id = writer->id,
 	                      .file_size = writer->flushed + size,
 	                      .end_offset = end,
+	                      .last_sequence = writer->last_sequence,
 	                      .items_count = writer->items_count,
 	                      .runs_count = writer->runs_count,
 	                      .kind = WK_FILE_ENTRY_LOG};

@@ -13,7 +13,8 @@ typedef struct wk_entry_log_writer {
 	char *temporary, *final;
 	char *reserve; /* what the file was, and becomes again where the pass comes to nothing; NULL: a fresh one */
 	uint64_t id;
-	uint8_t *chunk; /* what is not written yet, from `flushed` on */
+	uint64_t last_sequence; /* the last block that was durable when it was chosen what to copy */
+	uint8_t *chunk;         /* what is not written yet, from `flushed` on */
 	size_t chunk_size;
 	uint64_t flushed; /* bytes in the file */
 	wk_footer_item *items;

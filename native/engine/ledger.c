@@ -228,26 +228,24 @@ static void kill_one(wk_engine *engine, wk_ledger *ledger, wk_range *range) {
 		wk_ledger_unsettle(engine, ledger->id, range);
 }
 
-/* An entry came whose id is not the highest: if it has other places, one of them all counts, the rest are dead. */
-static void shadow(wk_engine *engine, wk_ledger *ledger, wk_range *own, int64_t entry_id) {
+/* An entry came whose id is not the highest: if it has other places, the new one counts, and the others are dead. */
+static void shadow(wk_engine *engine, wk_ledger *ledger, const wk_range *own, int64_t entry_id) {
 	wk_range *over[WK_OVER_MAX];
-	uint64_t below = UINT64_MAX;
+	wk_rank below = wk_rank_highest;
 	bool sure = true;
 	uint32_t count;
 	do {
 		count = wk_ranges_over(ledger, entry_id, below, over);
 		for (uint32_t i = 0; i < count; i++) {
 			wk_range *other = over[i];
-			below = other->file->id;
+			below = wk_rank_of(other->file);
 			if (other == own || !may_hold(other, entry_id))
 				continue;
-			bool holds = surely_holds(other, entry_id), newer = other->file->id > own->file->id;
-			if (!sure || !holds)
-				wk_ledger_unsettle(engine, ledger->id, newer ? own : other);
-			else if (newer)
-				kill_to(own, own->dead + 1);
-			else
+			bool holds = surely_holds(other, entry_id);
+			if (sure && holds)
 				kill_one(engine, ledger, other);
+			else
+				wk_ledger_unsettle(engine, ledger->id, other);
 			if (holds) /* what is older still was dead before */
 				return;
 			sure = false;
@@ -356,7 +354,7 @@ static void cover_others(wk_engine *engine, wk_ledger *ledger, wk_range *fresh, 
 		changed = true;
 		if (other->file == fresh->file) /* read once more */
 			kill_all(other);
-		else if (other->file->id < fresh->file->id)
+		else if (wk_rank_is_lower(wk_rank_of(other->file), wk_rank_of(fresh->file)))
 			cover(engine, ledger, other, runs, count);
 		else if (wk_range_is_dense(other) && other->first_entry <= fresh->first_entry &&
 		         other->last_entry >= fresh->last_entry)

@@ -6,7 +6,7 @@
  * a log's, or striped over bookies (0, 1, 5, 6, …), out of order, the same one twice. While a file is written its
  * places are in memory too (place_list.h), afterwards they are in its footer (lookup.h).
  *
- * Of several places of an entry that in the file with the highest id counts, in one file the last.
+ * Of several places of an entry that in the newest file counts (wk_rank), in one file the last.
  *
  * Live entries of a file: its entries less those that are known to be dead. Of ranges without holes that is exact. Of
  * others it may for a while be too many, never too few: the keeper counts them (settle.h).

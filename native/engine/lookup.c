@@ -151,7 +151,7 @@ typedef struct search {
 	int64_t next; /* the first entry behind it that is anywhere, as far as is known */
 	wk_range candidates[WK_OVER_MAX];
 	uint32_t count;
-	uint64_t below;
+	wk_rank below;
 	bool more;
 } search;
 
@@ -210,7 +210,7 @@ static bool gather(search *s, const wk_ledger *ledger, wk_footer_item *items, ui
 		s->next = wk_ranges(ledger)[until].first_entry;
 	for (uint32_t i = 0; i < count && stretch->file == NULL; i++) {
 		wk_range *range = over[i];
-		s->below = range->file->id;
+		s->below = wk_rank_of(range->file);
 		if (range->open ? take_open(s, range, items, items_max, stretch) : wk_range_is_dense(range)) {
 			if (!range->open)
 				take_sealed(s, range->start + (uint32_t)(s->entry_id - range->first_entry), range->last_entry, stretch);
@@ -260,7 +260,7 @@ static wk_status ask(wk_engine *engine, search *s, wk_stretch *stretch, wk_error
 
 wk_status wk_lookup(wk_engine *engine, int64_t ledger_id, int64_t first, int64_t last, enum wk_lookup_scope scope,
                     wk_footer_item *items, uint32_t items_max, wk_stretch *stretch, wk_error *error) {
-	search s = {.entry_id = first, .last = last, .next = INT64_MAX, .below = UINT64_MAX};
+	search s = {.entry_id = first, .last = last, .next = INT64_MAX, .below = wk_rank_highest};
 	*stretch = (wk_stretch){.first_entry = first};
 	do {
 		wk_engine_lock(engine);
@@ -272,7 +272,6 @@ wk_status wk_lookup(wk_engine *engine, int64_t ledger_id, int64_t first, int64_t
 		}
 		if (scope == WK_LOOKUP_READABLE && s.last > ledger->durable_entry)
 			s.last = ledger->durable_entry;
-		stretch->holes = ledger->holes;
 		bool done = gather(&s, ledger, items, items_max, stretch);
 		wk_engine_unlock(engine);
 		wk_status status = done ? WK_OK : ask(engine, &s, stretch, error);

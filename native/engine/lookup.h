@@ -17,7 +17,6 @@ typedef struct wk_stretch {
 	uint32_t first_item;  /* of a sealed file */
 	uint32_t items_count; /* not sealed: so many items were copied, if any were asked for */
 	bool sealed;
-	bool holes; /* nowhere: that is no damage */
 } wk_stretch;
 
 enum wk_lookup_scope {

@@ -33,6 +33,7 @@ struct wk_mover {
 	uint32_t victims_count;
 	piece *pieces;
 	size_t pieces_count, pieces_capacity, next; /* next: the piece under way */
+	uint64_t chose_at;                          /* the durable block when the pieces were listed */
 	wk_span span;
 	uint64_t reserve; /* the output is the reserve, of so many bytes; 0: it is not */
 };
@@ -191,6 +192,7 @@ static bool begin_pass(wk_engine *engine) {
 	engine->output_reserve -= reserve;
 	engine->mover = mover;
 	bool listed = list_pieces(engine, mover);
+	mover->chose_at = engine->durable;
 	wk_engine_unlock(engine);
 	uint64_t id = 0;
 	wk_error error;
@@ -201,6 +203,7 @@ static bool begin_pass(wk_engine *engine) {
 		result = wk_entry_log_begin(engine, id, reserve > 0, &mover->writer);
 	else
 		mover->writer.engine = engine;
+	mover->writer.last_sequence = mover->chose_at;
 	wk_engine_lock(engine);
 	if (result < 0) {
 		end_pass(engine);
@@ -217,8 +220,7 @@ static wk_status adopt(wk_engine *engine, struct wk_mover *mover, const wk_foote
 		return WK_NO_MEMORY;
 	file->handle = handle;
 	file->size = footer->file_size;
-	file->end_offset = footer->end_offset;
-	file->footer = *footer;
+	wk_store_file_take_footer(file, footer);
 	file->state = WK_FILE_SEALED;
 	engine->counters.written_bytes += footer->file_size;
 	engine->counters.compacted_bytes += footer->end_offset;

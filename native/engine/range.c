@@ -99,21 +99,23 @@ uint32_t wk_ranges_until(const wk_ledger *ledger, int64_t entry_id) {
 	return low;
 }
 
-uint32_t wk_ranges_over(const wk_ledger *ledger, int64_t entry_id, uint64_t below, wk_range *over[WK_OVER_MAX]) {
+uint32_t wk_ranges_over(const wk_ledger *ledger, int64_t entry_id, wk_rank below, wk_range *over[WK_OVER_MAX]) {
 	wk_range *ranges = wk_ranges(ledger);
 	uint32_t end = wk_ranges_until(ledger, entry_id), count = 0;
 	if (!ledger->overlap) {
-		if (end == 0 || ranges[end - 1].last_entry < entry_id || ranges[end - 1].file->id >= below)
+		if (end == 0 || ranges[end - 1].last_entry < entry_id ||
+		    !wk_rank_is_lower(wk_rank_of(ranges[end - 1].file), below))
 			return 0;
 		over[0] = &ranges[end - 1];
 		return 1;
 	}
 	while ((end = before(ledger, end, entry_id)) != NONE) {
 		wk_range *found = &ranges[end];
+		wk_rank rank = wk_rank_of(found->file);
 		uint32_t at = count;
-		while (at > 0 && over[at - 1]->file->id < found->file->id)
+		while (at > 0 && wk_rank_is_lower(wk_rank_of(over[at - 1]->file), rank))
 			at--;
-		if (found->file->id >= below || at == WK_OVER_MAX)
+		if (!wk_rank_is_lower(rank, below) || at == WK_OVER_MAX)
 			continue;
 		count += count < WK_OVER_MAX;
 		memmove(&over[at + 1], &over[at], (count - 1 - at) * sizeof *over);

@@ -21,13 +21,34 @@ static inline bool wk_range_is_dense(const wk_range *range) {
 	return !range->open && range->runs_count == 1;
 }
 
+/*
+ * How new the entries of a file are: by the last block that was durable when they were chosen (an entry log) or
+ * written (a journal file). The mover copies from sealed files, and only what stands nowhere newer: so where an entry
+ * log and a journal file have the same entry, the copy is the newer one just where the journal file was complete.
+ */
+typedef struct wk_rank {
+	uint64_t last_sequence, kind, id;
+} wk_rank;
+static const wk_rank wk_rank_highest = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
+
+static inline wk_rank wk_rank_of(const wk_store_file *file) {
+	return (wk_rank){file->last_sequence, file->kind, file->id};
+}
+static_assert(WK_FILE_ENTRY_LOG > WK_FILE_JOURNAL, "of the two with one last block the entry log is newer");
+
+static inline bool wk_rank_is_lower(wk_rank a, wk_rank b) {
+	if (a.last_sequence != b.last_sequence)
+		return a.last_sequence < b.last_sequence;
+	return a.kind != b.kind ? a.kind < b.kind : a.id < b.id;
+}
+
 /* How many ranges begin at the entry or before it. */
 uint32_t wk_ranges_until(const wk_ledger *ledger, int64_t entry_id);
 /*
- * Ranges that span the entry, of files with ids below `below`, those with the highest ids first. WK_OVER_MAX of them:
- * there may be more.
+ * Ranges that span the entry, of files that rank below `below`, the newest first. WK_OVER_MAX of them: there may be
+ * more.
  */
-uint32_t wk_ranges_over(const wk_ledger *ledger, int64_t entry_id, uint64_t below, wk_range *over[WK_OVER_MAX]);
+uint32_t wk_ranges_over(const wk_ledger *ledger, int64_t entry_id, wk_rank below, wk_range *over[WK_OVER_MAX]);
 /* The ledger's range in the file, NULL: none. */
 wk_range *wk_range_in(wk_ledger *ledger, const wk_store_file *file);
 /* A copy of *fresh in its place, NULL: no memory. Other ranges may move. */

@@ -31,7 +31,7 @@ static wk_status locate(wk_engine *engine, int64_t ledger_id, int64_t first, int
 	wk_stretch stretch;
 	wk_status status = wk_lookup(engine, ledger_id, first, last, WK_LOOKUP_READABLE, found->items, WK_SPAN_ENTRIES_MAX,
 	                             &stretch, error);
-	if (status == WK_NOT_FOUND || (status == WK_OK && stretch.file == NULL && stretch.holes))
+	if (status == WK_NOT_FOUND)
 		return wk_fail(error, WK_NOT_FOUND, "ledger %lld has no entry %lld", (long long)ledger_id, (long long)first);
 	if (status != WK_OK)
 		return status;
