@@ -50,8 +50,8 @@ typedef struct wk_footer { /* the trailer */
 	uint64_t file_size;
 	uint64_t incarnation;    /* of the last block; journal files */
 	uint64_t first_sequence; /* journal files: blocks first..last */
-	uint64_t last_sequence;
-	uint64_t end_offset; /* of the blocks (entries) */
+	uint64_t last_sequence;  /* entry logs: the last durable block when the mover chose what to copy */
+	uint64_t end_offset;     /* of the blocks (entries) */
 	uint32_t first_previous_crc;
 	uint32_t last_crc;
 	uint32_t items_count;
