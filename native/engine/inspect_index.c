@@ -15,7 +15,7 @@ static wk_status put_header(wk_inspector *inspector, const wk_index_header *head
 		wk_json_unsigned(json, "replay_sequence", header->replay_sequence);
 		wk_json_unsigned(json, "files", header->files_count);
 		wk_json_unsigned(json, "ledgers", header->ledgers_count);
-		wk_json_unsigned(json, "runs", header->runs_count);
+		wk_json_unsigned(json, "ranges", header->ranges_count);
 	}
 	return wk_inspector_line(inspector);
 }
@@ -52,17 +52,20 @@ static wk_status put_ledger(wk_inspector *inspector, const wk_index_ledger *ledg
 	return wk_inspector_line(inspector);
 }
 
-static wk_status put_run(wk_inspector *inspector, uint32_t number, const wk_index_run *run) {
+static wk_status put_range(wk_inspector *inspector, uint32_t number, const wk_index_range *range) {
 	wk_json *json = &inspector->json;
 	wk_json_begin(json);
-	wk_json_unsigned(json, "run", number);
-	wk_json_integer(json, "ledger", run->ledger_id);
-	wk_json_integer(json, "first_entry", run->first_entry);
-	wk_json_unsigned(json, "count", run->count);
-	wk_json_unsigned(json, "dead", run->dead);
-	wk_json_unsigned(json, "bytes", run->bytes);
-	wk_json_unsigned(json, "file", run->file);
-	wk_json_unsigned(json, "first_item", run->first_item);
+	wk_json_unsigned(json, "range", number);
+	wk_json_integer(json, "ledger", range->ledger_id);
+	wk_json_integer(json, "first_entry", range->first_entry);
+	wk_json_integer(json, "last_entry", range->last_entry);
+	wk_json_unsigned(json, "count", range->count);
+	wk_json_unsigned(json, "dead", range->dead);
+	wk_json_boolean(json, "unsettled", range->unsettled != 0);
+	wk_json_unsigned(json, "bytes", range->bytes);
+	wk_json_unsigned(json, "file", range->file);
+	wk_json_unsigned(json, "runs", range->runs_count);
+	wk_json_unsigned(json, range->runs_count == 1 ? "first_item" : "first_run", range->start);
 	return wk_inspector_line(inspector);
 }
 
@@ -120,21 +123,21 @@ static wk_status put_ledgers(wk_inspector *inspector, const wk_index_header *hea
 	return status;
 }
 
-static wk_status put_runs(wk_inspector *inspector, const wk_index_header *header) {
+static wk_status put_ranges(wk_inspector *inspector, const wk_index_header *header) {
 	wk_status status = WK_OK;
-	for (uint32_t i = 0; i < header->runs_count && status == WK_OK; i += WK_INDEX_PAGE_RUNS) {
-		uint64_t at = wk_index_run_page(header, i);
+	for (uint32_t i = 0; i < header->ranges_count && status == WK_OK; i += WK_INDEX_PAGE_RANGES) {
+		uint64_t at = wk_index_range_page(header, i);
 		const uint8_t *page;
-		wk_index_run runs[WK_INDEX_PAGE_RUNS];
+		wk_index_range ranges[WK_INDEX_PAGE_RANGES];
 		uint32_t count;
 		status = page_at(inspector, at, &page);
 		if (status == WK_END)
-			return put_bad_page(inspector, "runs", at);
-		if (status == WK_OK && wk_index_runs(header, page, at, runs, &count) != WK_OK)
-			status = put_bad_page(inspector, "runs", at);
+			return put_bad_page(inspector, "ranges", at);
+		if (status == WK_OK && wk_index_ranges(header, page, at, ranges, &count) != WK_OK)
+			status = put_bad_page(inspector, "ranges", at);
 		else
 			for (uint32_t n = 0; status == WK_OK && n < count; n++)
-				status = put_run(inspector, i + n, &runs[n]);
+				status = put_range(inspector, i + n, &ranges[n]);
 	}
 	return status;
 }
@@ -154,7 +157,7 @@ wk_status wk_inspect_index(wk_inspector *inspector) {
 		wk_inspector_damage(inspector, "the header is not whole");
 		return put_header(inspector, NULL);
 	}
-	uint64_t size = wk_index_size(header.files_count, header.ledgers_count, header.runs_count);
+	uint64_t size = wk_index_size(header.files_count, header.ledgers_count, header.ranges_count);
 	if (size != inspector->view.size)
 		wk_inspector_damage(inspector, "it is %llu bytes long, where its header says %llu",
 		                    (unsigned long long)inspector->view.size, (unsigned long long)size);
@@ -163,5 +166,5 @@ wk_status wk_inspect_index(wk_inspector *inspector) {
 		status = put_files(inspector, &header);
 	if (status == WK_OK)
 		status = put_ledgers(inspector, &header);
-	return status == WK_OK ? put_runs(inspector, &header) : status;
+	return status == WK_OK ? put_ranges(inspector, &header) : status;
 }

@@ -127,7 +127,7 @@ static uint32_t dead_before(const wk_range *range, int64_t first_live) {
 void wk_ledger_unsettle(wk_engine *engine, int64_t ledger_id, wk_range *range) {
 	bool waits = range->unsettled && !range->open;
 	range->unsettled = true;
-	if (waits || range->open)
+	if (waits || range->open || engine->read_only) /* a follower frees nothing */
 		return;
 	if (engine->unsettled_count == engine->unsettled_capacity) {
 		uint32_t capacity = engine->unsettled_capacity == 0 ? 16 : engine->unsettled_capacity * 2;

@@ -1,5 +1,6 @@
 #include "engine/lookup.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,6 +8,7 @@
 #include "engine/page_cache.h"
 #include "engine/place_list.h"
 #include "engine/range.h"
+#include "engine/store_file.h"
 
 /* ---- pages ---- */
 
@@ -197,11 +199,25 @@ static void end_before_next(const search *s, wk_stretch *stretch) {
 		stretch->items_count = (uint32_t)count;
 }
 
+static wk_status pin(wk_engine *engine, wk_store_file *file, int64_t ledger_id, int64_t entry_id, wk_error *error) {
+	file->pins++;
+	int opened = wk_store_file_use(engine, file);
+	if (opened == 0)
+		return WK_OK;
+	uint64_t id = file->id;
+	wk_store_file_unpin(engine, file);
+	return opened == -ENOENT
+	           ? wk_fail(error, WK_DAMAGED, "file %llu of %s, which holds entry %lld of ledger %lld, is missing",
+	                     (unsigned long long)id, engine->path, (long long)entry_id, (long long)ledger_id)
+	           : wk_fail_io(error, opened, "opening file %llu of %s", (unsigned long long)id, engine->path);
+}
+
 /*
- * Candidates down to the first that surely holds the entry; that one is *stretch then, and true comes back where
- * there are no others to be asked. (locked)
+ * Candidates down to the first that surely holds the entry; that one is *stretch then. They are pinned, also where
+ * this fails. (locked)
  */
-static bool gather(search *s, const wk_ledger *ledger, wk_footer_item *items, uint32_t items_max, wk_stretch *stretch) {
+static wk_status gather(wk_engine *engine, search *s, const wk_ledger *ledger, wk_footer_item *items,
+                        uint32_t items_max, wk_stretch *stretch, wk_error *error) {
 	wk_range *over[WK_OVER_MAX];
 	uint32_t count = wk_ranges_over(ledger, s->entry_id, s->below, over), until = wk_ranges_until(ledger, s->entry_id);
 	s->count = 0;
@@ -211,18 +227,30 @@ static bool gather(search *s, const wk_ledger *ledger, wk_footer_item *items, ui
 	for (uint32_t i = 0; i < count && stretch->file == NULL; i++) {
 		wk_range *range = over[i];
 		s->below = wk_rank_of(range->file);
-		if (range->open ? take_open(s, range, items, items_max, stretch) : wk_range_is_dense(range)) {
-			if (!range->open)
-				take_sealed(s, range->start + (uint32_t)(s->entry_id - range->first_entry), range->last_entry, stretch);
+		bool dense = wk_range_is_dense(range),
+		     surely = range->open ? take_open(s, range, items, items_max, stretch) : dense;
+		if (range->open && !surely)
+			continue;
+		wk_status status = pin(engine, range->file, ledger->id, s->entry_id, error);
+		if (status != WK_OK)
+			return status;
+		if (dense)
+			take_sealed(s, range->start + (uint32_t)(s->entry_id - range->first_entry), range->last_entry, stretch);
+		if (surely) {
 			stretch->file = range->file;
-			range->file->pins++;
 			s->more = false;
-		} else if (!range->open) {
+		} else {
 			s->candidates[s->count++] = *range;
-			range->file->pins++;
 		}
 	}
-	return s->count == 0;
+	return WK_OK;
+}
+
+/* All but this one. (locked) */
+static void unpin_candidates(wk_engine *engine, search *s, const wk_store_file *but) {
+	for (uint32_t i = 0; i < s->count; i++)
+		if (s->candidates[i].file != but)
+			wk_store_file_unpin(engine, s->candidates[i].file);
 }
 
 /* Reads the candidates' runs, the newest first; the first that has the entry is *stretch. */
@@ -245,11 +273,9 @@ static wk_status ask(wk_engine *engine, search *s, wk_stretch *stretch, wk_error
 		}
 	}
 	wk_engine_lock(engine);
-	for (uint32_t i = 0; i < s->count; i++)
-		if (s->candidates[i].file != chosen)
-			s->candidates[i].file->pins--;
+	unpin_candidates(engine, s, chosen);
 	if (sure != NULL && (chosen != NULL || status != WK_OK))
-		sure->pins--;
+		wk_store_file_unpin(engine, sure);
 	wk_engine_unlock(engine);
 	if (chosen != NULL)
 		stretch->file = chosen;
@@ -272,9 +298,12 @@ wk_status wk_lookup(wk_engine *engine, int64_t ledger_id, int64_t first, int64_t
 		}
 		if (scope == WK_LOOKUP_READABLE && s.last > ledger->durable_entry)
 			s.last = ledger->durable_entry;
-		bool done = gather(&s, ledger, items, items_max, stretch);
+		wk_status status = gather(engine, &s, ledger, items, items_max, stretch, error);
+		if (status != WK_OK)
+			unpin_candidates(engine, &s, NULL);
 		wk_engine_unlock(engine);
-		wk_status status = done ? WK_OK : ask(engine, &s, stretch, error);
+		if (status == WK_OK && s.count > 0)
+			status = ask(engine, &s, stretch, error);
 		if (status != WK_OK)
 			return status;
 	} while (stretch->file == NULL && s.more);
@@ -289,7 +318,7 @@ void wk_stretch_release(wk_engine *engine, wk_stretch *stretch) {
 	if (stretch->file == NULL)
 		return;
 	wk_engine_lock(engine);
-	stretch->file->pins--;
+	wk_store_file_unpin(engine, stretch->file);
 	wk_engine_unlock(engine);
 	stretch->file = NULL;
 }

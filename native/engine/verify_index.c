@@ -21,17 +21,17 @@ typedef struct index_check {
 	wk_index_header header;
 	wk_footer *files;
 	wk_index_ledger *ledgers;
-	wk_index_run *runs; /* of one file after another, once they are compared */
+	wk_index_range *ranges; /* of one file after another, once they are compared */
 	bool whole;
 } index_check;
 
 static void free_parts(index_check *x) {
 	free(x->files);
 	free(x->ledgers);
-	free(x->runs);
+	free(x->ranges);
 	x->files = NULL;
 	x->ledgers = NULL;
-	x->runs = NULL;
+	x->ranges = NULL;
 }
 
 /* It does not count. `states`: with the part that is damaged go states of so many ledgers; UINT32_MAX: of any. */
@@ -57,30 +57,31 @@ static void tell(index_check *x, uint32_t states, const char *what) {
 
 /* ---- by itself ---- */
 
-typedef enum part { FILES, LEDGERS, RUNS } part;
-static const char *const part_names[] = {"files", "ledgers", "runs"};
+typedef enum part { FILES, LEDGERS, RANGES } part;
+static const char *const part_names[] = {"files", "ledgers", "ranges"};
 
 static uint64_t page_of(const wk_index_header *header, part which, uint32_t member) {
 	return which == FILES     ? wk_index_file_page(header, member)
 	       : which == LEDGERS ? wk_index_ledger_page(header, member)
-	                          : wk_index_run_page(header, member);
+	                          : wk_index_range_page(header, member);
 }
 
 static wk_status unpack(index_check *x, part which, const uint8_t *page, uint64_t offset, uint32_t first) {
 	uint32_t count;
 	return which == FILES     ? wk_index_files(&x->header, page, offset, x->files + first, &count)
 	       : which == LEDGERS ? wk_index_ledgers(&x->header, page, offset, x->ledgers + first, &count)
-	                          : wk_index_runs(&x->header, page, offset, x->runs + first, &count);
+	                          : wk_index_ranges(&x->header, page, offset, x->ranges + first, &count);
 }
 
 /* Members `first` to `end` (not included) are behind the one before them. */
 static bool is_sorted(const index_check *x, part which, uint32_t first, uint32_t end) {
 	for (uint32_t i = first > 0 ? first : 1; i < end; i++) {
-		const wk_index_run *a = &x->runs[i - 1], *b = &x->runs[i];
-		bool sorted = which == FILES     ? x->files[i].file_id > x->files[i - 1].file_id
-		              : which == LEDGERS ? x->ledgers[i].ledger_id > x->ledgers[i - 1].ledger_id
-		                                 : a->ledger_id < b->ledger_id || (a->ledger_id == b->ledger_id &&
-		                                                                   a->first_entry + a->count <= b->first_entry);
+		const wk_index_range *a = &x->ranges[i - 1], *b = &x->ranges[i];
+		bool sorted = which == FILES                     ? x->files[i].file_id > x->files[i - 1].file_id
+		              : which == LEDGERS                 ? x->ledgers[i].ledger_id > x->ledgers[i - 1].ledger_id
+		              : a->ledger_id != b->ledger_id     ? a->ledger_id < b->ledger_id
+		              : a->first_entry != b->first_entry ? a->first_entry < b->first_entry
+		                                                 : a->file < b->file;
 		if (!sorted)
 			return false;
 	}
@@ -127,7 +128,7 @@ static wk_status check_header(index_check *x, wk_file_view *view) {
 	         header->replay_epoch != x->superblock.replay_epoch ||
 	         memcmp(header->directory_id, x->superblock.directory_id, sizeof header->directory_id) != 0)
 		tell(x, UINT32_MAX, "it is not the one that the superblock means");
-	else if (wk_index_size(header->files_count, header->ledgers_count, header->runs_count) != view->size)
+	else if (wk_index_size(header->files_count, header->ledgers_count, header->ranges_count) != view->size)
 		tell(x, header->ledgers_count, "it is not as long as its header says");
 	return WK_OK;
 }
@@ -140,19 +141,19 @@ static wk_status check_by_itself(index_check *x, wk_file_view *view) {
 	/* Room for whole pages, as they are unpacked a page at a time. */
 	x->files = calloc((size_t)header->files_count + WK_INDEX_PAGE_FILES, sizeof *x->files);
 	x->ledgers = calloc((size_t)header->ledgers_count + WK_INDEX_PAGE_LEDGERS, sizeof *x->ledgers);
-	x->runs = calloc((size_t)header->runs_count + WK_INDEX_PAGE_RUNS, sizeof *x->runs);
-	if (x->files == NULL || x->ledgers == NULL || x->runs == NULL)
+	x->ranges = calloc((size_t)header->ranges_count + WK_INDEX_PAGE_RANGES, sizeof *x->ranges);
+	if (x->files == NULL || x->ledgers == NULL || x->ranges == NULL)
 		return wk_fail(x->verifier->error, WK_NO_MEMORY, "verifying %s: no memory", x->verifier->path);
 	status = check_pages(x, view, FILES, header->files_count, WK_INDEX_PAGE_FILES);
 	if (status == WK_OK)
 		status = check_pages(x, view, LEDGERS, header->ledgers_count, WK_INDEX_PAGE_LEDGERS);
-	return status == WK_OK ? check_pages(x, view, RUNS, header->runs_count, WK_INDEX_PAGE_RUNS) : status;
+	return status == WK_OK ? check_pages(x, view, RANGES, header->ranges_count, WK_INDEX_PAGE_RANGES) : status;
 }
 
 /* ---- against the footers ---- */
 
 static int by_file(const void *a, const void *b) {
-	const wk_index_run *x = a, *y = b;
+	const wk_index_range *x = a, *y = b;
 	if (x->file != y->file)
 		return x->file < y->file ? -1 : 1;
 	if (x->ledger_id != y->ledger_id)
@@ -180,31 +181,51 @@ static bool is_same_footer(const wk_footer *a, const wk_footer *b) {
 	       a->items_count == b->items_count && a->runs_count == b->runs_count && a->states_count == b->states_count;
 }
 
-/* The run of the index is this part of a run of the footer. */
-static bool is_part_of(const wk_index_run *run, const wk_footer_run *of) {
-	int64_t skip = run->first_entry - of->first_entry;
-	return run->ledger_id == of->ledger_id && skip >= 0 && skip + run->count <= of->count &&
-	       run->first_item == of->first_item + skip && (run->count != of->count || run->bytes == of->bytes);
+/* The range of the index is this part of a run of the footer. */
+static bool is_part_of(const wk_index_range *range, const wk_footer_run *of) {
+	int64_t skip = range->first_entry - of->first_entry;
+	return range->ledger_id == of->ledger_id && skip >= 0 && skip + range->count <= of->count &&
+	       range->start == of->first_item + skip && (range->count != of->count || range->bytes == of->bytes);
+}
+
+/* The range of the index is these runs of the footer, which are all that it has of the ledger. */
+static bool is_all_of(const wk_index_range *range, const wk_footer_run *runs, uint32_t count) {
+	uint32_t end = range->start + range->runs_count;
+	if (end > count || (range->start > 0 && runs[range->start - 1].ledger_id == range->ledger_id) ||
+	    (end < count && runs[end].ledger_id == range->ledger_id))
+		return false;
+	uint64_t entries = 0, bytes = 0;
+	for (uint32_t i = range->start; i < end; i++) {
+		if (runs[i].ledger_id != range->ledger_id)
+			return false;
+		entries += runs[i].count;
+		bytes += runs[i].bytes;
+	}
+	return runs[range->start].first_entry == range->first_entry &&
+	       runs[end - 1].first_entry + runs[end - 1].count - 1 == range->last_entry && entries == range->count &&
+	       bytes == range->bytes;
 }
 
 /* Both are sorted. NULL: all are found. */
-static const wk_index_run *find_stranger(const wk_index_run *runs, uint32_t count, const wk_footer_run *footer_runs,
-                                         uint32_t footer_count) {
+static const wk_index_range *find_stranger(const wk_index_range *ranges, uint32_t count,
+                                           const wk_footer_run *footer_runs, uint32_t footer_count) {
 	uint32_t at = 0;
 	for (uint32_t i = 0; i < count; i++) {
-		while (at < footer_count && (footer_runs[at].ledger_id < runs[i].ledger_id ||
-		                             (footer_runs[at].ledger_id == runs[i].ledger_id &&
-		                              footer_runs[at].first_entry + footer_runs[at].count <= runs[i].first_entry)))
+		const wk_index_range *range = &ranges[i];
+		while (at < footer_count && (footer_runs[at].ledger_id < range->ledger_id ||
+		                             (footer_runs[at].ledger_id == range->ledger_id &&
+		                              footer_runs[at].first_entry + footer_runs[at].count <= range->first_entry)))
 			at++;
-		if (at == footer_count || !is_part_of(&runs[i], &footer_runs[at]))
-			return &runs[i];
+		if (range->runs_count > 1 ? !is_all_of(range, footer_runs, footer_count)
+		                          : at == footer_count || !is_part_of(range, &footer_runs[at]))
+			return range;
 	}
 	return NULL;
 }
 
 /* A file that the index names and that is there. */
-static wk_status check_file(index_check *x, wk_verify_file *file, const wk_footer *named, const wk_index_run *runs,
-                            uint32_t runs_count) {
+static wk_status check_file(index_check *x, wk_verify_file *file, const wk_footer *named, const wk_index_range *ranges,
+                            uint32_t ranges_count) {
 	wk_verifier *verifier = x->verifier;
 	wk_file_view view;
 	wk_footer footer;
@@ -229,12 +250,13 @@ static wk_status check_file(index_check *x, wk_verify_file *file, const wk_foote
 	else if (!file->footer_told && file->kind == WK_FILE_JOURNAL)
 		wk_verifier_damage(verifier, "%s: the index relies on its footer, whose last page is not whole", name);
 	if (footer_runs != NULL) {
-		const wk_index_run *stranger = find_stranger(runs, runs_count, footer_runs, footer.runs_count);
+		const wk_index_range *stranger = find_stranger(ranges, ranges_count, footer_runs, footer.runs_count);
 		if (stranger != NULL)
-			wk_verifier_damage(verifier,
-			                   "%s: its run of ledger %lld from entry %lld on is not in the footer of %s, and an open "
-			                   "believes it. Remove it: then footers are read",
-			                   x->name, (long long)stranger->ledger_id, (long long)stranger->first_entry, name);
+			wk_verifier_damage(
+			    verifier,
+			    "%s: its range of ledger %lld from entry %lld on is not in the footer of %s, and an open "
+			    "believes it. Remove it: then footers are read",
+			    x->name, (long long)stranger->ledger_id, (long long)stranger->first_entry, name);
 	}
 	free(footer_runs);
 	if (verifier->report->damaged > before.damaged && !wk_file_view_is_named(&view))
@@ -246,15 +268,15 @@ static wk_status check_file(index_check *x, wk_verify_file *file, const wk_foote
 static wk_status check_footers(index_check *x) {
 	wk_status status = WK_OK;
 	uint32_t at = 0;
-	if (x->header.runs_count > 1)
-		qsort(x->runs, x->header.runs_count, sizeof *x->runs, by_file);
+	if (x->header.ranges_count > 1)
+		qsort(x->ranges, x->header.ranges_count, sizeof *x->ranges, by_file);
 	for (uint32_t i = 0; i < x->header.files_count && status == WK_OK; i++) {
 		uint32_t first = at;
-		while (at < x->header.runs_count && x->runs[at].file == i)
+		while (at < x->header.ranges_count && x->ranges[at].file == i)
 			at++;
 		wk_verify_file *file = find_file(x->verifier, x->files[i].file_id);
 		if (file != NULL) /* else it was recycled since */
-			status = check_file(x, file, &x->files[i], x->runs + first, at - first);
+			status = check_file(x, file, &x->files[i], x->ranges + first, at - first);
 	}
 	return status;
 }

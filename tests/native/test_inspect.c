@@ -187,15 +187,15 @@ static const char *index_file(void) {
 	return below(path, name);
 }
 
-TEST(an_index_file_tells_its_files_and_runs) {
+TEST(an_index_file_tells_its_files_and_ranges) {
 	make();
 	inspect(index_file(), false, WK_OK);
 	CHECK(strstr(lines[0], "{\"kind\":\"index\",\"size\":") == lines[0]);
 	CHECK(strstr(lines[0], "\"crc\":\"ok\",\"generation\":") != NULL);
-	CHECK(count("\"file\":") >= 2 * count("\"id\":") && count("\"id\":") >= 4); /* runs name files, too */
-	CHECK(count("\"run\":") >= 4);
+	CHECK(count("\"file\":") >= 2 * count("\"id\":") && count("\"id\":") >= 4); /* ranges name files, too */
+	CHECK(count("\"range\":") >= 4);
 	CHECK_EQ(count("{\"ledger\":"), 0);
-	CHECK_EQ(lines_count, 1 + count("\"id\":") + count("\"run\":"));
+	CHECK_EQ(lines_count, 1 + count("\"id\":") + count("\"range\":"));
 	end();
 }
 
@@ -206,7 +206,7 @@ TEST(a_bad_page_of_an_index_is_told_and_the_others_are_shown) {
 	flip_bit(index_file(), 4096 + 77);
 	wk_error error = inspect(index_file(), false, WK_CORRUPT);
 	CHECK_EQ(count("\"kind\":\"files\",\"crc\":\"bad\""), 1);
-	CHECK(count("\"run\":") >= 4);
+	CHECK(count("\"range\":") >= 4);
 	CHECK(strstr(error.text, "page of files at offset 4096") != NULL);
 	write_file(index_file(), bytes, 8192); /* cut short: its runs are gone */
 	error = inspect(index_file(), false, WK_CORRUPT);
@@ -399,7 +399,7 @@ int main(void) {
 	RUN(with_entries_each_entry_tells_what_it_holds);
 	RUN(a_file_is_told_by_its_bytes_and_not_by_its_name);
 	RUN(a_prepared_file_of_zeros_is_one);
-	RUN(an_index_file_tells_its_files_and_runs);
+	RUN(an_index_file_tells_its_files_and_ranges);
 	RUN(a_bad_page_of_an_index_is_told_and_the_others_are_shown);
 	RUN(of_a_recycled_file_only_the_new_life_counts);
 	RUN(who_wants_no_more_lines_gets_none);

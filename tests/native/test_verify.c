@@ -443,7 +443,7 @@ static wk_index_header index_header(void) {
 	uint8_t *bytes = read_file(below(path, index_name()), &size);
 	wk_index_header header;
 	CHECK_EQ(wk_index_decode(bytes, &header), WK_OK);
-	CHECK_EQ(wk_index_size(header.files_count, header.ledgers_count, header.runs_count), size);
+	CHECK_EQ(wk_index_size(header.files_count, header.ledgers_count, header.ranges_count), size);
 	free(bytes);
 	return header;
 }
@@ -461,7 +461,7 @@ static void check_warning(const char *what) {
 TEST(an_index_that_is_whole_is_no_matter_for_a_word) {
 	make();
 	wk_index_header header = index_header();
-	CHECK(header.files_count >= 4 && header.runs_count >= 4);
+	CHECK(header.files_count >= 4 && header.ranges_count >= 4);
 	wk_verify_report report = verify(WK_OK);
 	CHECK_EQ(report.warnings, 0);
 	CHECK_EQ(report.first_warning[0], 0);
@@ -471,8 +471,8 @@ TEST(an_index_that_is_whole_is_no_matter_for_a_word) {
 TEST(a_bit_in_the_index_is_a_warning_while_every_file_is_there) {
 	make();
 	wk_index_header header = index_header();
-	size_t pages[] = {0, wk_index_file_page(&header, 0), wk_index_run_page(&header, 0)};
-	static const char *const words[] = {"header", "page of files at offset 4096", "page of runs at offset 8192"};
+	size_t pages[] = {0, wk_index_file_page(&header, 0), wk_index_range_page(&header, 0)};
+	static const char *const words[] = {"header", "page of files at offset 4096", "page of ranges at offset 8192"};
 	for (size_t page = 0; page < 3; page++)
 		for (size_t at = 0; at < 4096; at += 97) {
 			flip_bit(below(path, index_name()), pages[page] + at);
@@ -497,9 +497,9 @@ TEST(an_index_that_cannot_be_read_is_loss_where_states_may_be_nowhere_else) {
 	CHECK_EQ(unlink(below(path, files[0])), 0); /* recycled */
 	CHECK_EQ(verify(WK_OK).warnings, 0);
 	wk_index_header header = index_header();
-	flip_bit(below(path, index_name()), wk_index_run_page(&header, 0));
-	check_warning("page of runs"); /* it holds no states, says its header */
-	flip_bit(below(path, index_name()), wk_index_run_page(&header, 0));
+	flip_bit(below(path, index_name()), wk_index_range_page(&header, 0));
+	check_warning("page of ranges"); /* it holds no states, says its header */
+	flip_bit(below(path, index_name()), wk_index_range_page(&header, 0));
 	flip_bit(below(path, index_name()), 20);
 	wk_verify_report report = verify(WK_DAMAGED);
 	CHECK(strstr(report.first_damage, "if there were any, they are lost") != NULL);
@@ -510,25 +510,25 @@ TEST(an_index_that_cannot_be_read_is_loss_where_states_may_be_nowhere_else) {
 	remove_tree(path);
 }
 
-/* The index is written again with run `at` shifted by one item, or file 0 with another incarnation. */
-static void twist_index(bool run, uint32_t at) {
+/* The index is written again with range `at` shifted by one item, or file 0 with another incarnation. */
+static void twist_index(bool range, uint32_t at) {
 	size_t size;
 	uint8_t *bytes = read_file(below(path, index_name()), &size);
 	wk_index_header header = index_header();
 	wk_footer files_named[WK_INDEX_PAGE_FILES];
-	wk_index_run runs[WK_INDEX_PAGE_RUNS];
+	wk_index_range ranges[WK_INDEX_PAGE_RANGES];
 	uint32_t count;
-	CHECK(header.files_count <= WK_INDEX_PAGE_FILES && header.runs_count <= WK_INDEX_PAGE_RUNS);
+	CHECK(header.files_count <= WK_INDEX_PAGE_FILES && header.ranges_count <= WK_INDEX_PAGE_RANGES);
 	CHECK_EQ(header.ledgers_count, 0);
 	size_t offset = wk_index_file_page(&header, 0);
 	CHECK_EQ(wk_index_files(&header, bytes + offset, offset, files_named, &count), WK_OK);
-	offset = wk_index_run_page(&header, 0);
-	CHECK_EQ(wk_index_runs(&header, bytes + offset, offset, runs, &count), WK_OK);
-	if (run)
-		runs[at].first_item++;
+	offset = wk_index_range_page(&header, 0);
+	CHECK_EQ(wk_index_ranges(&header, bytes + offset, offset, ranges, &count), WK_OK);
+	if (range)
+		ranges[at].start++;
 	else
 		files_named[at].incarnation++;
-	wk_index_encode(&header, files_named, NULL, runs, bytes);
+	wk_index_encode(&header, files_named, NULL, ranges, bytes);
 	write_file(below(path, index_name()), bytes, size);
 	free(bytes);
 }
@@ -544,7 +544,7 @@ TEST(an_index_that_says_something_else_than_the_footers_is_damage) {
 	twist_index(true, 1);
 	report = verify(WK_DAMAGED);
 	CHECK_EQ(report.damaged, 1);
-	CHECK(strstr(report.first_damage, index_name()) != NULL && strstr(report.first_damage, "run of ledger") != NULL);
+	CHECK(strstr(report.first_damage, index_name()) != NULL && strstr(report.first_damage, "range of ledger") != NULL);
 	remove_tree(path);
 }
 
