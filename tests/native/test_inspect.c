@@ -210,7 +210,7 @@ TEST(a_bad_page_of_an_index_is_told_and_the_others_are_shown) {
 	CHECK(strstr(error.text, "page of files at offset 4096") != NULL);
 	write_file(index_file(), bytes, 8192); /* cut short: its runs are gone */
 	error = inspect(index_file(), false, WK_CORRUPT);
-	CHECK_EQ(count("\"kind\":\"runs\",\"crc\":\"bad\""), 1);
+	CHECK_EQ(count("\"kind\":\"ranges\",\"crc\":\"bad\""), 1);
 	CHECK(strstr(error.text, "its header says") != NULL);
 	bytes[20] ^= 1;
 	write_file(index_file(), bytes, size);
