@@ -246,6 +246,10 @@ static void shadow(wk_engine *engine, wk_ledger *ledger, const wk_range *own, in
 				kill_one(engine, ledger, other);
 			else
 				wk_ledger_unsettle(engine, ledger->id, other);
+			if (!other->open && other->dead == other->count) { /* a range never outlives its file */
+				kill_all(other);
+				wk_ranges_tidy(ledger);
+			}
 			if (holds) /* what is older still was dead before */
 				return;
 			sure = false;
@@ -314,6 +318,8 @@ static void narrow(wk_ledger *ledger, wk_range *range, int64_t first, int64_t la
 	uint32_t left = count - range->dead;
 	uint64_t left_bytes = bytes_of(range, left);
 	less_live(range->file, live - left, live_bytes > left_bytes ? live_bytes - left_bytes : 0);
+	if (left == 0)
+		range->count = range->dead = 0;
 }
 
 /* What of an older range these runs of a newer file hold is dead. */
@@ -531,6 +537,18 @@ void wk_ledger_seal_runs(wk_engine *engine, wk_ledger *ledger, wk_store_file *fi
 	} else if (range->unsettled) {
 		range->unsettled = false;
 		wk_ledger_unsettle(engine, ledger->id, range);
+	}
+}
+
+void wk_ledgers_forget_file(wk_engine *engine, const wk_store_file *file) {
+	for (uint32_t i = 0; i < file->ledgers_count; i++) {
+		wk_ledger *ledger = wk_ledger_find(engine, file->ledgers[i]);
+		wk_range *range = ledger != NULL ? wk_range_in(ledger, file) : NULL;
+		if (range == NULL)
+			continue;
+		assert(range->dead == range->count);
+		range->count = range->dead = 0;
+		wk_ranges_tidy(ledger);
 	}
 }
 

@@ -65,6 +65,7 @@ static void take_out(wk_engine *engine, wk_store_file *file) {
 
 void wk_store_file_remove(wk_engine *engine, wk_store_file *file) {
 	assert(file->pins == 0);
+	wk_ledgers_forget_file(engine, file);
 	take_out(engine, file);
 	free_file(engine, file);
 }

@@ -288,6 +288,7 @@ static void one_range_for_each_file(const directory *d) {
 		for (uint32_t a = 0; ledger != NULL && a < ledger->ranges_count; a++) {
 			const wk_range *range = &wk_ranges(ledger)[a];
 			CHECK(range->count > 0 && range->dead <= range->count && range->first_entry <= range->last_entry);
+			CHECK(range->open || range->dead < range->count); /* else it would outlive its file */
 			CHECK(a == 0 || range[-1].first_entry <= range->first_entry);
 			for (uint32_t b = 0; b < a; b++)
 				CHECK(wk_ranges(ledger)[b].file != range->file);
@@ -517,8 +518,10 @@ static void live_counts_are_safe(const footers *all, const wk_ledger *ledger) {
 		bool unsettled = false;
 		for (int64_t id = ledger->first_live; id < SPAN; id++)
 			live += is_newest(all, f, id);
-		for (uint32_t r = 0; r < ledger->ranges_count; r++)
+		for (uint32_t r = 0; r < ledger->ranges_count; r++) {
 			unsettled |= wk_ranges(ledger)[r].file == &all->files[f] && wk_ranges(ledger)[r].unsettled;
+			CHECK(wk_ranges(ledger)[r].dead < wk_ranges(ledger)[r].count); /* else it would outlive its file */
+		}
 		CHECK(all->files[f].live_entries >= live);
 		CHECK(unsettled || all->files[f].live_entries == live);
 		CHECK(all->files[f].live_bytes == 10 * all->files[f].live_entries);
