@@ -306,6 +306,9 @@ def index_pages() -> str:
     )
 
 
+WAYS, DEPTHS = ("RWF_DSYNC", "write, then sync"), (1, 2, 4, 8)
+
+
 def superblock() -> str:
     c, slot = ffi.new("wk_superblock *"), ffi.new("uint8_t[4096]")
     ffi.buffer(c.directory_id)[:] = DIRECTORY_ID
@@ -314,6 +317,11 @@ def superblock() -> str:
     c.snapshots[0].first_entry, c.snapshots[0].last_entry = 20, 21
     c.snapshots[1].first_entry = c.snapshots[1].last_entry = -1
     c.sync_method, c.probe_device = 1, 0xFD01
+    times = ((90_000, 135_000), (48_000, 92_000), (30_000, 66_000), (21_000, 60_000))
+    for way in range(2):
+        for depth in range(4):
+            c.grid.block_ns[way][depth] = [ns + way * 10_000 for ns in times[depth]]
+    c.blocks_in_flight = 4
     c.probe_dsync_ns, c.probe_write_then_sync_ns, c.clean = 90_000, 104_000, True
     lib.wk_superblock_encode(c, slot)
     fields = [
@@ -333,11 +341,12 @@ def superblock() -> str:
         Field(8, "snapshot before it: none"),
         Field(8, ""),
         Field(4, "sync method 1: RWF_DSYNC"),
-        Field(4, "unused"),
+        Field(4, "4 blocks in flight"),
         Field(8, "probed on device 0xfd01"),
         Field(8, "90,000 ns by RWF_DSYNC"),
         Field(8, "104,000 ns by write, then sync"),
-        Field(3952, ""),
+        *[Field(8, f"ns a block by {way}, {depth} at once: of 4 KiB, of 64 KiB") for way in WAYS for depth in DEPTHS],
+        Field(3888, ""),
     ]
     return show(bytes(slot), fields)
 

@@ -161,6 +161,8 @@ class Stats:
     disk_full: bool
     failed: bool
     """A write or sync failed: this namespace only reads and closes."""
+    probed: bool
+    """This device was measured with several blocks in flight too, in idle time: that chose the method and how many."""
 
 
 class Handle:

@@ -6,12 +6,13 @@
  * clean) 16 16 bytes of directory id           32 uint64 generation              40 uint64 incarnation 48 uint64 file
  * id ceiling             56 uint64 replay epoch            64 uint64 replay sequence 72 uint64 index generation 80 two
  * snapshots: int64 first entry, int64 last entry, both -1 for none 112 uint32 sync method                120 uint64
- * probe device           128 uint64 probe dsync ns 136 uint64 probe write then sync ns Magic, checksum and version stay
+ * probe device           128 uint64 probe dsync ns 136 uint64 probe write then sync ns 116 uint32 blocks in flight 144 16 uint32 of the probe's grid. Magic, checksum and version stay
  * where they are in every version, so that a newer slot is told from a broken one.
  */
 #include "walkeeper/superblock.h"
 #include "core/bytes.h"
 #include "core/zero.h"
+#include "walkeeper/block_window.h"
 #include <assert.h>
 
 enum {
@@ -28,13 +29,14 @@ enum {
 	INDEX_GENERATION_AT = 72,
 	SNAPSHOTS_AT = 80,
 	SYNC_METHOD_AT = 112,
-	GAP_AT = 116, /* keeps what follows at multiples of eight */
+	BLOCKS_IN_FLIGHT_AT = 116,
 	PROBE_DEVICE_AT = 120,
 	PROBE_DSYNC_NS_AT = 128,
 	PROBE_WRITE_THEN_SYNC_NS_AT = 136,
-	UNUSED_AT = 144,
+	GRID_AT = 144,
+	UNUSED_AT = 208,
 };
-enum { SNAPSHOTS_COUNT = 2, SNAPSHOT_SIZE = 16, DIRECTORY_ID_SIZE = 16 };
+enum { SNAPSHOTS_COUNT = 2, SNAPSHOT_SIZE = 16, DIRECTORY_ID_SIZE = 16, GRID_CELLS = 16 };
 static_assert(SNAPSHOTS_AT + SNAPSHOTS_COUNT * SNAPSHOT_SIZE == SYNC_METHOD_AT, "no hole behind the snapshots");
 enum { MAGIC = 0x42534b57, FLAG_CLEAN = 1, SYNC_METHOD_MAX = 2 }; /* "WKSB"; enum wk_sync_method of log.h */
 
@@ -47,8 +49,8 @@ static bool snapshot_is_possible(const wk_snapshot_place *snapshot) {
 }
 
 static bool is_possible(const wk_superblock *superblock) {
-	return superblock->sync_method <= SYNC_METHOD_MAX && snapshot_is_possible(&superblock->snapshots[0]) &&
-	       snapshot_is_possible(&superblock->snapshots[1]);
+	return superblock->sync_method <= SYNC_METHOD_MAX && superblock->blocks_in_flight <= WK_BLOCKS_IN_FLIGHT_MAX &&
+	       snapshot_is_possible(&superblock->snapshots[0]) && snapshot_is_possible(&superblock->snapshots[1]);
 }
 
 static void put_snapshot(uint8_t *at, const wk_snapshot_place *snapshot) {
@@ -83,6 +85,9 @@ void wk_superblock_encode(const wk_superblock *superblock, uint8_t slot[4096]) {
 	wk_store_le64(slot + PROBE_DEVICE_AT, superblock->probe_device);
 	wk_store_le64(slot + PROBE_DSYNC_NS_AT, superblock->probe_dsync_ns);
 	wk_store_le64(slot + PROBE_WRITE_THEN_SYNC_NS_AT, superblock->probe_write_then_sync_ns);
+	wk_store_le32(slot + BLOCKS_IN_FLIGHT_AT, superblock->blocks_in_flight);
+	for (size_t i = 0; i < GRID_CELLS; i++)
+		wk_store_le32(slot + GRID_AT + 4 * i, (&superblock->grid.block_ns[0][0][0])[i]);
 	wk_store_le32(slot + CRC_AT, checksum(slot));
 }
 
@@ -94,7 +99,6 @@ wk_status wk_superblock_decode(const uint8_t slot[4096], wk_superblock *superblo
 	if (version > WK_FORMAT_VERSION)
 		return WK_UNSUPPORTED;
 	if (version != WK_FORMAT_VERSION || (flags & ~(uint32_t)FLAG_CLEAN) != 0 ||
-	    !wk_is_zero(slot + GAP_AT, PROBE_DEVICE_AT - GAP_AT) ||
 	    !wk_is_zero(slot + UNUSED_AT, WK_SUPERBLOCK_SLOT_SIZE - UNUSED_AT))
 		return WK_CORRUPT;
 	wk_superblock found = {
@@ -108,8 +112,11 @@ wk_status wk_superblock_decode(const uint8_t slot[4096], wk_superblock *superblo
 	    .probe_device = wk_load_le64(slot + PROBE_DEVICE_AT),
 	    .probe_dsync_ns = wk_load_le64(slot + PROBE_DSYNC_NS_AT),
 	    .probe_write_then_sync_ns = wk_load_le64(slot + PROBE_WRITE_THEN_SYNC_NS_AT),
+	    .blocks_in_flight = wk_load_le32(slot + BLOCKS_IN_FLIGHT_AT),
 	    .clean = (flags & FLAG_CLEAN) != 0,
 	};
+	for (size_t i = 0; i < GRID_CELLS; i++)
+		(&found.grid.block_ns[0][0][0])[i] = wk_load_le32(slot + GRID_AT + 4 * i);
 	memcpy(found.directory_id, slot + DIRECTORY_ID_AT, DIRECTORY_ID_SIZE);
 	for (uint32_t i = 0; i < SNAPSHOTS_COUNT; i++) {
 		found.snapshots[i] = get_snapshot(slot + SNAPSHOTS_AT + i * SNAPSHOT_SIZE);

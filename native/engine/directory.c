@@ -24,6 +24,7 @@
 #include "engine/open_options.h"
 #include "engine/page_cache.h"
 #include "engine/probe.h"
+#include "engine/probe_grid.h"
 #include "engine/read_memory.h"
 #include "engine/recovery.h"
 #include "engine/registry.h"
@@ -358,6 +359,15 @@ static bool may_try_again(wk_engine *engine, attempts *tries) {
 	return tries->left > 0 && tries->total-- > 0;
 }
 
+/* K: as asked, as the probe chose for this device, or two. */
+static void settle_in_flight(wk_engine *engine) {
+	const wk_superblock *superblock = &engine->superblock;
+	if (engine->options.blocks_in_flight == 0 && superblock->probe_device == engine->device)
+		engine->options.blocks_in_flight = superblock->blocks_in_flight;
+	if (engine->options.blocks_in_flight == 0)
+		engine->options.blocks_in_flight = WK_PROBE_IN_FLIGHT_DEFAULT;
+}
+
 static wk_status open_directory(const char *path, const wk_open_options *given, wk_io *borrowed, attempts tries,
                                 wk_engine **opened, wk_error *error) {
 	wk_error local;
@@ -393,6 +403,8 @@ static wk_status open_directory(const char *path, const wk_open_options *given, 
 	uint64_t begin = status == WK_OK ? wk_engine_now(engine) : 0;
 	if (status == WK_OK)
 		status = create_or_load(engine, error);
+	if (status == WK_OK)
+		settle_in_flight(engine);
 	if (status == WK_OK)
 		status = wk_recover(engine, error);
 	if (engine->read_only && (status == WK_DAMAGED || status == WK_IO) && may_try_again(engine, &tries)) {

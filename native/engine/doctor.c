@@ -6,6 +6,7 @@
 
 #include "engine/engine.h"
 #include "engine/probe.h"
+#include "engine/probe_grid.h"
 #include "walkeeper/inspect.h"
 
 enum { BUDGET_NS = 500 * 1000 * 1000 };
@@ -42,6 +43,13 @@ static int try_writes(wk_io *io, const char *path, wk_doctor_report *report) {
 	/* The rule of wk_probe: a tenth of a difference is noise; then one call is better than two. */
 	bool dsync = report->dsync_ns <= report->write_then_sync_ns + report->write_then_sync_ns / 10;
 	report->sync_method = dsync ? WK_SYNC_DSYNC : WK_SYNC_WRITE_THEN_SYNC;
+	wk_probe_grid grid;
+	if (result == 0)
+		result = wk_probe_grid_measure(io, path, &grid);
+	if (result == 0) {
+		memcpy(report->grid_ns, grid.block_ns, sizeof report->grid_ns);
+		wk_probe_choose(&grid, &report->sync_method, &report->blocks_in_flight);
+	}
 	return result;
 }
 

@@ -294,6 +294,9 @@ struct wk_engine {
 	/* namespaces with an armed eventfd */
 	struct wk_namespace *namespaces;
 
+	struct wk_grid_probe *grid_probe; /* under way; the keeper's */
+	bool grid_wanted;                 /* the probe's grid is not measured yet on this device */
+	uint64_t grid_due_ns;
 	struct wk_mover *mover; /* a pass under way; the keeper's */
 	uint64_t mover_due_ns, minor_due_ns, major_due_ns;
 	uint64_t retention_due_ns;

@@ -51,6 +51,11 @@ static void put_superblock(wk_json *json, const wk_superblock *superblock) {
 	wk_json_unsigned(json, "probe_device", superblock->probe_device);
 	wk_json_unsigned(json, "probe_dsync_ns", superblock->probe_dsync_ns);
 	wk_json_unsigned(json, "probe_write_then_sync_ns", superblock->probe_write_then_sync_ns);
+	wk_json_unsigned(json, "blocks_in_flight", superblock->blocks_in_flight);
+	wk_json_open(json, "probe_grid_ns", '[');
+	for (int cell = 0; cell < 16; cell++)
+		wk_json_unsigned(json, NULL, (&superblock->grid.block_ns[0][0][0])[cell]);
+	wk_json_close(json, ']');
 	wk_json_boolean(json, "clean", superblock->clean);
 }
 

@@ -11,6 +11,7 @@
 #include "engine/journal_file.h"
 #include "engine/ledger.h"
 #include "engine/mover.h"
+#include "engine/probe_grid.h"
 #include "engine/reserve.h"
 #include "engine/retention.h"
 #include "engine/scrub.h"
@@ -176,6 +177,7 @@ bool wk_keeper_step(wk_engine *engine) {
 	worked |= wk_index_if_due(engine);
 	worked |= wk_retention_step(engine);
 	worked |= wk_scrub_step(engine);
+	worked |= wk_probe_grid_step(engine);
 	wk_engine_unlock(engine);
 	return worked;
 }
@@ -197,6 +199,8 @@ static void sleep_until_due(wk_engine *engine) {
 		due = now + 50 * 1000 * 1000;
 	uint64_t mover = wk_mover_deadline(engine);
 	due = mover > now && mover < due ? mover : due;
+	uint64_t probe = wk_probe_grid_deadline(engine);
+	due = probe > now && probe < due ? probe : due;
 	uint64_t scrub = wk_scrub_deadline(engine);
 	due = scrub > now && scrub < due ? scrub : due;
 	bool retains = false;
@@ -212,6 +216,7 @@ static void sleep_until_due(wk_engine *engine) {
  * that thread, and close() no longer than its timeout.
  */
 static void write_last(wk_engine *engine) {
+	wk_probe_grid_stop(engine);
 	if (!engine->closing || engine->read_only)
 		return;
 	wk_index_at_close(engine);

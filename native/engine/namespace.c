@@ -10,6 +10,7 @@
 #include "engine/keeper.h"
 #include "engine/ledger.h"
 #include "engine/page_cache.h"
+#include "engine/probe_grid.h"
 #include "engine/read_memory.h"
 #include "engine/space.h"
 #include "io/event.h"
@@ -191,6 +192,7 @@ static void fill_stats(wk_engine *engine, wk_stats *stats) {
 	stats->backend = engine->io->operations->name[0] == 'i' ? WK_BACKEND_URING : WK_BACKEND_PSYNC;
 	stats->sync_method = engine->options.sync_method;
 	stats->blocks_in_flight = engine->options.blocks_in_flight;
+	stats->probed = wk_probe_grid_is_whole(&engine->superblock.grid);
 	stats->disk_full = engine->disk_full;
 	stats->failed = engine->failed;
 }

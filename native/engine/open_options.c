@@ -5,7 +5,6 @@ enum { FIRST_FILE_SIZE = 4 * 1024 * 1024, READ_BYTES_MIN = 4 * 1024 * 1024 };
 void wk_open_options_init(wk_open_options *options) {
 	*options = (wk_open_options){
 	    .create = true,
-	    .blocks_in_flight = 2,
 	    .lock_timeout_ns = 10000000000u,
 	    .file_size_min = FIRST_FILE_SIZE,
 	    .file_size_max = 64 * 1024 * 1024,
@@ -29,7 +28,6 @@ wk_status wk_open_options_settle(const wk_open_options *given, wk_open_options *
 	wk_open_options_init(&defaults);
 	*options = given != NULL ? *given : defaults;
 #define DEFAULT(field) options->field = options->field != 0 ? options->field : defaults.field
-	DEFAULT(blocks_in_flight);
 	DEFAULT(file_size_min);
 	DEFAULT(file_size_max);
 	DEFAULT(block_size_max);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/probe_grid.h"
+
 enum { ROUNDS_MAX = 101, FILE_BLOCKS = 16, BUDGET_NS = 20 * 1000 * 1000 };
 
 static int by_value(const void *a, const void *b) {
@@ -74,6 +76,7 @@ wk_status wk_probe(wk_engine *engine, wk_error *error) {
 	wk_superblock *superblock = &engine->superblock;
 	if (engine->options.sync_method != WK_SYNC_PROBE)
 		return WK_OK;
+	engine->grid_wanted = !wk_probe_grid_is_whole(&superblock->grid) || superblock->probe_device != engine->device;
 	if (superblock->sync_method == WK_SYNC_PROBE || superblock->probe_device != engine->device) {
 		char *folder = wk_engine_path(engine, "journal");
 		int result = folder != NULL ? wk_probe_measure(engine->io, folder, BUDGET_NS / 2, &superblock->probe_dsync_ns,
@@ -92,6 +95,8 @@ wk_status wk_probe(wk_engine *engine, wk_error *error) {
 		             superblock->probe_write_then_sync_ns + superblock->probe_write_then_sync_ns / 10;
 		superblock->sync_method = dsync ? WK_SYNC_DSYNC : WK_SYNC_WRITE_THEN_SYNC;
 		superblock->probe_device = engine->device;
+		superblock->grid = (wk_probe_grid){0};
+		superblock->blocks_in_flight = 0;
 	}
 	engine->options.sync_method = superblock->sync_method;
 	return WK_OK;

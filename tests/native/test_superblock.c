@@ -15,6 +15,8 @@ static wk_superblock a_superblock(uint64_t generation) {
 	    .index_generation = 5,
 	    .snapshots = {{10, 19}, {2, 4}},
 	    .sync_method = 2,
+	    .blocks_in_flight = 4,
+	    .grid = {{{{1, 2}, {3, 4}, {5, 6}, {7, 8}}, {{9, 10}, {11, 12}, {13, 14}, {15, 0x01020304}}}},
 	    .probe_device = 0xfd01,
 	    .probe_dsync_ns = 90000,
 	    .probe_write_then_sync_ns = 85000,
@@ -62,9 +64,12 @@ TEST(every_field_has_its_place) {
 	          "0a000000000000001300000000000000"
 	          "02000000000000000400000000000000");
 	CHECK_HEX(slots + 112, 32,
-	          "020000000000000001fd000000000000"
+	          "020000000400000001fd000000000000"
 	          "905f010000000000084c010000000000");
-	for (size_t i = 144; i < 4096; i++)
+	for (uint32_t i = 0; i < 15; i++)
+		CHECK_EQ(wk_load_le32(slots + 144 + 4 * i), i + 1);
+	CHECK_HEX(slots + 204, 4, "04030201");
+	for (size_t i = 208; i < 4096; i++)
 		CHECK_EQ(slots[i], 0);
 }
 
@@ -84,6 +89,9 @@ TEST(a_superblock_decodes_to_what_was_encoded) {
 	CHECK_EQ(found.snapshots[1].first_entry, 2);
 	CHECK_EQ(found.snapshots[1].last_entry, 4);
 	CHECK_EQ(found.sync_method, 2);
+	CHECK_EQ(found.blocks_in_flight, 4);
+	wk_superblock written = a_superblock(9);
+	CHECK(memcmp(&found.grid, &written.grid, sizeof found.grid) == 0);
 	CHECK_EQ(found.probe_device, 0xfd01);
 	CHECK_EQ(found.probe_dsync_ns, 90000);
 	CHECK_EQ(found.probe_write_then_sync_ns, 85000);
@@ -120,15 +128,13 @@ TEST(an_unknown_flag_or_sync_method_is_refused) {
 	refused();
 	wk_store_le32(slots + 112, 3);
 	refused();
+	wk_store_le32(slots + 116, 9);
+	refused();
 }
 
 TEST(unused_bytes_are_zero) {
 	write_slot(0, 9);
-	for (size_t i = 116; i < 120; i++) {
-		slots[i] = 1;
-		refused();
-	}
-	for (size_t i = 144; i < 4096; i++) {
+	for (size_t i = 208; i < 4096; i++) {
 		slots[i] = 1;
 		refused();
 	}

@@ -105,6 +105,15 @@ def method_words(report: DoctorReport) -> str:
     return f"not chosen yet: {times}"
 
 
+def depth_words(report: DoctorReport) -> str:
+    """The preferred method's row of the grid, 64 KiB."""
+    first = 8 if report.sync_method == lib.WK_SYNC_WRITE_THEN_SYNC else 0
+    times = ", ".join(
+        f"{depth}: {duration(report.grid_ns[first + 2 * row + 1])}" for row, depth in enumerate((1, 2, 4, 8))
+    )
+    return f"{report.blocks_in_flight} (a block of 64 KiB with so many at once: {times})"
+
+
 def limit_words(limit: int) -> str:
     return "unlimited" if limit == resource.RLIM_INFINITY else size(limit)
 
@@ -176,6 +185,7 @@ def doctor(
         ("kernel", found["kernel"]),
         ("backend", backend_words(report)),
         ("durable write", method_words(report)),
+        ("blocks in flight", depth_words(report)),
         ("file system", f"{found['file_system']}: {found['file_system_standing']}"),
         ("writes", direct),
         ("device", device_words(found["device"])),

@@ -109,10 +109,16 @@ class DoctorReport:
     total_bytes: int
     dsync_ns: int
     write_then_sync_ns: int
+    blocks_in_flight: int
+    """That the whole probe prefers."""
+    grid_ns: list[int]
+    """ns a block: RWF_DSYNC, then write and sync; each with 1, 2, 4 and 8 blocks at once; each of 4 KiB and 64 KiB."""
 
 
 def probe(path: Path) -> DoctorReport:
     """Probes a directory, with a temporary file in it that is removed. Raises StorageError, UnsupportedError."""
     native, error = ffi.new("wk_doctor_report *"), new_error()
     check(lib.wk_doctor(os.fsencode(path), native, error), error)
-    return DoctorReport(**{name: getattr(native, name) for name in DoctorReport.__dataclass_fields__})
+    values = {name: getattr(native, name) for name in DoctorReport.__dataclass_fields__}
+    values["grid_ns"] = list(native.grid_ns)
+    return DoctorReport(**values)

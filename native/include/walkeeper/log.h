@@ -61,7 +61,7 @@ typedef struct wk_open_options {
 	uint32_t on_damage;        /* enum wk_on_damage */
 	uint32_t backend;          /* enum wk_backend */
 	uint32_t sync_method;      /* enum wk_sync_method */
-	uint32_t blocks_in_flight; /* sync writes at once, 1..8 (default 2) */
+	uint32_t blocks_in_flight; /* sync writes at once, 1..8 (default 0: as probed, 2 before that) */
 	uint64_t lock_timeout_ns;  /* default 10 s */
 	uint64_t file_size_min;    /* journal files start at this size (default 4 MiB, at least 64 KiB) ... */
 	uint64_t file_size_max;    /* ... and double up to this (default 64 MiB) */
@@ -149,6 +149,7 @@ typedef struct wk_stats {
 	uint32_t blocks_in_flight; /* K */
 	bool disk_full;
 	bool failed;
+	bool probed; /* this device was measured with several blocks in flight too: that chose the method and K */
 } wk_stats;
 WK_API void wk_namespace_stats(wk_namespace *ns, wk_stats *stats);
 

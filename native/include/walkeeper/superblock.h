@@ -14,6 +14,14 @@ typedef struct wk_snapshot_place {
 	int64_t last_entry;
 } wk_snapshot_place;
 
+/*
+ * What the probe measured with several blocks in flight: ns a block, by [enum wk_sync_method - 1][1, 2, 4 or 8 at
+ * once][4 KiB or 64 KiB]. 0: not measured yet.
+ */
+typedef struct wk_probe_grid {
+	uint32_t block_ns[2][4][2];
+} wk_probe_grid;
+
 typedef struct wk_superblock {
 	uint64_t generation; /* of the superblock; the higher one counts */
 	uint8_t directory_id[16];
@@ -27,6 +35,8 @@ typedef struct wk_superblock {
 	uint64_t probe_device;          /* where it was measured: it is repeated on another device */
 	uint64_t probe_dsync_ns;
 	uint64_t probe_write_then_sync_ns;
+	uint32_t blocks_in_flight; /* that the grid chose, 0 before it was measured */
+	wk_probe_grid grid;
 	bool clean; /* closed in order; for reports only, never trusted */
 } wk_superblock;
 
