@@ -25,6 +25,7 @@ from walkeeper._reader import Reader
 from walkeeper._record import Gap, Record
 from walkeeper._writer import Writer
 from walkeeper.errors import (
+    ClockJumpWarning,
     ClosedError,
     CorruptError,
     CursorHoldsError,
@@ -83,6 +84,7 @@ __all__ = [
     "aio",
     "errors",
     "Error",
+    "ClockJumpWarning",
     "ClosedError",
     "CorruptError",
     "CursorHoldsError",

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import os
 
 from walkeeper._completions import failure_of
 from walkeeper._namespace import Namespace
-from walkeeper._native import lib
+from walkeeper._native import ffi, lib
 from walkeeper._position import Position
 from walkeeper.errors import ClosedError, JournalFailedError, StorageError, TimeoutError, new_error
 
 __all__ = ["Drain"]
 
+_drain = lib.wk_namespace_drain
+
 
 class Drain:
     """Listens to a namespace's eventfd in one loop, and completes what is durable, all at one go."""
 
-    __slots__ = ("_fd", "_pending", "_sync", "_waiting", "failed", "loop")
+    __slots__ = ("_durable", "_fd", "_handle", "_pending", "_sync", "_waiting", "failed", "loop")
 
     def __init__(self, sync: Namespace, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.failed = False
         """Whether the journal failed: nothing will become durable any more."""
         self._sync = sync
+        self._handle = sync._handle
+        self._durable = ffi.new("uint64_t *")
         self._pending: dict[int, list[tuple[asyncio.Future[Position], Position, str]]] = {}
         self._waiting: dict[asyncio.Future[bool], int] = {}
         """Who waits for the durable point to pass a ticket."""
@@ -38,20 +41,26 @@ class Drain:
         with self._sync._handle as native:
             return int(lib.wk_namespace_durable(native))
 
-    def watch(self, ticket: int, at: Position, log: str) -> asyncio.Future[Position]:
-        """A future that is done, with `at`, when `ticket` is durable."""
+    def watch(self, ticket: int, at: Position, log: str, armed: bool = False) -> asyncio.Future[Position]:
+        """A future that is done, with `at`, when `ticket` is durable.
+
+        `armed`: the eventfd was armed for it by the call that gave the ticket, in this turn of the loop.
+        """
         future: asyncio.Future[Position] = self.loop.create_future()
         waiting = self._pending.get(ticket)
         if waiting is not None:
             waiting.append((future, at, log))
         else:
             self._pending[ticket] = [(future, at, log)]
-            self._arm()
+            if not armed:
+                self._arm()
         return future
 
-    async def durable(self, ticket: int, at: Position, log: str, deadline: float | None) -> None:
+    async def durable(
+        self, ticket: int, at: Position, log: str, deadline: float | None, armed: bool = False
+    ) -> None:
         """Waits until `ticket` is durable; TimeoutError at the deadline."""
-        future = self.watch(ticket, at, log)
+        future = self.watch(ticket, at, log, armed)
         if deadline is None:
             await future
             return
@@ -104,21 +113,23 @@ class Drain:
             lib.wk_namespace_arm(native, min(tickets, default=0))
 
     def _on_event(self) -> None:
-        try:
-            os.read(self._fd, 8)
-        except BlockingIOError:
-            pass
-        durable = self.durable_point()
-        self._complete(durable)
-        if (self._pending or self._waiting) and self._sync.stats().failed:
-            self.failed = True
-            self._complete_failed()
-        else:
-            self._arm()
+        with self._handle as native:
+            status = _drain(native, self._durable)
+        self._complete(self._durable[0])
+        if self._pending or self._waiting:
+            if status == lib.WK_FAILED:
+                self.failed = True
+                self._complete_failed()
+            else:
+                self._arm()
 
     def _complete(self, durable: int) -> None:
-        for ticket in sorted(ticket for ticket in self._pending if ticket <= durable):
-            for future, at, _ in self._pending.pop(ticket):
+        pending = self._pending
+        done = [ticket for ticket in pending if ticket <= durable]
+        if len(done) > 1:
+            done.sort()
+        for ticket in done:
+            for future, at, _ in pending.pop(ticket):
                 if not future.done():  # its task may have been cancelled
                     future.set_result(at)
         for waiting, ticket in self._waiting.items():

@@ -72,6 +72,7 @@ class Segment:
     """-1 where it is empty."""
     records_count: int
     payload_bytes: int
+    """Of its durable records. Compressed ones that stood there when this process opened the log count as they are stored."""
     created_ms: int
     """Wall clock, milliseconds since 1970."""
     completed: bool
@@ -106,12 +107,15 @@ class Log:
         """The writer of this log. An earlier one is fenced: its next append raises FencedError.
 
         What the earlier writer had in flight is durable, and readable, when this returns. `durability` is the default
-        of the writer's appends. Raises ReadOnlyError, LogDeletedError, JournalFailedError.
+        of the writer's appends. Raises ReadOnlyError, LogDeletedError, JournalFailedError. Warns (ClockJumpWarning)
+        where the clock stands more than an hour behind the last record that it stamped.
         """
         out, error = ffi.new("wk_writer **"), new_error()
         status = uninterrupted(lambda _: lib.wk_writer_open(self._native, out, error))
         check(status, error, log=self._name)
-        return Writer(self, out[0], durability)
+        writer = Writer(self, out[0], durability)
+        self._namespace._look_at_the_clock()
+        return writer
 
     def reader(
         self,

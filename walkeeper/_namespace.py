@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
+import warnings
 import weakref
 from dataclasses import dataclass
 from types import TracebackType
@@ -27,6 +28,7 @@ from walkeeper._options import (
     uninterrupted,
 )
 from walkeeper.errors import (
+    ClockJumpWarning,
     ClosedError,
     ForkedError,
     InvalidError,
@@ -149,6 +151,10 @@ class Stats:
     """Read again by the background scrub, since open."""
     scrub_damaged: int
     """Entries that the background scrub found damaged, since open."""
+    clock_jumps: int
+    """Jumps of the wall clock by more than an hour, noticed where it stamped txids, since open (ClockJumpWarning)."""
+    clock_jump_ms: int
+    """The last of them: above 0 forwards, below 0 backwards."""
     oldest_file: int
     """The journal file that pins space longest, 0 for none."""
     oldest_ledger: int
@@ -219,6 +225,8 @@ class Namespace:
         self._pid = os.getpid()
         self._handle = Handle(path, native)
         self._completing: list[Completions] = []  # none, or the one
+        self._clock_jumps = 0
+        """How many of them were told of."""
         self._finalizer = weakref.finalize(self, _close, self._handle, self._completing, self._pid, _AT_EXIT_NS)
 
     @property
@@ -333,6 +341,30 @@ class Namespace:
     def __repr__(self) -> str:
         state = "closed" if self.closed else "read-only" if self._read_only else "open"
         return f"<walkeeper.Namespace {self._path!r}, {state}>"
+
+    def _look_at_the_clock(self) -> None:
+        """Warns of jumps of the clock since the last look."""
+        by = ffi.new("int64_t *")
+        try:
+            with self._handle as native:
+                jumps = lib.wk_namespace_clock_jumps(native, by)
+        except ClosedError:
+            return
+        if jumps > self._clock_jumps:
+            self._clock_jumps = jumps
+            minutes = abs(by[0]) // 60_000
+            text = f"{self._path}: the clock that stamps txids jumped "
+            if by[0] < 0:
+                text += (
+                    f"backwards by {minutes // 60} h {minutes % 60} min. Txids do not fall: until the clock has caught "
+                    "up, records get the last txid again"
+                )
+            else:
+                text += (
+                    f"forwards by {minutes // 60} h {minutes % 60} min, or the machine slept. If the clock is wrong, "
+                    "set it right soon: txids do not fall, records keep its time until it has caught up"
+                )
+            warnings.warn(text, ClockJumpWarning, stacklevel=3)
 
     @property
     def _completions(self) -> Completions:

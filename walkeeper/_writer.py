@@ -62,7 +62,7 @@ class Writer:
     closes it too, without waiting; what was submitted becomes durable all the same.
     """
 
-    __slots__ = ("_durability", "_frames", "_log", "_native", "_options", "_pid")
+    __slots__ = ("_durability", "_frames", "_log", "_native", "_notifying", "_options", "_pid")
 
     def __init__(self, log: Log, native: Any, durability: Durability) -> None:
         self._log = log
@@ -73,6 +73,8 @@ class Writer:
         self._options = ffi.new("wk_append_options *")
         self._pid = os.getpid()
         self._fill(self._options, None, None, None, FOREVER)
+        self._notifying: Any = None
+        """The options of _submit_notified."""
 
     @property
     def log(self) -> Log:
@@ -185,6 +187,7 @@ class Writer:
         native, at, error = self._open(), ffi.new("wk_position *"), new_error()
         status = uninterrupted(lambda left: lib.wk_writer_flush(native, left or 1, at, error), nanoseconds(timeout))
         check(status, error, log=self._log.name, write=True)
+        self._log.namespace._look_at_the_clock()
         return position_of(at)
 
     def mark_end_of_stream(self) -> None:
@@ -210,6 +213,7 @@ class Writer:
             native = None  # the last reference, unless another thread is inside: an exception may keep this frame
         if status not in (lib.WK_CLOSED, lib.WK_DELETED):
             check(status, error, log=self._log.name, write=True)
+        self._log.namespace._look_at_the_clock()
 
     def __enter__(self) -> Writer:
         return self
@@ -230,8 +234,9 @@ class Writer:
         expected: int | None,
         durability: Durability | None,
         timeout: float | None,
+        notify: bool = False,
     ) -> tuple[Position, int]:
-        """Submits one record: its position and its ticket."""
+        """Submits one record: its position and its ticket, for which the eventfd is armed where that is wanted."""
         native = self._open()
         data = payload if type(payload) is bytes else _from_buffer(payload)
         try:
@@ -240,6 +245,7 @@ class Writer:
             frame = _Frame()
         timeout_ns = nanoseconds(timeout)
         options = self._fill(frame.options, txid, expected, durability, timeout_ns)
+        options.notify = notify
         started = time.monotonic_ns() if timeout else 0
         try:
             status = _submit(native, data, len(data), options, frame.at, frame.ticket, frame.error)
@@ -253,6 +259,33 @@ class Writer:
         except BaseException as stop:
             _explain(stop, frame.error)
             raise
+        raise exception_of(status, frame.error, log=self._log.name, write=True)
+
+    def _submit_notified(self, payload: Payload) -> tuple[Position, int] | None:
+        """_one without conditions, and with the eventfd armed: what asyncio does most. None where there is no room."""
+        native, options = self._native, self._notifying
+        if native is None:
+            raise self._closed_error()
+        if options is None:
+            options = self._fill(ffi.new("wk_append_options *"), None, None, None, 0)
+            options.notify = True
+            self._notifying = options
+        data = payload if type(payload) is bytes else _from_buffer(payload)
+        try:
+            frame = self._frames.pop()
+        except IndexError:
+            frame = _Frame()
+        try:
+            status = _submit(native, data, len(data), options, frame.at, frame.ticket, frame.error)
+            if status == 0:
+                done = Position(_cells_of(frame.cells)), frame.ticket[0]
+                self._frames.append(frame)
+                return done
+        except BaseException as stop:
+            _explain(stop, frame.error)
+            raise
+        if status in (lib.WK_WOULD_BLOCK, lib.WK_INTERRUPTED):
+            return None
         raise exception_of(status, frame.error, log=self._log.name, write=True)
 
     def _many(
@@ -313,7 +346,7 @@ class Writer:
         options.expected = -1 if expected is None else _number("expected", expected)
         options.timeout_ns = timeout_ns
         options.durability = self._durability if durability is None else durability_of(durability)
-        options.atomic = False
+        options.atomic = options.notify = False
         return options
 
     def _go_on_appending(

@@ -287,13 +287,17 @@ class Writer:
     Records are accepted in the order of the calls, also where a call waits for room.
     """
 
-    __slots__ = ("_drain", "_durability", "_log", "_queued", "_sync", "_turn")
+    __slots__ = ("_drain", "_durability", "_log", "_name", "_queued", "_submit", "_sync", "_turn", "_watch")
 
     def __init__(self, log: Log, sync: walkeeper.Writer, durability: walkeeper.Durability) -> None:
         self._log = log
+        self._name = log.name
         self._sync = sync
         self._durability = durability
         self._drain = log.namespace._drain()
+        # What an append does, bound once.
+        self._submit = sync._submit_notified
+        self._watch = self._drain.watch
         self._turn = asyncio.Lock()
         self._queued = 0
         """How many calls hold `_turn` or queue for it: one waits for room, later ones stay behind it."""
@@ -323,22 +327,31 @@ class Writer:
 
         Raises what walkeeper.Writer.append raises. Where the task is cancelled the outcome is unknown.
         """
+        plain = txid is None and expected is None and durability is None and timeout is None
+        if plain and self._durability == "sync" and not self._queued:
+            accepted = self._submit(payload)
+            if accepted is not None:
+                at, ticket = accepted
+                return await self._watch(ticket, at, self._name, True)
         deadline = self._deadline(timeout)
+        sync = (durability or self._durability) == "sync"
+        armed = sync
 
         def call() -> tuple[walkeeper.Position, int]:
-            return self._sync._one(payload, txid, expected, durability, 0)
+            return self._sync._one(payload, txid, expected, durability, 0, armed)
 
         try:
             if expected is not None and not self._queued and expected != self._sync.next_sequence_id:
                 # The mismatch is answered when the record that sits there is durable: not in the loop's thread.
+                armed = False
                 at, ticket = await asyncio.to_thread(call)
             else:
                 at, ticket = await self._accepted(call, deadline)
         except SequenceMismatchError:
             await self.flush()  # its caller is told: conditional appends are welcome again
             raise
-        if (durability or self._durability) == "sync":
-            await self._drain.durable(ticket, at, self._log.name, deadline)
+        if sync:
+            await self._drain.durable(ticket, at, self._name, deadline, armed)
         return at
 
     async def append_many(
@@ -381,9 +394,9 @@ class Writer:
     ) -> asyncio.Future[walkeeper.Position]:
         """Hands one record over, waiting for room only; the future is done when the record is durable."""
         at, ticket = await self._accepted(
-            lambda: self._sync._one(payload, txid, expected, durability, 0), self._deadline(timeout)
+            lambda: self._sync._one(payload, txid, expected, durability, 0, True), self._deadline(timeout)
         )
-        return self._drain.watch(ticket, at, self._log.name)
+        return self._watch(ticket, at, self._name, True)
 
     async def flush(self, timeout: float | None = None) -> walkeeper.Position:
         """Waits until everything this writer appended is durable; returns the position just behind it."""

@@ -16,6 +16,7 @@ from typing import Any, Literal, NoReturn
 from walkeeper._native import ffi, lib
 
 __all__ = [
+    "ClockJumpWarning",
     "ClosedError",
     "CorruptError",
     "CursorHoldsError",
@@ -86,6 +87,10 @@ class Error(Exception):
         """The errno of the kernel's answer."""
         if hint is not None:
             self.hint = hint
+
+
+class ClockJumpWarning(RuntimeWarning):
+    """The clock that stamps txids jumped by more than an hour. Issued where a writer is opened, flushed or closed."""
 
 
 class InvalidError(Error, ValueError):

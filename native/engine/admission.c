@@ -9,6 +9,7 @@
 #include "engine/ledger.h"
 
 enum { SEGMENT_RECORDS_MAX = 1 << 30, BATCH_LOOK_NS = 100 * 1000 * 1000 };
+enum { MINUTE_MS = 60 * 1000, HOUR_MS = 60 * MINUTE_MS };
 
 /* ---- may it be appended? ---- */
 
@@ -20,7 +21,7 @@ static wk_status fenced(const wk_appending *a) {
 }
 
 wk_status wk_append_check(const wk_appending *a) {
-	wk_status status = wk_log_check(a->log, a->error);
+	wk_status status = wk_log_check(a->engine, a->log, a->error);
 	if (status != WK_OK)
 		return status;
 	if (a->writer->generation != a->log->tail->writer_generation)
@@ -45,7 +46,7 @@ static wk_status mismatch(wk_appending *a) {
 			                         a->error);
 		}
 		if (status == WK_OK) {
-			wk_log look = {a->writer->ns, a->log};
+			wk_log look = {.ns = a->writer->ns, .state = a->log};
 			wk_engine_unlock(a->engine);
 			status = wk_log_find(&look, WK_FIND_SEQUENCE_ID, expected, NULL, &at, NULL);
 			wk_engine_lock(a->engine);
@@ -77,6 +78,41 @@ static wk_status refused(const wk_appending *a) {
 	return WK_MISMATCH;
 }
 
+/* ---- the clock ---- */
+
+static void clock_jumped(wk_engine *engine, int64_t by_ms) {
+	engine->counters.clock_jumps++;
+	engine->counters.clock_jump_ms = by_ms;
+}
+
+/*
+ * The clock that stamps txids, in ms. It is compared with the monotonic one whenever it has moved by a minute: a jump
+ * of more than an hour is counted. A machine that slept looks like that too.
+ */
+static int64_t clock_ms(wk_engine *engine) {
+	int64_t now = (int64_t)(engine->io->operations->wall(engine->io) / 1000000);
+	int64_t moved = now - engine->wall_ms;
+	if (moved >= 0 && moved < MINUTE_MS)
+		return now;
+	int64_t monotonic = (int64_t)(wk_engine_now(engine) / 1000000);
+	int64_t jump = moved - (monotonic - engine->monotonic_ms);
+	if (engine->wall_ms != 0 && (jump > HOUR_MS || jump < -HOUR_MS))
+		clock_jumped(engine, jump);
+	engine->wall_ms = now;
+	engine->monotonic_ms = monotonic;
+	return now;
+}
+
+void wk_clock_check(wk_engine *engine, const wk_log_state *log) {
+	uint64_t jumps = engine->counters.clock_jumps;
+	int64_t now = clock_ms(engine);
+	if (log->txid_source != WK_TXID_CLOCK || log->tail->last.sequence_id < 0)
+		return;
+	int64_t ahead = log->tail->last.txid - now;
+	if (ahead > HOUR_MS && engine->counters.clock_jumps == jumps)
+		clock_jumped(engine, -ahead);
+}
+
 /* *txid: what the application gave, or the clock. */
 static wk_status settle_txid(const wk_appending *a, int64_t *txid) {
 	const wk_log_state *log = a->log;
@@ -92,7 +128,7 @@ static wk_status settle_txid(const wk_appending *a, int64_t *txid) {
 		               "append to log %s: its txids are %s, as its first record said; nothing was written", log->name,
 		               clock ? "the application's: give one" : "the clock's: give none");
 	if (clock) {
-		int64_t now = (int64_t)(a->engine->io->operations->wall(a->engine->io) / 1000000);
+		int64_t now = clock_ms(a->engine);
 		*txid = now > last ? now : last;
 	} else if (*txid < last) {
 		return wk_fail(a->error, WK_TXID,

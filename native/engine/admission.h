@@ -10,6 +10,7 @@ enum { WK_NEW_SEGMENT_ROOM = 3 * WK_CATALOGUE_RECORD_MAX }; /* what ending one s
 struct wk_writer {
 	wk_namespace *ns;
 	wk_log_state *state;
+	wk_hold *hold;
 	uint32_t generation;
 	bool refusing; /* a conditional submit failed: all later ones do, until a flush */
 };
@@ -34,6 +35,11 @@ wk_status wk_append_check(const wk_appending *a);
  * the segment is open and the lock was not dropped since.
  */
 wk_status wk_append_admit(wk_appending *a, size_t bytes, int64_t *txid);
+/*
+ * A writer begins: has the clock that stamps this log's txids fallen far behind its last record? (locked; the tail is
+ * there)
+ */
+void wk_clock_check(wk_engine *engine, const wk_log_state *log);
 /* The open segment ends behind the last record. */
 wk_status wk_segment_complete(const wk_appending *a, uint64_t *ticket);
 #endif

@@ -132,6 +132,7 @@ static wk_status apply_complete(wk_log_state *log, const wk_catalogue_record *re
 	segment->last_entry = record->entry_id;
 	segment->last_slot = record->slot;
 	segment->last_txid = record->txid;
+	segment->payload_bytes = record->payload_bytes;
 	return WK_OK;
 }
 
@@ -341,7 +342,8 @@ static void put_log(growing *out, const wk_log_state *log) {
 			                                .count = segment->records_count,
 			                                .entry_id = segment->last_entry,
 			                                .slot = segment->last_slot,
-			                                .txid = segment->last_txid});
+			                                .txid = segment->last_txid,
+			                                .payload_bytes = segment->payload_bytes});
 	}
 	if (log->first->dlsn.segment != 0)
 		put(out, &(wk_catalogue_record){.type = WK_CATALOGUE_TRUNCATE,
@@ -435,13 +437,7 @@ static void free_log(wk_log_state *log) {
 	free(log);
 }
 
-void wk_log_state_release(wk_engine *engine, wk_log_state *log) {
-	assert(log->handles > 0);
-	if (--log->handles > 0)
-		return;
-	/* Blocks in flight still point here: then it stays until the directory is closed. */
-	if (log->tail != NULL && log->tail->last_ticket > engine->durable)
-		return;
+static void let_go(wk_engine *engine, wk_log_state *log) {
 	if (log->deleted) {
 		wk_log_table_remove_id(engine, log);
 		free_log(log);
@@ -449,6 +445,22 @@ void wk_log_state_release(wk_engine *engine, wk_log_state *log) {
 	}
 	free(log->tail);
 	log->tail = NULL;
+}
+
+void wk_log_state_release(wk_engine *engine, wk_log_state *log) {
+	assert(log->handles > 0);
+	if (--log->handles > 0)
+		return;
+	/* Blocks in flight still point here: then it goes with the last of them. */
+	if (log->tail != NULL && log->tail->last_ticket > engine->durable)
+		return;
+	let_go(engine, log);
+}
+
+void wk_log_state_settle(wk_engine *engine, wk_log_state *log, uint64_t sequence, uint32_t builder) {
+	const wk_log_tail *tail = log->tail;
+	if (tail != NULL && tail->builder_block == sequence && tail->builder == builder && tail->last_ticket <= sequence)
+		let_go(engine, log);
 }
 
 void wk_catalogue_bury(wk_engine *engine) {

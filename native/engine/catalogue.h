@@ -19,6 +19,7 @@ typedef struct wk_segment {
 	int64_t records_count; /* -1: not completed */
 	int64_t last_entry;
 	int64_t last_slot;
+	int64_t payload_bytes; /* of a completed segment */
 	uint64_t created_ms;
 } wk_segment;
 
@@ -32,8 +33,10 @@ typedef struct wk_cursor_state {
 typedef struct wk_log_tail {
 	wk_position last;           /* the last accepted record; sequence_id -1: none */
 	wk_position durable;        /* the last durable record */
+	int64_t durable_segment;    /* the last segment that is durably there */
 	int64_t next_entry;         /* of the open segment's ledger */
-	int64_t segment_bytes;      /* payload accepted in the open segment */
+	int64_t segment_bytes;      /* payload accepted in the open segment ... */
+	int64_t durable_bytes;      /* ... and durable in the segment of `durable` */
 	uint64_t builder_block;     /* its builder is in the open block of this sequence ... */
 	uint32_t builder;           /* ... at this index */
 	uint32_t writer_generation; /* of the writer that may append */
@@ -58,6 +61,7 @@ struct wk_log_state {
 	uint8_t txid_source; /* enum wk_txid_source */
 	bool end_of_stream;
 	bool deleted;
+	bool unsettled; /* a change of it may not be durable yet (wk_catalogue_settled) */
 };
 
 wk_log_state *wk_catalogue_find(wk_engine *engine, const char *name, size_t name_size);
@@ -87,6 +91,11 @@ void wk_catalogue_reclaim(wk_engine *engine, wk_log_state *log);
 void wk_catalogue_reclaim_before(wk_engine *engine, wk_log_state *log, const wk_dlsn *first);
 /* A handle less; the last one of a deleted log frees it. */
 void wk_log_state_release(wk_engine *engine, wk_log_state *log);
+/*
+ * Block `sequence` is durable, and nobody holds the log: with its last builder there, number `builder`, its tail goes,
+ * and a deleted log altogether.
+ */
+void wk_log_state_settle(wk_engine *engine, wk_log_state *log, uint64_t sequence, uint32_t builder);
 /* Frees deleted logs that nobody holds. */
 void wk_catalogue_bury(wk_engine *engine);
 void wk_catalogue_free(wk_engine *engine);

@@ -132,6 +132,8 @@ typedef struct wk_builder {
 	int64_t length; /* the same */
 	int64_t first_sequence_id;
 	int64_t last_txid;
+	int64_t segment;       /* of the log, that it belongs to */
+	int64_t payload_bytes; /* of its records */
 	uint32_t records;
 	uint32_t codec;
 	bool in_place;  /* its bytes stand in the block's buffer already */
@@ -255,8 +257,12 @@ struct wk_engine {
 	uint32_t log_options_count;
 	uint64_t next_log_id, next_ledger_id;
 	int64_t next_catalogue_entry;
-	uint64_t catalogue_delta; /* bytes since the last snapshot */
+	uint64_t catalogue_delta;  /* bytes since the last snapshot */
+	uint64_t catalogue_ticket; /* of the last change that its caller waits for */
 	uint64_t catalogue_snapshot_size;
+
+	/* the clock that stamps txids (admission.c): what both clocks said together when it was last looked at */
+	int64_t wall_ms, monotonic_ms; /* wall_ms 0: not yet */
 
 	/* other processes */
 	struct wk_shared_page *shared;
@@ -317,6 +323,7 @@ struct wk_namespace {
 	_Atomic uint32_t references; /* the handle itself, logs, readers, writers */
 	_Atomic bool closed;
 	_Atomic uint32_t calls; /* in progress */
+	struct wk_hold *holds;  /* of its handles (handles.h) */
 };
 
 static inline void wk_engine_lock(wk_engine *engine) {

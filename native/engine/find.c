@@ -195,7 +195,7 @@ static wk_status find(wk_engine *engine, wk_log_state *log, const key *wanted, w
 		status = search_segment(engine, &in, wanted, &found, error);
 		wk_engine_lock(engine);
 		if (log->deleted)
-			return wk_log_check(log, error);
+			return wk_log_check(engine, log, error);
 		if (status == WK_NOT_FOUND) { /* truncated meanwhile: look again */
 			skip = UINT32_MAX;
 			continue;

@@ -7,10 +7,27 @@
 #include "engine/engine.h"
 #include "engine/reserve.h"
 
+/*
+ * A handle's hold on a log's state. It belongs to the namespace: what is still held when that is closed, is let go of
+ * then, as the engine may live on for another namespace, and the handle can no longer say so itself.
+ */
+typedef struct wk_hold {
+	wk_log_state *log;
+	struct wk_hold *next, **link;
+} wk_hold;
+
 struct wk_log {
 	wk_namespace *ns;
 	wk_log_state *state;
+	wk_hold *hold;
 };
+
+/* (locked) Retains the namespace too; NULL: no memory. */
+wk_hold *wk_hold_new(wk_namespace *ns, wk_log_state *log);
+/* (locked) The log, but not the namespace, is let go of. */
+void wk_hold_drop(wk_engine *engine, wk_hold *hold);
+/* Both, whether the namespace is open or not; the handle goes. No lock held. */
+void wk_hold_release(wk_namespace *ns, wk_hold *hold);
 
 /* Every public call between these: no engine goes away under it. WK_CLOSED, WK_FORKED. */
 wk_status wk_enter(wk_namespace *ns, wk_error *error);
@@ -25,8 +42,13 @@ void wk_namespace_release(wk_namespace *ns);
  * answer.
  */
 wk_status wk_log_load_tail(wk_engine *engine, wk_log_state *log, wk_error *error);
-/* (locked) Answers WK_DELETED for a deleted log. */
-wk_status wk_log_check(const wk_log_state *log, wk_error *error);
+/* (locked, dropped where the delete is not durable yet: nobody is told before) Answers WK_DELETED for a deleted log. */
+wk_status wk_log_check(wk_engine *engine, wk_log_state *log, wk_error *error);
+/*
+ * (locked, dropped while it waits) What committed changes of this log, or of any (NULL), say may be told: they are
+ * durable. WK_FAILED: they may never be.
+ */
+wk_status wk_catalogue_settled(wk_engine *engine, wk_log_state *log, wk_error *error);
 /*
  * (locked, dropped while it waits) Nobody is writing a snapshot, and there is room for a record: the catalogue may
  * change. What is checked between this and the change still holds then, as the lock is not dropped in between.

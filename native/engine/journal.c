@@ -223,25 +223,22 @@ void wk_journal_fail_footer(wk_engine *engine, const wk_store_file *file, wk_sta
 	wk_journal_fail(engine, status == WK_NO_MEMORY ? -ENOMEM : -EIO, "writing the footer", file);
 }
 
-static void finish_builder(wk_builder *builder, uint64_t sequence) {
+static void finish_builder(wk_builder *builder) {
 	if (builder->entry_id > builder->ledger->durable_entry)
 		builder->ledger->durable_entry = builder->entry_id;
 	wk_log_tail *tail = builder->log != NULL ? builder->log->tail : NULL;
-	(void)sequence;
 	if (tail == NULL)
 		return;
-	const wk_segment *segment = wk_log_last_segment(builder->log);
-	for (uint32_t i = builder->log->segments_count; i-- > 0;)
-		if (builder->log->segments[i].ledger_id == builder->ledger->id) {
-			segment = &builder->log->segments[i];
-			break;
-		}
-	if (segment != NULL && builder->records > 0)
+	if (builder->records > 0) {
+		bool follows = tail->durable.dlsn.segment == builder->segment;
+		tail->durable_segment = builder->segment;
+		tail->durable_bytes = (follows ? tail->durable_bytes : 0) + builder->payload_bytes;
 		tail->durable = (wk_position){
-		    .dlsn = {segment->segment, builder->entry_id, (int64_t)builder->records - 1},
+		    .dlsn = {builder->segment, builder->entry_id, (int64_t)builder->records - 1},
 		    .sequence_id = builder->first_sequence_id + builder->records - 1,
 		    .txid = builder->last_txid,
 		};
+	}
 }
 
 /* The memory of usual entries is kept for the next ones; what a snapshot, or many logs at once, took goes back. */
@@ -258,8 +255,13 @@ static void finish_block(wk_engine *engine, wk_block *block) {
 	uint64_t sequence = block->header.sequence;
 	size_t kept = 0;
 	for (uint32_t i = 0; i < block->builders_count; i++) {
-		finish_builder(&block->builders[i], sequence);
+		finish_builder(&block->builders[i]);
 		shrink_builder(&block->builders[i], &kept);
+	}
+	for (uint32_t i = 0; i < block->builders_count; i++) {
+		wk_log_state *log = block->builders[i].log;
+		if (log != NULL && log->handles == 0) /* let go of while this block was in flight */
+			wk_log_state_settle(engine, log, sequence, i);
 	}
 	engine->in_flight_bytes -= block->accepted_bytes;
 	if (block->builders_count > 0)
@@ -419,10 +421,15 @@ bool wk_journal_can_seal(wk_engine *engine, uint64_t now_ns) {
 }
 
 void wk_journal_kick(wk_engine *engine) {
+	if (wk_journal_kicked(engine))
+		wk_driver_wake(engine);
+}
+
+bool wk_journal_kicked(wk_engine *engine) {
 	if (!engine->driver_runs || engine->driver_active)
-		return;
+		return false;
 	engine->driver_active = true;
-	wk_driver_wake(engine);
+	return true;
 }
 
 uint64_t wk_journal_flush(wk_engine *engine) {

@@ -38,6 +38,8 @@ void wk_journal_want(wk_engine *engine, bool sync, uint64_t deferred_until_ns);
 wk_status wk_journal_wait(wk_engine *engine, uint64_t ticket, uint64_t deadline_ns, bool may_drive, wk_error *error);
 /* (locked) Sees to it that somebody drives the open block. */
 void wk_journal_kick(wk_engine *engine);
+/* (locked) The same, but for the wake itself: where it is true the caller wakes the driver, best without the lock. */
+bool wk_journal_kicked(wk_engine *engine);
 
 /* (locked) Blocks written without sync, whose time has come or whose place is needed, are wanted durable now. */
 void wk_journal_press(wk_engine *engine, uint64_t now_ns);

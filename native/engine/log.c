@@ -7,8 +7,29 @@
 #include "engine/keeper.h"
 #include "engine/ledger.h"
 
-wk_status wk_log_check(const wk_log_state *log, wk_error *error) {
-	return log->deleted ? wk_fail(error, WK_DELETED, "log %llu was deleted", (unsigned long long)log->id) : WK_OK;
+wk_status wk_log_check(wk_engine *engine, wk_log_state *log, wk_error *error) {
+	if (!log->deleted)
+		return WK_OK;
+	uint64_t id = log->id;
+	wk_status status = wk_catalogue_settled(engine, log, error);
+	return status == WK_OK ? wk_fail(error, WK_DELETED, "log %llu was deleted", (unsigned long long)id) : status;
+}
+
+wk_status wk_catalogue_settled(wk_engine *engine, wk_log_state *log, wk_error *error) {
+	uint64_t ticket = engine->catalogue_ticket;
+	if ((log != NULL && !log->unsettled) || ticket <= engine->durable)
+		return WK_OK;
+	if (log != NULL)
+		log->handles++;
+	wk_status status;
+	do
+		status = wk_journal_wait(engine, ticket, UINT64_MAX, false, error);
+	while (status == WK_INTERRUPTED);
+	if (log != NULL) {
+		log->unsettled &= engine->catalogue_ticket > engine->durable;
+		wk_log_state_release(engine, log);
+	}
+	return status;
 }
 
 wk_position wk_log_next(const wk_log_state *log, const wk_position *last) {
@@ -60,9 +81,15 @@ wk_status wk_catalogue_commit(wk_engine *engine, const wk_catalogue_record *reco
 	if (status != WK_OK)
 		return wk_fail(error, status, "changing the catalogue of %s: %s", engine->path, wk_status_text(status));
 	wk_journal_want(engine, true, UINT64_MAX);
+	wk_log_state *log = wk_catalogue_by_id(engine, record->log_id);
+	log->handles++;
+	log->unsettled = true;
+	engine->catalogue_ticket = ticket;
 	do /* the change is accepted: a signal does not take it back */
 		status = wk_journal_wait(engine, ticket, UINT64_MAX, true, error);
 	while (status == WK_INTERRUPTED);
+	log->unsettled = engine->catalogue_ticket > engine->durable;
+	wk_log_state_release(engine, log);
 	return status;
 }
 
@@ -101,6 +128,27 @@ static int64_t first_segment(const wk_engine *engine) {
 	return engine->logs_count + 1 == engine->next_log_id ? 1 : (int64_t)engine->next_ledger_id;
 }
 
+/*
+ * (locked, dropped while it waits) There is no such log; said once whatever took it away is durable. It is the answer to
+ * the look before this call: what comes to be during the wait is younger.
+ */
+static wk_status no_such_log(wk_engine *engine, const char *name, size_t name_size, wk_error *error) {
+	wk_status status = wk_catalogue_settled(engine, NULL, error);
+	return status != WK_OK ? status
+	                       : wk_fail(error, WK_NOT_FOUND, "%s has no log %.*s", engine->path, (int)name_size, name);
+}
+
+/* The same of a cursor. */
+static wk_status no_such_cursor(wk_engine *engine, wk_log_state *log, const char *name, size_t name_size,
+                                wk_error *error) {
+	wk_status status = wk_catalogue_settled(engine, log, error);
+	if (status == WK_OK)
+		status = wk_log_check(engine, log, error);
+	return status != WK_OK
+	           ? status
+	           : wk_fail(error, WK_NOT_FOUND, "log %s has no cursor '%.*s'", log->name, (int)name_size, name);
+}
+
 wk_status wk_log_open(wk_namespace *ns, const char *name, size_t name_size, bool create, const wk_log_options *given,
                       wk_log **opened, wk_error *error) {
 	wk_error_clear(error);
@@ -122,7 +170,7 @@ wk_status wk_log_open(wk_namespace *ns, const char *name, size_t name_size, bool
 	wk_engine_lock(engine);
 	wk_log_state *state = wk_catalogue_find(engine, name, name_size);
 	if (state == NULL && !create)
-		status = wk_fail(error, WK_NOT_FOUND, "%s has no log %.*s", engine->path, (int)name_size, name);
+		status = no_such_log(engine, name, name_size, error);
 	while (state == NULL && status == WK_OK) {
 		status = wk_catalogue_turn(engine, UINT64_MAX, error); /* drops the lock: somebody may create it meanwhile */
 		state = wk_catalogue_find(engine, name, name_size);
@@ -142,27 +190,26 @@ wk_status wk_log_open(wk_namespace *ns, const char *name, size_t name_size, bool
 		state = wk_catalogue_find(engine, name, name_size);
 	}
 	if (status == WK_OK) {
-		state->handles++;
-		*log = (wk_log){wk_namespace_retain(ns), state};
-		*opened = log;
-	} else {
-		free(log);
+		*log = (wk_log){ns, state, wk_hold_new(ns, state)};
+		if (log->hold == NULL)
+			status = wk_fail(error, WK_NO_MEMORY, "opening a log: no memory");
+		else if ((status = wk_catalogue_settled(engine, state, error)) != WK_OK) { /* who made it may still wait */
+			wk_hold_drop(engine, log->hold);
+			wk_namespace_release(ns);
+		}
 	}
+	if (status == WK_OK)
+		*opened = log;
+	else
+		free(log);
 	wk_engine_unlock(engine);
 	wk_leave(ns);
 	return status;
 }
 
 void wk_log_release(wk_log *log) {
-	wk_namespace *ns = log->ns;
-	if (wk_enter(ns, NULL) == WK_OK) {
-		wk_engine_lock(ns->engine);
-		wk_log_state_release(ns->engine, log->state);
-		wk_engine_unlock(ns->engine);
-		wk_leave(ns);
-	}
+	wk_hold_release(log->ns, log->hold);
 	free(log);
-	wk_namespace_release(ns);
 }
 
 wk_status wk_log_delete(wk_namespace *ns, const char *name, size_t name_size, wk_error *error) {
@@ -175,7 +222,7 @@ wk_status wk_log_delete(wk_namespace *ns, const char *name, size_t name_size, wk
 	status = wk_catalogue_turn_for(engine, WK_ROOM_FREE, UINT64_MAX, error);
 	wk_log_state *log = wk_catalogue_find(engine, name, name_size);
 	if (status == WK_OK && log == NULL)
-		status = wk_fail(error, WK_NOT_FOUND, "%s has no log %.*s", engine->path, (int)name_size, name);
+		status = no_such_log(engine, name, name_size, error);
 	if (status == WK_OK) {
 		log->handles++;
 		if (log->tail != NULL)
@@ -207,9 +254,12 @@ wk_status wk_log_rename(wk_namespace *ns, const char *from, size_t from_size, co
 	status = wk_catalogue_turn(engine, UINT64_MAX, error);
 	wk_log_state *log = wk_catalogue_find(engine, from, from_size);
 	if (status == WK_OK && log == NULL)
-		status = wk_fail(error, WK_NOT_FOUND, "%s has no log %.*s", engine->path, (int)from_size, from);
-	if (status == WK_OK && wk_catalogue_find(engine, to, to_size) != NULL)
-		status = wk_fail(error, WK_EXISTS, "%s has a log %.*s already", engine->path, (int)to_size, to);
+		status = no_such_log(engine, from, from_size, error);
+	if (status == WK_OK && wk_catalogue_find(engine, to, to_size) != NULL) {
+		status = wk_catalogue_settled(engine, NULL, error);
+		if (status == WK_OK)
+			status = wk_fail(error, WK_EXISTS, "%s has a log %.*s already", engine->path, (int)to_size, to);
+	}
 	if (status == WK_OK)
 		status = wk_catalogue_commit(
 		    engine,
@@ -257,6 +307,12 @@ wk_status wk_log_names(wk_namespace *ns, const char *prefix, size_t prefix_size,
 		return status;
 	wk_engine *engine = ns->engine;
 	wk_engine_lock(engine);
+	status = wk_catalogue_settled(engine, NULL, error);
+	if (status != WK_OK) {
+		wk_engine_unlock(engine);
+		wk_leave(ns);
+		return status;
+	}
 	const char **found = malloc((engine->logs_count + 1) * sizeof *found);
 	uint64_t n = 0;
 	size_t bytes = 0;
@@ -285,7 +341,9 @@ wk_status wk_cursor_names(wk_log *log, char **names, size_t *size, uint64_t *cou
 		return status;
 	wk_engine *engine = log->ns->engine;
 	wk_engine_lock(engine);
-	status = wk_log_check(log->state, error);
+	status = wk_catalogue_settled(engine, log->state, error);
+	if (status == WK_OK)
+		status = wk_log_check(engine, log->state, error);
 	const char **found = status == WK_OK ? malloc((log->state->cursors_count + 1) * sizeof *found) : NULL;
 	size_t bytes = 0;
 	for (uint32_t i = 0; found != NULL && i < log->state->cursors_count; i++) {
@@ -306,6 +364,20 @@ wk_status wk_cursor_names(wk_log *log, char **names, size_t *size, uint64_t *cou
 
 /* ---- what a log holds ---- */
 
+/*
+ * A segment begins, and the one before it is completed, in the block of its first entry: told of is what is durable.
+ */
+static bool begun(const wk_log_state *log, const wk_segment *segment) {
+	return segment->segment <= log->tail->durable_segment;
+}
+
+static uint64_t count_begun(const wk_log_state *log) {
+	uint32_t count = log->segments_count;
+	while (count > 0 && !begun(log, &log->segments[count - 1]))
+		count--;
+	return count;
+}
+
 /* The first record that can be read, where there is any. */
 static wk_position first_of(const wk_log_state *log, const wk_position *next) {
 	if (log->first->dlsn.segment != 0)
@@ -324,6 +396,8 @@ wk_status wk_log_describe(wk_log *log, wk_log_info *info, wk_error *error) {
 	wk_engine *engine = log->ns->engine;
 	wk_log_state *state = log->state;
 	wk_engine_lock(engine);
+	/* Where it begins, and whether its stream has ended. A failed journal is no reason not to read what is there. */
+	wk_catalogue_settled(engine, state, NULL);
 	status = wk_log_load_tail(engine, state, error);
 	if (status == WK_OK) {
 		const wk_position *last = &state->tail->durable;
@@ -332,7 +406,7 @@ wk_status wk_log_describe(wk_log *log, wk_log_info *info, wk_error *error) {
 		    .options = *state->options,
 		    .txid_source = state->txid_source,
 		    .end_of_stream = state->end_of_stream,
-		    .segments_count = state->segments_count,
+		    .segments_count = count_begun(state),
 		    .last = *last,
 		    .next = wk_log_next(state, last),
 		};
@@ -358,27 +432,31 @@ wk_status wk_log_segments(wk_log *log, int64_t from, wk_segment_info *segments, 
 	wk_engine *engine = log->ns->engine;
 	wk_log_state *state = log->state;
 	wk_engine_lock(engine);
+	wk_catalogue_settled(engine, state, NULL);
 	status = wk_log_load_tail(engine, state, error);
 	*count = 0;
-	for (uint32_t i = 0; status == WK_OK && i < state->segments_count && *count < max; i++) {
-		const wk_segment *segment = &state->segments[i];
-		if (segment->segment < from)
-			continue;
+	const wk_segment *end = state->segments + state->segments_count;
+	const wk_segment *segment = status == WK_OK ? wk_log_segment_at(state, from) : NULL;
+	for (; segment != NULL && segment < end && *count < max && begun(state, segment); segment++) {
 		const wk_ledger *ledger = wk_ledger_find(engine, segment->ledger_id);
-		bool open = segment->records_count < 0;
+		bool completed = segment->records_count >= 0 && (segment + 1 == end || begun(state, segment + 1));
+		bool tail = state->tail->durable.dlsn.segment == segment->segment;
 		segments[(*count)++] = (wk_segment_info){
 		    .segment = segment->segment,
 		    .ledger_id = segment->ledger_id,
 		    .first_sequence_id = segment->first_sequence_id,
 		    .first_txid = segment->first_txid,
-		    .last_entry_id = open ? (ledger != NULL ? ledger->durable_entry : -1) : segment->last_entry,
-		    .records_count = open ? (state->tail->durable.dlsn.segment == segment->segment
-		                                 ? state->tail->durable.sequence_id - segment->first_sequence_id + 1
-		                                 : 0)
-		                          : segment->records_count,
-		    .payload_bytes = ledger != NULL ? ledger->length : 0,
+		    .last_entry_id = completed        ? segment->last_entry
+		                     : ledger != NULL ? ledger->durable_entry
+		                                      : -1,
+		    .records_count = completed ? segment->records_count
+		                     : tail    ? state->tail->durable.sequence_id - segment->first_sequence_id + 1
+		                               : 0,
+		    .payload_bytes = completed ? segment->payload_bytes
+		                     : tail    ? state->tail->durable_bytes
+		                               : 0,
 		    .created_ms = segment->created_ms,
-		    .completed = !open,
+		    .completed = completed,
 		};
 	}
 	wk_engine_unlock(engine);
@@ -454,7 +532,7 @@ wk_status wk_log_truncate(wk_log *log, const wk_dlsn *before, bool force, wk_err
 	wk_engine_lock(engine);
 	status = wk_catalogue_turn_for(engine, WK_ROOM_FREE, UINT64_MAX, error);
 	if (status == WK_OK)
-		status = wk_log_check(log->state, error);
+		status = wk_log_check(engine, log->state, error);
 	if (status == WK_OK && already)
 		status = truncated_already(engine, error);
 	else if (status == WK_OK && log->state->segments_count > 0)
@@ -481,15 +559,22 @@ wk_status wk_cursor_set(wk_log *log, const char *name, size_t name_size, const w
 	wk_engine_lock(engine);
 	status = wk_catalogue_turn(engine, UINT64_MAX, error);
 	if (status == WK_OK)
-		status = wk_log_check(state, error);
+		status = wk_log_check(engine, state, error);
 	const wk_cursor_state *cursor = status == WK_OK ? wk_log_cursor(state, name, name_size) : NULL;
-	if (cursor != NULL && wk_dlsn_compare(&at->dlsn, &cursor->at.dlsn) < 0)
-		status = wk_fail(error, WK_INVALID,
-		                 "moving the cursor '%s' back from record %lld to %lld: it only moves forward; delete it first",
-		                 cursor->name, (long long)cursor->at.sequence_id, (long long)at->sequence_id);
-	if (status == WK_OK && wk_dlsn_compare(&at->dlsn, &state->first->dlsn) < 0)
-		status = wk_fail(error, WK_TRUNCATED, "putting a cursor at record %lld: the log was truncated up to %lld",
-		                 (long long)at->sequence_id, (long long)state->first->sequence_id);
+	bool back = cursor != NULL && wk_dlsn_compare(&at->dlsn, &cursor->at.dlsn) < 0;
+	bool cut = status == WK_OK && wk_dlsn_compare(&at->dlsn, &state->first->dlsn) < 0;
+	if (back || cut) { /* where it stands, or what was cut, is told once it is durable */
+		int64_t stands = back ? cursor->at.sequence_id : state->first->sequence_id;
+		status = wk_catalogue_settled(engine, state, error);
+		if (status == WK_OK && cut && !back)
+			status = wk_fail(error, WK_TRUNCATED, "putting a cursor at record %lld: the log was truncated up to %lld",
+			                 (long long)at->sequence_id, (long long)stands);
+		else if (status == WK_OK)
+			status = wk_fail(
+			    error, WK_INVALID,
+			    "moving the cursor '%.*s' back from record %lld to %lld: it only moves forward; delete it first",
+			    (int)name_size, name, (long long)stands, (long long)at->sequence_id);
+	}
 	if (status == WK_OK && at->dlsn.segment < 1)
 		status = wk_fail(error, WK_INVALID, "segment %lld: segments are numbered from 1", (long long)at->dlsn.segment);
 	if (status == WK_OK)
@@ -514,14 +599,17 @@ wk_status wk_cursor_get(wk_log *log, const char *name, size_t name_size, wk_posi
 	wk_status status = wk_enter_fresh(log->ns, error);
 	if (status != WK_OK)
 		return status;
-	wk_engine_lock(log->ns->engine);
-	status = wk_log_check(log->state, error);
+	wk_engine *engine = log->ns->engine;
+	wk_engine_lock(engine);
+	status = wk_log_check(engine, log->state, error);
 	const wk_cursor_state *cursor = status == WK_OK ? wk_log_cursor(log->state, name, name_size) : NULL;
-	if (cursor != NULL)
+	if (cursor != NULL) {
 		*at = cursor->at;
-	else if (status == WK_OK)
-		status = wk_fail(error, WK_NOT_FOUND, "log %s has no cursor '%.*s'", log->state->name, (int)name_size, name);
-	wk_engine_unlock(log->ns->engine);
+		status = wk_catalogue_settled(engine, log->state, error);
+	} else if (status == WK_OK) {
+		status = no_such_cursor(engine, log->state, name, name_size, error);
+	}
+	wk_engine_unlock(engine);
 	wk_leave(log->ns);
 	return status;
 }
@@ -535,9 +623,9 @@ wk_status wk_cursor_delete(wk_log *log, const char *name, size_t name_size, wk_e
 	wk_engine_lock(engine);
 	status = wk_catalogue_turn(engine, UINT64_MAX, error);
 	if (status == WK_OK)
-		status = wk_log_check(log->state, error);
+		status = wk_log_check(engine, log->state, error);
 	if (status == WK_OK && wk_log_cursor(log->state, name, name_size) == NULL)
-		status = wk_fail(error, WK_NOT_FOUND, "log %s has no cursor '%.*s'", log->state->name, (int)name_size, name);
+		status = no_such_cursor(engine, log->state, name, name_size, error);
 	if (status == WK_OK)
 		status = wk_catalogue_commit(
 		    engine,

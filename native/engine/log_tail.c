@@ -54,6 +54,15 @@ static wk_position end_of_completed(const wk_segment *segment) {
 	                     segment->last_txid};
 }
 
+/*
+ * Payload of the records of a segment, from the length of its ledger, which counts heads of records and of envelopes
+ * too. Of compressed entries it counts what they take, and so does this.
+ */
+static int64_t payload_of(const last_record *last, int64_t last_entry) {
+	int64_t bytes = last->length - (last_entry + 1) * WK_ENVELOPE_HEADER_SIZE - last->position * WK_RECORD_HEADER_SIZE;
+	return bytes > 0 ? bytes : 0;
+}
+
 /* A follower's log ends where its writer has got to since. */
 static bool is_stale(wk_engine *engine, wk_log_state *log) {
 	if (!engine->read_only)
@@ -68,7 +77,7 @@ static bool is_stale(wk_engine *engine, wk_log_state *log) {
 
 wk_status wk_log_load_tail(wk_engine *engine, wk_log_state *log, wk_error *error) {
 	for (int attempt = 0;;) {
-		wk_status status = wk_log_check(log, error);
+		wk_status status = wk_log_check(engine, log, error);
 		if (status != WK_OK || (log->tail != NULL && !is_stale(engine, log)))
 			return status;
 		wk_segment *segment = wk_log_last_segment(log);
@@ -111,7 +120,8 @@ wk_status wk_log_load_tail(wk_engine *engine, wk_log_state *log, wk_error *error
 		if (last_entry >= 0) {
 			tail->last = (wk_position){
 			    {segment->segment, last_entry, last.slot}, segment->first_sequence_id + last.position - 1, last.txid};
-			ledger->length = tail->segment_bytes = last.length;
+			ledger->length = last.length;
+			tail->segment_bytes = tail->durable_bytes = payload_of(&last, last_entry);
 		} else if (open) { /* a segment without entries: cannot be written, but may be left by a damaged file */
 			tail->last = before_first(log);
 			tail->last.sequence_id = segment->first_sequence_id - 1;
@@ -120,6 +130,7 @@ wk_status wk_log_load_tail(wk_engine *engine, wk_log_state *log, wk_error *error
 		}
 		tail->next_entry = last_entry + 1;
 		tail->durable = tail->last;
+		tail->durable_segment = segment != NULL ? segment->segment : 0;
 		free(log->tail); /* a follower's, from before */
 		log->tail = tail;
 		return WK_OK;

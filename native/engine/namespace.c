@@ -61,6 +61,37 @@ void wk_namespace_release(wk_namespace *ns) {
 		free(ns);
 }
 
+wk_hold *wk_hold_new(wk_namespace *ns, wk_log_state *log) {
+	wk_hold *hold = malloc(sizeof *hold);
+	if (hold == NULL)
+		return NULL;
+	*hold = (wk_hold){.log = log, .next = ns->holds, .link = &ns->holds};
+	if (hold->next != NULL)
+		hold->next->link = &hold->next;
+	ns->holds = hold;
+	log->handles++;
+	wk_namespace_retain(ns);
+	return hold;
+}
+
+void wk_hold_drop(wk_engine *engine, wk_hold *hold) {
+	*hold->link = hold->next;
+	if (hold->next != NULL)
+		hold->next->link = hold->link;
+	wk_log_state_release(engine, hold->log);
+	free(hold);
+}
+
+void wk_hold_release(wk_namespace *ns, wk_hold *hold) {
+	if (wk_enter(ns, NULL) == WK_OK) {
+		wk_engine_lock(ns->engine);
+		wk_hold_drop(ns->engine, hold);
+		wk_engine_unlock(ns->engine);
+		wk_leave(ns);
+	} /* else closing the namespace did, or does, or in a forked child the memory is left alone */
+	wk_namespace_release(ns);
+}
+
 uint64_t wk_deadline(wk_engine *engine, uint64_t timeout_ns) {
 	if (timeout_ns == UINT64_MAX || timeout_ns == 0)
 		return timeout_ns;
@@ -93,7 +124,7 @@ wk_status wk_open(const char *path, const wk_open_options *options, wk_namespace
 	return wk_open_on(NULL, path, options, ns, error);
 }
 
-/* Out of the engine's list; its descriptor goes. */
+/* Out of the engine's list; what its handles hold is let go of; its descriptor goes. */
 static void detach(wk_namespace *ns) {
 	wk_engine *engine = ns->engine;
 	wk_engine_lock(engine);
@@ -102,6 +133,8 @@ static void detach(wk_namespace *ns) {
 			*at = ns->next;
 			break;
 		}
+	while (ns->holds != NULL)
+		wk_hold_drop(engine, ns->holds);
 	wk_engine_unlock(engine);
 	if (ns->event_fd >= 0)
 		wk_event_close(ns->event_fd);
@@ -261,6 +294,31 @@ void wk_namespace_arm(wk_namespace *ns, uint64_t ticket) {
 	}
 	wk_engine_unlock(engine);
 	wk_leave(ns);
+}
+
+wk_status wk_namespace_drain(wk_namespace *ns, uint64_t *durable) {
+	wk_status status = wk_enter(ns, NULL);
+	if (status != WK_OK)
+		return status;
+	/* Only the thread that reads the descriptor asked for it, and only a close takes it away. */
+	if (ns->event_fd >= 0)
+		wk_event_take(ns->event_fd);
+	status = atomic_load(&ns->engine->failed) ? WK_FAILED : WK_OK;
+	*durable = atomic_load(&ns->engine->durable); /* after the look at `failed`: what became durable before it counts */
+	wk_leave(ns);
+	return status;
+}
+
+uint64_t wk_namespace_clock_jumps(wk_namespace *ns, int64_t *last_ms) {
+	if (wk_enter(ns, NULL) != WK_OK)
+		return 0;
+	wk_engine_lock(ns->engine);
+	uint64_t count = ns->engine->counters.clock_jumps;
+	if (last_ms != NULL)
+		*last_ms = ns->engine->counters.clock_jump_ms;
+	wk_engine_unlock(ns->engine);
+	wk_leave(ns);
+	return count;
 }
 
 wk_status wk_namespace_step(wk_namespace *ns, bool *idle, wk_error *error) {

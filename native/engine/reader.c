@@ -19,6 +19,7 @@ enum {
 struct wk_reader {
 	wk_namespace *ns;
 	wk_log_state *state;
+	wk_hold *hold;
 	wk_read_memory *memory;
 	wk_dlsn at; /* the next record is the first one at or after it */
 	wk_dlsn end;
@@ -99,27 +100,27 @@ wk_status wk_reader_open(wk_log *log, const wk_read_options *given, wk_reader **
 	reader->end = options.end;
 	reader->has_end = options.has_end;
 	reader->follow = options.follow;
-	reader->ns = wk_namespace_retain(log->ns);
+	reader->ns = log->ns;
 	reader->memory = wk_read_memory_retain(log->ns->engine->read_memory);
 	reader->state = log->state;
 	wk_engine_lock(log->ns->engine);
-	log->state->handles++;
+	reader->hold = wk_hold_new(log->ns, log->state);
 	wk_engine_unlock(log->ns->engine);
+	if (reader->hold == NULL) {
+		wk_read_memory_release(reader->memory);
+		free(reader);
+		status = wk_fail(error, WK_NO_MEMORY, "opening a reader: no memory");
+	} else {
+		*opened = reader;
+	}
 	wk_leave(log->ns);
-	*opened = reader;
-	return WK_OK;
+	return status;
 }
 
 void wk_reader_release(wk_reader *reader) {
 	drop_span(reader);
-	if (wk_enter(reader->ns, NULL) == WK_OK) {
-		wk_engine_lock(reader->ns->engine);
-		wk_log_state_release(reader->ns->engine, reader->state);
-		wk_engine_unlock(reader->ns->engine);
-		wk_leave(reader->ns);
-	}
+	wk_hold_release(reader->ns, reader->hold);
 	wk_read_memory_release(reader->memory);
-	wk_namespace_release(reader->ns);
 	free(reader);
 }
 
@@ -145,7 +146,7 @@ static wk_status truncated(const wk_reader *reader, wk_error *error) {
 static wk_status next_entries(wk_engine *engine, wk_reader *reader, wk_segment *segment, int64_t *last,
                               wk_error *error) {
 	wk_log_state *log = reader->state;
-	wk_status status = wk_log_check(log, error);
+	wk_status status = wk_log_check(engine, log, error);
 	if (status != WK_OK)
 		return status;
 	if (wk_dlsn_compare(&reader->at, &log->first->dlsn) < 0) {

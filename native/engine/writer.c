@@ -26,10 +26,15 @@ wk_status wk_writer_open(wk_log *log, wk_writer **opened, wk_error *error) {
 	if (status == WK_OK)
 		status = wk_log_load_tail(engine, log->state, error);
 	if (status == WK_OK) {
-		*writer = (wk_writer){.ns = wk_namespace_retain(log->ns),
-		                      .state = log->state,
-		                      .generation = ++log->state->tail->writer_generation};
-		log->state->handles++;
+		wk_clock_check(engine, log->state);
+		writer->hold = wk_hold_new(log->ns, log->state);
+		if (writer->hold == NULL)
+			status = wk_fail(error, WK_NO_MEMORY, "opening a writer: no memory");
+	}
+	if (status == WK_OK) {
+		writer->ns = log->ns;
+		writer->state = log->state;
+		writer->generation = ++log->state->tail->writer_generation;
 		wk_journal_wake_room(engine); /* appends of the earlier writer that wait for room are fenced now */
 		uint64_t ticket = log->state->tail->last_ticket;
 		if (ticket > engine->durable) { /* what it has in a block will be durable before this writer states the tail */
@@ -40,7 +45,7 @@ wk_status wk_writer_open(wk_log *log, wk_writer **opened, wk_error *error) {
 			status = wk_journal_wait(engine, ticket, UINT64_MAX, true, error);
 		}
 		if (status != WK_OK) {
-			wk_log_state_release(engine, log->state);
+			wk_hold_drop(engine, writer->hold);
 			wk_namespace_release(log->ns);
 		}
 	}
@@ -69,6 +74,7 @@ static wk_builder *builder_for(const wk_appending *a, size_t size, bool alone) {
 	if (builder == NULL)
 		return NULL;
 	builder->entry_id = tail->next_entry++;
+	builder->segment = wk_log_open_segment(a->log)->segment;
 	builder->first_sequence_id = tail->last.sequence_id + 1;
 	builder->closed = alone;
 	tail->builder_block = open->sequence;
@@ -95,12 +101,13 @@ static wk_status put_record(const wk_appending *a, wk_builder *builder, const vo
 		builder->crc = wk_crc32c_extend(builder->crc, at, WK_RECORD_HEADER_SIZE + size);
 		builder->summed += WK_RECORD_HEADER_SIZE + size;
 	}
-	tail->segment_bytes += (int64_t)size;
 	tail->last_ticket = a->engine->open.sequence;
 	if ((flags & WK_RECORD_END_OF_STREAM) != 0)
 		return WK_OK;
+	tail->segment_bytes += (int64_t)size;
 	tail->last = (wk_position){{segment->segment, builder->entry_id, builder->records++}, sequence_id, txid};
 	builder->last_txid = txid;
+	builder->payload_bytes += (int64_t)size;
 	a->engine->counters.appended_records++;
 	a->engine->counters.appended_bytes += size;
 	return WK_OK;
@@ -179,6 +186,13 @@ static wk_status wait_for(wk_appending *a, uint64_t ticket, const wk_position *a
 	return status;
 }
 
+/* (locked) Who does not wait is told by the eventfd. */
+static void notify(const wk_appending *a) {
+	wk_namespace *ns = a->writer->ns;
+	if (a->options->notify && ns->event_fd >= 0 && (ns->armed == 0 || ns->armed > a->engine->open.sequence))
+		ns->armed = a->engine->open.sequence;
+}
+
 static const wk_append_options *or_default(const wk_append_options *options, wk_append_options *defaults) {
 	if (options != NULL)
 		return options;
@@ -219,12 +233,17 @@ wk_status wk_writer_submit(wk_writer *writer, const void *payload, size_t size, 
 		return status;
 	wk_position position;
 	status = append_one(&a, payload, size, options->txid, &position);
+	bool wakes = false;
 	if (status == WK_OK) {
 		*ticket = a.engine->open.sequence;
+		notify(&a);
 		if (options->durability == WK_SYNC || a.engine->open.estimate >= a.engine->options.block_size_max)
-			wk_journal_kick(a.engine);
+			wakes = wk_journal_kicked(a.engine);
 	}
-	end(&a);
+	wk_engine_unlock(a.engine);
+	if (wakes) /* without the lock, which is what the driver asks for first */
+		wk_driver_wake(a.engine);
+	wk_leave(writer->ns);
 	if (status == WK_OK && at != NULL)
 		*at = position;
 	return status;
@@ -317,6 +336,8 @@ wk_status wk_writer_append_many(wk_writer *writer, const void *bytes, const uint
 	if (status == WK_OK) {
 		want(&a);
 		*ticket = a.engine->open.sequence;
+		if (!wait)
+			notify(&a);
 		if (wait && options->durability == WK_SYNC)
 			status = wait_for(&a, *ticket, first);
 		else if (options->durability == WK_SYNC || a.engine->open.estimate >= a.engine->options.block_size_max)
@@ -406,6 +427,8 @@ wk_status wk_writer_end_of_stream(wk_writer *writer, wk_error *error) {
 		                             &ticket);
 	if (status == WK_OK) {
 		wk_journal_want(a.engine, true, UINT64_MAX);
+		a.log->unsettled = true; /* who asks is told of the end once it is durable */
+		a.engine->catalogue_ticket = ticket;
 		do
 			status = wk_journal_wait(a.engine, ticket, UINT64_MAX, true, error);
 		while (status == WK_INTERRUPTED);
@@ -424,7 +447,7 @@ wk_status wk_writer_close(wk_writer *writer, uint64_t timeout_ns, wk_error *erro
 		a.waits_ns = a.deadline_ns;
 		if (!a.engine->failed || (a.log->tail != NULL && a.log->tail->last_ticket > a.engine->durable))
 			status = flush(&a);
-		wk_log_state_release(a.engine, a.log);
+		wk_hold_drop(a.engine, writer->hold);
 		end(&a);
 	} else if (status == WK_CLOSED) {
 		status = WK_OK; /* the namespace flushed for it */

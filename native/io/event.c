@@ -17,6 +17,13 @@ void wk_event_signal(int fd) {
 		;
 }
 
+void wk_event_take(int fd) {
+	uint64_t count;
+	/* Nothing to read (EAGAIN) is fine. */
+	while (read(fd, &count, sizeof count) < 0 && errno == EINTR)
+		;
+}
+
 void wk_event_close(int fd) {
 	close(fd);
 }

@@ -4,5 +4,7 @@
 /* Non-blocking and closed on exec; -errno on failure. */
 int wk_event_new(void);
 void wk_event_signal(int fd);
+/* Not signalled any more. */
+void wk_event_take(int fd);
 void wk_event_close(int fd);
 #endif

@@ -154,6 +154,7 @@ int wk_faulty_image(wk_faulty *faulty, uint64_t at, uint64_t seed, wk_io **io) {
 	wk_disk_crash(&disk, seed);
 	wk_faulty *image = faulty_new(wk_faulty_chance(seed, at), &disk);
 	image->clock_ns = faulty->clock_ns;
+	image->wall_shift_ns = faulty->wall_shift_ns;
 	image->capacity_bytes = faulty->capacity_bytes;
 	image->flush_on_dsync = faulty->flush_on_dsync;
 	pthread_mutex_unlock(&faulty->mutex);
@@ -184,7 +185,16 @@ static uint64_t now(wk_io *io) {
 }
 
 static uint64_t wall(wk_io *io) {
-	return wall_start_ns + now(io);
+	wk_faulty *faulty = wk_faulty_enter(io);
+	uint64_t ns = wall_start_ns + faulty->clock_ns + (uint64_t)faulty->wall_shift_ns;
+	wk_faulty_leave(faulty);
+	return ns;
+}
+
+void wk_faulty_shift_wall(wk_faulty *faulty, int64_t by_ns) {
+	pthread_mutex_lock(&faulty->mutex);
+	faulty->wall_shift_ns += by_ns;
+	pthread_mutex_unlock(&faulty->mutex);
 }
 
 static int entropy(wk_io *io, void *bytes, size_t size) {

@@ -67,9 +67,11 @@ struct wk_faulty {
 	wk_io_queue *queues;
 	uint64_t generation; /* crashes and kills so far */
 	uint64_t clock_ns;
+	int64_t wall_shift_ns; /* what the wall clock was set to, beside that */
 	uint64_t capacity_bytes;
 	bool flush_on_dsync;
 	uint64_t calls[WK_FAULTY_OPERATIONS];
+	uint64_t read_bytes;
 	wk_armed_fault faults[WK_FAULTY_FAULTS_MAX];
 	size_t faults_count;
 	uint64_t random_landing, random_order, random_entropy;

@@ -45,6 +45,13 @@ void wk_faulty_heal(wk_faulty *faulty) {
 	pthread_mutex_unlock(&faulty->mutex);
 }
 
+uint64_t wk_faulty_read_bytes(wk_faulty *faulty) {
+	pthread_mutex_lock(&faulty->mutex);
+	uint64_t bytes = faulty->read_bytes;
+	pthread_mutex_unlock(&faulty->mutex);
+	return bytes;
+}
+
 uint64_t wk_faulty_calls(wk_faulty *faulty, uint32_t mask) {
 	uint64_t sum = 0;
 	pthread_mutex_lock(&faulty->mutex);

@@ -114,9 +114,12 @@ int64_t wk_faulty_request_end(wk_faulty *faulty, wk_faulty_request *request) {
 	}
 	if (request->error)
 		return request->error;
-	if (asked->operation == WK_IO_OP_READ)
-		return (int64_t)wk_contents_read(&faulty->nodes[asked->file->node].contents, asked->offset, asked->buffer,
-		                                 asked->size);
+	if (asked->operation == WK_IO_OP_READ) {
+		size_t size = wk_contents_read(&faulty->nodes[asked->file->node].contents, asked->offset, asked->buffer,
+		                               asked->size);
+		faulty->read_bytes += size;
+		return (int64_t)size;
+	}
 	return asked->operation == WK_IO_OP_WRITE ? (int64_t)asked->size : 0;
 }
 

@@ -171,8 +171,11 @@ void wk_faulty_set_flush_on_dsync(wk_faulty *, bool on);
 void wk_faulty_fail(wk_faulty *, uint32_t mask, uint64_t after_calls, int error, bool sticky);
 void wk_faulty_heal(wk_faulty *);                     /* no failure armed any more */
 uint64_t wk_faulty_calls(wk_faulty *, uint32_t mask); /* counted so far */
+uint64_t wk_faulty_read_bytes(wk_faulty *);           /* the same */
 void wk_faulty_set_capacity(wk_faulty *, uint64_t bytes);
 void wk_faulty_advance(wk_faulty *, uint64_t ns);
+/* Somebody sets the wall clock: it jumps, and `now` does not. */
+void wk_faulty_shift_wall(wk_faulty *, int64_t by_ns);
 int wk_faulty_flip(wk_faulty *, const char *path, uint64_t offset, uint32_t bit);
 int wk_faulty_misdirect_next(wk_faulty *, const char *path, int64_t by_bytes);
 void wk_faulty_crash(wk_faulty *, uint64_t seed); /* power cut: a legal image by the seed */

@@ -163,7 +163,140 @@ TEST(finding_does_not_wait_for_the_disk) {
 	remove_tree(d.path);
 }
 
+/* ---- what the catalogue says (a change is applied when it is accepted, and told when it is durable) ---- */
+
+typedef struct asked {
+	desk *d;
+	const char *name; /* of a log */
+	wk_log *log;      /* opened */
+	wk_position at;   /* of a cursor */
+	wk_status status;
+	_Atomic bool answered;
+} asked;
+
+static void *create_log(void *context) {
+	asked *a = context;
+	a->status = wk_log_open(a->d->ns, a->name, strlen(a->name), true, NULL, &a->log, NULL);
+	atomic_store(&a->answered, true);
+	return NULL;
+}
+
+static void *open_log(void *context) {
+	asked *a = context;
+	a->status = wk_log_open(a->d->ns, a->name, strlen(a->name), false, NULL, &a->log, NULL);
+	atomic_store(&a->answered, true);
+	return NULL;
+}
+
+static void *delete_log(void *context) {
+	asked *a = context;
+	a->status = wk_log_delete(a->d->ns, a->name, strlen(a->name), NULL);
+	atomic_store(&a->answered, true);
+	return NULL;
+}
+
+static void *append_to_it(void *context) {
+	asked *a = context;
+	a->status = wk_writer_append(a->d->writer, "x", 1, NULL, NULL, NULL);
+	atomic_store(&a->answered, true);
+	return NULL;
+}
+
+static void *list_logs(void *context) {
+	asked *a = context;
+	char *names = NULL;
+	size_t size;
+	uint64_t count;
+	a->status = wk_log_names(a->d->ns, "", 0, &names, &size, &count, NULL);
+	a->at.sequence_id = (int64_t)count;
+	wk_free(names);
+	atomic_store(&a->answered, true);
+	return NULL;
+}
+
+static void *set_cursor(void *context) {
+	asked *a = context;
+	a->status = wk_cursor_set(a->d->log, "here", 4, &a->at, NULL);
+	atomic_store(&a->answered, true);
+	return NULL;
+}
+
+static void *get_cursor(void *context) {
+	asked *a = context;
+	a->status = wk_cursor_get(a->d->log, "here", 4, &a->at, NULL);
+	atomic_store(&a->answered, true);
+	return NULL;
+}
+
+static void *delete_cursor(void *context) {
+	asked *a = context;
+	a->status = wk_cursor_delete(a->d->log, "here", 4, NULL);
+	atomic_store(&a->answered, true);
+	return NULL;
+}
+
+/* While the change is not durable the question is not answered. Both answers are there when this returns. */
+static void ask_during(void *(*change)(void *), asked *changed, void *(*question)(void *), asked *told) {
+	pthread_t changing, asking;
+	atomic_store(&stalled, true);
+	CHECK_EQ(pthread_create(&changing, NULL, change, changed), 0);
+	nap_ms(50);
+	CHECK_EQ(pthread_create(&asking, NULL, question, told), 0);
+	nap_ms(50);
+	CHECK(!atomic_load(&changed->answered));
+	CHECK(!atomic_load(&told->answered));
+	atomic_store(&stalled, false);
+	CHECK_EQ(pthread_join(changing, NULL), 0);
+	CHECK_EQ(pthread_join(asking, NULL), 0);
+	CHECK_EQ(changed->status, WK_OK);
+}
+
+TEST(nobody_is_told_of_a_log_or_of_its_end_before_that_is_durable) {
+	static desk d;
+	open_desk(&d);
+	asked made = {.d = &d, .name = "new"}, found = {.d = &d, .name = "new"};
+	ask_during(create_log, &made, open_log, &found);
+	CHECK_EQ(found.status, WK_OK);
+	asked other = {.d = &d, .name = "other"}, listed = {.d = &d};
+	ask_during(create_log, &other, list_logs, &listed);
+	CHECK_EQ(listed.status, WK_OK);
+	CHECK_EQ(listed.at.sequence_id, 3);
+	asked gone = {.d = &d, .name = "new"}, missing = {.d = &d, .name = "new"};
+	ask_during(delete_log, &gone, open_log, &missing);
+	CHECK_EQ(missing.status, WK_NOT_FOUND);
+	asked gone_too = {.d = &d, .name = "other"}, not_twice = {.d = &d, .name = "other"};
+	ask_during(delete_log, &gone_too, delete_log, &not_twice);
+	CHECK_EQ(not_twice.status, WK_NOT_FOUND);
+	asked last = {.d = &d, .name = "log"}, refused = {.d = &d};
+	ask_during(delete_log, &last, append_to_it, &refused);
+	CHECK_EQ(refused.status, WK_DELETED);
+	wk_log_release(made.log);
+	wk_log_release(found.log);
+	wk_log_release(other.log);
+	close_all(d.ns, d.log, d.writer);
+	remove_tree(d.path);
+}
+
+TEST(nobody_is_told_of_a_cursor_or_of_its_end_before_that_is_durable) {
+	static desk d;
+	open_desk(&d);
+	asked set = {.d = &d, .at = {{1, 0, 0}, 0, -1}}, got = {.d = &d};
+	ask_during(set_cursor, &set, get_cursor, &got);
+	CHECK_EQ(got.status, WK_OK);
+	CHECK_EQ(got.at.sequence_id, 0);
+	asked moved = {.d = &d, .at = {{1, 0, 1}, 1, -1}}, back = {.d = &d, .at = {{1, 0, 0}, 0, -1}};
+	ask_during(set_cursor, &moved, set_cursor, &back);
+	CHECK_EQ(back.status, WK_INVALID);
+	asked gone = {.d = &d}, missing = {.d = &d};
+	ask_during(delete_cursor, &gone, get_cursor, &missing);
+	CHECK_EQ(missing.status, WK_NOT_FOUND);
+	close_all(d.ns, d.log, d.writer);
+	remove_tree(d.path);
+}
+
 int main(void) {
+	RUN(nobody_is_told_of_a_log_or_of_its_end_before_that_is_durable);
+	RUN(nobody_is_told_of_a_cursor_or_of_its_end_before_that_is_durable);
 	RUN(closing_answers_in_time_though_a_deferred_append_cannot_be_written);
 	RUN(closing_answers_in_time_though_background_work_stands_still);
 	RUN(closing_answers_in_time_though_the_superblock_cannot_be_written);

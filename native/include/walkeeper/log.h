@@ -142,6 +142,8 @@ typedef struct wk_stats {
 	uint64_t compacted_bytes;  /* since open */
 	uint64_t scrubbed_bytes;   /* since open */
 	uint64_t scrub_damaged;    /* entries found damaged by the scrub since open */
+	uint64_t clock_jumps;      /* jumps of the wall clock by more than an hour, noticed where it stamped txids, since open */
+	int64_t clock_jump_ms;     /* the last of them: above 0 forwards, below 0 backwards */
 	uint64_t oldest_file;      /* the file that pins space longest, 0 for none */
 	int64_t oldest_ledger;     /* and a ledger that pins it, -1 for none */
 	uint32_t backend;          /* enum wk_backend */
@@ -172,6 +174,18 @@ WK_API int wk_namespace_eventfd(wk_namespace *ns);
  * once.
  */
 WK_API void wk_namespace_arm(wk_namespace *ns, uint64_t ticket);
+/*
+ * For who was woken by the eventfd: reads it, and *durable is the last durable block. WK_FAILED: no further one will be,
+ * as the journal failed; WK_CLOSED, WK_FORKED.
+ */
+WK_API wk_status wk_namespace_drain(wk_namespace *ns, uint64_t *durable);
+
+/*
+ * wk_stats.clock_jumps, cheaply; *last_ms (may be NULL) is clock_jump_ms. A clock that stamps txids is compared with the
+ * monotonic one at each append, and with the last record when a writer is opened: there only backwards, as nothing
+ * tells a jump forwards from a process that was down. Txids do not fall either way.
+ */
+WK_API uint64_t wk_namespace_clock_jumps(wk_namespace *ns, int64_t *last_ms);
 
 /* With options.manual: does what is due of the background work; *idle is true when nothing is left to do now. */
 WK_API wk_status wk_namespace_step(wk_namespace *ns, bool *idle, wk_error *error);
@@ -236,7 +250,7 @@ typedef struct wk_segment_info {
 	int64_t first_txid;
 	int64_t last_entry_id; /* -1 where empty */
 	int64_t records_count;
-	int64_t payload_bytes; /* the ledger's length */
+	int64_t payload_bytes; /* of its durable records; what was compressed before the log was opened counts as stored */
 	uint64_t created_ms;   /* wall clock */
 	bool completed;
 } wk_segment_info;
@@ -286,6 +300,7 @@ typedef struct wk_append_options {
 	uint64_t timeout_ns; /* UINT64_MAX: none; 0: do not wait for room (WK_WOULD_BLOCK) */
 	uint32_t durability; /* enum wk_durability */
 	bool atomic;         /* append_many: one entry, all or nothing after a crash */
+	bool notify;         /* without a wait: arms the namespace's eventfd for the ticket, unless for an earlier one */
 } wk_append_options;
 WK_API void wk_append_options_init(wk_append_options *options);
 
