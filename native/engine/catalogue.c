@@ -263,14 +263,15 @@ wk_status wk_catalogue_replay(wk_engine *engine, const uint8_t *payload, size_t 
 /* The catalogue's builder in the open block; its entry ids count up like any ledger's. */
 static wk_builder *catalogue_builder(wk_engine *engine, size_t need) {
 	wk_block *open = &engine->open;
-	for (uint32_t i = 0; i < open->builders_count; i++)
-		if (open->builders[i].log == NULL && open->builders[i].size + need <= WK_ENVELOPE_SIZE_MAX &&
-		    !open->builders[i].closed)
-			return &open->builders[i];
+	wk_builder *last = open->catalogue_builder > 0 ? &open->builders[open->catalogue_builder - 1] : NULL;
+	if (last != NULL && !last->closed && last->size + need <= WK_ENVELOPE_SIZE_MAX)
+		return last;
 	wk_ledger *ledger = wk_ledger_get(engine, WK_CATALOGUE_LEDGER);
 	wk_builder *builder = ledger != NULL ? wk_journal_builder(engine, ledger, NULL, WK_CODEC_NONE) : NULL;
-	if (builder != NULL)
+	if (builder != NULL) {
 		builder->entry_id = engine->next_catalogue_entry++;
+		open->catalogue_builder = open->builders_count;
+	}
 	return builder;
 }
 

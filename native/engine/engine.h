@@ -154,7 +154,8 @@ typedef struct wk_block {
 	size_t estimate;            /* bytes it will take, padding apart */
 	wk_builder *builders;
 	uint32_t builders_count, builders_capacity;
-	bool sync_wanted; /* somebody wants it durable now */
+	uint32_t catalogue_builder; /* number of the last one that holds changes of the catalogue, from 1; 0: none */
+	bool sync_wanted;           /* somebody wants it durable now */
 	bool confirm;
 	/* once sealed: */
 	wk_block_header header;
@@ -188,6 +189,12 @@ struct wk_engine {
 	/* journal */
 	wk_block open;                               /* takes records */
 	wk_block in_flight[WK_BLOCKS_IN_FLIGHT_MAX]; /* by sequence % 8 */
+	struct
+	{ /* of finished blocks, with the memory of their entries; the last is the next to be used: it is in the caches */
+		wk_builder *builders;
+		uint32_t capacity;
+	} spare[WK_BLOCKS_IN_FLIGHT_MAX + 1];
+	uint32_t spare_count;
 	wk_block_window window;
 	uint32_t last_crc;
 	uint64_t offset; /* of the next block in the active file */

@@ -8,6 +8,9 @@
 #include "engine/engine.h"
 #include "engine/reserve.h"
 
+/* From here on combining two checksums is quicker than reading the bytes twice. */
+enum { WK_SUM_ONCE_SIZE = 16 * 1024 };
+
 /*
  * (locked) Room for `payload` more bytes in the open block and within in_flight_bytes; waits, dropping the lock,
  * until deadline_ns (0: WK_WOULD_BLOCK; UINT64_MAX: none). WK_FAILED, WK_CLOSED, WK_TIMEOUT, WK_INTERRUPTED,

@@ -14,9 +14,6 @@
 /* Where the first builder's records stand when they are put straight into the block. */
 enum { ENVELOPE_AT = WK_BLOCK_HEADER_SIZE + WK_ENTRY_OVERHEAD };
 
-/* From here on combining two checksums is quicker than reading the bytes twice. */
-enum { SUM_ONCE_SIZE = 16 * 1024 };
-
 static size_t envelope_size(const wk_builder *builder) {
 	return builder->log != NULL ? WK_ENVELOPE_HEADER_SIZE : 0;
 }
@@ -76,7 +73,7 @@ static void lay_out(uint8_t *block, size_t at, wk_builder *builder, uint32_t ori
 	                   .payload = payload,
 	                   .payload_size = payload_size};
 	wk_block_put_record_header(block + at, WK_BLOCK_ENTRY, (uint32_t)(WK_ENTRY_HEADER_SIZE + payload_size));
-	if (payload_size < SUM_ONCE_SIZE) {
+	if (payload_size < WK_SUM_ONCE_SIZE) {
 		wk_entry_encode_header(&header, entry);
 		*records_crc = wk_crc32c_extend(*records_crc, block + at, WK_ENTRY_OVERHEAD + payload_size);
 	} else {
@@ -183,7 +180,7 @@ static wk_status assemble(wk_engine *engine, wk_block *block, size_t used, const
 	assert(at == used);
 	block->header.size = (uint32_t)size;
 	block->header.used = (uint32_t)used;
-	if (used < SUM_ONCE_SIZE)
+	if (used < WK_SUM_ONCE_SIZE)
 		wk_block_seal(block->buffer->bytes, &block->header);
 	else
 		wk_block_seal_with(block->buffer->bytes, &block->header, records_crc);
@@ -193,16 +190,15 @@ static wk_status assemble(wk_engine *engine, wk_block *block, size_t used, const
 /* Takes the open block away and opens the next. */
 static wk_block *detach(wk_engine *engine) {
 	wk_block *block = &engine->in_flight[engine->open.sequence % WK_BLOCKS_IN_FLIGHT_MAX];
-	assert(block->buffer == NULL);
-	wk_builder *builders = block->builders;
-	uint32_t capacity = block->builders_capacity;
+	assert(block->buffer == NULL && block->builders == NULL);
 	*block = engine->open;
 	engine->unplaced_bytes = wk_journal_block_bound(block->estimate);
 	engine->unplaced_entries = block->builders_count;
-	engine->open = (wk_block){.sequence = block->sequence + 1,
-	                          .builders = builders,
-	                          .builders_capacity = capacity,
-	                          .deferred_until_ns = UINT64_MAX};
+	engine->open = (wk_block){.sequence = block->sequence + 1, .deferred_until_ns = UINT64_MAX};
+	if (engine->spare_count > 0) {
+		engine->open.builders = engine->spare[--engine->spare_count].builders;
+		engine->open.builders_capacity = engine->spare[engine->spare_count].capacity;
+	}
 	return block;
 }
 

@@ -96,10 +96,14 @@ static wk_status put_record(const wk_appending *a, wk_builder *builder, const vo
 	                                             .payload_size = size},
 	                            at);
 	memcpy(at + WK_RECORD_HEADER_SIZE, payload, size);
-	if (builder->codec ==
-	    WK_CODEC_NONE) { /* while the bytes are at hand, and not when the device waits for the block */
-		builder->crc = wk_crc32c_extend(builder->crc, at, WK_RECORD_HEADER_SIZE + size);
-		builder->summed += WK_RECORD_HEADER_SIZE + size;
+	/*
+	 * What gets long is summed while the bytes are at hand, and not when the device waits for the block; a short one is
+	 * sooner summed than two sums are combined.
+	 */
+	if (builder->codec == WK_CODEC_NONE && builder->size >= WK_SUM_ONCE_SIZE) {
+		size_t rest = builder->size - builder->summed;
+		builder->crc = wk_crc32c_extend(builder->crc, at + WK_RECORD_HEADER_SIZE + size - rest, rest);
+		builder->summed = builder->size;
 	}
 	tail->last_ticket = a->engine->open.sequence;
 	if ((flags & WK_RECORD_END_OF_STREAM) != 0)
