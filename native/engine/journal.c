@@ -268,8 +268,8 @@ static void finish_block(wk_engine *engine, wk_block *block) {
 		prefetch(block, i + PREFETCH);
 		finish_builder(&block->builders[i]);
 		shrink_builder(&block->builders[i], &kept);
-		if (log != NULL &&
-		    log->handles == 0) /* let go of while this block was in flight; this may be its last builder */
+		/* Let go of while this block was in flight; this may be its last builder. */
+		if (log != NULL && log->handles == 0)
 			wk_log_state_settle(engine, log, sequence, i);
 	}
 	engine->in_flight_bytes -= block->accepted_bytes;

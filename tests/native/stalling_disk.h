@@ -1,6 +1,6 @@
 /*
- * stalling_disk.h: a real disk whose writes and syncs stand still while a test says so. (What the engine's driver puts
- * into a queue does not; a lone block goes through a plain call.)
+ * stalling_disk.h: a real disk whose writes and syncs stand still while a test says so. What the engine's driver puts
+ * into a queue is written, but the driver does not hear of it.
  */
 #ifndef STALLING_DISK_H
 #define STALLING_DISK_H
@@ -51,6 +51,13 @@ static inline int stalling_sync(wk_io *io, wk_file *file) {
 	return plain_operations->sync(io, file);
 }
 
+static inline int stalling_queue_wait(wk_io *io, wk_io_queue *queue, wk_io_completion *out, uint32_t out_max,
+                                      uint64_t timeout_ns) {
+	int count = plain_operations->queue_wait(io, queue, out, out_max, timeout_ns);
+	stand_still(NULL);
+	return count;
+}
+
 /* It is not destroyed: what stalls when a test ends may still use it. */
 static inline wk_io *stalling_disk(void) {
 	wk_io *io = NULL;
@@ -61,6 +68,7 @@ static inline wk_io *stalling_disk(void) {
 		stalling_operations.open = stalling_open;
 		stalling_operations.pwrite = stalling_pwrite;
 		stalling_operations.sync = stalling_sync;
+		stalling_operations.queue_wait = stalling_queue_wait;
 	}
 	io->operations = &stalling_operations;
 	atomic_store(&stalled, false);
