@@ -56,9 +56,7 @@ class Drain:
                 self._arm()
         return future
 
-    async def durable(
-        self, ticket: int, at: Position, log: str, deadline: float | None, armed: bool = False
-    ) -> None:
+    async def durable(self, ticket: int, at: Position, log: str, deadline: float | None, armed: bool = False) -> None:
         """Waits until `ticket` is durable; TimeoutError at the deadline."""
         future = self.watch(ticket, at, log, armed)
         if deadline is None:

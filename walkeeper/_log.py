@@ -72,7 +72,7 @@ class Segment:
     """-1 where it is empty."""
     records_count: int
     payload_bytes: int
-    """Of its durable records. Compressed ones that stood there when this process opened the log count as they are stored."""
+    """Of its durable records. What was compressed before this process opened the log counts as it is stored."""
     created_ms: int
     """Wall clock, milliseconds since 1970."""
     completed: bool

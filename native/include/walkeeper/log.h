@@ -137,12 +137,12 @@ typedef struct wk_stats {
 	uint64_t memory_memtable;
 	uint64_t memory_cache;
 	uint64_t memory_in_flight;
-	uint64_t memory_readers;   /* batches that were not released, and what readers hold themselves: about 1 MiB each */
-	uint64_t recycled_files;   /* since open */
-	uint64_t compacted_bytes;  /* since open */
-	uint64_t scrubbed_bytes;   /* since open */
-	uint64_t scrub_damaged;    /* entries found damaged by the scrub since open */
-	uint64_t clock_jumps;      /* jumps of the wall clock by more than an hour, noticed where it stamped txids, since open */
+	uint64_t memory_readers;  /* batches that were not released, and what readers hold themselves: about 1 MiB each */
+	uint64_t recycled_files;  /* since open */
+	uint64_t compacted_bytes; /* since open */
+	uint64_t scrubbed_bytes;  /* since open */
+	uint64_t scrub_damaged;   /* entries found damaged by the scrub since open */
+	uint64_t clock_jumps; /* jumps of the wall clock by more than an hour, noticed where it stamped txids, since open */
 	int64_t clock_jump_ms;     /* the last of them: above 0 forwards, below 0 backwards */
 	uint64_t oldest_file;      /* the file that pins space longest, 0 for none */
 	int64_t oldest_ledger;     /* and a ledger that pins it, -1 for none */
