@@ -47,8 +47,9 @@ def test_every_exception_is_a_name_of_the_package() -> None:
     for name in errors.__all__:
         if name != "Outcome":
             assert getattr(walkeeper, name) is getattr(errors, name)
-            assert issubclass(getattr(errors, name), walkeeper.Error)
-            assert name.endswith("Error")
+            warns = name.endswith("Warning")
+            assert warns or name.endswith("Error")
+            assert issubclass(getattr(errors, name), RuntimeWarning if warns else walkeeper.Error)
 
 
 def test_the_text_is_that_of_the_engine() -> None:

@@ -14,7 +14,7 @@ static struct wk_io_operations stalling_operations;
 static const struct wk_io_operations *plain_operations;
 static _Atomic bool stalled;
 static _Atomic bool only_superblock; /* what stands still is the writes of that file */
-static wk_file *superblock_handle;
+static wk_file *_Atomic superblock_handle;
 
 static inline void nap_ms(long ms) {
 	struct timespec time = {ms / 1000, ms % 1000 * 1000000};
