@@ -50,7 +50,7 @@ class OpenOptions(TypedDict, total=False):
     backend: Backend
     sync_method: SyncMethod
     blocks_in_flight: int
-    """Sync writes at once, 1 to 8 (2)."""
+    """Sync writes at once, 1 to 8 (0: as the probe chose for this device, 2 before it ran)."""
     file_size_min: int
     """Journal files start at this size (4 MiB, at least 64 KiB) ..."""
     file_size_max: int

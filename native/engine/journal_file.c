@@ -186,12 +186,15 @@ wk_status wk_journal_file_prepare(wk_engine *engine, uint64_t size, bool zero, w
 
 typedef struct prepared_listing {
 	wk_engine *engine;
+	char *probe; /* a measurement that a kill cut short left this */
 	bool failed;
 } prepared_listing;
 
 static bool list_prepared(void *context, const char *name) {
 	prepared_listing *listing = context;
 	wk_engine *engine = listing->engine;
+	if (strncmp(name, "probe-", 6) == 0 && listing->probe == NULL)
+		listing->probe = wk_engine_path(engine, "journal/%.60s", name);
 	if (strncmp(name, "prepared-", 9) != 0)
 		return true;
 	uint64_t serial = strtoull(name + 9, NULL, 16);
@@ -211,10 +214,13 @@ wk_status wk_prepared_load(wk_engine *engine, wk_error *error) {
 	char *path = wk_engine_path(engine, "journal");
 	if (path == NULL)
 		return wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", engine->path);
-	prepared_listing listing = {engine, false};
+	prepared_listing listing = {.engine = engine};
 	const struct wk_io_operations *io = engine->io->operations;
 	int result = io->list(engine->io, path, list_prepared, &listing);
 	free(path);
+	if (listing.probe != NULL)
+		io->unlink(engine->io, listing.probe);
+	free(listing.probe);
 	if (result < 0 || listing.failed)
 		return wk_fail_io(error, result < 0 ? result : -ENOMEM, "listing the journal of %s", engine->path);
 	/*
