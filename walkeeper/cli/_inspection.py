@@ -88,9 +88,10 @@ def verify_directory(path: Path, bytes_per_second: int, advance: Callable[[int, 
     callback.raise_again()
     if status != lib.WK_DAMAGED:
         check(status, error)
-    counts = {name: getattr(native, name) for name in VerifyReport.__dataclass_fields__}
-    texts = {name: ffi.string(counts[name]).decode("utf-8", "replace") for name in ("first_damage", "first_warning")}
-    return VerifyReport(**counts | texts)
+    fields: dict[str, Any] = {name: getattr(native, name) for name in VerifyReport.__dataclass_fields__}
+    for name in ("first_damage", "first_warning"):
+        fields[name] = ffi.string(fields[name]).decode("utf-8", "replace")
+    return VerifyReport(**fields)
 
 
 @dataclass(frozen=True)

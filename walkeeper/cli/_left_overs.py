@@ -14,7 +14,7 @@ PARTS = ("journal", "entries", "index")
 OURS = re.compile(
     r"superblock|lock|shared|journal|entries|index"
     r"|journal/([0-9a-f]{16}\.wkj|prepared-[0-9a-f]{16}\.wkp)"
-    r"|entries/[0-9a-f]{16}\.wke"
+    r"|entries/([0-9a-f]{16}\.wke|prepared-output\.wkp)"
 )
 UNFINISHED = re.compile(r"(probe|doctor)-\d+\.tmp|(entries|index)/[0-9a-f]{16}\.tmp")
 SET_ASIDE = re.compile(r"(journal|entries|index)/[0-9a-f]{16}\.damaged")
@@ -24,8 +24,13 @@ INDEX = re.compile(r"index/([0-9a-f]{16})\.wki")
 def index_generation(directory: Path) -> int | None:
     """Of the index file that counts, from the superblock; None where that cannot be read."""
     lines: list[str] = []
+
+    def take(line: str) -> bool:
+        lines.append(line)
+        return True
+
     try:
-        inspect_file(directory / "superblock", False, lambda line: not lines.append(line))
+        inspect_file(directory / "superblock", False, take)
     except Error:
         pass  # one slot is enough
     slots = [slot for slot in map(json.loads, lines) if "index_generation" in slot]
