@@ -390,6 +390,7 @@ wk_status wk_journal_file_seal(wk_engine *engine, wk_store_file *file) {
 	wk_engine_lock(engine);
 	if (shared) {
 		file->footer_failed = true;
+		engine->footers_due--;
 		wk_engine_unlock(engine);
 		return WK_OK;
 	}
@@ -430,6 +431,7 @@ wk_status wk_journal_file_seal(wk_engine *engine, wk_store_file *file) {
 	free(bytes);
 	free_parts(&parts);
 	wk_engine_lock(engine);
+	engine->footers_due--; /* done, or never */
 	if (status == WK_OK) {
 		engine->counters.written_bytes += size;
 		file->footer = footer;

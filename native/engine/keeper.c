@@ -154,7 +154,6 @@ bool wk_keeper_seal_oldest(wk_engine *engine) {
 		wk_engine_lock(engine);
 		file->footer_under_way = false;
 		file->pins--;
-		engine->footers_due--;
 		wk_journal_wake_room(engine);
 		if (engine->driver_runs)
 			wk_driver_wake(engine); /* it may wait for this to roll */
