@@ -59,6 +59,23 @@ static uint64_t output_of(const wk_store_file *file) {
 }
 
 /*
+ * Does a pass over these give space back, a tenth of what it reads at least? A small file is mostly its footer, and
+ * its copy would be one again: what wins nothing would go on for ever.
+ */
+static bool wins_space(wk_store_file *const *victims, uint32_t count) {
+	uint64_t size = 0, live_bytes = 0, entries = 0, runs = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		const wk_store_file *file = victims[i];
+		size += file->size;
+		live_bytes += file->live_bytes;
+		entries += file->live_entries;
+		runs += file->footer.runs_count < file->live_entries ? file->footer.runs_count : file->live_entries;
+	}
+	uint64_t pages = (live_bytes + WK_PAGE_SIZE - 1) / WK_PAGE_SIZE;
+	return pages * WK_PAGE_SIZE + wk_footer_size(entries, runs, 0) <= size - size / 10;
+}
+
+/*
  * A pass over the files that fall under `percent`; at most an entry log of the usual size, or of what the reserve
  * holds.
  */
@@ -76,8 +93,7 @@ static uint32_t choose(wk_engine *engine, uint32_t percent, uint64_t now, uint64
 		victims[count++] = file;
 		bytes += output;
 	}
-	/* One entry log that is to become another of the same kind is work for nothing. */
-	return count == 1 && victims[0]->kind == WK_FILE_ENTRY_LOG && !below(victims[0], percent / 2) ? 0 : count;
+	return wins_space(victims, count) ? count : 0;
 }
 
 /* On a full disk every pass is due: nothing else makes room. */

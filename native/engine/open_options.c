@@ -1,11 +1,12 @@
 #include "engine/open_options.h"
 
+static const uint64_t ns_per_s = 1000000000;
 enum { FIRST_FILE_SIZE = 4 * 1024 * 1024, READ_BYTES_MIN = 4 * 1024 * 1024 };
 
 void wk_open_options_init(wk_open_options *options) {
 	*options = (wk_open_options){
 	    .create = true,
-	    .lock_timeout_ns = 10000000000u,
+	    .lock_timeout_ns = 10 * ns_per_s,
 	    .file_size_min = FIRST_FILE_SIZE,
 	    .file_size_max = 64 * 1024 * 1024,
 	    .block_size_max = 512 * 1024,
@@ -18,8 +19,8 @@ void wk_open_options_init(wk_open_options *options) {
 	    .compact_rate = 64 * 1024 * 1024,
 	    .minor_percent = 20,
 	    .major_percent = 80,
-	    .minor_interval_ns = 3600 * 1000000000u,
-	    .major_interval_ns = 86400 * 1000000000u,
+	    .minor_interval_ns = 3600 * ns_per_s,
+	    .major_interval_ns = 86400 * ns_per_s,
 	};
 }
 

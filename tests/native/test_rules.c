@@ -615,6 +615,31 @@ TEST(rule_22_thin_files_are_evacuated_at_once) {
 	leave(io, ns, busy, busy_writer);
 }
 
+static void often(wk_open_options *options) {
+	CHECK_EQ(options->minor_interval_ns, 3600 * (uint64_t)1000000000);
+	CHECK_EQ(options->major_interval_ns, 86400 * (uint64_t)1000000000);
+	options->minor_interval_ns = options->major_interval_ns = 1000000000;
+}
+
+TEST(rule_22_no_pass_is_made_that_wins_nothing) {
+	wk_io *io = disk_of(25);
+	wk_namespace *ns = open_with(io, often);
+	wk_log *log = log_named(ns, "log");
+	wk_writer *writer = writer_of(log);
+	for (int i = 0; i < 60; i++) { /* alone: a file is mostly padding, and its copy mostly footer */
+		put(writer, "r", WK_SYNC);
+		wait_and_work(io, ns, 1);
+	}
+	for (int i = 0; i < 300; i++)
+		wait_and_work(io, ns, 100);
+	uint64_t settled = stats_of(ns).compacted_bytes;
+	for (int i = 0; i < 300; i++)
+		wait_and_work(io, ns, 100);
+	CHECK(settled > 0);
+	CHECK_EQ(stats_of(ns).compacted_bytes, settled);
+	leave(io, ns, log, writer);
+}
+
 static void little_memory(wk_open_options *options) {
 	options->memtable_bytes = 128 * 1024;
 	options->cache_bytes = 16 * 1024;
@@ -746,6 +771,7 @@ int main(void) {
 	RUN(rule_20_below_the_mark_nothing_but_the_catalogue_is_read);
 	RUN(rule_22_what_is_truncated_gives_its_space_back);
 	RUN(rule_22_thin_files_are_evacuated_at_once);
+	RUN(rule_22_no_pass_is_made_that_wins_nothing);
 	RUN(rule_24_memtable_and_index_cache_keep_their_limits);
 	RUN(rule_24_without_room_in_flight_an_append_waits_or_says_so);
 	RUN(rule_28_a_network_file_system_is_refused_unless_it_is_accepted);
