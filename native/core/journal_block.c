@@ -122,7 +122,7 @@ wk_status wk_block_next(const uint8_t *bytes, const wk_block_header *header, uin
 	uint32_t word = wk_load_le32(bytes + *cursor);
 	uint32_t type = word >> RECORD_SIZE_BITS;
 	uint32_t size = word & RECORD_SIZE_MASK;
-	if (type < WK_BLOCK_ENTRY || type > WK_BLOCK_DELETE || size > left - WK_BLOCK_RECORD_HEADER_SIZE)
+	if (type < WK_BLOCK_ENTRY || type > WK_BLOCK_SUMMED_ENTRY || size > left - WK_BLOCK_RECORD_HEADER_SIZE)
 		return WK_CORRUPT;
 	*cursor += WK_BLOCK_RECORD_HEADER_SIZE;
 	*record = (wk_block_record){.type = type, .size = size, .offset = *cursor, .bytes = bytes + *cursor};
@@ -131,7 +131,7 @@ wk_status wk_block_next(const uint8_t *bytes, const wk_block_header *header, uin
 }
 
 void wk_block_put_record_header(uint8_t *bytes, uint32_t type, uint32_t size) {
-	assert(type >= WK_BLOCK_ENTRY && type <= WK_BLOCK_DELETE);
+	assert(type >= WK_BLOCK_ENTRY && type <= WK_BLOCK_SUMMED_ENTRY);
 	assert(size <= RECORD_SIZE_MASK);
 	wk_store_le32(bytes, type << RECORD_SIZE_BITS | size);
 }

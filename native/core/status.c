@@ -57,6 +57,10 @@ const char *wk_status_text(wk_status status) {
 		return "a format, codec or file system that this build refuses";
 	case WK_DAMAGED:
 		return "acknowledged bytes can no longer be read";
+	case WK_NO_LEDGER:
+		return "nothing is stored of the ledger";
+	case WK_WRONG_KEY:
+		return "not the ledger's master key";
 	}
 	return "unknown status";
 }

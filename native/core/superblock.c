@@ -2,12 +2,15 @@
  * superblock.c: a directory's root.
  *
  * Slot of 4096 bytes, little-endian; the bytes not named are zero:
- *   0 uint32 magic "WKSB"     4 uint32 CRC-32C of the other 4092 bytes     8 uint32 version 1     12 uint32 flags (1:
- * clean) 16 16 bytes of directory id           32 uint64 generation              40 uint64 incarnation 48 uint64 file
- * id ceiling             56 uint64 replay epoch            64 uint64 replay sequence 72 uint64 index generation 80 two
- * snapshots: int64 first entry, int64 last entry, both -1 for none 112 uint32 sync method                120 uint64
- * probe device           128 uint64 probe dsync ns 136 uint64 probe write then sync ns 116 uint32 blocks in flight 144 16 uint32 of the probe's grid. Magic, checksum and version stay
- * where they are in every version, so that a newer slot is told from a broken one.
+ *     0 uint32 magic "WKSB"            4 uint32 CRC-32C of the other 4092 bytes    8 uint32 version 1
+ *    12 uint32 flags (1: clean)       16 16 bytes of directory id                 32 uint64 generation
+ *    40 uint64 incarnation            48 uint64 file id ceiling                   56 uint64 replay epoch
+ *    64 uint64 replay sequence        72 uint64 index generation
+ *    80 two snapshots: int64 first entry, int64 last entry, both -1 for none
+ *   112 uint32 sync method           116 uint32 blocks in flight                 120 uint64 probe device
+ *   128 uint64 probe dsync ns        136 uint64 probe write then sync ns
+ *   144 16 uint32 of the probe's grid                                            208 uint32 kind
+ * Magic, checksum and version stay where they are in every version, so that a newer slot is told from a broken one.
  */
 #include "walkeeper/superblock.h"
 #include "core/bytes.h"
@@ -34,11 +37,12 @@ enum {
 	PROBE_DSYNC_NS_AT = 128,
 	PROBE_WRITE_THEN_SYNC_NS_AT = 136,
 	GRID_AT = 144,
-	UNUSED_AT = 208,
+	KIND_AT = 208,
+	UNUSED_AT = 212,
 };
 enum { SNAPSHOTS_COUNT = 2, SNAPSHOT_SIZE = 16, DIRECTORY_ID_SIZE = 16, GRID_CELLS = 16 };
 static_assert(SNAPSHOTS_AT + SNAPSHOTS_COUNT * SNAPSHOT_SIZE == SYNC_METHOD_AT, "no hole behind the snapshots");
-enum { MAGIC = 0x42534b57, FLAG_CLEAN = 1, SYNC_METHOD_MAX = 2 }; /* "WKSB"; enum wk_sync_method of log.h */
+enum { MAGIC = 0x42534b57, FLAG_CLEAN = 1, SYNC_METHOD_MAX = 2, KIND_MAX = 1 }; /* "WKSB"; enums of log.h */
 
 static uint32_t checksum(const uint8_t slot[WK_SUPERBLOCK_SLOT_SIZE]) {
 	return wk_crc32c_extend(wk_crc32c(slot, CRC_AT), slot + VERSION_AT, WK_SUPERBLOCK_SLOT_SIZE - VERSION_AT);
@@ -49,8 +53,9 @@ static bool snapshot_is_possible(const wk_snapshot_place *snapshot) {
 }
 
 static bool is_possible(const wk_superblock *superblock) {
-	return superblock->sync_method <= SYNC_METHOD_MAX && superblock->blocks_in_flight <= WK_BLOCKS_IN_FLIGHT_MAX &&
-	       snapshot_is_possible(&superblock->snapshots[0]) && snapshot_is_possible(&superblock->snapshots[1]);
+	return superblock->sync_method <= SYNC_METHOD_MAX && superblock->kind <= KIND_MAX &&
+	       superblock->blocks_in_flight <= WK_BLOCKS_IN_FLIGHT_MAX && snapshot_is_possible(&superblock->snapshots[0]) &&
+	       snapshot_is_possible(&superblock->snapshots[1]);
 }
 
 static void put_snapshot(uint8_t *at, const wk_snapshot_place *snapshot) {
@@ -82,6 +87,7 @@ void wk_superblock_encode(const wk_superblock *superblock, uint8_t slot[4096]) {
 	for (uint32_t i = 0; i < SNAPSHOTS_COUNT; i++)
 		put_snapshot(slot + SNAPSHOTS_AT + i * SNAPSHOT_SIZE, &superblock->snapshots[i]);
 	wk_store_le32(slot + SYNC_METHOD_AT, superblock->sync_method);
+	wk_store_le32(slot + KIND_AT, superblock->kind);
 	wk_store_le64(slot + PROBE_DEVICE_AT, superblock->probe_device);
 	wk_store_le64(slot + PROBE_DSYNC_NS_AT, superblock->probe_dsync_ns);
 	wk_store_le64(slot + PROBE_WRITE_THEN_SYNC_NS_AT, superblock->probe_write_then_sync_ns);
@@ -109,6 +115,7 @@ wk_status wk_superblock_decode(const uint8_t slot[4096], wk_superblock *superblo
 	    .replay_sequence = wk_load_le64(slot + REPLAY_SEQUENCE_AT),
 	    .index_generation = wk_load_le64(slot + INDEX_GENERATION_AT),
 	    .sync_method = wk_load_le32(slot + SYNC_METHOD_AT),
+	    .kind = wk_load_le32(slot + KIND_AT),
 	    .probe_device = wk_load_le64(slot + PROBE_DEVICE_AT),
 	    .probe_dsync_ns = wk_load_le64(slot + PROBE_DSYNC_NS_AT),
 	    .probe_write_then_sync_ns = wk_load_le64(slot + PROBE_WRITE_THEN_SYNC_NS_AT),

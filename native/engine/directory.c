@@ -18,6 +18,7 @@
 #include "engine/journal_file.h"
 #include "engine/keeper.h"
 #include "engine/ledger.h"
+#include "engine/ledger_delete.h"
 #include "engine/ledger_state.h"
 #include "engine/loss.h"
 #include "engine/mover.h"
@@ -119,7 +120,7 @@ static wk_status create_or_load(wk_engine *engine, wk_error *error) {
 		if (result < 0)
 			return wk_fail_io(error, result, "making %s anew", engine->path);
 	} else if (status != WK_IO || error->system_error != ENOENT) {
-		return status;
+		return status == WK_OK ? wk_check_kind(engine, engine->options.kind, error) : status;
 	}
 	if (!engine->options.create || engine->read_only)
 		return wk_fail(error, WK_NOT_FOUND, "%s is no walkeeper directory: it has no superblock", engine->path);
@@ -248,6 +249,7 @@ static void free_engine(wk_engine *engine) {
 	wk_catalogue_free(engine);
 	wk_ledgers_free(engine);
 	wk_ledger_states_free(engine);
+	wk_ledger_deletes_free(engine);
 	wk_store_files_free(engine);
 	wk_prepared_free(engine);
 	wk_block_cache_free(engine->memtable);
@@ -393,8 +395,11 @@ static wk_status open_directory(const char *path, const wk_open_options *given, 
 		shared = wk_registry_enter(engine, borrowed == NULL && !engine->read_only);
 	if (shared != NULL) { /* open in this process already */
 		free_engine(engine);
+		status = wk_check_kind(shared, options.kind, error);
+		if (status != WK_OK)
+			wk_directory_close(shared, UINT64_MAX, NULL);
 		*opened = shared;
-		return WK_OK;
+		return status;
 	}
 	if (status == WK_OK)
 		status = check_file_system(engine, error);
@@ -436,7 +441,7 @@ wk_status wk_directory_open(const char *path, const wk_open_options *given, wk_i
 
 /* (locked) The journal failed: were there appends whose outcome nobody knows now? */
 static wk_status failed_words(wk_engine *engine, wk_error *error) {
-	bool all_known = engine->open.builders_count == 0 && engine->durable + 1 >= engine->open.sequence;
+	bool all_known = wk_block_is_empty(&engine->open) && engine->durable + 1 >= engine->open.sequence;
 	if (all_known)
 		return WK_OK;
 	if (error != NULL) {
@@ -469,7 +474,7 @@ static wk_status last_words(wk_engine *engine, uint64_t deadline_ns, wk_error *e
 	wk_engine_lock(engine);
 	wk_status status = flush_all(engine, deadline_ns, error);
 	if (status == WK_OK && !engine->failed && engine->confirm_pending && !engine->disk_full &&
-	    engine->open.builders_count == 0) {
+	    wk_block_is_empty(&engine->open)) {
 		engine->open.confirm = true;
 		engine->open.sync_wanted = true;
 		status = wait_for_good(engine, engine->open.sequence, deadline_ns, error);

@@ -14,6 +14,9 @@ wk_status wk_directory_open(const char *path, const wk_open_options *options, wk
 /* One user less; the last one closes. */
 wk_status wk_directory_close(wk_engine *engine, uint64_t timeout_ns, wk_error *error);
 
+/* WK_INVALID, and what it is, where the directory is not of this kind (namespace.c). */
+wk_status wk_check_kind(const wk_engine *engine, uint32_t kind, wk_error *error);
+
 void wk_directory_abandon(wk_engine *engine);
 
 /* Tests: a namespace on a borrowed io (the faulty disk). The io must outlive it. */

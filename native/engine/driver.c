@@ -78,7 +78,8 @@ static void complete(wk_engine *engine, sync_round *round, const wk_io_completio
  */
 static bool is_lone(const wk_engine *engine, const wk_block *block) {
 	return engine->driver_in_flight == 0 && engine->driver_company == 0 && block->header.size <= LONE_SIZE &&
-	       block->builders_count == 1 && block->builders[0].records <= LONE_RECORDS;
+	       (block->builders_count == 1 ? block->builders[0].records <= LONE_RECORDS
+	                                   : block->builders_count + block->ledgers.entries_count <= LONE_RECORDS);
 }
 
 static void submit_blocks(wk_engine *engine) {
@@ -88,7 +89,7 @@ static void submit_blocks(wk_engine *engine) {
 			return;
 		if (is_lone(engine, block)) {
 			wk_journal_write(engine, block);
-			engine->driver_company = engine->open.builders_count > 0 ? COMPANY_BLOCKS : 0;
+			engine->driver_company = !wk_block_is_empty(&engine->open) ? COMPANY_BLOCKS : 0;
 			continue;
 		}
 		engine->driver_company -= engine->driver_company > 0;
@@ -115,7 +116,7 @@ static uint64_t next_deadline(wk_engine *engine) {
 	uint64_t deadline = engine->open.deferred_until_ns;
 	if (engine->deferred_sync_ns < deadline && engine->window.in_flight == 0)
 		deadline = engine->deferred_sync_ns;
-	if (engine->confirm_pending && !engine->failed && engine->open.builders_count == 0) {
+	if (engine->confirm_pending && !engine->failed && wk_block_is_empty(&engine->open)) {
 		uint64_t confirm = engine->last_activity_ns + engine->options.confirm_delay_ns;
 		deadline = confirm < deadline ? confirm : deadline;
 	}
@@ -127,7 +128,7 @@ static uint64_t next_deadline(wk_engine *engine) {
 }
 
 static void confirm_if_due(wk_engine *engine) {
-	if (engine->confirm_pending && !engine->sealing && engine->open.builders_count == 0 &&
+	if (engine->confirm_pending && !engine->sealing && wk_block_is_empty(&engine->open) &&
 	    engine->in_flight_bytes == 0 && engine->durable + 1 == engine->open.sequence && !engine->disk_full &&
 	    wk_engine_now(engine) >= engine->last_activity_ns + engine->options.confirm_delay_ns)
 		engine->open.confirm = true;

@@ -67,7 +67,8 @@ struct wk_store_file {
 	int64_t *ledgers;        /* a file not yet sealed: whose entries it holds */
 	uint32_t ledgers_count, ledgers_capacity;
 	uint32_t states_count, states_capacity;
-	uint32_t runs_count; /* of a file not yet sealed */
+	uint32_t runs_count;  /* of a file not yet sealed */
+	uint64_t last_delete; /* highest sequence of a block in it that deletes a ledger, 0: none */
 	uint32_t first_previous_crc;
 	uint32_t last_crc;
 	uint32_t pins;          /* readers, writers and movers that use the handle now */
@@ -123,6 +124,25 @@ struct wk_ledger {
 
 /* ---- the open block (journal.c) ---- */
 
+/* One entry of a ledger store in the open block, or in one in flight. */
+typedef struct wk_block_entry {
+	int64_t ledger_id, entry_id;
+	uint32_t offset, size; /* in the block; with the checksum before its bytes */
+} wk_block_entry;
+
+/*
+ * What a block of a ledger store holds (ledger_block.c). Its records stand in the block's buffer as soon as they are
+ * accepted, in that order.
+ */
+typedef struct wk_ledger_block {
+	wk_block_entry *entries;
+	wk_footer_state *states;
+	uint32_t entries_count, entries_capacity;
+	uint32_t states_count, states_capacity;
+	size_t size;  /* of all records, with their heads */
+	uint32_t crc; /* of all of them */
+} wk_ledger_block;
+
 /* One entry under construction: the records of one log, or raw bytes (catalogue). */
 typedef struct wk_builder {
 	wk_ledger *ledger;
@@ -155,6 +175,7 @@ typedef struct wk_block {
 	wk_builder *builders;
 	uint32_t builders_count, builders_capacity;
 	uint32_t catalogue_builder; /* number of the last one that holds changes of the catalogue, from 1; 0: none */
+	wk_ledger_block ledgers;    /* in a ledger store; there are no builders there */
 	bool sync_wanted;           /* somebody wants it durable now */
 	bool confirm;
 	/* once sealed: */
@@ -252,8 +273,10 @@ struct wk_engine {
 		uint64_t retry_ns;
 		bool wanted; /* there was one, and it could not be used */
 	} index;
-	wk_index_ledger *states; /* what state records said last, by ledger id (ledger_state.c) */
+	struct wk_ledger_state **states; /* what state records said last (ledger_state.c); open addressing by ledger id */
 	uint32_t states_count, states_capacity;
+	struct wk_deleted_ledger *deleted; /* while copies of their entries may turn up (ledger_delete.c) */
+	uint32_t deleted_count, deleted_capacity;
 
 	/* catalogue */
 	wk_log_state **logs; /* open addressing by name */
@@ -341,6 +364,13 @@ static inline void wk_engine_unlock(wk_engine *engine) {
 }
 static inline uint64_t wk_engine_now(wk_engine *engine) {
 	return engine->io->operations->now(engine->io);
+}
+
+static inline bool wk_engine_holds_ledgers(const wk_engine *engine) {
+	return engine->superblock.kind == WK_KIND_LEDGERS;
+}
+static inline bool wk_block_is_empty(const wk_block *block) {
+	return block->builders_count == 0 && block->ledgers.size == 0;
 }
 
 /* Full path of a file below the directory; the caller frees. NULL: no memory. */

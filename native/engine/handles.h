@@ -32,7 +32,9 @@ void wk_hold_release(wk_namespace *ns, wk_hold *hold);
 /* Every public call between these: no engine goes away under it. WK_CLOSED, WK_FORKED. */
 wk_status wk_enter(wk_namespace *ns, wk_error *error);
 void wk_leave(wk_namespace *ns);
-/* The same, and for a follower: what the writer did since. */
+/* The same of a directory of this kind. WK_INVALID: it is of the other. */
+wk_status wk_enter_kind(wk_namespace *ns, uint32_t kind, wk_error *error);
+/* The same for calls on logs, and for a follower: what the writer did since. */
 wk_status wk_enter_fresh(wk_namespace *ns, wk_error *error);
 wk_namespace *wk_namespace_retain(wk_namespace *ns);
 void wk_namespace_release(wk_namespace *ns);

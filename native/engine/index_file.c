@@ -46,6 +46,7 @@
 #include <string.h>
 
 #include "engine/journal.h"
+#include "engine/ledger_delete.h"
 #include "engine/ledger_state.h"
 #include "engine/range.h"
 #include "engine/superblock_file.h"
@@ -74,7 +75,7 @@ static uint64_t mark_of(const wk_engine *engine) {
 		if (file->kind == WK_FILE_JOURNAL && file->end_offset > 0 && !has_footer(file) && file->id < mark)
 			mark = file->id;
 	}
-	return mark;
+	return wk_ledger_delete_mark(engine, mark);
 }
 
 static bool is_named(const wk_store_file *file, uint64_t mark) {
@@ -128,6 +129,19 @@ static uint32_t number_of(const moment *now, uint64_t id) {
 	return low;
 }
 
+/* NULL: the ledger has none. */
+static wk_index_ledger *state_of(const moment *now, int64_t ledger_id) {
+	uint32_t low = 0, high = now->header.ledgers_count;
+	while (low < high) {
+		uint32_t middle = (low + high) / 2;
+		if (now->ledgers[middle].ledger_id < ledger_id)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < now->header.ledgers_count && now->ledgers[low].ledger_id == ledger_id ? &now->ledgers[low] : NULL;
+}
+
 static void note_files(const wk_engine *engine, moment *now) {
 	now->header.replay_sequence = engine->superblock.replay_sequence;
 	for (uint32_t i = 0; i < engine->files_count; i++) {
@@ -166,10 +180,9 @@ static void note_ledger(const wk_engine *engine, const wk_ledger *ledger, moment
 		last = range->last_entry > last ? range->last_entry : last;
 	}
 	/* Of a ledger without state its ranges say all that an open needs: ten thousand idle logs cost 56 bytes each. */
-	const wk_index_ledger *state = wk_ledger_state_find(engine, ledger->id);
-	if (state == NULL)
+	wk_index_ledger *noted = state_of(now, ledger->id);
+	if (noted == NULL)
 		return;
-	wk_index_ledger *noted = &now->ledgers[state - engine->states];
 	noted->last_entry = goes_on ? last : ledger->last_entry;
 	noted->first_live = ledger->first_live;
 	noted->length = goes_on || engine->sealing
@@ -184,9 +197,7 @@ static bool collect(const wk_engine *engine, uint64_t mark, moment *now) {
 	if (!make_room(engine, now))
 		return false;
 	note_files(engine, now);
-	if (engine->states_count > 0)
-		memcpy(now->ledgers, engine->states, engine->states_count * sizeof *now->ledgers);
-	now->header.ledgers_count = engine->states_count;
+	now->header.ledgers_count = wk_ledger_states_copy(engine, now->ledgers);
 	for (uint32_t i = 0; i < engine->ledgers_capacity; i++)
 		if (engine->ledgers[i] != NULL)
 			note_ledger(engine, engine->ledgers[i], now);
@@ -228,11 +239,21 @@ static int write_bytes(wk_engine *engine, const char *path, const uint8_t *bytes
 	return result < 0 ? (int)result : 0;
 }
 
+/* Those that were unlinked stay so (ledger_delete.h). */
+static int sync_entry_logs(wk_engine *engine) {
+	char *folder = wk_engine_path(engine, "entries");
+	int result = folder != NULL ? engine->io->operations->sync_directory(engine->io, folder) : -ENOMEM;
+	free(folder);
+	return result;
+}
+
 static int make_file(wk_engine *engine, uint64_t generation, const uint8_t *bytes, size_t size) {
 	const struct wk_io_operations *io = engine->io->operations;
 	char *temporary = path_of(engine, generation, ".tmp"), *final = path_of(engine, generation, ".wki"),
 	     *folder = wk_engine_path(engine, "index");
 	int result = temporary == NULL || final == NULL || folder == NULL ? -ENOMEM : 0;
+	if (result == 0 && wk_engine_holds_ledgers(engine))
+		result = sync_entry_logs(engine);
 	if (result == 0) {
 		result = write_bytes(engine, temporary, bytes, size);
 		if (result == 0)

@@ -180,7 +180,9 @@ wk_status wk_index_load(wk_engine *engine, wk_error *error) {
 	 * An open that accepts loss looks at everything itself: a footer that can no longer be read is to be found now,
 	 * and reported.
 	 */
-	if (engine->superblock.index_generation == 0 || options->ignore_footers || options->on_damage != WK_ON_DAMAGE_STOP)
+	bool ledgers = wk_engine_holds_ledgers(engine); /* what it says of them, nobody else may know any more */
+	bool scans = options->ignore_footers || options->on_damage != WK_ON_DAMAGE_STOP;
+	if (engine->superblock.index_generation == 0 || (scans && !ledgers))
 		return WK_OK;
 	contents held = {0};
 	wk_status status = read_bytes(engine, &held);
@@ -195,6 +197,12 @@ wk_status wk_index_load(wk_engine *engine, wk_error *error) {
 		engine->index.size = held.size;
 	}
 	free_contents(&held);
+	if (status == WK_CORRUPT && ledgers)
+		return wk_fail(error, WK_DAMAGED,
+		               "opening %s: the index file %016llx, which says which ledgers are fenced or deleted, is missing "
+		               "or damaged; restore it from a backup, or have this store's ledgers repaired from their other "
+		               "copies",
+		               engine->path, (unsigned long long)engine->superblock.index_generation);
 	if (status == WK_CORRUPT)
 		return WK_OK;
 	return status == WK_OK ? WK_OK : wk_fail(error, status, "opening %s: no memory", engine->path);

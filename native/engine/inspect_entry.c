@@ -4,6 +4,7 @@
 #include "engine/buffer.h"
 #include "engine/entry_records.h"
 #include "engine/inspector.h"
+#include "engine/ledger_block.h"
 #include "walkeeper/catalogue_record.h"
 #include "walkeeper/entry.h"
 
@@ -97,11 +98,26 @@ static wk_status put_records(wk_json *json, const uint8_t *bytes, size_t size) {
 	return status == WK_END ? WK_OK : status;
 }
 
+/* An entry of a ledger store: what stands behind its ids is its client's affair. false: it is none. */
+static bool put_summed(wk_json *json, uint64_t offset, const uint8_t *bytes, size_t size) {
+	int64_t ledger_id, entry_id;
+	if (wk_summed_entry_decode(bytes, size, &ledger_id, &entry_id) != WK_OK)
+		return false;
+	wk_json_integer(json, "entry", entry_id);
+	wk_json_integer(json, "ledger", ledger_id);
+	wk_json_unsigned(json, "offset", offset);
+	wk_json_unsigned(json, "size", size);
+	wk_json_string(json, "sum", "ok");
+	return true;
+}
+
 wk_status wk_inspect_entry(wk_inspector *inspector, uint64_t offset, const uint8_t *bytes, size_t size) {
 	wk_json *json = &inspector->json;
 	wk_entry entry;
 	wk_status status = wk_entry_decode(bytes, size, &entry);
 	wk_json_begin(json);
+	if (status != WK_OK && put_summed(json, offset, bytes, size))
+		return wk_inspector_line(inspector);
 	if (status != WK_OK) {
 		wk_json_unsigned(json, "entry_at", offset);
 		wk_json_unsigned(json, "size", size);

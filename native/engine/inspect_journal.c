@@ -64,8 +64,9 @@ static wk_status put_entries(wk_inspector *inspector, uint64_t at, const wk_bloc
 	wk_status status = WK_OK;
 	while (status == WK_OK && wk_block_next(bytes, header, &cursor, &record) == WK_OK) {
 		uint64_t offset = at + record.offset;
-		status = record.type == WK_BLOCK_ENTRY ? wk_inspect_entry(inspector, offset, record.bytes, record.size)
-		                                       : put_state_record(inspector, offset, &record);
+		bool entry = record.type == WK_BLOCK_ENTRY || record.type == WK_BLOCK_SUMMED_ENTRY;
+		status = entry ? wk_inspect_entry(inspector, offset, record.bytes, record.size)
+		               : put_state_record(inspector, offset, &record);
 	}
 	return status;
 }

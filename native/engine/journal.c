@@ -10,6 +10,7 @@
 #include "engine/journal_file.h"
 #include "engine/keeper.h"
 #include "engine/ledger.h"
+#include "engine/ledger_block.h"
 #include "engine/shared_page.h"
 #include "io/event.h"
 #include "walkeeper/entry.h"
@@ -35,7 +36,7 @@ wk_status wk_journal_writable(wk_engine *engine, wk_error *error) {
 
 /* ---- the open block ---- */
 
-static bool open_block_ready(wk_engine *engine, size_t need) {
+bool wk_journal_reserve(wk_engine *engine, size_t need) {
 	wk_block *open = &engine->open;
 	size_t capacity = engine->options.block_size_max + WK_BLOCK_ALIGNMENT;
 	if (open->buffer == NULL)
@@ -63,7 +64,7 @@ wk_builder *wk_journal_builder(wk_engine *engine, wk_ledger *ledger, wk_log_stat
 		open->builders_capacity = capacity;
 	}
 	bool in_place = log != NULL && codec == WK_CODEC_NONE && open->builders_count == 0;
-	if (in_place && !open_block_ready(engine, IN_PLACE_AT))
+	if (in_place && !wk_journal_reserve(engine, IN_PLACE_AT))
 		return NULL;
 	wk_builder *builder = &open->builders[open->builders_count++];
 	uint8_t *bytes = builder->bytes; /* memory of an earlier block, kept */
@@ -79,7 +80,7 @@ wk_builder *wk_journal_builder(wk_engine *engine, wk_ledger *ledger, wk_log_stat
 uint8_t *wk_journal_extend(wk_engine *engine, wk_builder *builder, size_t size, size_t payload) {
 	uint8_t *at;
 	if (builder->in_place) {
-		if (!open_block_ready(engine, IN_PLACE_AT + builder->size + size))
+		if (!wk_journal_reserve(engine, IN_PLACE_AT + builder->size + size))
 			return NULL;
 		at = engine->open.buffer->bytes + IN_PLACE_AT + builder->size;
 	} else {
@@ -107,8 +108,17 @@ void wk_journal_want(wk_engine *engine, bool sync, uint64_t deferred_until_ns) {
 		engine->open.deferred_until_ns = deferred_until_ns;
 }
 
+void wk_journal_want_later(wk_engine *engine) {
+	uint64_t until = wk_engine_now(engine) + engine->options.deferred_delay_ns;
+	wk_journal_want(engine, false, until);
+	if (engine->driver_runs && !engine->driver_active && until < engine->driver_deadline_ns) {
+		engine->driver_deadline_ns = until;
+		wk_driver_wake(engine);
+	}
+}
+
 static bool is_empty(const wk_block *open) {
-	return open->builders_count == 0 && !open->confirm;
+	return wk_block_is_empty(open) && !open->confirm;
 }
 
 /* ---- room ---- */
@@ -260,9 +270,14 @@ static void prefetch(const wk_block *block, uint32_t builder) {
 		__builtin_prefetch(block->builders[builder].log);
 }
 
-static void finish_block(wk_engine *engine, wk_block *block) {
+/* false: there is no memory for what it says, and the journal stops before it. */
+static bool finish_block(wk_engine *engine, wk_block *block) {
 	uint64_t sequence = block->header.sequence;
 	size_t kept = 0;
+	if (wk_ledger_block_index(engine, block) != WK_OK) {
+		wk_journal_fail(engine, -ENOMEM, "indexing a block", block->file);
+		return false;
+	}
 	for (uint32_t i = 0; i < block->builders_count; i++) {
 		wk_log_state *log = block->builders[i].log;
 		prefetch(block, i + PREFETCH);
@@ -273,7 +288,7 @@ static void finish_block(wk_engine *engine, wk_block *block) {
 			wk_log_state_settle(engine, log, sequence, i);
 	}
 	engine->in_flight_bytes -= block->accepted_bytes;
-	if (block->builders_count > 0)
+	if (!wk_block_is_empty(block))
 		wk_block_cache_put(engine->memtable, block->file->id, block->header.offset, block->buffer, block->header.size);
 	else
 		wk_buffer_release(block->buffer);
@@ -289,13 +304,15 @@ static void finish_block(wk_engine *engine, wk_block *block) {
 	engine->confirm_pending = !block->confirm;
 	atomic_store(&engine->durable, sequence);
 	wake_word(&engine->wait_words[sequence % WK_WAIT_SLOTS], &engine->waiters[sequence % WK_WAIT_SLOTS]);
+	return true;
 }
 
 /* The window's durable point may have moved: tell everybody. */
 static void advance(wk_engine *engine) {
 	uint64_t before = engine->durable;
-	for (uint64_t sequence = before + 1; sequence <= engine->window.durable_through; sequence++)
-		finish_block(engine, &engine->in_flight[sequence % WK_BLOCKS_IN_FLIGHT_MAX]);
+	bool indexed = true;
+	for (uint64_t sequence = before + 1; indexed && sequence <= engine->window.durable_through; sequence++)
+		indexed = finish_block(engine, &engine->in_flight[sequence % WK_BLOCKS_IN_FLIGHT_MAX]);
 	if (engine->durable == before)
 		return;
 	if (engine->shared != NULL)
@@ -423,7 +440,7 @@ static bool may_go(const wk_engine *engine, uint64_t now_ns) {
  */
 static bool waits_for_footer(const wk_engine *engine) {
 	return engine->footers_due > 0 &&
-	       !wk_journal_fits(engine, wk_journal_block_bound(engine->open.estimate), engine->open.builders_count);
+	       !wk_journal_fits(engine, wk_journal_block_bound(engine->open.estimate), &engine->open);
 }
 
 bool wk_journal_needs_footer(wk_engine *engine, uint64_t now_ns) {
@@ -535,10 +552,12 @@ static void free_builders(wk_builder *builders, uint32_t capacity) {
 void wk_journal_free(wk_engine *engine) {
 	for (uint32_t i = 0; i < WK_BLOCKS_IN_FLIGHT_MAX; i++) {
 		free_builders(engine->in_flight[i].builders, engine->in_flight[i].builders_capacity);
+		wk_ledger_block_free(&engine->in_flight[i]);
 		wk_buffer_release(engine->in_flight[i].buffer);
 	}
 	for (uint32_t i = 0; i < engine->spare_count; i++)
 		free_builders(engine->spare[i].builders, engine->spare[i].capacity);
 	free_builders(engine->open.builders, engine->open.builders_capacity);
+	wk_ledger_block_free(&engine->open);
 	wk_buffer_release(engine->open.buffer);
 }

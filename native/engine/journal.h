@@ -31,8 +31,12 @@ wk_builder *wk_journal_builder(wk_engine *engine, wk_ledger *ledger, wk_log_stat
  * `payload` of them count as in flight.
  */
 uint8_t *wk_journal_extend(wk_engine *engine, wk_builder *builder, size_t size, size_t payload);
+/* (locked) The open block's buffer takes `need` bytes from its start; false: no memory. */
+bool wk_journal_reserve(wk_engine *engine, size_t need);
 /* (locked) What was put into the open block should be durable soon (deferred_until_ns: by then). */
 void wk_journal_want(wk_engine *engine, bool sync, uint64_t deferred_until_ns);
+/* (locked) The same for a deferred append: after deferred_delay at the latest. */
+void wk_journal_want_later(wk_engine *engine);
 
 /*
  * (locked, dropped while it works) Makes block `ticket` durable or sees to it that the driver does, then waits.
@@ -53,8 +57,8 @@ bool wk_journal_can_seal(wk_engine *engine, uint64_t now_ns);
  * writes it (wk_keeper_seal_oldest) wakes the driver.
  */
 bool wk_journal_needs_footer(wk_engine *engine, uint64_t now_ns);
-/* (locked) A block of `size` bytes and so many entries has room in the active file, beside the footer. */
-bool wk_journal_fits(const wk_engine *engine, uint64_t size, uint32_t entries);
+/* (locked) The block, of `size` bytes, has room in the active file, beside a footer that knows what it holds. */
+bool wk_journal_fits(const wk_engine *engine, uint64_t size, const wk_block *block);
 /* The most bytes that a block of this estimate takes. */
 static inline uint64_t wk_journal_block_bound(uint64_t estimate) {
 	return (WK_BLOCK_HEADER_SIZE + estimate + WK_BLOCK_ALIGNMENT - 1) / WK_BLOCK_ALIGNMENT * WK_BLOCK_ALIGNMENT;

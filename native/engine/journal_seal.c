@@ -9,6 +9,7 @@
 #include "engine/journal_file.h"
 #include "engine/keeper.h"
 #include "engine/ledger.h"
+#include "engine/ledger_block.h"
 #include "walkeeper/entry.h"
 
 /* Where the first builder's records stand when they are put straight into the block. */
@@ -100,8 +101,9 @@ static wk_status make_next(wk_engine *engine, uint64_t need, wk_store_file **nex
 }
 
 /* The active file has no room for `size` bytes and its footer: go on in the next one. (locked, dropped) */
-static wk_status roll(wk_engine *engine, uint64_t size, uint32_t entries) {
-	uint64_t need = size + wk_footer_size(entries, entries, 0);
+static wk_status roll(wk_engine *engine, uint64_t size, const wk_block *block) {
+	uint32_t entries = block->builders_count + block->ledgers.entries_count;
+	uint64_t need = size + wk_footer_size(entries, entries, block->ledgers.states_count);
 	wk_store_file *next = engine->next;
 	if (next != NULL && next->size >= need) {
 		engine->next = NULL;
@@ -133,9 +135,13 @@ static wk_status roll(wk_engine *engine, uint64_t size, uint32_t entries) {
 	return WK_OK;
 }
 
-bool wk_journal_fits(const wk_engine *engine, uint64_t size, uint32_t entries) {
+/* The footer of the active file has room for the block's entries and states, too. */
+bool wk_journal_fits(const wk_engine *engine, uint64_t size, const wk_block *block) {
 	const wk_store_file *file = engine->active;
-	return engine->offset + size + wk_journal_file_footer(file, entries, entries) <= file->size;
+	if (!wk_engine_holds_ledgers(engine))
+		return engine->offset + size + wk_journal_file_footer(file, block->builders_count, block->builders_count) <=
+		       file->size;
+	return engine->offset + size + wk_ledger_block_footer(engine, file, block) <= file->size;
 }
 
 /* Numbers, lengths and a place for every entry. */
@@ -149,7 +155,7 @@ static void number(wk_block *block) {
 }
 
 static size_t total_size(const wk_block *block) {
-	size_t used = WK_BLOCK_HEADER_SIZE;
+	size_t used = WK_BLOCK_HEADER_SIZE + block->ledgers.size;
 	for (uint32_t i = 0; i < block->builders_count; i++)
 		used += WK_ENTRY_OVERHEAD + envelope_size(&block->builders[i]) + block->builders[i].size;
 	return used;
@@ -169,8 +175,8 @@ static wk_status assemble(wk_engine *engine, wk_block *block, size_t used, const
 	}
 	if (block->buffer == NULL)
 		return WK_NO_MEMORY;
-	size_t at = WK_BLOCK_HEADER_SIZE;
-	uint32_t records_crc = 0;
+	size_t at = WK_BLOCK_HEADER_SIZE + block->ledgers.size;
+	uint32_t records_crc = block->ledgers.crc;
 	for (uint32_t i = 0; i < block->builders_count; i++) {
 		wk_builder *builder = &block->builders[i];
 		assert(!builder->in_place || at == WK_BLOCK_HEADER_SIZE);
@@ -180,7 +186,7 @@ static wk_status assemble(wk_engine *engine, wk_block *block, size_t used, const
 	assert(at == used);
 	block->header.size = (uint32_t)size;
 	block->header.used = (uint32_t)used;
-	if (used < WK_SUM_ONCE_SIZE)
+	if (used < WK_SUM_ONCE_SIZE && block->ledgers.size == 0)
 		wk_block_seal(block->buffer->bytes, &block->header);
 	else
 		wk_block_seal_with(block->buffer->bytes, &block->header, records_crc);
@@ -191,10 +197,15 @@ static wk_status assemble(wk_engine *engine, wk_block *block, size_t used, const
 static wk_block *detach(wk_engine *engine) {
 	wk_block *block = &engine->in_flight[engine->open.sequence % WK_BLOCKS_IN_FLIGHT_MAX];
 	assert(block->buffer == NULL && block->builders == NULL);
+	wk_ledger_block ledgers = wk_ledger_block_emptied(&block->ledgers);
 	*block = engine->open;
 	engine->unplaced_bytes = wk_journal_block_bound(block->estimate);
 	engine->unplaced_entries = block->builders_count;
-	engine->open = (wk_block){.sequence = block->sequence + 1, .deferred_until_ns = UINT64_MAX};
+	engine->open = (wk_block){
+	    .sequence = block->sequence + 1,
+	    .ledgers = ledgers,
+	    .deferred_until_ns = UINT64_MAX,
+	};
 	if (engine->spare_count > 0) {
 		engine->open.builders = engine->spare[--engine->spare_count].builders;
 		engine->open.builders_capacity = engine->spare[engine->spare_count].capacity;
@@ -231,8 +242,8 @@ wk_block *wk_journal_seal(wk_engine *engine) {
 	}
 	size_t used = total_size(block);
 	uint64_t size = (used + WK_BLOCK_ALIGNMENT - 1) / WK_BLOCK_ALIGNMENT * WK_BLOCK_ALIGNMENT;
-	while (status == WK_OK && !wk_journal_fits(engine, size, block->builders_count)) {
-		status = roll(engine, size, block->builders_count);
+	while (status == WK_OK && !wk_journal_fits(engine, size, block)) {
+		status = roll(engine, size, block);
 		if (status == WK_NO_SPACE && !engine->closing && engine->driver_runs) {
 			/* Even the reserve is used up. The block waits here until somebody makes room. */
 			wk_engine_unlock(engine);

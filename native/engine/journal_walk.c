@@ -7,6 +7,7 @@
 #include "engine/follower.h"
 #include "engine/journal_damage.h"
 #include "engine/ledger.h"
+#include "engine/ledger_block.h"
 #include "engine/ledger_state.h"
 #include "engine/store_file.h"
 
@@ -33,19 +34,34 @@ wk_status wk_walk_add_entry(wk_walk *s, wk_store_file *file, uint64_t block_offs
 static wk_status add_state(wk_engine *engine, wk_store_file *file, const wk_block_record *record) {
 	if (record->size < 8 || record->size - 8 > WK_STATE_DATA_SIZE || (int64_t)wk_load_le64(record->bytes) < 0)
 		return WK_CORRUPT;
-	if (file->states_count == file->states_capacity) {
-		uint32_t capacity = file->states_capacity == 0 ? 4 : file->states_capacity * 2;
-		wk_footer_state *states = realloc(file->states, capacity * sizeof *states);
-		if (states == NULL)
-			return WK_NO_MEMORY;
-		file->states = states;
-		file->states_capacity = capacity;
-	}
-	wk_footer_state *state = &file->states[file->states_count++];
-	*state = (wk_footer_state){
+	wk_footer_state state = {
 	    .ledger_id = (int64_t)wk_load_le64(record->bytes), .type = record->type, .size = record->size - 8};
-	memcpy(state->data, record->bytes + 8, record->size - 8);
-	return wk_ledger_state_apply(engine, state);
+	memcpy(state.data, record->bytes + 8, record->size - 8);
+	return wk_ledger_state_record(engine, file, &state);
+}
+
+/* An entry of a ledger store: its ids may come in any order, and again. */
+static wk_status add_summed_entry(wk_engine *engine, wk_store_file *file, uint64_t block_offset,
+                                  const wk_block_record *record) {
+	int64_t ledger_id, entry_id;
+	if (wk_summed_entry_decode(record->bytes, record->size, &ledger_id, &entry_id) != WK_OK)
+		return WK_CORRUPT;
+	wk_ledger *ledger = wk_ledger_get(engine, ledger_id);
+	if (ledger == NULL)
+		return WK_NO_MEMORY;
+	return wk_ledger_add_item(engine, ledger, file, entry_id,
+	                          (wk_footer_item){(uint32_t)(block_offset + record->offset), record->size});
+}
+
+/* A directory holds entries of its own kind only. */
+static wk_status add_record(wk_walk *s, wk_store_file *file, const wk_block_header *header,
+                            const wk_block_record *record) {
+	bool ledgers = wk_engine_holds_ledgers(s->engine);
+	if (record->type == WK_BLOCK_SUMMED_ENTRY)
+		return ledgers ? add_summed_entry(s->engine, file, header->offset, record) : WK_CORRUPT;
+	if (record->type == WK_BLOCK_ENTRY)
+		return ledgers ? WK_CORRUPT : wk_walk_add_entry(s, file, header->offset, header->sequence, record);
+	return add_state(s->engine, file, record);
 }
 
 static wk_status add_block(wk_walk *s, wk_store_file *file, const uint8_t *bytes, const wk_block_header *header) {
@@ -53,8 +69,7 @@ static wk_status add_block(wk_walk *s, wk_store_file *file, const uint8_t *bytes
 	wk_block_record record;
 	wk_status status;
 	while ((status = wk_block_next(bytes, header, &cursor, &record)) == WK_OK) {
-		status = record.type == WK_BLOCK_ENTRY ? wk_walk_add_entry(s, file, header->offset, header->sequence, &record)
-		                                       : add_state(s->engine, file, &record);
+		status = add_record(s, file, header, &record);
 		if (status != WK_OK)
 			return status;
 	}

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/ledger_delete.h"
 #include "engine/place_list.h"
 #include "engine/range.h"
 
@@ -435,7 +436,10 @@ wk_status wk_ledger_add_runs(wk_engine *engine, wk_store_file *file, const wk_fo
 	for (uint32_t i = 0, of_one; i < count && status == WK_OK; i += of_one) {
 		for (of_one = 1; i + of_one < count && runs[i + of_one].ledger_id == runs[i].ledger_id;)
 			of_one++;
-		if (!known_only || wk_ledger_find(engine, runs[i].ledger_id) != NULL)
+		/* What the mover chose to copy and was deleted since is dead, also where the ledger was written anew. */
+		bool dead = file->kind == WK_FILE_ENTRY_LOG &&
+		            wk_ledger_deleted_since(engine, runs[i].ledger_id, file->last_sequence);
+		if (!dead && (!known_only || wk_ledger_find(engine, runs[i].ledger_id) != NULL))
 			status = add_runs(engine, file, runs + i, of_one, i);
 	}
 	return status;

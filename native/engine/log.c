@@ -203,7 +203,7 @@ void wk_log_release(wk_log *log) {
 
 wk_status wk_log_delete(wk_namespace *ns, const char *name, size_t name_size, wk_error *error) {
 	wk_error_clear(error);
-	wk_status status = wk_enter(ns, error);
+	wk_status status = wk_enter_kind(ns, WK_KIND_LOGS, error);
 	if (status != WK_OK)
 		return status;
 	wk_engine *engine = ns->engine;
@@ -236,7 +236,7 @@ wk_status wk_log_rename(wk_namespace *ns, const char *from, size_t from_size, co
                         wk_error *error) {
 	wk_error_clear(error);
 	wk_status status = check_name(to, to_size, error);
-	if (status != WK_OK || (status = wk_enter(ns, error)) != WK_OK)
+	if (status != WK_OK || (status = wk_enter_kind(ns, WK_KIND_LOGS, error)) != WK_OK)
 		return status;
 	wk_engine *engine = ns->engine;
 	wk_engine_lock(engine);

@@ -368,6 +368,14 @@ bool wk_mover_step(wk_engine *engine) {
 	return true;
 }
 
+uint64_t wk_mover_chose_at(const wk_engine *engine) {
+	return engine->mover != NULL ? engine->mover->chose_at : UINT64_MAX;
+}
+
+uint64_t wk_mover_file_id(const wk_engine *engine) {
+	return engine->mover != NULL ? engine->mover->writer.id : UINT64_MAX;
+}
+
 uint64_t wk_mover_deadline(wk_engine *engine) {
 	if (engine->mover != NULL)
 		return engine->mover_due_ns;

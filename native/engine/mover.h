@@ -15,6 +15,10 @@
 bool wk_mover_step(wk_engine *engine);
 /* (locked) When the next step is due; UINT64_MAX: nothing is known to be. */
 uint64_t wk_mover_deadline(wk_engine *engine);
+/* (locked) The block that was durable when the pass under way chose what to copy; UINT64_MAX: there is none. */
+uint64_t wk_mover_chose_at(const wk_engine *engine);
+/* (locked) The id of the entry log that it makes; UINT64_MAX: there is none. */
+uint64_t wk_mover_file_id(const wk_engine *engine);
 /* Drops a pass half done. */
 void wk_mover_free(wk_engine *engine);
 #endif

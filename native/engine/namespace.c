@@ -9,6 +9,7 @@
 #include "engine/journal.h"
 #include "engine/keeper.h"
 #include "engine/ledger.h"
+#include "engine/ledger_state.h"
 #include "engine/page_cache.h"
 #include "engine/probe_grid.h"
 #include "engine/read_memory.h"
@@ -32,10 +33,31 @@ wk_status wk_enter(wk_namespace *ns, wk_error *error) {
 }
 
 wk_status wk_enter_fresh(wk_namespace *ns, wk_error *error) {
-	wk_status status = wk_enter(ns, error);
+	wk_status status = wk_enter_kind(ns, WK_KIND_LOGS, error);
 	if (status != WK_OK)
 		return status;
 	status = wk_follower_refresh(ns->engine, error);
+	if (status != WK_OK)
+		wk_leave(ns);
+	return status;
+}
+
+wk_status wk_check_kind(const wk_engine *engine, uint32_t kind, wk_error *error) {
+	if (engine->superblock.kind == kind)
+		return WK_OK;
+	return wk_fail(error, WK_INVALID,
+	               kind == WK_KIND_LOGS
+	                   ? "%s is a ledger store (its ledgers were made by its user, as a bookie's are), not a namespace "
+	                     "of logs: use what made it, or open it with kind ledgers"
+	                   : "%s is a namespace of logs, not a ledger store: choose another directory",
+	               engine->path);
+}
+
+wk_status wk_enter_kind(wk_namespace *ns, uint32_t kind, wk_error *error) {
+	wk_status status = wk_enter(ns, error);
+	if (status != WK_OK)
+		return status;
+	status = wk_check_kind(ns->engine, kind, error);
 	if (status != WK_OK)
 		wk_leave(ns);
 	return status;
@@ -215,7 +237,7 @@ static void fill_stats(wk_engine *engine, wk_stats *stats) {
 	stats->prepared_files = engine->prepared.count + (engine->next != NULL);
 	stats->written_bytes += __atomic_load_n(&engine->zero_filled_bytes, __ATOMIC_RELAXED);
 	stats->durable_block = engine->durable;
-	stats->memory_logs = wk_catalogue_memory(engine) + wk_ledgers_memory(engine);
+	stats->memory_logs = wk_catalogue_memory(engine) + wk_ledgers_memory(engine) + wk_ledger_states_memory(engine);
 	stats->memory_memtable = wk_block_cache_bytes(engine->memtable);
 	stats->memory_cache = wk_page_cache_bytes(engine->pages);
 	stats->memory_in_flight = engine->in_flight_bytes;
@@ -259,7 +281,7 @@ wk_status wk_namespace_wait(wk_namespace *ns, uint64_t ticket, uint64_t timeout_
 	wk_engine *engine = ns->engine;
 	if (atomic_load(&engine->durable) < ticket) {
 		wk_engine_lock(engine);
-		if (ticket > engine->open.sequence || (ticket == engine->open.sequence && engine->open.builders_count == 0))
+		if (ticket > engine->open.sequence || (ticket == engine->open.sequence && wk_block_is_empty(&engine->open)))
 			status = wk_fail(error, WK_INVALID, "waiting for ticket %llu of %s: no append was given it",
 			                 (unsigned long long)ticket, engine->path);
 		else

@@ -65,6 +65,12 @@ wk_status wk_open_options_settle(const wk_open_options *given, wk_open_options *
 		return wk_fail(error, WK_INVALID,
 		               "read_bytes is %llu: it must be at least 4 MiB, and three times block_size_max",
 		               (unsigned long long)options->read_bytes);
+	if (options->kind > WK_KIND_LEDGERS)
+		return wk_fail(error, WK_INVALID, "kind is %u: 0 logs, 1 ledgers", options->kind);
+	if (options->kind == WK_KIND_LEDGERS && (options->on_damage != WK_ON_DAMAGE_STOP || options->read_only))
+		return wk_fail(error, WK_UNSUPPORTED,
+		               "a ledger store is opened for writing, and with on_damage stop: a ledger that lost entries must "
+		               "not answer that it never had them");
 	if (options->on_damage > WK_ON_DAMAGE_SKIP)
 		return wk_fail(error, WK_INVALID, "on_damage is %u: 0 stop, 1 point_in_time, 2 skip", options->on_damage);
 	return WK_OK;

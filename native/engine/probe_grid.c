@@ -200,7 +200,7 @@ static bool is_wanted(const wk_engine *engine) {
 }
 
 static bool is_idle(wk_engine *engine, uint64_t now) {
-	return engine->open.builders_count == 0 && engine->durable + 1 == engine->open.sequence && !engine->sealing &&
+	return wk_block_is_empty(&engine->open) && engine->durable + 1 == engine->open.sequence && !engine->sealing &&
 	       now >= __atomic_load_n(&engine->last_activity_ns, __ATOMIC_RELAXED) + IDLE_NS;
 }
 
@@ -235,7 +235,7 @@ bool wk_probe_grid_step(wk_engine *engine) {
 	uint64_t took = wk_engine_now(engine) - now;
 	wk_engine_lock(engine);
 	engine->grid_due_ns = now + took + PAUSE_NS + PAUSE_TIMES * took;
-	bool undisturbed = engine->open.sequence == before && engine->open.builders_count == 0;
+	bool undisturbed = engine->open.sequence == before && wk_block_is_empty(&engine->open);
 	if (result < 0) {
 		engine->grid_wanted =
 		    false; /* no space, or a disk that fails: not for this to find out. The next open tries again */

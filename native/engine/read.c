@@ -6,6 +6,7 @@
 
 #include "core/bytes.h"
 #include "engine/block_cache.h"
+#include "engine/ledger_block.h"
 #include "engine/lookup.h"
 #include "engine/store_file.h"
 #include "walkeeper/entry.h"
@@ -31,11 +32,12 @@ static wk_status locate(wk_engine *engine, int64_t ledger_id, int64_t first, int
 	wk_stretch stretch;
 	wk_status status = wk_lookup(engine, ledger_id, first, last, WK_LOOKUP_READABLE, found->items, WK_SPAN_ENTRIES_MAX,
 	                             &stretch, error);
-	if (status == WK_NOT_FOUND)
+	bool nowhere = status == WK_OK && stretch.file == NULL;
+	if (status == WK_NOT_FOUND || (nowhere && wk_engine_holds_ledgers(engine))) /* whose user writes what it likes */
 		return wk_fail(error, WK_NOT_FOUND, "ledger %lld has no entry %lld", (long long)ledger_id, (long long)first);
 	if (status != WK_OK)
 		return status;
-	if (stretch.file == NULL)
+	if (nowhere)
 		return wk_fail(error, WK_DAMAGED, "entry %lld of ledger %lld is in no file of %s: a file is missing",
 		               (long long)first, (long long)ledger_id, engine->path);
 	int64_t count = stretch.last_entry - first + 1;
@@ -71,8 +73,11 @@ static wk_status fill(wk_engine *engine, const places *found, uint32_t count, ui
 		uint32_t offset = (uint32_t)(found->items[i].offset - base), size = found->items[i].size;
 		wk_entry entry;
 		const uint8_t *bytes = span->buffer->bytes + offset;
-		if (verify && (wk_entry_decode(bytes, size, &entry) != WK_OK || entry.ledger_id != ledger_id ||
-		               entry.entry_id != found->first + i)) {
+		wk_status whole = !verify ? WK_OK
+		                  : wk_engine_holds_ledgers(engine)
+		                      ? wk_summed_entry_decode(bytes, size, &entry.ledger_id, &entry.entry_id)
+		                      : wk_entry_decode(bytes, size, &entry);
+		if (verify && (whole != WK_OK || entry.ledger_id != ledger_id || entry.entry_id != found->first + i)) {
 			if (i > 0)
 				return WK_OK; /* the good ones first; the damage is met again when it is its turn */
 			return damaged(engine, found, i, ledger_id, error);
@@ -113,7 +118,8 @@ static wk_status from_file(wk_engine *engine, const places *found, size_t max_by
 		(*count)++;
 	}
 	size_t size = (size_t)((end - start + WK_IO_ALIGNMENT - 1) / WK_IO_ALIGNMENT * WK_IO_ALIGNMENT);
-	if (end > found->file->size || found->items[0].size < WK_ENTRY_HEADER_SIZE)
+	uint32_t least = wk_engine_holds_ledgers(engine) ? WK_SUM_SIZE : WK_ENTRY_HEADER_SIZE;
+	if (end > found->file->size || found->items[0].size < least)
 		return damaged(engine, found, 0, -1, error);
 	/* A small read in a buffer of the pool would hold, and count as, many times its size. */
 	span->buffer = wk_buffer_new(size > engine->read_pool->capacity / 8 ? engine->read_pool : NULL, size);

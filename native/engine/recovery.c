@@ -11,6 +11,7 @@
 #include "engine/index_file.h"
 #include "engine/journal_walk.h"
 #include "engine/ledger.h"
+#include "engine/ledger_delete.h"
 #include "engine/loss.h"
 #include "engine/read.h"
 #include "engine/store_file.h"
@@ -135,6 +136,8 @@ static wk_status load_entry_logs(wk_engine *engine, wk_error *error) {
 		if (file->kind != WK_FILE_ENTRY_LOG || file->state == WK_FILE_SEALED) /* the latter: the index file knows it */
 			continue;
 		file->state = WK_FILE_SEALED;
+		if (wk_engine_holds_ledgers(engine) && file->id < engine->index.mark)
+			continue; /* it was unlinked before: the keeper does it again */
 		wk_status status = wk_store_file_read_footer(engine, file);
 		if (status == WK_OK)
 			status = wk_store_file_load_runs(engine, file);
@@ -287,6 +290,16 @@ static wk_status settle(wk_engine *engine, wk_walk *walk, wk_error *error) {
 	return WK_OK;
 }
 
+/* Which logs there are, and which ledgers are theirs. */
+static wk_status settle_logs(wk_engine *engine, wk_error *error) {
+	wk_status status = replay_catalogue(engine, error);
+	if (status == WK_OK && engine->loss != NULL)
+		status = wk_loss_settle(engine, error);
+	if (status == WK_OK && (drop_unnamed(engine) != WK_OK || expect_completed(engine) != WK_OK))
+		status = wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", engine->path);
+	return status;
+}
+
 wk_status wk_recover(wk_engine *engine, wk_error *error) {
 	wk_walk own = {.engine = engine};
 	wk_status status = engine->read_only ? wk_follower_start(engine, error) : WK_OK;
@@ -312,15 +325,10 @@ wk_status wk_recover(wk_engine *engine, wk_error *error) {
 		status = settle(engine, walk, error);
 	if (status != WK_OK || engine->read_only)
 		return status;
-	status = replay_catalogue(engine, error);
+	wk_ledger_deletes_free(engine);
+	status = wk_engine_holds_ledgers(engine) ? WK_OK : settle_logs(engine, error);
 	if (status != WK_OK)
 		return status;
-	if (engine->loss != NULL)
-		status = wk_loss_settle(engine, error);
-	if (status != WK_OK)
-		return status;
-	if (drop_unnamed(engine) != WK_OK || expect_completed(engine) != WK_OK)
-		return wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", engine->path);
 	engine->next_file_id = engine->superblock.file_id_ceiling > 0 ? engine->superblock.file_id_ceiling : 1;
 	if (engine->files_count > 0 && engine->files[engine->files_count - 1]->id >= engine->next_file_id)
 		engine->next_file_id = engine->files[engine->files_count - 1]->id + 1;

@@ -29,6 +29,8 @@ static bool pins_files(wk_engine *engine) {
 }
 
 static bool is_due(wk_engine *engine) {
+	if (wk_engine_holds_ledgers(engine)) /* it has no catalogue */
+		return false;
 	if (engine->failed || engine->closing || engine->snapshotting || engine->disk_full || engine->read_only)
 		return false;
 	if (engine->space_low && wk_engine_now(engine) < engine->retry_space_ns)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/ledger.h"
+#include "engine/ledger_delete.h"
 #include "engine/ledger_state.h"
 
 static uint32_t index_of(const wk_engine *engine, uint64_t id) {
@@ -252,6 +253,13 @@ wk_status wk_store_file_load_runs(wk_engine *engine, wk_store_file *file) {
 	/* All pages are checked before the first run is believed: a footer counts as a whole or not at all. */
 	uint8_t *pages = run_pages(engine, file, &first, &last, &status);
 	wk_footer_state *states = status == WK_OK ? read_states(engine, file, &status) : NULL;
+	/*
+	 * Deletes first: they mean what stands in earlier files. What this one held of the ledger before it was deleted is
+	 * not in its footer.
+	 */
+	for (uint32_t i = 0; states != NULL && i < file->footer.states_count && status == WK_OK; i++)
+		if (states[i].type == WK_BLOCK_DELETE)
+			status = wk_ledger_delete_apply(engine, file, &states[i]);
 	wk_footer_run *runs = status == WK_OK ? malloc(((size_t)file->footer.runs_count + WK_PAGE_RUNS) * sizeof *runs)
 	                                      : NULL;
 	if (status == WK_OK && runs == NULL)

@@ -47,7 +47,7 @@ wk_status wk_superblock_create(wk_engine *engine, wk_error *error) {
 	wk_status status = open_file(engine, WK_IO_WRITE | WK_IO_CREATE | WK_IO_DIRECT, error);
 	if (status != WK_OK)
 		return status;
-	engine->superblock = (wk_superblock){.snapshots = {{-1, -1}, {-1, -1}}};
+	engine->superblock = (wk_superblock){.kind = engine->options.kind, .snapshots = {{-1, -1}, {-1, -1}}};
 	int result = engine->io->operations->entropy(engine->io, engine->superblock.directory_id,
 	                                             sizeof engine->superblock.directory_id);
 	if (result < 0)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/bytes.h"
+#include "engine/ledger_block.h"
 #include "engine/verifier.h"
 #include "walkeeper/catalogue_record.h"
 
@@ -19,12 +20,15 @@ static bool is_catalogue(const wk_entry *entry) {
 void wk_verify_entry(wk_verifier *verifier, const wk_verify_file *file, uint64_t offset, const uint8_t *bytes,
                      size_t size, wk_entry *entry, bool *whole) {
 	char name[40];
+	bool ledgers = verifier->superblock.kind == WK_KIND_LEDGERS;
 	verifier->report->entries++;
-	*whole = wk_entry_decode(bytes, size, entry) == WK_OK;
+	*whole = (ledgers ? wk_summed_entry_decode(bytes, size, &entry->ledger_id, &entry->entry_id)
+	                  : wk_entry_decode(bytes, size, entry)) == WK_OK;
 	if (!*whole) {
-		wk_verifier_damage(verifier, "%s: the entry at offset %llu (%zu bytes) differs from its digest",
-		                   wk_verify_file_name(file, name), (unsigned long long)offset, size);
-	} else if (entry->ledger_id == 0 && !is_catalogue(entry)) {
+		wk_verifier_damage(verifier, "%s: the entry at offset %llu (%zu bytes) differs from its %s",
+		                   wk_verify_file_name(file, name), (unsigned long long)offset, size,
+		                   ledgers ? "checksum" : "digest");
+	} else if (!ledgers && entry->ledger_id == 0 && !is_catalogue(entry)) {
 		wk_verifier_damage(verifier, "%s: entry %lld of the catalogue, at offset %llu, does not hold catalogue records",
 		                   wk_verify_file_name(file, name), (long long)entry->entry_id, (unsigned long long)offset);
 	}
@@ -73,7 +77,7 @@ wk_status wk_verify_block(wk_verifier *verifier, const wk_verify_file *file, con
 	wk_status status = WK_OK;
 	while (status != WK_NO_MEMORY && wk_block_next(bytes, header, &cursor, &record) == WK_OK) {
 		uint64_t offset = header->offset + record.offset;
-		if (record.type == WK_BLOCK_ENTRY) {
+		if (record.type == WK_BLOCK_ENTRY || record.type == WK_BLOCK_SUMMED_ENTRY) {
 			wk_entry entry;
 			bool whole;
 			wk_verify_entry(verifier, file, offset, record.bytes, record.size, &entry, &whole);

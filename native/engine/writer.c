@@ -123,12 +123,7 @@ static void want(const wk_appending *a) {
 		wk_journal_want(engine, true, UINT64_MAX);
 		return;
 	}
-	uint64_t until = wk_engine_now(engine) + engine->options.deferred_delay_ns;
-	wk_journal_want(engine, false, until);
-	if (engine->driver_runs && !engine->driver_active && until < engine->driver_deadline_ns) {
-		engine->driver_deadline_ns = until;
-		wk_driver_wake(engine);
-	}
+	wk_journal_want_later(engine);
 }
 
 static wk_status append_one(wk_appending *a, const void *payload, size_t size, int64_t txid, wk_position *at) {

@@ -635,6 +635,10 @@ static void note_state(directory *d, int64_t ledger_id, uint32_t type, const cha
 	wk_engine *engine = engine_of(d);
 	wk_footer_state state = {.ledger_id = ledger_id, .type = type, .size = (uint32_t)strlen(data)};
 	memcpy(state.data, data, state.size);
+	if (type == WK_BLOCK_DELETE) { /* the block that says so: the first */
+		state.size = 8;
+		state.data[0] = 1;
+	}
 	wk_store_file *file = engine->active;
 	file->states = realloc(file->states, (file->states_count + 1) * sizeof *file->states);
 	CHECK(file->states != NULL);

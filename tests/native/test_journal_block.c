@@ -272,7 +272,7 @@ TEST(a_record_has_a_known_type) {
 	CHECK_EQ(framed_as(100, 0, 16), WK_CORRUPT);
 	for (uint32_t type = WK_BLOCK_ENTRY; type <= WK_BLOCK_DELETE; type++)
 		CHECK_EQ(framed_as(100, type, 16), WK_OK);
-	CHECK_EQ(framed_as(100, WK_BLOCK_DELETE + 1, 16), WK_CORRUPT);
+	CHECK_EQ(framed_as(100, WK_BLOCK_SUMMED_ENTRY + 1, 16), WK_CORRUPT);
 	CHECK_EQ(framed_as(100, 15, 16), WK_CORRUPT);
 }
 

@@ -122,6 +122,21 @@ TEST(a_snapshot_ends_where_it_starts_or_later) {
 	refused();
 }
 
+TEST(the_kind_is_logs_or_ledgers) {
+	write_slot(0, 9);
+	wk_superblock superblock = a_superblock(9);
+	superblock.kind = 1;
+	wk_superblock_encode(&superblock, slots);
+	CHECK_HEX(slots + 208, 4, "01000000");
+	wk_superblock found;
+	CHECK_EQ(wk_superblock_decode(slots, &found), WK_OK);
+	CHECK_EQ(found.kind, 1);
+	for (size_t i = 208; i < 212; i++) {
+		slots[i] = 2;
+		refused();
+	}
+}
+
 TEST(an_unknown_flag_or_sync_method_is_refused) {
 	write_slot(0, 9);
 	wk_store_le32(slots + 12, 3);
@@ -134,7 +149,7 @@ TEST(an_unknown_flag_or_sync_method_is_refused) {
 
 TEST(unused_bytes_are_zero) {
 	write_slot(0, 9);
-	for (size_t i = 208; i < 4096; i++) {
+	for (size_t i = 212; i < 4096; i++) {
 		slots[i] = 1;
 		refused();
 	}
@@ -212,6 +227,7 @@ int main(void) {
 	RUN(a_superblock_decodes_to_what_was_encoded);
 	RUN(no_snapshot_has_one_spelling);
 	RUN(a_snapshot_ends_where_it_starts_or_later);
+	RUN(the_kind_is_logs_or_ledgers);
 	RUN(an_unknown_flag_or_sync_method_is_refused);
 	RUN(unused_bytes_are_zero);
 	RUN(a_newer_version_is_unsupported_but_a_broken_version_is_corrupt);

@@ -49,6 +49,8 @@ typedef enum wk_status {
 	WK_END_OF_STREAM = -24, /* the log was ended for ever */
 	WK_UNSUPPORTED = -25,   /* a format, codec or file system that this build refuses */
 	WK_DAMAGED = -26,       /* acknowledged bytes that can no longer be read */
+	WK_NO_LEDGER = -27,     /* certain: nothing was ever stored of the ledger, or it was deleted */
+	WK_WRONG_KEY = -28,     /* not the ledger's master key; nothing was done */
 } wk_status;
 
 /* The sentence that explains a status; never NULL, never freed. Pure. */

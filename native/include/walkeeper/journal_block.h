@@ -36,7 +36,9 @@ enum wk_block_record_type {                          /* what a record of a block
 	                        WK_BLOCK_FENCE = 2,      /* uint64 ledger id */
 	                        WK_BLOCK_MASTER_KEY = 3, /* uint64 ledger id, key */
 	                        WK_BLOCK_LAC = 4,        /* uint64 ledger id, explicit LAC packet */
-	                        WK_BLOCK_DELETE = 5,     /* uint64 ledger id */
+	                        WK_BLOCK_DELETE = 5,     /* uint64 ledger id, uint64 sequence of this block */
+	                        /* uint32 CRC-32C of the rest, an entry whose own digest is its client's affair */
+	                        WK_BLOCK_SUMMED_ENTRY = 6,
 };
 
 typedef struct wk_block_header {

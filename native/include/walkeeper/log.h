@@ -48,6 +48,11 @@ typedef struct wk_error {
  * policy. Opened read-only, nothing is recorded: SKIP is for reads, and an open that meets damage answers WK_DAMAGED.
  */
 enum wk_on_damage { WK_ON_DAMAGE_STOP = 0, WK_ON_DAMAGE_POINT_IN_TIME = 1, WK_ON_DAMAGE_SKIP = 2 };
+/*
+ * A directory is a namespace of logs, or a store of ledgers whose ids its user chooses (ledger.h). Which one is fixed
+ * when it is made.
+ */
+enum wk_directory_kind { WK_KIND_LOGS = 0, WK_KIND_LEDGERS = 1 };
 enum wk_backend { WK_BACKEND_AUTO = 0, WK_BACKEND_URING = 1, WK_BACKEND_PSYNC = 2 };
 enum wk_sync_method { WK_SYNC_PROBE = 0, WK_SYNC_DSYNC = 1, WK_SYNC_WRITE_THEN_SYNC = 2 };
 
@@ -59,6 +64,7 @@ typedef struct wk_open_options {
 	bool manual;               /* tests: no threads; background work is done by wk_namespace_step */
 	bool ignore_footers;       /* scan every journal file from its first block (verification, benchmarks) */
 	uint32_t on_damage;        /* enum wk_on_damage */
+	uint32_t kind;             /* enum wk_directory_kind; opened as the other kind a directory answers WK_INVALID */
 	uint32_t backend;          /* enum wk_backend */
 	uint32_t sync_method;      /* enum wk_sync_method */
 	uint32_t blocks_in_flight; /* sync writes at once, 1..8 (default 0: as probed, 2 before that) */

@@ -32,7 +32,8 @@ typedef struct wk_superblock {
 	uint64_t index_generation;      /* the index file that covers what lies below the mark, 0 for none */
 	wk_snapshot_place snapshots[2]; /* the newest first */
 	uint32_t sync_method;           /* enum wk_sync_method that the probe chose, 0 before it ran */
-	uint64_t probe_device;          /* where it was measured: it is repeated on another device */
+	uint32_t kind;         /* enum wk_directory_kind of log.h: what the directory holds, from its creation on */
+	uint64_t probe_device; /* where it was measured: it is repeated on another device */
 	uint64_t probe_dsync_ns;
 	uint64_t probe_write_then_sync_ns;
 	uint32_t blocks_in_flight; /* that the grid chose, 0 before it was measured */

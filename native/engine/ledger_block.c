@@ -1,0 +1,150 @@
+#include "engine/ledger_block.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/bytes.h"
+#include "engine/journal.h"
+#include "engine/keeper.h"
+#include "engine/ledger.h"
+#include "engine/ledger_delete.h"
+#include "engine/ledger_state.h"
+
+enum { SUM_ONCE_SIZE = 16 * 1024, IDS_SIZE = 16 }; /* as in journal_seal.c */
+
+wk_status wk_summed_entry_decode(const uint8_t *bytes, size_t size, int64_t *ledger_id, int64_t *entry_id) {
+	if (size < WK_SUM_SIZE + IDS_SIZE || wk_load_le32(bytes) != wk_crc32c(bytes + WK_SUM_SIZE, size - WK_SUM_SIZE))
+		return WK_CORRUPT;
+	*ledger_id = (int64_t)wk_load_be64(bytes + WK_SUM_SIZE);
+	*entry_id = (int64_t)wk_load_be64(bytes + WK_SUM_SIZE + 8);
+	return *ledger_id < 0 || *entry_id < 0 ? WK_CORRUPT : WK_OK;
+}
+
+/* ---- into the open block ---- */
+
+/* One more member; NULL: no memory. */
+static void *grown(void *array, uint32_t count, uint32_t *capacity, size_t size) {
+	if (count < *capacity)
+		return array;
+	uint32_t larger = *capacity == 0 ? 16 : *capacity * 2;
+	void *fresh = realloc(array, larger * size);
+	if (fresh != NULL)
+		*capacity = larger;
+	return fresh;
+}
+
+/* Where a record of `size` bytes goes, with its head; NULL: no memory. */
+static uint8_t *record_at(wk_engine *engine, size_t size) {
+	wk_block *open = &engine->open;
+	size_t at = WK_BLOCK_HEADER_SIZE + open->ledgers.size;
+	return wk_journal_reserve(engine, at + WK_BLOCK_RECORD_HEADER_SIZE + size) ? open->buffer->bytes + at : NULL;
+}
+
+static void accept(wk_engine *engine, size_t size, size_t payload) {
+	wk_block *open = &engine->open;
+	if (open->first_ns == 0)
+		open->first_ns = wk_engine_now(engine);
+	open->ledgers.size += size;
+	open->estimate += size;
+	open->accepted_bytes += payload;
+	engine->in_flight_bytes += payload;
+}
+
+wk_status wk_ledger_block_put_entry(wk_engine *engine, int64_t ledger_id, int64_t entry_id, const void *bytes,
+                                    size_t size) {
+	wk_ledger_block *into = &engine->open.ledgers;
+	wk_block_entry *entries = grown(into->entries, into->entries_count, &into->entries_capacity, sizeof *entries);
+	if (entries == NULL)
+		return WK_NO_MEMORY;
+	into->entries = entries;
+	uint8_t *at = record_at(engine, WK_SUM_SIZE + size);
+	if (at == NULL)
+		return WK_NO_MEMORY;
+	uint8_t *copy = at + WK_SUMMED_OVERHEAD;
+	memcpy(copy, bytes, size);
+	uint32_t crc = wk_crc32c(copy, size);
+	wk_block_put_record_header(at, WK_BLOCK_SUMMED_ENTRY, (uint32_t)(WK_SUM_SIZE + size));
+	wk_store_le32(at + WK_BLOCK_RECORD_HEADER_SIZE, crc);
+	into->crc = wk_crc32c_extend(into->crc, at, WK_SUMMED_OVERHEAD);
+	into->crc = size < SUM_ONCE_SIZE ? wk_crc32c_extend(into->crc, copy, size)
+	                                 : wk_crc32c_combine(into->crc, crc, size);
+	into->entries[into->entries_count++] = (wk_block_entry){
+	    .ledger_id = ledger_id,
+	    .entry_id = entry_id,
+	    .offset = (uint32_t)(WK_BLOCK_HEADER_SIZE + into->size + WK_BLOCK_RECORD_HEADER_SIZE),
+	    .size = (uint32_t)(WK_SUM_SIZE + size),
+	};
+	accept(engine, WK_SUMMED_OVERHEAD + size, size);
+	return WK_OK;
+}
+
+wk_status wk_ledger_block_put_state(wk_engine *engine, int64_t ledger_id, uint32_t type, const void *data,
+                                    size_t size) {
+	assert(size <= WK_STATE_DATA_SIZE);
+	wk_ledger_block *into = &engine->open.ledgers;
+	wk_footer_state *states = grown(into->states, into->states_count, &into->states_capacity, sizeof *states);
+	if (states == NULL)
+		return WK_NO_MEMORY;
+	into->states = states;
+	uint8_t *at = record_at(engine, sizeof(uint64_t) + size);
+	if (at == NULL)
+		return WK_NO_MEMORY;
+	wk_block_put_record_header(at, type, (uint32_t)(sizeof(uint64_t) + size));
+	wk_store_le64(at + WK_BLOCK_RECORD_HEADER_SIZE, (uint64_t)ledger_id);
+	wk_footer_state *state = &into->states[into->states_count++];
+	*state = (wk_footer_state){.ledger_id = ledger_id, .type = type, .size = (uint32_t)size};
+	if (size > 0) {
+		memcpy(at + WK_STATE_OVERHEAD, data, size);
+		memcpy(state->data, data, size);
+	}
+	into->crc = wk_crc32c_extend(into->crc, at, WK_STATE_OVERHEAD + size);
+	accept(engine, WK_STATE_OVERHEAD + size, 0);
+	return WK_OK;
+}
+
+wk_ledger_block wk_ledger_block_emptied(const wk_ledger_block *done) {
+	return (wk_ledger_block){.entries = done->entries,
+	                         .states = done->states,
+	                         .entries_capacity = done->entries_capacity,
+	                         .states_capacity = done->states_capacity};
+}
+
+void wk_ledger_block_free(wk_block *block) {
+	free(block->ledgers.entries);
+	free(block->ledgers.states);
+}
+
+/* ---- durable ---- */
+
+wk_status wk_ledger_block_index(wk_engine *engine, const wk_block *block) {
+	const wk_ledger_block *from = &block->ledgers;
+	wk_status status = WK_OK;
+	wk_ledger *ledger = NULL;
+	for (uint32_t i = 0; i < from->entries_count && status == WK_OK; i++) {
+		const wk_block_entry *entry = &from->entries[i];
+		if (ledger == NULL || ledger->id != entry->ledger_id)
+			ledger = wk_ledger_get(engine, entry->ledger_id);
+		if (ledger == NULL)
+			return WK_NO_MEMORY;
+		status = wk_ledger_add_item(engine, ledger, block->file, entry->entry_id,
+		                            (wk_footer_item){(uint32_t)block->header.offset + entry->offset, entry->size});
+		ledger->durable_entry = ledger->last_entry;
+	}
+	for (uint32_t i = 0; i < from->states_count && status == WK_OK; i++)
+		status = wk_ledger_state_record(engine, block->file, &from->states[i]);
+	return status;
+}
+
+uint64_t wk_ledger_block_footer(const wk_engine *engine, const wk_store_file *file, const wk_block *block) {
+	uint64_t entries = file->entries_count + block->ledgers.entries_count,
+	         states = file->states_count + block->ledgers.states_count, runs = entries;
+	for (uint64_t sequence = engine->durable + 1; sequence < engine->window.next; sequence++) {
+		const wk_block *other = &engine->in_flight[sequence % WK_BLOCKS_IN_FLIGHT_MAX];
+		if (other->file != file)
+			continue;
+		entries += other->ledgers.entries_count;
+		states += other->ledgers.states_count;
+	}
+	runs = entries; /* at worst each is one */
+	return wk_footer_size(entries, runs, states);
+}

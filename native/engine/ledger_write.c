@@ -1,0 +1,367 @@
+/* ledger_write.c: what changes a ledger store: add, fence, explicit LAC, force, delete. */
+#include <string.h>
+
+#include "core/bytes.h"
+#include "engine/handles.h"
+#include "engine/journal.h"
+#include "engine/ledger.h"
+#include "engine/ledger_block.h"
+#include "engine/ledger_delete.h"
+#include "engine/ledger_state.h"
+#include "walkeeper/ledger.h"
+
+static_assert((int)WK_LEDGER_KEY_MAX == (int)WK_STATE_DATA_SIZE && (int)WK_LEDGER_LAC_MAX == (int)WK_STATE_DATA_SIZE,
+              "a state record holds the longest key and LAC");
+static_assert((int)WK_LEDGER_ENTRY_MAX == (int)WK_ENTRY_SIZE_MAX, "one limit");
+
+typedef struct wk_key {
+	const void *bytes;
+	uint32_t size;
+} wk_key;
+
+/* ---- may it be done? ---- */
+
+static const char *const NOTHING = "nothing was written";
+
+static wk_status check_key(const wk_ledger_state *state, int64_t ledger_id, const wk_key *key, wk_error *error) {
+	if (key->size > WK_LEDGER_KEY_MAX)
+		return wk_fail(error, WK_INVALID, "ledger %lld: a master key has at most %d bytes, this one has %u; %s",
+		               (long long)ledger_id, WK_LEDGER_KEY_MAX, key->size, NOTHING);
+	if (state == NULL || !state->has_key)
+		return WK_OK;
+	if (key->size == state->held.key_size && memcmp(key->bytes, state->held.key, key->size) == 0)
+		return WK_OK;
+	return wk_fail(error, WK_WRONG_KEY,
+	               "ledger %lld: the master key given is not the one it was made with; %s. Use the ledger's password",
+	               (long long)ledger_id, NOTHING);
+}
+
+/* (locked) */
+static wk_status check(const wk_engine *engine, int64_t ledger_id, const wk_key *key, wk_error *error) {
+	if (ledger_id < 0)
+		return wk_fail(error, WK_INVALID, "ledger %lld: ids are 0 or more; %s", (long long)ledger_id, NOTHING);
+	const wk_ledger_state *state = wk_ledger_state_get(engine, ledger_id);
+	if (state != NULL && state->delete_ticket != 0)
+		return wk_fail(error, WK_DELETED, "ledger %lld is being deleted; %s", (long long)ledger_id, NOTHING);
+	return check_key(state, ledger_id, key, error);
+}
+
+static wk_status check_add(const wk_engine *engine, const wk_add *add, wk_error *error) {
+	if (add->size < WK_LEDGER_ENTRY_MIN || (add->flags & ~(uint32_t)(WK_ADD_RECOVERY | WK_ADD_DEFERRED)) != 0)
+		return wk_fail(error, WK_INVALID,
+		               "add: an entry has %d bytes or more, its ids, and flags 1 and 2; this one has %llu bytes and "
+		               "flags %u; %s",
+		               WK_LEDGER_ENTRY_MIN, (unsigned long long)add->size, add->flags, NOTHING);
+	if (add->size > WK_LEDGER_ENTRY_MAX)
+		return wk_fail(error, WK_TOO_LARGE, "add: an entry may have %d bytes, this one has %llu; %s",
+		               WK_LEDGER_ENTRY_MAX, (unsigned long long)add->size, NOTHING);
+	const uint8_t *bytes = add->bytes;
+	int64_t ledger_id = (int64_t)wk_load_be64(bytes), entry_id = (int64_t)wk_load_be64(bytes + 8);
+	if (entry_id < 0 || entry_id == INT64_MAX)
+		return wk_fail(error, WK_INVALID, "add: entry id %lld of ledger %lld: ids are 0 or more; %s",
+		               (long long)entry_id, (long long)ledger_id, NOTHING);
+	wk_status status = check(engine, ledger_id, &(wk_key){add->key, add->key_size}, error);
+	if (status != WK_OK || (add->flags & WK_ADD_RECOVERY) != 0)
+		return status;
+	const wk_ledger_state *state = wk_ledger_state_get(engine, ledger_id);
+	if (state == NULL || (state->fence_ticket == 0 && (state->held.bits & WK_LEDGER_FENCED) == 0))
+		return WK_OK;
+	wk_fail(error, WK_FENCED, "add: ledger %lld is fenced: another client recovers it; %s", (long long)ledger_id,
+	        NOTHING);
+	return WK_FENCED;
+}
+
+/* ---- into the block ---- */
+
+/* (locked) Something of this ledger goes into the open block. A key that is the first one goes before it. */
+static wk_status begin_change(wk_engine *engine, int64_t ledger_id, const wk_key *key, wk_ledger_state **found) {
+	wk_ledger_state *state = wk_ledger_state_make(engine, ledger_id);
+	wk_status status = state != NULL ? WK_OK : WK_NO_MEMORY;
+	if (status == WK_OK && !state->has_key && key->size > 0) {
+		status = wk_ledger_block_put_state(engine, ledger_id, WK_BLOCK_MASTER_KEY, key->bytes, key->size);
+		if (status != WK_OK)
+			return status;
+		memset(state->held.key, 0, sizeof state->held.key);
+		memcpy(state->held.key, key->bytes, key->size);
+		state->held.key_size = (uint8_t)key->size;
+		state->has_key = true;
+		state->last_ticket = engine->open.sequence;
+	}
+	*found = state;
+	return status;
+}
+
+static wk_status put_add(wk_engine *engine, wk_add *add) {
+	const uint8_t *bytes = add->bytes;
+	int64_t ledger_id = (int64_t)wk_load_be64(bytes), entry_id = (int64_t)wk_load_be64(bytes + 8);
+	wk_ledger_state *state;
+	wk_status status = begin_change(engine, ledger_id, &(wk_key){add->key, add->key_size}, &state);
+	if (status == WK_OK)
+		status = wk_ledger_block_put_entry(engine, ledger_id, entry_id, bytes, (size_t)add->size);
+	if (status != WK_OK)
+		return status;
+	state->last_ticket = add->ticket = engine->open.sequence;
+	engine->counters.appended_records++;
+	engine->counters.appended_bytes += add->size;
+	if ((add->flags & WK_ADD_DEFERRED) != 0)
+		wk_journal_want_later(engine);
+	else
+		wk_journal_want(engine, true, UINT64_MAX);
+	return WK_OK;
+}
+
+/* ---- adds ---- */
+
+/* (locked, dropped where it waits for room) */
+static wk_status add_one(wk_engine *engine, wk_add *add, uint64_t deadline_ns, wk_error *error) {
+	wk_status status = check_add(engine, add, error);
+	if (status != WK_OK)
+		return status;
+	bool reserved = (add->flags & WK_ADD_RECOVERY) != 0;
+	status = wk_journal_room(engine, (size_t)add->size, deadline_ns, reserved, error);
+	if (status == WK_OK)
+		status = check_add(engine, add, error); /* the wait may have let a fence or a delete in */
+	if (status == WK_OK && (status = put_add(engine, add)) == WK_NO_MEMORY)
+		wk_fail(error, status, "add: no memory; %s", NOTHING);
+	return status;
+}
+
+/* What concerns the add alone; the adds behind it are tried all the same. */
+static bool is_its_own(wk_status status) {
+	return status == WK_FENCED || status == WK_WRONG_KEY || status == WK_DELETED || status == WK_TOO_LARGE ||
+	       status == WK_INVALID;
+}
+
+/* (locked, dropped) The last one that is to be waited for; 0: none. */
+static uint64_t add_all(wk_engine *engine, wk_add *adds, size_t count, uint64_t deadline_ns, wk_status *first_failure,
+                        wk_error *error) {
+	uint64_t last = 0;
+	wk_status stopped = WK_OK;
+	for (size_t i = 0; i < count; i++) {
+		adds[i].ticket = 0;
+		adds[i].status = stopped;
+		if (stopped == WK_OK)
+			adds[i].status = add_one(engine, &adds[i], deadline_ns, *first_failure == WK_OK ? error : NULL);
+		if (adds[i].status == WK_OK) {
+			last = (adds[i].flags & WK_ADD_DEFERRED) == 0 ? adds[i].ticket : last;
+			continue;
+		}
+		*first_failure = *first_failure == WK_OK ? adds[i].status : *first_failure;
+		stopped = is_its_own(adds[i].status) ? stopped : adds[i].status;
+	}
+	return last;
+}
+
+/* (locked, dropped) */
+static wk_status wait_for(wk_engine *engine, uint64_t ticket, uint64_t deadline_ns, wk_error *error) {
+	bool may_drive = deadline_ns == UINT64_MAX && engine->options.commit_wait_ns == 0;
+	return wk_journal_wait(engine, ticket, deadline_ns == 0 ? UINT64_MAX : deadline_ns, may_drive, error);
+}
+
+static void mark_unknown(const wk_engine *engine, wk_add *adds, size_t count, wk_status status) {
+	for (size_t i = 0; i < count; i++)
+		if (adds[i].status == WK_OK && adds[i].ticket > engine->durable)
+			adds[i].status = status;
+}
+
+wk_status wk_ledger_add(wk_namespace *ns, wk_add *adds, size_t count, uint64_t timeout_ns, bool wait, wk_error *error) {
+	wk_error_clear(error);
+	wk_status status = wk_enter_kind(ns, WK_KIND_LEDGERS, error);
+	for (size_t i = 0; i < count && status != WK_OK; i++) {
+		adds[i].ticket = 0;
+		adds[i].status = status;
+	}
+	if (status != WK_OK)
+		return status;
+	wk_engine *engine = ns->engine;
+	uint64_t deadline_ns = wk_deadline(engine, timeout_ns);
+	wk_engine_lock(engine);
+	uint64_t last = add_all(engine, adds, count, deadline_ns, &status, error);
+	if (last > 0 && wait) {
+		wk_error failure;
+		wk_error_clear(&failure);
+		wk_status waited = wait_for(engine, last, deadline_ns, &failure);
+		if (waited != WK_OK) {
+			mark_unknown(engine, adds, count, waited);
+			status = waited; /* graver than a refusal */
+			if (error != NULL)
+				*error = failure;
+		}
+	} else if (last > 0 || engine->open.estimate >= engine->options.block_size_max) {
+		wk_journal_kick(engine);
+	}
+	wk_engine_unlock(engine);
+	wk_leave(ns);
+	return status;
+}
+
+/* ---- states ---- */
+
+/* (locked, dropped) Accepted in block `accepted`: durable when this returns, or the caller is told the ticket. */
+static wk_status settle(wk_engine *engine, uint64_t accepted, uint64_t deadline_ns, uint64_t *ticket, wk_error *error) {
+	if (accepted == engine->open.sequence && !wk_block_is_empty(&engine->open))
+		wk_journal_want(engine, true, UINT64_MAX);
+	else if (accepted > engine->sync_goal)
+		engine->sync_goal = accepted;
+	if (ticket == NULL)
+		return wait_for(engine, accepted, deadline_ns, error);
+	*ticket = accepted;
+	if (accepted > engine->durable)
+		wk_journal_kick(engine);
+	return WK_OK;
+}
+
+typedef struct state_change {
+	wk_namespace *ns;
+	wk_engine *engine;
+	int64_t ledger_id;
+	wk_key key;
+	uint64_t deadline_ns;
+	wk_error *error;
+} state_change;
+
+/* Enters and locks. */
+static wk_status begin(state_change *c, uint64_t timeout_ns) {
+	wk_error_clear(c->error);
+	wk_status status = wk_enter_kind(c->ns, WK_KIND_LEDGERS, c->error);
+	if (status != WK_OK)
+		return status;
+	c->engine = c->ns->engine;
+	c->deadline_ns = wk_deadline(c->engine, timeout_ns);
+	wk_engine_lock(c->engine);
+	return WK_OK;
+}
+
+static void end(state_change *c) {
+	wk_engine_unlock(c->engine);
+	wk_leave(c->ns);
+}
+
+/* (locked, dropped where it waits) Room for a state record, from the reserve if it must be. */
+static wk_status admit(state_change *c) {
+	wk_status status = check(c->engine, c->ledger_id, &c->key, c->error);
+	if (status == WK_OK)
+		status = wk_journal_room(c->engine, 0, c->deadline_ns, true, c->error);
+	return status == WK_OK ? check(c->engine, c->ledger_id, &c->key, c->error) : status;
+}
+
+/* (locked) */
+static wk_status put_state(state_change *c, uint32_t type, const void *data, size_t size, wk_ledger_state **state) {
+	wk_status status = begin_change(c->engine, c->ledger_id, &c->key, state);
+	if (status == WK_OK)
+		status = wk_ledger_block_put_state(c->engine, c->ledger_id, type, data, size);
+	if (status != WK_OK)
+		return wk_fail(c->error, status, "ledger %lld: no memory; %s", (long long)c->ledger_id, NOTHING);
+	(*state)->last_ticket = c->engine->open.sequence;
+	wk_journal_want(c->engine, true, UINT64_MAX);
+	return WK_OK;
+}
+
+static bool is_fenced(const wk_ledger_state *state) {
+	return state != NULL && (state->fence_ticket != 0 || (state->held.bits & WK_LEDGER_FENCED) != 0);
+}
+
+wk_status wk_ledger_fence(wk_namespace *ns, int64_t ledger_id, const void *key, uint32_t key_size, uint64_t timeout_ns,
+                          uint64_t *ticket, wk_error *error) {
+	state_change c = {.ns = ns, .ledger_id = ledger_id, .key = {key, key_size}, .error = error};
+	wk_status status = begin(&c, timeout_ns);
+	if (status != WK_OK)
+		return status;
+	wk_engine *engine = c.engine;
+	status = check(engine, ledger_id, &c.key, error);
+	if (status == WK_OK && !is_fenced(wk_ledger_state_get(engine, ledger_id))) {
+		status = admit(&c);
+		/* Another thread may have fenced it during the wait for room: then that one's record counts. */
+		if (status == WK_OK && !is_fenced(wk_ledger_state_get(engine, ledger_id))) {
+			wk_ledger_state *state;
+			status = put_state(&c, WK_BLOCK_FENCE, NULL, 0, &state);
+			if (status == WK_OK)
+				state->fence_ticket = engine->open.sequence;
+		}
+	}
+	/* What was accepted before the fence stands in its block or an earlier one; recovery adds may have come since. */
+	if (status == WK_OK)
+		status = settle(engine, wk_ledger_state_get(engine, ledger_id)->last_ticket, c.deadline_ns, ticket, error);
+	end(&c);
+	return status;
+}
+
+wk_status wk_ledger_set_lac(wk_namespace *ns, int64_t ledger_id, const void *key, uint32_t key_size, const void *lac,
+                            uint32_t lac_size, uint64_t timeout_ns, uint64_t *ticket, wk_error *error) {
+	if (lac_size == 0 || lac_size > WK_LEDGER_LAC_MAX)
+		return wk_fail(error, WK_INVALID, "ledger %lld: an explicit LAC packet has 1 to %d bytes, this one has %u; %s",
+		               (long long)ledger_id, WK_LEDGER_LAC_MAX, lac_size, NOTHING);
+	state_change c = {.ns = ns, .ledger_id = ledger_id, .key = {key, key_size}, .error = error};
+	wk_status status = begin(&c, timeout_ns);
+	if (status != WK_OK)
+		return status;
+	wk_ledger_state *state;
+	status = admit(&c);
+	if (status == WK_OK)
+		status = put_state(&c, WK_BLOCK_LAC, lac, lac_size, &state);
+	if (status == WK_OK)
+		status = settle(c.engine, c.engine->open.sequence, c.deadline_ns, ticket, error);
+	end(&c);
+	return status;
+}
+
+/* (locked) Something of the ledger was accepted, or is stored. */
+static wk_status known(const state_change *c) {
+	const wk_ledger_state *state = wk_ledger_state_get(c->engine, c->ledger_id);
+	if ((state != NULL && (state->last_ticket != 0 || state->held.bits != 0)) ||
+	    wk_ledger_find(c->engine, c->ledger_id) != NULL)
+		return WK_OK;
+	return wk_fail(c->error, WK_NO_LEDGER, "ledger %lld: nothing is stored of it in %s", (long long)c->ledger_id,
+	               c->engine->path);
+}
+
+wk_status wk_ledger_force(wk_namespace *ns, int64_t ledger_id, uint64_t timeout_ns, uint64_t *ticket, wk_error *error) {
+	state_change c = {.ns = ns, .ledger_id = ledger_id, .error = error};
+	wk_status status = begin(&c, timeout_ns);
+	if (status != WK_OK)
+		return status;
+	status = known(&c);
+	if (status == WK_OK) {
+		const wk_ledger_state *state = wk_ledger_state_get(c.engine, ledger_id);
+		status = settle(c.engine, state != NULL ? state->last_ticket : 0, c.deadline_ns, ticket, error);
+	}
+	end(&c);
+	return status;
+}
+
+/* (locked, dropped where it waits) *accepted: the block that says it. */
+static wk_status accept_delete(state_change *c, uint64_t *accepted) {
+	for (bool room = false;; room = true) {
+		wk_status status = known(c);
+		const wk_ledger_state *before = wk_ledger_state_get(c->engine, c->ledger_id);
+		*accepted = before != NULL ? before->delete_ticket : 0;
+		if (status != WK_OK || *accepted != 0)
+			return status;
+		if (room)
+			break;
+		status = wk_journal_room(c->engine, 0, c->deadline_ns, true, c->error);
+		if (status != WK_OK)
+			return status;
+	}
+	uint8_t data[WK_DELETE_DATA_SIZE];
+	wk_store_le64(data, c->engine->open.sequence);
+	wk_ledger_state *state;
+	wk_status status = put_state(c, WK_BLOCK_DELETE, data, sizeof data, &state);
+	if (status == WK_OK)
+		*accepted = state->delete_ticket = c->engine->open.sequence;
+	return status;
+}
+
+wk_status wk_ledger_delete(wk_namespace *ns, int64_t ledger_id, uint64_t timeout_ns, uint64_t *ticket,
+                           wk_error *error) {
+	state_change c = {.ns = ns, .ledger_id = ledger_id, .error = error};
+	wk_status status = begin(&c, timeout_ns);
+	if (status != WK_OK)
+		return status;
+	uint64_t accepted;
+	status = accept_delete(&c, &accepted);
+	if (status == WK_OK)
+		status = settle(c.engine, accepted, c.deadline_ns, ticket, error);
+	end(&c);
+	return status;
+}

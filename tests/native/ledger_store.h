@@ -1,0 +1,182 @@
+/*
+ * ledger_store.h: a ledger store on the faulty disk, with small files, and the words to use it.
+ *
+ * An entry's bytes are its ids and its version, then bytes that follow from them; its size follows from the version.
+ */
+#ifndef LEDGER_STORE_H
+#define LEDGER_STORE_H
+#include "check.h"
+#include "core/bytes.h"
+#include "engine/directory.h"
+#include "io/io.h"
+#include "walkeeper/ledger.h"
+
+enum { ENTRY_SIZE_MAX = 40 * 1024, ENTRY_HEAD = 24 };
+static const char KEY[] = "the key of this ledger"; /* 22 bytes */
+static const char OTHER_KEY[] = "not the key of this one";
+
+static inline wk_open_options store_options(void) {
+	wk_open_options options;
+	wk_open_options_init(&options);
+	options.manual = true;
+	options.kind = WK_KIND_LEDGERS;
+	options.file_size_min = 64 * 1024;
+	options.file_size_max = 256 * 1024;
+	options.sync_method = WK_SYNC_DSYNC;
+	return options;
+}
+
+static inline void is_well(wk_status status, const wk_error *error, const char *what) {
+	check_count();
+	if (status != WK_OK) {
+		printf("%s: status %d: %s\n", what, (int)status, error->text);
+		check_failed(__FILE__, __LINE__, what);
+	}
+}
+
+static inline wk_namespace *open_store_with(wk_io *io, const wk_open_options *options) {
+	wk_namespace *ns = NULL;
+	wk_error error = {0};
+	is_well(wk_open_on(io, "store", options, &ns, &error), &error, "the store opens");
+	return ns;
+}
+
+static inline wk_namespace *open_store(wk_io *io) {
+	wk_open_options options = store_options();
+	return open_store_with(io, &options);
+}
+
+static inline wk_io *new_disk(uint64_t seed) {
+	wk_io *io;
+	CHECK_EQ(wk_faulty_new(seed, &io), 0);
+	return io;
+}
+
+static inline void close_store(wk_namespace *ns) {
+	wk_error error = {0};
+	is_well(wk_close(ns, UINT64_MAX, &error), &error, "the store closes");
+}
+
+/* As a kill would: nothing more reaches the disk. */
+static inline void kill_store(wk_namespace *ns, wk_io *io) {
+	wk_abandon(ns);
+	wk_faulty_kill(wk_faulty_of(io));
+}
+
+static inline void work(wk_namespace *ns) {
+	bool idle = false;
+	wk_error error = {0};
+	while (!idle)
+		is_well(wk_namespace_step(ns, &idle, &error), &error, "background work");
+}
+
+/* ---- entries ---- */
+
+static inline size_t entry_size(uint64_t version) {
+	uint64_t seed = version;
+	uint64_t kind = check_random(&seed) % 100, size = check_random(&seed);
+	return ENTRY_HEAD + (size_t)(kind < 70   ? size % 300
+	                             : kind < 95 ? size % 6000
+	                                         : size % (ENTRY_SIZE_MAX - ENTRY_HEAD));
+}
+
+static inline size_t fill_entry(int64_t ledger_id, int64_t entry_id, uint64_t version, uint8_t *bytes) {
+	size_t size = entry_size(version);
+	wk_store_be64(bytes, (uint64_t)ledger_id);
+	wk_store_be64(bytes + 8, (uint64_t)entry_id);
+	wk_store_be64(bytes + 16, version);
+	uint64_t seed = version + 77;
+	check_random_bytes(&seed, bytes + ENTRY_HEAD, size - ENTRY_HEAD);
+	return size;
+}
+
+static inline wk_add an_add(const uint8_t *bytes, size_t size, uint32_t flags) {
+	return (wk_add){.bytes = bytes, .size = size, .key = KEY, .key_size = sizeof KEY - 1, .flags = flags};
+}
+
+/* One entry; its status. *ticket (may be NULL: waits). */
+static inline wk_status add_version(wk_namespace *ns, int64_t ledger_id, int64_t entry_id, uint64_t version,
+                                    uint32_t flags, uint64_t *ticket) {
+	static _Thread_local uint8_t bytes[ENTRY_SIZE_MAX];
+	wk_add add = an_add(bytes, fill_entry(ledger_id, entry_id, version, bytes), flags);
+	wk_error error = {0};
+	wk_status status = wk_ledger_add(ns, &add, 1, UINT64_MAX, ticket == NULL, &error);
+	CHECK_EQ(add.status, status);
+	CHECK_EQ(status != WK_OK, error.text[0] != 0);
+	if (ticket != NULL)
+		*ticket = add.ticket;
+	return status;
+}
+
+static inline void add_entry(wk_namespace *ns, int64_t ledger_id, int64_t entry_id) {
+	CHECK_EQ(add_version(ns, ledger_id, entry_id, (uint64_t)entry_id + 1, 0, NULL), WK_OK);
+}
+
+/*
+ * The entry as it was added, whole; its version. 0: the ledger is known and has no such entry. false: the disk failed
+ * the read.
+ */
+static inline bool read_version(wk_namespace *ns, int64_t ledger_id, int64_t entry_id, uint64_t *version,
+                                wk_error *error) {
+	static _Thread_local uint8_t expected[ENTRY_SIZE_MAX];
+	wk_entry_batch *batch = NULL;
+	*version = 0;
+	wk_status status = wk_ledger_read(ns, ledger_id, entry_id, 1, 1 << 20, &batch, error);
+	if (status == WK_NOT_FOUND || status == WK_IO)
+		return status == WK_NOT_FOUND;
+	is_well(status, error, "the entry is read");
+	size_t count;
+	const wk_stored_entry *entries = wk_entry_batch_entries(batch, &count);
+	CHECK_EQ(count, 1);
+	CHECK_EQ(entries[0].entry_id, entry_id);
+	*version = wk_load_be64(entries[0].bytes + 16);
+	CHECK(*version != 0);
+	CHECK_EQ(entries[0].size, fill_entry(ledger_id, entry_id, *version, expected));
+	CHECK(memcmp(entries[0].bytes, expected, entries[0].size) == 0);
+	wk_entry_batch_release(batch);
+	return true;
+}
+
+static inline uint64_t version_of(wk_namespace *ns, int64_t ledger_id, int64_t entry_id) {
+	uint64_t version;
+	wk_error error = {0};
+	if (!read_version(ns, ledger_id, entry_id, &version, &error))
+		is_well(error.status, &error, "the entry is read");
+	return version;
+}
+
+static inline wk_status fence(wk_namespace *ns, int64_t ledger_id) {
+	return wk_ledger_fence(ns, ledger_id, KEY, sizeof KEY - 1, UINT64_MAX, NULL, NULL);
+}
+
+static inline wk_ledger_info info_of(wk_namespace *ns, int64_t ledger_id) {
+	wk_ledger_info info;
+	wk_error error = {0};
+	is_well(wk_ledger_describe(ns, ledger_id, &info, &error), &error, "the ledger is known");
+	return info;
+}
+
+/* How many entries there are; they must be in ranges without holes, in order. */
+static inline uint64_t entries_of(wk_namespace *ns, int64_t ledger_id) {
+	uint64_t entries = 0;
+	int64_t from = 0;
+	wk_entry_range ranges[8];
+	size_t count;
+	do {
+		wk_error error = {0};
+		is_well(wk_ledger_entries(ns, ledger_id, from, ranges, 8, &count, &error), &error, "the entries are listed");
+		for (size_t i = 0; i < count; i++, from = ranges[i - 1].last + 1) {
+			CHECK(ranges[i].first >= from && ranges[i].last >= ranges[i].first);
+			entries += (uint64_t)(ranges[i].last - ranges[i].first) + 1;
+		}
+	} while (count == 8);
+	return entries;
+}
+
+static inline bool is_known(wk_namespace *ns, int64_t ledger_id) {
+	wk_ledger_info info;
+	wk_status status = wk_ledger_describe(ns, ledger_id, &info, NULL);
+	CHECK(status == WK_OK || status == WK_NO_LEDGER);
+	return status == WK_OK;
+}
+#endif

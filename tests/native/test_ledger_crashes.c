@@ -1,0 +1,99 @@
+/*
+ * test_ledger_crashes.c: a ledger store through power cuts and failing calls, against a model.
+ *
+ *	test_ledger_crashes [STATES [SEED]]
+ *
+ * A workload runs on the faulty disk. For many moments of its trace the disk is rebuilt as a power cut would leave it,
+ * and opened: entries, keys, fences, LACs and deletes are those of one moment of the workload, not before the last
+ * promise. Then the same workloads run again, and the k-th call of the disk fails, for every k, once and for ever.
+ *
+ * A failure names the workload's seed: `test_ledger_crashes 50 SEED` repeats it.
+ */
+#include "ledger_workload.h"
+#include <errno.h>
+#include <time.h>
+
+enum { STEPS = 60, FAILING_STEPS = 30, STATES_A_WORKLOAD = 40, STATES_DEFAULT = 3000, FAILING_SEEDS = 2 };
+
+static void after_a_power_cut(const workload *w, uint64_t at, uint64_t seed) {
+	size_t promised = 0, possible = 0;
+	for (size_t i = 0; i < w->steps_count; i++) {
+		if (w->steps[i].ended <= at)
+			promised = w->steps[i].promised;
+		if (w->steps[i].begun <= at)
+			possible = w->steps[i].possible;
+	}
+	wk_io *image;
+	CHECK_EQ(wk_faulty_image(w->disk, at, seed, &image), 0);
+	look_at_disk(w, image, promised, possible);
+	image->operations->destroy(image);
+}
+
+static void power_cuts(workload *w, uint64_t seed, uint64_t states) {
+	uint64_t chance = seed;
+	make_disk(w, seed);
+	if (!run_workload(w, STEPS))
+		check_failed(__FILE__, __LINE__, w->error.text);
+	must_be_one_of(w, w->ns, w->promised, w->possible);
+	uint64_t length = wk_faulty_trace_length(w->disk);
+	for (uint64_t i = 0; i < states; i++)
+		after_a_power_cut(w, check_random(&chance) % (length + 1), check_random(&chance));
+	abandon(w);
+	w->io->operations->destroy(w->io);
+}
+
+/* Returns false where the workload was done before the call came. */
+static bool the_call_fails(workload *w, uint64_t seed, uint64_t call, bool sticky) {
+	make_disk(w, seed);
+	wk_faulty_fail(w->disk, WK_FAULT_ALL, call, EIO, sticky);
+	bool met = !run_workload(w, FAILING_STEPS);
+	wk_faulty_heal(w->disk);
+	wk_stats stats = {0};
+	if (w->ns != NULL)
+		wk_namespace_stats(w->ns, &stats);
+	if (stats.failed) {
+		CHECK_EQ(add_version(w->ns, LEDGERS, 0, 1, 0, NULL), WK_FAILED);
+		CHECK_EQ(fence(w->ns, LEDGERS), WK_FAILED);
+		must_be_one_of(w, w->ns, w->promised, w->possible); /* reading goes on */
+	}
+	abandon(w);
+	wk_faulty_crash(w->disk, seed + call);
+	look_at_disk(w, w->io, w->promised, w->possible);
+	w->io->operations->destroy(w->io);
+	return met;
+}
+
+static void every_call_fails(workload *w, uint64_t seed) {
+	make_disk(w, seed);
+	if (!run_workload(w, FAILING_STEPS))
+		check_failed(__FILE__, __LINE__, w->error.text);
+	uint64_t calls = wk_faulty_calls(w->disk, WK_FAULT_ALL), met = 0;
+	abandon(w);
+	w->io->operations->destroy(w->io);
+	static char where[64];
+	check_test_name = where;
+	for (uint64_t call = 0; call < calls; call++) {
+		snprintf(where, sizeof where, "seed %llu call %llu", (unsigned long long)seed, (unsigned long long)call);
+		met += the_call_fails(w, seed, call, false);
+		met += the_call_fails(w, seed, call, true);
+	}
+	CHECK(met > 0);
+}
+
+int main(int argc, char **argv) {
+	uint64_t states = argc > 1 ? strtoull(argv[1], NULL, 10) : STATES_DEFAULT;
+	uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : check_seed((uint64_t)time(NULL));
+	static workload w;
+	static char where[64];
+	for (uint64_t done = 0; done < states; done += STATES_A_WORKLOAD, seed++) {
+		check_test_name = where;
+		snprintf(where, sizeof where, "seed %llu", (unsigned long long)seed);
+		power_cuts(&w, seed, STATES_A_WORKLOAD);
+	}
+	for (uint64_t i = 0; argc == 1 && i < FAILING_SEEDS; i++)
+		every_call_fails(&w, seed + i);
+	printf("%llu states\n", (unsigned long long)states);
+	check_test_name = "after crashes";
+	check_passed(check_checks_count);
+	return check_done();
+}
