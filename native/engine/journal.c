@@ -66,6 +66,7 @@ wk_builder *wk_journal_builder(wk_engine *engine, wk_ledger *ledger, wk_log_stat
 	bool in_place = log != NULL && codec == WK_CODEC_NONE && open->builders_count == 0;
 	if (in_place && !wk_journal_reserve(engine, IN_PLACE_AT))
 		return NULL;
+	open->confirm = false; /* it was to be one, and waits for a footer: its records confirm as well */
 	wk_builder *builder = &open->builders[open->builders_count++];
 	uint8_t *bytes = builder->bytes; /* memory of an earlier block, kept */
 	size_t capacity = builder->capacity;

@@ -42,6 +42,7 @@ static uint8_t *record_at(wk_engine *engine, size_t size) {
 
 static void accept(wk_engine *engine, size_t size, size_t payload) {
 	wk_block *open = &engine->open;
+	open->confirm = false; /* as in wk_journal_builder */
 	if (open->first_ns == 0)
 		open->first_ns = wk_engine_now(engine);
 	open->ledgers.size += size;
