@@ -1,13 +1,13 @@
 /*
  * test_ledger_crashes.c: a ledger store through power cuts and failing calls, against a model.
  *
- *	test_ledger_crashes [STATES [SEED]]
+ *	test_ledger_crashes [STATES [SEED [CALL]]]
  *
  * A workload runs on the faulty disk. For many moments of its trace the disk is rebuilt as a power cut would leave it,
  * and opened: entries, keys, fences, LACs and deletes are those of one moment of the workload, not before the last
  * promise. Then the same workloads run again, and the k-th call of the disk fails, for every k, once and for ever.
  *
- * A failure names the workload's seed: `test_ledger_crashes 50 SEED` repeats it.
+ * A failure names the workload's seed: `test_ledger_crashes 50 SEED`, or `test_ledger_crashes 0 SEED CALL`, repeats it.
  */
 #include "ledger_workload.h"
 #include <errno.h>
@@ -63,7 +63,7 @@ static bool the_call_fails(workload *w, uint64_t seed, uint64_t call, bool stick
 	return met;
 }
 
-static void every_call_fails(workload *w, uint64_t seed) {
+static void every_call_fails(workload *w, uint64_t seed, uint64_t first, uint64_t last) {
 	make_disk(w, seed);
 	if (!run_workload(w, FAILING_STEPS))
 		check_failed(__FILE__, __LINE__, w->error.text);
@@ -72,7 +72,7 @@ static void every_call_fails(workload *w, uint64_t seed) {
 	w->io->operations->destroy(w->io);
 	static char where[64];
 	check_test_name = where;
-	for (uint64_t call = 0; call < calls; call++) {
+	for (uint64_t call = first; call < calls && call <= last; call++) {
 		snprintf(where, sizeof where, "seed %llu call %llu", (unsigned long long)seed, (unsigned long long)call);
 		met += the_call_fails(w, seed, call, false);
 		met += the_call_fails(w, seed, call, true);
@@ -91,7 +91,9 @@ int main(int argc, char **argv) {
 		power_cuts(&w, seed, STATES_A_WORKLOAD);
 	}
 	for (uint64_t i = 0; argc == 1 && i < FAILING_SEEDS; i++)
-		every_call_fails(&w, seed + i);
+		every_call_fails(&w, seed + i, 0, UINT64_MAX);
+	if (argc > 3)
+		every_call_fails(&w, seed, strtoull(argv[3], NULL, 10), strtoull(argv[3], NULL, 10));
 	printf("%llu states\n", (unsigned long long)states);
 	check_test_name = "after crashes";
 	check_passed(check_checks_count);
