@@ -8,6 +8,10 @@
 #include "check.h"
 #include "core/bytes.h"
 #include "engine/directory.h"
+#include "engine/handles.h"
+#include "engine/ledger.h"
+#include "engine/range.h"
+#include "engine/store_file.h"
 #include "io/io.h"
 #include "walkeeper/ledger.h"
 
@@ -154,6 +158,27 @@ static inline wk_ledger_info info_of(wk_namespace *ns, int64_t ledger_id) {
 	wk_error error = {0};
 	is_well(wk_ledger_describe(ns, ledger_id, &info, &error), &error, "the ledger is known");
 	return info;
+}
+
+/*
+ * Each range is of a file that is there: one that outlived its file would be taken for a range of whatever file gets
+ * that memory next.
+ */
+static inline void no_range_outlives_its_file(wk_namespace *ns) {
+	wk_engine *engine = ns->engine;
+	wk_engine_lock(engine);
+	for (uint32_t i = 0; i < engine->ledgers_capacity; i++) {
+		const wk_ledger *ledger = engine->ledgers[i];
+		for (uint32_t r = 0; ledger != NULL && r < ledger->ranges_count; r++) {
+			const wk_range *range = &wk_ranges(ledger)[r];
+			bool there = false;
+			for (uint32_t f = 0; f < engine->files_count; f++)
+				there |= engine->files[f] == range->file;
+			CHECK(there);
+			CHECK(range->open || range->dead < range->count);
+		}
+	}
+	wk_engine_unlock(engine);
 }
 
 /* How many entries there are; they must be in ranges without holes, in order. */

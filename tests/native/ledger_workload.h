@@ -313,6 +313,7 @@ static inline bool work_in_background(workload *w) {
 	for (int i = 0; i < 40 && !idle; i++)
 		if (wk_namespace_step(w->ns, &idle, &w->error) != WK_OK)
 			return false;
+	no_range_outlives_its_file(w->ns);
 	wk_stats stats;
 	wk_namespace_stats(w->ns, &stats);
 	if (stats.failed)

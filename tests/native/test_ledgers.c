@@ -5,9 +5,7 @@
 #include <errno.h>
 #include <pthread.h>
 
-#include "engine/handles.h"
 #include "engine/index_file.h"
-#include "engine/store_file.h"
 #include "walkeeper/inspect.h"
 
 static wk_stats stats_of(wk_namespace *ns) {
@@ -284,6 +282,32 @@ TEST(a_ledger_without_a_key_can_be_given_one) {
 }
 
 /* ---- fences ---- */
+
+/*
+ * The driver has marked the open block as a confirm block, which waits for a footer, as its lock is free for others
+ * then: what joins it must be found again. A confirm block that holds anything would be refused.
+ */
+TEST(what_joins_a_confirm_block_that_waits_is_found_again) {
+	for (int joins = 0; joins < 2; joins++) {
+		wk_io *io = new_disk(27);
+		wk_namespace *ns = open_store(io);
+		add_entry(ns, 1, 0);
+		wk_engine_lock(ns->engine);
+		CHECK(wk_block_is_empty(&ns->engine->open) && ns->engine->confirm_pending);
+		ns->engine->open.confirm = true;
+		wk_engine_unlock(ns->engine);
+		if (joins == 0)
+			add_entry(ns, 1, 1);
+		else
+			CHECK_EQ(fence(ns, 1), WK_OK);
+		kill_store(ns, io);
+		ns = open_store(io);
+		CHECK_EQ(info_of(ns, 1).last_entry, joins == 0);
+		CHECK_EQ(info_of(ns, 1).fenced, joins == 1);
+		close_store(ns);
+		io->operations->destroy(io);
+	}
+}
 
 TEST(a_fence_is_durable_when_it_is_answered) {
 	wk_io *io = new_disk(12);
@@ -836,6 +860,50 @@ TEST(moved_entries_are_read_where_they_are_and_deleted_ones_stay_deleted) {
 	io->operations->destroy(io);
 }
 
+static const wk_store_file *only_file_of(wk_namespace *ns, int64_t ledger_id) {
+	wk_ledger *ledger = wk_ledger_find(ns->engine, ledger_id);
+	CHECK_EQ(ledger->ranges_count, 1);
+	return wk_ranges(ledger)[0].file;
+}
+
+/* An entry log with one entry of each of two ledgers; one is added again, then the other. */
+TEST(a_file_that_goes_leaves_no_range_behind) {
+	wk_io *io = new_disk(26);
+	wk_open_options options = moving_options();
+	wk_namespace *ns = open_store_with(io, &options);
+	add_entry(ns, 1, 0);
+	add_entry(ns, 2, 0);
+	uint64_t first = ns->engine->active->id;
+	for (int64_t id = 0; ns->engine->active->id <= first; id++, work(ns))
+		add_entry(ns, 3, id);
+	for (int64_t id = 0; id < 20; id++) /* the file before the active one stays */
+		add_entry(ns, 4, id);
+	CHECK_EQ(wk_ledger_delete(ns, 3, UINT64_MAX, NULL, NULL), WK_OK);
+	for (int i = 0; i < 20; i++) {
+		wk_faulty_advance(wk_faulty_of(io), 1000 * 1000 * 1000);
+		work(ns);
+	}
+	uint64_t log = only_file_of(ns, 1)->id;
+	CHECK(only_file_of(ns, 1)->kind == WK_FILE_ENTRY_LOG && only_file_of(ns, 2)->id == log);
+	CHECK_EQ(add_version(ns, 1, 0, 500, 0, NULL), WK_OK);
+	no_range_outlives_its_file(ns);
+	CHECK_EQ(add_version(ns, 2, 0, 501, 0, NULL), WK_OK);
+	no_range_outlives_its_file(ns);
+	CHECK_EQ(wk_ledger_delete(ns, 4, UINT64_MAX, NULL, NULL), WK_OK);
+	work(ns);
+	CHECK(wk_store_file_find(ns->engine, log) == NULL);
+	no_range_outlives_its_file(ns);
+	for (int round = 0; round < 2; round++) {
+		CHECK_EQ(version_of(ns, 1, 0), 500);
+		CHECK_EQ(version_of(ns, 2, 0), 501);
+		CHECK_EQ(entries_of(ns, 1), 1);
+		close_store(ns);
+		ns = open_store_with(io, &options);
+	}
+	close_store(ns);
+	io->operations->destroy(io);
+}
+
 TEST(what_is_deleted_while_it_is_moved_stays_deleted) {
 	wk_io *io = new_disk(24);
 	wk_open_options options = moving_options();
@@ -1026,6 +1094,7 @@ int main(void) {
 	RUN(the_first_key_of_a_ledger_is_its_key_also_after_a_kill);
 	RUN(a_key_stands_in_the_block_of_the_first_entry_before_it);
 	RUN(a_ledger_without_a_key_can_be_given_one);
+	RUN(what_joins_a_confirm_block_that_waits_is_found_again);
 	RUN(a_fence_is_durable_when_it_is_answered);
 	RUN(adds_in_flight_are_resolved_when_a_fence_is_answered);
 	RUN(a_fence_whose_sync_fails_is_not_answered);
@@ -1040,6 +1109,7 @@ int main(void) {
 	RUN(no_add_is_acknowledged_that_is_not_there_when_the_fence_is_answered);
 	RUN(ledgers_come_and_go_in_several_threads);
 	RUN(moved_entries_are_read_where_they_are_and_deleted_ones_stay_deleted);
+	RUN(a_file_that_goes_leaves_no_range_behind);
 	RUN(what_is_deleted_while_it_is_moved_stays_deleted);
 	RUN(the_mark_waits_for_the_entry_log_that_holds_what_was_deleted);
 	RUN(a_backup_has_the_states_too_and_verify_and_inspect_know_the_entries);
