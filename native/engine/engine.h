@@ -171,7 +171,7 @@ typedef struct wk_block {
 	uint64_t accepted_bytes;    /* payload counted against in_flight_bytes */
 	uint64_t first_ns;          /* when the first record came */
 	uint64_t deferred_until_ns; /* UINT64_MAX: none waits */
-	size_t estimate;            /* bytes it will take, padding apart */
+	size_t estimate;            /* bytes it will take, padding apart; in a ledger store with its part of the footer */
 	wk_builder *builders;
 	uint32_t builders_count, builders_capacity;
 	uint32_t catalogue_builder; /* number of the last one that holds changes of the catalogue, from 1; 0: none */

@@ -10,7 +10,15 @@
 #include "engine/ledger_delete.h"
 #include "engine/ledger_state.h"
 
-enum { SUM_ONCE_SIZE = 16 * 1024, IDS_SIZE = 16 }; /* as in journal_seal.c */
+enum { IDS_SIZE = 16 };
+/*
+ * What an entry, of a run of its own, and a state take in a footer. They count as bytes of the block: so a block that
+ * is within its limit can rely on a file for both (reserve.c).
+ */
+enum {
+	ENTRY_IN_FOOTER = WK_PAGE_SIZE / WK_PAGE_ITEMS + 1 + WK_PAGE_SIZE / WK_PAGE_RUNS + 1,
+	STATE_IN_FOOTER = WK_PAGE_SIZE / WK_PAGE_STATES + 1,
+};
 
 wk_status wk_summed_entry_decode(const uint8_t *bytes, size_t size, int64_t *ledger_id, int64_t *entry_id) {
 	if (size < WK_SUM_SIZE + IDS_SIZE || wk_load_le32(bytes) != wk_crc32c(bytes + WK_SUM_SIZE, size - WK_SUM_SIZE))
@@ -40,13 +48,13 @@ static uint8_t *record_at(wk_engine *engine, size_t size) {
 	return wk_journal_reserve(engine, at + WK_BLOCK_RECORD_HEADER_SIZE + size) ? open->buffer->bytes + at : NULL;
 }
 
-static void accept(wk_engine *engine, size_t size, size_t payload) {
+static void accept(wk_engine *engine, size_t size, size_t in_footer, size_t payload) {
 	wk_block *open = &engine->open;
 	open->confirm = false; /* as in wk_journal_builder */
 	if (open->first_ns == 0)
 		open->first_ns = wk_engine_now(engine);
 	open->ledgers.size += size;
-	open->estimate += size;
+	open->estimate += size + in_footer;
 	open->accepted_bytes += payload;
 	engine->in_flight_bytes += payload;
 }
@@ -67,15 +75,15 @@ wk_status wk_ledger_block_put_entry(wk_engine *engine, int64_t ledger_id, int64_
 	wk_block_put_record_header(at, WK_BLOCK_SUMMED_ENTRY, (uint32_t)(WK_SUM_SIZE + size));
 	wk_store_le32(at + WK_BLOCK_RECORD_HEADER_SIZE, crc);
 	into->crc = wk_crc32c_extend(into->crc, at, WK_SUMMED_OVERHEAD);
-	into->crc = size < SUM_ONCE_SIZE ? wk_crc32c_extend(into->crc, copy, size)
-	                                 : wk_crc32c_combine(into->crc, crc, size);
+	into->crc = size < WK_SUM_ONCE_SIZE ? wk_crc32c_extend(into->crc, copy, size)
+	                                    : wk_crc32c_combine(into->crc, crc, size);
 	into->entries[into->entries_count++] = (wk_block_entry){
 	    .ledger_id = ledger_id,
 	    .entry_id = entry_id,
 	    .offset = (uint32_t)(WK_BLOCK_HEADER_SIZE + into->size + WK_BLOCK_RECORD_HEADER_SIZE),
 	    .size = (uint32_t)(WK_SUM_SIZE + size),
 	};
-	accept(engine, WK_SUMMED_OVERHEAD + size, size);
+	accept(engine, WK_SUMMED_OVERHEAD + size, ENTRY_IN_FOOTER, size);
 	return WK_OK;
 }
 
@@ -99,7 +107,7 @@ wk_status wk_ledger_block_put_state(wk_engine *engine, int64_t ledger_id, uint32
 		memcpy(state->data, data, size);
 	}
 	into->crc = wk_crc32c_extend(into->crc, at, WK_STATE_OVERHEAD + size);
-	accept(engine, WK_STATE_OVERHEAD + size, 0);
+	accept(engine, WK_STATE_OVERHEAD + size, STATE_IN_FOOTER, 0);
 	return WK_OK;
 }
 

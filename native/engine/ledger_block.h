@@ -13,6 +13,7 @@ enum {
 	WK_SUM_SIZE = 4,                                                    /* the checksum before an entry's bytes */
 	WK_SUMMED_OVERHEAD = WK_BLOCK_RECORD_HEADER_SIZE + WK_SUM_SIZE,     /* of an entry in a block */
 	WK_STATE_OVERHEAD = WK_BLOCK_RECORD_HEADER_SIZE + sizeof(uint64_t), /* of a state record */
+	WK_STATES_ROOM = 2 * (WK_STATE_OVERHEAD + WK_STATE_DATA_SIZE),      /* what a change asks room for: a key too */
 };
 
 /* The caller has room for them in the open block. WK_NO_MEMORY: nothing was put. */

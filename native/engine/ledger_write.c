@@ -117,8 +117,8 @@ static wk_status add_one(wk_engine *engine, wk_add *add, uint64_t deadline_ns, w
 	wk_status status = check_add(engine, add, error);
 	if (status != WK_OK)
 		return status;
-	bool reserved = (add->flags & WK_ADD_RECOVERY) != 0;
-	status = wk_journal_room(engine, (size_t)add->size, deadline_ns, reserved, error);
+	enum wk_room purpose = (add->flags & WK_ADD_RECOVERY) != 0 ? WK_ROOM_CHANGE : WK_ROOM_APPEND;
+	status = wk_journal_room(engine, (size_t)add->size, deadline_ns, purpose, error);
 	if (status == WK_OK)
 		status = check_add(engine, add, error); /* the wait may have let a fence or a delete in */
 	if (status == WK_OK && (status = put_add(engine, add)) == WK_NO_MEMORY)
@@ -241,7 +241,7 @@ static void end(state_change *c) {
 static wk_status admit(state_change *c) {
 	wk_status status = check(c->engine, c->ledger_id, &c->key, c->error);
 	if (status == WK_OK)
-		status = wk_journal_room(c->engine, 0, c->deadline_ns, true, c->error);
+		status = wk_journal_room(c->engine, WK_STATES_ROOM, c->deadline_ns, WK_ROOM_CHANGE, c->error);
 	return status == WK_OK ? check(c->engine, c->ledger_id, &c->key, c->error) : status;
 }
 
@@ -339,7 +339,7 @@ static wk_status accept_delete(state_change *c, uint64_t *accepted) {
 			return status;
 		if (room)
 			break;
-		status = wk_journal_room(c->engine, 0, c->deadline_ns, true, c->error);
+		status = wk_journal_room(c->engine, WK_STATES_ROOM, c->deadline_ns, WK_ROOM_FREE, c->error);
 		if (status != WK_OK)
 			return status;
 	}

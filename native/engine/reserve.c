@@ -6,11 +6,13 @@
 #include "engine/journal.h"
 #include "engine/journal_file.h"
 #include "engine/keeper.h"
+#include "engine/ledger_block.h"
 
 enum {
 	FREEING_BLOCKS = 16,                     /* lone changes that fit behind what was accepted */
 	CHANGE_BLOCKS = FREEING_BLOCKS / 2,      /* of these, for changes that free nothing */
 	ENTRIES_BESIDE = 8,                      /* catalogue entries in the block of an append, and a few more */
+	HALF_FULL_PAGES = 3,                     /* of items, runs and states */
 	SLACK = 256,                             /* as wk_journal_room leaves */
 	ENTRY_SIZE_MIN = WK_ENTRY_OVERHEAD + 20, /* an entry of the smallest record; the catalogue's are larger together */
 	OUTPUT_PART = 8,
@@ -23,8 +25,14 @@ static uint64_t usual_block(const wk_engine *engine) {
 	return wk_journal_block_bound(engine->options.block_size_max);
 }
 
-/* Beside two blocks: their footer, where they are of the smallest entries, each of a ledger of its own; and changes. */
+/*
+ * Beside two blocks: their footer, where they are of the smallest entries, each of a ledger of its own; and changes. In
+ * a ledger store a block's part of the footer counts as bytes of the block; what is left are pages half full.
+ */
 static uint64_t beside_blocks(const wk_engine *engine) {
+	if (wk_engine_holds_ledgers(engine))
+		return wk_footer_size(ENTRIES_BESIDE, ENTRIES_BESIDE, FREEING_BLOCKS) + HALF_FULL_PAGES * WK_PAGE_SIZE +
+		       (uint64_t)FREEING_BLOCKS * WK_BLOCK_ALIGNMENT;
 	uint64_t entries = 2 * usual_block(engine) / ENTRY_SIZE_MIN + ENTRIES_BESIDE + FREEING_BLOCKS;
 	return wk_footer_size(entries, entries, 0) + (uint64_t)FREEING_BLOCKS * WK_BLOCK_ALIGNMENT;
 }
@@ -54,7 +62,11 @@ bool wk_reserve_is_there(const wk_engine *engine, uint32_t except) {
 	return false;
 }
 
-static bool file_takes(const wk_store_file *file, uint64_t from, uint64_t bytes, uint32_t entries) {
+static bool file_takes(const wk_engine *engine, const wk_store_file *file, uint64_t from, uint64_t bytes,
+                       uint32_t entries) {
+	if (wk_engine_holds_ledgers(engine))
+		return from + bytes + wk_ledger_block_footer(engine, file, &engine->open) + HALF_FULL_PAGES * WK_PAGE_SIZE <=
+		       file->size;
 	return from + bytes + wk_journal_file_footer(file, entries, entries) <= file->size;
 }
 
@@ -65,8 +77,8 @@ bool wk_reserve_is_safe(const wk_engine *engine, uint64_t payload, enum wk_room 
 	uint64_t bytes = engine->unplaced_bytes + wk_journal_block_bound(engine->open.estimate + payload + SLACK) +
 	                 left * WK_BLOCK_ALIGNMENT;
 	uint32_t entries = engine->unplaced_entries + engine->open.builders_count + ENTRIES_BESIDE + (uint32_t)left;
-	return file_takes(engine->active, engine->offset, bytes, entries) ||
-	       (engine->next != NULL && file_takes(engine->next, 0, bytes, entries));
+	return file_takes(engine, engine->active, engine->offset, bytes, entries) ||
+	       (engine->next != NULL && file_takes(engine, engine->next, 0, bytes, entries));
 }
 
 static wk_status refuse(wk_engine *engine, uint64_t payload, enum wk_room purpose, wk_error *error) {

@@ -11,12 +11,12 @@
 
 enum { MENDED_SIZE_MAX = 4 * 4096 };
 
-/* The records of bytes[80..used), by sums alone: types 1 to 5, and not a byte left over. */
+/* The records of bytes[80..used), by sums alone: types 1 to 6, and not a byte left over. */
 static bool is_framed(const uint8_t *bytes, uint32_t used) {
 	uint64_t at = 80;
 	while (at + 4 <= used) {
 		uint32_t word = wk_load_le32(bytes + at);
-		if (word >> 28 < 1 || word >> 28 > 5)
+		if (word >> 28 < 1 || word >> 28 > 6)
 			return false;
 		at += 4 + (uint64_t)(word & 0x0fffffff);
 	}

@@ -44,7 +44,7 @@ def fuzz_journal_block() -> dict[str, bytes]:
         return block_header(80 + len(data), **fields) + data
 
     entry, fence = block_record(1, b"an entry of a ledger"), block_record(2, bytes(8))
-    every_kind = [block_record(kind, bytes(range(kind))) for kind in range(1, 6)]
+    every_kind = [block_record(kind, bytes(range(kind))) for kind in range(1, 7)]
     return {
         "whole": sealed(block(entry, fence)),
         "whole_confirm": sealed(block(flags=CONFIRM)),
@@ -54,7 +54,7 @@ def fuzz_journal_block() -> dict[str, bytes]:
         "two_pages": block(block_record(1, bytes(5000)), size=2 * PAGE),
         "confirm_with_a_record": block(fence, flags=CONFIRM),
         "type_0": block(block_record(0, b"abc")),
-        "type_6": block(block_record(6, b"abc")),
+        "type_7": block(block_record(7, b"abc")),
         "record_too_long": block(entry[:-1]),
         "three_bytes_left": block(entry, b"abc"),
         "padding_not_zero": block(entry) + b"\1",
