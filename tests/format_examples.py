@@ -346,7 +346,8 @@ def superblock() -> str:
         Field(8, "90,000 ns by RWF_DSYNC"),
         Field(8, "104,000 ns by write, then sync"),
         *[Field(8, f"ns a block by {way}, {depth} at once: of 4 KiB, of 64 KiB") for way in WAYS for depth in DEPTHS],
-        Field(3888, ""),
+        Field(4, "kind 0: logs"),
+        Field(3884, ""),
     ]
     return show(bytes(slot), fields)
 
