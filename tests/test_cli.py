@@ -493,10 +493,24 @@ def test_recover_counts_what_is_lost_in_a_sealed_file_and_what_can_be_read_behin
     assert result.exit_code == 1
     report = json.loads(result.stdout)
     (log,) = report["logs"]
-    assert report["cut"] is None  # a sealed file is not read at open
-    assert log["records"] + log["lost"] == 60
-    assert [hole["from"] for hole in log["unreadable"]] == [3]
-    assert log["records"] > 50  # what follows the damage closely may need the damaged block to be found
+    assert (log["records"], log["lost"]) == (3, 57)
+    assert [(hole["from"], hole["before"]) for hole in log["unreadable"]] == [(3, 60)]
+    saved = tmp_path / "saved"
+    assert payloads(saved, "orders") == [b"order number %02d" % number for number in range(3)]  # and no surprise
+
+
+def test_recover_of_a_damaged_catalogue_says_what_cannot_be_known(tmp_path: Path) -> None:
+    directory = small_files(tmp_path / "wal")
+    damage(directory, b"orders")
+    result = run("recover", directory, tmp_path / "saved")
+    assert result.exit_code == 1
+    said = " ".join(result.stdout.split())
+    assert "entries of the catalogue cannot be read" in said
+    assert "Acknowledged records are lost" not in said
+    with walkeeper.open(tmp_path / "saved") as namespace:
+        (name,) = namespace.logs()
+        assert name.startswith("recovered-")
+    assert payloads(tmp_path / "saved", name) == [b"order number %02d" % number for number in range(60)]
 
 
 def test_recover_that_cannot_open_the_copy_says_what_is_damaged_and_leaves_no_copy(

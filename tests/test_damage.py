@@ -152,12 +152,29 @@ def test_a_follower_yields_the_gap_too(damaged: Path) -> None:
             assert content(follower, "log-0") == expected
 
 
-def test_damage_to_the_catalogue_is_refused_whatever_the_policy(tmp_path: Path) -> None:
-    make(tmp_path / "wal")
+@pytest.mark.parametrize("policy", ["skip", "point_in_time"])
+def test_damage_to_the_catalogue_leaves_every_record_in_some_log(tmp_path: Path, policy: walkeeper.OnDamage) -> None:
+    make(tmp_path / "wal", logs=2)
     turn_a_bit(tmp_path / "wal", b"log-0")
-    for policy in ("stop", "skip", "point_in_time"):
-        with pytest.raises(DamagedError, match=r"damaged"):
-            walkeeper.open(tmp_path / "wal", on_damage=policy)
+    with pytest.raises(DamagedError, match="journal file"):
+        walkeeper.open(tmp_path / "wal")
+    for on_damage in (policy, "stop"):
+        with walkeeper.open(tmp_path / "wal", on_damage=on_damage) as namespace:
+            assert (namespace.recovery().catalogue_lost > 0) == (on_damage == policy)
+            found = {name: content(namespace, name) for name in namespace.logs()}
+            assert "log-1" in found
+            assert [payload(number) for number in (1, 3, 5, 7, 9)] in found.values()
+            assert [payload(number) for number in (0, 2, 4, 6, 8)] in found.values()
+
+
+def test_under_stop_a_damaged_entry_of_the_catalogue_names_the_policies(tmp_path: Path) -> None:
+    make(tmp_path / "wal", records=60, **SMALL)
+    turn_a_bit(tmp_path / "wal", b"log-0")
+    with pytest.raises(DamagedError, match=r"on_damage=skip .*walkeeper recover"):
+        walkeeper.open(tmp_path / "wal")
+    with walkeeper.open(tmp_path / "wal", read_only=True, on_damage="skip") as namespace:
+        (name,) = namespace.logs()
+        assert content(namespace, name) == [payload(number) for number in range(60)]
 
 
 # ---- damage that reading meets
@@ -185,6 +202,18 @@ def test_under_skip_it_is_a_gap(sealed: Path) -> None:
         expected[3] = (3, 1)
         assert content(namespace, "log-0") == expected
         assert [item.sequence_id for item in namespace.log("log-0").reader(sequence_id=3).read(2)] == [3, 4]
+
+
+@pytest.mark.parametrize("policy", ["skip", "point_in_time"])
+def test_with_check_all_nothing_surfaces_when_it_is_read(sealed: Path, policy: walkeeper.OnDamage) -> None:
+    expected: list[bytes | tuple[int, int]] = [payload(number) for number in range(60)]
+    expected[3:] = [(3, 1), *expected[4:]] if policy == "skip" else [(3, 57)]
+    with walkeeper.open(sealed, on_damage=policy, check_all=True) as namespace:
+        report = namespace.recovery()
+        assert (report.lost_entries, report.lost_records) == (1, 1 if policy == "skip" else 57)
+        assert content(namespace, "log-0") == expected
+    with walkeeper.open(sealed) as namespace:
+        assert content(namespace, "log-0") == expected
 
 
 def test_a_reader_that_follows_read_only_may_skip_too(sealed: Path) -> None:

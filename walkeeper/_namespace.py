@@ -109,6 +109,16 @@ class RecoveryReport:
     """Sequence ids that this open recorded as gaps: readers yield them for ever, nobody gets them again."""
     lost_files: int
     """Entry logs whose index cannot be read: set aside, as entries/<id>.damaged."""
+    catalogue_fallbacks: int
+    """1 where the newest snapshot of the catalogue cannot be read: the one before it was used, nothing is lost."""
+    catalogue_lost: int
+    """Entries of the catalogue that cannot be read: what they changed (logs, segments, truncations) is not known."""
+    unconfirmed_blocks: int
+    """Read-only, without a writer: so many blocks at the end are whole but not known durable, and are not shown.
+
+    No call that wrote them returned success; the next open for writing settles them."""
+    adopted_ledgers: int
+    """Ledgers that no log names any more: each is a log now, "recovered-ledger-<id>"."""
     lock_wait_ns: int
     elapsed_ns: int
     """Without the wait for the lock."""

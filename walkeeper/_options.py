@@ -83,6 +83,8 @@ class OpenOptions(TypedDict, total=False):
     """Bytes a second read again in the background to find damage (0: off); see Stats.scrub_damaged."""
     manual: bool
     """Tests: no threads; background work is done by Namespace.step()."""
+    check_all: bool
+    """Where on_damage accepts loss: read every entry, so that all of it is found now, and none when it is read."""
     ignore_footers: bool
     """Tests: scan every journal file from its first block."""
 

@@ -119,6 +119,9 @@ static wk_status apply_segment(wk_engine *engine, wk_log_state *log, const wk_ca
 	    .created_ms = record->created_ms,
 	};
 	log->next_segment = record->segment + 1;
+	wk_ledger *ledger = wk_ledger_find(engine, record->ledger_id);
+	if (ledger != NULL)
+		ledger->named = true;
 	if ((uint64_t)record->ledger_id >= engine->next_ledger_id)
 		engine->next_ledger_id = (uint64_t)record->ledger_id + 1;
 	return WK_OK;

@@ -78,7 +78,7 @@ struct wk_store_file {
 	bool stuck;             /* the mover could not empty it: an entry is damaged */
 	bool footer_under_way;  /* somebody writes it */
 	bool footer_failed;     /* sealed without a footer: scanned at the next start */
-	bool unreadable_footer; /* recovery: its trailer reads well, its runs do not */
+	bool unreadable_footer; /* recovery: its trailer reads well, its other pages do not */
 	bool gone;              /* a follower's: no longer listed, the writer has recycled or unlinked it */
 	bool retired;           /* out of the table: the last unpin frees it */
 };
@@ -290,6 +290,10 @@ struct wk_engine {
 	uint64_t catalogue_delta;  /* bytes since the last snapshot */
 	uint64_t catalogue_ticket; /* of the last change that its caller waits for */
 	uint64_t catalogue_snapshot_size;
+	wk_snapshot_place catalogue_base; /* the snapshot that it was loaded from (catalogue_recovery.c) */
+	uint64_t catalogue_ledgers_from;  /* the first ledger id that was free when that was written */
+	bool catalogue_loaded;
+	bool catalogue_rewrite; /* not from the newest one, or not whole: new ones are wanted at once */
 
 	/* the clock that stamps txids (admission.c): what both clocks said together when it was last looked at */
 	int64_t wall_ms, monotonic_ms; /* wall_ms 0: not yet */
@@ -337,7 +341,9 @@ struct wk_engine {
 	uint64_t mover_due_ns, minor_due_ns, major_due_ns;
 	uint64_t retention_due_ns;
 	struct {
+		uint32_t slot; /* of the table of ledgers */
 		int64_t ledger_id, entry_id;
+		uint32_t looks; /* at ledgers and ranges, by the last step */
 		uint64_t due_ns;
 	} scrub;                    /* where it goes on */
 	uint64_t zero_filled_bytes; /* atomic */

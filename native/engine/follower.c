@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "engine/catalogue.h"
+#include "engine/catalogue_recovery.h"
 #include "engine/files.h"
 #include "engine/follower_renew.h"
 #include "engine/ledger.h"
@@ -77,7 +78,7 @@ uint64_t wk_follower_durable(wk_engine *engine) {
 	return shared > durable ? shared : durable;
 }
 
-/* Nobody holds the lock: what is there is all there is. After a sync it is durable (storage rule 13). */
+/* Nobody holds the lock: what is there is all there is. */
 static bool nobody_writes(wk_engine *engine) {
 	const struct wk_io_operations *io = engine->io->operations;
 	char *path = wk_engine_path(engine, "lock");
@@ -90,6 +91,12 @@ static bool nobody_writes(wk_engine *engine) {
 	return free_to_take;
 }
 
+/*
+ * Blocks that nothing confirms, and no writer. A reader may not write them again, as the next writer will, so a sync of
+ * its own proves something only where none can have failed before: behind a start of the machine, when no kernel is
+ * left that took bytes for clean which never reached the disk (storage rule 13). Before that the shared page knows
+ * every sync that succeeded, and so every block that was acknowledged: what is behind is not shown.
+ */
 static void release_what_is_durable(wk_engine *engine) {
 	struct wk_follower *f = engine->follower;
 	wk_follower_release(engine, wk_follower_durable(engine));
@@ -98,9 +105,12 @@ static void release_what_is_durable(wk_engine *engine) {
 		return;
 	f->looked_ns = now;
 	wk_store_file *file = f->walk.last;
-	if (nobody_writes(engine) && wk_store_file_use(engine, file) == 0 &&
+	if (!nobody_writes(engine))
+		return;
+	if (!wk_shared_page_is_of_this_boot(engine) && wk_store_file_use(engine, file) == 0 &&
 	    engine->io->operations->sync(engine->io, file->handle) == 0)
 		wk_follower_release(engine, f->walk.scan.sequence);
+	engine->report.unconfirmed_blocks = f->walk.scan.sequence - engine->durable;
 }
 
 /* ---- catching up ---- */
@@ -154,6 +164,10 @@ static wk_status apply_changes(wk_engine *engine, wk_error *error) {
 	wk_ledger *catalogue = wk_ledger_find(engine, WK_CATALOGUE_LEDGER);
 	int64_t last = catalogue != NULL ? catalogue->durable_entry : -1, first = engine->next_catalogue_entry;
 	wk_engine_unlock(engine);
+	if (!engine->catalogue_loaded) {
+		bool accepts = engine->options.on_damage != WK_ON_DAMAGE_STOP && nobody_writes(engine);
+		return wk_catalogue_recover(engine, last, accepts, error);
+	}
 	return last < first ? WK_OK : wk_catalogue_load(engine, first, last, error);
 }
 

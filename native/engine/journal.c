@@ -303,6 +303,9 @@ static bool finish_block(wk_engine *engine, wk_block *block) {
 	if (block->file->state == WK_FILE_FULL && sequence == block->file->last_sequence)
 		wk_keeper_wake(engine); /* its footer can be written now */
 	engine->confirm_pending = !block->confirm;
+	/* First of all: whoever opens the directory after this process was killed goes by it. */
+	if (engine->shared != NULL)
+		__atomic_store_n(&engine->shared->durable, sequence, __ATOMIC_RELEASE);
 	atomic_store(&engine->durable, sequence);
 	wake_word(&engine->wait_words[sequence % WK_WAIT_SLOTS], &engine->waiters[sequence % WK_WAIT_SLOTS]);
 	return true;
@@ -316,8 +319,6 @@ static void advance(wk_engine *engine) {
 		indexed = finish_block(engine, &engine->in_flight[sequence % WK_BLOCKS_IN_FLIGHT_MAX]);
 	if (engine->durable == before)
 		return;
-	if (engine->shared != NULL)
-		__atomic_store_n(&engine->shared->durable, (uint64_t)engine->durable, __ATOMIC_RELEASE);
 	wk_journal_wake_room(engine);
 	wake_word(&engine->tail_word, &engine->tail_waiters);
 	for (wk_namespace *ns = engine->namespaces; ns != NULL; ns = ns->next)
@@ -437,10 +438,11 @@ static bool may_go(const wk_engine *engine, uint64_t now_ns) {
 
 /*
  * At most one full file lacks its footer (storage rule 18): while one does, the journal goes on in no other file. The
- * footer is usually long written; it comes a whole file before it is asked for.
+ * footer is usually long written; it comes a whole file before it is asked for. But an open that accepts loss records
+ * that first: a damaged file with a footer is one that nobody finds damaged any more.
  */
 static bool waits_for_footer(const wk_engine *engine) {
-	return engine->footers_due > 0 &&
+	return engine->footers_due > 0 && engine->loss == NULL &&
 	       !wk_journal_fits(engine, wk_journal_block_bound(engine->open.estimate), &engine->open);
 }
 

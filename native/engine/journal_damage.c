@@ -131,7 +131,7 @@ static wk_status take_entry(wk_walk *walk, wk_store_file *file, uint64_t offset,
 		return wk_walk_add_entry(walk, file, offset, walk->scan.sequence, record);
 	int64_t records_max = wk_loss_records_in(record->bytes, record->size);
 	engine->report.lost_entries++;
-	return wk_loss_add(engine->loss, &(wk_lost_entry){ledger_id, entry_id, records_max});
+	return wk_loss_add(engine->loss, &(wk_lost_entry){ledger_id, entry_id, records_max, false});
 }
 
 static bool is_zero(const uint8_t *bytes, size_t size) {
@@ -253,7 +253,7 @@ static wk_status go_on(wk_walk *walk, const candidate *next, wk_error *error) {
 static bool is_sound(wk_engine *engine, const candidate *next) {
 	wk_store_file *file = engine->files[next->at], look = *file;
 	bool sound = !next->by_footer || (wk_store_file_read_footer(engine, &look) == WK_OK &&
-	                                  wk_store_file_check_runs(engine, &look) == WK_OK);
+	                                  wk_store_file_check_pages(engine, &look) == WK_OK);
 	file->unreadable_footer |= !sound;
 	return sound;
 }

@@ -259,6 +259,11 @@ static wk_status try_footer(wk_walk *s, wk_store_file *previous, uint32_t at, bo
 	*found = false;
 	if (s->engine->options.ignore_footers || wk_store_file_read_footer(s->engine, file) != WK_OK)
 		return WK_OK;
+	if (s->engine->options.on_damage != WK_ON_DAMAGE_STOP && wk_store_file_check_pages(s->engine, file) != WK_OK) {
+		file->end_offset = 0; /* its blocks say the same, and may be whole */
+		file->unreadable_footer = true;
+		return WK_OK;
+	}
 	bool follows;
 	wk_status status = chains_on(s, previous, at, file->first_sequence, file->first_previous_crc, &follows, error);
 	if (follows)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/bytes.h"
+#include "engine/catalogue_recovery.h"
 #include "engine/entry_records.h"
 #include "engine/handles.h"
 #include "engine/journal_file.h"
@@ -68,6 +69,34 @@ int64_t wk_loss_last(const wk_loss *loss, int64_t ledger_id) {
 	return last;
 }
 
+static int by_place(const void *a, const void *b) {
+	const wk_lost_entry *x = a, *y = b;
+	if (x->ledger_id != y->ledger_id)
+		return x->ledger_id < y->ledger_id ? -1 : 1;
+	return (x->entry_id > y->entry_id) - (x->entry_id < y->entry_id);
+}
+
+void wk_loss_sort(wk_loss *loss) {
+	if (loss->entries_count > 1)
+		qsort(loss->entries, loss->entries_count, sizeof *loss->entries, by_place);
+}
+
+int64_t wk_loss_next_unreadable(const wk_loss *loss, int64_t ledger_id, int64_t first) {
+	const wk_lost_entry wanted = {.ledger_id = ledger_id, .entry_id = first};
+	uint32_t low = 0, high = loss != NULL ? loss->entries_count : 0, end = high;
+	while (low < high) {
+		uint32_t middle = (low + high) / 2;
+		if (by_place(&loss->entries[middle], &wanted) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (; low < end && loss->entries[low].ledger_id == ledger_id; low++)
+		if (loss->entries[low].unreadable)
+			return loss->entries[low].entry_id;
+	return -1;
+}
+
 wk_status wk_loss_add_entry_log(wk_loss *loss, uint64_t id) {
 	uint64_t *ids = realloc(loss->entry_logs, (loss->entry_logs_count + 1) * sizeof *ids);
 	if (ids == NULL)
@@ -79,18 +108,14 @@ wk_status wk_loss_add_entry_log(wk_loss *loss, uint64_t id) {
 
 /* ---- the records around a hole ---- */
 
-typedef struct ends {
-	int64_t first, last; /* positions in the segment, from 1; 0: no record */
-	int64_t txid;        /* of the last */
-} ends;
-
-/* WK_DAMAGED where the entry cannot be read. */
-static wk_status read_ends(wk_engine *engine, int64_t ledger_id, int64_t entry_id, ends *found, wk_error *error) {
+wk_status wk_loss_read_ends(wk_engine *engine, int64_t ledger_id, int64_t entry_id, wk_ends *found, wk_error *error) {
 	wk_span *span = malloc(sizeof *span);
 	if (span == NULL)
 		return wk_fail(error, WK_NO_MEMORY, "looking for what is lost: no memory");
-	*found = (ends){0, 0, -1};
-	wk_status status = wk_read_entries(engine, ledger_id, entry_id, entry_id, 1 << 20, span, error);
+	*found = (wk_ends){0, 0, -1, 0};
+	wk_status status = WK_DAMAGED;
+	if (wk_loss_next_unreadable(engine->loss, ledger_id, entry_id) != entry_id)
+		status = wk_read_entries(engine, ledger_id, entry_id, entry_id, 1 << 20, span, error);
 	if (status == WK_OK) {
 		wk_entry_records records;
 		wk_log_record record;
@@ -102,6 +127,7 @@ static wk_status read_ends(wk_engine *engine, int64_t ledger_id, int64_t entry_i
 			found->first = found->first == 0 ? record.position : found->first;
 			found->last = record.position;
 			found->txid = record.txid;
+			found->slot = records.slot - 1;
 		}
 		wk_entry_records_close(&records);
 		wk_buffer_release(span->buffer);
@@ -117,11 +143,11 @@ wk_status wk_loss_around(wk_engine *engine, const wk_segment *segment, const wk_
 	int64_t low = cut ? log_first->dlsn.entry_id : 0, first = cut ? log_first->sequence_id : segment->first_sequence_id,
 	        end = known_end;
 	wk_status status = WK_OK;
-	ends found;
+	wk_ends found;
 	*txid = segment->first_txid;
 	*gap = (wk_gap){.segment = segment->segment, .entry_id = low};
 	for (int64_t at = entry_id - 1; at >= low; at--) {
-		status = read_ends(engine, segment->ledger_id, at, &found, error);
+		status = wk_loss_read_ends(engine, segment->ledger_id, at, &found, error);
 		if (status != WK_OK && status != WK_DAMAGED)
 			return status;
 		if (status == WK_OK && found.last > 0) {
@@ -134,7 +160,7 @@ wk_status wk_loss_around(wk_engine *engine, const wk_segment *segment, const wk_
 	}
 	*after = -1;
 	for (int64_t at = entry_id + 1; at <= last; at++) {
-		status = read_ends(engine, segment->ledger_id, at, &found, error);
+		status = wk_loss_read_ends(engine, segment->ledger_id, at, &found, error);
 		if (status != WK_OK && status != WK_DAMAGED)
 			return status;
 		if (status == WK_OK && found.first > 0) {
@@ -151,10 +177,10 @@ wk_status wk_loss_around(wk_engine *engine, const wk_segment *segment, const wk_
 /* ---- recording ---- */
 
 /* A file that was damaged gets its footer now: from then on it is not scanned, and its damage is known. */
-static wk_status seal_files(wk_engine *engine, wk_error *error) {
+static wk_status seal_files(wk_engine *engine, bool all, wk_error *error) {
 	for (uint32_t i = 0; i < engine->files_count; i++) {
 		wk_store_file *file = engine->files[i];
-		if (file->kind != WK_FILE_JOURNAL || file->state != WK_FILE_FULL)
+		if (file->kind != WK_FILE_JOURNAL || file->state != WK_FILE_FULL || (!all && !file->unreadable_footer))
 			continue;
 		uint64_t need = wk_journal_file_footer(file, 0, 0);
 		if (need > file->size - file->end_offset)
@@ -163,6 +189,9 @@ static wk_status seal_files(wk_engine *engine, wk_error *error) {
 			               "what is left of it",
 			               engine->path, (unsigned long long)file->id);
 		wk_status status = wk_journal_file_seal(engine, file);
+		wk_engine_lock(engine);
+		engine->footers_due--;
+		wk_engine_unlock(engine);
 		if (status != WK_OK)
 			return wk_fail(error, status, "opening %s: writing the footer of journal file %llu failed", engine->path,
 			               (unsigned long long)file->id);
@@ -189,15 +218,17 @@ static wk_status commit(wk_engine *engine, const wk_catalogue_record *record, wk
 
 wk_status wk_loss_record(wk_engine *engine, wk_error *error) {
 	wk_loss *loss = engine->loss;
-	if (loss == NULL)
-		return WK_OK;
-	wk_status status = WK_OK;
+	wk_status status = wk_catalogue_rewrite(engine, error);
+	if (status == WK_OK && loss == NULL)
+		status = seal_files(engine, false, error); /* the blocks were whole: no open need accept that again */
+	if (loss == NULL || status != WK_OK)
+		return status;
 	wk_engine_lock(engine);
 	for (uint32_t i = 0; i < loss->records_count && status == WK_OK; i++)
 		status = commit(engine, &loss->records[i], error);
 	wk_engine_unlock(engine);
 	if (status == WK_OK)
-		status = seal_files(engine, error);
+		status = seal_files(engine, true, error);
 	for (uint32_t i = 0; i < loss->entry_logs_count && status == WK_OK; i++)
 		status = set_aside(engine, loss->entry_logs[i], error);
 	if (status == WK_OK && loss->entry_logs_count > 0) {

@@ -13,10 +13,11 @@ typedef struct wk_lost_entry {
 	int64_t ledger_id;
 	int64_t entry_id;
 	int64_t records_max; /* it held so many records at most */
+	bool unreadable;     /* the index has it, but its bytes are not those that were written (check_all) */
 } wk_lost_entry;
 
 typedef struct wk_loss {
-	wk_lost_entry *entries; /* that damaged blocks named */
+	wk_lost_entry *entries; /* that damaged blocks named, and that cannot be read */
 	uint32_t entries_count, entries_capacity;
 	wk_catalogue_record *records; /* to be made durable */
 	uint32_t records_count, records_capacity;
@@ -34,15 +35,26 @@ int64_t wk_loss_records_in(const uint8_t *entry, size_t entry_size);
 wk_status wk_loss_add(wk_loss *loss, const wk_lost_entry *entry);
 /* The highest entry of the ledger that was added, -1 for none. */
 int64_t wk_loss_last(const wk_loss *loss, int64_t ledger_id);
+/* The lowest entry from `first` on that is unreadable, -1: none. wk_loss_sort was called since the last of them came. */
+int64_t wk_loss_next_unreadable(const wk_loss *loss, int64_t ledger_id, int64_t first);
+void wk_loss_sort(wk_loss *loss);
+/* The records of one entry of a log. */
+typedef struct wk_ends {
+	int64_t first, last; /* positions in the segment, from 1; 0: no record */
+	int64_t txid;        /* of the last */
+	int64_t slot;        /* the same */
+} wk_ends;
+/* WK_DAMAGED where the entry cannot be read. No lock held. */
+wk_status wk_loss_read_ends(wk_engine *engine, int64_t ledger_id, int64_t entry_id, wk_ends *found, wk_error *error);
+
 /* An entry log whose footer cannot be read. */
 wk_status wk_loss_add_entry_log(wk_loss *loss, uint64_t id);
 
 /*
- * Refuses where entries of the catalogue that are needed from `first` on are lost: nobody knows what is in the
- * directory then. While opening.
+ * loss_check.c: reads every entry; what cannot be read is noted as lost. While opening, the catalogue is there.
  */
-wk_status wk_loss_check_catalogue(wk_engine *engine, int64_t first, wk_error *error);
-/* From holes in the index to gaps of logs, by the policy. While opening, the catalogue is there. */
+wk_status wk_loss_check_all(wk_engine *engine, wk_error *error);
+/* From holes in the index, and unreadable entries, to gaps of logs, by the policy. While opening, the catalogue is there. */
 wk_status wk_loss_settle(wk_engine *engine, wk_error *error);
 /* Makes them durable, then seals what was damaged. While opening, no thread runs yet. No lock held. */
 wk_status wk_loss_record(wk_engine *engine, wk_error *error);

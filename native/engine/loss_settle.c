@@ -5,46 +5,6 @@
 #include "engine/lookup.h"
 #include "engine/loss.h"
 
-/* ---- the catalogue ---- */
-
-wk_status wk_loss_check_catalogue(wk_engine *engine, int64_t first, wk_error *error) {
-	wk_ledger *catalogue = wk_ledger_find(engine, WK_CATALOGUE_LEDGER);
-	int64_t last = catalogue != NULL ? catalogue->last_entry : -1,
-	        lost = wk_loss_last(engine->loss, WK_CATALOGUE_LEDGER);
-	last = lost > last ? lost : last;
-	for (int64_t entry_id = first; entry_id <= last;) {
-		wk_stretch found = {0};
-		wk_status status = wk_lookup(engine, WK_CATALOGUE_LEDGER, entry_id, last, WK_LOOKUP_ALL, NULL, 0, &found,
-		                             error);
-		bool here = status == WK_OK && found.file != NULL;
-		wk_stretch_release(engine, &found);
-		if (status != WK_OK && status != WK_NOT_FOUND)
-			return status;
-		if (!here)
-			return wk_fail(error, WK_DAMAGED,
-			               "opening %s: entry %lld of the catalogue was in a damaged block and is in no snapshot: "
-			               "which logs there are is not known without it. "
-			               "Restore the directory from a backup",
-			               engine->path, (long long)entry_id);
-		entry_id = found.last_entry + 1;
-	}
-	return WK_OK;
-}
-
-/* A ledger that no record of the catalogue ever named: its record was lost. */
-static wk_status check_ledgers(wk_engine *engine, wk_error *error) {
-	for (uint32_t i = 0; i < engine->ledgers_capacity; i++) {
-		const wk_ledger *ledger = engine->ledgers[i];
-		if (ledger != NULL && ledger->id != WK_CATALOGUE_LEDGER && (uint64_t)ledger->id >= engine->next_ledger_id)
-			return wk_fail(error, WK_DAMAGED,
-			               "opening %s: ledger %lld has entries, but the catalogue does not know it: the record of it "
-			               "was in a damaged block. "
-			               "Restore the directory from a backup",
-			               engine->path, (long long)ledger->id);
-	}
-	return WK_OK;
-}
-
 /* ---- from holes to gaps ---- */
 
 static wk_status note(wk_engine *engine, const wk_catalogue_record *record) {
@@ -141,28 +101,47 @@ static wk_status settle_hole(wk_engine *engine, wk_log_state *log, wk_segment *s
 	return after < 0 && open ? complete(engine, log, segment, last, 0, gap.first_sequence_id + gap.count, txid) : WK_OK;
 }
 
+/* Are the entries from `at` on lost, and up to where (not included)? What is found damaged only later is not. */
+static wk_status look(wk_engine *engine, int64_t ledger_id, int64_t at, int64_t last, bool *lost, int64_t *end) {
+	wk_stretch found = {.last_entry = INT64_MAX};
+	wk_status status = wk_lookup(engine, ledger_id, at, last, WK_LOOKUP_ALL, NULL, 0, &found, NULL);
+	bool here = status == WK_OK ? found.file != NULL : status != WK_NOT_FOUND;
+	wk_stretch_release(engine, &found);
+	if (status != WK_OK && status != WK_NOT_FOUND && status != WK_DAMAGED && status != WK_IO)
+		return status;
+	if (status == WK_DAMAGED || status == WK_IO) /* a page of an index */
+		found.last_entry = at;
+	*end = found.last_entry < last ? found.last_entry + 1 : last + 1;
+	*lost = !here;
+	int64_t unreadable = here ? wk_loss_next_unreadable(engine->loss, ledger_id, at) : -1;
+	if (unreadable == at) {
+		*lost = true;
+		*end = at + 1;
+	} else if (unreadable >= 0 && unreadable < *end) {
+		*end = unreadable;
+	}
+	return WK_OK;
+}
+
 static wk_status settle_segment(wk_engine *engine, wk_log_state *log, wk_segment *segment, cut *pit, wk_error *error) {
 	wk_ledger *ledger = wk_ledger_find(engine, segment->ledger_id);
-	int64_t lost = wk_loss_last(engine->loss, segment->ledger_id), last = ledger != NULL ? ledger->last_entry : -1;
-	last = lost > last ? lost : last;
+	int64_t known = wk_loss_last(engine->loss, segment->ledger_id), last = ledger != NULL ? ledger->last_entry : -1;
+	last = known > last ? known : last;
 	last = segment->records_count >= 0 ? segment->last_entry : last;
-	int64_t at = log->first->dlsn.segment == segment->segment ? log->first->dlsn.entry_id : 0;
-	while (at <= last) {
-		wk_stretch found = {.last_entry = INT64_MAX};
-		wk_status status = wk_lookup(engine, segment->ledger_id, at, last, WK_LOOKUP_ALL, NULL, 0, &found, error);
-		bool here = status == WK_OK && found.file != NULL;
-		wk_stretch_release(engine, &found);
-		if (status != WK_OK && status != WK_NOT_FOUND)
-			return status;
-		int64_t end = status == WK_OK && found.last_entry < last ? found.last_entry + 1 : last + 1;
-		if (here) {
-			at = end;
-			continue;
-		}
-		status = settle_hole(engine, log, segment, at, end - 1, last, pit, error);
+	int64_t at = log->first->dlsn.segment == segment->segment ? log->first->dlsn.entry_id : 0, end;
+	for (int64_t first = -1; at <= last; at = end) {
+		bool lost;
+		wk_status status = look(engine, segment->ledger_id, at, last, &lost, &end);
 		if (status != WK_OK)
 			return status;
-		at = end;
+		if (lost && first < 0)
+			first = at;
+		if (first >= 0 && (!lost || end > last)) {
+			status = settle_hole(engine, log, segment, first, lost ? last : at - 1, last, pit, error);
+			first = -1;
+		}
+		if (status != WK_OK)
+			return status;
 	}
 	return WK_OK;
 }
@@ -196,7 +175,8 @@ static wk_status settle_cut(wk_engine *engine, wk_log_state *log, const cut *pit
 }
 
 wk_status wk_loss_settle(wk_engine *engine, wk_error *error) {
-	wk_status status = check_ledgers(engine, error);
+	wk_status status = WK_OK;
+	wk_loss_sort(engine->loss);
 	for (uint32_t i = 0; i < engine->by_id_capacity && status == WK_OK; i++) {
 		wk_log_state *log = engine->logs_by_id[i];
 		cut pit = {0};

@@ -6,6 +6,7 @@
 
 #include "core/bytes.h"
 #include "engine/catalogue.h"
+#include "engine/catalogue_recovery.h"
 #include "engine/files.h"
 #include "engine/follower.h"
 #include "engine/index_file.h"
@@ -25,8 +26,10 @@ static void assign_roles(wk_walk *s) {
 		wk_store_file *file = engine->files[i];
 		if (file->kind != WK_FILE_JOURNAL || file->state == WK_FILE_SEALED)
 			continue;
-		if (s->last != NULL && file == s->last &&
-		    !s->lossy) /* behind accepted damage the journal goes on in a new file */
+		/* Behind accepted damage, and where a footer stands that was not believed, the journal goes on in a new file. */
+		wk_footer footer;
+		if (s->last != NULL && file == s->last && !s->lossy &&
+		    wk_store_file_peek_footer(engine, file, &footer) != WK_OK)
 			file->state = WK_FILE_ACTIVE;
 		else if (file->end_offset > 0) {
 			file->state = WK_FILE_FULL;
@@ -155,67 +158,12 @@ static wk_status load_entry_logs(wk_engine *engine, wk_error *error) {
 	return WK_OK;
 }
 
-wk_status wk_catalogue_load(wk_engine *engine, int64_t first, int64_t last, wk_error *error) {
-	wk_span *span = malloc(sizeof *span);
-	if (span == NULL)
-		return wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", engine->path);
-	wk_status status = WK_OK;
-	for (int64_t entry_id = first; entry_id <= last && status == WK_OK;) {
-		status = wk_read_entries(engine, WK_CATALOGUE_LEDGER, entry_id, last, 1 << 20, span, error);
-		if (status == WK_DAMAGED && error != NULL) {
-			wk_error found = *error;
-			wk_fail(error, status,
-			        "the catalogue, without which nobody knows which logs there are, cannot be read: %.400s",
-			        found.text);
-			error->ledger_id = found.ledger_id;
-			error->entry_id = found.entry_id;
-		}
-		for (uint32_t i = 0; i < span->count && status == WK_OK; i++) {
-			const uint8_t *payload = span->buffer->bytes + span->entries[i].offset + WK_ENTRY_HEADER_SIZE;
-			size_t size = span->entries[i].size - WK_ENTRY_HEADER_SIZE;
-			entry_id = span->entries[i].entry_id + 1;
-			/*
-			 * A snapshot that the superblock does not name was not finished, or not known to be: the changes before
-			 * it say the same.
-			 */
-			if (span->entries[i].entry_id > engine->superblock.snapshots[0].last_entry &&
-			    wk_catalogue_is_snapshot(payload, size))
-				continue;
-			wk_engine_lock(engine);
-			status = wk_catalogue_replay(engine, payload, size);
-			engine->catalogue_delta += size;
-			engine->next_catalogue_entry = entry_id;
-			wk_engine_unlock(engine);
-			if (status != WK_OK) {
-				status = status == WK_CORRUPT ? WK_DAMAGED : status;
-				wk_fail(error, status, "opening %s: entry %lld of the catalogue contradicts what came before it",
-				        engine->path, (long long)entry_id - 1);
-			}
-		}
-		wk_buffer_release(span->buffer);
-		span->buffer = NULL;
-	}
-	free(span);
-	wk_engine_lock(engine);
-	engine->next_catalogue_entry = status == WK_OK ? last + 1 : engine->next_catalogue_entry;
-	for (uint32_t i = 0; i < engine->by_id_capacity; i++)
-		if (engine->logs_by_id[i] != NULL)
-			wk_catalogue_reclaim(engine, engine->logs_by_id[i]);
-	wk_catalogue_bury(engine);
-	wk_engine_unlock(engine);
-	return status;
-}
-
-/* From the last snapshot on. */
 static wk_status replay_catalogue(wk_engine *engine, wk_error *error) {
-	wk_ledger *catalogue = wk_ledger_find(engine, WK_CATALOGUE_LEDGER);
-	if (catalogue == NULL)
-		return WK_OK;
-	wk_ledger_trim(engine, catalogue, engine->next_catalogue_entry);
-	wk_status status = wk_loss_check_catalogue(engine, engine->next_catalogue_entry, error);
-	if (status != WK_OK)
-		return status;
-	return wk_catalogue_load(engine, engine->next_catalogue_entry, catalogue->durable_entry, error);
+	const wk_ledger *catalogue = wk_ledger_find(engine, WK_CATALOGUE_LEDGER);
+	int64_t last = catalogue != NULL ? catalogue->durable_entry : -1,
+	        lost = wk_loss_last(engine->loss, WK_CATALOGUE_LEDGER);
+	bool accepts = engine->options.on_damage != WK_ON_DAMAGE_STOP;
+	return wk_catalogue_recover(engine, lost > last ? lost : last, accepts, error);
 }
 
 /* Ledgers that no log names any more: deleted, or truncated away. */
@@ -293,6 +241,8 @@ static wk_status settle(wk_engine *engine, wk_walk *walk, wk_error *error) {
 /* Which logs there are, and which ledgers are theirs. */
 static wk_status settle_logs(wk_engine *engine, wk_error *error) {
 	wk_status status = replay_catalogue(engine, error);
+	if (status == WK_OK && engine->options.check_all && engine->options.on_damage != WK_ON_DAMAGE_STOP)
+		status = wk_loss_check_all(engine, error);
 	if (status == WK_OK && engine->loss != NULL)
 		status = wk_loss_settle(engine, error);
 	if (status == WK_OK && (drop_unnamed(engine) != WK_OK || expect_completed(engine) != WK_OK))
@@ -308,8 +258,6 @@ wk_status wk_recover(wk_engine *engine, wk_error *error) {
 	wk_walk *walk = engine->read_only ? wk_follower_walk(engine) : &own;
 	walk->engine = engine;
 	wk_scan_init(&walk->scan, engine->superblock.directory_id);
-	int64_t snapshot = engine->superblock.snapshots[0].first_entry;
-	engine->next_catalogue_entry = snapshot > 0 ? snapshot : 0;
 	status = wk_files_find(engine, error);
 	if (status == WK_OK)
 		status = wk_index_load(engine, error);

@@ -8,6 +8,4 @@
  * is loaded, nothing runs yet. WK_DAMAGED where acknowledged bytes are lost and the policy is to stop.
  */
 wk_status wk_recover(wk_engine *engine, wk_error *error);
-/* Applies entries first..last of ledger 0. Takes the lock itself. */
-wk_status wk_catalogue_load(wk_engine *engine, int64_t first, int64_t last, wk_error *error);
 #endif

@@ -6,48 +6,60 @@
 #include "engine/range.h"
 #include "engine/read.h"
 
-enum { SCRUB_BYTES = 256 * 1024, IDLE_NS = 1000 * 1000 * 1000 };
+enum { SCRUB_BYTES = 256 * 1024, IDLE_NS = 1000 * 1000 * 1000, LOOKS_MAX = 256 };
 
 uint64_t wk_scrub_deadline(const wk_engine *engine) {
 	return engine->options.scrub_rate != 0 && !engine->failed ? engine->scrub.due_ns : UINT64_MAX;
 }
 
-/*
- * The next ledger in id order, from `from` on; NULL behind the last. Entries are visited by ledger: that reads what
- * is live, wherever it was moved to. (locked)
- */
-static const wk_ledger *next_ledger(const wk_engine *engine, int64_t from) {
-	const wk_ledger *best = NULL;
-	for (uint32_t i = 0; i < engine->ledgers_capacity; i++) {
-		const wk_ledger *ledger = engine->ledgers[i];
-		if (ledger != NULL && ledger->id >= from && ledger->durable_entry >= ledger->first_live &&
-		    (best == NULL || ledger->id < best->id))
-			best = ledger;
+typedef enum place { FOUND, LATER, END } place;
+
+/* The range that is read from `start` on: the newest sealed one over it. Otherwise where there is more, *next. */
+static const wk_range *range_from(const wk_ledger *ledger, int64_t start, int64_t *next) {
+	wk_range *over[WK_OVER_MAX];
+	uint32_t count = wk_ranges_over(ledger, start, wk_rank_highest, over), until = wk_ranges_until(ledger, start);
+	*next = until < ledger->ranges_count ? wk_ranges(ledger)[until].first_entry : INT64_MAX;
+	for (uint32_t i = 0; i < count; i++) {
+		if (over[i]->file->state == WK_FILE_SEALED)
+			return over[i];
+		if (over[i]->last_entry < *next)
+			*next = over[i]->last_entry + 1;
 	}
-	return best;
+	return NULL;
 }
 
-/* Entries of sealed files only: the rest was written a moment ago, and is still in the memtable. (locked) */
-static bool place(const wk_engine *engine, int64_t *ledger_id, int64_t *first, int64_t *last) {
-	for (int64_t from = engine->scrub.ledger_id;; from++) {
-		const wk_ledger *ledger = next_ledger(engine, from);
-		if (ledger == NULL)
-			return false;
+/*
+ * The next entries of a sealed file; the rest was written a moment ago, and is still in the memtable. Entries are visited
+ * by ledger: that reads what is live, wherever it was moved to. Ledgers are visited as they stand in the table, so that
+ * going on where the last step ended costs nothing: one that moves meanwhile (the table grows, another ledger goes) is
+ * read again, or in the next round. At most LOOKS_MAX ledgers and ranges are looked at under the lock. (locked)
+ */
+static place find_place(wk_engine *engine, int64_t *ledger_id, int64_t *first, int64_t *last) {
+	uint32_t *looks = &engine->scrub.looks;
+	for (*looks = 0; engine->scrub.slot < engine->ledgers_capacity; engine->scrub.slot++) {
+		if (++*looks > LOOKS_MAX)
+			return LATER;
+		const wk_ledger *ledger = engine->ledgers[engine->scrub.slot];
+		if (ledger == NULL || ledger->durable_entry < ledger->first_live)
+			continue;
 		int64_t start = ledger->id == engine->scrub.ledger_id && engine->scrub.entry_id > ledger->first_live
 		                    ? engine->scrub.entry_id
 		                    : ledger->first_live;
-		const wk_range *ranges = wk_ranges(ledger);
-		for (uint32_t r = 0; r < ledger->ranges_count; r++) {
-			const wk_range *range = &ranges[r];
-			if (range->file->state != WK_FILE_SEALED || range->last_entry < start)
+		for (int64_t next; start <= ledger->last_entry; start = next) {
+			engine->scrub.ledger_id = ledger->id;
+			engine->scrub.entry_id = start;
+			if (++*looks > LOOKS_MAX)
+				return LATER;
+			const wk_range *range = range_from(ledger, start, &next);
+			if (range == NULL)
 				continue;
 			*ledger_id = ledger->id;
-			*first = start > range->first_entry ? start : range->first_entry;
+			*first = start;
 			*last = range->last_entry;
-			return true;
+			return FOUND;
 		}
-		from = ledger->id;
 	}
+	return END;
 }
 
 bool wk_scrub_step(wk_engine *engine) {
@@ -55,8 +67,12 @@ bool wk_scrub_step(wk_engine *engine) {
 	if (engine->options.scrub_rate == 0 || engine->failed || engine->closing || now < engine->scrub.due_ns)
 		return false;
 	int64_t ledger_id, first, last;
-	if (!place(engine, &ledger_id, &first, &last)) {
-		engine->scrub.ledger_id = engine->scrub.entry_id = 0; /* all of it was read: again, from the start */
+	place found = find_place(engine, &ledger_id, &first, &last);
+	if (found == LATER)
+		return true;    /* the lock is let go in between */
+	if (found == END) { /* all of it was read: again, from the start */
+		engine->scrub.ledger_id = engine->scrub.entry_id = 0;
+		engine->scrub.slot = 0;
 		engine->scrub.due_ns = now + IDLE_NS;
 		return false;
 	}

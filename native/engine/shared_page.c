@@ -56,8 +56,17 @@ wk_status wk_shared_page_open(wk_engine *engine, wk_error *error) {
 	}
 	__atomic_store_n(&page->incarnation, engine->superblock.incarnation, __ATOMIC_RELEASE);
 	__atomic_store_n(&page->durable, (uint64_t)engine->durable, __ATOMIC_RELEASE);
+	wk_boot_id(page->boot_id);
 	engine->shared = page;
 	return WK_OK;
+}
+
+bool wk_shared_page_is_of_this_boot(const wk_engine *engine) {
+	static const uint8_t unknown[16];
+	uint8_t now[16];
+	wk_boot_id(now);
+	return engine->shared != NULL && memcmp(now, unknown, sizeof now) != 0 &&
+	       memcmp(engine->shared->boot_id, now, sizeof now) == 0;
 }
 
 void wk_shared_page_close(wk_engine *engine) {

@@ -108,7 +108,8 @@ wk_status wk_snapshot_write(wk_engine *engine, wk_error *error) {
 	}
 	engine->catalogue_snapshot_size = size;
 	wk_ledger *catalogue = wk_ledger_find(engine, WK_CATALOGUE_LEDGER);
-	wk_ledger_trim(engine, catalogue, first);
+	/* The one before it is kept, and what changed since: should the new one be damaged, they say the same. */
+	wk_ledger_trim(engine, catalogue, engine->superblock.snapshots[1].first_entry);
 	return WK_OK;
 }
 

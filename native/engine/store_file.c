@@ -238,13 +238,29 @@ static wk_footer_state *read_states(wk_engine *engine, wk_store_file *file, wk_s
 	return NULL;
 }
 
-wk_status wk_store_file_check_runs(wk_engine *engine, wk_store_file *file) {
+/* Items are read when they are needed; an open that accepts loss looks at them first, as blocks can stand in for them. */
+static wk_status check_items(wk_engine *engine, wk_store_file *file) {
+	const wk_footer *footer = &file->footer;
+	if (footer->items_count == 0)
+		return WK_OK;
+	uint64_t first = wk_footer_item_page(footer, 0), last = wk_footer_item_page(footer, footer->items_count - 1);
+	uint8_t *pages = read_pages(engine, file, first, (size_t)(last - first) + WK_PAGE_SIZE);
+	wk_footer_item items[WK_PAGE_ITEMS];
+	wk_status status = pages != NULL ? WK_OK : WK_IO;
+	uint32_t count;
+	for (uint64_t at = first; at <= last && status == WK_OK; at += WK_PAGE_SIZE)
+		status = wk_footer_items(footer, pages + (at - first), at, items, &count);
+	free(pages);
+	return status;
+}
+
+wk_status wk_store_file_check_pages(wk_engine *engine, wk_store_file *file) {
 	uint64_t first, last;
 	wk_status status;
 	free(run_pages(engine, file, &first, &last, &status));
 	if (status == WK_OK)
 		free(read_states(engine, file, &status));
-	return status;
+	return status == WK_OK ? check_items(engine, file) : status;
 }
 
 wk_status wk_store_file_load_runs(wk_engine *engine, wk_store_file *file) {

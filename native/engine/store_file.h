@@ -34,7 +34,7 @@ wk_status wk_store_file_peek_footer(wk_engine *engine, wk_store_file *file, wk_f
 /* What this footer says of the file's blocks, as if it had been read from it. */
 void wk_store_file_take_footer(wk_store_file *file, const wk_footer *footer);
 /* Whether its runs and states can be read. */
-wk_status wk_store_file_check_runs(wk_engine *engine, wk_store_file *file);
+wk_status wk_store_file_check_pages(wk_engine *engine, wk_store_file *file);
 /* All runs (and states) of the footer into the index. (locked or opening) */
 wk_status wk_store_file_load_runs(wk_engine *engine, wk_store_file *file);
 #endif

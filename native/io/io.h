@@ -131,6 +131,8 @@ void wk_futex_wake(uint32_t *word, int count);
 
 /* Process facts that only the kernel knows. */
 int64_t wk_process_id(void);
+/* Of the kernel that runs: another after each start of the machine. Zeros where it cannot be told. */
+void wk_boot_id(uint8_t id[16]);
 
 /*
  * The faulty disk (faulty.c). All state is in memory. Everything is deterministic from the seed and the calls; `now`

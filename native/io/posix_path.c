@@ -129,3 +129,23 @@ int wk_posix_entropy(wk_io *io, void *bytes, size_t size) {
 int64_t wk_process_id(void) {
 	return getpid();
 }
+
+void wk_boot_id(uint8_t id[16]) {
+	char text[40] = {0};
+	memset(id, 0, 16);
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	ssize_t size = read(fd, text, sizeof text - 1);
+	close(fd);
+	int digits = 0;
+	for (ssize_t i = 0; i < size && digits < 32; i++) {
+		int digit = text[i] >= '0' && text[i] <= '9'   ? text[i] - '0'
+		            : text[i] >= 'a' && text[i] <= 'f' ? text[i] - 'a' + 10
+		                                               : -1;
+		if (digit < 0)
+			continue;
+		id[digits / 2] = (uint8_t)(id[digits / 2] << 4 | digit);
+		digits++;
+	}
+}

@@ -51,22 +51,28 @@ typedef struct subject {
 	file files[FILES_MAX];
 	size_t files_count;
 	bool confirmed;
-	unsigned damaged, cut, same;                /* outcomes */
-	unsigned accepted, refused, lossy, unknown; /* of accepting them */
-	unsigned turned[STRUCTURES][PARTS];         /* bytes that the sample had to take */
+	unsigned damaged, cut, same;                 /* outcomes */
+	unsigned accepted, salvaged, lossy, unknown; /* of accepting them */
+	unsigned turned[STRUCTURES][PARTS];          /* bytes that the sample had to take */
 } subject;
 
 /* ---- making it ---- */
 
-static inline wk_status open_flat(wk_io *io, uint32_t on_damage, wk_namespace **ns, wk_error *error) {
+static inline wk_status open_checking(wk_io *io, uint32_t on_damage, bool check_all, wk_namespace **ns,
+                                      wk_error *error) {
 	wk_open_options options;
 	wk_open_options_init(&options);
 	options.manual = true;
 	options.file_size_min = options.file_size_max = FILE_BYTES;
 	options.sync_method = WK_SYNC_DSYNC;
 	options.on_damage = on_damage;
+	options.check_all = check_all;
 	*ns = NULL;
 	return wk_open_on(io, "wal", &options, ns, error);
+}
+
+static inline wk_status open_flat(wk_io *io, uint32_t on_damage, wk_namespace **ns, wk_error *error) {
+	return open_checking(io, on_damage, false, ns, error);
 }
 
 static inline void open_all(workload *w) {
@@ -338,6 +344,41 @@ static inline accepted read_with_gaps(wk_namespace *ns, size_t i) {
 	wk_reader_release(reader);
 	wk_log_release(log);
 	return a;
+}
+
+/*
+ * Records of all logs together, whatever they are called now. All that is not in a gap can be read, or (may_be_damaged)
+ * all before the first that cannot.
+ */
+static inline int64_t count_records_of_all(wk_namespace *ns, bool may_be_damaged) {
+	char *all;
+	size_t size;
+	uint64_t logs;
+	int64_t found = 0;
+	wk_error error = {0};
+	CHECK_EQ(wk_log_names(ns, "", 0, &all, &size, &logs, &error), WK_OK);
+	for (const char *name = all; logs > 0; logs--, name += strlen(name) + 1) {
+		wk_log *log = NULL;
+		wk_reader *reader = NULL;
+		CHECK_EQ(wk_log_open(ns, name, strlen(name), false, NULL, &log, &error), WK_OK);
+		CHECK_EQ(wk_reader_open(log, NULL, &reader, &error), WK_OK);
+		wk_batch *batch;
+		wk_status status;
+		while ((status = wk_reader_next(reader, 1000, 1 << 20, 0, &batch, &error)) == WK_OK) {
+			size_t count;
+			const wk_record *records = wk_batch_records(batch, &count);
+			for (size_t k = 0; k < count; k++)
+				found += records[k].kind == WK_RECORD_DATA;
+			wk_batch_release(batch);
+		}
+		if (status != WK_END && !(may_be_damaged && status == WK_DAMAGED))
+			printf("%s: %s\n", name, error.text);
+		CHECK(status == WK_END || (may_be_damaged && status == WK_DAMAGED));
+		wk_reader_release(reader);
+		wk_log_release(log);
+	}
+	wk_free(all);
+	return found;
 }
 
 /* Appends go on behind everything that was ever acknowledged, and the directory opens without a policy from then on. */

@@ -169,4 +169,14 @@ def recovery_rows(recovery: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append(("torn tail", f"{size(recovery['cut_bytes'])} in {where}: never acknowledged"))
     if recovery["damaged_blocks"]:
         rows.append(("damage", f"{recovery['damaged_blocks']} blocks cannot be read"))
+    if recovery["unconfirmed_blocks"]:
+        behind = f"{recovery['unconfirmed_blocks']} blocks are not known durable, and not shown: never acknowledged"
+        rows.append(("end", behind))
+    if recovery["catalogue_fallbacks"]:
+        rows.append(("catalogue", "read from an earlier snapshot: the newest cannot be read. Nothing is lost"))
+    if recovery["catalogue_lost"]:
+        rows.append(
+            ("catalogue", f"{recovery['catalogue_lost']} entries cannot be read: logs may be missing, or go by")
+        )
+        rows.append(("", "names like recovered-ledger-<id>; truncated records may be shown"))
     return rows

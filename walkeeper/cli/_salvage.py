@@ -5,12 +5,10 @@ from __future__ import annotations
 import dataclasses
 import fcntl
 import json
-import re
 import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,9 +21,6 @@ from walkeeper.cli._directory import directory, json_flag
 from walkeeper.cli._main import EXIT_DAMAGED, Damage, Refusal
 from walkeeper.cli._show import show, size, table
 from walkeeper.errors import DamagedError, DirectoryLockedError
-
-DAMAGED_BLOCK = re.compile(r"journal file (\d+) is damaged at offset (\d+)")
-"""What an open says of a block that it finds damaged."""
 
 
 @contextmanager
@@ -67,59 +62,22 @@ def copy(source: Path, destination: Path) -> int:
     return total
 
 
-@dataclass(frozen=True)
-class Cut:
-    """Where the copy's journal was ended, before the first damaged block. What lay behind it is given up.
-
-    Only where the damage took part of the catalogue: then nobody knows which logs there were later on.
-    """
-
-    file: str
-    offset: int
-    given_up_bytes: int
-    """Of this file and the later ones, written or not."""
-    damage: str
-
-
-def cut_at_damage(copied: Path, damage: DamagedError) -> Cut:
-    """Ends the journal of a copy before its first damaged block, so that it opens as it was at that point in time.
-
-    Raises `damage` itself where it is not one of a journal block: then there is no such point.
-    """
-    found = DAMAGED_BLOCK.search(str(damage))
-    if found is None:
-        raise damage
-    number, offset = int(found[1]), int(found[2])
-    file = copied / "journal" / f"{number:016x}.wkj"
-    end = file.stat().st_size
-    with file.open("r+b") as opened:
-        opened.truncate(offset)
-        opened.truncate(end)  # zeros, as in a file that was never written that far
-    given_up = end - offset
-    for later in (copied / "journal").glob("[0-9a-f]*.wkj"):
-        if int(later.stem, 16) > number:
-            given_up += later.stat().st_size
-            later.unlink()
-    return Cut(file.name, offset, given_up, str(damage))
-
-
-def open_copy(path: Path, on_damage: OnDamage) -> tuple[Namespace, Cut | None]:
-    """The copy, for writing, as it is where nothing is damaged. One that cannot be opened is removed."""
+def open_copy(path: Path, on_damage: OnDamage) -> Namespace:
+    """The copy, for writing. Every entry is read: what is lost is known now. One that cannot be opened is removed."""
     try:
-        try:
-            return walkeeper.open(path, create=False), None
-        except DamagedError as damage:
-            if on_damage == "stop":
-                hint = "--on-damage point-in-time ends each log before its first loss, skip leaves gaps"
-                raise Damage(str(damage).split(". Nothing was changed")[0], hint) from None
-            try:
-                return walkeeper.open(path, create=False, on_damage=on_damage), None
-            except DamagedError:
-                cut = cut_at_damage(path, damage)
-                return walkeeper.open(path, create=False), cut
-    except (walkeeper.Error, Damage):
+        if on_damage != "stop":
+            return walkeeper.open(path, create=False, on_damage=on_damage, check_all=True)
+        namespace = walkeeper.open(path, create=False)
+    except DamagedError as damage:
+        shutil.rmtree(path)
+        if on_damage != "stop":
+            raise
+        hint = "--on-damage point-in-time ends each log before its first loss, skip leaves gaps"
+        raise Damage(str(damage).split(". Nothing was changed")[0], hint) from None
+    except BaseException:
         shutil.rmtree(path)
         raise
+    return namespace
 
 
 def salvage(namespace: Namespace, name: str) -> dict[str, Any]:
@@ -178,43 +136,54 @@ def recover(directory: Path, destination: Path, on_damage: str, as_json: bool) -
     """Salvage a damaged DIR into DEST.
 
     Copies the files, opens the copy by the policy, and reads all of it. What is lost is recorded in the copy: readers
-    yield a gap for it, and its sequence ids are not used again. DIR itself is left as it is. Exit status 1 where
-    acknowledged records are lost.
+    yield a gap for it, and its sequence ids are not used again; nothing surfaces later. DIR itself is left as it is.
+    Exit status 1 where acknowledged records are lost, or where it cannot be told.
     """
     with lock_held(directory):
         copied = copy(directory, destination)
-    namespace, cut = open_copy(destination, cast("OnDamage", on_damage.replace("-", "_")))
-    with namespace:
+    with open_copy(destination, cast("OnDamage", on_damage.replace("-", "_"))) as namespace:
         recovery = dataclasses.asdict(namespace.recovery())
         logs = [salvage(namespace, name) for name in namespace.logs()]
-    unknown = recovery["unknown_blocks"] > 0
-    lossy = cut is not None or unknown or any(log["lost"] for log in logs)
+    unknown = recovery["unknown_blocks"] + recovery["catalogue_lost"] + recovery["adopted_ledgers"] > 0
+    lossy = unknown or any(log["lost"] for log in logs)
     if as_json:
-        ended = dataclasses.asdict(cut) if cut else None
-        click.echo(json.dumps({"lossy": lossy, "cut": ended, "recovery": recovery, "logs": logs}, ensure_ascii=False))
+        click.echo(json.dumps({"lossy": lossy, "recovery": recovery, "logs": logs}, ensure_ascii=False))
     else:
-        report(destination, copied, recovery, logs, cut)
-        show("Acknowledged records are lost." if lossy else "Nothing that was acknowledged is lost.")
+        report(destination, copied, recovery, logs)
+        show(outcome(lossy, sum(log["lost"] for log in logs) + recovery["unknown_blocks"]))
     if lossy:
         sys.exit(EXIT_DAMAGED)
 
 
-def report(
-    destination: Path, copied: int, recovery: dict[str, Any], logs: list[dict[str, Any]], cut: Cut | None
-) -> None:
+def outcome(lossy: bool, lost: int) -> str:
+    if lost:
+        return "Acknowledged records are lost."
+    return (
+        "No record is known to be lost, but not all can be told." if lossy else "Nothing that was acknowledged is lost."
+    )
+
+
+def report(destination: Path, copied: int, recovery: dict[str, Any], logs: list[dict[str, Any]]) -> None:
     """The outcome for people."""
     shown = table("log", ">readable", ">not", "sequence ids that are not")
     for log in logs:
         ranges = ", ".join(f"{hole['from']} to {hole['before'] - 1}" for hole in log["unreadable"])
         shown.add_row(log["log"], f"{log['records']:,}", f"{log['lost']:,}", ranges)
     show(f"{size(copied)} copied to {destination}", shown)
-    if cut:
-        show(f"The journal ends at offset {cut.offset:,} of file {cut.file}, before the first damaged block.")
-        show(f"{size(cut.given_up_bytes)} of journal files behind it were given up, used or not.")
     if recovery["damaged_blocks"]:
         show(f"{recovery['damaged_blocks']:,} damaged blocks of the journal; what was intact in them was kept.")
     if recovery["unknown_blocks"]:
         show(f"Of {recovery['unknown_blocks']:,} blocks it cannot be told what they held (ledgers unknown).")
+    if recovery["catalogue_fallbacks"]:
+        show("The newest snapshot of the catalogue cannot be read; the one before it said the same.")
+    if recovery["catalogue_lost"]:
+        show(
+            f"{recovery['catalogue_lost']:,} entries of the catalogue cannot be read. What they changed is not known: "
+            "logs that were made, renamed or deleted, their segments, truncations and cursors. More may be shown than "
+            "there was."
+        )
+    if recovery["adopted_ledgers"]:
+        show(f"{recovery['adopted_ledgers']:,} ledgers that no log names any more are logs now: recovered-ledger-<id>.")
     if recovery["lost_files"]:
         show(f"{recovery['lost_files']:,} entry logs without a readable index were set aside.")
     if recovery["cut_bytes"]:

@@ -64,6 +64,7 @@ typedef struct wk_open_options {
 	bool manual;               /* tests: no threads; background work is done by wk_namespace_step */
 	bool ignore_footers;       /* scan every journal file from its first block (verification, benchmarks) */
 	uint32_t on_damage;        /* enum wk_on_damage */
+	bool check_all;            /* where on_damage accepts loss: read every entry, so that all loss is found now */
 	uint32_t kind;             /* enum wk_directory_kind; opened as the other kind a directory answers WK_INVALID */
 	uint32_t backend;          /* enum wk_backend */
 	uint32_t sync_method;      /* enum wk_sync_method */
@@ -121,6 +122,19 @@ typedef struct wk_recovery_report {
 	uint64_t lost_entries; /* entries of damaged blocks that could be named but not kept */
 	uint64_t lost_records; /* sequence ids that this open recorded as gaps */
 	uint64_t lost_files;   /* entry logs whose index cannot be read: set aside, as entries/<id>.damaged */
+	/* the newest snapshot of the catalogue cannot be read; the one before it and the changes since said the same */
+	uint64_t catalogue_fallbacks;
+	/*
+	 * accepted loss: entries of the catalogue that cannot be read. What they changed is not known: logs made, renamed
+	 * or deleted, segments, truncations, cursors
+	 */
+	uint64_t catalogue_lost;
+	/*
+	 * read-only, and nobody writes: so many blocks at the end are whole but not known durable. They are not shown; no
+	 * call that wrote them returned success. The next open for writing settles them
+	 */
+	uint64_t unconfirmed_blocks;
+	uint64_t adopted_ledgers; /* ledgers that no log names any more: each is a log now, "recovered-ledger-<id>" */
 	uint64_t lock_wait_ns;
 	uint64_t elapsed_ns; /* without the lock wait */
 } wk_recovery_report;
