@@ -170,14 +170,17 @@ static wk_status visit(wk_verify_chain *c, uint32_t file) {
 
 /* ---- where it ends ---- */
 
-/* The chain may have gone on in a file that was empty when it was visited. */
-static wk_status visit_later(wk_verify_chain *c, bool *progress) {
+/* The chain may have gone on in a file that was empty when it was visited. *next is the one behind it then. */
+static wk_status visit_later(wk_verify_chain *c, bool *progress, uint32_t *next) {
 	uint64_t sequence = c->scan.sequence;
 	wk_status status = WK_OK;
-	for (uint32_t i = c->open + 1; i < c->verifier->files_count && status == WK_OK && c->scan.sequence == sequence; i++)
+	uint32_t i = c->open + 1;
+	for (; i < c->verifier->files_count && status == WK_OK && c->scan.sequence == sequence; i++)
 		if (c->verifier->files[i].kind == WK_FILE_JOURNAL)
 			status = visit(c, i);
 	*progress = c->scan.sequence != sequence;
+	if (*progress)
+		*next = i;
 	return status;
 }
 
@@ -193,7 +196,7 @@ static wk_status judge(wk_verify_chain *c, bool *more, uint32_t *next) {
 		if (status == WK_OK) /* after the evidence: what it proves durable must be there now */
 			status = wk_verify_chain_settle(c, &progress, &end);
 		if (status == WK_OK && !progress && wk_scan_damaged(&b.scan))
-			status = visit_later(c, &progress);
+			status = visit_later(c, &progress, next);
 		if (status != WK_OK)
 			return status;
 		*more = c->open == WK_VERIFY_NO_FILE;

@@ -588,6 +588,81 @@ TEST(a_directory_that_is_written_and_recycled_meanwhile_is_clean) {
 	remove_tree(path);
 }
 
+/* Work that is done between two reads of a verify. */
+typedef struct burst {
+	uint64_t calls, at;
+	int records;
+	bool truncates;
+	wk_namespace *ns;
+	wk_log *log;
+	wk_writer *writer;
+} burst;
+
+static void work_until_idle(wk_namespace *ns) {
+	bool idle = false;
+	wk_error error = {0};
+	for (int i = 0; i < 50 && !idle; i++)
+		check_ok(wk_namespace_step(ns, &idle, &error), &error, "background work");
+}
+
+static bool on_the_way(void *context, uint64_t done, uint64_t total) {
+	burst *b = context;
+	(void)done;
+	(void)total;
+	if (b->calls++ != b->at)
+		return true;
+	int64_t last = 0;
+	for (int i = 0; i < b->records; i++) {
+		last = append_one(b->writer);
+		if (i % 5 == 0)
+			work_until_idle(b->ns);
+	}
+	wk_position at;
+	wk_error error = {0};
+	if (b->truncates) {
+		check_ok(wk_log_find(b->log, WK_FIND_SEQUENCE_ID, last - 2, NULL, &at, &error), &error, "finding the place");
+		check_ok(wk_log_truncate(b->log, &at.dlsn, true, &error), &error, "truncating");
+	}
+	work_until_idle(b->ns);
+	return true;
+}
+
+static void open_for_bursts(burst *b) {
+	wk_open_options options;
+	wk_open_options_init(&options);
+	options.file_size_min = options.file_size_max = SMALL_FILE_SIZE;
+	options.manual = true;
+	wk_error error = {0};
+	check_ok(wk_open(path, &options, &b->ns, &error), &error, "the directory opens");
+	b->log = log_named(b->ns, "log");
+	b->writer = writer_of(b->log);
+	work_until_idle(b->ns);
+}
+
+/* Whenever it happens: files that fill up, get footers, are let go or are used again while the others are read. */
+TEST(whatever_is_written_between_two_reads_is_no_damage) {
+	unsigned moments = 0;
+	for (int i = 0; i < 2; i++) {
+		make();
+		burst b = {.records = i == 0 ? BLOCKS_A_FILE : 3 * BLOCKS_A_FILE, .truncates = i == 1};
+		open_for_bursts(&b);
+		for (bool done = false; !done; b.at++, moments++) {
+			wk_verify_report report;
+			wk_error error = {0};
+			b.calls = 0;
+			wk_status status = wk_verify_directory(path, 0, on_the_way, &b, &report, &error);
+			if (status != WK_OK)
+				printf("%d records after %llu reads: %s\n", b.records, (unsigned long long)b.at, error.text);
+			CHECK_EQ(status, WK_OK);
+			done = b.calls <= b.at || b.at > 100;
+		}
+		close_all(b.ns, b.log, b.writer);
+		verify(WK_OK);
+		remove_tree(path);
+	}
+	CHECK(moments > 20);
+}
+
 /* ---- pace ---- */
 
 typedef struct progress {
@@ -655,6 +730,7 @@ int main(void) {
 	RUN(an_index_that_cannot_be_read_is_loss_where_states_may_be_nowhere_else);
 	RUN(an_index_that_says_something_else_than_the_footers_is_damage);
 	RUN(a_directory_that_is_written_and_recycled_meanwhile_is_clean);
+	RUN(whatever_is_written_between_two_reads_is_no_damage);
 	RUN(progress_grows_up_to_the_total);
 	RUN(a_rate_is_kept);
 	return check_done();
