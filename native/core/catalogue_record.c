@@ -54,7 +54,7 @@ static const shape shapes[] = {
 	[WK_CATALOGUE_DELETE] = {1, false, {LOG_ID}},
 	[WK_CATALOGUE_RENAME] = {1, true, {LOG_ID}},
 	[WK_CATALOGUE_SOURCE] = {3, false, {LOG_ID, SOURCE, FLAGS}},
-	[WK_CATALOGUE_GAP] = {5, false, {LOG_ID, SEQUENCE, COUNT, SEGMENT, ENTRY}},
+	[WK_CATALOGUE_GAP] = {6, false, {LOG_ID, SEQUENCE, COUNT, SEGMENT, ENTRY, FIELD(last_entry_id, INT64_MAX, false)}},
 	[WK_CATALOGUE_COUNTERS] = {2, false,
 		{FIELD(next_log_id, UINT64_MAX, false), FIELD(next_ledger_id, INT64_MAX, false)}},
 };

@@ -227,7 +227,8 @@ wk_status wk_catalogue_apply(wk_engine *engine, const wk_catalogue_record *recor
 	case WK_CATALOGUE_RENAME:
 		return apply_rename(engine, log, record);
 	case WK_CATALOGUE_GAP:
-		return wk_gap_add(log, &(wk_gap){record->segment, record->entry_id, record->sequence_id, record->count});
+		return wk_gap_add(log, &(wk_gap){record->segment, record->entry_id, record->last_entry_id, record->sequence_id,
+		                                 record->count});
 	case WK_CATALOGUE_DELETE:
 		wk_log_table_remove_name(engine, log);
 		log->deleted = true;
@@ -365,7 +366,8 @@ static void put_log(growing *out, const wk_log_state *log) {
 			                                .sequence_id = gap->first_sequence_id,
 			                                .count = gap->count,
 			                                .segment = gap->segment,
-			                                .entry_id = gap->entry_id});
+			                                .entry_id = gap->entry_id,
+			                                .last_entry_id = gap->last_entry_id});
 	}
 	for (uint32_t i = 0; i < log->cursors_count; i++) {
 		const wk_cursor_state *cursor = &log->cursors[i];

@@ -31,10 +31,12 @@ int64_t wk_gap_next_entry(const wk_log_state *log, int64_t segment, int64_t entr
 	return next;
 }
 
-/* The first entry behind entry_id that is in a file, or where another gap begins. (locked, dropped meanwhile) */
-static int64_t next_present(wk_engine *engine, const wk_log_state *log, int64_t segment, int64_t ledger_id,
-                            int64_t entry_id) {
-	int64_t gap = wk_gap_next_entry(log, segment, entry_id + 1), next = entry_id + 1;
+/* The first entry behind the lost ones that is in a file, or where another gap begins. (locked, dropped meanwhile) */
+static int64_t next_present(wk_engine *engine, const wk_log_state *log, int64_t ledger_id, const wk_gap *lost) {
+	int64_t gap = wk_gap_next_entry(log, lost->segment, lost->entry_id + 1);
+	int64_t next = (lost->last_entry_id > lost->entry_id ? lost->last_entry_id : lost->entry_id) + 1;
+	if (gap <= next)
+		return gap;
 	wk_stretch stretch = {0};
 	wk_engine_unlock(engine);
 	wk_status status = wk_lookup(engine, ledger_id, next, next, WK_LOOKUP_ALL, NULL, 0, &stretch, NULL);
@@ -45,7 +47,7 @@ static int64_t next_present(wk_engine *engine, const wk_log_state *log, int64_t 
 		next = stretch.last_entry + 1;
 	else if (nowhere && gap == INT64_MAX) {
 		const wk_ledger *ledger = wk_ledger_find(engine, ledger_id);
-		return (ledger != NULL ? ledger->last_entry : entry_id) + 1;
+		return ledger != NULL && ledger->last_entry >= next ? ledger->last_entry + 1 : next;
 	} else if (nowhere)
 		return gap;
 	return next < gap ? next : gap; /* where an index is damaged, the next entry's reader says so */
@@ -61,8 +63,7 @@ static wk_dlsn end_of(wk_engine *engine, wk_log_state *log, const wk_gap *gap) {
 		if (completed && segment->first_sequence_id + segment->records_count < end)
 			continue;
 		if (segment->segment == gap->segment)
-			return (wk_dlsn){gap->segment, next_present(engine, log, gap->segment, segment->ledger_id, gap->entry_id),
-			                 0};
+			return (wk_dlsn){gap->segment, next_present(engine, log, segment->ledger_id, gap), 0};
 		return (wk_dlsn){segment->segment, 0, 0};
 	}
 	return (wk_dlsn){gap->segment + 1, 0, 0};

@@ -6,10 +6,10 @@
 #define WK_ENGINE_GAP_H
 #include "engine/catalogue.h"
 
-/* `count` records from this sequence id on; the first of them stood in this entry. */
+/* `count` records from this sequence id on, which stood in these entries: no file has them, or they cannot be read. */
 typedef struct wk_gap {
 	int64_t segment;
-	int64_t entry_id;
+	int64_t entry_id, last_entry_id;
 	int64_t first_sequence_id;
 	int64_t count;
 } wk_gap;

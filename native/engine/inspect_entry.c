@@ -27,6 +27,7 @@ static const struct {
     MEMBER("segment", segment, IN(CREATE) | IN(SEGMENT) | IN(COMPLETE) | IN(TRUNCATE) | IN(CURSOR) | IN(GAP)),
     MEMBER("ledger", ledger_id, IN(SEGMENT)),
     MEMBER("entry", entry_id, IN(COMPLETE) | IN(TRUNCATE) | IN(CURSOR) | IN(GAP)),
+    MEMBER("last_entry", last_entry_id, IN(GAP)),
     MEMBER("slot", slot, IN(COMPLETE) | IN(TRUNCATE) | IN(CURSOR)),
     MEMBER("sequence_id", sequence_id, IN(SEGMENT) | IN(TRUNCATE) | IN(CURSOR) | IN(GAP)),
     MEMBER("txid", txid, IN(SEGMENT) | IN(COMPLETE) | IN(TRUNCATE) | IN(CURSOR)),

@@ -276,7 +276,8 @@ wk_status wk_loss_accept_end(wk_engine *engine, wk_log_state *log, const wk_segm
 		                                       .sequence_id = gap.first_sequence_id,
 		                                       .count = gap.count,
 		                                       .segment = gap.segment,
-		                                       .entry_id = gap.entry_id},
+		                                       .entry_id = gap.entry_id,
+		                                       .last_entry_id = last_entry},
 		                error);
 	open = wk_log_open_segment(log);
 	if (status == WK_OK && !log->deleted && open != NULL && open->segment == segment->segment)

@@ -21,27 +21,28 @@ static wk_status note(wk_engine *engine, const wk_catalogue_record *record) {
 	return WK_OK;
 }
 
-/*
- * What is not in a gap of an earlier open already. `hole_last`: a gap that begins behind an older one in the same
- * hole needs an entry of its own.
- */
+/* What is not in a gap of an earlier open already; that one's entries are its own. The hole ends at hole_last. */
 static wk_status note_gap(wk_engine *engine, const wk_log_state *log, const wk_gap *gap, int64_t hole_last) {
 	int64_t start = gap->first_sequence_id, end = start + gap->count;
+	int64_t entry_id = gap->entry_id;
 	const wk_gap *known;
-	while (start < end && (known = wk_gap_of(log, start)) != NULL)
+	while (start < end && (known = wk_gap_of(log, start)) != NULL) {
 		start = known->first_sequence_id + known->count;
+		if (known->segment == gap->segment && known->last_entry_id >= entry_id)
+			entry_id = known->last_entry_id < hole_last ? known->last_entry_id + 1 : hole_last;
+	}
 	/* A lost entry whose records were truncated, all of them: readers pass over it without a word. */
 	bool passed = gap->count <= 0 && wk_gap_next_entry(log, gap->segment, gap->entry_id) != gap->entry_id;
 	if (start >= end && !passed)
 		return WK_OK;
 	engine->report.lost_records += (uint64_t)(end - start);
-	return note(engine,
-	            &(wk_catalogue_record){.type = WK_CATALOGUE_GAP,
-	                                   .log_id = log->id,
-	                                   .sequence_id = start,
-	                                   .count = end - start,
-	                                   .segment = gap->segment,
-	                                   .entry_id = start == gap->first_sequence_id ? gap->entry_id : hole_last});
+	return note(engine, &(wk_catalogue_record){.type = WK_CATALOGUE_GAP,
+	                                           .log_id = log->id,
+	                                           .sequence_id = start,
+	                                           .count = end - start,
+	                                           .segment = gap->segment,
+	                                           .entry_id = entry_id,
+	                                           .last_entry_id = hole_last > entry_id ? hole_last : entry_id});
 }
 
 /* At most so many records stood in the lost entries first..last of the ledger. */

@@ -373,7 +373,8 @@ static wk_status take_gap(wk_engine *engine, wk_reader *reader, wk_batch *batch,
 	int64_t cut = reader->state->first->sequence_id - gap->first_sequence_id;
 	wk_engine_unlock(engine);
 	if (cut > 0)
-		*gap = (wk_gap){gap->segment, gap->entry_id, gap->first_sequence_id + cut, gap->count - cut};
+		*gap = (wk_gap){gap->segment, gap->entry_id, gap->last_entry_id, gap->first_sequence_id + cut,
+		                gap->count - cut};
 	if (gap->count <= 0) { /* nothing of it is left */
 		reader->at = reader->gap_end;
 		reader->in_gap = false;

@@ -14,7 +14,7 @@ static const struct {
     {WK_CATALOGUE_CREATE, 8, true},    {WK_CATALOGUE_SEGMENT, 6, false},  {WK_CATALOGUE_COMPLETE, 7, false},
     {WK_CATALOGUE_TRUNCATE, 6, false}, {WK_CATALOGUE_CURSOR, 6, true},    {WK_CATALOGUE_UNCURSOR, 1, true},
     {WK_CATALOGUE_DELETE, 1, false},   {WK_CATALOGUE_RENAME, 1, true},    {WK_CATALOGUE_SOURCE, 3, false},
-    {WK_CATALOGUE_GAP, 5, false},      {WK_CATALOGUE_COUNTERS, 2, false},
+    {WK_CATALOGUE_GAP, 6, false},      {WK_CATALOGUE_COUNTERS, 2, false},
 };
 enum { TYPES = sizeof shapes / sizeof shapes[0] };
 
@@ -32,6 +32,7 @@ static wk_catalogue_record full(uint32_t type) {
 	    .segment = 9,
 	    .ledger_id = 10,
 	    .entry_id = 11,
+	    .last_entry_id = 19,
 	    .slot = 12,
 	    .sequence_id = 13,
 	    .txid = 14,
@@ -87,7 +88,7 @@ TEST(every_field_has_its_place) {
 	has_bytes(WK_CATALOGUE_DELETE, "0800000007000000" LE("01"));
 	has_bytes(WK_CATALOGUE_RENAME, "0f00000008000000" LE("01") "666c6967687473");
 	has_bytes(WK_CATALOGUE_SOURCE, "1800000009000000" LE("01") LE("01") LE("01"));
-	has_bytes(WK_CATALOGUE_GAP, "280000000a000000" LE("01") LE("0d") LE("0f") LE("09") LE("0b"));
+	has_bytes(WK_CATALOGUE_GAP, "300000000a000000" LE("01") LE("0d") LE("0f") LE("09") LE("0b") LE("13"));
 	has_bytes(WK_CATALOGUE_COUNTERS, "100000000b000000" LE("11") LE("12"));
 }
 
@@ -184,6 +185,7 @@ TEST(ids_are_not_negative) {
 	CHECK_EQ(decoding_with(WK_CATALOGUE_COMPLETE, 6, -1), WK_CORRUPT);
 	CHECK_EQ(decoding_with(WK_CATALOGUE_GAP, 1, -1), WK_CORRUPT);
 	CHECK_EQ(decoding_with(WK_CATALOGUE_GAP, 2, -1), WK_CORRUPT);
+	CHECK_EQ(decoding_with(WK_CATALOGUE_GAP, 5, -1), WK_CORRUPT);
 	CHECK_EQ(decoding_with(WK_CATALOGUE_COUNTERS, 1, -1), WK_CORRUPT);
 }
 

@@ -644,7 +644,7 @@ TEST(whatever_is_written_between_two_reads_is_no_damage) {
 	unsigned moments = 0;
 	for (int i = 0; i < 2; i++) {
 		make();
-		burst b = {.records = i == 0 ? BLOCKS_A_FILE : 3 * BLOCKS_A_FILE, .truncates = i == 1};
+		burst b = {.records = (2 + i) * BLOCKS_A_FILE, .truncates = i == 1};
 		open_for_bursts(&b);
 		for (bool done = false; !done; b.at++, moments++) {
 			wk_verify_report report;

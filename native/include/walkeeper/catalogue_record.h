@@ -48,7 +48,8 @@ typedef struct wk_catalogue_record {
 	uint64_t created_ms;
 	int64_t segment; /* CREATE: the number its next segment gets */
 	int64_t ledger_id;
-	int64_t entry_id; /* COMPLETE: the last */
+	int64_t entry_id;      /* COMPLETE: the last; GAP: the first of those that are lost */
+	int64_t last_entry_id; /* GAP: the last of them */
 	int64_t slot;
 	int64_t sequence_id; /* SEGMENT, GAP: the first */
 	int64_t txid;        /* SEGMENT: the first, -1 unknown; COMPLETE: the last */
