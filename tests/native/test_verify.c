@@ -605,25 +605,29 @@ static void work_until_idle(wk_namespace *ns) {
 		check_ok(wk_namespace_step(ns, &idle, &error), &error, "background work");
 }
 
+static void truncate_to_last(burst *b) {
+	wk_position at;
+	wk_error error = {0};
+	wk_writer_next(b->writer, &at);
+	check_ok(wk_log_find(b->log, WK_FIND_SEQUENCE_ID, at.sequence_id - 1, NULL, &at, &error), &error, "finding it");
+	check_ok(wk_log_truncate(b->log, &at.dlsn, true, &error), &error, "truncating");
+	work_until_idle(b->ns);
+}
+
 static bool on_the_way(void *context, uint64_t done, uint64_t total) {
 	burst *b = context;
 	(void)done;
 	(void)total;
 	if (b->calls++ != b->at)
 		return true;
-	int64_t last = 0;
 	for (int i = 0; i < b->records; i++) {
-		last = append_one(b->writer);
+		append_one(b->writer);
 		if (i % 5 == 0)
 			work_until_idle(b->ns);
 	}
-	wk_position at;
-	wk_error error = {0};
-	if (b->truncates) {
-		check_ok(wk_log_find(b->log, WK_FIND_SEQUENCE_ID, last - 2, NULL, &at, &error), &error, "finding the place");
-		check_ok(wk_log_truncate(b->log, &at.dlsn, true, &error), &error, "truncating");
-	}
 	work_until_idle(b->ns);
+	if (b->truncates)
+		truncate_to_last(b);
 	return true;
 }
 
@@ -636,6 +640,15 @@ static void open_for_bursts(burst *b) {
 	check_ok(wk_open(path, &options, &b->ns, &error), &error, "the directory opens");
 	b->log = log_named(b->ns, "log");
 	b->writer = writer_of(b->log);
+}
+
+/* Some files, the last with so many blocks, and behind it one that is prepared. */
+static void fill_up_to(burst *b, size_t blocks) {
+	truncate_to_last(b);
+	for (int i = 0; i < 2 * BLOCKS_A_FILE; i++)
+		append_one(b->writer);
+	for (list_files(); count_blocks(files[files_count - 1]) != blocks; list_files())
+		append_one(b->writer);
 	work_until_idle(b->ns);
 }
 
@@ -644,11 +657,12 @@ TEST(whatever_is_written_between_two_reads_is_no_damage) {
 	unsigned moments = 0;
 	for (int i = 0; i < 2; i++) {
 		make();
-		burst b = {.records = (2 + i) * BLOCKS_A_FILE, .truncates = i == 1};
+		burst b = {.records = BLOCKS_A_FILE + 3, .truncates = i == 1};
 		open_for_bursts(&b);
 		for (bool done = false; !done; b.at++, moments++) {
 			wk_verify_report report;
 			wk_error error = {0};
+			fill_up_to(&b, BLOCKS_A_FILE - 1);
 			b.calls = 0;
 			wk_status status = wk_verify_directory(path, 0, on_the_way, &b, &report, &error);
 			if (status != WK_OK)
