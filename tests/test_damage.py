@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -249,3 +250,16 @@ def test_under_skip_the_damaged_end_becomes_a_gap_for_ever(ended: Path) -> None:
     with walkeeper.open(ended) as namespace:
         assert content(namespace, "ended") == expected
         assert namespace.log("ended").count() == 3
+
+
+# ---- what is only a cache
+
+
+def test_an_index_folder_that_is_missing_is_made_again(tmp_path: Path) -> None:
+    make(tmp_path / "wal", records=60, **SMALL)
+    assert list((tmp_path / "wal" / "index").glob("*.wki"))
+    shutil.rmtree(tmp_path / "wal" / "index")
+    make(tmp_path / "wal", records=60, **SMALL)
+    assert list((tmp_path / "wal" / "index").glob("*.wki"))
+    with walkeeper.open(tmp_path / "wal") as namespace:
+        assert content(namespace, "log-0") == 2 * [payload(number) for number in range(60)]

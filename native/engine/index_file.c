@@ -247,6 +247,11 @@ static int sync_entry_logs(wk_engine *engine) {
 	return result;
 }
 
+static int make_folder(wk_engine *engine, const char *folder) {
+	int result = engine->io->operations->make_directory(engine->io, folder);
+	return result == 0 ? engine->io->operations->sync_directory(engine->io, engine->path) : result;
+}
+
 static int make_file(wk_engine *engine, uint64_t generation, const uint8_t *bytes, size_t size) {
 	const struct wk_io_operations *io = engine->io->operations;
 	char *temporary = path_of(engine, generation, ".tmp"), *final = path_of(engine, generation, ".wki"),
@@ -256,6 +261,9 @@ static int make_file(wk_engine *engine, uint64_t generation, const uint8_t *byte
 		result = sync_entry_logs(engine);
 	if (result == 0) {
 		result = write_bytes(engine, temporary, bytes, size);
+		if (result == -ENOENT &&
+		    (result = make_folder(engine, folder)) == 0) /* somebody removed the cache, as a whole */
+			result = write_bytes(engine, temporary, bytes, size);
 		if (result == 0)
 			result = io->rename(engine->io, temporary, final);
 		if (result == 0)
