@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/entry_log_places.h"
 #include "engine/ledger.h"
 #include "engine/page_cache.h"
 #include "engine/place_list.h"
@@ -55,13 +56,49 @@ static wk_status too_short(wk_engine *engine, const wk_store_file *file, wk_erro
 	               (unsigned long long)file->id, engine->path);
 }
 
+static wk_status load_items(wk_engine *engine, wk_store_file *file, uint32_t item, wk_footer_item items[WK_PAGE_ITEMS],
+                            uint32_t *count, wk_error *error) {
+	return load_page(engine, file, wk_footer_item_page(&file->footer, item), decode_items, sizeof *items, items, count,
+	                 error);
+}
+
+static bool is_unreadable(wk_status status) {
+	return status == WK_DAMAGED || status == WK_IO;
+}
+
+/* The page of an entry log that has this item cannot be read: from the entries, behind those of the last page that can.
+ */
+static wk_status rebuild_items(wk_engine *engine, wk_store_file *file, uint32_t item,
+                               wk_footer_item items[WK_PAGE_ITEMS], uint32_t *count) {
+	uint32_t page = item / WK_PAGE_ITEMS, from = page;
+	wk_status status = WK_DAMAGED;
+	while (from > 0 && is_unreadable(status)) {
+		status = load_items(engine, file, (from - 1) * WK_PAGE_ITEMS, items, count, NULL);
+		from -= is_unreadable(status);
+	}
+	uint64_t start = from > 0 && *count > 0 ? items[*count - 1].offset + (uint64_t)items[*count - 1].size : 0;
+	status = from > 0 ? status : WK_OK;
+	for (; from <= page && status == WK_OK; from++) {
+		uint32_t left = file->footer.items_count - from * WK_PAGE_ITEMS;
+		*count = left < WK_PAGE_ITEMS ? left : WK_PAGE_ITEMS;
+		status = wk_entry_log_places(engine, file, from * WK_PAGE_ITEMS, *count, start, items, NULL);
+		start = items[*count - 1].offset + (uint64_t)items[*count - 1].size;
+	}
+	if (status == WK_OK)
+		wk_page_cache_put(engine->pages, file->id, wk_footer_item_page(&file->footer, item), items, sizeof *items,
+		                  *count);
+	return status;
+}
+
 wk_status wk_lookup_items(wk_engine *engine, wk_store_file *file, uint32_t item, uint32_t count, wk_footer_item *items,
                           wk_error *error) {
 	wk_footer_item page_items[WK_PAGE_ITEMS];
 	for (uint32_t done = 0; done < count;) {
 		uint32_t at = (item + done) % WK_PAGE_ITEMS, found;
-		wk_status status = load_page(engine, file, wk_footer_item_page(&file->footer, item + done), decode_items,
-		                             sizeof *items, page_items, &found, error);
+		wk_status status = load_items(engine, file, item + done, page_items, &found, error);
+		if (is_unreadable(status) && file->kind == WK_FILE_ENTRY_LOG &&
+		    rebuild_items(engine, file, item + done, page_items, &found) == WK_OK)
+			status = WK_OK;
 		if (status != WK_OK)
 			return status;
 		if (at >= found)

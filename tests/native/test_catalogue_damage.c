@@ -271,15 +271,15 @@ TEST(whichever_entry_is_lost_no_record_is_unreachable) {
 			append_to("three", 2);
 			fill_a_file();
 			fill_a_file();
-			int64_t all = count_records_of_all(ns, false);
+			int64_t all = count_records_of_all(ns);
 			CHECK_EQ(all, 74);
 			entries = ns->engine->next_catalogue_entry;
 			spoil(lost);
 			wk_recovery_report report = reopen(policy == 0 ? WK_ON_DAMAGE_SKIP : WK_ON_DAMAGE_POINT_IN_TIME);
 			CHECK_EQ(report.catalogue_lost, 1);
-			CHECK_EQ(count_records_of_all(ns, false), all);
+			CHECK_EQ(count_records_of_all(ns), all);
 			reopen(WK_ON_DAMAGE_STOP);
-			CHECK_EQ(count_records_of_all(ns, false), all);
+			CHECK_EQ(count_records_of_all(ns), all);
 			end();
 		}
 	CHECK(entries >= 5);
