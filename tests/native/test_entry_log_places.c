@@ -68,9 +68,12 @@ static void make(void) {
 	wk_writer_next(making_noise, &at);
 	CHECK_EQ(wk_log_find(other, WK_FIND_SEQUENCE_ID, at.sequence_id - 1, NULL, &at, NULL), WK_OK);
 	CHECK_EQ(wk_log_truncate(other, &at.dlsn, true, NULL), WK_OK);
-	bool idle = false;
-	for (int i = 0; i < 2000 && !idle; i++)
-		CHECK_EQ(wk_namespace_step(ns, &idle, NULL), WK_OK);
+	for (int i = 0; i < 200; i++) {
+		bool idle = false;
+		wk_faulty_advance(wk_faulty_of(disk), 100 * 1000000);
+		while (!idle)
+			CHECK_EQ(wk_namespace_step(ns, &idle, NULL), WK_OK);
+	}
 	CHECK_EQ(wk_writer_close(keeping, UINT64_MAX, NULL), WK_OK);
 	CHECK_EQ(wk_writer_close(making_noise, UINT64_MAX, NULL), WK_OK);
 	for (uint32_t i = 0; i < ns->engine->files_count; i++) {
