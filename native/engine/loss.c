@@ -189,9 +189,6 @@ static wk_status seal_files(wk_engine *engine, bool all, wk_error *error) {
 			               "what is left of it",
 			               engine->path, (unsigned long long)file->id);
 		wk_status status = wk_journal_file_seal(engine, file);
-		wk_engine_lock(engine);
-		engine->footers_due--;
-		wk_engine_unlock(engine);
 		if (status != WK_OK)
 			return wk_fail(error, status, "opening %s: writing the footer of journal file %llu failed", engine->path,
 			               (unsigned long long)file->id);

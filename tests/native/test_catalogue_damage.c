@@ -142,6 +142,19 @@ TEST(with_the_newest_snapshot_damaged_the_one_before_it_says_the_same) {
 	end();
 }
 
+TEST(an_open_keeps_the_earlier_snapshot) {
+	wk_snapshot_place earlier, newest;
+	two_snapshots(7, &earlier, &newest);
+	CHECK_EQ(reopen(WK_ON_DAMAGE_STOP).catalogue_fallbacks, 0);
+	fill_a_file();
+	CHECK_EQ(ns->engine->superblock.snapshots[0].first_entry, newest.first_entry);
+	spoil(newest.first_entry);
+	CHECK_EQ(reopen(WK_ON_DAMAGE_STOP).catalogue_fallbacks, 1);
+	CHECK_EQ(next_of("two"), 4);
+	CHECK_EQ(next_of("filler"), 80);
+	end();
+}
+
 TEST(a_read_only_open_uses_the_earlier_snapshot_too) {
 	wk_snapshot_place earlier, newest;
 	two_snapshots(2, &earlier, &newest);
@@ -287,6 +300,7 @@ TEST(whichever_entry_is_lost_no_record_is_unreachable) {
 
 int main(void) {
 	RUN(with_the_newest_snapshot_damaged_the_one_before_it_says_the_same);
+	RUN(an_open_keeps_the_earlier_snapshot);
 	RUN(a_read_only_open_uses_the_earlier_snapshot_too);
 	RUN(a_power_cut_while_it_is_mended_changes_nothing);
 	RUN(a_log_whose_making_is_lost_is_there_by_another_name);
