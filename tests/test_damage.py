@@ -217,6 +217,16 @@ def test_with_check_all_nothing_surfaces_when_it_is_read(sealed: Path, policy: w
         assert content(namespace, "log-0") == expected
 
 
+def test_entries_in_a_row_that_cannot_be_read_are_one_gap(sealed: Path) -> None:
+    for number in (4, 5):
+        turn_a_bit(sealed, payload(number))
+    expected = [*map(payload, range(3)), (3, 3), *map(payload, range(6, 60))]
+    with walkeeper.open(sealed, on_damage="skip", check_all=True) as namespace:
+        assert content(namespace, "log-0") == expected
+    with walkeeper.open(sealed) as namespace:
+        assert content(namespace, "log-0") == expected
+
+
 def test_a_reader_that_follows_read_only_may_skip_too(sealed: Path) -> None:
     with walkeeper.open(sealed, read_only=True, on_damage="skip") as namespace:
         assert content(namespace, "log-0")[3] == (3, 1)

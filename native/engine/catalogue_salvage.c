@@ -136,6 +136,19 @@ static wk_status apply_records(wk_engine *engine, const uint8_t *payload, size_t
 
 /* ---- all that can be read ---- */
 
+/* A segment whose record was lost is still spoken of by positions in it: no other one gets its number. */
+static void pass_numbers(wk_log_state *log) {
+	int64_t highest = log->first->dlsn.entry_id > 0 || log->first->dlsn.slot > 0 ? log->first->dlsn.segment : 0;
+	for (uint32_t i = 0; i < log->cursors_count; i++)
+		if (log->cursors[i].at.dlsn.segment > highest)
+			highest = log->cursors[i].at.dlsn.segment;
+	for (uint32_t i = 0; log->gaps != NULL && i < log->gaps->count; i++)
+		if (log->gaps->list[i].segment > highest)
+			highest = log->gaps->list[i].segment;
+	if (log->next_segment <= highest)
+		log->next_segment = highest + 1;
+}
+
 wk_status wk_catalogue_salvage(wk_engine *engine, int64_t first, int64_t last, wk_error *error) {
 	wk_span *span = malloc(sizeof *span);
 	wk_status status = span != NULL ? WK_OK : WK_NO_MEMORY;
@@ -156,6 +169,9 @@ wk_status wk_catalogue_salvage(wk_engine *engine, int64_t first, int64_t last, w
 		wk_buffer_release(span->buffer);
 	}
 	free(span);
+	for (uint32_t i = 0; i < engine->by_id_capacity; i++)
+		if (engine->logs_by_id[i] != NULL)
+			pass_numbers(engine->logs_by_id[i]);
 	/* Lost records may have given away ids: none of them is given twice. */
 	engine->next_log_id += IDS_UNKNOWN;
 	for (uint32_t i = 0; i < engine->ledgers_capacity; i++)
