@@ -9,7 +9,7 @@
 #include "walkeeper/footer.h"
 #include "walkeeper/log.h"
 
-enum { FILE_BYTES = 1 << 20, RECORDS = 1300, NOISE_BYTES = 60 * 1024 };
+enum { FILE_BYTES = 4 << 20, RECORDS = 1300, NOISE_BYTES = 30 * 1024 };
 static wk_io *disk;
 static wk_namespace *ns;
 static char path[64]; /* of the entry log */
