@@ -1,5 +1,6 @@
 #include "engine/journal_walk.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -303,13 +304,19 @@ static wk_status try_blocks(wk_walk *s, wk_store_file *previous, uint32_t at, bo
 
 static wk_status report_damage(wk_walk *s, const wk_store_file *file, uint64_t offset, wk_error *error) {
 	wk_engine *engine = s->engine;
+	/* A footer shows that its file was whole, so that a later one may begin anywhere. */
+	char other[128] = "";
+	if (offset == 0 && s->last != NULL && s->last != file && s->last->state != WK_FILE_SEALED)
+		snprintf(other, sizeof other,
+		         " (or: journal file %llu was followed by others that were recycled, and its footer cannot be read)",
+		         (unsigned long long)s->last->id);
 	return wk_fail(
 	    error, WK_DAMAGED,
 	    "opening %s: journal file %llu is damaged at offset %llu: block %llu is not whole, but block %llu shows that "
-	    "it was durable. Nothing was changed. "
+	    "it was durable%s. Nothing was changed. "
 	    "Restore the file from a backup, or salvage the rest into a copy: `walkeeper recover %s DESTINATION`",
 	    engine->path, (unsigned long long)file->id, (unsigned long long)offset,
-	    (unsigned long long)s->scan.sequence + 1, (unsigned long long)s->scan.witness, engine->path);
+	    (unsigned long long)s->scan.sequence + 1, (unsigned long long)s->scan.witness, other, engine->path);
 }
 
 /*
