@@ -119,7 +119,9 @@ static wk_status walk(window *w, order *o, uint32_t item, uint32_t count, uint64
 
 wk_status wk_entry_log_places(wk_engine *engine, wk_store_file *file, uint32_t item, uint32_t count, uint64_t start,
                               wk_footer_item *items, wk_error *error) {
-	window w = {.engine = engine, .file = file, .bytes = aligned_alloc(WK_IO_ALIGNMENT, WINDOW)};
+	uint64_t all = (file->footer.end_offset + WK_IO_ALIGNMENT - 1) / WK_IO_ALIGNMENT * WK_IO_ALIGNMENT;
+	window w = {
+	    .engine = engine, .file = file, .bytes = aligned_alloc(WK_IO_ALIGNMENT, all < WINDOW ? (size_t)all : WINDOW)};
 	order *o = calloc(1, sizeof *o);
 	wk_status status = WK_NO_MEMORY;
 	if (w.bytes != NULL && o != NULL) {
