@@ -79,13 +79,14 @@ static bool wins_space(wk_store_file *const *victims, uint32_t count) {
  * A pass over the files that fall under `percent`; at most an entry log of the usual size, or of what the reserve
  * holds.
  */
-static uint32_t choose(wk_engine *engine, uint32_t percent, uint64_t now, uint64_t reserve, wk_store_file **victims) {
+static uint32_t gather(wk_engine *engine, uint32_t percent, uint64_t now, uint64_t reserve, bool each_wins,
+                       wk_store_file **victims) {
 	uint32_t count = 0;
 	uint64_t bytes = 0;
 	for (uint32_t i = 0; i < engine->files_count && count < VICTIMS_MAX; i++) {
 		wk_store_file *file = engine->files[i];
 		if (file->state != WK_FILE_SEALED || file->live_entries == 0 || file->stuck || !below(file, percent) ||
-		    !is_worth_it(file, percent, now))
+		    !is_worth_it(file, percent, now) || (each_wins && !wins_space(&file, 1)))
 			continue;
 		uint64_t output = reserve > 0 ? output_of(file) : file->live_bytes;
 		if (bytes + output > (reserve > 0 ? reserve : engine->options.file_size_max))
@@ -93,6 +94,14 @@ static uint32_t choose(wk_engine *engine, uint32_t percent, uint64_t now, uint64
 		victims[count++] = file;
 		bytes += output;
 	}
+	return count;
+}
+
+/* Files that win by themselves first: those that win only together must not take the room that the reserve has. */
+static uint32_t choose(wk_engine *engine, uint32_t percent, uint64_t now, uint64_t reserve, wk_store_file **victims) {
+	uint32_t count = gather(engine, percent, now, reserve, true, victims);
+	if (count == 0)
+		count = gather(engine, percent, now, reserve, false, victims);
 	return wins_space(victims, count) ? count : 0;
 }
 
