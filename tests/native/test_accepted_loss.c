@@ -143,12 +143,15 @@ static void check_cut(wk_io *cut, const accepted expected[LOGS]) {
 	wk_abandon(ns);
 }
 
+static bool is_unsealed(const file *f) {
+	return strstr(f->path, ".wkj") != NULL && f->use[f->size - 1] == UNUSED && f->use[0] == USED;
+}
+
 /* One bit of the payload in the middle of a block that is scanned at the next open. */
 static bool flip_a_scanned_block(wk_io *io, uint64_t seed) {
 	for (size_t i = s.files_count; i-- > 1;) {
 		file *f = &s.files[i];
-		bool sealed = f->use[f->size - 1] != UNUSED;
-		if (strstr(f->path, ".wkj") == NULL || sealed || f->use[0] != USED)
+		if (!is_unsealed(f))
 			continue;
 		uint64_t offset = WK_BLOCK_HEADER_SIZE + 4 + WK_ENTRY_HEADER_SIZE + 40 + seed % 50;
 		CHECK_EQ(wk_faulty_flip(wk_faulty_of(io), f->path, offset, (uint32_t)(seed % 8)), 0);
@@ -159,6 +162,30 @@ static bool flip_a_scanned_block(wk_io *io, uint64_t seed) {
 		return true;
 	}
 	return false;
+}
+
+/* A full file without a footer, of which no block is whole: blocks behind it show that it held some. */
+TEST(a_file_of_which_no_block_is_whole_is_accepted_and_sealed) {
+	unsigned accepted_files = 0;
+	for (uint64_t seed = 41; seed < 45; seed++) {
+		make(&s, seed, false);
+		for (size_t i = 1; i + 1 < s.files_count; i++) {
+			file *f = &s.files[i];
+			if (!is_unsealed(f) || !is_unsealed(&s.files[i + 1]))
+				continue;
+			wk_io *io;
+			CHECK_EQ(wk_faulty_image(s.w.disk, 0, 1, &io), 0);
+			wk_block_header header;
+			for (uint64_t at = 0; wk_block_decode(f->bytes + at, f->size - at, &header) == WK_OK; at += header.size)
+				CHECK_EQ(wk_faulty_flip(wk_faulty_of(io), f->path, at + WK_BLOCK_HEADER_SIZE + 60, 3), 0);
+			wk_abandon(open_accepting(io, WK_ON_DAMAGE_SKIP));
+			opens_without_a_policy(io);
+			io->operations->destroy(io);
+			accepted_files++;
+		}
+		unmake(&s);
+	}
+	CHECK(accepted_files >= 2);
 }
 
 TEST(logs_cut_at_their_first_loss_open_without_a_policy_from_then_on) {
@@ -301,6 +328,7 @@ TEST(loss_that_takes_files_to_record_is_recorded_before_it_is_sealed) {
 
 int main(void) {
 	RUN(after_wiped_blocks_what_is_left_is_read_in_order_and_appends_go_on);
+	RUN(a_file_of_which_no_block_is_whole_is_accepted_and_sealed);
 	RUN(logs_cut_at_their_first_loss_open_without_a_policy_from_then_on);
 	RUN(a_power_cut_while_loss_is_accepted_changes_nothing);
 	RUN(after_accepted_loss_the_journal_goes_on_from_file_to_file);
