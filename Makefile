@@ -154,8 +154,13 @@ aarch64: $(VENV)/packages ## all of native/ compiled for 64-bit ARM, its codecs 
 wheel-test: $(VENV)/builders ## sdist, wheel from it, a clean environment, and the Python tests there
 	@.ci/wheel_test $(PYTHON) $(BIN)/python
 
-bench: setup ## the questions of benchmarks/README.md, with the bare floor beside each answer
+# The peers, and what draws the plots.
+$(VENV)/bench: $(VENV)/installed
 	@PYTHON='$(PYTHON)' .ci/packages bench
+	@.ci/quietly build/bench.log $(BIN)/python -m pip install --group bench
+	@touch $@
+
+bench: setup $(VENV)/bench ## the questions of benchmarks/README.md, with the bare floor and the peers beside each answer
 	$(BIN)/python -m benchmarks
 
 clean: ## everything that was made, .venv included

@@ -413,6 +413,39 @@ TEST(handles_stay_what_they_are_when_the_directory_is_looked_at_anew) {
 	CHECK_EQ(wk_close(ns, UINT64_MAX, NULL), WK_OK);
 }
 
+/* One that is never overtaken has seen every file there ever was, and forgets those that are gone all the same. */
+TEST(forgets_the_files_that_are_gone_though_it_keeps_up) {
+	largest_file = 64 * 1024;
+	sync_every = 50;
+	wk_namespace *ns = open_directory(false);
+	wk_log *log = open_log(ns, true);
+	write_records(log, 0, 100, 0, -1);
+	wk_namespace *other = open_directory(true);
+	wk_log *followed = open_log(other, false);
+	uint64_t most_there = 0;
+	wk_stats stats;
+	int64_t next = 100;
+	do { /* less than a file between two looks */
+		write_records(log, next, next + 50, 0, -1);
+		next += 50;
+		if (next > 1000)
+			truncate_before(log, next - 100);
+		wk_log_info info;
+		CHECK_EQ(wk_log_describe(followed, &info, NULL), WK_OK);
+		CHECK_EQ(info.next.sequence_id, next);
+		uint64_t there = files_there();
+		most_there = there > most_there ? there : most_there;
+		wk_namespace_stats(other, &stats);
+		CHECK(stats.journal_files + stats.entry_logs <= 2 * most_there + DROSS_MAX);
+		wk_namespace_stats(ns, &stats);
+	} while (stats.recycled_files < 4 * DROSS_MAX);
+	CHECK(2 * most_there + DROSS_MAX < stats.recycled_files); /* else the bound says nothing */
+	wk_log_release(followed);
+	CHECK_EQ(wk_close(other, UINT64_MAX, NULL), WK_OK);
+	wk_log_release(log);
+	CHECK_EQ(wk_close(ns, UINT64_MAX, NULL), WK_OK);
+}
+
 /* The page says that block 10^6 is durable, and there is none: that stays so, and is damage. */
 TEST(a_mismatch_that_stays_is_damage) {
 	wk_namespace *ns = open_directory(false);
@@ -493,6 +526,9 @@ int main(int argc, char **argv) {
 	clean_up();
 	new_directory();
 	RUN(is_overtaken_again_and_again_and_never_sees_damage);
+	clean_up();
+	new_directory();
+	RUN(forgets_the_files_that_are_gone_though_it_keeps_up);
 	clean_up();
 	new_directory();
 	RUN(handles_stay_what_they_are_when_the_directory_is_looked_at_anew);
