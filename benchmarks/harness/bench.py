@@ -166,6 +166,24 @@ class Bench:
             details={"ours": counted[-1].cells[ours], "reference": counted[-1].cells[reference]},
         )
 
+    def ceiling(self, row: int, rounds: Sequence[Round], floor: str, peer: str) -> Answer:
+        """
+        The bare durable writes of the floor against a peer: with one record in flight each is one durable write, so
+        this is what a log without any cost of its own would get.
+        """
+        return self.compare(
+            row,
+            f"what there is to win, one in flight: bare durable writes/s / {peer}",
+            rounds,
+            floor,
+            peer,
+            "rate",
+            None,
+            unit="k/s",
+            scale=1e-3,
+            state="recycled",
+        )
+
     def bound(
         self,
         row: int,

@@ -3,7 +3,9 @@
  * run.
  *
  *   --axis entries   one log that already holds --amount entries
- *   --axis logs      appends go round --amount logs
+ *   --axis logs      appends go round --amount logs; records of one log share an entry where they can
+ *   --axis entries_of_logs
+ *                    the same with each record in an entry of its own, so that all points do the same work
  *   --axis segments  one log that already has --amount log segments; of 256 KiB, so that they may be many, and a few
  * more begin while it is measured
  *
@@ -39,23 +41,24 @@ static uint64_t segments_of(wk_log *log) {
 	return info.segments_count;
 }
 
-static void append_round(wk_namespace *ns, logs *all, uint64_t entries) {
+static void append_round(wk_namespace *ns, logs *all, uint64_t entries, bool alone) {
 	uint8_t payload[SIZE];
 	bench_fill(payload, SIZE);
 	bench_ring ring;
 	bench_ring_init(&ring, ns, WINDOW);
 	for (uint64_t i = 0; i < entries; i++)
-		bench_ring_submit(&ring, all->writer[i % all->count], payload, SIZE);
+		(alone ? bench_ring_submit_alone : bench_ring_submit)(&ring, all->writer[i % all->count], payload, SIZE);
 	bench_ring_release(&ring);
 }
 
 int main(int argc, char **argv) {
 	const char *axis = bench_text(argc, argv, "axis", NULL), *directory = bench_text(argc, argv, "dir", NULL);
 	uint64_t amount = bench_number(argc, argv, "amount", 10000), measure = bench_number(argc, argv, "measure", 200000);
-	bool of_entries = strcmp(axis, "entries") == 0, of_logs = strcmp(axis, "logs") == 0;
+	bool alone = strcmp(axis, "entries_of_logs") == 0;
+	bool of_entries = strcmp(axis, "entries") == 0, of_logs = strcmp(axis, "logs") == 0 || alone;
 	bool of_segments = strcmp(axis, "segments") == 0;
 	if (!of_entries && !of_logs && !of_segments)
-		bench_die("--axis %s: entries, logs or segments", axis);
+		bench_die("--axis %s: entries, logs, entries_of_logs or segments", axis);
 	wk_log_options options;
 	wk_log_options_init(&options);
 	if (of_segments)
@@ -63,18 +66,18 @@ int main(int argc, char **argv) {
 	wk_namespace *ns = bench_namespace_open(argc, argv);
 	logs all = logs_open(ns, of_logs ? amount : 1, &options);
 	if (of_entries)
-		append_round(ns, &all, amount);
+		append_round(ns, &all, amount, alone);
 	if (of_logs)
-		append_round(ns, &all, 2 * amount); /* each log has its first segment and is no longer new */
+		append_round(ns, &all, 2 * amount, alone); /* each log has its first segment and is no longer new */
 	if (of_segments) {
 		bench_log loaded = {.ns = ns, .log = all.log[0], .writer = all.writer[0]};
 		bench_log_load(&loaded, amount * SEGMENT_BYTES, 1024);
 	}
-	append_round(ns, &all, measure / 10); /* the same loop, so that caches are as warm at every point */
+	append_round(ns, &all, measure / 10, alone); /* the same loop, so that caches are as warm at every point */
 
 	uint64_t segments_before = segments_of(all.log[0]);
 	bench_usage from = bench_usage_now(directory);
-	append_round(ns, &all, measure);
+	append_round(ns, &all, measure, alone);
 	bench_usage to = bench_usage_now(directory);
 	uint64_t segments_after = segments_of(all.log[0]);
 	if (of_segments) /* the middle of what there was while it was measured */

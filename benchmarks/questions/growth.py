@@ -17,7 +17,14 @@ ROWS = (12,)
 AXES = {
     "entries": (10**4, 10**5, 10**6, 10**7),
     "logs": (10, 10**2, 10**3, 10**4),
+    "entries_of_logs": (10, 10**2, 10**3, 10**4),
     "segments": (10, 10**2, 10**3, 10**4),
+}
+
+
+NAMES = {
+    "logs": "logs, records packed: the fewer logs, the more records share an entry",
+    "entries_of_logs": "logs, each record an entry of its own",
 }
 
 
@@ -47,7 +54,7 @@ def _axis(bench: Bench, axis: str, amounts: tuple[int, ...]) -> Answer:
     curve = median_curve("cpu_ns_per_entry")
     return bench.bound(
         12,
-        f"CPU of a 128 B entry, {amounts[0]:,} to {amounts[-1]:,} {axis}: fitted exponent",
+        f"CPU of a 128 B entry, {amounts[0]:,} to {amounts[-1]:,} {NAMES.get(axis, axis)}: fitted exponent",
         rounds,
         slope,
         at_most(0.10, 0.05),

@@ -19,6 +19,7 @@ from harness.bench import TRIM, Absent, Bench, Cell
 from harness.result import Answer, at_least
 
 ROWS = (4, 5)
+FLOOR = "fio psync 4 KiB dsync"
 THREADS = (16, 64, 128, 256)
 AS_ASKED, REALLY = 1, 2
 
@@ -33,6 +34,7 @@ def measure(bench: Bench) -> list[Answer]:
     threads, pipelined, recycle = _best(bench, rocksdb)
     best = f"RocksDB's best with threads ({threads}, pipelined {'on' if pipelined else 'off'}, {_recycling(recycle)})"
     cells: dict[str, Cell] = {
+        FLOOR: lambda: bench.floor.latency(bench.seconds),
         "ours, lone": lambda: ours("lone"),
         "RocksDB, lone, recycling as asked": lambda: rocksdb(1, recycle=AS_ASKED),
         "RocksDB, lone, really recycled": lambda: rocksdb(1),
@@ -61,6 +63,8 @@ def measure(bench: Bench) -> list[Answer]:
     return [
         answer(4, "ours, lone", "RocksDB, lone, recycling as asked", 1.5, 1.8),
         answer(4, "ours, lone", "RocksDB, lone, really recycled", 1.5, 1.8),
+        bench.ceiling(4, rounds, FLOOR, "RocksDB, lone, recycling as asked"),
+        bench.ceiling(4, rounds, FLOOR, "RocksDB, lone, really recycled"),
         answer(4, "ours, 64 threads", "RocksDB, 64 threads", 1.5, 4),
         # One thread with a window against many threads: what each API offers at its best, not like against like.
         answer(5, "ours, window 64", best, 5, 9),

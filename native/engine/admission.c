@@ -114,7 +114,7 @@ void wk_clock_check(wk_engine *engine, const wk_log_state *log) {
 }
 
 /* *txid: what the application gave, or the clock. */
-static wk_status settle_txid(const wk_appending *a, int64_t *txid) {
+static wk_status settle_txid(wk_appending *a, int64_t *txid) {
 	const wk_log_state *log = a->log;
 	int64_t last = log->tail->last.sequence_id >= 0 ? log->tail->last.txid : -1;
 	bool clock = *txid == -1;
@@ -129,6 +129,7 @@ static wk_status settle_txid(const wk_appending *a, int64_t *txid) {
 		               clock ? "the application's: give one" : "the clock's: give none");
 	if (clock) {
 		int64_t now = clock_ms(a->engine);
+		a->now_ms = (uint64_t)now;
 		*txid = now > last ? now : last;
 	} else if (*txid < last) {
 		return wk_fail(a->error, WK_TXID,
@@ -152,7 +153,7 @@ static bool roll_due(const wk_appending *a) {
 		return true;
 	if (a->log->options->segment_seconds == 0)
 		return false;
-	uint64_t now_ms = a->engine->io->operations->wall(a->engine->io) / 1000000;
+	uint64_t now_ms = a->now_ms != 0 ? a->now_ms : a->engine->io->operations->wall(a->engine->io) / 1000000;
 	return now_ms >= open->created_ms + a->log->options->segment_seconds * 1000;
 }
 

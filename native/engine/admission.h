@@ -13,6 +13,11 @@ struct wk_writer {
 	wk_hold *hold;
 	uint32_t generation;
 	bool refusing; /* a conditional submit failed: all later ones do, until a flush */
+	/*
+	 * What the last append went through, to be fetched at the beginning of the next one: with thousands of logs all of
+	 * it is far, and each part is known only from the one before. It may be gone since; nobody reads through these.
+	 */
+	const void *near[4];
 };
 
 /* One call's view: what it appends, and under which conditions. */
@@ -24,6 +29,7 @@ typedef struct wk_appending {
 	uint64_t deadline_ns; /* for room; 0: do not wait */
 	uint64_t waits_ns;    /* for durability */
 	const void *batch;    /* names the append_many that this is part of */
+	uint64_t now_ms;      /* the clock, where it was asked; 0: it was not */
 	bool submits;         /* the caller learns of a failure later than it goes on */
 	wk_error *error;
 } wk_appending;

@@ -15,7 +15,7 @@
 #include "io/event.h"
 #include "walkeeper/entry.h"
 
-enum { BUILDERS_KEPT = 512 * 1024, PREFETCH = 4 }; /* bytes of all builders of a block together; builders ahead */
+enum { BUILDERS_KEPT = 512 * 1024, PREFETCH = 8 }; /* bytes of all builders of a block together; builders ahead */
 enum { IN_PLACE_AT = WK_BLOCK_HEADER_SIZE + WK_ENTRY_OVERHEAD + WK_ENVELOPE_HEADER_SIZE };
 
 static const char *const READ_ON = "; reading goes on, appending needs a new open once the disk is well";
@@ -271,6 +271,15 @@ static void prefetch(const wk_block *block, uint32_t builder) {
 		__builtin_prefetch(block->builders[builder].log);
 }
 
+/* Behind it, with the log at hand. */
+static void prefetch_tail(const wk_block *block, uint32_t builder) {
+	const wk_log_state *log = builder < block->builders_count ? block->builders[builder].log : NULL;
+	if (log == NULL || log->tail == NULL)
+		return;
+	__builtin_prefetch(&log->tail->durable, 1);
+	__builtin_prefetch(&log->tail->durable_bytes, 1);
+}
+
 /* false: there is no memory for what it says, and the journal stops before it. */
 static bool finish_block(wk_engine *engine, wk_block *block) {
 	uint64_t sequence = block->header.sequence;
@@ -281,7 +290,8 @@ static bool finish_block(wk_engine *engine, wk_block *block) {
 	}
 	for (uint32_t i = 0; i < block->builders_count; i++) {
 		wk_log_state *log = block->builders[i].log;
-		prefetch(block, i + PREFETCH);
+		prefetch(block, i + 2 * PREFETCH);
+		prefetch_tail(block, i + PREFETCH);
 		finish_builder(&block->builders[i]);
 		shrink_builder(&block->builders[i], &kept);
 		/* Let go of while this block was in flight; this may be its last builder. */

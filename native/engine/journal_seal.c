@@ -14,6 +14,7 @@
 
 /* Where the first builder's records stand when they are put straight into the block. */
 enum { ENVELOPE_AT = WK_BLOCK_HEADER_SIZE + WK_ENTRY_OVERHEAD };
+enum { PREFETCH = 12 }; /* builders ahead */
 
 static size_t envelope_size(const wk_builder *builder) {
 	return builder->log != NULL ? WK_ENVELOPE_HEADER_SIZE : 0;
@@ -144,10 +145,17 @@ bool wk_journal_fits(const wk_engine *engine, uint64_t size, const wk_block *blo
 	return engine->offset + size + wk_ledger_block_footer(engine, file, block) <= file->size;
 }
 
+static void prefetch(const wk_block *block, uint32_t builder, enum wk_ledger_part part) {
+	if (builder < block->builders_count)
+		wk_ledger_prefetch(block->builders[builder].ledger, part);
+}
+
 /* Numbers, lengths and a place for every entry. */
 static void number(wk_block *block) {
 	for (uint32_t i = 0; i < block->builders_count; i++) {
 		wk_builder *builder = &block->builders[i];
+		prefetch(block, i + 2 * PREFETCH, WK_LEDGER_ITSELF);
+		prefetch(block, i + PREFETCH, WK_LEDGER_RANGES); /* for index_block */
 		builder->lac = builder->ledger->durable_entry;
 		builder->ledger->length += (int64_t)(envelope_size(builder) + builder->size);
 		builder->length = builder->ledger->length;
@@ -217,6 +225,8 @@ static wk_status index_block(wk_engine *engine, wk_block *block) {
 	wk_status status = WK_OK;
 	for (uint32_t i = 0; i < block->builders_count && status == WK_OK; i++) {
 		wk_builder *builder = &block->builders[i];
+		prefetch(block, i + 2 * PREFETCH, WK_LEDGER_LIST);
+		prefetch(block, i + PREFETCH, WK_LEDGER_PLACE);
 		wk_footer_item item = {(uint32_t)block->header.offset + builder->item_offset, builder->item_size};
 		status = wk_ledger_add_item(engine, builder->ledger, block->file, builder->entry_id, item);
 	}

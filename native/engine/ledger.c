@@ -258,6 +258,28 @@ static void shadow(wk_engine *engine, wk_ledger *ledger, const wk_range *own, in
 	} while (count == WK_OVER_MAX);
 }
 
+/* What may stand in two cache lines. */
+static void fetch(const void *at, size_t size) {
+	__builtin_prefetch(at, 1);
+	__builtin_prefetch((const char *)at + size - 1, 1);
+}
+
+void wk_ledger_prefetch(const wk_ledger *ledger, enum wk_ledger_part part) {
+	if (part == WK_LEDGER_ITSELF) {
+		fetch(ledger, sizeof *ledger);
+		return;
+	}
+	if (ledger->open_range >= ledger->ranges_count)
+		return;
+	const wk_range *range = &wk_ranges(ledger)[ledger->open_range];
+	if (part == WK_LEDGER_RANGES)
+		fetch(range, sizeof *range);
+	else if (range->open && part == WK_LEDGER_LIST)
+		fetch(range->places, sizeof *range->places);
+	else if (range->open)
+		wk_place_list_prefetch(range->places);
+}
+
 wk_status wk_ledger_add_item(wk_engine *engine, wk_ledger *ledger, wk_store_file *file, int64_t entry_id,
                              wk_footer_item item) {
 	assert(file->state != WK_FILE_SEALED && entry_id >= 0);

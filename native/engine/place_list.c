@@ -4,11 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { GROWTH = 4 };
+static_assert(WK_PLACE_CHUNK == GROWTH * GROWTH * GROWTH * GROWTH, "a chunk that grows from one place ends full");
+
 wk_place_list *wk_place_list_new(void) {
 	wk_place_list *list = calloc(1, sizeof *list);
 	if (list != NULL) {
 		list->chunks = &list->one;
 		list->chunks_capacity = 1;
+		list->last_entry = -1;
 	}
 	return list;
 }
@@ -29,7 +33,7 @@ static int64_t last_of(const wk_place_chunk *chunk) {
 
 /* The first chunk that ends at this id or behind it; chunks_count: none does. */
 static uint32_t chunk_of(const wk_place_list *list, int64_t entry_id) {
-	if (list->chunks_count == 0 || last_of(list->chunks[list->chunks_count - 1]) < entry_id)
+	if (list->chunks_count == 0 || list->last_entry < entry_id)
 		return list->chunks_count; /* the usual case: a new highest id */
 	uint32_t low = 0, high = list->chunks_count - 1;
 	while (low < high) {
@@ -98,7 +102,7 @@ static wk_place_chunk *room_at_end(wk_place_list *list) {
 		return insert_chunk(list, list->chunks_count, chunk == NULL ? 1 : WK_PLACE_CHUNK);
 	if (chunk->count < chunk->capacity)
 		return chunk;
-	uint32_t capacity = chunk->capacity * 2;
+	uint32_t capacity = chunk->capacity * GROWTH;
 	chunk = realloc(chunk, sizeof *chunk + capacity * sizeof *chunk->places);
 	if (chunk == NULL)
 		return NULL;
@@ -112,7 +116,7 @@ static bool room_in(wk_place_list *list, uint32_t *at, uint32_t *place) {
 	if (chunk->count < chunk->capacity)
 		return true;
 	if (chunk->capacity < WK_PLACE_CHUNK) {
-		uint32_t capacity = chunk->capacity * 2;
+		uint32_t capacity = chunk->capacity * GROWTH;
 		chunk = realloc(chunk, sizeof *chunk + capacity * sizeof *chunk->places);
 		if (chunk == NULL)
 			return false;
@@ -140,12 +144,12 @@ bool wk_place_list_put(wk_place_list *list, int64_t entry_id, wk_footer_item ite
 	*earlier = (wk_footer_item){0};
 	uint32_t at = chunk_of(list, entry_id);
 	if (at == list->chunks_count) {
-		int64_t last = at > 0 ? last_of(list->chunks[at - 1]) : -2;
 		wk_place_chunk *chunk = room_at_end(list);
 		if (chunk == NULL)
 			return false;
 		chunk->places[chunk->count++] = (wk_place){entry_id, item};
-		list->runs_count += last + 1 != entry_id;
+		list->runs_count += list->count == 0 || list->last_entry + 1 != entry_id;
+		list->last_entry = entry_id;
 		list->count++;
 		list->bytes += item.size;
 		return true;
@@ -169,6 +173,15 @@ bool wk_place_list_put(wk_place_list *list, int64_t entry_id, wk_footer_item ite
 	list->count++;
 	list->bytes += item.size;
 	return true;
+}
+
+void wk_place_list_prefetch(const wk_place_list *list) {
+	if (list->chunks_count == 0)
+		return;
+	const wk_place_chunk *chunk = list->chunks[list->chunks_count - 1];
+	__builtin_prefetch(chunk, 1);
+	/* Exact where ids only grew; its own count would have to be fetched first. */
+	__builtin_prefetch(&chunk->places[list->count % WK_PLACE_CHUNK], 1);
 }
 
 const wk_place *wk_place_list_seek(const wk_place_list *list, int64_t entry_id, wk_place_cursor *cursor) {

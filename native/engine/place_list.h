@@ -25,6 +25,7 @@ typedef struct wk_place_list {
 	wk_place_chunk **chunks; /* none is empty */
 	wk_place_chunk *one;     /* what `chunks` points to while there is one: most ledgers have an entry or two */
 	uint32_t chunks_count, chunks_capacity;
+	int64_t last_entry;  /* the highest id; -1: none */
 	uint32_t count;      /* places */
 	uint32_t runs_count; /* of consecutive ids */
 	uint32_t bytes;      /* of the entries */
@@ -44,6 +45,8 @@ void wk_place_list_free(wk_place_list *list);
  * changed.
  */
 bool wk_place_list_put(wk_place_list *list, int64_t entry_id, wk_footer_item item, wk_footer_item *earlier);
+/* Soon one more is put behind the last: fetches where it will stand. */
+void wk_place_list_prefetch(const wk_place_list *list);
 /* The first place with this id or a higher one; NULL behind the last. */
 const wk_place *wk_place_list_seek(const wk_place_list *list, int64_t entry_id, wk_place_cursor *cursor);
 /* The one behind it. */

@@ -69,16 +69,19 @@ static wk_builder *builder_for(const wk_appending *a, size_t size, bool alone) {
 		if (!builder->closed && builder->size + size <= WK_ENVELOPE_SIZE_MAX)
 			return builder;
 	}
-	wk_ledger *ledger = wk_ledger_get(a->engine, wk_log_open_segment(a->log)->ledger_id);
+	const wk_segment *segment = wk_log_open_segment(a->log);
+	wk_ledger *ledger = wk_ledger_get(a->engine, segment->ledger_id);
 	wk_builder *builder = ledger != NULL ? wk_journal_builder(a->engine, ledger, a->log, a->log->options->codec) : NULL;
 	if (builder == NULL)
 		return NULL;
 	builder->entry_id = tail->next_entry++;
-	builder->segment = wk_log_open_segment(a->log)->segment;
+	builder->segment = segment->segment;
 	builder->first_sequence_id = tail->last.sequence_id + 1;
 	builder->closed = alone;
 	tail->builder_block = open->sequence;
 	tail->builder = open->builders_count - 1;
+	const void *near[] = {tail, (const char *)(tail + 1) - 1, segment, ledger};
+	memcpy(a->writer->near, near, sizeof near);
 	return builder;
 }
 
@@ -168,6 +171,9 @@ static wk_status begin(wk_writer *writer, const wk_append_options *options, bool
 	                    .error = error};
 	a->waits_ns = a->deadline_ns == 0 ? UINT64_MAX : a->deadline_ns;
 	wk_engine_lock(engine);
+	__builtin_prefetch(&a->log->txid_source);
+	for (size_t i = 0; i < sizeof writer->near / sizeof *writer->near; i++)
+		__builtin_prefetch(writer->near[i]);
 	return WK_OK;
 }
 
