@@ -4,9 +4,7 @@
  */
 #ifndef WK_CORE_FOOTER_LAYOUT_H
 #define WK_CORE_FOOTER_LAYOUT_H
-#include "walkeeper/footer.h"
-
-enum wk_page_kind { WK_PAGE_KIND_ITEMS = 1, WK_PAGE_KIND_RUNS = 2, WK_PAGE_KIND_STATES = 3 };
+#include "core/page.h"
 
 /* Members that the page of this kind at `offset` of the file holds; 0 where no such page stands there. */
 uint32_t wk_footer_page_count(const wk_footer *footer, enum wk_page_kind kind, uint64_t offset);

@@ -1,27 +1,16 @@
 /*
  * footer_pages.c: the members of a footer's pages. The layout is in walkeeper/footer.h.
- *
- * A page counts only in its place: its checksum starts from directory id, file id and offset, and its kind and count
- * must be the ones that the trailer gives to that place. Bytes behind the members are zero.
+ * A page is owned by the file's id; its kind and count must be the ones that the trailer gives to its place.
  */
 #include "core/bytes.h"
 #include "core/footer_layout.h"
 #include "core/zero.h"
 #include <assert.h>
 
-enum { CRC_AT = 0, COUNT_AT = 4, KIND_AT = 6, MEMBERS_AT = 8 };
 enum { ITEM_SIZE = 8, RUN_SIZE = 32, STATE_SIZE = 64 };
-static_assert(MEMBERS_AT + WK_PAGE_ITEMS * ITEM_SIZE <= WK_PAGE_SIZE, "the items fit their page");
-static_assert(MEMBERS_AT + WK_PAGE_RUNS * RUN_SIZE <= WK_PAGE_SIZE, "the runs fit their page");
-static_assert(MEMBERS_AT + WK_PAGE_STATES * STATE_SIZE <= WK_PAGE_SIZE, "the states fit their page");
-
-static uint32_t checksum(const wk_footer *footer, uint64_t offset, const uint8_t page[WK_PAGE_SIZE]) {
-	uint8_t place[WK_DIRECTORY_ID_SIZE + 16];
-	memcpy(place, footer->directory_id, WK_DIRECTORY_ID_SIZE);
-	wk_store_le64(place + WK_DIRECTORY_ID_SIZE, footer->file_id);
-	wk_store_le64(place + WK_DIRECTORY_ID_SIZE + 8, offset);
-	return wk_crc32c_extend(wk_crc32c(place, sizeof place), page + COUNT_AT, WK_PAGE_SIZE - COUNT_AT);
-}
+static_assert(WK_PAGE_MEMBERS_AT + WK_PAGE_ITEMS * ITEM_SIZE <= WK_PAGE_SIZE, "the items fit their page");
+static_assert(WK_PAGE_MEMBERS_AT + WK_PAGE_RUNS * RUN_SIZE <= WK_PAGE_SIZE, "the runs fit their page");
+static_assert(WK_PAGE_MEMBERS_AT + WK_PAGE_STATES * STATE_SIZE <= WK_PAGE_SIZE, "the states fit their page");
 
 /* What a member may say. The encoder asserts it, the decoder refuses what breaks it: an index never leaves its file. */
 static bool item_is_possible(const wk_footer *footer, const wk_footer_item *item) {
@@ -88,12 +77,6 @@ static wk_footer_state get_state(const uint8_t *at) {
 	return state;
 }
 
-static void begin_page(uint8_t *page, enum wk_page_kind kind, uint32_t count) {
-	memset(page, 0, WK_PAGE_SIZE);
-	wk_store_le16(page + COUNT_AT, (uint16_t)count);
-	wk_store_le16(page + KIND_AT, (uint16_t)kind);
-}
-
 void wk_footer_encode(const wk_footer *footer, const wk_footer_item *items, const wk_footer_run *runs,
                       const wk_footer_state *states, uint8_t *bytes) {
 	assert(wk_footer_is_possible(footer));
@@ -102,34 +85,31 @@ void wk_footer_encode(const wk_footer *footer, const wk_footer_item *items, cons
 	uint64_t at = 0; /* of the page, from the start of the footer */
 	for (uint32_t i = 0, count; i < footer->items_count; i += count, at += WK_PAGE_SIZE) {
 		count = wk_footer_page_count(footer, WK_PAGE_KIND_ITEMS, start + at);
-		assert(count > 0);
-		begin_page(bytes + at, WK_PAGE_KIND_ITEMS, count);
+		wk_page_begin(bytes + at, WK_PAGE_KIND_ITEMS, count);
 		for (uint32_t k = 0; k < count; k++) {
 			assert(item_is_possible(footer, &items[i + k]));
-			put_item(bytes + at + MEMBERS_AT + k * ITEM_SIZE, &items[i + k]);
+			put_item(wk_page_member(bytes + at, k, ITEM_SIZE), &items[i + k]);
 		}
-		wk_store_le32(bytes + at + CRC_AT, checksum(footer, start + at, bytes + at));
+		wk_page_end(bytes + at, &(wk_page_place){footer->directory_id, footer->file_id, start + at});
 	}
 	for (uint32_t i = 0, count; i < footer->runs_count; i += count, at += WK_PAGE_SIZE) {
 		count = wk_footer_page_count(footer, WK_PAGE_KIND_RUNS, start + at);
-		assert(count > 0);
-		begin_page(bytes + at, WK_PAGE_KIND_RUNS, count);
+		wk_page_begin(bytes + at, WK_PAGE_KIND_RUNS, count);
 		for (uint32_t k = 0; k < count; k++) {
 			assert(run_is_possible(footer, &runs[i + k]));
 			assert(i + k == 0 || is_before(&runs[i + k - 1], &runs[i + k]));
-			put_run(bytes + at + MEMBERS_AT + k * RUN_SIZE, &runs[i + k]);
+			put_run(wk_page_member(bytes + at, k, RUN_SIZE), &runs[i + k]);
 		}
-		wk_store_le32(bytes + at + CRC_AT, checksum(footer, start + at, bytes + at));
+		wk_page_end(bytes + at, &(wk_page_place){footer->directory_id, footer->file_id, start + at});
 	}
 	for (uint32_t i = 0, count; i < footer->states_count; i += count, at += WK_PAGE_SIZE) {
 		count = wk_footer_page_count(footer, WK_PAGE_KIND_STATES, start + at);
-		assert(count > 0);
-		begin_page(bytes + at, WK_PAGE_KIND_STATES, count);
+		wk_page_begin(bytes + at, WK_PAGE_KIND_STATES, count);
 		for (uint32_t k = 0; k < count; k++) {
 			assert(state_is_possible(&states[i + k]));
-			put_state(bytes + at + MEMBERS_AT + k * STATE_SIZE, &states[i + k]);
+			put_state(wk_page_member(bytes + at, k, STATE_SIZE), &states[i + k]);
 		}
-		wk_store_le32(bytes + at + CRC_AT, checksum(footer, start + at, bytes + at));
+		wk_page_end(bytes + at, &(wk_page_place){footer->directory_id, footer->file_id, start + at});
 	}
 	assert(at + WK_PAGE_SIZE == size);
 	wk_footer_encode_trailer(footer, bytes + at);
@@ -138,25 +118,21 @@ void wk_footer_encode(const wk_footer *footer, const wk_footer_item *items, cons
 /* How many members this page holds; 0 where it is not the page that stands at `offset`. */
 static uint32_t check_page(const wk_footer *footer, const uint8_t *page, uint64_t offset, enum wk_page_kind kind,
                            uint32_t member_size) {
+	wk_page_place place = {footer->directory_id, footer->file_id, offset};
 	uint32_t count = wk_footer_page_count(footer, kind, offset);
-	if (count == 0 || wk_load_le32(page + CRC_AT) != checksum(footer, offset, page))
-		return 0;
-	if (wk_load_le16(page + COUNT_AT) != count || wk_load_le16(page + KIND_AT) != kind)
-		return 0;
-	uint32_t end = MEMBERS_AT + count * member_size;
-	return wk_is_zero(page + end, WK_PAGE_SIZE - end) ? count : 0;
+	return wk_page_is_whole(page, &place, kind, count, member_size) ? count : 0;
 }
 
 wk_status wk_footer_items(const wk_footer *footer, const uint8_t page[4096], uint64_t offset, wk_footer_item items[511],
                           uint32_t *count) {
 	uint32_t found = check_page(footer, page, offset, WK_PAGE_KIND_ITEMS, ITEM_SIZE);
 	for (uint32_t i = 0; i < found; i++) {
-		wk_footer_item item = get_item(page + MEMBERS_AT + i * ITEM_SIZE);
+		wk_footer_item item = get_item(wk_page_member_in(page, i, ITEM_SIZE));
 		if (!item_is_possible(footer, &item))
 			return WK_CORRUPT;
 	}
 	for (uint32_t i = 0; i < found; i++)
-		items[i] = get_item(page + MEMBERS_AT + i * ITEM_SIZE);
+		items[i] = get_item(wk_page_member_in(page, i, ITEM_SIZE));
 	if (found == 0)
 		return WK_CORRUPT;
 	*count = found;
@@ -168,13 +144,13 @@ wk_status wk_footer_runs(const wk_footer *footer, const uint8_t page[4096], uint
 	uint32_t found = check_page(footer, page, offset, WK_PAGE_KIND_RUNS, RUN_SIZE);
 	wk_footer_run before = {.ledger_id = -1};
 	for (uint32_t i = 0; i < found; i++) {
-		wk_footer_run run = get_run(page + MEMBERS_AT + i * RUN_SIZE);
+		wk_footer_run run = get_run(wk_page_member_in(page, i, RUN_SIZE));
 		if (!run_is_possible(footer, &run) || !is_before(&before, &run))
 			return WK_CORRUPT;
 		before = run;
 	}
 	for (uint32_t i = 0; i < found; i++)
-		runs[i] = get_run(page + MEMBERS_AT + i * RUN_SIZE);
+		runs[i] = get_run(wk_page_member_in(page, i, RUN_SIZE));
 	if (found == 0)
 		return WK_CORRUPT;
 	*count = found;
@@ -185,12 +161,12 @@ wk_status wk_footer_states(const wk_footer *footer, const uint8_t page[4096], ui
                            wk_footer_state states[63], uint32_t *count) {
 	uint32_t found = check_page(footer, page, offset, WK_PAGE_KIND_STATES, STATE_SIZE);
 	for (uint32_t i = 0; i < found; i++) {
-		wk_footer_state state = get_state(page + MEMBERS_AT + i * STATE_SIZE);
+		wk_footer_state state = get_state(wk_page_member_in(page, i, STATE_SIZE));
 		if (!state_is_possible(&state) || !wk_is_zero(state.data + state.size, WK_STATE_DATA_SIZE - state.size))
 			return WK_CORRUPT;
 	}
 	for (uint32_t i = 0; i < found; i++)
-		states[i] = get_state(page + MEMBERS_AT + i * STATE_SIZE);
+		states[i] = get_state(wk_page_member_in(page, i, STATE_SIZE));
 	if (found == 0)
 		return WK_CORRUPT;
 	*count = found;

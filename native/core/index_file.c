@@ -5,11 +5,12 @@
  *   0 uint32 magic "WKIX"     4 uint32 CRC-32C of the other 4092 bytes     8 uint32 version 1     12 uint32 zero
  *  16 16 bytes of directory id           32 uint64 generation              40 uint64 replay epoch
  *  48 uint64 replay sequence             56 uint32 files     60 uint32 ledgers     64 uint32 ranges
- * Magic, checksum and version stay where they are in every version. The other pages count only in their place, as those of a footer do.
+ * Magic, checksum and version stay where they are in every version. The other pages are owned by the generation.
  */
 #include "walkeeper/index_file.h"
 #include "core/bytes.h"
 #include "core/footer_layout.h"
+#include "core/page.h"
 #include "core/zero.h"
 #include <assert.h>
 
@@ -28,14 +29,11 @@ enum {
 	RANGES_COUNT_AT = 64,
 	UNUSED_AT = 68,
 };
-enum { PAGE_CRC_AT = 0, PAGE_COUNT_AT = 4, PAGE_KIND_AT = 6, MEMBERS_AT = 8 };
-/* Not the kinds of a footer's pages: no page can be taken for one of those. */
-enum page_kind { FILES = 4, LEDGERS = 5, RANGES = 6 };
 enum { FILE_SIZE = 72, LEDGER_SIZE = 136, RANGE_SIZE = 56 };
 enum { LEDGER_BITS = WK_LEDGER_FENCED | WK_LEDGER_HAS_KEY | WK_LEDGER_HAS_LAC };
-static_assert(MEMBERS_AT + WK_INDEX_PAGE_FILES * FILE_SIZE <= WK_PAGE_SIZE, "the files fit their page");
-static_assert(MEMBERS_AT + WK_INDEX_PAGE_LEDGERS * LEDGER_SIZE <= WK_PAGE_SIZE, "the ledgers fit their page");
-static_assert(MEMBERS_AT + WK_INDEX_PAGE_RANGES * RANGE_SIZE <= WK_PAGE_SIZE, "the ranges fit their page");
+static_assert(WK_PAGE_MEMBERS_AT + WK_INDEX_PAGE_FILES * FILE_SIZE <= WK_PAGE_SIZE, "the files fit their page");
+static_assert(WK_PAGE_MEMBERS_AT + WK_INDEX_PAGE_LEDGERS * LEDGER_SIZE <= WK_PAGE_SIZE, "the ledgers fit their page");
+static_assert(WK_PAGE_MEMBERS_AT + WK_INDEX_PAGE_RANGES * RANGE_SIZE <= WK_PAGE_SIZE, "the ranges fit their page");
 static_assert(sizeof((wk_index_ledger *)0)->key == WK_STATE_DATA_SIZE &&
                   sizeof((wk_index_ledger *)0)->lac == WK_STATE_DATA_SIZE,
               "whatever a state record holds fits");
@@ -46,24 +44,28 @@ static uint64_t pages_of(uint64_t members, uint64_t members_a_page) {
 	return members / members_a_page + (members % members_a_page != 0);
 }
 
-static uint32_t members_a_page(enum page_kind kind) {
-	return kind == FILES ? WK_INDEX_PAGE_FILES : kind == LEDGERS ? WK_INDEX_PAGE_LEDGERS : WK_INDEX_PAGE_RANGES;
+static uint32_t members_a_page(enum wk_page_kind kind) {
+	return kind == WK_PAGE_KIND_FILES     ? WK_INDEX_PAGE_FILES
+	       : kind == WK_PAGE_KIND_LEDGERS ? WK_INDEX_PAGE_LEDGERS
+	                                      : WK_INDEX_PAGE_RANGES;
 }
 
-static uint32_t members_of(const wk_index_header *header, enum page_kind kind) {
-	return kind == FILES ? header->files_count : kind == LEDGERS ? header->ledgers_count : header->ranges_count;
+static uint32_t members_of(const wk_index_header *header, enum wk_page_kind kind) {
+	return kind == WK_PAGE_KIND_FILES     ? header->files_count
+	       : kind == WK_PAGE_KIND_LEDGERS ? header->ledgers_count
+	                                      : header->ranges_count;
 }
 
 /* Where the pages of this kind start; those of each kind stand behind those of the one before. */
-static uint64_t start_of(const wk_index_header *header, enum page_kind kind) {
+static uint64_t start_of(const wk_index_header *header, enum wk_page_kind kind) {
 	uint64_t pages = 1;
-	for (enum page_kind before = FILES; before < kind; before++)
+	for (enum wk_page_kind before = WK_PAGE_KIND_FILES; before < kind; before++)
 		pages += pages_of(members_of(header, before), members_a_page(before));
 	return pages * WK_PAGE_SIZE;
 }
 
 /* Members that the page of this kind at `offset` holds; 0 where no such page stands there. */
-static uint32_t page_count(const wk_index_header *header, enum page_kind kind, uint64_t offset) {
+static uint32_t page_count(const wk_index_header *header, enum wk_page_kind kind, uint64_t offset) {
 	uint64_t start = start_of(header, kind);
 	if (offset < start || (offset - start) % WK_PAGE_SIZE != 0)
 		return 0;
@@ -83,17 +85,17 @@ uint64_t wk_index_size(uint64_t files, uint64_t ledgers, uint64_t ranges) {
 
 uint64_t wk_index_file_page(const wk_index_header *header, uint32_t file) {
 	assert(file < header->files_count);
-	return start_of(header, FILES) + (uint64_t)(file / WK_INDEX_PAGE_FILES) * WK_PAGE_SIZE;
+	return start_of(header, WK_PAGE_KIND_FILES) + (uint64_t)(file / WK_INDEX_PAGE_FILES) * WK_PAGE_SIZE;
 }
 
 uint64_t wk_index_ledger_page(const wk_index_header *header, uint32_t ledger) {
 	assert(ledger < header->ledgers_count);
-	return start_of(header, LEDGERS) + (uint64_t)(ledger / WK_INDEX_PAGE_LEDGERS) * WK_PAGE_SIZE;
+	return start_of(header, WK_PAGE_KIND_LEDGERS) + (uint64_t)(ledger / WK_INDEX_PAGE_LEDGERS) * WK_PAGE_SIZE;
 }
 
 uint64_t wk_index_range_page(const wk_index_header *header, uint32_t range) {
 	assert(range < header->ranges_count);
-	return start_of(header, RANGES) + (uint64_t)(range / WK_INDEX_PAGE_RANGES) * WK_PAGE_SIZE;
+	return start_of(header, WK_PAGE_KIND_RANGES) + (uint64_t)(range / WK_INDEX_PAGE_RANGES) * WK_PAGE_SIZE;
 }
 
 /* ---- what a member may say: the encoder asserts it, the decoder refuses what breaks it ---- */
@@ -222,25 +224,6 @@ static uint32_t header_checksum(const uint8_t page[WK_PAGE_SIZE]) {
 	return wk_crc32c_extend(wk_crc32c(page, CRC_AT), page + VERSION_AT, WK_PAGE_SIZE - VERSION_AT);
 }
 
-static uint32_t checksum(const wk_index_header *header, uint64_t offset, const uint8_t page[WK_PAGE_SIZE]) {
-	uint8_t place[WK_DIRECTORY_ID_SIZE + 16];
-	memcpy(place, header->directory_id, WK_DIRECTORY_ID_SIZE);
-	wk_store_le64(place + WK_DIRECTORY_ID_SIZE, header->generation);
-	wk_store_le64(place + WK_DIRECTORY_ID_SIZE + 8, offset);
-	return wk_crc32c_extend(wk_crc32c(place, sizeof place), page + PAGE_COUNT_AT, WK_PAGE_SIZE - PAGE_COUNT_AT);
-}
-
-static void begin_page(uint8_t *page, enum page_kind kind, uint32_t count) {
-	assert(count > 0);
-	memset(page, 0, WK_PAGE_SIZE);
-	wk_store_le16(page + PAGE_COUNT_AT, (uint16_t)count);
-	wk_store_le16(page + PAGE_KIND_AT, (uint16_t)kind);
-}
-
-static void end_page(const wk_index_header *header, uint64_t offset, uint8_t *page) {
-	wk_store_le32(page + PAGE_CRC_AT, checksum(header, offset, page));
-}
-
 static bool header_is_possible(const wk_index_header *header) {
 	return header->generation > 0 && header->replay_epoch > 0;
 }
@@ -265,34 +248,34 @@ void wk_index_encode(const wk_index_header *header, const wk_footer *files, cons
 	encode_header(header, bytes);
 	uint64_t at = WK_PAGE_SIZE;
 	for (uint32_t i = 0, count; i < header->files_count; i += count, at += WK_PAGE_SIZE) {
-		count = page_count(header, FILES, at);
-		begin_page(bytes + at, FILES, count);
+		count = page_count(header, WK_PAGE_KIND_FILES, at);
+		wk_page_begin(bytes + at, WK_PAGE_KIND_FILES, count);
 		for (uint32_t k = 0; k < count; k++) {
 			assert(file_is_possible(header, &files[i + k]));
 			assert(i + k == 0 || files[i + k - 1].file_id < files[i + k].file_id);
-			put_file(bytes + at + MEMBERS_AT + k * FILE_SIZE, &files[i + k]);
+			put_file(wk_page_member(bytes + at, k, FILE_SIZE), &files[i + k]);
 		}
-		end_page(header, at, bytes + at);
+		wk_page_end(bytes + at, &(wk_page_place){header->directory_id, header->generation, at});
 	}
 	for (uint32_t i = 0, count; i < header->ledgers_count; i += count, at += WK_PAGE_SIZE) {
-		count = page_count(header, LEDGERS, at);
-		begin_page(bytes + at, LEDGERS, count);
+		count = page_count(header, WK_PAGE_KIND_LEDGERS, at);
+		wk_page_begin(bytes + at, WK_PAGE_KIND_LEDGERS, count);
 		for (uint32_t k = 0; k < count; k++) {
 			assert(ledger_is_possible(&ledgers[i + k]));
 			assert(i + k == 0 || ledgers[i + k - 1].ledger_id < ledgers[i + k].ledger_id);
-			put_ledger(bytes + at + MEMBERS_AT + k * LEDGER_SIZE, &ledgers[i + k]);
+			put_ledger(wk_page_member(bytes + at, k, LEDGER_SIZE), &ledgers[i + k]);
 		}
-		end_page(header, at, bytes + at);
+		wk_page_end(bytes + at, &(wk_page_place){header->directory_id, header->generation, at});
 	}
 	for (uint32_t i = 0, count; i < header->ranges_count; i += count, at += WK_PAGE_SIZE) {
-		count = page_count(header, RANGES, at);
-		begin_page(bytes + at, RANGES, count);
+		count = page_count(header, WK_PAGE_KIND_RANGES, at);
+		wk_page_begin(bytes + at, WK_PAGE_KIND_RANGES, count);
 		for (uint32_t k = 0; k < count; k++) {
 			assert(range_is_possible(header, &ranges[i + k]));
 			assert(i + k == 0 || range_is_before(&ranges[i + k - 1], &ranges[i + k]));
-			put_range(bytes + at + MEMBERS_AT + k * RANGE_SIZE, &ranges[i + k]);
+			put_range(wk_page_member(bytes + at, k, RANGE_SIZE), &ranges[i + k]);
 		}
-		end_page(header, at, bytes + at);
+		wk_page_end(bytes + at, &(wk_page_place){header->directory_id, header->generation, at});
 	}
 	assert(at == wk_index_size(header->files_count, header->ledgers_count, header->ranges_count));
 }
@@ -322,29 +305,25 @@ wk_status wk_index_decode(const uint8_t page[4096], wk_index_header *header) {
 }
 
 /* How many members this page holds; 0 where it is not the page that stands at `offset`. */
-static uint32_t check_page(const wk_index_header *header, const uint8_t *page, uint64_t offset, enum page_kind kind,
+static uint32_t check_page(const wk_index_header *header, const uint8_t *page, uint64_t offset, enum wk_page_kind kind,
                            uint32_t member_size) {
+	wk_page_place place = {header->directory_id, header->generation, offset};
 	uint32_t count = page_count(header, kind, offset);
-	if (count == 0 || wk_load_le32(page + PAGE_CRC_AT) != checksum(header, offset, page))
-		return 0;
-	if (wk_load_le16(page + PAGE_COUNT_AT) != count || wk_load_le16(page + PAGE_KIND_AT) != kind)
-		return 0;
-	uint32_t end = MEMBERS_AT + count * member_size;
-	return wk_is_zero(page + end, WK_PAGE_SIZE - end) ? count : 0;
+	return wk_page_is_whole(page, &place, kind, count, member_size) ? count : 0;
 }
 
 wk_status wk_index_files(const wk_index_header *header, const uint8_t page[4096], uint64_t offset, wk_footer files[56],
                          uint32_t *count) {
-	uint32_t found = check_page(header, page, offset, FILES, FILE_SIZE);
+	uint32_t found = check_page(header, page, offset, WK_PAGE_KIND_FILES, FILE_SIZE);
 	uint64_t before = 0;
 	for (uint32_t i = 0; i < found; i++) {
-		wk_footer file = get_file(header, page + MEMBERS_AT + i * FILE_SIZE);
+		wk_footer file = get_file(header, wk_page_member_in(page, i, FILE_SIZE));
 		if (!file_is_possible(header, &file) || file.file_id <= before)
 			return WK_CORRUPT;
 		before = file.file_id;
 	}
 	for (uint32_t i = 0; i < found; i++)
-		files[i] = get_file(header, page + MEMBERS_AT + i * FILE_SIZE);
+		files[i] = get_file(header, wk_page_member_in(page, i, FILE_SIZE));
 	if (found == 0)
 		return WK_CORRUPT;
 	*count = found;
@@ -353,10 +332,10 @@ wk_status wk_index_files(const wk_index_header *header, const uint8_t page[4096]
 
 wk_status wk_index_ledgers(const wk_index_header *header, const uint8_t page[4096], uint64_t offset,
                            wk_index_ledger ledgers[30], uint32_t *count) {
-	uint32_t found = check_page(header, page, offset, LEDGERS, LEDGER_SIZE);
+	uint32_t found = check_page(header, page, offset, WK_PAGE_KIND_LEDGERS, LEDGER_SIZE);
 	int64_t before = -1;
 	for (uint32_t i = 0; i < found; i++) {
-		const uint8_t *at = page + MEMBERS_AT + i * LEDGER_SIZE;
+		const uint8_t *at = wk_page_member_in(page, i, LEDGER_SIZE);
 		wk_index_ledger ledger = get_ledger(at);
 		if (!ledger_is_possible(&ledger) || ledger.ledger_id <= before || !wk_is_zero(at + 38, 2) ||
 		    !wk_is_zero(ledger.key + ledger.key_size, sizeof ledger.key - ledger.key_size) ||
@@ -365,7 +344,7 @@ wk_status wk_index_ledgers(const wk_index_header *header, const uint8_t page[409
 		before = ledger.ledger_id;
 	}
 	for (uint32_t i = 0; i < found; i++)
-		ledgers[i] = get_ledger(page + MEMBERS_AT + i * LEDGER_SIZE);
+		ledgers[i] = get_ledger(wk_page_member_in(page, i, LEDGER_SIZE));
 	if (found == 0)
 		return WK_CORRUPT;
 	*count = found;
@@ -374,16 +353,16 @@ wk_status wk_index_ledgers(const wk_index_header *header, const uint8_t page[409
 
 wk_status wk_index_ranges(const wk_index_header *header, const uint8_t page[4096], uint64_t offset,
                           wk_index_range ranges[73], uint32_t *count) {
-	uint32_t found = check_page(header, page, offset, RANGES, RANGE_SIZE);
+	uint32_t found = check_page(header, page, offset, WK_PAGE_KIND_RANGES, RANGE_SIZE);
 	wk_index_range before = {.ledger_id = -1};
 	for (uint32_t i = 0; i < found; i++) {
-		wk_index_range range = get_range(page + MEMBERS_AT + i * RANGE_SIZE);
+		wk_index_range range = get_range(wk_page_member_in(page, i, RANGE_SIZE));
 		if (!range_is_possible(header, &range) || !range_is_before(&before, &range))
 			return WK_CORRUPT;
 		before = range;
 	}
 	for (uint32_t i = 0; i < found; i++)
-		ranges[i] = get_range(page + MEMBERS_AT + i * RANGE_SIZE);
+		ranges[i] = get_range(wk_page_member_in(page, i, RANGE_SIZE));
 	if (found == 0)
 		return WK_CORRUPT;
 	*count = found;

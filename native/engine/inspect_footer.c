@@ -38,92 +38,59 @@ static wk_status put_state(wk_inspector *inspector, uint32_t number, const wk_fo
 	return wk_inspector_line(inspector);
 }
 
-static wk_status put_bad_page(wk_inspector *inspector, const char *what, uint64_t offset) {
-	wk_inspector_damage(inspector, "the footer's page of %s at offset %llu is not whole", what,
-	                    (unsigned long long)offset);
-	wk_json_begin(&inspector->json);
-	wk_json_unsigned(&inspector->json, "page", offset);
-	wk_json_string(&inspector->json, "kind", what);
-	wk_json_string(&inspector->json, "crc", "bad");
-	return wk_inspector_line(inspector);
-}
-
-static wk_status page_at(wk_inspector *inspector, uint64_t offset, const uint8_t **page) {
-	size_t available;
-	wk_status status = wk_file_view_at(&inspector->view, offset, WK_PAGE_SIZE, page, &available, inspector->error);
-	return status == WK_OK && available < WK_PAGE_SIZE
-	           ? wk_fail(inspector->error, WK_IO, "reading %s: it became shorter meanwhile", inspector->view.path)
-	           : status;
-}
-
-static wk_status put_runs(wk_inspector *inspector, const wk_footer *footer) {
-	wk_status status = WK_OK;
-	for (uint32_t i = 0; i < footer->runs_count && status == WK_OK; i += WK_PAGE_RUNS) {
-		uint64_t at = wk_footer_run_page(footer, i);
-		const uint8_t *page;
-		wk_footer_run runs[WK_PAGE_RUNS];
-		uint32_t count;
-		status = page_at(inspector, at, &page);
-		if (status == WK_OK && wk_footer_runs(footer, page, at, runs, &count) != WK_OK)
-			status = put_bad_page(inspector, "runs", at);
-		else
-			for (uint32_t r = 0; status == WK_OK && r < count; r++)
-				status = put_run(inspector, i + r, &runs[r]);
-	}
+static wk_status put_runs(wk_inspector *inspector, const void *footer, const uint8_t *page, uint64_t at,
+                          uint32_t first) {
+	wk_footer_run runs[WK_PAGE_RUNS];
+	uint32_t count;
+	wk_status status = wk_footer_runs(footer, page, at, runs, &count);
+	for (uint32_t i = 0; status == WK_OK && i < count; i++)
+		status = put_run(inspector, first + i, &runs[i]);
 	return status;
 }
 
-static wk_status put_states(wk_inspector *inspector, const wk_footer *footer) {
-	wk_status status = WK_OK;
-	for (uint32_t i = 0; i < footer->states_count && status == WK_OK; i += WK_PAGE_STATES) {
-		uint64_t at = wk_footer_state_page(footer, i);
-		const uint8_t *page;
-		wk_footer_state states[WK_PAGE_STATES];
-		uint32_t count;
-		status = page_at(inspector, at, &page);
-		if (status == WK_OK && wk_footer_states(footer, page, at, states, &count) != WK_OK)
-			status = put_bad_page(inspector, "states", at);
-		else
-			for (uint32_t s = 0; status == WK_OK && s < count; s++)
-				status = put_state(inspector, i + s, &states[s]);
-	}
+static wk_status put_states(wk_inspector *inspector, const void *footer, const uint8_t *page, uint64_t at,
+                            uint32_t first) {
+	wk_footer_state states[WK_PAGE_STATES];
+	uint32_t count;
+	wk_status status = wk_footer_states(footer, page, at, states, &count);
+	for (uint32_t i = 0; status == WK_OK && i < count; i++)
+		status = put_state(inspector, first + i, &states[i]);
 	return status;
 }
 
 /* Items are too many to list: only pages that are not whole are told. In an entry log, each leads to its entry. */
-static wk_status put_items(wk_inspector *inspector, const wk_footer *footer, bool entries) {
-	wk_status status = WK_OK;
-	for (uint32_t i = 0; i < footer->items_count && status == WK_OK; i += WK_PAGE_ITEMS) {
-		uint64_t at = wk_footer_item_page(footer, i);
-		const uint8_t *page;
-		wk_footer_item items[WK_PAGE_ITEMS];
-		uint32_t count;
-		status = page_at(inspector, at, &page);
-		if (status == WK_OK && wk_footer_items(footer, page, at, items, &count) != WK_OK) {
-			status = put_bad_page(inspector, "items", at);
-			continue;
-		}
-		for (uint32_t n = 0; entries && status == WK_OK && n < count; n++) {
-			const uint8_t *bytes;
-			size_t available;
-			status = wk_file_view_at(&inspector->view, items[n].offset, items[n].size, &bytes, &available,
-			                         inspector->error);
-			if (status == WK_OK)
-				status = wk_inspect_entry(inspector, items[n].offset, bytes,
-				                          available < items[n].size ? available : items[n].size);
-		}
+static wk_status put_items(wk_inspector *inspector, const void *of, const uint8_t *page, uint64_t at, uint32_t first) {
+	(void)first;
+	const wk_footer *footer = of;
+	wk_footer_item items[WK_PAGE_ITEMS];
+	uint32_t count;
+	wk_status status = wk_footer_items(footer, page, at, items, &count);
+	bool entries = inspector->entries && footer->kind == WK_FILE_ENTRY_LOG;
+	for (uint32_t n = 0; entries && status == WK_OK && n < count; n++) {
+		const uint8_t *bytes;
+		size_t available;
+		status = wk_file_view_at(&inspector->view, items[n].offset, items[n].size, &bytes, &available,
+		                         inspector->error);
+		if (status == WK_OK)
+			status = wk_inspect_entry(inspector, items[n].offset, bytes,
+			                          available < items[n].size ? available : items[n].size);
 	}
 	return status;
 }
 
+static const wk_inspect_kind runs_kind = {"runs", WK_PAGE_RUNS, put_runs};
+static const wk_inspect_kind states_kind = {"states", WK_PAGE_STATES, put_states};
+static const wk_inspect_kind items_kind = {"items", WK_PAGE_ITEMS, put_items};
+
 wk_status wk_inspect_footer(wk_inspector *inspector, const wk_footer *footer) {
 	wk_status status = put_footer(inspector, footer);
-	if (status == WK_OK)
-		status = put_runs(inspector, footer);
-	if (status == WK_OK)
-		status = put_states(inspector, footer);
-	if (status == WK_OK)
-		status = put_items(inspector, footer, inspector->entries && footer->kind == WK_FILE_ENTRY_LOG);
+	if (status == WK_OK && footer->runs_count > 0)
+		status = wk_inspect_pages(inspector, &runs_kind, footer, footer->runs_count, wk_footer_run_page(footer, 0));
+	if (status == WK_OK && footer->states_count > 0)
+		status = wk_inspect_pages(inspector, &states_kind, footer, footer->states_count,
+		                          wk_footer_state_page(footer, 0));
+	if (status == WK_OK && footer->items_count > 0)
+		status = wk_inspect_pages(inspector, &items_kind, footer, footer->items_count, wk_footer_item_page(footer, 0));
 	return status;
 }
 

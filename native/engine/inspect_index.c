@@ -69,83 +69,45 @@ static wk_status put_range(wk_inspector *inspector, uint32_t number, const wk_in
 	return wk_inspector_line(inspector);
 }
 
-static wk_status put_bad_page(wk_inspector *inspector, const char *what, uint64_t offset) {
-	wk_inspector_damage(inspector, "the page of %s at offset %llu is not whole", what, (unsigned long long)offset);
-	wk_json_begin(&inspector->json);
-	wk_json_unsigned(&inspector->json, "page", offset);
-	wk_json_string(&inspector->json, "kind", what);
-	wk_json_string(&inspector->json, "crc", "bad");
-	return wk_inspector_line(inspector);
-}
-
-/* WK_END: the file ends before it. */
-static wk_status page_at(wk_inspector *inspector, uint64_t offset, const uint8_t **page) {
-	size_t available;
-	wk_status status = wk_file_view_at(&inspector->view, offset, WK_PAGE_SIZE, page, &available, inspector->error);
-	return status == WK_OK && available < WK_PAGE_SIZE ? WK_END : status;
-}
-
-static wk_status put_files(wk_inspector *inspector, const wk_index_header *header) {
-	wk_status status = WK_OK;
-	for (uint32_t i = 0; i < header->files_count && status == WK_OK; i += WK_INDEX_PAGE_FILES) {
-		uint64_t at = wk_index_file_page(header, i);
-		const uint8_t *page;
-		wk_footer files[WK_INDEX_PAGE_FILES];
-		uint32_t count;
-		status = page_at(inspector, at, &page);
-		if (status == WK_END)
-			return put_bad_page(inspector, "files", at);
-		if (status == WK_OK && wk_index_files(header, page, at, files, &count) != WK_OK)
-			status = put_bad_page(inspector, "files", at);
-		else
-			for (uint32_t n = 0; status == WK_OK && n < count; n++)
-				status = put_file(inspector, i + n, &files[n]);
-	}
+static wk_status put_files(wk_inspector *inspector, const void *header, const uint8_t *page, uint64_t at,
+                           uint32_t first) {
+	wk_footer files[WK_INDEX_PAGE_FILES];
+	uint32_t count;
+	wk_status status = wk_index_files(header, page, at, files, &count);
+	for (uint32_t i = 0; status == WK_OK && i < count; i++)
+		status = put_file(inspector, first + i, &files[i]);
 	return status;
 }
 
-static wk_status put_ledgers(wk_inspector *inspector, const wk_index_header *header) {
-	wk_status status = WK_OK;
-	for (uint32_t i = 0; i < header->ledgers_count && status == WK_OK; i += WK_INDEX_PAGE_LEDGERS) {
-		uint64_t at = wk_index_ledger_page(header, i);
-		const uint8_t *page;
-		wk_index_ledger ledgers[WK_INDEX_PAGE_LEDGERS];
-		uint32_t count;
-		status = page_at(inspector, at, &page);
-		if (status == WK_END)
-			return put_bad_page(inspector, "ledgers", at);
-		if (status == WK_OK && wk_index_ledgers(header, page, at, ledgers, &count) != WK_OK)
-			status = put_bad_page(inspector, "ledgers", at);
-		else
-			for (uint32_t n = 0; status == WK_OK && n < count; n++)
-				status = put_ledger(inspector, &ledgers[n]);
-	}
+static wk_status put_ledgers(wk_inspector *inspector, const void *header, const uint8_t *page, uint64_t at,
+                             uint32_t first) {
+	(void)first;
+	wk_index_ledger ledgers[WK_INDEX_PAGE_LEDGERS];
+	uint32_t count;
+	wk_status status = wk_index_ledgers(header, page, at, ledgers, &count);
+	for (uint32_t i = 0; status == WK_OK && i < count; i++)
+		status = put_ledger(inspector, &ledgers[i]);
 	return status;
 }
 
-static wk_status put_ranges(wk_inspector *inspector, const wk_index_header *header) {
-	wk_status status = WK_OK;
-	for (uint32_t i = 0; i < header->ranges_count && status == WK_OK; i += WK_INDEX_PAGE_RANGES) {
-		uint64_t at = wk_index_range_page(header, i);
-		const uint8_t *page;
-		wk_index_range ranges[WK_INDEX_PAGE_RANGES];
-		uint32_t count;
-		status = page_at(inspector, at, &page);
-		if (status == WK_END)
-			return put_bad_page(inspector, "ranges", at);
-		if (status == WK_OK && wk_index_ranges(header, page, at, ranges, &count) != WK_OK)
-			status = put_bad_page(inspector, "ranges", at);
-		else
-			for (uint32_t n = 0; status == WK_OK && n < count; n++)
-				status = put_range(inspector, i + n, &ranges[n]);
-	}
+static wk_status put_ranges(wk_inspector *inspector, const void *header, const uint8_t *page, uint64_t at,
+                            uint32_t first) {
+	wk_index_range ranges[WK_INDEX_PAGE_RANGES];
+	uint32_t count;
+	wk_status status = wk_index_ranges(header, page, at, ranges, &count);
+	for (uint32_t i = 0; status == WK_OK && i < count; i++)
+		status = put_range(inspector, first + i, &ranges[i]);
 	return status;
 }
+
+static const wk_inspect_kind files_kind = {"files", WK_INDEX_PAGE_FILES, put_files};
+static const wk_inspect_kind ledgers_kind = {"ledgers", WK_INDEX_PAGE_LEDGERS, put_ledgers};
+static const wk_inspect_kind ranges_kind = {"ranges", WK_INDEX_PAGE_RANGES, put_ranges};
 
 wk_status wk_inspect_index(wk_inspector *inspector) {
 	const uint8_t *page;
 	wk_index_header header;
-	wk_status status = page_at(inspector, 0, &page);
+	wk_status status = wk_inspect_page_at(inspector, 0, &page);
 	if (status == WK_OK)
 		status = wk_index_decode(page, &header);
 	if (status == WK_UNSUPPORTED)
@@ -162,9 +124,13 @@ wk_status wk_inspect_index(wk_inspector *inspector) {
 		wk_inspector_damage(inspector, "it is %llu bytes long, where its header says %llu",
 		                    (unsigned long long)inspector->view.size, (unsigned long long)size);
 	status = put_header(inspector, &header);
-	if (status == WK_OK)
-		status = put_files(inspector, &header);
-	if (status == WK_OK)
-		status = put_ledgers(inspector, &header);
-	return status == WK_OK ? put_ranges(inspector, &header) : status;
+	if (status == WK_OK && header.files_count > 0)
+		status = wk_inspect_pages(inspector, &files_kind, &header, header.files_count, wk_index_file_page(&header, 0));
+	if (status == WK_OK && header.ledgers_count > 0)
+		status = wk_inspect_pages(inspector, &ledgers_kind, &header, header.ledgers_count,
+		                          wk_index_ledger_page(&header, 0));
+	if (status == WK_OK && header.ranges_count > 0)
+		status = wk_inspect_pages(inspector, &ranges_kind, &header, header.ranges_count,
+		                          wk_index_range_page(&header, 0));
+	return status;
 }
