@@ -5,7 +5,7 @@
  */
 #ifndef LEDGER_STORE_H
 #define LEDGER_STORE_H
-#include "check.h"
+#include "check_status.h"
 #include "core/bytes.h"
 #include "engine/directory.h"
 #include "engine/handles.h"
@@ -30,18 +30,10 @@ static inline wk_open_options store_options(void) {
 	return options;
 }
 
-static inline void is_well(wk_status status, const wk_error *error, const char *what) {
-	check_count();
-	if (status != WK_OK) {
-		printf("%s: status %d: %s\n", what, (int)status, error->text);
-		check_failed(__FILE__, __LINE__, what);
-	}
-}
-
 static inline wk_namespace *open_store_with(wk_io *io, const wk_open_options *options) {
 	wk_namespace *ns = NULL;
 	wk_error error = {0};
-	is_well(wk_open_on(io, "store", options, &ns, &error), &error, "the store opens");
+	check_ok(wk_open_on(io, "store", options, &ns, &error), &error, "the store opens");
 	return ns;
 }
 
@@ -58,7 +50,7 @@ static inline wk_io *new_disk(uint64_t seed) {
 
 static inline void close_store(wk_namespace *ns) {
 	wk_error error = {0};
-	is_well(wk_close(ns, UINT64_MAX, &error), &error, "the store closes");
+	check_ok(wk_close(ns, UINT64_MAX, &error), &error, "the store closes");
 }
 
 /* As a kill would: nothing more reaches the disk. */
@@ -71,7 +63,7 @@ static inline void work(wk_namespace *ns) {
 	bool idle = false;
 	wk_error error = {0};
 	while (!idle)
-		is_well(wk_namespace_step(ns, &idle, &error), &error, "background work");
+		check_ok(wk_namespace_step(ns, &idle, &error), &error, "background work");
 }
 
 /* ---- entries ---- */
@@ -128,7 +120,7 @@ static inline bool read_version(wk_namespace *ns, int64_t ledger_id, int64_t ent
 	wk_status status = wk_ledger_read(ns, ledger_id, entry_id, 1, 1 << 20, &batch, error);
 	if (status == WK_NOT_FOUND || status == WK_IO)
 		return status == WK_NOT_FOUND;
-	is_well(status, error, "the entry is read");
+	check_ok(status, error, "the entry is read");
 	size_t count;
 	const wk_stored_entry *entries = wk_entry_batch_entries(batch, &count);
 	CHECK_EQ(count, 1);
@@ -145,8 +137,20 @@ static inline uint64_t version_of(wk_namespace *ns, int64_t ledger_id, int64_t e
 	uint64_t version;
 	wk_error error = {0};
 	if (!read_version(ns, ledger_id, entry_id, &version, &error))
-		is_well(error.status, &error, "the entry is read");
+		check_ok(error.status, &error, "the entry is read");
 	return version;
+}
+
+/* Entries of 3000 bytes: forty of them fill a few of the smallest files. */
+static inline void fill_ledger(wk_namespace *ns, int64_t ledger_id, int64_t entries) {
+	static uint8_t bytes[3000];
+	for (int64_t id = 0; id < entries; id++) {
+		wk_store_be64(bytes, (uint64_t)ledger_id);
+		wk_store_be64(bytes + 8, (uint64_t)id);
+		wk_add add = an_add(bytes, sizeof bytes, 0);
+		CHECK_EQ(wk_ledger_add(ns, &add, 1, UINT64_MAX, true, NULL), WK_OK);
+		work(ns);
+	}
 }
 
 static inline wk_status fence(wk_namespace *ns, int64_t ledger_id) {
@@ -156,7 +160,7 @@ static inline wk_status fence(wk_namespace *ns, int64_t ledger_id) {
 static inline wk_ledger_info info_of(wk_namespace *ns, int64_t ledger_id) {
 	wk_ledger_info info;
 	wk_error error = {0};
-	is_well(wk_ledger_describe(ns, ledger_id, &info, &error), &error, "the ledger is known");
+	check_ok(wk_ledger_describe(ns, ledger_id, &info, &error), &error, "the ledger is known");
 	return info;
 }
 
@@ -189,7 +193,7 @@ static inline uint64_t entries_of(wk_namespace *ns, int64_t ledger_id) {
 	size_t count;
 	do {
 		wk_error error = {0};
-		is_well(wk_ledger_entries(ns, ledger_id, from, ranges, 8, &count, &error), &error, "the entries are listed");
+		check_ok(wk_ledger_entries(ns, ledger_id, from, ranges, 8, &count, &error), &error, "the entries are listed");
 		for (size_t i = 0; i < count; i++, from = ranges[i - 1].last + 1) {
 			CHECK(ranges[i].first >= from && ranges[i].last >= ranges[i].first);
 			entries += (uint64_t)(ranges[i].last - ranges[i].first) + 1;

@@ -82,7 +82,7 @@ static inline bool look_at_ledger(wk_namespace *ns, int64_t ledger_id, model_led
 	wk_status status = wk_ledger_entries(ns, ledger_id, 0, ranges, ENTRIES, &count, error);
 	if (status == WK_IO)
 		return false;
-	is_well(status, error, "the entries are listed");
+	check_ok(status, error, "the entries are listed");
 	for (size_t i = 0; i < count; i++) {
 		CHECK(i == 0 || ranges[i].first > ranges[i - 1].last + 1);
 		CHECK(ranges[i].last < ENTRIES);
@@ -111,7 +111,7 @@ static inline bool look(wk_namespace *ns, model *found, wk_error *error) {
 static inline void must_look(wk_namespace *ns, model *found) {
 	wk_error error = {0};
 	if (!look(ns, found, &error))
-		is_well(error.status, &error, "all of it can be read");
+		check_ok(error.status, &error, "all of it can be read");
 }
 
 static inline bool same_ledger(const model_ledger *a, const model_ledger *b) {
@@ -373,17 +373,17 @@ static inline bool run_workload(workload *w, size_t steps) {
 static inline void look_at_disk(const workload *w, wk_io *io, size_t low, size_t high) {
 	wk_namespace *ns;
 	wk_error error = {0};
-	is_well(open_on(w, io, &ns, &error), &error, "the store opens");
+	check_ok(open_on(w, io, &ns, &error), &error, "the store opens");
 	size_t found = must_be_one_of(w, ns, low, high);
 	static model before, after;
 	must_look(ns, &before);
 	CHECK(same(&before, &w->models[found]));
 	CHECK_EQ(add_version(ns, LEDGERS, 0, 12345, 0, NULL), WK_OK);
-	is_well(wk_close(ns, UINT64_MAX, &error), &error, "the store closes");
-	is_well(open_on(w, io, &ns, &error), &error, "the store opens again");
+	check_ok(wk_close(ns, UINT64_MAX, &error), &error, "the store closes");
+	check_ok(open_on(w, io, &ns, &error), &error, "the store opens again");
 	must_look(ns, &after);
 	CHECK(same(&before, &after));
 	CHECK_EQ(version_of(ns, LEDGERS, 0), 12345);
-	is_well(wk_close(ns, UINT64_MAX, &error), &error, "the store closes again");
+	check_ok(wk_close(ns, UINT64_MAX, &error), &error, "the store closes again");
 }
 #endif

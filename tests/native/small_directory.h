@@ -5,8 +5,7 @@
  */
 #ifndef SMALL_DIRECTORY_H
 #define SMALL_DIRECTORY_H
-#include "check.h"
-#include "walkeeper/log.h"
+#include "check_status.h"
 #include <ftw.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -30,14 +29,6 @@ static inline const char *temporary(void) {
 	strcpy(path, "/tmp/walkeeper-test-XXXXXX");
 	CHECK(mkdtemp(path) != NULL);
 	return path;
-}
-
-static inline void check_ok(wk_status status, const wk_error *error, const char *what) {
-	check_count();
-	if (status != WK_OK) {
-		printf("%s: status %d: %s\n", what, (int)status, error->text);
-		check_failed(__FILE__, __LINE__, what);
-	}
 }
 
 static inline wk_namespace *open_small(const char *path) {

@@ -67,7 +67,7 @@ static void delete_it(wk_namespace *ns) {
 	CHECK_EQ(status, WK_NO_SPACE);
 	CHECK(!error.outcome_unknown);
 	CHECK(set > 4);
-	is_well(wk_ledger_delete(ns, 0, UINT64_MAX, NULL, &error), &error, "a ledger is deleted on a full disk");
+	check_ok(wk_ledger_delete(ns, 0, UINT64_MAX, NULL, &error), &error, "a ledger is deleted on a full disk");
 	CHECK(!is_known(ns, 0));
 }
 
@@ -82,7 +82,7 @@ static void fill_and_free(uint64_t seed, bool many_ledgers, bool keeper_keeps_up
 	for (int round = 0; round < 2; round++) {
 		fill_up(&f, io, keeper_keeps_up);
 		wk_error error = {0};
-		is_well(wk_namespace_wait(ns, ns->engine->open.sequence - 1, UINT64_MAX, &error), &error, "what was accepted");
+		check_ok(wk_namespace_wait(ns, ns->engine->open.sequence - 1, UINT64_MAX, &error), &error, "what was accepted");
 		if (many_ledgers)
 			break;
 		delete_it(ns);
@@ -121,7 +121,7 @@ static void moved_once(wk_add *adds, size_t count) {
 	options.minor_interval_ns = options.major_interval_ns = 1000 * 1000;
 	wk_namespace *ns = open_store_with(io, &options);
 	wk_error error = {0};
-	is_well(wk_ledger_add(ns, adds, count, UINT64_MAX, true, &error), &error, "what stays");
+	check_ok(wk_ledger_add(ns, adds, count, UINT64_MAX, true, &error), &error, "what stays");
 	uint64_t first = ns->engine->active->id;
 	for (int64_t id = 0; ns->engine->active->id <= first + 1; id++, let_the_keeper_work(ns, io))
 		add_entry(ns, 1, id);

@@ -57,12 +57,6 @@ static void work(wk_namespace *ns) {
 		CHECK_EQ(wk_namespace_step(ns, &idle, NULL), WK_OK);
 }
 
-static wk_stats stats_of(wk_namespace *ns) {
-	wk_stats stats;
-	wk_namespace_stats(ns, &stats);
-	return stats;
-}
-
 static wk_segment_info segment_of(wk_log *log, int64_t number) {
 	wk_segment_info segment;
 	size_t count;

@@ -70,12 +70,6 @@ static size_t count_records(wk_log *log) {
 	return total;
 }
 
-static wk_stats stats_of(wk_namespace *ns) {
-	wk_stats stats;
-	wk_namespace_stats(ns, &stats);
-	return stats;
-}
-
 static void leave(wk_io *io, wk_namespace *ns, wk_log *log, wk_writer *writer) {
 	close_all(ns, log, writer);
 	io->operations->destroy(io);
