@@ -2,31 +2,10 @@
  * test_logs.c: what a log answers with 10,000 segments, after its clock jumped, and of how much its segments hold; and
  * what the handles on it hold in memory. On the faulty disk in manual mode: nothing happens but what the test does.
  */
-#include "engine/directory.h"
-#include "io/io.h"
-#include "small_directory.h"
+#include "manual_directory.h"
 
-static wk_faulty *disk; /* the last one made */
-
-static wk_io *disk_of(uint64_t seed) {
-	wk_io *io = NULL;
-	CHECK_EQ(wk_faulty_new(seed, &io), 0);
-	disk = wk_faulty_of(io);
-	return io;
-}
-
-static wk_namespace *open_on(wk_io *io, void (*change)(wk_open_options *)) {
-	wk_open_options options;
-	wk_open_options_init(&options);
-	options.manual = true;
-	options.file_size_min = options.file_size_max = 256 * 1024;
-	options.sync_method = WK_SYNC_DSYNC;
-	if (change != NULL)
-		change(&options);
-	wk_namespace *ns = NULL;
-	wk_error error = {0};
-	check_ok(wk_open_on(io, "wal", &options, &ns, &error), &error, "the directory opens");
-	return ns;
+static void larger_files(wk_open_options *options) {
+	options->file_size_min = options->file_size_max = 256 * 1024;
 }
 
 static wk_log *log_of(wk_namespace *ns, const char *name, uint64_t segment_bytes, uint32_t codec) {
@@ -38,23 +17,6 @@ static wk_log *log_of(wk_namespace *ns, const char *name, uint64_t segment_bytes
 	wk_error error = {0};
 	check_ok(wk_log_open(ns, name, strlen(name), true, &options, &log, &error), &error, "the log opens");
 	return log;
-}
-
-static wk_position put(wk_writer *writer, const void *bytes, size_t size, int64_t txid, uint32_t durability) {
-	wk_append_options options;
-	wk_append_options_init(&options);
-	options.txid = txid;
-	options.durability = durability;
-	wk_position at;
-	wk_error error = {0};
-	check_ok(wk_writer_append(writer, bytes, size, &options, &at, &error), &error, "the append");
-	return at;
-}
-
-static void work(wk_namespace *ns) {
-	bool idle = false;
-	for (int i = 0; i < 200 && !idle; i++)
-		CHECK_EQ(wk_namespace_step(ns, &idle, NULL), WK_OK);
 }
 
 static wk_segment_info segment_of(wk_log *log, int64_t number) {
@@ -72,12 +34,12 @@ typedef struct cost {
 	uint64_t reads, bytes;
 } cost;
 
-static cost so_far(void) {
+static cost so_far(wk_faulty *disk) {
 	return (cost){wk_faulty_calls(disk, WK_FAULT_READ), wk_faulty_read_bytes(disk)};
 }
 
-static cost since(cost before) {
-	cost now = so_far();
+static cost since(wk_faulty *disk, cost before) {
+	cost now = so_far(disk);
 	return (cost){now.reads - before.reads, now.bytes - before.bytes};
 }
 
@@ -86,30 +48,30 @@ typedef struct costs {
 	uint64_t memory;
 } costs;
 
-static void look_up(wk_log *log, int64_t count, costs *found) {
+static void look_up(wk_faulty *disk, wk_log *log, int64_t count, costs *found) {
 	wk_position at;
 	int64_t middle = count / 2;
-	cost before = so_far();
+	cost before = so_far(disk);
 	CHECK_EQ(wk_log_find(log, WK_FIND_SEQUENCE_ID, middle, NULL, &at, NULL), WK_OK);
 	CHECK_EQ(at.sequence_id, middle);
-	found->find[0] = since(before);
-	before = so_far();
+	found->find[0] = since(disk, before);
+	before = so_far(disk);
 	CHECK_EQ(wk_log_find(log, WK_FIND_TXID, 2 * middle - 1, NULL, &at, NULL), WK_OK);
 	CHECK_EQ(at.sequence_id, middle);
-	found->find[1] = since(before);
-	before = so_far();
+	found->find[1] = since(disk, before);
+	before = so_far(disk);
 	CHECK_EQ(wk_log_find(log, WK_FIND_DLSN, 0, &(wk_dlsn){middle + 1, 0, 0}, &at, NULL), WK_OK);
 	CHECK_EQ(at.sequence_id, middle);
-	found->find[2] = since(before);
+	found->find[2] = since(disk, before);
 
 	wk_segment_info page[10];
 	size_t page_count;
-	before = so_far();
+	before = so_far(disk);
 	CHECK_EQ(wk_log_segments(log, middle, page, 10, &page_count, NULL), WK_OK);
 	CHECK_EQ(page_count, 10);
 	CHECK_EQ(page[9].segment, middle + 9);
 	CHECK_EQ(page[9].first_sequence_id, middle + 8);
-	found->page = since(before);
+	found->page = since(disk, before);
 
 	wk_read_options options;
 	wk_read_options_init(&options);
@@ -117,10 +79,10 @@ static void look_up(wk_log *log, int64_t count, costs *found) {
 	options.value = middle;
 	wk_reader *reader = NULL;
 	wk_batch *batch;
-	before = so_far();
+	before = so_far(disk);
 	CHECK_EQ(wk_reader_open(log, &options, &reader, NULL), WK_OK);
 	CHECK_EQ(wk_reader_next(reader, 1, 1 << 20, 0, &batch, NULL), WK_OK);
-	found->reader = since(before);
+	found->reader = since(disk, before);
 	wk_batch_release(batch);
 	wk_reader_release(reader);
 }
@@ -128,11 +90,12 @@ static void look_up(wk_log *log, int64_t count, costs *found) {
 /* A log of one record a segment, with everything in its place, opened again. */
 static costs costs_of(int64_t segments) {
 	wk_io *io = disk_of(4);
-	wk_namespace *ns = open_on(io, NULL);
+	wk_faulty *disk = wk_faulty_of(io);
+	wk_namespace *ns = open_with(io, larger_files);
 	wk_log *log = log_of(ns, "log", 1, WK_CODEC_NONE);
 	wk_writer *writer = writer_of(log);
 	for (int64_t i = 0; i < segments; i++) {
-		put(writer, "x", 1, 2 * i, WK_SYNC);
+		put_bytes(writer, "x", 1, 2 * i, WK_SYNC);
 		if (i % 100 == 0)
 			work(ns);
 	}
@@ -140,14 +103,14 @@ static costs costs_of(int64_t segments) {
 	close_all(ns, log, writer);
 
 	costs found = {0};
-	cost before = so_far();
-	ns = open_on(io, NULL);
-	found.open = since(before);
+	cost before = so_far(disk);
+	ns = open_with(io, larger_files);
+	found.open = since(disk, before);
 	log = log_named(ns, "log");
 	wk_log_info info;
 	CHECK_EQ(wk_log_describe(log, &info, NULL), WK_OK);
 	CHECK_EQ(info.segments_count, (uint64_t)segments);
-	look_up(log, segments, &found);
+	look_up(disk, log, segments, &found);
 	found.memory = stats_of(ns).memory_logs;
 	close_all(ns, log, NULL);
 	io->operations->destroy(io);
@@ -186,21 +149,22 @@ static const int64_t minute_ns = 60ll * 1000000000;
 
 TEST(rule_5_a_jump_of_the_clock_is_reported_and_txids_do_not_fall) {
 	wk_io *io = disk_of(5);
-	wk_namespace *ns = open_on(io, NULL);
+	wk_faulty *disk = wk_faulty_of(io);
+	wk_namespace *ns = open_with(io, larger_files);
 	wk_log *log = log_of(ns, "log", 1 << 20, WK_CODEC_NONE);
 	wk_writer *writer = writer_of(log);
-	int64_t last = put(writer, "x", 1, -1, WK_SYNC).txid, by = 0;
+	int64_t last = put(writer, "x", WK_SYNC).txid, by = 0;
 	/* Time that passes is no jump, however long; nor is a correction of an hour at most. */
 	wk_faulty_advance(disk, 300 * (uint64_t)minute_ns);
-	CHECK(put(writer, "x", 1, -1, WK_SYNC).txid >= last + 300 * 60000);
+	CHECK(put(writer, "x", WK_SYNC).txid >= last + 300 * 60000);
 	wk_faulty_shift_wall(disk, -59 * minute_ns);
-	last = put(writer, "x", 1, -1, WK_SYNC).txid;
+	last = put(writer, "x", WK_SYNC).txid;
 	wk_faulty_shift_wall(disk, 59 * minute_ns);
-	CHECK(put(writer, "x", 1, -1, WK_SYNC).txid >= last);
+	CHECK(put(writer, "x", WK_SYNC).txid >= last);
 	CHECK_EQ(wk_namespace_clock_jumps(ns, &by), 0);
 
 	wk_faulty_shift_wall(disk, 61 * minute_ns);
-	last = put(writer, "x", 1, -1, WK_SYNC).txid;
+	last = put(writer, "x", WK_SYNC).txid;
 	CHECK_EQ(wk_namespace_clock_jumps(ns, &by), 1);
 	CHECK(by > 60 * 60000 && by < 62 * 60000);
 	CHECK_EQ(stats_of(ns).clock_jumps, 1);
@@ -208,7 +172,7 @@ TEST(rule_5_a_jump_of_the_clock_is_reported_and_txids_do_not_fall) {
 
 	wk_faulty_shift_wall(disk, -90 * minute_ns);
 	for (int i = 0; i < 3; i++) { /* told once, not with each append */
-		CHECK_EQ(put(writer, "x", 1, -1, WK_SYNC).txid, last);
+		CHECK_EQ(put(writer, "x", WK_SYNC).txid, last);
 		CHECK_EQ(wk_namespace_clock_jumps(ns, &by), 2);
 		CHECK(by < -89 * 60000 && by > -91 * 60000);
 	}
@@ -218,18 +182,19 @@ TEST(rule_5_a_jump_of_the_clock_is_reported_and_txids_do_not_fall) {
 
 TEST(rule_5_a_clock_that_was_set_back_before_the_open_is_reported) {
 	wk_io *io = disk_of(5);
-	wk_namespace *ns = open_on(io, NULL);
+	wk_faulty *disk = wk_faulty_of(io);
+	wk_namespace *ns = open_with(io, larger_files);
 	wk_log *stamped = log_of(ns, "stamped", 1 << 20, WK_CODEC_NONE);
 	wk_log *numbered = log_of(ns, "numbered", 1 << 20, WK_CODEC_NONE);
 	wk_writer *writer = writer_of(stamped), *numbering = writer_of(numbered);
-	int64_t last = put(writer, "x", 1, -1, WK_SYNC).txid, by = 0;
-	put(numbering, "x", 1, INT64_MAX - 1, WK_SYNC); /* no time: not compared with one */
+	int64_t last = put(writer, "x", WK_SYNC).txid, by = 0;
+	put_bytes(numbering, "x", 1, INT64_MAX - 1, WK_SYNC); /* no time: not compared with one */
 	wk_writer_close(numbering, UINT64_MAX, NULL);
 	wk_log_release(numbered);
 	close_all(ns, stamped, writer);
 
 	wk_faulty_shift_wall(disk, -120 * minute_ns);
-	ns = open_on(io, NULL);
+	ns = open_with(io, larger_files);
 	numbered = log_named(ns, "numbered");
 	numbering = writer_of(numbered);
 	CHECK_EQ(wk_namespace_clock_jumps(ns, NULL), 0);
@@ -237,7 +202,7 @@ TEST(rule_5_a_clock_that_was_set_back_before_the_open_is_reported) {
 	writer = writer_of(stamped);
 	CHECK_EQ(wk_namespace_clock_jumps(ns, &by), 1);
 	CHECK(by < -119 * 60000 && by > -121 * 60000);
-	CHECK_EQ(put(writer, "x", 1, -1, WK_SYNC).txid, last);
+	CHECK_EQ(put(writer, "x", WK_SYNC).txid, last);
 	CHECK_EQ(wk_namespace_clock_jumps(ns, NULL), 1);
 	wk_writer_close(numbering, UINT64_MAX, NULL);
 	wk_log_release(numbered);
@@ -265,13 +230,14 @@ static void write_parts(wk_writer *writer, int count, uint32_t durability) {
 	char part[PART];
 	for (int i = 0; i < count; i++) {
 		memset(part, i, sizeof part);
-		put(writer, part, sizeof part, -1, durability);
+		put_bytes(writer, part, sizeof part, -1, durability);
 	}
 }
 
 TEST(what_a_segment_holds_is_known_after_close_kill_and_snapshot) {
 	wk_io *io = disk_of(6);
-	wk_namespace *ns = open_on(io, NULL);
+	wk_faulty *disk = wk_faulty_of(io);
+	wk_namespace *ns = open_with(io, larger_files);
 	wk_log *log = log_of(ns, "log", SEGMENT_BYTES, WK_CODEC_NONE);
 	wk_writer *writer = writer_of(log);
 	write_parts(writer, 2 * PARTS_A_SEGMENT, WK_SYNC);
@@ -289,17 +255,17 @@ TEST(what_a_segment_holds_is_known_after_close_kill_and_snapshot) {
 	wk_faulty_kill(disk);
 	wk_writer_close(writer, 0, NULL);
 	wk_log_release(log);
-	ns = open_on(io, NULL);
+	ns = open_with(io, larger_files);
 	check_sizes(ns, "log", 3);
 
 	log = log_named(ns, "log");
 	writer = writer_of(log);
-	put(writer, "", 0, -1, WK_SYNC); /* a record without bytes */
+	put(writer, "", WK_SYNC); /* a record without bytes */
 	write_parts(writer, 1, WK_SYNC);
 	CHECK_EQ(segment_of(log, 3).payload_bytes, 4 * PART);
 	close_all(ns, log, writer);
 
-	ns = open_on(io, NULL);
+	ns = open_with(io, larger_files);
 	log = log_named(ns, "log");
 	CHECK_EQ(segment_of(log, 3).payload_bytes, 4 * PART);
 	CHECK_EQ(segment_of(log, 2).payload_bytes, SEGMENT_BYTES);
@@ -316,7 +282,7 @@ TEST(what_a_segment_holds_is_known_after_close_kill_and_snapshot) {
 	}
 	work(ns);
 	close_all(ns, log, writer);
-	ns = open_on(io, NULL);
+	ns = open_with(io, larger_files);
 	log = log_named(ns, "log");
 	CHECK_EQ(segment_of(log, 1).payload_bytes, SEGMENT_BYTES);
 	CHECK_EQ(segment_of(log, 2).payload_bytes, SEGMENT_BYTES);
@@ -327,13 +293,13 @@ TEST(what_a_segment_holds_is_known_after_close_kill_and_snapshot) {
 
 TEST(what_a_compressed_segment_holds_is_counted_before_compression) {
 	wk_io *io = disk_of(6);
-	wk_namespace *ns = open_on(io, NULL);
+	wk_namespace *ns = open_with(io, larger_files);
 	wk_log *log = log_of(ns, "log", SEGMENT_BYTES, WK_CODEC_LZ4);
 	wk_writer *writer = writer_of(log);
 	write_parts(writer, 2 * PARTS_A_SEGMENT + 1, WK_SYNC);
 	check_sizes(ns, "log", 1);
 	close_all(ns, log, writer);
-	ns = open_on(io, NULL);
+	ns = open_with(io, larger_files);
 	log = log_named(ns, "log");
 	CHECK_EQ(segment_of(log, 1).payload_bytes, SEGMENT_BYTES);
 	CHECK_EQ(segment_of(log, 2).payload_bytes, SEGMENT_BYTES);
@@ -397,7 +363,7 @@ TEST(handles_released_with_records_in_flight_hold_nothing_once_these_are_durable
 	uint64_t idle = stats_of(ns).memory_logs;
 	log = log_named(ns, "log");
 	writer = writer_of(log);
-	put(writer, "y", 1, -1, WK_DEFERRED);
+	put(writer, "y", WK_DEFERRED);
 	CHECK_EQ(wk_writer_close(writer, 1, NULL), WK_TIMEOUT); /* does not wait */
 	wk_log_release(log);
 	/* An entry more in the index of the file may be; what a log in use has is larger. */

@@ -1,0 +1,204 @@
+/*
+ * test_journal_files.c: the journal's files as they fill up: room for what is accepted, zeros, footers; storage rules
+ * 15, 16, 17 and 18 (docs/storage-rules.md).
+ */
+#include "manual_directory.h"
+#include <errno.h>
+#include <pthread.h>
+
+enum { LARGEST_RECORD = WK_RECORD_SIZE_MAX - WK_RECORD_HEADER_SIZE };
+
+/* ---- room ---- */
+
+TEST(rule_16_a_record_larger_than_a_file_gets_a_file_of_its_own) {
+	static char large[900 * 1024];
+	wk_io *io = disk_of(16);
+	wk_namespace *ns = open_with(io, NULL);
+	wk_log *log = log_named(ns, "log");
+	wk_writer *writer = writer_of(log);
+	memset(large, 'x', sizeof large - 1);
+	put(writer, "small", WK_SYNC);
+	put(writer, large, WK_SYNC);
+	put(writer, "small", WK_SYNC);
+	CHECK_EQ(count_records(log), 3);
+	close_all(ns, log, writer);
+	ns = open_with(io, NULL);
+	log = log_named(ns, "log");
+	CHECK_EQ(count_records(log), 3);
+	leave(io, ns, log, NULL);
+}
+
+TEST(rule_17_written_zeros_are_counted) {
+	wk_io *io = disk_of(17);
+	wk_namespace *ns = open_with(io, NULL);
+	work(ns);
+	wk_stats stats = stats_of(ns);
+	CHECK(stats.prepared_files > 0);
+	CHECK(stats.written_bytes >= 64 * 1024 * stats.prepared_files);
+	leave(io, ns, NULL, NULL);
+}
+
+/* While one append learns that the disk is full, another comes. A real directory, with a disk that says so. */
+static struct wk_io_operations watched;
+static const struct wk_io_operations *plain;
+static bool is_full;
+static wk_writer *company; /* who comes; NULL: nobody, or it was here */
+static wk_status company_status;
+
+static int open_with_company(wk_io *io, const char *path, uint32_t flags, wk_file **file) {
+	static uint8_t payload[LARGEST_RECORD];
+	if (!is_full || (flags & WK_IO_CREATE) == 0)
+		return plain->open(io, path, flags, file);
+	wk_writer *writer = company;
+	company = NULL;
+	if (writer != NULL) {
+		wk_append_options options;
+		wk_append_options_init(&options);
+		options.durability = WK_DEFERRED;
+		uint64_t ticket;
+		company_status = wk_writer_submit(writer, payload, sizeof payload, &options, NULL, &ticket, NULL);
+	}
+	return -ENOSPC;
+}
+
+TEST(rule_15_what_comes_while_the_disk_turns_out_to_be_full_fits_too) {
+	static uint8_t payload[LARGEST_RECORD];
+	char path[64];
+	wk_io *io = NULL;
+	CHECK_EQ(wk_io_psync_new(&io), 0);
+	plain = io->operations;
+	watched = *plain;
+	watched.open = open_with_company;
+	io->operations = &watched;
+	wk_open_options options;
+	wk_open_options_init(&options);
+	options.manual = true;
+	options.file_size_min = options.file_size_max = 64 * 1024;
+	strcpy(path, temporary());
+	wk_namespace *ns = NULL;
+	wk_error error = {0};
+	check_ok(wk_open_on(io, path, &options, &ns, &error), &error, "the directory opens");
+	wk_log *log = log_named(ns, "log"), *other = log_named(ns, "other");
+	wk_writer *writer = writer_of(log);
+	check_ok(wk_writer_append(writer, payload, sizeof payload, NULL, NULL, &error), &error, "the first append");
+	company = writer_of(other);
+	wk_writer *comes = company;
+	is_full = true;
+	check_ok(wk_writer_append(writer, payload, sizeof payload, NULL, NULL, &error), &error, "the append");
+	CHECK(company == NULL);
+	CHECK_EQ(company_status, WK_OK);
+	check_ok(wk_writer_flush(comes, UINT64_MAX, NULL, &error), &error, "its company becomes durable");
+	CHECK_EQ(wk_writer_append(writer, "x", 1, NULL, NULL, &error), WK_NO_SPACE);
+	check_ok(wk_writer_close(comes, UINT64_MAX, &error), &error, "the writer closes");
+	wk_log_release(other);
+	check_ok(wk_log_delete(ns, "other", 5, &error), &error, "deleting on a full disk");
+	is_full = false;
+	close_all(ns, log, writer);
+	remove_tree(path);
+	io->operations->destroy(io);
+}
+
+/* ---- footers ---- */
+
+/* Files that an open after a kill has to scan: the active one, and those that lack their footer. */
+static uint64_t scanned_after_a_kill(wk_io *io, const char *path, const wk_open_options *options) {
+	wk_namespace *ns = NULL;
+	wk_error error = {0};
+	wk_recovery_report report;
+	check_ok(wk_open_on(io, path, options, &ns, &error), &error, "the directory opens");
+	wk_namespace_recovery(ns, &report);
+	wk_abandon(ns);
+	return report.files_scanned;
+}
+
+/* Nobody but who appends does anything. */
+TEST(rule_18_at_most_one_full_file_lacks_its_footer) {
+	wk_open_options options;
+	for (uint32_t k = 1; k <= 8; k += 7) {
+		wk_io *io = disk_of(18);
+		wk_open_options_init(&options);
+		options.manual = true;
+		options.file_size_min = options.file_size_max = 64 * 1024;
+		options.sync_method = k == 1 ? WK_SYNC_DSYNC : WK_SYNC_WRITE_THEN_SYNC;
+		options.blocks_in_flight = k;
+		wk_namespace *ns = NULL;
+		CHECK_EQ(wk_open_on(io, "wal", &options, &ns, NULL), WK_OK);
+		wk_log *log = log_named(ns, "log");
+		wk_writer *writer = writer_of(log);
+		for (int i = 0; i < 100; i++) {
+			char payload[RECORD_SIZE] = {0};
+			uint64_t ticket;
+			CHECK_EQ(wk_writer_submit(writer, payload, sizeof payload, NULL, NULL, &ticket, NULL), WK_OK);
+			if (i % 3 == 0)
+				CHECK_EQ(wk_namespace_wait(ns, ticket, UINT64_MAX, NULL), WK_OK);
+		}
+		CHECK(stats_of(ns).journal_files > 4);
+		wk_abandon(ns);
+		wk_writer_close(writer, 0, NULL);
+		wk_log_release(log);
+		wk_faulty_kill(wk_faulty_of(io));
+		CHECK(scanned_after_a_kill(io, "wal", &options) <= 2);
+		io->operations->destroy(io);
+	}
+}
+
+typedef struct appender {
+	wk_namespace *ns;
+	wk_writer *writer;
+	uint32_t durability;
+} appender;
+
+static void *append_200(void *context) {
+	static const char payload[16 * 1024];
+	appender *a = context;
+	wk_append_options options;
+	wk_append_options_init(&options);
+	options.durability = a->durability;
+	uint64_t ticket = 0;
+	for (int i = 0; i < 200; i++)
+		CHECK_EQ(wk_writer_submit(a->writer, payload, sizeof payload, &options, NULL, &ticket, NULL), WK_OK);
+	if (a->durability == WK_SYNC)
+		CHECK_EQ(wk_namespace_wait(a->ns, ticket, UINT64_MAX, NULL), WK_OK);
+	return NULL;
+}
+
+/* Files of 64 KiB, full faster than the keeper can look. */
+TEST(rule_18_holds_for_writers_that_are_faster_than_the_keeper) {
+	wk_io *io = NULL;
+	CHECK_EQ(wk_io_psync_new(&io), 0);
+	for (uint32_t round = 0; round < 4; round++) {
+		char path[64];
+		strcpy(path, temporary());
+		wk_open_options options;
+		wk_open_options_init(&options);
+		options.file_size_min = options.file_size_max = 64 * 1024;
+		options.sync_method = round % 2 == 0 ? WK_SYNC_DSYNC : WK_SYNC_WRITE_THEN_SYNC;
+		options.blocks_in_flight = 8;
+		wk_namespace *ns = NULL;
+		wk_error error = {0};
+		check_ok(wk_open_on(io, path, &options, &ns, &error), &error, "the directory opens");
+		wk_log *log = log_named(ns, "log");
+		appender a = {ns, writer_of(log), round < 2 ? WK_SYNC : WK_DEFERRED};
+		pthread_t threads[2];
+		for (int i = 0; i < 2; i++)
+			CHECK_EQ(pthread_create(&threads[i], NULL, append_200, &a), 0);
+		for (int i = 0; i < 2; i++)
+			CHECK_EQ(pthread_join(threads[i], NULL), 0);
+		wk_abandon(ns);
+		wk_writer_close(a.writer, 0, NULL);
+		wk_log_release(log);
+		options.manual = true;
+		CHECK(scanned_after_a_kill(io, path, &options) <= 2);
+		remove_tree(path);
+	}
+	io->operations->destroy(io);
+}
+
+int main(void) {
+	RUN(rule_15_what_comes_while_the_disk_turns_out_to_be_full_fits_too);
+	RUN(rule_16_a_record_larger_than_a_file_gets_a_file_of_its_own);
+	RUN(rule_17_written_zeros_are_counted);
+	RUN(rule_18_at_most_one_full_file_lacks_its_footer);
+	RUN(rule_18_holds_for_writers_that_are_faster_than_the_keeper);
+	return check_done();
+}
