@@ -323,6 +323,7 @@ def superblock() -> str:
             c.grid.block_ns[way][depth] = [ns + way * 10_000 for ns in times[depth]]
     c.blocks_in_flight = 4
     c.probe_dsync_ns, c.probe_write_then_sync_ns, c.clean = 90_000, 104_000, True
+    c.closed_sequence = 4243
     lib.wk_superblock_encode(c, slot)
     fields = [
         Field(4, 'magic "WKSB"'),
@@ -347,7 +348,9 @@ def superblock() -> str:
         Field(8, "104,000 ns by write, then sync"),
         *[Field(8, f"ns a block by {way}, {depth} at once: of 4 KiB, of 64 KiB") for way in WAYS for depth in DEPTHS],
         Field(4, "kind 0: logs"),
-        Field(3884, ""),
+        Field(4, ""),
+        Field(8, "closed behind block 4243"),
+        Field(3872, ""),
     ]
     return show(bytes(slot), fields)
 

@@ -10,6 +10,7 @@
  *   112 uint32 sync method           116 uint32 blocks in flight                 120 uint64 probe device
  *   128 uint64 probe dsync ns        136 uint64 probe write then sync ns
  *   144 16 uint32 of the probe's grid                                            208 uint32 kind
+ *   216 uint64 closed sequence
  * Magic, checksum and version stay where they are in every version, so that a newer slot is told from a broken one.
  */
 #include "walkeeper/superblock.h"
@@ -38,7 +39,9 @@ enum {
 	PROBE_WRITE_THEN_SYNC_NS_AT = 136,
 	GRID_AT = 144,
 	KIND_AT = 208,
-	UNUSED_AT = 212,
+	GAP_AT = 212,
+	CLOSED_SEQUENCE_AT = 216,
+	UNUSED_AT = 224,
 };
 enum { SNAPSHOTS_COUNT = 2, SNAPSHOT_SIZE = 16, DIRECTORY_ID_SIZE = 16, GRID_CELLS = 16 };
 static_assert(SNAPSHOTS_AT + SNAPSHOTS_COUNT * SNAPSHOT_SIZE == SYNC_METHOD_AT, "no hole behind the snapshots");
@@ -54,6 +57,7 @@ static bool snapshot_is_possible(const wk_snapshot_place *snapshot) {
 
 static bool is_possible(const wk_superblock *superblock) {
 	return superblock->sync_method <= SYNC_METHOD_MAX && superblock->kind <= KIND_MAX &&
+	       (superblock->clean || superblock->closed_sequence == 0) && superblock->closed_sequence <= INT64_MAX &&
 	       superblock->blocks_in_flight <= WK_BLOCKS_IN_FLIGHT_MAX && snapshot_is_possible(&superblock->snapshots[0]) &&
 	       snapshot_is_possible(&superblock->snapshots[1]);
 }
@@ -94,6 +98,7 @@ void wk_superblock_encode(const wk_superblock *superblock, uint8_t slot[4096]) {
 	wk_store_le32(slot + BLOCKS_IN_FLIGHT_AT, superblock->blocks_in_flight);
 	for (size_t i = 0; i < GRID_CELLS; i++)
 		wk_store_le32(slot + GRID_AT + 4 * i, (&superblock->grid.block_ns[0][0][0])[i]);
+	wk_store_le64(slot + CLOSED_SEQUENCE_AT, superblock->closed_sequence);
 	wk_store_le32(slot + CRC_AT, checksum(slot));
 }
 
@@ -105,6 +110,7 @@ wk_status wk_superblock_decode(const uint8_t slot[4096], wk_superblock *superblo
 	if (version > WK_FORMAT_VERSION)
 		return WK_UNSUPPORTED;
 	if (version != WK_FORMAT_VERSION || (flags & ~(uint32_t)FLAG_CLEAN) != 0 ||
+	    !wk_is_zero(slot + GAP_AT, CLOSED_SEQUENCE_AT - GAP_AT) ||
 	    !wk_is_zero(slot + UNUSED_AT, WK_SUPERBLOCK_SLOT_SIZE - UNUSED_AT))
 		return WK_CORRUPT;
 	wk_superblock found = {
@@ -121,6 +127,7 @@ wk_status wk_superblock_decode(const uint8_t slot[4096], wk_superblock *superblo
 	    .probe_write_then_sync_ns = wk_load_le64(slot + PROBE_WRITE_THEN_SYNC_NS_AT),
 	    .blocks_in_flight = wk_load_le32(slot + BLOCKS_IN_FLIGHT_AT),
 	    .clean = (flags & FLAG_CLEAN) != 0,
+	    .closed_sequence = wk_load_le64(slot + CLOSED_SEQUENCE_AT),
 	};
 	for (size_t i = 0; i < GRID_CELLS; i++)
 		(&found.grid.block_ns[0][0][0])[i] = wk_load_le32(slot + GRID_AT + 4 * i);

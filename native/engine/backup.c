@@ -36,6 +36,7 @@ typedef struct backup {
 	wk_engine *engine;
 	const char *destination;
 	wk_superblock superblock;
+	uint64_t filled;
 	backup_file *files;
 	uint32_t files_count;
 	bool index_made;
@@ -129,6 +130,7 @@ static wk_status begin(backup *b, wk_error *error) {
 	pthread_mutex_lock(&b->engine->file_id_lock);
 	wk_engine_lock(b->engine);
 	b->superblock = b->engine->superblock;
+	b->filled = b->engine->filled;
 	wk_status status = note_files(b);
 	wk_engine_unlock(b->engine);
 	if (status != WK_OK)
@@ -137,6 +139,7 @@ static wk_status begin(backup *b, wk_error *error) {
 		status = link_index(b, error);
 	pthread_mutex_unlock(&b->engine->file_id_lock);
 	b->superblock.clean = true; /* nothing in the copy is cut short: what is not whole there was damaged */
+	b->superblock.closed_sequence = b->filled;
 	return status;
 }
 

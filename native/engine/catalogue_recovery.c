@@ -186,10 +186,27 @@ static wk_status salvage(wk_engine *engine, int64_t last, wk_error *error) {
 	return status == WK_OK ? wk_catalogue_salvage(engine, first, last, error) : status;
 }
 
+/* Entries without a catalogue: no log was ever used before its first record stood there. (locked) */
+static bool is_missing(const wk_engine *engine, int64_t last) {
+	bool found = false;
+	for (uint32_t i = 0; last < 0 && i < engine->ledgers_capacity && !found; i++)
+		found = engine->ledgers[i] != NULL && engine->ledgers[i]->id != WK_CATALOGUE_LEDGER &&
+		        engine->ledgers[i]->durable_entry >= 0;
+	return found;
+}
+
 wk_status wk_catalogue_recover(wk_engine *engine, int64_t last, bool accepts, wk_error *error) {
 	const wk_snapshot_place *places = engine->superblock.snapshots, none = {-1, -1};
 	wk_error newest = {0}, earlier = {0};
-	wk_status status = load_from(engine, &places[0], &none, last, &newest);
+	wk_engine_lock(engine);
+	bool missing = is_missing(engine, last);
+	wk_engine_unlock(engine);
+	wk_status status =
+	    missing ? wk_fail(&newest, WK_DAMAGED,
+	                      "opening %s: no file has an entry of the catalogue, although there are entries of logs: a "
+	                      "file is missing, and which logs there are is not known without it",
+	                      engine->path)
+	            : load_from(engine, &places[0], &none, last, &newest);
 	if (is_damage(status) && places[0].first_entry >= 0) {
 		wk_status second = load_from(engine, &places[1], &places[0], last, &earlier);
 		if (second == WK_OK) {
@@ -201,6 +218,7 @@ wk_status wk_catalogue_recover(wk_engine *engine, int64_t last, bool accepts, wk
 			status = second;
 		}
 	}
+	engine->report.catalogue_lost += missing && accepts; /* one at least */
 	if (is_damage(status))
 		status = accepts ? salvage(engine, last, &newest) : refuse(status, &newest, error);
 	else if (status != WK_OK)

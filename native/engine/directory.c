@@ -8,6 +8,7 @@
 
 #include "engine/block_cache.h"
 #include "engine/catalogue.h"
+#include "engine/claims.h"
 #include "engine/directory_lock.h"
 #include "engine/driver.h"
 #include "engine/entry_log.h"
@@ -40,6 +41,7 @@ typedef struct attempts {
 	int left;      /* while no writer moves */
 	int total;     /* while one does */
 	uint64_t seen; /* its durable point, the last time */
+	bool alone;    /* nobody held the lock, the last time */
 } attempts;
 
 char *wk_engine_path(const wk_engine *engine, const char *format, ...) {
@@ -176,6 +178,7 @@ static wk_status first_file(wk_engine *engine, wk_error *error) {
 static wk_status begin_writing(wk_engine *engine, wk_error *error) {
 	engine->superblock.incarnation++;
 	engine->superblock.clean = false;
+	engine->superblock.closed_sequence = 0;
 	wk_index_begin(engine);
 	wk_status status = wk_probe(engine, error);
 	if (status == WK_OK)
@@ -245,6 +248,7 @@ static void free_engine(wk_engine *engine) {
 		wk_shared_page_close(engine);
 	wk_follower_free(engine);
 	wk_loss_free(engine->loss);
+	wk_claims_free(engine);
 	wk_journal_free(engine);
 	wk_catalogue_free(engine);
 	wk_ledgers_free(engine);
@@ -355,6 +359,10 @@ static bool may_try_again(wk_engine *engine, attempts *tries) {
 	bool moves = durable > tries->seen;
 	tries->seen = durable;
 	tries->left -= !moves;
+	bool alone = wk_follower_is_alone(engine);
+	if (alone && tries->alone)
+		return false; /* nobody was at it, last time and this time */
+	tries->alone = alone;
 	static const uint32_t nobody = 0;
 	if (tries->left > 0 && tries->total > 0)
 		wk_futex_wait(&nobody, 0, moves ? FOLLOWER_PAUSE_NS / HURRY : FOLLOWER_PAUSE_NS);
@@ -433,7 +441,7 @@ static wk_status open_directory(const char *path, const wk_open_options *given, 
 
 wk_status wk_directory_open(const char *path, const wk_open_options *given, wk_io *borrowed, wk_engine **opened,
                             wk_error *error) {
-	attempts tries = {FOLLOWER_ATTEMPTS, FOLLOWER_ATTEMPTS_MAX, 0};
+	attempts tries = {.left = FOLLOWER_ATTEMPTS, .total = FOLLOWER_ATTEMPTS_MAX};
 	return open_directory(path, given, borrowed, tries, opened, error);
 }
 

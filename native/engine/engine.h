@@ -205,7 +205,8 @@ struct wk_engine {
 	wk_file *lock_file;
 	wk_recovery_report report;
 	bool read_only;
-	struct wk_loss *loss; /* accepted by this open, not yet recorded; NULL: none */
+	struct wk_loss *loss;     /* accepted by this open, not yet recorded; NULL: none */
+	struct wk_claims *claims; /* while opening (claims.h); NULL: none */
 
 	/* journal */
 	wk_block open;                               /* takes records */
@@ -240,6 +241,7 @@ struct wk_engine {
 	wk_error failure; /* why the journal stopped */
 	_Atomic bool failed;
 	_Atomic uint64_t durable; /* sequence of the last durable block */
+	uint64_t filled;          /* that of the last one with records, as far as it is known */
 	uint32_t wait_words[WK_WAIT_SLOTS];
 	_Atomic uint32_t waiters[WK_WAIT_SLOTS];
 	uint32_t room_word; /* changes when a block is sealed or durable */

@@ -5,6 +5,7 @@
 
 #include "engine/catalogue.h"
 #include "engine/catalogue_recovery.h"
+#include "engine/claims.h"
 #include "engine/files.h"
 #include "engine/follower_renew.h"
 #include "engine/ledger.h"
@@ -79,7 +80,9 @@ uint64_t wk_follower_durable(wk_engine *engine) {
 }
 
 /* Nobody holds the lock: what is there is all there is. */
-static bool nobody_writes(wk_engine *engine) {
+bool wk_follower_is_alone(wk_engine *engine) {
+	if (engine->follower == NULL)
+		return false;
 	const struct wk_io_operations *io = engine->io->operations;
 	char *path = wk_engine_path(engine, "lock");
 	wk_file *file = NULL;
@@ -105,7 +108,7 @@ static void release_what_is_durable(wk_engine *engine) {
 		return;
 	f->looked_ns = now;
 	wk_store_file *file = f->walk.last;
-	if (!nobody_writes(engine))
+	if (!wk_follower_is_alone(engine))
 		return;
 	if (!wk_shared_page_is_of_this_boot(engine) && wk_store_file_use(engine, file) == 0 &&
 	    engine->io->operations->sync(engine->io, file->handle) == 0)
@@ -165,8 +168,16 @@ static wk_status apply_changes(wk_engine *engine, wk_error *error) {
 	int64_t last = catalogue != NULL ? catalogue->durable_entry : -1, first = engine->next_catalogue_entry;
 	wk_engine_unlock(engine);
 	if (!engine->catalogue_loaded) {
-		bool accepts = engine->options.on_damage != WK_ON_DAMAGE_STOP && nobody_writes(engine);
-		return wk_catalogue_recover(engine, last, accepts, error);
+		bool alone = wk_follower_is_alone(engine), accepts = engine->options.on_damage != WK_ON_DAMAGE_STOP && alone;
+		int64_t claimed = alone ? wk_claims_last(engine, WK_CATALOGUE_LEDGER) : -1;
+		wk_status status = wk_catalogue_recover(engine, claimed > last ? claimed : last, accepts, error);
+		wk_engine_lock(engine);
+		if (status == WK_OK && alone && wk_claims_settle(engine, false) != WK_OK)
+			status = WK_NO_MEMORY;
+		wk_engine_unlock(engine);
+		if (status == WK_OK) /* else it is tried again */
+			wk_claims_free(engine);
+		return status;
 	}
 	return last < first ? WK_OK : wk_catalogue_load(engine, first, last, error);
 }

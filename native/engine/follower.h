@@ -22,6 +22,8 @@ void wk_follower_free(wk_engine *engine);
 wk_status wk_follower_note(wk_engine *engine, uint64_t sequence, int64_t ledger_id, int64_t entry_id);
 /* Blocks up to `durable` are. */
 void wk_follower_release(wk_engine *engine, uint64_t durable);
+/* Nobody holds the directory's lock just now. False for a writer. */
+bool wk_follower_is_alone(wk_engine *engine);
 /* How far the writer is known to be durable. */
 uint64_t wk_follower_durable(wk_engine *engine);
 /* Catches up with the directory. No lock held. Cheap where nothing changed. For writers it does nothing. */

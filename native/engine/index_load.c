@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/claims.h"
 #include "engine/index_file.h"
 #include "engine/ledger.h"
 #include "engine/ledger_state.h"
@@ -134,6 +135,20 @@ static bool fits_directory(wk_engine *engine, const contents *held) {
 
 /* ---- believed ---- */
 
+static wk_status claim(wk_engine *engine, const wk_index_range *range) {
+	return range->dead < range->count && !wk_engine_holds_ledgers(engine)
+	           ? wk_claims_add(engine, range->ledger_id, range->last_entry, (uint32_t)range->bytes)
+	           : WK_OK;
+}
+
+/* Files are read by themselves; what they should show is still worth knowing. */
+static wk_status claim_all(wk_engine *engine, const contents *held) {
+	wk_status status = WK_OK;
+	for (uint32_t i = 0; i < held->header.ranges_count && status == WK_OK; i++)
+		status = claim(engine, &held->ranges[i]);
+	return status;
+}
+
 static wk_status take(wk_engine *engine, const contents *held) {
 	wk_status status = WK_OK;
 	for (uint32_t i = 0; i < held->header.files_count; i++) {
@@ -146,8 +161,10 @@ static wk_status take(wk_engine *engine, const contents *held) {
 	for (uint32_t i = 0; i < held->header.ranges_count && status == WK_OK; i++) {
 		const wk_index_range *range = &held->ranges[i];
 		wk_store_file *file = wk_store_file_find(engine, held->files[range->file].file_id);
-		if (file == NULL)
-			continue; /* recycled since */
+		if (file == NULL) { /* recycled since, or lost */
+			status = claim(engine, range);
+			continue;
+		}
 		status = wk_ledger_put_range(engine, range->ledger_id,
 		                             &(wk_range){.first_entry = range->first_entry,
 		                                         .last_entry = range->last_entry,
@@ -182,12 +199,17 @@ wk_status wk_index_load(wk_engine *engine, wk_error *error) {
 	 */
 	bool ledgers = wk_engine_holds_ledgers(engine); /* what it says of them, nobody else may know any more */
 	bool scans = options->ignore_footers || options->on_damage != WK_ON_DAMAGE_STOP;
-	if (engine->superblock.index_generation == 0 || (scans && !ledgers))
+	if (engine->superblock.index_generation == 0)
 		return WK_OK;
 	contents held = {0};
 	wk_status status = read_bytes(engine, &held);
 	if (status == WK_OK)
 		status = decode(engine, &held);
+	if (status == WK_OK && scans && !ledgers) {
+		status = claim_all(engine, &held);
+		free_contents(&held);
+		return status == WK_OK ? status : wk_fail(error, status, "opening %s: no memory", engine->path);
+	}
 	if (status == WK_OK && !fits_directory(engine, &held))
 		status = WK_CORRUPT;
 	if (status == WK_OK) {

@@ -57,6 +57,7 @@ static void put_superblock(wk_json *json, const wk_superblock *superblock) {
 		wk_json_unsigned(json, NULL, (&superblock->grid.block_ns[0][0][0])[cell]);
 	wk_json_close(json, ']');
 	wk_json_boolean(json, "clean", superblock->clean);
+	wk_json_unsigned(json, "closed_sequence", superblock->closed_sequence);
 }
 
 static wk_status inspect_superblock(wk_inspector *inspector, const uint8_t *slots) {

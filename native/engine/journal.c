@@ -313,6 +313,7 @@ static bool finish_block(wk_engine *engine, wk_block *block) {
 	if (block->file->state == WK_FILE_FULL && sequence == block->file->last_sequence)
 		wk_keeper_wake(engine); /* its footer can be written now */
 	engine->confirm_pending = !block->confirm;
+	engine->filled = block->confirm ? engine->filled : sequence;
 	/* First of all: whoever opens the directory after this process was killed goes by it. */
 	if (engine->shared != NULL)
 		__atomic_store_n(&engine->shared->durable, sequence, __ATOMIC_RELEASE);

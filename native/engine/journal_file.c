@@ -384,16 +384,20 @@ static bool is_shared(wk_engine *engine, wk_store_file *file) {
 	return engine->io->operations->stat(engine->io, file->handle, &stat) == 0 && stat.links > 1;
 }
 
+/* (locked; not when it returns) */
+static wk_status go_without(wk_engine *engine, wk_store_file *file) {
+	file->footer_failed = true;
+	engine->footers_due--;
+	wk_engine_unlock(engine);
+	return WK_OK;
+}
+
 wk_status wk_journal_file_seal(wk_engine *engine, wk_store_file *file) {
 	footer_parts parts = {0};
 	bool shared = is_shared(engine, file);
 	wk_engine_lock(engine);
-	if (shared) {
-		file->footer_failed = true;
-		engine->footers_due--;
-		wk_engine_unlock(engine);
-		return WK_OK;
-	}
+	if (shared)
+		return go_without(engine, file);
 	wk_footer footer = {
 	    .file_id = file->id,
 	    .file_size = file->size,
@@ -408,11 +412,14 @@ wk_status wk_journal_file_seal(wk_engine *engine, wk_store_file *file) {
 	};
 	memcpy(footer.directory_id, engine->superblock.directory_id, sizeof footer.directory_id);
 	wk_status status = collect(engine, file, &footer, &parts);
-	wk_engine_unlock(engine);
 	uint64_t size = wk_footer_size(footer.items_count, footer.runs_count, footer.states_count);
+	if (status == WK_OK && file->end_offset + size > file->size) { /* somebody cut the file short behind its blocks */
+		free_parts(&parts);
+		return go_without(engine, file);
+	}
+	wk_engine_unlock(engine);
 	uint8_t *bytes = status == WK_OK ? aligned_alloc(WK_PAGE_SIZE, size) : NULL;
 	if (bytes != NULL) {
-		assert(file->end_offset + size <= file->size);
 		wk_footer_encode(&footer, parts.items, parts.runs, parts.states, bytes);
 		const struct wk_io_operations *io = engine->io->operations;
 		/* The trailer last: whoever finds it may rely on the pages before it, also after a power cut. */

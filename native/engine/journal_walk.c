@@ -302,8 +302,29 @@ static wk_status try_blocks(wk_walk *s, wk_store_file *previous, uint32_t at, bo
 	return wk_walk_file(s, file, error);
 }
 
+/* The directory was closed in order behind a block that is not there: its end was not torn. */
+static bool ends_too_early(const wk_walk *s) {
+	const wk_superblock *root = &s->engine->superblock;
+	return root->clean && root->closed_sequence > s->scan.sequence;
+}
+
+static wk_status report_early_end(wk_walk *s, wk_error *error) {
+	char behind[64] = "has no block";
+	if (s->last != NULL)
+		snprintf(behind, sizeof behind, "ends behind block %llu in journal file %llu",
+		         (unsigned long long)s->scan.sequence, (unsigned long long)s->last->id);
+	return wk_fail(
+	    error, WK_DAMAGED,
+	    "opening %s: the journal %s, but the directory was closed in order behind block %llu: a journal file "
+	    "is missing or damaged. Nothing was changed. Restore the file from a backup, or salvage the rest into "
+	    "a copy: `walkeeper recover %s DESTINATION`",
+	    s->engine->path, behind, (unsigned long long)s->engine->superblock.closed_sequence, s->engine->path);
+}
+
 static wk_status report_damage(wk_walk *s, const wk_store_file *file, uint64_t offset, wk_error *error) {
 	wk_engine *engine = s->engine;
+	if (s->scan.witness == 0)
+		return report_early_end(s, error);
 	/* A footer shows that its file was whole, so that a later one may begin anywhere. */
 	char other[128] = "";
 	if (offset == 0 && s->last != NULL && s->last != file && s->last->state != WK_FILE_SEALED)
@@ -360,13 +381,15 @@ static wk_status judge(wk_walk *s, uint32_t *at, bool *found, wk_error *error) {
 	for (uint32_t i = *at + 1; i < engine->files_count && status == WK_OK; i++)
 		if (engine->files[i]->kind == WK_FILE_JOURNAL)
 			status = gather(s, engine->files[i], 0, error);
-	bool damaged = wk_scan_damaged(&s->scan);
+	bool damaged = wk_scan_damaged(&s->scan) || ends_too_early(s);
 	if (status == WK_OK && (damaged || s->cut_bytes == 0)) /* the first block of the next file may be torn, too */
 		status = find_place(s, damaged, at, &offset, error);
 	if (status != WK_OK || !damaged)
 		return status;
 	if (engine->options.on_damage == WK_ON_DAMAGE_STOP || engine->read_only)
 		return report_damage(s, engine->files[*at], offset, error);
+	if (ends_too_early(s) && engine->superblock.closed_sequence > s->highest)
+		s->highest = engine->superblock.closed_sequence;
 	return wk_walk_past_damage(s, at, offset, found, error);
 }
 
@@ -417,7 +440,7 @@ wk_status wk_walk_all(wk_walk *s, wk_error *error) {
 	while (at < engine->files_count && engine->files[at]->kind != WK_FILE_JOURNAL)
 		at++;
 	if (at == engine->files_count)
-		return WK_OK;
+		return ends_too_early(s) ? report_early_end(s, error) : WK_OK;
 	bool found;
 	at = pass_indexed(s, at, &found);
 	wk_status status = found ? WK_OK : try_footer(s, NULL, at, &found, error);

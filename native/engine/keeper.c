@@ -222,6 +222,7 @@ static void write_last(wk_engine *engine) {
 	if (engine->failed)
 		return;
 	engine->superblock.clean = true;
+	engine->superblock.closed_sequence = engine->filled;
 	wk_error error;
 	wk_status status = wk_superblock_store(engine, &error);
 	wk_engine_lock(engine);

@@ -176,19 +176,30 @@ wk_status wk_loss_around(wk_engine *engine, const wk_segment *segment, const wk_
 
 /* ---- recording ---- */
 
+/* A file that somebody cut short may have lost the room for its footer. */
+static wk_status make_room(wk_engine *engine, wk_store_file *file, wk_error *error) {
+	uint64_t size = file->end_offset + wk_journal_file_footer(file, 0, 0);
+	if (size <= file->size)
+		return WK_OK;
+	int result = engine->io->operations->allocate(engine->io, file->handle, size);
+	if (result < 0)
+		return wk_fail_io(error, result,
+		                  "opening %s: making room for the footer of journal file %llu, which is damaged", engine->path,
+		                  (unsigned long long)file->id);
+	file->size = size;
+	return WK_OK;
+}
+
 /* A file that was damaged gets its footer now: from then on it is not scanned, and its damage is known. */
 static wk_status seal_files(wk_engine *engine, bool all, wk_error *error) {
 	for (uint32_t i = 0; i < engine->files_count; i++) {
 		wk_store_file *file = engine->files[i];
 		if (file->kind != WK_FILE_JOURNAL || file->state != WK_FILE_FULL || (!all && !file->unreadable_footer))
 			continue;
-		uint64_t need = wk_journal_file_footer(file, 0, 0);
-		if (need > file->size - file->end_offset)
-			return wk_fail(error, WK_DAMAGED,
-			               "opening %s: journal file %llu is damaged, and has no room for the footer that would say "
-			               "what is left of it",
-			               engine->path, (unsigned long long)file->id);
-		wk_status status = wk_journal_file_seal(engine, file);
+		wk_status status = make_room(engine, file, error);
+		if (status != WK_OK)
+			return status;
+		status = wk_journal_file_seal(engine, file);
 		if (status != WK_OK)
 			return wk_fail(error, status, "opening %s: writing the footer of journal file %llu failed", engine->path,
 			               (unsigned long long)file->id);

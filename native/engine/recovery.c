@@ -7,6 +7,7 @@
 #include "core/bytes.h"
 #include "engine/catalogue.h"
 #include "engine/catalogue_recovery.h"
+#include "engine/claims.h"
 #include "engine/files.h"
 #include "engine/follower.h"
 #include "engine/index_file.h"
@@ -163,7 +164,13 @@ static wk_status replay_catalogue(wk_engine *engine, wk_error *error) {
 	int64_t last = catalogue != NULL ? catalogue->durable_entry : -1,
 	        lost = wk_loss_last(engine->loss, WK_CATALOGUE_LEDGER);
 	bool accepts = engine->options.on_damage != WK_ON_DAMAGE_STOP;
-	return wk_catalogue_recover(engine, lost > last ? lost : last, accepts, error);
+	int64_t claimed = wk_claims_last(engine, WK_CATALOGUE_LEDGER);
+	lost = claimed > lost ? claimed : lost;
+	wk_status status = wk_catalogue_recover(engine, lost > last ? lost : last, accepts, error);
+	if (status == WK_OK && wk_claims_settle(engine, accepts) != WK_OK)
+		status = wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", engine->path);
+	wk_claims_free(engine);
+	return status;
 }
 
 /* Ledgers that no log names any more: deleted, or truncated away. */
@@ -228,6 +235,11 @@ static wk_status settle(wk_engine *engine, wk_walk *walk, wk_error *error) {
 	/* Behind accepted damage: no block that is left over can claim to have seen one of the new ones. */
 	uint64_t last = walk->lossy && walk->highest > walk->scan.sequence ? walk->highest : walk->scan.sequence;
 	engine->open.sequence = last + 1;
+	if (!walk->lossy) {
+		engine->filled = last > 0 ? last - 1 : 0; /* the last one may be one that only confirms */
+		if (engine->superblock.closed_sequence > engine->filled && engine->superblock.closed_sequence <= last)
+			engine->filled = engine->superblock.closed_sequence;
+	}
 	if (wk_block_window_init(&engine->window, last + 1, engine->options.blocks_in_flight) != WK_OK)
 		return wk_fail(error, WK_INVALID, "opening %s: blocks_in_flight must be 1 to %d", engine->path,
 		               WK_BLOCKS_IN_FLIGHT_MAX);

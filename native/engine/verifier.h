@@ -94,4 +94,6 @@ wk_status wk_verify_footer_runs(wk_verifier *verifier, wk_file_view *view, const
                                 wk_footer_run **runs);
 /* verify_index.c: the index file that the superblock names, by itself and against the footers. Behind all others. */
 wk_status wk_verify_index(wk_verifier *verifier);
+/* verify_logs.c: what logs need is in some file. Behind all others, where nothing was damaged. */
+wk_status wk_verify_logs(wk_verifier *verifier);
 #endif

@@ -237,6 +237,8 @@ static wk_status verify(wk_verifier *verifier) {
 			status = wk_verify_entry_log(verifier, &verifier->files[i]);
 	if (status == WK_OK)
 		status = wk_verify_index(verifier);
+	if (status == WK_OK)
+		status = wk_verify_logs(verifier);
 	if (status == WK_OK && verifier->fn != NULL &&
 	    !verifier->fn(verifier->context, verifier->total_bytes, verifier->total_bytes))
 		status = wk_fail(verifier->error, WK_INTERRUPTED, "verifying %s: stopped", verifier->path);

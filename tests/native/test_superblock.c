@@ -21,6 +21,7 @@ static wk_superblock a_superblock(uint64_t generation) {
 	    .probe_dsync_ns = 90000,
 	    .probe_write_then_sync_ns = 85000,
 	    .clean = true,
+	    .closed_sequence = 0x1122334455667788,
 	};
 	memcpy(superblock.directory_id, "directory id 16b", 16);
 	return superblock;
@@ -69,7 +70,8 @@ TEST(every_field_has_its_place) {
 	for (uint32_t i = 0; i < 15; i++)
 		CHECK_EQ(wk_load_le32(slots + 144 + 4 * i), i + 1);
 	CHECK_HEX(slots + 204, 4, "04030201");
-	for (size_t i = 208; i < 4096; i++)
+	CHECK_HEX(slots + 208, 16, "00000000000000008877665544332211");
+	for (size_t i = 224; i < 4096; i++)
 		CHECK_EQ(slots[i], 0);
 }
 
@@ -96,6 +98,15 @@ TEST(a_superblock_decodes_to_what_was_encoded) {
 	CHECK_EQ(found.probe_dsync_ns, 90000);
 	CHECK_EQ(found.probe_write_then_sync_ns, 85000);
 	CHECK(found.clean);
+	CHECK_EQ(found.closed_sequence, 0x1122334455667788);
+}
+
+TEST(only_what_was_closed_in_order_says_where_it_ended) {
+	write_slot(0, 9);
+	wk_store_le32(slots + 12, 0);
+	refused();
+	wk_store_le64(slots + 216, (uint64_t)1 << 63);
+	refused();
 }
 
 TEST(no_snapshot_has_one_spelling) {
@@ -150,6 +161,8 @@ TEST(an_unknown_flag_or_sync_method_is_refused) {
 TEST(unused_bytes_are_zero) {
 	write_slot(0, 9);
 	for (size_t i = 212; i < 4096; i++) {
+		if (i >= 216 && i < 224) /* the closed sequence */
+			continue;
 		slots[i] = 1;
 		refused();
 	}
@@ -228,6 +241,7 @@ int main(void) {
 	RUN(no_snapshot_has_one_spelling);
 	RUN(a_snapshot_ends_where_it_starts_or_later);
 	RUN(the_kind_is_logs_or_ledgers);
+	RUN(only_what_was_closed_in_order_says_where_it_ended);
 	RUN(an_unknown_flag_or_sync_method_is_refused);
 	RUN(unused_bytes_are_zero);
 	RUN(a_newer_version_is_unsupported_but_a_broken_version_is_corrupt);

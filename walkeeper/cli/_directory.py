@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,13 +10,11 @@ from typing import Any
 import click
 
 import walkeeper
+from walkeeper.cli._main import DAMAGED
 from walkeeper.errors import DamagedError
 
 LOCK_TIMEOUT_S = 1.0
 """How long a writing command waits for the lock: longer than the kernel needs to finish a killed process's writes."""
-
-READ_ATTEMPTS = 3
-RETRY_S = 0.1
 
 directory = click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 log_name = click.argument("log", metavar="LOG")
@@ -31,19 +28,16 @@ def reading(path: Path) -> Iterator[walkeeper.Namespace]:
         yield namespace
 
 
-def open_to_read(path: Path, attempts: int = READ_ATTEMPTS) -> walkeeper.Namespace:
-    """What looks damaged is looked at again: it may have been a writer that went on between two looks."""
+def open_to_read(path: Path) -> walkeeper.Namespace:
     try:
         return walkeeper.open(path, create=False, read_only=True)
     except DamagedError as damage:
-        if attempts > 1:
-            time.sleep(RETRY_S)
-            return open_to_read(path, attempts - 1)
         try:
             namespace = walkeeper.open(path, create=False, read_only=True, on_damage="skip")
         except walkeeper.Error:
             raise damage from None
         click.echo(f"walkeeper: damaged, what can be read is shown: {damage}", err=True)
+        click.get_current_context().meta[DAMAGED] = True
         return namespace
 
 

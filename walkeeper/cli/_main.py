@@ -15,6 +15,9 @@ EXIT_CANNOT = 2
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
+DAMAGED = "walkeeper.damaged"
+"""True in click's `meta` where a command showed what can be read of a damaged directory."""
+
 COMMANDS = {
     "ls": "_reading",
     "cat": "_reading",
@@ -91,6 +94,8 @@ class Commands(click.Group):
             if refusal is None:
                 raise
             raise refusal from error
+        if ctx.meta.get(DAMAGED):
+            ctx.exit(EXIT_DAMAGED)
         return result
 
 

@@ -38,7 +38,12 @@ typedef struct wk_superblock {
 	uint64_t probe_write_then_sync_ns;
 	uint32_t blocks_in_flight; /* that the grid chose, 0 before it was measured */
 	wk_probe_grid grid;
-	bool clean; /* closed in order; for reports only, never trusted */
+	/*
+	 * Closed in order: no block was under way, and the last one with records, 0 if there is none, is this. Where it is
+	 * not found the end of the journal is damaged or missing. An open for writing takes both back before its first block.
+	 */
+	bool clean;
+	uint64_t closed_sequence; /* 0 where it is not clean */
 } wk_superblock;
 
 WK_API void wk_superblock_encode(const wk_superblock *superblock, uint8_t slot[4096]);

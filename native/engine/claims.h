@@ -1,0 +1,37 @@
+/*
+ * claims.h: what a whole index file says was there, and the files that are there do not show. Private.
+ *
+ * A file that is missing, or that an open which does not believe the index finds empty, looks as if it had been
+ * recycled. But a file is recycled only after what killed its entries is durable (storage rule 21). So where the
+ * catalogue still needs an entry that the index knew, bytes are lost that were acknowledged, and the end of what is
+ * left must not pass for the end of the log.
+ *
+ * A follower beside a writer has no claims: what it has listed, and what the index and the catalogue say, are not of
+ * one moment.
+ */
+#ifndef WK_ENGINE_CLAIMS_H
+#define WK_ENGINE_CLAIMS_H
+#include "engine/engine.h"
+
+typedef struct wk_claim {
+	int64_t ledger_id;
+	int64_t last_entry;
+	uint32_t bytes;
+} wk_claim;
+
+typedef struct wk_claims {
+	wk_claim *list; /* by ledger */
+	uint32_t count, capacity;
+} wk_claims;
+
+/* In the order of ledgers. WK_NO_MEMORY. */
+wk_status wk_claims_add(wk_engine *engine, int64_t ledger_id, int64_t last_entry, uint32_t bytes);
+/* The highest entry of the ledger that the index knew, -1: none. */
+int64_t wk_claims_last(const wk_engine *engine, int64_t ledger_id);
+/*
+ * The catalogue is there. Ends of logs that are claimed and gone: where loss is accepted, they are lost; else the
+ * ledger ends where it did, and who reads what is missing is told. (locked)
+ */
+wk_status wk_claims_settle(wk_engine *engine, bool accepts);
+void wk_claims_free(wk_engine *engine);
+#endif

@@ -1,0 +1,83 @@
+/*
+ * verify_logs.c: is every entry that a log needs in some file? What the files hold was checked one by one; this asks for
+ * a file that is not there. A directory in use is not asked: its writer knows its files, and lets go of them.
+ */
+#include "engine/catalogue.h"
+#include "engine/follower.h"
+#include "engine/handles.h"
+#include "engine/ledger.h"
+#include "engine/lookup.h"
+#include "engine/verifier.h"
+
+/* The first hole from `first` to `last` of the ledger; *end is behind it, at most last + 1. False: there is none. */
+static bool find_hole(wk_engine *engine, int64_t ledger_id, int64_t *first, int64_t last, int64_t *end) {
+	wk_stretch found = {0};
+	for (int64_t at = *first; at <= last; at = found.last_entry + 1) {
+		wk_status status = wk_lookup(engine, ledger_id, at, last, WK_LOOKUP_ALL, NULL, 0, &found, NULL);
+		bool hole = status == WK_NOT_FOUND || (status == WK_OK && found.file == NULL);
+		wk_stretch_release(engine, &found);
+		if (status != WK_OK && status != WK_NOT_FOUND)
+			return false; /* damage of a page, which was told */
+		if (hole) {
+			*first = at;
+			*end = status == WK_OK && found.last_entry < last ? found.last_entry + 1 : last + 1;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* (locked, dropped) */
+static void verify_segment(wk_verifier *verifier, wk_engine *engine, const wk_log_state *log,
+                           const wk_segment *segment) {
+	const wk_ledger *ledger = wk_ledger_find(engine, segment->ledger_id);
+	int64_t last = segment->records_count >= 0 ? segment->last_entry : ledger != NULL ? ledger->durable_entry : -1;
+	int64_t first = log->first->dlsn.segment == segment->segment ? log->first->dlsn.entry_id : 0, end;
+	int64_t ledger_id = segment->ledger_id;
+	if (log->first->dlsn.segment > segment->segment)
+		return;
+	wk_engine_unlock(engine);
+	for (; find_hole(engine, ledger_id, &first, last, &end); first = end)
+		wk_verifier_damage(
+		    verifier,
+		    "log %s: entries %lld to %lld of ledger %lld are in no file: a file is missing. Restore it from "
+		    "a backup, or salvage the rest with `walkeeper recover`",
+		    log->name, (long long)first, (long long)end - 1, (long long)ledger_id);
+	wk_engine_lock(engine);
+}
+
+/* Nobody writes, so the catalogue stays as it is. */
+static void verify_all(wk_verifier *verifier, wk_engine *engine) {
+	wk_engine_lock(engine);
+	for (uint32_t i = 0; i < engine->by_id_capacity; i++) {
+		const wk_log_state *log = engine->logs_by_id[i];
+		for (uint32_t s = 0; log != NULL && !log->deleted && s < log->segments_count; s++)
+			verify_segment(verifier, engine, log, &log->segments[s]);
+	}
+	wk_engine_unlock(engine);
+}
+
+wk_status wk_verify_logs(wk_verifier *verifier) {
+	if (verifier->superblock.kind != WK_KIND_LOGS || verifier->report->damaged > 0)
+		return WK_OK;
+	wk_open_options options;
+	wk_open_options_init(&options);
+	options.read_only = true;
+	options.unsafe_fs = true;
+	wk_namespace *ns = NULL;
+	wk_error error;
+	wk_verify_report before = *verifier->report;
+	wk_status status = wk_open(verifier->path, &options, &ns, &error);
+	if (status == WK_OK && wk_follower_is_alone(ns->engine)) {
+		verify_all(verifier, ns->engine);
+		if (!wk_follower_is_alone(ns->engine)) /* a writer came meanwhile */
+			wk_verifier_take_back(verifier, &before);
+	} else if (status == WK_DAMAGED) {
+		wk_verifier_damage(verifier, "%s", error.text);
+	}
+	if (ns != NULL)
+		wk_close(ns, UINT64_MAX, NULL);
+	if (status == WK_NO_MEMORY)
+		return wk_fail(verifier->error, status, "verifying %s: no memory", verifier->path);
+	return WK_OK;
+}
