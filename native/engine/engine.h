@@ -273,7 +273,8 @@ struct wk_engine {
 		uint64_t size;            /* of the durable one, bytes */
 		uint64_t recycled_files;  /* when it was written */
 		uint64_t retry_ns;
-		bool wanted; /* there was one, and it could not be used */
+		uint64_t reserve; /* bytes kept back for the next one in a ledger store, 0: none */
+		bool wanted;      /* there was one, and it could not be used */
 	} index;
 	struct wk_ledger_state **states; /* what state records said last (ledger_state.c); open addressing by ledger id */
 	uint32_t states_count, states_capacity;

@@ -5,42 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/reserve_file.h"
 #include "engine/store_file.h"
 
 enum { CHUNK = 1 << 20 };
 static_assert(CHUNK % WK_IO_ALIGNMENT == 0, "chunks are written with direct I/O");
-
-static const char *const RESERVE = "entries/prepared-output.wkp";
-
-int wk_entry_log_reserve(wk_engine *engine, uint64_t size, uint64_t *made) {
-	const struct wk_io_operations *io = engine->io->operations;
-	char *path = wk_engine_path(engine, "%s", RESERVE), *folder = wk_engine_path(engine, "entries");
-	wk_file *handle = NULL;
-	wk_io_stat stat = {0};
-	int result = path != NULL && folder != NULL ? 0 : -ENOMEM;
-	if (result == 0)
-		result = io->open(engine->io, path, WK_IO_WRITE | WK_IO_DIRECT, &handle);
-	if (result == -ENOENT)
-		result = io->open(engine->io, path, WK_IO_WRITE | WK_IO_CREATE | WK_IO_DIRECT, &handle);
-	if (result == 0) {
-		result = io->allocate(engine->io, handle, size);
-		if (result == -EOPNOTSUPP) /* no space can be kept back here; the mover does without */
-			result = 0;
-		if (result == 0)
-			result = io->sync(engine->io, handle);
-		if (result == 0)
-			result = io->sync_directory(engine->io, folder);
-		int status = io->stat(engine->io, handle, &stat);
-		result = result == 0 ? status : result;
-		io->close(engine->io, handle);
-		if (stat.size == 0)
-			io->unlink(engine->io, path);
-	}
-	*made = stat.size;
-	free(path);
-	free(folder);
-	return result;
-}
 
 int wk_entry_log_begin(wk_engine *engine, uint64_t id, bool from_reserve, wk_entry_log_writer *writer) {
 	*writer = (wk_entry_log_writer){.engine = engine, .id = id};
@@ -52,10 +21,8 @@ int wk_entry_log_begin(wk_engine *engine, uint64_t id, bool from_reserve, wk_ent
 	const struct wk_io_operations *io = engine->io->operations;
 	if (!from_reserve)
 		return io->open(engine->io, writer->temporary, WK_IO_WRITE | WK_IO_CREATE | WK_IO_DIRECT, &writer->handle);
-	writer->reserve = wk_engine_path(engine, "%s", RESERVE);
-	if (writer->reserve == NULL)
-		return -ENOMEM;
-	int result = io->rename(engine->io, writer->reserve, writer->temporary);
+	int result = wk_reserve_file_take(engine, WK_RESERVE_OUTPUT, writer->temporary);
+	writer->from_reserve = result == 0;
 	return result < 0 ? result : io->open(engine->io, writer->temporary, WK_IO_WRITE | WK_IO_DIRECT, &writer->handle);
 }
 
@@ -139,7 +106,7 @@ int wk_entry_log_finish(wk_entry_log_writer *writer, wk_footer *footer, wk_file 
 	if (result == 0)
 		result = write_out(writer, bytes, size);
 	free(bytes);
-	if (result == 0 && writer->reserve != NULL)
+	if (result == 0 && writer->from_reserve)
 		result = io->truncate(writer->engine->io, writer->handle, writer->flushed);
 	if (result == 0)
 		result = io->sync(writer->engine->io, writer->handle);
@@ -160,10 +127,9 @@ void wk_entry_log_free(wk_entry_log_writer *writer) {
 	const struct wk_io_operations *io = writer->engine->io->operations;
 	if (writer->handle != NULL) {
 		io->close(writer->engine->io, writer->handle);
-		if (writer->reserve == NULL || io->rename(writer->engine->io, writer->temporary, writer->reserve) < 0)
+		if (!writer->from_reserve || wk_reserve_file_return(writer->engine, WK_RESERVE_OUTPUT, writer->temporary) < 0)
 			io->unlink(writer->engine->io, writer->temporary);
 	}
-	free(writer->reserve);
 	free(writer->temporary);
 	free(writer->final);
 	free(writer->chunk);

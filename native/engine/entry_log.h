@@ -11,7 +11,7 @@ typedef struct wk_entry_log_writer {
 	wk_engine *engine;
 	wk_file *handle;
 	char *temporary, *final;
-	char *reserve; /* what the file was, and becomes again where the pass comes to nothing; NULL: a fresh one */
+	bool from_reserve; /* that is what the file was, and becomes again where the pass comes to nothing */
 	uint64_t id;
 	uint64_t last_sequence; /* the last block that was durable when it was chosen what to copy */
 	uint8_t *chunk;         /* what is not written yet, from `flushed` on */
@@ -35,8 +35,6 @@ int wk_entry_log_add(wk_entry_log_writer *writer, int64_t ledger_id, int64_t ent
 int wk_entry_log_finish(wk_entry_log_writer *writer, wk_footer *footer, wk_file **handle);
 /* Frees; removes the file unless it was finished. */
 void wk_entry_log_free(wk_entry_log_writer *writer);
-/* The mover's reserve, of `size` bytes if possible; one that is there stays where there is no space for more. */
-int wk_entry_log_reserve(wk_engine *engine, uint64_t size, uint64_t *made);
 /* Removes what a kill left half written. */
 void wk_entry_logs_sweep(wk_engine *engine);
 #endif

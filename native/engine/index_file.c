@@ -49,6 +49,7 @@
 #include "engine/ledger_delete.h"
 #include "engine/ledger_state.h"
 #include "engine/range.h"
+#include "engine/reserve_file.h"
 #include "engine/superblock_file.h"
 
 /*
@@ -225,14 +226,18 @@ static uint8_t *encode(moment *now, size_t *size) {
 
 /* ---- the file ---- */
 
-static int write_bytes(wk_engine *engine, const char *path, const uint8_t *bytes, size_t size) {
+/* from_reserve: the file is there already, and may be longer. */
+static int write_bytes(wk_engine *engine, const char *path, const uint8_t *bytes, size_t size, bool from_reserve) {
 	const struct wk_io_operations *io = engine->io->operations;
 	wk_file *handle = NULL;
-	int64_t result = io->open(engine->io, path, WK_IO_WRITE | WK_IO_CREATE | WK_IO_DIRECT, &handle);
+	uint32_t create = from_reserve ? 0 : WK_IO_CREATE;
+	int64_t result = io->open(engine->io, path, WK_IO_WRITE | WK_IO_DIRECT | create, &handle);
 	if (result < 0)
 		return (int)result;
 	for (size_t at = 0; at < size && result >= 0; at += CHUNK)
 		result = io->pwrite(engine->io, handle, bytes + at, size - at < CHUNK ? size - at : CHUNK, at, 0);
+	if (result >= 0 && from_reserve)
+		result = io->truncate(engine->io, handle, size);
 	if (result >= 0)
 		result = io->sync(engine->io, handle);
 	io->close(engine->io, handle);
@@ -252,23 +257,24 @@ static int make_folder(wk_engine *engine, const char *folder) {
 	return result == 0 ? engine->io->operations->sync_directory(engine->io, engine->path) : result;
 }
 
-static int make_file(wk_engine *engine, uint64_t generation, const uint8_t *bytes, size_t size) {
+static int make_file(wk_engine *engine, uint64_t generation, const uint8_t *bytes, size_t size, bool from_reserve) {
 	const struct wk_io_operations *io = engine->io->operations;
 	char *temporary = path_of(engine, generation, ".tmp"), *final = path_of(engine, generation, ".wki"),
 	     *folder = wk_engine_path(engine, "index");
 	int result = temporary == NULL || final == NULL || folder == NULL ? -ENOMEM : 0;
 	if (result == 0 && wk_engine_holds_ledgers(engine))
 		result = sync_entry_logs(engine);
+	bool taken = result == 0 && from_reserve && wk_reserve_file_take(engine, WK_RESERVE_INDEX, temporary) == 0;
 	if (result == 0) {
-		result = write_bytes(engine, temporary, bytes, size);
+		result = write_bytes(engine, temporary, bytes, size, taken);
 		if (result == -ENOENT &&
 		    (result = make_folder(engine, folder)) == 0) /* somebody removed the cache, as a whole */
-			result = write_bytes(engine, temporary, bytes, size);
+			result = write_bytes(engine, temporary, bytes, size, taken);
 		if (result == 0)
 			result = io->rename(engine->io, temporary, final);
 		if (result == 0)
 			result = io->sync_directory(engine->io, folder);
-		if (result < 0)
+		if (result < 0 && (!taken || wk_reserve_file_return(engine, WK_RESERVE_INDEX, temporary) < 0))
 			io->unlink(engine->io, temporary);
 	}
 	free(temporary);
@@ -296,10 +302,13 @@ static void remove_file(wk_engine *engine, uint64_t generation) {
 	free(path);
 }
 
-bool wk_index_write(wk_engine *engine) {
+/* (locked, dropped) use_reserve: in the space that is kept back for it. */
+static bool write_index(wk_engine *engine, bool use_reserve) {
 	uint64_t mark = mark_of(engine), older = engine->index.generation, recycled = engine->counters.recycled_files;
 	if (mark == 0 || mark < engine->index.mark)
 		return false;
+	uint64_t reserve = use_reserve ? engine->index.reserve : 0;
+	engine->index.reserve -= reserve;
 	moment now;
 	size_t size = 0;
 	uint8_t *bytes = NULL;
@@ -309,7 +318,7 @@ bool wk_index_write(wk_engine *engine) {
 	if (collected)
 		bytes = encode(&now, &size);
 	bool full = bytes == NULL; /* no memory is like no space: nothing was touched */
-	int result = bytes == NULL ? -ENOMEM : make_file(engine, now.header.generation, bytes, size);
+	int result = bytes == NULL ? -ENOMEM : make_file(engine, now.header.generation, bytes, size, reserve > 0);
 	full |= result == -ENOSPC || result == -EDQUOT;
 	if (result == 0)
 		result = name_in_superblock(engine, &now.header);
@@ -317,6 +326,7 @@ bool wk_index_write(wk_engine *engine) {
 	free_moment(&now);
 	wk_engine_lock(engine);
 	if (result < 0 && full) {
+		engine->index.reserve += reserve;
 		engine->index.retry_ns = wk_engine_now(engine) + RETRY_NS;
 		return false;
 	}
@@ -334,6 +344,10 @@ bool wk_index_write(wk_engine *engine) {
 	remove_file(engine, older);
 	wk_engine_lock(engine);
 	return true;
+}
+
+bool wk_index_write(wk_engine *engine) {
+	return write_index(engine, false);
 }
 
 /* ---- when ---- */
@@ -356,11 +370,13 @@ static uint64_t changed_files(const wk_engine *engine, bool *blocked) {
 }
 
 bool wk_index_if_due(wk_engine *engine) {
-	if (engine->failed || engine->closing || engine->read_only || engine->disk_full || engine->space_low ||
-	    wk_engine_now(engine) < engine->index.retry_ns)
+	if (engine->failed || engine->closing || engine->read_only || wk_engine_now(engine) < engine->index.retry_ns)
 		return false;
 	bool blocked;
 	uint64_t changed = changed_files(engine, &blocked);
+	/* On a full disk only what gives a file back, which only an index lets go of. */
+	if (engine->disk_full || engine->space_low)
+		return blocked && write_index(engine, true);
 	bool many = changed >= CHANGED_FILES_MIN && changed * engine->file_size_next >= SIZE_FACTOR * engine->index.size;
 	return (many || blocked || (engine->index.wanted && changed > 0)) && wk_index_write(engine);
 }

@@ -102,15 +102,16 @@ static bool prepare_reserve(wk_engine *engine) {
 	return status == WK_OK;
 }
 
-static bool prepare_output(wk_engine *engine) {
+static bool prepare_outputs(wk_engine *engine) {
 	if (!wk_reserve_is_there(engine, UINT32_MAX) || !may_prepare(engine))
 		return false;
-	bool worked;
-	int result = wk_reserve_output(engine, &worked);
+	bool output, index;
+	int result = wk_reserve_output(engine, &output), other = wk_reserve_index(engine, &index);
+	result = result < 0 ? result : other;
 	wk_error error;
 	if (result < 0)
-		prepared_or_not(engine, wk_fail_io(&error, result, "preparing the mover's output"), &error);
-	return worked;
+		prepared_or_not(engine, wk_fail_io(&error, result, "keeping back space"), &error);
+	return output || index;
 }
 
 /*
@@ -168,7 +169,7 @@ bool wk_keeper_step(wk_engine *engine) {
 	worked |= name_next(engine);
 	worked |= wk_keeper_seal_oldest(engine);
 	worked |= prepare_reserve(engine);
-	worked |= prepare_output(engine);
+	worked |= prepare_outputs(engine);
 	worked |= prepare_next(engine);
 	look_at_the_reserve(engine);
 	worked |= wk_snapshot_if_due(engine);

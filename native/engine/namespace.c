@@ -233,7 +233,7 @@ static void fill_stats(wk_engine *engine, wk_stats *stats) {
 		stats->disk_bytes += engine->prepared.sizes[i];
 	stats->disk_bytes += 2 * WK_SUPERBLOCK_SLOT_SIZE + 2 * WK_IO_ALIGNMENT; /* superblock; lock file and shared page */
 	stats->disk_bytes += engine->index.size + engine->other_bytes;
-	stats->disk_bytes += engine->output_reserve;
+	stats->disk_bytes += engine->output_reserve + engine->index.reserve;
 	stats->prepared_files = engine->prepared.count + (engine->next != NULL);
 	stats->written_bytes += __atomic_load_n(&engine->zero_filled_bytes, __ATOMIC_RELAXED);
 	stats->durable_block = engine->durable;

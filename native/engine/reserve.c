@@ -2,11 +2,11 @@
 
 #include <errno.h>
 
-#include "engine/entry_log.h"
 #include "engine/journal.h"
 #include "engine/journal_file.h"
 #include "engine/keeper.h"
 #include "engine/ledger_block.h"
+#include "engine/reserve_file.h"
 
 enum {
 	FREEING_BLOCKS = 16,                     /* lone changes that fit behind what was accepted */
@@ -145,9 +145,33 @@ int wk_reserve_output(wk_engine *engine, bool *worked) {
 		return 0; /* a small one is better than none, and this is no time to want more */
 	wk_engine_unlock(engine);
 	uint64_t made = 0;
-	int result = wk_entry_log_reserve(engine, wanted, &made);
+	int result = wk_reserve_file_make(engine, WK_RESERVE_OUTPUT, wanted, &made);
 	wk_engine_lock(engine);
 	*worked = made != engine->output_reserve;
 	engine->output_reserve = made;
+	return result;
+}
+
+/* What the next index file takes, about. */
+static uint64_t index_size(const wk_engine *engine) {
+	uint64_t least = wk_index_size(engine->files_count, engine->states_count, engine->ledgers_count);
+	return least > engine->index.size ? least : engine->index.size;
+}
+
+int wk_reserve_index(wk_engine *engine, bool *worked) {
+	uint64_t wanted = index_size(engine);
+	*worked = false;
+	if (!wk_engine_holds_ledgers(engine) || engine->states_count == 0 || engine->index.reserve >= wanted)
+		return 0;
+	if (engine->index.reserve > 0 && (engine->space_low || engine->disk_full))
+		return 0;
+	wanted = (wanted + wanted / 2) / WK_BLOCK_ALIGNMENT * WK_BLOCK_ALIGNMENT; /* it grows a little all the time */
+	wanted = wanted > OUTPUT_MIN ? wanted : OUTPUT_MIN;
+	wk_engine_unlock(engine);
+	uint64_t made = 0;
+	int result = wk_reserve_file_make(engine, WK_RESERVE_INDEX, wanted, &made);
+	wk_engine_lock(engine);
+	*worked = made != engine->index.reserve;
+	engine->index.reserve = made;
 	return result;
 }

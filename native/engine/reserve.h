@@ -5,6 +5,7 @@
  * to be full (the block being sealed and the open one, each of the largest size, with their footer), and room for
  * changes that free space behind it. An append is accepted only where there is such a file, or where what is left of
  * the active file takes all that. The mover's reserve is its output, allocated ahead: compaction runs on a full disk.
+ * So is the next index file of a ledger store, without which a file of state records cannot go.
  * All of it is guarded by the engine's lock.
  */
 #ifndef WK_ENGINE_RESERVE_H
@@ -29,6 +30,11 @@ bool wk_reserve_is_there(const wk_engine *engine, uint32_t except);
  * of which a tenth is live can be evacuated on a full disk. -errno; *worked: something was made.
  */
 int wk_reserve_output(wk_engine *engine, bool *worked);
+/*
+ * (locked, dropped while it works) The same for the next index of a ledger store: without it a file of state records
+ * cannot be given back.
+ */
+int wk_reserve_index(wk_engine *engine, bool *worked);
 /*
  * (locked) There was no space for what reserve_wanted asks for: appends that need it are refused for a moment; all of
  * them, where there is no reserve at all.

@@ -14,7 +14,7 @@ PARTS = ("journal", "entries", "index")
 OURS = re.compile(
     r"superblock|lock|shared|journal|entries|index"
     r"|journal/([0-9a-f]{16}\.wkj|prepared-[0-9a-f]{16}\.wkp)"
-    r"|entries/([0-9a-f]{16}\.wke|prepared-output\.wkp)"
+    r"|entries/([0-9a-f]{16}\.wke|prepared-(output|index)\.wkp)"
 )
 UNFINISHED = re.compile(r"(probe|doctor)-\d+\.tmp|(entries|index)/[0-9a-f]{16}\.tmp")
 SET_ASIDE = re.compile(r"(journal|entries|index)/[0-9a-f]{16}\.damaged")

@@ -1,0 +1,52 @@
+#include "engine/reserve_file.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+int wk_reserve_file_make(wk_engine *engine, const char *reserve, uint64_t size, uint64_t *made) {
+	const struct wk_io_operations *io = engine->io->operations;
+	char *path = wk_engine_path(engine, "%s", reserve), *folder = wk_engine_path(engine, "entries");
+	wk_file *handle = NULL;
+	wk_io_stat stat = {0};
+	int result = path != NULL && folder != NULL ? 0 : -ENOMEM;
+	if (result == 0)
+		result = io->open(engine->io, path, WK_IO_WRITE | WK_IO_DIRECT, &handle);
+	if (result == -ENOENT)
+		result = io->open(engine->io, path, WK_IO_WRITE | WK_IO_CREATE | WK_IO_DIRECT, &handle);
+	if (result == 0) {
+		result = io->allocate(engine->io, handle, size);
+		if (result == -EOPNOTSUPP) /* no space can be kept back here: they do without */
+			result = 0;
+		if (result == 0)
+			result = io->sync(engine->io, handle);
+		if (result == 0)
+			result = io->sync_directory(engine->io, folder);
+		int status = io->stat(engine->io, handle, &stat);
+		result = result == 0 ? status : result;
+		io->close(engine->io, handle);
+		if (stat.size == 0)
+			io->unlink(engine->io, path);
+	}
+	*made = stat.size;
+	free(path);
+	free(folder);
+	return result;
+}
+
+static int rename_one(wk_engine *engine, const char *from, const char *to) {
+	return from != NULL && to != NULL ? engine->io->operations->rename(engine->io, from, to) : -ENOMEM;
+}
+
+int wk_reserve_file_take(wk_engine *engine, const char *reserve, const char *path) {
+	char *from = wk_engine_path(engine, "%s", reserve);
+	int result = rename_one(engine, from, path);
+	free(from);
+	return result;
+}
+
+int wk_reserve_file_return(wk_engine *engine, const char *reserve, const char *path) {
+	char *to = wk_engine_path(engine, "%s", reserve);
+	int result = rename_one(engine, path, to);
+	free(to);
+	return result;
+}
