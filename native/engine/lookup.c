@@ -185,14 +185,20 @@ static wk_status find_run(wk_engine *engine, const wk_range *range, int64_t entr
 
 /* ---- all ranges ---- */
 
-/* What the search goes by. Candidates are copies: ranges move once the lock is gone; their files are pinned. */
+/*
+ * What the search goes by. Candidates are copies: ranges move once the lock is gone; their files are pinned. All of them
+ * are of one moment: an entry that is moved or replaced in between leaves the older files for a newer one, and who
+ * looked at the newer ones before and at the older ones now would find it nowhere. So where the newest few do not have
+ * it, everything is looked at anew.
+ */
 typedef struct search {
 	int64_t entry_id, last;
-	int64_t next; /* the first entry behind it that is anywhere, as far as is known */
-	wk_range candidates[WK_OVER_MAX];
+	int64_t next;         /* the first entry behind it that is anywhere, as far as is known */
+	wk_range *candidates; /* `few`, or memory of its own */
+	wk_range few[WK_OVER_MAX];
 	uint32_t count;
-	wk_rank below;
-	bool more;
+	bool all;  /* not just the newest few */
+	bool more; /* there are others than these */
 } search;
 
 /* A range that is not sealed: its places, as many as are wanted. False: the entry is in a hole. (locked) */
@@ -254,17 +260,13 @@ static wk_status pin(wk_engine *engine, wk_store_file *file, int64_t ledger_id, 
  * Candidates down to the first that surely holds the entry; that one is *stretch then. They are pinned, also where
  * this fails. (locked)
  */
-static wk_status gather(wk_engine *engine, search *s, const wk_ledger *ledger, wk_footer_item *items,
-                        uint32_t items_max, wk_stretch *stretch, wk_error *error) {
-	wk_range *over[WK_OVER_MAX];
-	uint32_t count = wk_ranges_over(ledger, s->entry_id, s->below, over), until = wk_ranges_until(ledger, s->entry_id);
-	s->count = 0;
-	s->more = count == WK_OVER_MAX;
+static wk_status choose(wk_engine *engine, search *s, const wk_ledger *ledger, wk_range *const *over, uint32_t count,
+                        wk_footer_item *items, uint32_t items_max, wk_stretch *stretch, wk_error *error) {
+	uint32_t until = wk_ranges_until(ledger, s->entry_id);
 	if (until < ledger->ranges_count && wk_ranges(ledger)[until].first_entry < s->next)
 		s->next = wk_ranges(ledger)[until].first_entry;
 	for (uint32_t i = 0; i < count && stretch->file == NULL; i++) {
 		wk_range *range = over[i];
-		s->below = wk_rank_of(range->file);
 		bool dense = wk_range_is_dense(range),
 		     surely = range->open ? take_open(s, range, items, items_max, stretch) : dense;
 		if (range->open && !surely)
@@ -282,6 +284,29 @@ static wk_status gather(wk_engine *engine, search *s, const wk_ledger *ledger, w
 		}
 	}
 	return WK_OK;
+}
+
+static wk_status gather(wk_engine *engine, search *s, const wk_ledger *ledger, wk_footer_item *items,
+                        uint32_t items_max, wk_stretch *stretch, wk_error *error) {
+	wk_range *few[WK_OVER_MAX];
+	s->count = 0;
+	s->next = INT64_MAX;
+	s->candidates = s->few;
+	if (!s->all) {
+		uint32_t count = wk_ranges_over(ledger, s->entry_id, wk_rank_highest, few);
+		s->more = count == WK_OVER_MAX;
+		return choose(engine, s, ledger, few, count, items, items_max, stretch, error);
+	}
+	s->more = false;
+	wk_range **over = malloc((ledger->ranges_count + (size_t)1) * sizeof(wk_range *));
+	s->candidates = malloc((ledger->ranges_count + (size_t)1) * sizeof *s->candidates);
+	wk_status status = over == NULL || s->candidates == NULL
+	                       ? wk_fail(error, WK_NO_MEMORY, "looking for entry %lld of ledger %lld: no memory",
+	                                 (long long)s->entry_id, (long long)ledger->id)
+	                       : choose(engine, s, ledger, over, wk_ranges_all_over(ledger, s->entry_id, over), items,
+	                                items_max, stretch, error);
+	free(over);
+	return status;
 }
 
 /* All but this one. (locked) */
@@ -322,29 +347,38 @@ static wk_status ask(wk_engine *engine, search *s, wk_stretch *stretch, wk_error
 	return status;
 }
 
+static wk_status look(wk_engine *engine, search *s, int64_t ledger_id, int64_t last, enum wk_lookup_scope scope,
+                      wk_footer_item *items, uint32_t items_max, wk_stretch *stretch, wk_error *error) {
+	wk_engine_lock(engine);
+	const wk_ledger *ledger = wk_ledger_find(engine, ledger_id);
+	bool readable = ledger != NULL && s->entry_id >= ledger->first_live && s->entry_id <= ledger->durable_entry;
+	if (ledger == NULL || (scope == WK_LOOKUP_READABLE && !readable)) {
+		wk_engine_unlock(engine);
+		return WK_NOT_FOUND;
+	}
+	s->last = scope == WK_LOOKUP_READABLE && last > ledger->durable_entry ? ledger->durable_entry : last;
+	wk_status status = gather(engine, s, ledger, items, items_max, stretch, error);
+	if (status != WK_OK)
+		unpin_candidates(engine, s, NULL);
+	wk_engine_unlock(engine);
+	if (status == WK_OK && s->count > 0)
+		status = ask(engine, s, stretch, error);
+	if (s->candidates != s->few)
+		free(s->candidates);
+	return status;
+}
+
 wk_status wk_lookup(wk_engine *engine, int64_t ledger_id, int64_t first, int64_t last, enum wk_lookup_scope scope,
                     wk_footer_item *items, uint32_t items_max, wk_stretch *stretch, wk_error *error) {
-	search s = {.entry_id = first, .last = last, .next = INT64_MAX, .below = wk_rank_highest};
+	search s = {.entry_id = first};
 	*stretch = (wk_stretch){.first_entry = first};
-	do {
-		wk_engine_lock(engine);
-		const wk_ledger *ledger = wk_ledger_find(engine, ledger_id);
-		bool readable = ledger != NULL && first >= ledger->first_live && first <= ledger->durable_entry;
-		if (ledger == NULL || (scope == WK_LOOKUP_READABLE && !readable)) {
-			wk_engine_unlock(engine);
-			return WK_NOT_FOUND;
-		}
-		if (scope == WK_LOOKUP_READABLE && s.last > ledger->durable_entry)
-			s.last = ledger->durable_entry;
-		wk_status status = gather(engine, &s, ledger, items, items_max, stretch, error);
-		if (status != WK_OK)
-			unpin_candidates(engine, &s, NULL);
-		wk_engine_unlock(engine);
-		if (status == WK_OK && s.count > 0)
-			status = ask(engine, &s, stretch, error);
-		if (status != WK_OK)
-			return status;
-	} while (stretch->file == NULL && s.more);
+	wk_status status = look(engine, &s, ledger_id, last, scope, items, items_max, stretch, error);
+	if (status == WK_OK && stretch->file == NULL && s.more) {
+		s.all = true;
+		status = look(engine, &s, ledger_id, last, scope, items, items_max, stretch, error);
+	}
+	if (status != WK_OK)
+		return status;
 	if (stretch->file != NULL)
 		end_before_next(&s, stretch);
 	else

@@ -124,6 +124,23 @@ uint32_t wk_ranges_over(const wk_ledger *ledger, int64_t entry_id, wk_rank below
 	return count;
 }
 
+static int newest_first(const void *a, const void *b) {
+	wk_rank x = wk_rank_of((*(wk_range *const *)a)->file), y = wk_rank_of((*(wk_range *const *)b)->file);
+	return wk_rank_is_lower(x, y) - wk_rank_is_lower(y, x);
+}
+
+uint32_t wk_ranges_all_over(const wk_ledger *ledger, int64_t entry_id, wk_range **over) {
+	if (!ledger->overlap)
+		return wk_ranges_over(ledger, entry_id, wk_rank_highest, over);
+	wk_range *ranges = wk_ranges(ledger);
+	uint32_t end = wk_ranges_until(ledger, entry_id), count = 0;
+	while ((end = before(ledger, end, entry_id)) != NONE)
+		over[count++] = &ranges[end];
+	if (count > 1)
+		qsort(over, count, sizeof *over, newest_first);
+	return count;
+}
+
 wk_range *wk_range_in(wk_ledger *ledger, const wk_store_file *file) {
 	wk_range *ranges = wk_ranges(ledger);
 	if (ledger->open_range < ledger->ranges_count && ranges[ledger->open_range].file == file)

@@ -49,6 +49,8 @@ uint32_t wk_ranges_until(const wk_ledger *ledger, int64_t entry_id);
  * more.
  */
 uint32_t wk_ranges_over(const wk_ledger *ledger, int64_t entry_id, wk_rank below, wk_range *over[WK_OVER_MAX]);
+/* All that span it, the newest first; there is room for ranges_count of them. How many. */
+uint32_t wk_ranges_all_over(const wk_ledger *ledger, int64_t entry_id, wk_range **over);
 /* The ledger's range in the file, NULL: none. */
 wk_range *wk_range_in(wk_ledger *ledger, const wk_store_file *file);
 /* A copy of *fresh in its place, NULL: no memory. Other ranges may move. */
