@@ -18,8 +18,9 @@
  *   the rename (it is synced before the file is used again), the file is there, whole as it was, and what the index
  *   says of it is true.
  * - A file that was recycled before T is not named. If a power cut brings its name back, it holds nothing that
- *   anybody needs. A journal file before the last named one is passed over as empty; another one, or an entry log, is
- *   read as ever: what it holds is dead, or as good a copy as the named one.
+ *   anybody needs. A journal file below the mark is passed over as empty: what killed its entries may be gone by now.
+ *   So is an entry log below it in a ledger store (ledger_delete.h). Any other is read as ever: what it holds is dead,
+ *   or as good a copy as the named one.
  * - Entries die. The catalogue says so, as above. Ranges in the index may be longer than what is live: so are the
  *   runs of footers.
  * - A snapshot is written. Its entries are in the journal, at or above the mark; the superblock that names it does so

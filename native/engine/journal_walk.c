@@ -156,6 +156,15 @@ static wk_status gather(wk_walk *s, wk_store_file *file, uint64_t offset, wk_err
 
 /* ---- the chain through the files ---- */
 
+/*
+ * A journal file to be looked at. One below the mark that the index does not name was recycled before, and a power cut
+ * brought its name back: what killed its entries may be gone by now.
+ */
+static bool counts(const wk_engine *engine, const wk_store_file *file) {
+	bool came_back = file->id < engine->index.mark && file->footer.file_id != file->id;
+	return file->kind == WK_FILE_JOURNAL && !came_back;
+}
+
 /* Is every block of the file there, so that a gap in the numbers behind it means that files between were recycled? */
 static bool is_complete(wk_walk *s, wk_store_file *file) {
 	if (file->state == WK_FILE_SEALED)
@@ -204,7 +213,7 @@ static wk_status check_passed_over(wk_walk *s, uint32_t to, wk_error *error) {
 	wk_status status = WK_OK;
 	for (uint32_t i = 0; i < to && status == WK_OK; i++) {
 		wk_store_file *file = engine->files[i];
-		if (file->kind != WK_FILE_JOURNAL || (s->last != NULL && file->id <= s->last->id) || wk_scan_damaged(&s->scan))
+		if (!counts(engine, file) || (s->last != NULL && file->id <= s->last->id) || wk_scan_damaged(&s->scan))
 			continue;
 		bool broken, whole;
 		status = look_for_trace(s, file, 0, &broken, &whole, error);
@@ -349,7 +358,7 @@ static wk_status find_place(wk_walk *s, bool damaged, uint32_t *at, uint64_t *of
 	for (uint32_t i = *at; i < engine->files_count; i++) {
 		bool broken, whole = false;
 		uint64_t from = i == *at ? *offset : 0;
-		if (engine->files[i]->kind != WK_FILE_JOURNAL ||
+		if (!counts(engine, engine->files[i]) ||
 		    (i == *at && !damaged)) /* without damage the walk has looked there already */
 			continue;
 		wk_status status = look_for_trace(s, engine->files[i], from, &broken, damaged ? &whole : NULL, error);
@@ -379,7 +388,7 @@ static wk_status judge(wk_walk *s, uint32_t *at, bool *found, wk_error *error) {
 	s->scan.offset = offset;
 	wk_status status = gather(s, engine->files[*at], offset, error);
 	for (uint32_t i = *at + 1; i < engine->files_count && status == WK_OK; i++)
-		if (engine->files[i]->kind == WK_FILE_JOURNAL)
+		if (counts(engine, engine->files[i]))
 			status = gather(s, engine->files[i], 0, error);
 	bool damaged = wk_scan_damaged(&s->scan) || ends_too_early(s);
 	if (status == WK_OK && (damaged || s->cut_bytes == 0)) /* the first block of the next file may be torn, too */
@@ -400,7 +409,7 @@ wk_status wk_walk_next(wk_walk *s, uint32_t *at, bool *found, wk_error *error) {
 	*found = false;
 	s->scan.witness = 0;
 	for (uint32_t i = *at + 1; i < engine->files_count && !*found && !wk_scan_damaged(&s->scan); i++) {
-		if (engine->files[i]->kind != WK_FILE_JOURNAL)
+		if (!counts(engine, engine->files[i]))
 			continue;
 		wk_status status = try_footer(s, previous, i, found, error);
 		if (status == WK_OK && *found) {
@@ -437,7 +446,7 @@ static uint32_t pass_indexed(wk_walk *s, uint32_t at, bool *found) {
 wk_status wk_walk_all(wk_walk *s, wk_error *error) {
 	wk_engine *engine = s->engine;
 	uint32_t at = 0;
-	while (at < engine->files_count && engine->files[at]->kind != WK_FILE_JOURNAL)
+	while (at < engine->files_count && !counts(engine, engine->files[at]))
 		at++;
 	if (at == engine->files_count)
 		return ends_too_early(s) ? report_early_end(s, error) : WK_OK;
