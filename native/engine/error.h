@@ -3,6 +3,9 @@
 #define WK_ENGINE_ERROR_H
 #include "walkeeper/log.h"
 
+/* What helps where a ledger store is damaged: salvage, and opens that accept loss, are for logs. */
+#define WK_LEDGERS_REMEDY "have this store's ledgers repaired from their other copies"
+
 /* Fills *error (may be NULL) and returns status, so that a failure is one statement. */
 wk_status wk_fail(wk_error *error, wk_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* The same for a call of the seam that returned -errno: the text ends with what the kernel said. */

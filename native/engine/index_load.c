@@ -222,8 +222,7 @@ wk_status wk_index_load(wk_engine *engine, wk_error *error) {
 	if (status == WK_CORRUPT && ledgers)
 		return wk_fail(error, WK_DAMAGED,
 		               "opening %s: the index file %016llx, which says which ledgers are fenced or deleted, is missing "
-		               "or damaged; restore it from a backup, or have this store's ledgers repaired from their other "
-		               "copies",
+		               "or damaged; restore it from a backup, or " WK_LEDGERS_REMEDY,
 		               engine->path, (unsigned long long)engine->superblock.index_generation);
 	if (status == WK_CORRUPT)
 		return WK_OK;

@@ -340,13 +340,18 @@ static wk_status report_damage(wk_walk *s, const wk_store_file *file, uint64_t o
 		snprintf(other, sizeof other,
 		         " (or: journal file %llu was followed by others that were recycled, and its footer cannot be read)",
 		         (unsigned long long)s->last->id);
+	char remedy[200];
+	snprintf(remedy, sizeof remedy,
+	         wk_engine_holds_ledgers(engine) ? WK_LEDGERS_REMEDY
+	                                         : "salvage the rest into a copy: `walkeeper recover %s DESTINATION`",
+	         engine->path);
 	return wk_fail(
 	    error, WK_DAMAGED,
 	    "opening %s: journal file %llu is damaged at offset %llu: block %llu is not whole, but block %llu shows that "
 	    "it was durable%s. Nothing was changed. "
-	    "Restore the file from a backup, or salvage the rest into a copy: `walkeeper recover %s DESTINATION`",
+	    "Restore the file from a backup, or %s",
 	    engine->path, (unsigned long long)file->id, (unsigned long long)offset,
-	    (unsigned long long)s->scan.sequence + 1, (unsigned long long)s->scan.witness, other, engine->path);
+	    (unsigned long long)s->scan.sequence + 1, (unsigned long long)s->scan.witness, other, remedy);
 }
 
 /*

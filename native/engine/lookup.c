@@ -42,9 +42,9 @@ static wk_status load_page(wk_engine *engine, wk_store_file *file, uint64_t offs
 	else if (result != WK_PAGE_SIZE || decode(&file->footer, page, offset, members, count) != WK_OK)
 		status = wk_fail(
 		    error, WK_DAMAGED,
-		    "file %llu of %s: the index page at offset %llu is damaged; `walkeeper verify` lists what is affected, "
-		    "opening with ignore_footers reads round it",
-		    (unsigned long long)file->id, engine->path, (unsigned long long)offset);
+		    "file %llu of %s: the index page at offset %llu is damaged; `walkeeper verify` lists what is affected, %s",
+		    (unsigned long long)file->id, engine->path, (unsigned long long)offset,
+		    wk_engine_holds_ledgers(engine) ? WK_LEDGERS_REMEDY : "opening with ignore_footers reads round it");
 	free(page);
 	if (status == WK_OK)
 		wk_page_cache_put(engine->pages, file->id, offset, members, size, *count);

@@ -55,9 +55,10 @@ static wk_status damaged(wk_engine *engine, const places *found, uint32_t i, int
 	wk_fail(error, WK_DAMAGED,
 	        "entry %lld of ledger %lld, at offset %u of file %llu of %s, is damaged: its bytes are not those that were "
 	        "acknowledged. "
-	        "`walkeeper verify` lists all damage; `walkeeper recover` salvages the rest into a copy",
+	        "`walkeeper verify` lists all damage; %s",
 	        (long long)(found->first + i), (long long)ledger_id, found->items[i].offset,
-	        (unsigned long long)found->file->id, engine->path);
+	        (unsigned long long)found->file->id, engine->path,
+	        wk_engine_holds_ledgers(engine) ? WK_LEDGERS_REMEDY : "`walkeeper recover` salvages the rest into a copy");
 	if (error != NULL) {
 		error->ledger_id = ledger_id;
 		error->entry_id = found->first + i;

@@ -151,10 +151,10 @@ static wk_status load_entry_logs(wk_engine *engine, wk_error *error) {
 				return status;
 			i--;
 		} else if (status != WK_OK)
-			return wk_fail(error, WK_DAMAGED,
-			               "entry log %llu of %s has a damaged footer: restore it from a backup, or salvage the rest "
-			               "with `walkeeper recover`",
-			               (unsigned long long)file->id, engine->path);
+			return wk_fail(
+			    error, WK_DAMAGED, "entry log %llu of %s has a damaged footer: restore it from a backup, or %s",
+			    (unsigned long long)file->id, engine->path,
+			    wk_engine_holds_ledgers(engine) ? WK_LEDGERS_REMEDY : "salvage the rest with `walkeeper recover`");
 	}
 	return WK_OK;
 }

@@ -3,12 +3,14 @@
  * files say that are there.
  *
  * An index that is damaged or missing is no loss by itself: an open then reads footers. But states of ledgers (fences,
- * keys) whose journal file was recycled are in the index only: where that may be so, it is damage.
+ * keys) whose journal file was recycled are in the index only: where that may be so, it is damage. In a ledger store it
+ * always is: such a store is not opened without its index.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/error.h"
 #include "engine/verifier.h"
 #include "walkeeper/index_file.h"
 
@@ -37,7 +39,13 @@ static void free_parts(index_check *x) {
 /* It does not count. `states`: with the part that is damaged go states of so many ledgers; UINT32_MAX: of any. */
 static void tell(index_check *x, uint32_t states, const char *what) {
 	x->whole = false;
-	if (states == 0 || !x->verifier->recycled) {
+	if (x->superblock.kind == WK_KIND_LEDGERS) {
+		wk_verifier_damage(
+		    x->verifier,
+		    "%s: %s. It says which ledgers are fenced or deleted, and the store is not opened without it: "
+		    "restore it from a backup, or " WK_LEDGERS_REMEDY,
+		    x->name, what);
+	} else if (states == 0 || !x->verifier->recycled) {
 		wk_verifier_warn(x->verifier,
 		                 "%s: %s. It is a cache: an open reads the footers of all files instead, and one for writing "
 		                 "makes a new one. Nothing is lost",
@@ -223,6 +231,12 @@ static const wk_index_range *find_stranger(const wk_index_range *ranges, uint32_
 	return NULL;
 }
 
+/* Of an index that is whole, and not true. */
+static const char *remedy(const index_check *x) {
+	return x->superblock.kind == WK_KIND_LEDGERS ? "Restore it from a backup, or " WK_LEDGERS_REMEDY
+	                                             : "Remove it: then footers are read";
+}
+
 /* A file that the index names and that is there. */
 static wk_status check_file(index_check *x, wk_verify_file *file, const wk_footer *named, const wk_index_range *ranges,
                             uint32_t ranges_count) {
@@ -240,11 +254,9 @@ static wk_status check_file(index_check *x, wk_verify_file *file, const wk_foote
 	bool ours = status == WK_OK && footer.kind == file->kind && footer.file_id == file->id &&
 	            memcmp(footer.directory_id, x->superblock.directory_id, sizeof footer.directory_id) == 0;
 	if (ours && !is_same_footer(&footer, named))
-		wk_verifier_damage(
-		    verifier,
-		    "%s: what it says of %s is not what that file's footer says, and an open believes it. Remove "
-		    "it: then footers are read",
-		    x->name, name);
+		wk_verifier_damage(verifier,
+		                   "%s: what it says of %s is not what that file's footer says, and an open believes it. %s",
+		                   x->name, name, remedy(x));
 	else if (ours)
 		status = wk_verify_footer_runs(verifier, &view, &footer, &footer_runs);
 	else if (!file->footer_told && file->kind == WK_FILE_JOURNAL)
@@ -255,8 +267,8 @@ static wk_status check_file(index_check *x, wk_verify_file *file, const wk_foote
 			wk_verifier_damage(
 			    verifier,
 			    "%s: its range of ledger %lld from entry %lld on is not in the footer of %s, and an open "
-			    "believes it. Remove it: then footers are read",
-			    x->name, (long long)stranger->ledger_id, (long long)stranger->first_entry, name);
+			    "believes it. %s",
+			    x->name, (long long)stranger->ledger_id, (long long)stranger->first_entry, name, remedy(x));
 	}
 	free(footer_runs);
 	if (verifier->report->damaged > before.damaged && !wk_file_view_is_named(&view))
