@@ -33,7 +33,8 @@
  * - Between rename and superblock: the same.
  * - While the superblock is written: one slot is whole, and names one of the two; both are there.
  * - Behind it: the older index file goes, or comes back and is swept. Only a slot that is damaged later leads to a
- *   superblock that names a file that went: then footers are read.
+ *   superblock that names a file that went: then footers are read. In a ledger store, where it is no cache, both slots
+ *   name it before anything goes.
  *
  * What is sealed never changes until it is recycled, so places (start) stay true. One thing breaks that: an open
  * that scans files instead of believing their footers seals them anew. Such an open does not use the index, and
@@ -292,6 +293,9 @@ static int name_in_superblock(wk_engine *engine, const wk_index_header *header) 
 	engine->superblock.replay_epoch = header->replay_epoch;
 	engine->superblock.replay_sequence = header->replay_sequence;
 	wk_status status = wk_superblock_store(engine, &error);
+	/* In both slots: were one damaged later, the other would name an index that knows less, or none. */
+	if (status == WK_OK && wk_engine_holds_ledgers(engine))
+		status = wk_superblock_store(engine, &error);
 	pthread_mutex_unlock(&engine->file_id_lock);
 	return status == WK_OK ? 0 : error.system_error != 0 ? -error.system_error : -EIO;
 }

@@ -1,6 +1,7 @@
 /*
- * test_ledger_mark.c: journal files below the mark that the index does not name were recycled, and a power cut brought
- * their names back: what they hold must not come back, as what killed it may be gone.
+ * test_ledger_mark.c: what a ledger store knows of journal files that were recycled. Those below the mark that the
+ * index does not name were, and a power cut brought their names back: what they hold must not come back, as what killed
+ * it may be gone. And the index that holds their states is named by both slots of the superblock.
  */
 #include "ledger_store.h"
 
@@ -64,7 +65,36 @@ TEST(a_recycled_file_that_comes_back_brings_no_deleted_ledger_back) {
 	io->operations->destroy(io);
 }
 
+/* Whichever slot of the superblock is damaged later: the other one names the index that has the fence. */
+static void a_slot_is_damaged(uint32_t which) {
+	wk_io *io = new_disk(2);
+	wk_open_options options = store_options();
+	options.file_size_max = options.file_size_min = 128 * 1024;
+	wk_namespace *ns = open_store_with(io, &options);
+	uint64_t first = ns->engine->active->id;
+	CHECK_EQ(fence(ns, 9), WK_OK);
+	fill_the_file(ns, 1);
+	CHECK_EQ(wk_ledger_delete(ns, 1, UINT64_MAX, NULL, NULL), WK_OK);
+	for (int64_t id = 0; id < FEW; id++)
+		add(ns, 3, id, 100);
+	CHECK(wk_store_file_find(ns->engine, first) == NULL);
+	kill_store(ns, io);
+	CHECK_EQ(wk_faulty_flip(wk_faulty_of(io), "store/superblock", which * (uint64_t)WK_SUPERBLOCK_SLOT_SIZE + 20, 3),
+	         0);
+	ns = open_store_with(io, &options);
+	CHECK(is_known(ns, 9) && info_of(ns, 9).fenced);
+	CHECK(!is_known(ns, 1));
+	close_store(ns);
+	io->operations->destroy(io);
+}
+
+TEST(a_fence_holds_whichever_slot_of_the_superblock_is_damaged) {
+	a_slot_is_damaged(0);
+	a_slot_is_damaged(1);
+}
+
 int main(void) {
+	RUN(a_fence_holds_whichever_slot_of_the_superblock_is_damaged);
 	RUN(a_recycled_file_that_comes_back_brings_no_deleted_ledger_back);
 	return check_done();
 }
