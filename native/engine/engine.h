@@ -278,7 +278,8 @@ struct wk_engine {
 	} index;
 	struct wk_ledger_state **states; /* what state records said last (ledger_state.c); open addressing by ledger id */
 	uint32_t states_count, states_capacity;
-	struct wk_deleted_ledger *deleted; /* while copies of their entries may turn up (ledger_delete.c) */
+	/* while copies of their entries may turn up (ledger_delete.c); open addressing by ledger id */
+	struct wk_deleted_ledger *deleted;
 	uint32_t deleted_count, deleted_capacity;
 
 	/* catalogue */

@@ -7,28 +7,50 @@
 #include "engine/ledger.h"
 #include "engine/mover.h"
 
+enum { TABLE_MIN = 16 };
+
 /* Copies of its entries may turn up: files are being found, or a pass of the mover is under way. */
 static bool somebody_may_ask(const wk_engine *engine) {
 	return engine->active == NULL || engine->mover != NULL;
 }
 
+/* Where the ledger stands in the table, or would: open addressing, sequence 0 in a slot that is free. */
+static uint32_t slot_of(const wk_deleted_ledger *table, uint32_t capacity, int64_t ledger_id) {
+	uint32_t at = (uint32_t)(((uint64_t)ledger_id * 0x9E3779B97F4A7C15u) >> 32) & (capacity - 1);
+	while (table[at].sequence != 0 && table[at].ledger_id != ledger_id)
+		at = (at + 1) & (capacity - 1);
+	return at;
+}
+
+static bool grow(wk_engine *engine) {
+	uint32_t capacity = engine->deleted_capacity == 0 ? TABLE_MIN : engine->deleted_capacity * 2;
+	wk_deleted_ledger *table = calloc(capacity, sizeof *table);
+	if (table == NULL)
+		return false;
+	for (uint32_t i = 0; i < engine->deleted_capacity; i++)
+		if (engine->deleted[i].sequence != 0)
+			table[slot_of(table, capacity, engine->deleted[i].ledger_id)] = engine->deleted[i];
+	free(engine->deleted);
+	engine->deleted = table;
+	engine->deleted_capacity = capacity;
+	return true;
+}
+
+/* Of several deletes of a ledger the last one counts. */
 static bool remember(wk_engine *engine, int64_t ledger_id, uint64_t sequence) {
-	if (engine->deleted_count == engine->deleted_capacity) {
-		uint32_t capacity = engine->deleted_capacity == 0 ? 16 : engine->deleted_capacity * 2;
-		wk_deleted_ledger *deleted = realloc(engine->deleted, capacity * sizeof *deleted);
-		if (deleted == NULL)
-			return false;
-		engine->deleted = deleted;
-		engine->deleted_capacity = capacity;
-	}
-	engine->deleted[engine->deleted_count++] = (wk_deleted_ledger){ledger_id, sequence};
+	if (engine->deleted_count * (uint64_t)4 >= engine->deleted_capacity * (uint64_t)3 && !grow(engine))
+		return false;
+	wk_deleted_ledger *one = &engine->deleted[slot_of(engine->deleted, engine->deleted_capacity, ledger_id)];
+	engine->deleted_count += one->sequence == 0;
+	one->ledger_id = ledger_id;
+	one->sequence = sequence > one->sequence ? sequence : one->sequence;
 	return true;
 }
 
 wk_status wk_ledger_delete_apply(wk_engine *engine, wk_store_file *file, const wk_footer_state *record) {
-	if (record->size != WK_DELETE_DATA_SIZE)
+	uint64_t sequence = record->size == WK_DELETE_DATA_SIZE ? wk_load_le64(record->data) : 0;
+	if (sequence == 0)
 		return WK_CORRUPT;
-	uint64_t sequence = wk_load_le64(record->data);
 	if (!somebody_may_ask(engine))
 		wk_ledger_deletes_free(engine);
 	else if (!remember(engine, record->ledger_id, sequence))
@@ -42,10 +64,8 @@ wk_status wk_ledger_delete_apply(wk_engine *engine, wk_store_file *file, const w
 }
 
 bool wk_ledger_deleted_since(const wk_engine *engine, int64_t ledger_id, uint64_t sequence) {
-	for (uint32_t i = 0; i < engine->deleted_count; i++)
-		if (engine->deleted[i].ledger_id == ledger_id && engine->deleted[i].sequence > sequence)
-			return true;
-	return false;
+	return engine->deleted_capacity > 0 &&
+	       engine->deleted[slot_of(engine->deleted, engine->deleted_capacity, ledger_id)].sequence > sequence;
 }
 
 void wk_ledger_deletes_free(wk_engine *engine) {
