@@ -161,7 +161,8 @@ static uint64_t index_size(const wk_engine *engine) {
 int wk_reserve_index(wk_engine *engine, bool *worked) {
 	uint64_t wanted = index_size(engine);
 	*worked = false;
-	if (!wk_engine_holds_ledgers(engine) || engine->states_count == 0 || engine->index.reserve >= wanted)
+	bool nothing_to_free = engine->files_count <= 1 + (engine->next != NULL);
+	if (!wk_engine_holds_ledgers(engine) || nothing_to_free || engine->index.reserve >= wanted)
 		return 0;
 	if (engine->index.reserve > 0 && (engine->space_low || engine->disk_full))
 		return 0;

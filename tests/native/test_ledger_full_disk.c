@@ -22,10 +22,12 @@ static void let_the_keeper_work(wk_namespace *ns, wk_io *io) {
 }
 
 /* An entry of a ledger of its own, with its key: each journal file holds state records. */
+static bool keyless; /* only deletes are state records then */
 static wk_status add_one(wk_namespace *ns, int64_t ledger_id, size_t size) {
 	static uint8_t bytes[SIZE_MAX_HERE];
 	wk_store_be64(bytes, (uint64_t)ledger_id);
 	wk_add add = an_add(bytes, size, WK_ADD_DEFERRED);
+	add.key_size = keyless ? 0 : add.key_size;
 	return wk_ledger_add(ns, &add, 1, UINT64_MAX, true, NULL);
 }
 
@@ -63,6 +65,10 @@ static void fill_and_delete(size_t size) {
 	wk_faulty_set_capacity(wk_faulty_of(io), CAPACITY);
 	int64_t next = 0, deleted = 0, usual = fill_up(ns, io, size, &next);
 	for (int round = 0; round < ROUNDS; round++) {
+		if (keyless) {
+			kill_store(ns, io);
+			ns = open_store_with(io, &options);
+		}
 		delete_all(ns, io, &deleted, next);
 		CHECK(fill_up(ns, io, size, &next) > usual / 2);
 	}
@@ -79,8 +85,17 @@ TEST(deletes_give_back_files_of_many_keys_on_a_full_disk) {
 	fill_and_delete(200);
 }
 
+/* After an open nothing is in memory of ledgers without state. */
+TEST(deletes_give_back_files_of_deletes_on_a_full_disk) {
+	keyless = true;
+	fill_and_delete(SIZE_MAX_HERE);
+	fill_and_delete(200);
+	keyless = false;
+}
+
 int main(void) {
 	RUN(deletes_give_back_files_of_keys_on_a_full_disk);
 	RUN(deletes_give_back_files_of_many_keys_on_a_full_disk);
+	RUN(deletes_give_back_files_of_deletes_on_a_full_disk);
 	return check_done();
 }
