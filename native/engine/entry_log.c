@@ -110,11 +110,15 @@ int wk_entry_log_finish(wk_entry_log_writer *writer, wk_footer *footer, wk_file 
 		result = io->truncate(writer->engine->io, writer->handle, writer->flushed);
 	if (result == 0)
 		result = io->sync(writer->engine->io, writer->handle);
+	char *folder = result == 0 ? wk_engine_path(writer->engine, "entries") : NULL;
 	if (result == 0)
-		result = io->rename(writer->engine->io, writer->temporary, writer->final);
-	char *folder = wk_engine_path(writer->engine, "entries");
-	if (result == 0)
-		result = folder != NULL ? io->sync_directory(writer->engine->io, folder) : -ENOMEM;
+		result = folder != NULL ? io->rename(writer->engine->io, writer->temporary, writer->final) : -ENOMEM;
+	if (result == 0) {
+		result = io->sync_directory(writer->engine->io, folder);
+		if (result == -ENOSPC ||
+		    result == -EDQUOT) /* it has its name, and nobody knows it: no pass goes on behind that */
+			result = -EIO;
+	}
 	free(folder);
 	if (result < 0)
 		return result;
