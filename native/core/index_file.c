@@ -228,7 +228,8 @@ static bool header_is_possible(const wk_index_header *header) {
 	return header->generation > 0 && header->replay_epoch > 0;
 }
 
-static void encode_header(const wk_index_header *header, uint8_t page[WK_PAGE_SIZE]) {
+void wk_index_encode_header(const wk_index_header *header, uint8_t page[WK_PAGE_SIZE]) {
+	assert(header_is_possible(header));
 	memset(page, 0, WK_PAGE_SIZE);
 	wk_store_le32(page + MAGIC_AT, MAGIC);
 	wk_store_le32(page + VERSION_AT, VERSION);
@@ -242,40 +243,60 @@ static void encode_header(const wk_index_header *header, uint8_t page[WK_PAGE_SI
 	wk_store_le32(page + CRC_AT, header_checksum(page));
 }
 
+void wk_index_encode_files(const wk_index_header *header, const wk_footer *files, uint32_t count, uint64_t offset,
+                           uint8_t page[WK_PAGE_SIZE]) {
+	assert(count <= WK_INDEX_PAGE_FILES);
+	wk_page_begin(page, WK_PAGE_KIND_FILES, count);
+	for (uint32_t i = 0; i < count; i++) {
+		assert(file_is_possible(header, &files[i]));
+		assert(i == 0 || files[i - 1].file_id < files[i].file_id);
+		put_file(wk_page_member(page, i, FILE_SIZE), &files[i]);
+	}
+	wk_page_end(page, &(wk_page_place){header->directory_id, header->generation, offset});
+}
+
+void wk_index_encode_ledgers(const wk_index_header *header, const wk_index_ledger *ledgers, uint32_t count,
+                             uint64_t offset, uint8_t page[WK_PAGE_SIZE]) {
+	assert(count <= WK_INDEX_PAGE_LEDGERS);
+	wk_page_begin(page, WK_PAGE_KIND_LEDGERS, count);
+	for (uint32_t i = 0; i < count; i++) {
+		assert(ledger_is_possible(&ledgers[i]));
+		assert(i == 0 || ledgers[i - 1].ledger_id < ledgers[i].ledger_id);
+		put_ledger(wk_page_member(page, i, LEDGER_SIZE), &ledgers[i]);
+	}
+	wk_page_end(page, &(wk_page_place){header->directory_id, header->generation, offset});
+}
+
+void wk_index_encode_ranges(const wk_index_header *header, const wk_index_range *ranges, uint32_t count,
+                            uint64_t offset, uint8_t page[WK_PAGE_SIZE]) {
+	assert(count <= WK_INDEX_PAGE_RANGES);
+	wk_page_begin(page, WK_PAGE_KIND_RANGES, count);
+	for (uint32_t i = 0; i < count; i++) {
+		assert(range_is_possible(header, &ranges[i]));
+		assert(i == 0 || range_is_before(&ranges[i - 1], &ranges[i]));
+		put_range(wk_page_member(page, i, RANGE_SIZE), &ranges[i]);
+	}
+	wk_page_end(page, &(wk_page_place){header->directory_id, header->generation, offset});
+}
+
 void wk_index_encode(const wk_index_header *header, const wk_footer *files, const wk_index_ledger *ledgers,
                      const wk_index_range *ranges, uint8_t *bytes) {
-	assert(header_is_possible(header));
-	encode_header(header, bytes);
+	wk_index_encode_header(header, bytes);
 	uint64_t at = WK_PAGE_SIZE;
 	for (uint32_t i = 0, count; i < header->files_count; i += count, at += WK_PAGE_SIZE) {
 		count = page_count(header, WK_PAGE_KIND_FILES, at);
-		wk_page_begin(bytes + at, WK_PAGE_KIND_FILES, count);
-		for (uint32_t k = 0; k < count; k++) {
-			assert(file_is_possible(header, &files[i + k]));
-			assert(i + k == 0 || files[i + k - 1].file_id < files[i + k].file_id);
-			put_file(wk_page_member(bytes + at, k, FILE_SIZE), &files[i + k]);
-		}
-		wk_page_end(bytes + at, &(wk_page_place){header->directory_id, header->generation, at});
+		assert(i == 0 || files[i - 1].file_id < files[i].file_id);
+		wk_index_encode_files(header, files + i, count, at, bytes + at);
 	}
 	for (uint32_t i = 0, count; i < header->ledgers_count; i += count, at += WK_PAGE_SIZE) {
 		count = page_count(header, WK_PAGE_KIND_LEDGERS, at);
-		wk_page_begin(bytes + at, WK_PAGE_KIND_LEDGERS, count);
-		for (uint32_t k = 0; k < count; k++) {
-			assert(ledger_is_possible(&ledgers[i + k]));
-			assert(i + k == 0 || ledgers[i + k - 1].ledger_id < ledgers[i + k].ledger_id);
-			put_ledger(wk_page_member(bytes + at, k, LEDGER_SIZE), &ledgers[i + k]);
-		}
-		wk_page_end(bytes + at, &(wk_page_place){header->directory_id, header->generation, at});
+		assert(i == 0 || ledgers[i - 1].ledger_id < ledgers[i].ledger_id);
+		wk_index_encode_ledgers(header, ledgers + i, count, at, bytes + at);
 	}
 	for (uint32_t i = 0, count; i < header->ranges_count; i += count, at += WK_PAGE_SIZE) {
 		count = page_count(header, WK_PAGE_KIND_RANGES, at);
-		wk_page_begin(bytes + at, WK_PAGE_KIND_RANGES, count);
-		for (uint32_t k = 0; k < count; k++) {
-			assert(range_is_possible(header, &ranges[i + k]));
-			assert(i + k == 0 || range_is_before(&ranges[i + k - 1], &ranges[i + k]));
-			put_range(wk_page_member(bytes + at, k, RANGE_SIZE), &ranges[i + k]);
-		}
-		wk_page_end(bytes + at, &(wk_page_place){header->directory_id, header->generation, at});
+		assert(i == 0 || range_is_before(&ranges[i - 1], &ranges[i]));
+		wk_index_encode_ranges(header, ranges + i, count, at, bytes + at);
 	}
 	assert(at == wk_index_size(header->files_count, header->ledgers_count, header->ranges_count));
 }

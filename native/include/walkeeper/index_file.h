@@ -65,6 +65,17 @@ WK_API uint64_t wk_index_size(uint64_t files, uint64_t ledgers, uint64_t ranges)
  */
 WK_API void wk_index_encode(const wk_index_header *header, const wk_footer *files, const wk_index_ledger *ledgers,
                             const wk_index_range *ranges, uint8_t *bytes);
+/*
+ * The same page by page, for who does not have all of it at once: pages of each kind are full but for the last one. Of
+ * the header's counts only that of the files must be known before the header is encoded.
+ */
+WK_API void wk_index_encode_header(const wk_index_header *header, uint8_t page[4096]);
+WK_API void wk_index_encode_files(const wk_index_header *header, const wk_footer *files, uint32_t count,
+                                  uint64_t offset, uint8_t page[4096]);
+WK_API void wk_index_encode_ledgers(const wk_index_header *header, const wk_index_ledger *ledgers, uint32_t count,
+                                    uint64_t offset, uint8_t page[4096]);
+WK_API void wk_index_encode_ranges(const wk_index_header *header, const wk_index_range *ranges, uint32_t count,
+                                   uint64_t offset, uint8_t page[4096]);
 /* The header, from the first 4096 bytes. WK_CORRUPT; WK_UNSUPPORTED: a newer version. */
 WK_API wk_status wk_index_decode(const uint8_t page[4096], wk_index_header *header);
 
