@@ -148,6 +148,10 @@ class Stats:
     """Durable points, since open."""
     durable_block: int
     memory_logs: int
+    memory_ranges: int
+    """Of that, what range_bytes limits."""
+    range_reads: int
+    """Ledgers whose ranges were read again from the index file, since open."""
     memory_memtable: int
     memory_cache: int
     memory_in_flight: int

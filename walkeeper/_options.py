@@ -61,6 +61,8 @@ class OpenOptions(TypedDict, total=False):
     """Recently written blocks kept for readers (8 MiB)."""
     cache_bytes: int
     """Index pages kept (8 MiB)."""
+    range_bytes: int
+    """Lists kept of which files a ledger's entries are in (64 MiB)."""
     in_flight_bytes: int
     """Accepted and not yet durable; at the limit appends wait (8 MiB)."""
     read_bytes: int

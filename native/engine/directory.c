@@ -27,6 +27,7 @@
 #include "engine/page_cache.h"
 #include "engine/probe.h"
 #include "engine/probe_grid.h"
+#include "engine/range_pager.h"
 #include "engine/read_memory.h"
 #include "engine/recovery.h"
 #include "engine/registry.h"
@@ -252,6 +253,7 @@ static void free_engine(wk_engine *engine) {
 	wk_journal_free(engine);
 	wk_catalogue_free(engine);
 	wk_ledgers_free(engine);
+	wk_range_pager_free(engine);
 	wk_ledger_states_free(engine);
 	wk_ledger_deletes_free(engine);
 	wk_store_files_free(engine);

@@ -74,11 +74,13 @@ struct wk_store_file {
 	uint32_t pins;          /* readers, writers and movers that use the handle now */
 	uint32_t kind;          /* enum wk_file_kind */
 	uint32_t state;         /* enum wk_file_state */
+	uint64_t named_from;    /* generation of the first index file that named it, 0: none has */
 	uint64_t thin_since_ns; /* at most a tenth live since then, 0: it is not */
 	bool stuck;             /* the mover could not empty it: an entry is damaged */
 	bool footer_under_way;  /* somebody writes it */
 	bool footer_failed;     /* sealed without a footer: scanned at the next start */
 	bool unreadable_footer; /* recovery: its trailer reads well, its other pages do not */
+	bool emptied;           /* the mover copied all that anybody needs: ranges of it that are paged out count no more */
 	bool gone;              /* a follower's: no longer listed, the writer has recycled or unlinked it */
 	bool retired;           /* out of the table: the last unpin frees it */
 };
@@ -100,6 +102,7 @@ typedef struct wk_range {            /* the entries of one ledger in one file */
 	uint32_t dead;  /* at least so many of them nobody needs: truncated, or a newer file has them too */
 	bool open;      /* `places` counts */
 	bool unsettled; /* there may be more dead ones; it waits in engine->unsettled (settle.c) */
+	bool changed;   /* since the index file was made that names its file */
 } wk_range;
 
 struct wk_ledger {
@@ -109,18 +112,29 @@ struct wk_ledger {
 	int64_t first_live;    /* entries before it are dead */
 	int64_t length;        /* cumulative payload */
 	union {
-		wk_range range; /* ranges_capacity 0: at most this one, as of most ledgers */
+		wk_range range; /* not listed: at most this one, as of most ledgers */
 		struct {
 			wk_range *list; /* by first entry, then file */
 			int64_t *reach; /* where ranges overlap: a tree of last entries (range.c); NULL: no memory for it */
 			uint32_t reach_size;
+			/* where the ledger stands in an index file, if it is `indexed` or `paged` (range_pager.h) */
+			uint32_t index_first, index_count, index_generation;
+			uint32_t index_limit; /* those count that are in files which an index up to this one named */
+			int64_t paged_last;   /* paged: the last entry of the ranges that are out */
 		} ranges;
 	};
-	uint32_t ranges_count, ranges_capacity;
-	uint32_t open_range; /* probably that of the file under way */
-	bool overlap;        /* some range begins before another one ends */
-	bool named;          /* recovery: a log has a segment in it */
+	uint32_t ranges_count, ranges_capacity; /* of those in memory */
+	uint32_t open_range;                    /* probably that of the file under way */
+	bool overlap : 1;                       /* some range begins before another one ends */
+	bool named : 1;                         /* recovery: a log has a segment in it */
+	bool listed : 1;                        /* `ranges` counts, not `range` */
+	bool indexed : 1; /* the index file has its ranges, but for those that changed or came since */
+	bool paged : 1;   /* some of its ranges are in the index file only */
+	bool plain : 1;   /* paged: what is dead in those was all before its first live entry */
+	bool used : 1;    /* somebody looked for an entry of it, a moment ago */
+	bool behind : 1;  /* paged: what happened to it is still to be done to the ranges that are out */
 };
+static_assert(sizeof(wk_ledger) <= 104, "the flags fit into what there was");
 
 /* ---- the open block (journal.c) ---- */
 
@@ -276,6 +290,20 @@ struct wk_engine {
 		uint64_t reserve; /* bytes kept back for the next one in a ledger store, 0: none */
 		bool wanted;      /* there was one, and it could not be used */
 	} index;
+	struct {                                    /* range_pager.c */
+		uint64_t bytes;                         /* of all lists of ranges */
+		uint64_t above;                         /* a sweep is due when there are more */
+		uint32_t paged;                         /* ledgers that have ranges paged out */
+		uint32_t hand;                          /* in the table of ledgers: where the sweep goes on */
+		bool index_wanted;                      /* only a new index file helps */
+		bool index_fresh;                       /* there is one that was wanted, and no sweep yet */
+		struct wk_index_source *source, *older; /* where ranges are read from; older: while the next one replaces it */
+		struct wk_orphan *orphans; /* ranges paged out of ledgers that are gone: still in their files' live counts */
+		uint32_t orphans_count, orphans_capacity;
+		int64_t *behind; /* ids of ledgers that are to be caught up */
+		uint32_t behind_count, behind_capacity;
+		uint64_t retry_ns, behind_ns; /* what failed is not tried again before */
+	} pager;
 	struct wk_ledger_state **states; /* what state records said last (ledger_state.c); open addressing by ledger id */
 	uint32_t states_count, states_capacity;
 	/* while copies of their entries may turn up (ledger_delete.c); open addressing by ledger id */

@@ -69,6 +69,7 @@ static void exchange_views(wk_engine *engine, wk_engine *fresh) {
 	EXCHANGE(states_count);
 	EXCHANGE(states_capacity);
 	EXCHANGE(index);
+	EXCHANGE(pager.bytes);
 	EXCHANGE(logs);
 	EXCHANGE(logs_capacity);
 	EXCHANGE(logs_count);

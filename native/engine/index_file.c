@@ -47,18 +47,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/index_moment.h"
 #include "engine/journal.h"
 #include "engine/ledger_delete.h"
-#include "engine/ledger_state.h"
-#include "engine/range.h"
+#include "engine/range_pager.h"
 #include "engine/reserve_file.h"
+#include "engine/store_file.h"
 #include "engine/superblock_file.h"
 
 /*
  * An index costs its size: it is worth it where it saves the reading of many footers, and is little beside what was
  * written since the last one.
  */
-enum { CHANGED_FILES_MIN = 32, SIZE_FACTOR = 4, RETRY_NS = 1000 * 1000 * 1000, CHUNK = 1 << 20, STALE_MAX = 64 };
+enum { CHANGED_FILES_MIN = 32, SIZE_FACTOR = 4, RETRY_NS = 1000 * 1000 * 1000, STALE_MAX = 64 };
 
 static char *path_of(const wk_engine *engine, uint64_t generation, const char *ending) {
 	return wk_engine_path(engine, "index/%016llx%s", (unsigned long long)generation, ending);
@@ -81,7 +82,7 @@ static uint64_t mark_of(const wk_engine *engine) {
 	return wk_ledger_delete_mark(engine, mark);
 }
 
-static bool is_named(const wk_store_file *file, uint64_t mark) {
+bool wk_index_names(const wk_store_file *file, uint64_t mark) {
 	return file->id < mark && has_footer(file);
 }
 
@@ -93,158 +94,7 @@ bool wk_index_has_states_of(const wk_engine *engine, const wk_store_file *file) 
 	return states_in(file) == 0 || file->id < engine->index.mark;
 }
 
-/* ---- the moment ---- */
-
-typedef struct moment {
-	wk_index_header header;
-	wk_footer *files;
-	wk_index_ledger *ledgers;
-	wk_index_range *ranges;
-} moment;
-
-static void free_moment(moment *now) {
-	free(now->files);
-	free(now->ledgers);
-	free(now->ranges);
-}
-
-static bool make_room(const wk_engine *engine, moment *now) {
-	size_t ranges = 0;
-	for (uint32_t i = 0; i < engine->ledgers_capacity; i++)
-		ranges += engine->ledgers[i] != NULL ? engine->ledgers[i]->ranges_count : 0;
-	now->files = malloc((engine->files_count + 1) * sizeof *now->files);
-	now->ledgers = malloc((engine->states_count + (size_t)1) * sizeof *now->ledgers);
-	now->ranges = malloc((ranges + 1) * sizeof *now->ranges);
-	return now->files != NULL && now->ledgers != NULL && now->ranges != NULL;
-}
-
-/* Which of the index's files has this id. It has one of them. */
-static uint32_t number_of(const moment *now, uint64_t id) {
-	uint32_t low = 0, high = now->header.files_count;
-	while (low < high) {
-		uint32_t middle = (low + high) / 2;
-		if (now->files[middle].file_id < id)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	assert(low < now->header.files_count && now->files[low].file_id == id);
-	return low;
-}
-
-/* NULL: the ledger has none. */
-static wk_index_ledger *state_of(const moment *now, int64_t ledger_id) {
-	uint32_t low = 0, high = now->header.ledgers_count;
-	while (low < high) {
-		uint32_t middle = (low + high) / 2;
-		if (now->ledgers[middle].ledger_id < ledger_id)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < now->header.ledgers_count && now->ledgers[low].ledger_id == ledger_id ? &now->ledgers[low] : NULL;
-}
-
-static void note_files(const wk_engine *engine, moment *now) {
-	now->header.replay_sequence = engine->superblock.replay_sequence;
-	for (uint32_t i = 0; i < engine->files_count; i++) {
-		const wk_store_file *file = engine->files[i];
-		if (!is_named(file, now->header.replay_epoch))
-			continue;
-		now->files[now->header.files_count++] = file->footer;
-		if (file->kind == WK_FILE_JOURNAL && file->last_sequence > now->header.replay_sequence)
-			now->header.replay_sequence = file->last_sequence;
-	}
-}
-
-/*
- * The ledger's ranges, and what they do not say of it. Those in journal files from the mark on are found there by the
- * next open: nothing here may say more than the files below do.
- */
-static void note_ledger(const wk_engine *engine, const wk_ledger *ledger, moment *now) {
-	int64_t last = -1;
-	bool goes_on = false;
-	const wk_range *ranges = wk_ranges(ledger);
-	for (uint32_t i = 0; i < ledger->ranges_count; i++) {
-		const wk_range *range = &ranges[i];
-		goes_on |= range->file->kind == WK_FILE_JOURNAL && range->file->id >= now->header.replay_epoch;
-		if (!is_named(range->file, now->header.replay_epoch))
-			continue;
-		now->ranges[now->header.ranges_count++] = (wk_index_range){.ledger_id = ledger->id,
-		                                                           .first_entry = range->first_entry,
-		                                                           .last_entry = range->last_entry,
-		                                                           .bytes = range->bytes,
-		                                                           .file = number_of(now, range->file->id),
-		                                                           .count = range->count,
-		                                                           .dead = range->dead,
-		                                                           .runs_count = range->runs_count,
-		                                                           .start = range->start,
-		                                                           .unsettled = range->unsettled};
-		last = range->last_entry > last ? range->last_entry : last;
-	}
-	/* Of a ledger without state its ranges say all that an open needs: ten thousand idle logs cost 56 bytes each. */
-	wk_index_ledger *noted = state_of(now, ledger->id);
-	if (noted == NULL)
-		return;
-	noted->last_entry = goes_on ? last : ledger->last_entry;
-	noted->first_live = ledger->first_live;
-	noted->length = goes_on || engine->sealing
-	                    ? 0
-	                    : ledger->length; /* a block under construction is in the length before it is in a run */
-}
-
-/* (locked) */
-static bool collect(const wk_engine *engine, uint64_t mark, moment *now) {
-	*now = (moment){.header = {.generation = engine->index.generation_last + 1, .replay_epoch = mark}};
-	memcpy(now->header.directory_id, engine->superblock.directory_id, sizeof now->header.directory_id);
-	if (!make_room(engine, now))
-		return false;
-	note_files(engine, now);
-	now->header.ledgers_count = wk_ledger_states_copy(engine, now->ledgers);
-	for (uint32_t i = 0; i < engine->ledgers_capacity; i++)
-		if (engine->ledgers[i] != NULL)
-			note_ledger(engine, engine->ledgers[i], now);
-	return true;
-}
-
-static int range_order(const void *a, const void *b) {
-	const wk_index_range *x = a, *y = b;
-	if (x->ledger_id != y->ledger_id)
-		return x->ledger_id < y->ledger_id ? -1 : 1;
-	if (x->first_entry != y->first_entry)
-		return x->first_entry < y->first_entry ? -1 : 1;
-	return (x->file > y->file) - (x->file < y->file);
-}
-
-static uint8_t *encode(moment *now, size_t *size) {
-	if (now->header.ranges_count > 1)
-		qsort(now->ranges, now->header.ranges_count, sizeof *now->ranges, range_order);
-	*size = wk_index_size(now->header.files_count, now->header.ledgers_count, now->header.ranges_count);
-	uint8_t *bytes = aligned_alloc(WK_PAGE_SIZE, *size);
-	if (bytes != NULL)
-		wk_index_encode(&now->header, now->files, now->ledgers, now->ranges, bytes);
-	return bytes;
-}
-
 /* ---- the file ---- */
-
-/* from_reserve: the file is there already, and may be longer. */
-static int write_bytes(wk_engine *engine, const char *path, const uint8_t *bytes, size_t size, bool from_reserve) {
-	const struct wk_io_operations *io = engine->io->operations;
-	wk_file *handle = NULL;
-	uint32_t create = from_reserve ? 0 : WK_IO_CREATE;
-	int64_t result = io->open(engine->io, path, WK_IO_WRITE | WK_IO_DIRECT | create, &handle);
-	if (result < 0)
-		return (int)result;
-	for (size_t at = 0; at < size && result >= 0; at += CHUNK)
-		result = io->pwrite(engine->io, handle, bytes + at, size - at < CHUNK ? size - at : CHUNK, at, 0);
-	if (result >= 0 && from_reserve)
-		result = io->truncate(engine->io, handle, size);
-	if (result >= 0)
-		result = io->sync(engine->io, handle);
-	io->close(engine->io, handle);
-	return result < 0 ? (int)result : 0;
-}
 
 /* Those that were unlinked stay so (ledger_delete.h). */
 static int sync_entry_logs(wk_engine *engine) {
@@ -259,8 +109,9 @@ static int make_folder(wk_engine *engine, const char *folder) {
 	return result == 0 ? engine->io->operations->sync_directory(engine->io, engine->path) : result;
 }
 
-static int make_file(wk_engine *engine, uint64_t generation, const uint8_t *bytes, size_t size, bool from_reserve) {
+static int make_file(wk_engine *engine, wk_index_moment *moment, bool from_reserve) {
 	const struct wk_io_operations *io = engine->io->operations;
+	uint64_t generation = moment->header.generation;
 	char *temporary = path_of(engine, generation, ".tmp"), *final = path_of(engine, generation, ".wki"),
 	     *folder = wk_engine_path(engine, "index");
 	int result = temporary == NULL || final == NULL || folder == NULL ? -ENOMEM : 0;
@@ -268,10 +119,10 @@ static int make_file(wk_engine *engine, uint64_t generation, const uint8_t *byte
 		result = sync_entry_logs(engine);
 	bool taken = result == 0 && from_reserve && wk_reserve_file_take(engine, WK_RESERVE_INDEX, temporary) == 0;
 	if (result == 0) {
-		result = write_bytes(engine, temporary, bytes, size, taken);
+		result = wk_index_moment_write(engine, moment, temporary, taken);
 		if (result == -ENOENT &&
 		    (result = make_folder(engine, folder)) == 0) /* somebody removed the cache, as a whole */
-			result = write_bytes(engine, temporary, bytes, size, taken);
+			result = wk_index_moment_write(engine, moment, temporary, taken);
 		if (result == 0)
 			result = io->rename(engine->io, temporary, final);
 		if (result == 0)
@@ -307,6 +158,32 @@ static void remove_file(wk_engine *engine, uint64_t generation) {
 	free(path);
 }
 
+/* (locked) The files of the moment that are still there are named from now on. */
+static void note_named(wk_engine *engine, const wk_index_moment *moment) {
+	for (uint32_t i = 0; i < moment->header.files_count; i++) {
+		wk_store_file *file = wk_store_file_find(engine, moment->files[i].file_id);
+		if (file != NULL && file->named_from == 0)
+			file->named_from = moment->header.generation;
+	}
+}
+
+/* No lock held. *source: where ranges that are paged out are read from, from now on; NULL: there are none. */
+static int make(wk_engine *engine, wk_index_moment *moment, bool from_reserve, wk_index_source **source) {
+	int result = make_file(engine, moment, from_reserve);
+	if (result < 0)
+		return result;
+	*source = wk_index_source_new(&moment->header, moment->files);
+	/* What is in the older file only must be readable in this one before that goes. */
+	result = moment->places_of_paged > 0 && *source == NULL ? -ENOMEM : 0;
+	if (result == 0 && moment->places_of_paged > 0)
+		result = wk_index_source_open(engine, *source);
+	if (result == 0)
+		return name_in_superblock(engine, &moment->header);
+	moment->failed_before_use = moment->has_its_name = true;
+	remove_file(engine, moment->header.generation);
+	return result;
+}
+
 /* (locked, dropped) use_reserve: in the space that is kept back for it. */
 static bool write_index(wk_engine *engine, bool use_reserve) {
 	uint64_t mark = mark_of(engine), older = engine->index.generation, recycled = engine->counters.recycled_files;
@@ -314,37 +191,36 @@ static bool write_index(wk_engine *engine, bool use_reserve) {
 		return false;
 	uint64_t reserve = use_reserve ? engine->index.reserve : 0;
 	engine->index.reserve -= reserve;
-	moment now;
-	size_t size = 0;
-	uint8_t *bytes = NULL;
-	bool collected = collect(engine, mark, &now);
-	engine->index.generation_last = now.header.generation; /* whatever becomes of it */
+	wk_index_moment moment;
+	bool collected = wk_index_moment_collect(engine, mark, &moment);
+	engine->index.generation_last = moment.header.generation; /* whatever becomes of it */
 	wk_engine_unlock(engine);
-	if (collected)
-		bytes = encode(&now, &size);
-	bool full = bytes == NULL; /* no memory is like no space: nothing was touched */
-	int result = bytes == NULL ? -ENOMEM : make_file(engine, now.header.generation, bytes, size, reserve > 0);
-	full |= result == -ENOSPC || result == -EDQUOT;
-	if (result == 0)
-		result = name_in_superblock(engine, &now.header);
-	free(bytes);
-	free_moment(&now);
+	wk_index_source *source = NULL;
+	int result = collected ? make(engine, &moment, reserve > 0, &source) : -ENOMEM;
+	/* No memory is like no space: nothing was touched. Nor was it where the file before it could not be read. */
+	bool full = result == -ENOMEM || result == -ENOSPC || result == -EDQUOT || moment.failed_before_use;
 	wk_engine_lock(engine);
-	if (result < 0 && full) {
-		engine->index.reserve += reserve;
-		engine->index.retry_ns = wk_engine_now(engine) + RETRY_NS;
-		return false;
-	}
 	if (result < 0) {
-		wk_journal_fail(engine, result, "writing the index", NULL);
+		if (full) {
+			engine->index.reserve += moment.has_its_name ? 0 : reserve;
+			engine->index.retry_ns = wk_engine_now(engine) + RETRY_NS;
+		} else {
+			wk_journal_fail(engine, result, "writing the index", NULL);
+		}
+		wk_index_source_release(engine, source);
+		wk_index_moment_free(engine, &moment);
 		return false;
 	}
-	engine->index.generation = now.header.generation;
+	uint64_t size = wk_index_size(moment.header.files_count, moment.header.ledgers_count, moment.header.ranges_count);
+	engine->index.generation = moment.header.generation;
 	engine->index.mark = mark;
 	engine->index.size = size;
 	engine->index.recycled_files = recycled;
 	engine->index.wanted = false;
 	engine->counters.written_bytes += size;
+	note_named(engine, &moment);
+	wk_range_pager_turn(engine, source, moment.places, moment.places_count);
+	wk_index_moment_free(engine, &moment);
 	wk_engine_unlock(engine);
 	remove_file(engine, older);
 	wk_engine_lock(engine);
@@ -366,7 +242,7 @@ static uint64_t changed_files(const wk_engine *engine, bool *blocked) {
 	*blocked = false;
 	for (uint32_t i = 0; i < engine->files_count; i++) {
 		const wk_store_file *file = engine->files[i];
-		if (!is_named(file, mark) || file->id < engine->index.mark)
+		if (!wk_index_names(file, mark) || file->id < engine->index.mark)
 			continue;
 		changed++;
 		*blocked |= file->live_entries == 0 && !wk_index_has_states_of(engine, file);
@@ -383,7 +259,8 @@ bool wk_index_if_due(wk_engine *engine) {
 	if (engine->disk_full || engine->space_low)
 		return blocked && write_index(engine, true);
 	bool many = changed >= CHANGED_FILES_MIN && changed * engine->file_size_next >= SIZE_FACTOR * engine->index.size;
-	return (many || blocked || (engine->index.wanted && changed > 0)) && wk_index_write(engine);
+	return (many || blocked || (engine->index.wanted && changed > 0) || wk_range_pager_wants_index(engine)) &&
+	       wk_index_write(engine);
 }
 
 void wk_index_at_close(wk_engine *engine) {

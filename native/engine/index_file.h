@@ -35,6 +35,8 @@ void wk_index_at_close(wk_engine *engine);
 /* (locked) Writes one now; false: it could not be. A failed write stops the journal, a full disk does not. */
 bool wk_index_write(wk_engine *engine);
 
+/* Does an index with this mark name it? */
+bool wk_index_names(const wk_store_file *file, uint64_t mark);
 /*
  * (locked) May this file go, as far as the state records in it are concerned? They are in the durable index, or it
  * has none.

@@ -6,6 +6,7 @@
 #include "engine/index_file.h"
 #include "engine/ledger.h"
 #include "engine/ledger_state.h"
+#include "engine/range_pager.h"
 #include "engine/store_file.h"
 
 static const uint64_t size_max = (uint64_t)1 << 32;
@@ -149,6 +150,19 @@ static wk_status claim_all(wk_engine *engine, const contents *held) {
 	return status;
 }
 
+/* Where ledgers stand in it: what is in memory of them may go (range_pager.h). */
+static void note_places(wk_engine *engine, const contents *held) {
+	if (engine->read_only)
+		return;
+	wk_range_pager_begin(engine, wk_index_source_new(&held->header, held->files));
+	for (uint32_t i = 0, next; i < held->header.ranges_count; i = next) {
+		int64_t ledger_id = held->ranges[i].ledger_id;
+		for (next = i + 1; next < held->header.ranges_count && held->ranges[next].ledger_id == ledger_id;)
+			next++;
+		wk_range_pager_found(engine, &(wk_range_place){.ledger_id = ledger_id, .first = i, .count = next - i});
+	}
+}
+
 static wk_status take(wk_engine *engine, const contents *held) {
 	wk_status status = WK_OK;
 	for (uint32_t i = 0; i < held->header.files_count; i++) {
@@ -157,6 +171,7 @@ static wk_status take(wk_engine *engine, const contents *held) {
 			continue;
 		wk_store_file_take_footer(file, &held->files[i]);
 		file->state = WK_FILE_SEALED;
+		file->named_from = held->header.generation;
 	}
 	for (uint32_t i = 0; i < held->header.ranges_count && status == WK_OK; i++) {
 		const wk_index_range *range = &held->ranges[i];
@@ -176,6 +191,8 @@ static wk_status take(wk_engine *engine, const contents *held) {
 		                                         .dead = range->dead,
 		                                         .unsettled = range->unsettled != 0});
 	}
+	if (status == WK_OK)
+		note_places(engine, held);
 	for (uint32_t i = 0; i < held->header.ledgers_count && status == WK_OK; i++) {
 		/*
 		 * Nothing is said here of a ledger without ranges: its entries are gone, and a last entry that nobody can read

@@ -12,6 +12,7 @@
 #include "engine/ledger.h"
 #include "engine/mover.h"
 #include "engine/probe_grid.h"
+#include "engine/range_pager.h"
 #include "engine/reserve.h"
 #include "engine/retention.h"
 #include "engine/scrub.h"
@@ -165,7 +166,8 @@ bool wk_keeper_seal_oldest(wk_engine *engine) {
 
 bool wk_keeper_step(wk_engine *engine) {
 	wk_engine_lock(engine);
-	bool worked = wk_space_collect(engine); /* space first: it may be what the next file is made of */
+	bool worked = wk_range_pager_step(engine);
+	worked |= wk_space_collect(engine); /* space before files: it may be what the next one is made of */
 	worked |= name_next(engine);
 	worked |= wk_keeper_seal_oldest(engine);
 	worked |= prepare_reserve(engine);

@@ -7,6 +7,8 @@
 #include "engine/ledger_delete.h"
 #include "engine/place_list.h"
 #include "engine/range.h"
+#include "engine/range_live.h"
+#include "engine/range_pager.h"
 
 enum { TABLE_MIN = 64 };
 
@@ -82,52 +84,12 @@ static void remove_from_table(wk_engine *engine, wk_ledger *ledger) {
 	}
 }
 
-/* ---- live entries ---- */
-
-static uint64_t bytes_of(const wk_range *range, uint32_t entries) {
-	uint64_t bytes = range->open ? range->places->bytes : range->bytes;
-	return range->count == 0 ? 0 : entries == range->count ? bytes : bytes * entries / range->count;
-}
-
-static void less_live(wk_store_file *file, uint64_t entries, uint64_t bytes) {
-	assert(file->live_entries >= entries);
-	file->live_entries -= entries;
-	file->live_bytes -= bytes < file->live_bytes ? bytes : file->live_bytes;
-	if (file->live_entries == 0)
-		file->live_bytes = 0;
-}
-
-static void kill_to(wk_range *range, uint32_t dead) {
-	assert(dead <= range->count);
-	if (dead <= range->dead)
-		return;
-	less_live(range->file, dead - range->dead,
-	          bytes_of(range, range->count - range->dead) - bytes_of(range, range->count - dead));
-	range->dead = dead;
-}
-
-/* All of it is dead; wk_ranges_tidy takes it away. */
-static void kill_all(wk_range *range) {
-	kill_to(range, range->count);
-	range->count = range->dead = 0;
-}
-
-/* How many of its entries are before first_live; of a sealed range with holes, at least so many. */
-static uint32_t dead_before(const wk_range *range, int64_t first_live) {
-	if (first_live <= range->first_entry)
-		return 0;
-	if (first_live > range->last_entry)
-		return range->count;
-	if (range->open)
-		return wk_place_list_before(range->places, first_live);
-	int64_t behind = range->last_entry - first_live + 1;
-	return behind < range->count ? range->count - (uint32_t)behind : 0;
-}
+/* ---- live entries (range_live.h) ---- */
 
 /* Somebody has to look which of its entries are dead. A range that is open is looked at once it is sealed. */
 void wk_ledger_unsettle(wk_engine *engine, int64_t ledger_id, wk_range *range) {
 	bool waits = range->unsettled && !range->open;
-	range->unsettled = true;
+	range->unsettled = range->changed = true;
 	if (waits || range->open || engine->read_only) /* a follower frees nothing */
 		return;
 	if (engine->unsettled_count == engine->unsettled_capacity) {
@@ -142,22 +104,24 @@ void wk_ledger_unsettle(wk_engine *engine, int64_t ledger_id, wk_range *range) {
 	engine->unsettled[engine->unsettled_count++].file_id = range->file->id;
 }
 
-void wk_ledger_settled(wk_ledger *ledger, wk_range *range, uint32_t dead) {
-	kill_to(range, dead);
+void wk_ledger_settled(wk_engine *engine, wk_ledger *ledger, wk_range *range, uint32_t dead) {
+	wk_range_kill_to(range, dead);
 	if (range->dead == range->count) {
-		kill_all(range);
-		wk_ranges_tidy(ledger);
+		wk_range_kill_all(range);
+		wk_ranges_tidy(engine, ledger);
 	}
 }
 
 /* ---- whole ledgers ---- */
 
 void wk_ledger_drop(wk_engine *engine, wk_ledger *ledger) {
-	wk_range *ranges = wk_ranges(ledger);
+	wk_range *ranges = wk_ranges_in_memory(ledger);
 	for (uint32_t i = 0; i < ledger->ranges_count; i++)
-		kill_to(&ranges[i], ranges[i].count);
+		wk_range_kill_to(&ranges[i], ranges[i].count);
+	if (ledger->paged)
+		wk_ranges_orphan(engine, ledger);
 	remove_from_table(engine, ledger);
-	wk_ranges_free(ledger);
+	wk_ranges_free(engine, ledger);
 	free(ledger);
 }
 
@@ -165,7 +129,7 @@ void wk_ledgers_free(wk_engine *engine) {
 	for (uint32_t i = 0; i < engine->ledgers_capacity; i++) {
 		if (engine->ledgers[i] == NULL)
 			continue;
-		wk_ranges_free(engine->ledgers[i]);
+		wk_ranges_free(engine, engine->ledgers[i]);
 		free(engine->ledgers[i]);
 	}
 	free(engine->ledgers);
@@ -191,15 +155,11 @@ static bool note_ledger(wk_store_file *file, int64_t ledger_id) {
 	return true;
 }
 
-static wk_range *begin_range(wk_ledger *ledger, wk_store_file *file, int64_t entry_id) {
+static wk_range *begin_range(wk_engine *engine, wk_ledger *ledger, wk_store_file *file, int64_t entry_id) {
 	wk_place_list *places = wk_place_list_new();
-	wk_range *range = places == NULL || !note_ledger(file, ledger->id)
-	                      ? NULL
-	                      : wk_range_insert(ledger, &(wk_range){.first_entry = entry_id,
-	                                                            .last_entry = entry_id,
-	                                                            .file = file,
-	                                                            .places = places,
-	                                                            .open = true});
+	wk_range fresh = {.first_entry = entry_id, .last_entry = entry_id, .file = file, .places = places, .open = true};
+	bool noted = places != NULL && note_ledger(file, ledger->id);
+	wk_range *range = noted ? wk_range_insert(engine, ledger, &fresh) : NULL;
 	if (range == NULL)
 		wk_place_list_free(places);
 	return range;
@@ -223,20 +183,22 @@ static bool may_hold(const wk_range *range, int64_t entry_id) {
  * already.
  */
 static void kill_one(wk_engine *engine, wk_ledger *ledger, wk_range *range) {
-	if (range->dead < range->count && range->dead == dead_before(range, ledger->first_live))
-		kill_to(range, range->dead + 1);
+	if (range->dead < range->count && range->dead == wk_range_dead_before(range, ledger->first_live))
+		wk_range_kill_to(range, range->dead + 1);
 	else if (range->dead < range->count)
 		wk_ledger_unsettle(engine, ledger->id, range);
 }
 
 /* An entry came whose id is not the highest: if it has other places, the new one counts, and the others are dead. */
 static void shadow(wk_engine *engine, wk_ledger *ledger, const wk_range *own, int64_t entry_id) {
+	if (wk_ranges_are_out(ledger, entry_id))
+		wk_ranges_fall_behind(engine, ledger);
 	wk_range *over[WK_OVER_MAX];
 	wk_rank below = wk_rank_highest;
 	bool sure = true;
 	uint32_t count;
 	do {
-		count = wk_ranges_over(ledger, entry_id, below, over);
+		count = wk_ranges_over_in_memory(ledger, entry_id, below, over);
 		for (uint32_t i = 0; i < count; i++) {
 			wk_range *other = over[i];
 			below = wk_rank_of(other->file);
@@ -248,8 +210,8 @@ static void shadow(wk_engine *engine, wk_ledger *ledger, const wk_range *own, in
 			else
 				wk_ledger_unsettle(engine, ledger->id, other);
 			if (!other->open && other->dead == other->count) { /* a range never outlives its file */
-				kill_all(other);
-				wk_ranges_tidy(ledger);
+				wk_range_kill_all(other);
+				wk_ranges_tidy(engine, ledger);
 			}
 			if (holds) /* what is older still was dead before */
 				return;
@@ -271,7 +233,7 @@ void wk_ledger_prefetch(const wk_ledger *ledger, enum wk_ledger_part part) {
 	}
 	if (ledger->open_range >= ledger->ranges_count)
 		return;
-	const wk_range *range = &wk_ranges(ledger)[ledger->open_range];
+	const wk_range *range = &wk_ranges_in_memory(ledger)[ledger->open_range];
 	if (part == WK_LEDGER_RANGES)
 		fetch(range, sizeof *range);
 	else if (range->open && part == WK_LEDGER_LIST)
@@ -285,13 +247,13 @@ wk_status wk_ledger_add_item(wk_engine *engine, wk_ledger *ledger, wk_store_file
 	assert(file->state != WK_FILE_SEALED && entry_id >= 0);
 	wk_range *range = wk_range_in(ledger, file);
 	if (range == NULL)
-		range = begin_range(ledger, file, entry_id);
+		range = begin_range(engine, ledger, file, entry_id);
 	if (range == NULL)
 		return WK_NO_MEMORY;
 	uint32_t runs = range->places->runs_count;
 	wk_footer_item earlier;
 	if (!wk_place_list_put(range->places, entry_id, item, &earlier)) {
-		wk_ranges_tidy(ledger); /* a range that was begun for it goes again */
+		wk_ranges_tidy(engine, ledger); /* a range that was begun for it goes again */
 		return WK_NO_MEMORY;
 	}
 	file->live_bytes += item.size;
@@ -303,9 +265,9 @@ wk_status wk_ledger_add_item(wk_engine *engine, wk_ledger *ledger, wk_store_file
 	file->live_entries++;
 	file->entries_count++;
 	range->count++;
-	range = wk_range_widen(ledger, range, entry_id);
+	range = wk_range_widen(engine, ledger, range, entry_id);
 	if (entry_id < ledger->first_live)
-		kill_to(range, range->dead + 1);
+		wk_range_kill_to(range, range->dead + 1);
 	else if (entry_id <= ledger->last_entry)
 		shadow(engine, ledger, range, entry_id);
 	if (entry_id > ledger->last_entry)
@@ -331,16 +293,17 @@ static uint32_t run_until(const wk_footer_run *runs, uint32_t count, int64_t ent
 /* Only first..last of a dense range are left: the rest is in a newer file. Dead are those before first_live only. */
 static void narrow(wk_ledger *ledger, wk_range *range, int64_t first, int64_t last) {
 	uint32_t count = (uint32_t)(last - first + 1), live = range->count - range->dead;
-	uint64_t bytes = bytes_of(range, count), live_bytes = bytes_of(range, live);
+	uint64_t bytes = wk_range_bytes_of(range, count), live_bytes = wk_range_bytes_of(range, live);
+	range->changed = true;
 	range->start += (uint32_t)(first - range->first_entry);
 	range->first_entry = first;
 	range->last_entry = last;
 	range->bytes = (uint32_t)bytes;
 	range->count = count;
-	range->dead = dead_before(range, ledger->first_live);
+	range->dead = wk_range_dead_before(range, ledger->first_live);
 	uint32_t left = count - range->dead;
-	uint64_t left_bytes = bytes_of(range, left);
-	less_live(range->file, live - left, live_bytes > left_bytes ? live_bytes - left_bytes : 0);
+	uint64_t left_bytes = wk_range_bytes_of(range, left);
+	wk_file_less_live(range->file, live - left, live_bytes > left_bytes ? live_bytes - left_bytes : 0);
 	if (left == 0)
 		range->count = range->dead = 0;
 }
@@ -353,14 +316,14 @@ static void cover(wk_engine *engine, wk_ledger *ledger, wk_range *old, const wk_
 	int64_t first = runs[at].first_entry, end = first + runs[at].count;
 	if (first <= old->first_entry && end > old->last_entry) {
 		if (old->open)
-			kill_to(old, old->count); /* its file is not sealed yet, and its footer will list it */
+			wk_range_kill_to(old, old->count); /* its file is not sealed yet, and its footer will list it */
 		else
-			kill_all(old);
+			wk_range_kill_all(old);
 		return;
 	}
 	bool more = at + 1 < count && runs[at + 1].first_entry <= old->last_entry;
 	bool at_an_end = first <= old->first_entry || end > old->last_entry;
-	if (more || !at_an_end || !wk_range_is_dense(old) || old->dead != dead_before(old, ledger->first_live))
+	if (more || !at_an_end || !wk_range_is_dense(old) || old->dead != wk_range_dead_before(old, ledger->first_live))
 		wk_ledger_unsettle(engine, ledger->id, old);
 	else if (first <= old->first_entry)
 		narrow(ledger, old, end, old->last_entry);
@@ -371,9 +334,9 @@ static void cover(wk_engine *engine, wk_ledger *ledger, wk_range *old, const wk_
 /* What the ranges that are there and a new one mean for each other. */
 static void cover_others(wk_engine *engine, wk_ledger *ledger, wk_range *fresh, const wk_footer_run *runs,
                          uint32_t count) {
-	wk_range *ranges = wk_ranges(ledger);
-	uint32_t end = wk_ranges_until(ledger, fresh->last_entry);
-	uint32_t at = ledger->overlap ? 0 : wk_ranges_until(ledger, fresh->first_entry);
+	wk_range *ranges = wk_ranges_in_memory(ledger);
+	uint32_t end = wk_ranges_until_in_memory(ledger, fresh->last_entry);
+	uint32_t at = ledger->overlap ? 0 : wk_ranges_until_in_memory(ledger, fresh->first_entry);
 	at -= at > 0;
 	bool changed = false;
 	for (; at < end; at++) {
@@ -382,7 +345,7 @@ static void cover_others(wk_engine *engine, wk_ledger *ledger, wk_range *fresh, 
 			continue;
 		changed = true;
 		if (other->file == fresh->file) /* read once more */
-			kill_all(other);
+			wk_range_kill_all(other);
 		else if (wk_rank_is_lower(wk_rank_of(other->file), wk_rank_of(fresh->file)))
 			cover(engine, ledger, other, runs, count);
 		else if (wk_range_is_dense(other) && other->first_entry <= fresh->first_entry &&
@@ -392,17 +355,17 @@ static void cover_others(wk_engine *engine, wk_ledger *ledger, wk_range *fresh, 
 			fresh->unsettled = true;
 	}
 	if (changed)
-		wk_ranges_tidy(ledger);
+		wk_ranges_tidy(engine, ledger);
 }
 
 static wk_status put_range(wk_engine *engine, wk_ledger *ledger, const wk_range *fresh) {
 	if (fresh->dead == fresh->count)
 		return WK_OK;
-	wk_range *range = wk_range_insert(ledger, fresh);
+	wk_range *range = wk_range_insert(engine, ledger, fresh);
 	if (range == NULL)
 		return WK_NO_MEMORY;
 	fresh->file->live_entries += fresh->count - fresh->dead;
-	fresh->file->live_bytes += bytes_of(fresh, fresh->count - fresh->dead);
+	fresh->file->live_bytes += wk_range_bytes_of(fresh, fresh->count - fresh->dead);
 	range->unsettled = false;
 	if (fresh->unsettled)
 		wk_ledger_unsettle(engine, ledger->id, range);
@@ -445,7 +408,7 @@ static wk_status add_runs(wk_engine *engine, wk_store_file *file, const wk_foote
 	fresh.bytes = bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX;
 	file->entries_count += fresh.count;
 	cover_others(engine, ledger, &fresh, runs, count);
-	uint32_t dead = dead_before(&fresh, ledger->first_live);
+	uint32_t dead = wk_range_dead_before(&fresh, ledger->first_live);
 	fresh.dead = dead > fresh.dead ? dead : fresh.dead;
 	fresh.unsettled |= count > 1 && fresh.dead < fresh.count && fresh.first_entry < ledger->first_live;
 	note_last(engine, ledger, fresh.last_entry);
@@ -472,14 +435,14 @@ wk_status wk_ledger_add_runs(wk_engine *engine, wk_store_file *file, const wk_fo
 void wk_ledger_trim(wk_engine *engine, wk_ledger *ledger, int64_t first_live) {
 	if (first_live <= ledger->first_live)
 		return;
-	wk_range *ranges = wk_ranges(ledger);
+	wk_range *ranges = wk_ranges_in_memory(ledger);
 	bool gone = false;
 	for (uint32_t i = 0; i < ledger->ranges_count && ranges[i].first_entry < first_live; i++) {
 		wk_range *range = &ranges[i];
-		uint32_t dead = dead_before(range, first_live);
-		bool other = range->dead != dead_before(range, ledger->first_live); /* among those there, perhaps */
+		uint32_t dead = wk_range_dead_before(range, first_live);
+		bool other = range->dead != wk_range_dead_before(range, ledger->first_live); /* among those there, perhaps */
 		bool guess = !range->open && !wk_range_is_dense(range);
-		kill_to(range, dead > range->dead ? dead : range->dead);
+		wk_range_kill_to(range, dead > range->dead ? dead : range->dead);
 		if (range->dead < range->count && (other || guess))
 			wk_ledger_unsettle(engine, ledger->id, range);
 		/* Further entries may join an open one; a range never outlives its file. */
@@ -489,8 +452,10 @@ void wk_ledger_trim(wk_engine *engine, wk_ledger *ledger, int64_t first_live) {
 		}
 	}
 	ledger->first_live = first_live;
+	if (ledger->paged)
+		wk_ranges_fall_behind(engine, ledger);
 	if (gone)
-		wk_ranges_tidy(ledger);
+		wk_ranges_tidy(engine, ledger);
 }
 
 static bool is_one_of(const wk_store_file *file, wk_store_file *const *files, uint32_t files_count) {
@@ -505,19 +470,20 @@ void wk_ledger_moved(wk_engine *engine, int64_t ledger_id, int64_t first, int64_
 	wk_ledger *ledger = wk_ledger_find(engine, ledger_id);
 	if (ledger == NULL)
 		return;
-	wk_range *ranges = wk_ranges(ledger);
-	uint32_t end = wk_ranges_until(ledger, last), at = ledger->overlap ? 0 : wk_ranges_until(ledger, first);
+	wk_range *ranges = wk_ranges_in_memory(ledger);
+	uint32_t end = wk_ranges_until_in_memory(ledger, last),
+	         at = ledger->overlap ? 0 : wk_ranges_until_in_memory(ledger, first);
 	bool gone = false;
 	for (at -= at > 0; at < end; at++) {
 		wk_range *range = &ranges[at];
 		if (range->first_entry < first || range->last_entry > last || !is_one_of(range->file, files, files_count))
 			continue;
 		assert(!range->open);
-		kill_all(range);
+		wk_range_kill_all(range);
 		gone = true;
 	}
 	if (gone)
-		wk_ranges_tidy(ledger);
+		wk_ranges_tidy(engine, ledger);
 }
 
 /* ---- sealing ---- */
@@ -559,7 +525,7 @@ void wk_ledger_seal_runs(wk_engine *engine, wk_ledger *ledger, wk_store_file *fi
 	wk_place_list_free(list);
 	if (range->dead == range->count) {
 		range->count = range->dead = 0;
-		wk_ranges_tidy(ledger);
+		wk_ranges_tidy(engine, ledger);
 	} else if (range->unsettled) {
 		range->unsettled = false;
 		wk_ledger_unsettle(engine, ledger->id, range);
@@ -574,7 +540,7 @@ void wk_ledgers_forget_file(wk_engine *engine, const wk_store_file *file) {
 			continue;
 		assert(range->dead == range->count);
 		range->count = range->dead = 0;
-		wk_ranges_tidy(ledger);
+		wk_ranges_tidy(engine, ledger);
 	}
 }
 

@@ -45,7 +45,7 @@ void wk_ledger_moved(wk_engine *engine, int64_t ledger_id, int64_t first, int64_
 /* Nobody knows how many of the range's entries are dead. */
 void wk_ledger_unsettle(wk_engine *engine, int64_t ledger_id, wk_range *range);
 /* So many are (settle.c). */
-void wk_ledger_settled(wk_ledger *ledger, wk_range *range, uint32_t dead);
+void wk_ledger_settled(wk_engine *engine, wk_ledger *ledger, wk_range *range, uint32_t dead);
 
 /*
  * The ledger's items and runs in the file, which nobody adds to any more, behind those that the footer has already.

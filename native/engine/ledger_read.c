@@ -9,6 +9,7 @@
 #include "engine/lookup.h"
 #include "engine/place_list.h"
 #include "engine/range.h"
+#include "engine/range_pager.h"
 #include "engine/read.h"
 #include "walkeeper/ledger.h"
 
@@ -150,11 +151,12 @@ wk_status wk_ledger_describe(wk_namespace *ns, int64_t ledger_id, wk_ledger_info
 		return status;
 	wk_engine *engine = ns->engine;
 	wk_engine_lock(engine);
-	const wk_ledger *ledger = wk_ledger_find(engine, ledger_id);
+	wk_ledger *ledger;
+	status = wk_ranges_bring(engine, ledger_id, -1, &ledger, error);
 	const wk_index_ledger *state = wk_ledger_state_find(engine, ledger_id);
-	if (ledger == NULL && state == NULL)
+	if (status == WK_OK && ledger == NULL && state == NULL)
 		status = unknown(engine, ledger_id, error);
-	else
+	if (status == WK_OK)
 		describe(ledger, state, info);
 	wk_engine_unlock(engine);
 	if (status == WK_OK)

@@ -9,6 +9,7 @@
 #include "engine/page_cache.h"
 #include "engine/place_list.h"
 #include "engine/range.h"
+#include "engine/range_pager.h"
 #include "engine/store_file.h"
 
 /* ---- pages ---- */
@@ -262,9 +263,9 @@ static wk_status pin(wk_engine *engine, wk_store_file *file, int64_t ledger_id, 
  */
 static wk_status choose(wk_engine *engine, search *s, const wk_ledger *ledger, wk_range *const *over, uint32_t count,
                         wk_footer_item *items, uint32_t items_max, wk_stretch *stretch, wk_error *error) {
-	uint32_t until = wk_ranges_until(ledger, s->entry_id);
-	if (until < ledger->ranges_count && wk_ranges(ledger)[until].first_entry < s->next)
-		s->next = wk_ranges(ledger)[until].first_entry;
+	const wk_range *behind = wk_range_behind(ledger, s->entry_id);
+	if (behind != NULL && behind->first_entry < s->next)
+		s->next = behind->first_entry;
 	for (uint32_t i = 0; i < count && stretch->file == NULL; i++) {
 		wk_range *range = over[i];
 		bool dense = wk_range_is_dense(range),
@@ -347,17 +348,27 @@ static wk_status ask(wk_engine *engine, search *s, wk_stretch *stretch, wk_error
 	return status;
 }
 
+static bool is_there(const wk_ledger *ledger, int64_t entry_id, enum wk_lookup_scope scope) {
+	if (ledger == NULL || scope != WK_LOOKUP_READABLE)
+		return ledger != NULL;
+	return entry_id >= ledger->first_live && entry_id <= ledger->durable_entry;
+}
+
 static wk_status look(wk_engine *engine, search *s, int64_t ledger_id, int64_t last, enum wk_lookup_scope scope,
                       wk_footer_item *items, uint32_t items_max, wk_stretch *stretch, wk_error *error) {
 	wk_engine_lock(engine);
-	const wk_ledger *ledger = wk_ledger_find(engine, ledger_id);
-	bool readable = ledger != NULL && s->entry_id >= ledger->first_live && s->entry_id <= ledger->durable_entry;
-	if (ledger == NULL || (scope == WK_LOOKUP_READABLE && !readable)) {
+	wk_ledger *ledger = NULL;
+	wk_status status = WK_OK;
+	if (is_there(wk_ledger_find(engine, ledger_id), s->entry_id, scope)) /* else no page is asked for it */
+		status = wk_ranges_bring(engine, ledger_id, s->entry_id, &ledger, error);
+	if (status == WK_OK && !is_there(ledger, s->entry_id, scope))
+		status = WK_NOT_FOUND;
+	if (status != WK_OK) {
 		wk_engine_unlock(engine);
-		return WK_NOT_FOUND;
+		return status;
 	}
 	s->last = scope == WK_LOOKUP_READABLE && last > ledger->durable_entry ? ledger->durable_entry : last;
-	wk_status status = gather(engine, s, ledger, items, items_max, stretch, error);
+	status = gather(engine, s, ledger, items, items_max, stretch, error);
 	if (status != WK_OK)
 		unpin_candidates(engine, s, NULL);
 	wk_engine_unlock(engine);

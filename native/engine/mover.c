@@ -9,6 +9,8 @@
 #include "engine/ledger.h"
 #include "engine/lookup.h"
 #include "engine/range.h"
+#include "engine/range_live.h"
+#include "engine/range_pager.h"
 #include "engine/read.h"
 #include "engine/settle.h"
 #include "engine/store_file.h"
@@ -35,6 +37,7 @@ struct wk_mover {
 	size_t pieces_count, pieces_capacity, next; /* next: the piece under way */
 	uint64_t chose_at;                          /* the durable block when the pieces were listed */
 	wk_span span;
+	bool by_footers;  /* pieces were found in the victims' footers */
 	uint64_t reserve; /* the output is the reserve, of so many bytes; 0: it is not */
 };
 
@@ -179,6 +182,72 @@ static bool list_pieces(wk_engine *engine, struct wk_mover *mover) {
 	return true;
 }
 
+/* ---- the same where ranges are paged out: the victims' footers say whose entries they hold ---- */
+
+/* A span of a ledger in one victim. (no lock held) */
+static bool list_span(wk_engine *engine, struct wk_mover *mover, int64_t ledger_id, int64_t first, int64_t last) {
+	wk_engine_lock(engine);
+	const wk_ledger *ledger = wk_ledger_find(engine, ledger_id);
+	bool wanted = ledger != NULL && ledger->first_live <= last;
+	wk_engine_unlock(engine);
+	return !wanted || add_piece(mover, (piece){.ledger_id = ledger_id, .first = first, .last = last, .next = first});
+}
+
+static wk_status list_victim(wk_engine *engine, struct wk_mover *mover, wk_store_file *file, wk_error *error) {
+	wk_run_cursor *cursor = calloc(1, sizeof *cursor);
+	if (cursor == NULL)
+		return WK_NO_MEMORY;
+	cursor->file = file;
+	cursor->end = file->footer.runs_count;
+	wk_status status = WK_OK;
+	const wk_footer_run *run;
+	int64_t ledger_id = -1, first = 0, last = 0;
+	while (status == WK_OK && (run = wk_run_next(engine, cursor, &status, error)) != NULL) {
+		if (run->ledger_id != ledger_id) {
+			if (ledger_id >= 0 && !list_span(engine, mover, ledger_id, first, last))
+				status = WK_NO_MEMORY;
+			ledger_id = run->ledger_id;
+			first = run->first_entry;
+		}
+		last = run->first_entry + run->count - 1;
+	}
+	if (status == WK_OK && ledger_id >= 0 && !list_span(engine, mover, ledger_id, first, last))
+		status = WK_NO_MEMORY;
+	free(cursor);
+	return status;
+}
+
+static void join_pieces(struct wk_mover *mover) {
+	size_t kept = 0;
+	if (mover->pieces_count > 1)
+		qsort(mover->pieces, mover->pieces_count, sizeof *mover->pieces, by_place);
+	for (size_t i = 0; i < mover->pieces_count; i++) {
+		const piece *at = &mover->pieces[i];
+		piece *before = kept > 0 ? &mover->pieces[kept - 1] : NULL;
+		if (before != NULL && before->ledger_id == at->ledger_id && at->first <= before->last)
+			before->last = at->last > before->last ? at->last : before->last;
+		else
+			mover->pieces[kept++] = *at;
+	}
+	mover->pieces_count = kept;
+}
+
+/* No lock held; 0 or -errno. A victim whose footer is damaged is not tried again. */
+static int list_by_footers(wk_engine *engine, struct wk_mover *mover) {
+	for (uint32_t i = 0; i < mover->victims_count; i++) {
+		wk_error error = {0};
+		wk_status status = list_victim(engine, mover, mover->victims[i], &error);
+		if (status == WK_OK)
+			continue;
+		wk_engine_lock(engine);
+		mover->victims[i]->stuck |= status == WK_DAMAGED;
+		wk_engine_unlock(engine);
+		return status == WK_NO_MEMORY ? -ENOMEM : -EIO;
+	}
+	join_pieces(mover);
+	return 0;
+}
+
 /* ---- a pass ---- */
 
 static void end_pass(wk_engine *engine) {
@@ -216,12 +285,15 @@ static bool begin_pass(wk_engine *engine) {
 	mover->reserve = reserve;
 	engine->output_reserve -= reserve;
 	engine->mover = mover;
-	bool listed = list_pieces(engine, mover);
+	mover->by_footers = engine->pager.paged > 0;
+	bool listed = mover->by_footers || list_pieces(engine, mover);
 	mover->chose_at = engine->durable;
 	wk_engine_unlock(engine);
 	uint64_t id = 0;
 	wk_error error;
 	int result = listed ? 0 : -ENOMEM;
+	if (mover->by_footers)
+		result = list_by_footers(engine, mover);
 	if (result == 0 && wk_file_id_take(engine, &id, &error) != WK_OK)
 		result = -EIO;
 	if (result == 0)
@@ -238,6 +310,15 @@ static bool begin_pass(wk_engine *engine) {
 	return true;
 }
 
+/* What anybody needs of the pieces stands elsewhere: nobody looks into the victims any more. (locked) */
+static void leave_victims(wk_engine *engine, const struct wk_mover *mover) {
+	for (size_t i = 0; i < mover->pieces_count; i++) {
+		const piece *at = &mover->pieces[i];
+		if (!at->left)
+			wk_ledger_moved(engine, at->ledger_id, at->first, at->last, mover->victims, mover->victims_count);
+	}
+}
+
 /* The copy is durable: the index turns to it. (locked) */
 static wk_status adopt(wk_engine *engine, struct wk_mover *mover, const wk_footer *footer, wk_file *handle) {
 	wk_store_file *file = wk_store_file_add(engine, mover->writer.id, WK_FILE_ENTRY_LOG);
@@ -251,12 +332,30 @@ static wk_status adopt(wk_engine *engine, struct wk_mover *mover, const wk_foote
 	engine->counters.compacted_bytes += footer->end_offset;
 	/* Ledgers that are not there were deleted meanwhile. */
 	wk_status status = wk_ledger_add_runs(engine, file, mover->writer.runs, mover->writer.runs_count, true);
-	for (size_t i = 0; i < mover->pieces_count && status == WK_OK; i++) {
-		const piece *at = &mover->pieces[i];
-		if (!at->left)
-			wk_ledger_moved(engine, at->ledger_id, at->first, at->last, mover->victims, mover->victims_count);
-	}
+	if (status == WK_OK)
+		leave_victims(engine, mover);
 	return status;
+}
+
+/*
+ * All that anybody needs of the victims is elsewhere now. Ranges in memory know it; those that are paged out learn it
+ * when they come in. A victim with an entry that could not be read stays, and they are caught up one by one.
+ */
+static void empty_victims(wk_engine *engine, struct wk_mover *mover) {
+	bool left = false;
+	leave_victims(engine, mover); /* where nothing was copied, nobody did */
+	for (size_t i = 0; i < mover->pieces_count; i++)
+		left |= mover->pieces[i].left;
+	for (uint32_t i = 0; i < mover->victims_count && !left; i++) {
+		wk_store_file *victim = mover->victims[i];
+		victim->emptied = true;
+		wk_file_less_live(victim, victim->live_entries, victim->live_bytes);
+	}
+	for (size_t i = 0; i < mover->pieces_count && left; i++) {
+		wk_ledger *ledger = wk_ledger_find(engine, mover->pieces[i].ledger_id);
+		if (ledger != NULL && ledger->paged)
+			wk_ranges_fall_behind(engine, ledger);
+	}
 }
 
 /* The next pass takes the reserve. */
@@ -279,6 +378,8 @@ static bool finish_pass(wk_engine *engine) {
 	else if (handle != NULL && adopt(engine, mover, &footer, handle) != WK_OK)
 		wk_journal_fail(engine, -ENOMEM, "adopting an entry log", NULL);
 	engine->output_short &= result != 0;
+	if (result == 0 && (mover->by_footers || engine->pager.paged > 0))
+		empty_victims(engine, mover);
 	for (uint32_t i = 0; i < mover->victims_count && result == 0; i++)
 		mover->victims[i]->stuck = mover->victims[i]->live_entries > 0;
 	end_pass(engine);

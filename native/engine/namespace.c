@@ -238,12 +238,12 @@ static void fill_stats(wk_engine *engine, wk_stats *stats) {
 	stats->written_bytes += __atomic_load_n(&engine->zero_filled_bytes, __ATOMIC_RELAXED);
 	stats->durable_block = engine->durable;
 	stats->memory_logs = wk_catalogue_memory(engine) + wk_ledgers_memory(engine) + wk_ledger_states_memory(engine);
+	stats->memory_ranges = engine->pager.bytes;
 	stats->memory_memtable = wk_block_cache_bytes(engine->memtable);
 	stats->memory_cache = wk_page_cache_bytes(engine->pages);
 	stats->memory_in_flight = engine->in_flight_bytes;
 	stats->memory_readers = atomic_load(&engine->read_memory->held);
-	const wk_store_file *oldest = wk_space_oldest_pin(engine, &stats->oldest_ledger);
-	stats->oldest_file = oldest != NULL ? oldest->id : 0;
+	stats->oldest_file = wk_space_oldest_pin(engine, &stats->oldest_ledger);
 	stats->backend = engine->io->operations->name[0] == 'i' ? WK_BACKEND_URING : WK_BACKEND_PSYNC;
 	stats->sync_method = engine->options.sync_method;
 	stats->blocks_in_flight = engine->options.blocks_in_flight;

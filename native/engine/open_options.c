@@ -12,6 +12,7 @@ void wk_open_options_init(wk_open_options *options) {
 	    .block_size_max = 512 * 1024,
 	    .memtable_bytes = 8 * 1024 * 1024,
 	    .cache_bytes = 8 * 1024 * 1024,
+	    .range_bytes = 64 * 1024 * 1024,
 	    .in_flight_bytes = 8 * 1024 * 1024,
 	    .read_bytes = 256 * 1024 * 1024,
 	    .deferred_delay_ns = 100 * 1000 * 1000,
@@ -34,6 +35,7 @@ wk_status wk_open_options_settle(const wk_open_options *given, wk_open_options *
 	DEFAULT(block_size_max);
 	DEFAULT(memtable_bytes);
 	DEFAULT(cache_bytes);
+	DEFAULT(range_bytes);
 	DEFAULT(in_flight_bytes);
 	DEFAULT(read_bytes);
 	DEFAULT(deferred_delay_ns);

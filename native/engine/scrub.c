@@ -4,6 +4,7 @@
 
 #include "engine/lookup.h"
 #include "engine/range.h"
+#include "engine/range_pager.h"
 #include "engine/read.h"
 
 enum { SCRUB_BYTES = 256 * 1024, IDLE_NS = 1000 * 1000 * 1000, LOOKS_MAX = 256 };
@@ -12,13 +13,14 @@ uint64_t wk_scrub_deadline(const wk_engine *engine) {
 	return engine->options.scrub_rate != 0 && !engine->failed ? engine->scrub.due_ns : UINT64_MAX;
 }
 
-typedef enum place { FOUND, LATER, END } place;
+typedef enum place { FOUND, LATER, OUT, END } place;
 
 /* The range that is read from `start` on: the newest sealed one over it. Otherwise where there is more, *next. */
 static const wk_range *range_from(const wk_ledger *ledger, int64_t start, int64_t *next) {
 	wk_range *over[WK_OVER_MAX];
-	uint32_t count = wk_ranges_over(ledger, start, wk_rank_highest, over), until = wk_ranges_until(ledger, start);
-	*next = until < ledger->ranges_count ? wk_ranges(ledger)[until].first_entry : INT64_MAX;
+	uint32_t count = wk_ranges_over(ledger, start, wk_rank_highest, over);
+	const wk_range *behind = wk_range_behind(ledger, start);
+	*next = behind != NULL ? behind->first_entry : INT64_MAX;
 	for (uint32_t i = 0; i < count; i++) {
 		if (over[i]->file->state == WK_FILE_SEALED)
 			return over[i];
@@ -26,6 +28,16 @@ static const wk_range *range_from(const wk_ledger *ledger, int64_t start, int64_
 			*next = over[i]->last_entry + 1;
 	}
 	return NULL;
+}
+
+/* (locked, dropped) The ranges of the ledger that it has come to: in memory now, or damaged, and the next one's turn. */
+static void bring(wk_engine *engine) {
+	wk_ledger *ledger;
+	wk_status status = wk_ranges_bring(engine, engine->scrub.ledger_id, engine->scrub.entry_id, &ledger, NULL);
+	if (status == WK_OK)
+		return;
+	engine->counters.scrub_damaged += status == WK_DAMAGED;
+	engine->scrub.slot++;
 }
 
 /*
@@ -50,6 +62,8 @@ static place find_place(wk_engine *engine, int64_t *ledger_id, int64_t *first, i
 			engine->scrub.entry_id = start;
 			if (++*looks > LOOKS_MAX)
 				return LATER;
+			if (wk_ranges_are_out(ledger, start))
+				return OUT;
 			const wk_range *range = range_from(ledger, start, &next);
 			if (range == NULL)
 				continue;
@@ -67,7 +81,9 @@ bool wk_scrub_step(wk_engine *engine) {
 	if (engine->options.scrub_rate == 0 || engine->failed || engine->closing || now < engine->scrub.due_ns)
 		return false;
 	int64_t ledger_id, first, last;
-	place found = find_place(engine, &ledger_id, &first, &last);
+	place found;
+	while ((found = find_place(engine, &ledger_id, &first, &last)) == OUT)
+		bring(engine); /* at once: the keeper's next sweep may have them out again */
 	if (found == LATER)
 		return true;    /* the lock is let go in between */
 	if (found == END) { /* all of it was read: again, from the start */

@@ -67,6 +67,7 @@ bool wk_settle_step(wk_engine *engine) {
 	if (range == NULL || range->open || !range->unsettled)
 		return true;
 	range->unsettled = false;
+	range->changed = true;
 	const wk_range before = *range;
 	int64_t first_live = ledger->first_live;
 	file->pins++;
@@ -81,7 +82,7 @@ bool wk_settle_step(wk_engine *engine) {
 	if (status != WK_OK || range == NULL || range->unsettled)
 		return true; /* a damaged page: it stays as it is. Or somebody noted already that it changed */
 	if (range->dead == before.dead && range->count == before.count && range->start == before.start)
-		wk_ledger_settled(ledger, range, dead);
+		wk_ledger_settled(engine, ledger, range, dead);
 	else
 		wk_ledger_unsettle(engine, ledger_id, range);
 	return true;

@@ -1,9 +1,14 @@
 #include "engine/space.h"
 
+#include <stdlib.h>
+
 #include "engine/block_cache.h"
 #include "engine/index_file.h"
 #include "engine/journal_file.h"
+#include "engine/ledger.h"
+#include "engine/lookup.h"
 #include "engine/range.h"
+#include "engine/range_pager.h"
 #include "engine/store_file.h"
 
 /*
@@ -50,27 +55,60 @@ bool wk_space_collect(wk_engine *engine) {
 	return false;
 }
 
-/* A ledger with live entries in the file; the catalogue only where there is no other. */
+static bool keeps(wk_ledger *ledger, const wk_store_file *file) {
+	const wk_range *range = wk_range_in(ledger, file);
+	return range != NULL && range->dead < range->count;
+}
+
+/* A ledger with live entries in the file; the catalogue only where there is no other. Of what is in memory. */
 static int64_t pinning_ledger(wk_engine *engine, const wk_store_file *file) {
 	int64_t found = -1;
-	for (uint32_t l = 0; l < engine->ledgers_capacity && found <= WK_CATALOGUE_LEDGER; l++) {
-		const wk_ledger *ledger = engine->ledgers[l];
-		const wk_range *ranges = ledger != NULL ? wk_ranges(ledger) : NULL;
-		for (uint32_t r = 0; ledger != NULL && r < ledger->ranges_count; r++)
-			if (ranges[r].file == file && ranges[r].dead < ranges[r].count && ledger->id > found)
-				found = ledger->id;
-	}
+	for (uint32_t l = 0; l < engine->ledgers_capacity && found <= WK_CATALOGUE_LEDGER; l++)
+		if (engine->ledgers[l] != NULL && engine->ledgers[l]->id > found && keeps(engine->ledgers[l], file))
+			found = engine->ledgers[l]->id;
 	return found;
 }
 
-wk_store_file *wk_space_oldest_pin(wk_engine *engine, int64_t *ledger_id) {
+/* The same of ledgers that are paged out: the file's footer names them. (locked, dropped) */
+static int64_t paged_ledger(wk_engine *engine, wk_store_file *file) {
+	wk_run_cursor *cursor = calloc(1, sizeof *cursor);
+	if (cursor == NULL)
+		return -1;
+	cursor->file = file;
+	cursor->end = file->footer.runs_count;
+	file->pins++;
+	int64_t before = -1, found = -1;
+	for (wk_status status = WK_OK; found < 0;) {
+		wk_engine_unlock(engine);
+		const wk_footer_run *run;
+		while ((run = wk_run_next(engine, cursor, &status, NULL)) != NULL && run->ledger_id == before)
+			;
+		wk_engine_lock(engine);
+		if (run == NULL)
+			break;
+		before = run->ledger_id;
+		wk_ledger *ledger;
+		if (wk_ranges_bring(engine, before, -1, &ledger, NULL) == WK_OK && ledger != NULL && keeps(ledger, file))
+			found = before;
+	}
+	wk_store_file_unpin(engine, file);
+	free(cursor);
+	return found;
+}
+
+uint64_t wk_space_oldest_pin(wk_engine *engine, int64_t *ledger_id) {
 	*ledger_id = -1;
 	for (uint32_t i = 0; i < engine->files_count; i++) {
 		wk_store_file *file = engine->files[i];
 		if (file->state != WK_FILE_SEALED || file->live_entries == 0)
 			continue;
+		uint64_t id = file->id;
 		*ledger_id = pinning_ledger(engine, file);
-		return file;
+		if (*ledger_id <= WK_CATALOGUE_LEDGER && engine->pager.paged > 0) {
+			int64_t paged = paged_ledger(engine, file);
+			*ledger_id = paged > *ledger_id ? paged : *ledger_id;
+		}
+		return id;
 	}
-	return NULL;
+	return 0;
 }

@@ -8,7 +8,8 @@
 /* (locked, dropped while it works) Recycles or unlinks one file without live entries; false: there is none. */
 bool wk_space_collect(wk_engine *engine);
 /*
- * (locked) The file that has been waiting longest with live entries, and one of the ledgers that keep it; NULL: none.
+ * (locked, dropped where ranges are paged out) The id of the file that has been waiting longest with live entries, and
+ * one of the ledgers that keep it, -1: not known; 0: there is none.
  */
-wk_store_file *wk_space_oldest_pin(wk_engine *engine, int64_t *ledger_id);
+uint64_t wk_space_oldest_pin(wk_engine *engine, int64_t *ledger_id);
 #endif

@@ -174,7 +174,7 @@ static inline void no_range_outlives_its_file(wk_namespace *ns) {
 	for (uint32_t i = 0; i < engine->ledgers_capacity; i++) {
 		const wk_ledger *ledger = engine->ledgers[i];
 		for (uint32_t r = 0; ledger != NULL && r < ledger->ranges_count; r++) {
-			const wk_range *range = &wk_ranges(ledger)[r];
+			const wk_range *range = &wk_ranges_in_memory(ledger)[r];
 			bool there = false;
 			for (uint32_t f = 0; f < engine->files_count; f++)
 				there |= engine->files[f] == range->file;

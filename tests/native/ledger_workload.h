@@ -38,6 +38,7 @@ typedef struct workload {
 	step steps[STEPS_MAX];
 	size_t steps_count;
 	bool small_blocks, writes_then_syncs;
+	bool pages_out; /* what may be, at once */
 	wk_error error; /* why a call failed */
 } workload;
 
@@ -164,6 +165,7 @@ static inline wk_status open_on(const workload *w, wk_io *io, wk_namespace **ns,
 	options.block_size_max = w->small_blocks ? 2 * WK_BLOCK_ALIGNMENT : 0;
 	options.minor_percent = 50; /* so that entries are moved */
 	options.minor_interval_ns = 300 * 1000 * 1000;
+	options.range_bytes = w->pages_out ? 1 : 0;
 	*ns = NULL;
 	return wk_open_on(io, "store", &options, ns, error);
 }
@@ -349,6 +351,7 @@ static inline void make_disk(workload *w, uint64_t seed) {
 	w->disk = wk_faulty_of(w->io);
 	wk_faulty_set_flush_on_dsync(w->disk, check_random(&w->seed) % 2 == 0);
 	w->small_blocks = check_random(&w->seed) % 2 == 0;
+	w->pages_out = check_random(&w->seed) % 2 == 0;
 	w->writes_then_syncs = check_random(&w->seed) % 2 == 0;
 }
 

@@ -31,7 +31,7 @@ static wk_namespace *open_with_moved_entries(wk_io *io, char path[64], wk_footer
 	}
 	close_store(ns);
 	ns = open_store_with(io, &options);
-	const wk_store_file *first = wk_ranges(wk_ledger_find(ns->engine, 1))[0].file;
+	const wk_store_file *first = wk_ranges_in_memory(wk_ledger_find(ns->engine, 1))[0].file;
 	CHECK_EQ(first->kind, WK_FILE_ENTRY_LOG);
 	snprintf(path, 64, "store/entries/%016llx.wke", (unsigned long long)first->id);
 	*footer = first->footer;

@@ -67,7 +67,7 @@ static void note_what_was_reached(const directory *d) {
 		const wk_ledger *ledger = engine->ledgers[l];
 		overlaps += ledger != NULL && ledger->overlap;
 		for (uint32_t r = 0; ledger != NULL && r < ledger->ranges_count; r++)
-			holes += !wk_ranges(ledger)[r].open && !wk_range_is_dense(&wk_ranges(ledger)[r]);
+			holes += !wk_ranges_in_memory(ledger)[r].open && !wk_range_is_dense(&wk_ranges_in_memory(ledger)[r]);
 	}
 }
 

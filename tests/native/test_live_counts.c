@@ -68,7 +68,7 @@ static void live_counts_are_safe(const footers *all, const wk_ledger *ledger) {
 }
 
 /* As the keeper does, once it has looked. */
-static void settle_some(const footers *all, wk_ledger *ledger, uint64_t *random) {
+static void settle_some(footers *all, wk_ledger *ledger, uint64_t *random) {
 	for (uint32_t r = 0; r < ledger->ranges_count; r++) {
 		wk_range *range = &wk_ranges(ledger)[r];
 		if (!range->unsettled || check_random(random) % 2 == 0)
@@ -77,7 +77,7 @@ static void settle_some(const footers *all, wk_ledger *ledger, uint64_t *random)
 		for (int64_t id = range->first_entry; id <= range->last_entry; id++)
 			dead += all->has[file][id] && (id < ledger->first_live || !is_newest(all, file, id));
 		range->unsettled = false;
-		wk_ledger_settled(ledger, range, dead);
+		wk_ledger_settled(&all->engine, ledger, range, dead);
 		r = UINT32_MAX; /* ranges may have moved: from the start */
 	}
 }
@@ -127,6 +127,7 @@ TEST(footers_in_any_order_leave_live_counts_that_are_never_too_low) {
 		wk_ledger_drop(&all.engine, wk_ledger_find(&all.engine, 7));
 		for (uint32_t f = 0; f < all.count; f++)
 			CHECK_EQ(all.files[f].live_entries, 0);
+		CHECK_EQ(all.engine.pager.bytes, 0);
 		wk_ledgers_free(&all.engine);
 	}
 }

@@ -12,6 +12,7 @@ enum {
 	IN_FLIGHT_BYTES = 256 * 1024,
 	MEMTABLE_BYTES = 256 * 1024,
 	CACHE_BYTES = 64 * 1024,
+	RANGE_BYTES = 4096, /* what may be is paged out */
 	BLOCK_BYTES = 64 * 1024,
 };
 
@@ -101,6 +102,7 @@ static void set_small(wk_open_options *options) {
 	options->in_flight_bytes = IN_FLIGHT_BYTES;
 	options->memtable_bytes = MEMTABLE_BYTES;
 	options->cache_bytes = CACHE_BYTES;
+	options->range_bytes = RANGE_BYTES;
 	options->block_size_max = BLOCK_BYTES;
 	options->deferred_delay_ns = 5000000;
 	options->confirm_delay_ns = 3000000;

@@ -74,8 +74,9 @@ typedef struct wk_open_options {
 	uint64_t file_size_max;    /* ... and double up to this (default 64 MiB) */
 	/* a block is submitted at this size at the latest (default 512 KiB; at most half of file_size_min) */
 	uint64_t block_size_max;
-	uint64_t memtable_bytes;  /* recently written blocks kept for readers (default 8 MiB) */
-	uint64_t cache_bytes;     /* index pages (default 8 MiB) */
+	uint64_t memtable_bytes; /* recently written blocks kept for readers (default 8 MiB) */
+	uint64_t cache_bytes;    /* index pages (default 8 MiB) */
+	uint64_t range_bytes; /* lists of which files a ledger's entries are in (default 64 MiB); the rest is read again */
 	uint64_t in_flight_bytes; /* accepted and not yet durable (default 8 MiB); at the limit appends wait */
 	/* records that readers gave out and that are still held (default 256 MiB, at least 4 MiB and three blocks); at the limit reading answers WK_FULL */
 	uint64_t read_bytes;
@@ -154,6 +155,8 @@ typedef struct wk_stats {
 	uint64_t syncs_count;      /* durable points since open */
 	uint64_t durable_block;    /* sequence of the last durable block */
 	uint64_t memory_logs;      /* native memory of catalogue, ledgers and index */
+	uint64_t memory_ranges;    /* of that, what range_bytes limits */
+	uint64_t range_reads;      /* since open: ledgers whose ranges were read again from the index file */
 	uint64_t memory_memtable;
 	uint64_t memory_cache;
 	uint64_t memory_in_flight;

@@ -1,0 +1,34 @@
+/*
+ * index_moment.h: what an index file says, collected in one moment under the lock, and written without it. Private.
+ *
+ * Ranges that are in memory are copied at the moment. Those that are paged out are taken over from the index file before
+ * this one, page by page, while it is written: both are by ledger, so one pass merges them.
+ */
+#ifndef WK_ENGINE_INDEX_MOMENT_H
+#define WK_ENGINE_INDEX_MOMENT_H
+#include "engine/range_pager.h"
+
+typedef struct wk_index_moment {
+	wk_index_header header;
+	wk_footer *files;
+	uint32_t *limits; /* of each file: ranges that are paged out are taken over if their ledger's limit reaches it */
+	wk_index_ledger *ledgers;
+	wk_index_range *ranges; /* in memory */
+	uint32_t ranges_count;
+	wk_range_place *paged; /* where the others are in `source` */
+	size_t paged_count;
+	wk_index_source *source; /* NULL: there are none */
+	/* once written */
+	wk_range_place *places; /* of ledgers with more than one range */
+	size_t places_count, places_capacity, places_of_paged;
+	bool failed_before_use; /* nothing of what the disk holds has another meaning for it */
+	bool has_its_name;      /* failed behind that: space that was kept back for it is used up */
+} wk_index_moment;
+
+/* (locked) False: no memory. Either way it is to be freed. */
+bool wk_index_moment_collect(wk_engine *engine, uint64_t mark, wk_index_moment *moment);
+/* No lock held. To a new file, or to one that is there and may be longer (there); synced; -errno. */
+int wk_index_moment_write(wk_engine *engine, wk_index_moment *moment, const char *path, bool there);
+/* (locked) */
+void wk_index_moment_free(wk_engine *engine, wk_index_moment *moment);
+#endif
