@@ -144,6 +144,10 @@ kills: $(VENV)/packages ## N times: kill a writer with SIGKILL, open, and look f
 	@$(call native,native)
 	@cd build/native && ./test_kills $(N) $(SEED)
 
+bit-flips: $(VENV)/packages ## every bit of every byte of two small directories, turned one at a time: hours, shared by JOBS processes
+	@$(call native,native)
+	@cd build/native && seq 0 $$(($(JOBS) - 1)) | xargs -P $(JOBS) -I@ ./test_bit_flips all @ $(JOBS)
+
 mutants: setup $(VENV)/checked ## seeded defects, each of which a named test must notice; two minutes of processor time
 	@$(BIN)/python tests/mutants/run.py --jobs $(JOBS) $(if $(SEED),--seed $(SEED))
 
@@ -167,4 +171,4 @@ clean: ## everything that was made, .venv included
 	rm -rf build dist $(VENV) main-job .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo test build native-test asan tsan spec fuzz psync-test lint format coverage crash-states kills mutants aarch64 wheel-test bench clean
+.PHONY: help setup demo test build native-test asan tsan spec fuzz psync-test lint format coverage crash-states kills bit-flips mutants aarch64 wheel-test bench clean

@@ -120,8 +120,10 @@ static inline uint64_t check_random(uint64_t *seed) {
 }
 
 static inline void check_random_bytes(uint64_t *seed, void *bytes, size_t size) {
-	for (size_t i = 0; i < size; i++)
-		((unsigned char *)bytes)[i] = (unsigned char)check_random(seed);
+	for (size_t i = 0; i < size; i += sizeof(uint64_t)) {
+		uint64_t word = check_random(seed);
+		memcpy((unsigned char *)bytes + i, &word, size - i < sizeof word ? size - i : sizeof word);
+	}
 }
 
 /* A copy of exactly `size` bytes on the heap, so that the address sanitizer sees a read one byte too far. */

@@ -3,11 +3,15 @@
  * names the file, or (the last block, not confirmed yet) a cut tail is reported. Never a record less without a word, never another record, never a crash.
  *
  *	test_bit_flips           some of every kind of structure, a sample of the rest
- *	test_bit_flips all       every bit of every byte (hours)
+ *	test_bit_flips all       every bit of every byte that a structure covers, one bit of every other (hours)
+ *	test_bit_flips all K N   the same, of every N-th byte from byte K on, so that N processes share the work
  */
 #include "small_wal.h"
 
 enum { SAMPLE = 2000 };
+
+static bool everything;
+static uint64_t share, shares = 1; /* of all bytes, those whose offset leaves this remainder */
 
 /* ---- looking at it ---- */
 
@@ -227,16 +231,16 @@ static void turn(subject *s, const file *f, uint64_t offset, uint32_t bit) {
 	outcome o = look(s, io);
 	check_outcome(s, &o, f, offset);
 	io->operations->destroy(io);
-	if (o.damaged) {
+	bool skip = !everything || bit / 2 % 2 == 0,
+	     point_in_time = !everything || !skip; /* where all bits are turned, one of the two */
+	if (o.damaged && skip)
 		accept(s, f, offset, bit, WK_ON_DAMAGE_SKIP);
+	if (o.damaged && point_in_time)
 		accept(s, f, offset, bit, WK_ON_DAMAGE_POINT_IN_TIME);
-	}
 	check_test_name = name;
 }
 
 /* ---- all of them ---- */
-
-static bool everything;
 
 enum { EACH = 3 }; /* bytes at least of each structure's header, body and padding, in each file */
 
@@ -257,7 +261,19 @@ static void take_some(const file *f, stratum strata[STRUCTURES][PARTS], uint64_t
 	}
 }
 
-/* Of every stratum some bytes, all bits of those in a header; of the rest a sample by the seed. */
+/* Which bits of this byte to turn. A sample: of every stratum some bytes, all bits of those in a header, and of the rest some by the seed. */
+static unsigned choose(const file *f, uint64_t at, const stratum *one, uint64_t total, uint64_t *seed) {
+	unsigned one_bit = 1u << at % 8;
+	if (everything)
+		return at % shares != share ? 0 : f->structure[at] == NO_STRUCTURE ? one_bit : 0xff;
+	bool taken = false;
+	for (uint64_t k = 0; k < EACH && k < one->seen; k++)
+		taken |= one->taken[k] == at;
+	if (taken && f->structure[at] != NO_STRUCTURE && f->part[at] == HEADER)
+		return 0xff;
+	return taken || check_random(seed) % total < SAMPLE ? one_bit : 0;
+}
+
 static void turn_many(subject *s, uint64_t seed) {
 	static stratum strata[STRUCTURES][PARTS];
 	uint64_t total = 0;
@@ -267,16 +283,11 @@ static void turn_many(subject *s, uint64_t seed) {
 		const file *f = &s->files[i];
 		take_some(f, strata, &seed);
 		for (uint64_t at = 0; at < f->size; at++) {
-			const stratum *one = &strata[f->structure[at]][f->part[at]];
-			bool taken = false, whole = everything;
-			for (uint64_t k = 0; k < EACH && k < one->seen; k++)
-				taken |= one->taken[k] == at;
-			whole |= taken && f->structure[at] != NO_STRUCTURE && f->part[at] == HEADER;
-			bool chosen = taken || check_random(&seed) % total < SAMPLE;
+			unsigned bits = choose(f, at, &strata[f->structure[at]][f->part[at]], total, &seed);
 			for (uint32_t bit = 0; bit < 8; bit++)
-				if (whole || (chosen && bit == at % 8))
+				if (bits >> bit & 1)
 					turn(s, f, at, bit);
-			s->turned[f->structure[at]][f->part[at]] += taken;
+			s->turned[f->structure[at]][f->part[at]] += bits != 0;
 		}
 	}
 }
@@ -333,6 +344,10 @@ TEST(a_bit_turned_after_a_kill_is_mended_or_named_or_cut_with_the_unconfirmed_bl
 
 int main(int count, char **arguments) {
 	everything = count > 1 && strcmp(arguments[1], "all") == 0;
+	if (everything && count > 3) {
+		share = strtoull(arguments[2], NULL, 10);
+		shares = strtoull(arguments[3], NULL, 10);
+	}
 	RUN(a_bit_turned_after_a_kill_is_mended_or_named_or_cut_with_the_unconfirmed_block);
 	RUN(a_bit_turned_in_a_closed_directory_is_mended_or_named);
 	return check_done();
