@@ -22,23 +22,32 @@ from walkeeper.cli import commands
 RECORDS = {"orders": 180, "audit": 60}
 
 
-def payload(log: str, number: int) -> bytes:
-    return b"%s %04d" % (log.encode(), number) + b"x" * (900 if log == "orders" else 0)
+def payload(log: str, number: int, whose: bytes = b"ours") -> bytes:
+    return b"%s %s %04d" % (whose, log.encode(), number) + b"x" * (900 if log == "orders" else 0)
 
 
-@pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def make(place: Path, whose: bytes) -> Path:
     """Two logs over a dozen journal files of 64 KiB, closed in order."""
-    place = tmp_path_factory.mktemp("sound") / "wal"
     with (
         walkeeper.open(place, file_size_min=65536, file_size_max=65536) as namespace,
         namespace.log("orders").writer() as orders,
         namespace.log("audit").writer() as audit,
     ):
         for number in range(60):
-            orders.append_many([payload("orders", 3 * number + turn) for turn in range(3)])
-            audit.append(payload("audit", number))
+            orders.append_many([payload("orders", 3 * number + turn, whose) for turn in range(3)])
+            audit.append(payload("audit", number, whose))
     return place
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make(tmp_path_factory.mktemp("sound") / "wal", b"ours")
+
+
+@pytest.fixture(scope="module")
+def stranger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Another directory, of the same shape: its ledgers have the same ids."""
+    return make(tmp_path_factory.mktemp("stranger") / "wal", b"else")
 
 
 def journal_files(place: Path) -> list[Path]:
@@ -105,12 +114,20 @@ def made_a_dangling_link(file: Path) -> None:
     file.symlink_to("nowhere")
 
 
-WAYS = (removed, emptied, halved, a_byte_short, longer, zeroed, noise, made_a_folder, made_a_dangling_link)
-CASES = [
-    (target, way)
-    for target in TARGETS
-    for way in (WAYS if "folder" not in target else (removed, made_a_folder, made_a_dangling_link))
-]
+def made_a_loop_of_links(file: Path) -> None:
+    removed(file)
+    file.symlink_to(file.name)
+
+
+def made_a_pipe(file: Path) -> None:
+    """Opening one waits for its other end, unless it is asked not to."""
+    removed(file)
+    os.mkfifo(file)
+
+
+FOLDER_WAYS = (removed, made_a_folder, made_a_dangling_link, made_a_loop_of_links, made_a_pipe)
+WAYS = (*FOLDER_WAYS, emptied, halved, a_byte_short, longer, zeroed, noise)
+CASES = [(target, way) for target in TARGETS for way in (WAYS if "folder" not in target else FOLDER_WAYS)]
 
 
 def run(*arguments: object, given: bytes = b"") -> Result:
@@ -124,16 +141,12 @@ def run(*arguments: object, given: bytes = b"") -> Result:
 
 def shown(result: Result) -> list[int]:
     """Sequence ids that `cat --json` shows as records."""
-    return [row["sequence_id"] for row in map(json.loads, result.stdout.splitlines()) if "payload" in row]
+    rows = [row for row in map(json.loads, result.stdout.splitlines()) if "payload" in row]
+    assert all(row["payload"].startswith("ours ") for row in rows), "nothing is invented"
+    return [row["sequence_id"] for row in rows]
 
 
-@pytest.mark.parametrize(("target", "way"), CASES, ids=[f"{target}-{way.__name__}" for target, way in CASES])
-def test_no_command_says_that_all_is_well_where_records_are_missing(
-    sound: Path, tmp_path: Path, target: str, way: Callable[[Path], None]
-) -> None:
-    place = tmp_path / "wal"
-    shutil.copytree(sound, place)
-    way(TARGETS[target](place))
+def check_every_command(place: Path, tmp_path: Path) -> None:
     well = True
     for log, count in RECORDS.items():
         result = run("cat", place, log, "--json")
@@ -149,8 +162,62 @@ def test_no_command_says_that_all_is_well_where_records_are_missing(
     assert run("verify", place).exit_code != 0 or well, "what verify finds well can be read"
     recovered = run("recover", place, tmp_path / "salvaged", "--on-damage", "skip")
     assert recovered.exit_code != 0 or well, "records are missing in the copy, and nothing was said"
+    for log in RECORDS if (tmp_path / "salvaged").exists() else ():
+        shown(run("cat", tmp_path / "salvaged", log, "--json"))
     run("backup", place, tmp_path / "copy")
     appended = run("append", place, "orders", given=b"more\n")
     if appended.exit_code == 0:
         next_id = int(appended.stdout.split("the last is ")[1].split()[0])
         assert next_id >= RECORDS["orders"], "the id of an acknowledged record was given again"
+
+
+@pytest.mark.parametrize(("target", "way"), CASES, ids=[f"{target}-{way.__name__}" for target, way in CASES])
+def test_no_command_says_that_all_is_well_where_records_are_missing(
+    sound: Path, tmp_path: Path, target: str, way: Callable[[Path], None]
+) -> None:
+    place = tmp_path / "wal"
+    shutil.copytree(sound, place)
+    way(TARGETS[target](place))
+    check_every_command(place, tmp_path)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_belongs_to_another_directory_is_not_taken_for_ours(
+    sound: Path, stranger: Path, tmp_path: Path, target: str
+) -> None:
+    place = tmp_path / "wal"
+    shutil.copytree(sound, place)
+    file, other = TARGETS[target](place), TARGETS[target](stranger)
+    removed(file)
+    shutil.copytree(other, file) if other.is_dir() else shutil.copyfile(other, file)
+    check_every_command(place, tmp_path)
+
+
+def test_files_of_a_directory_are_not_overwritten_under_the_superblock_of_another(sound: Path, tmp_path: Path) -> None:
+    """Not closed in order, such a superblock does not even miss a block."""
+    place, other = tmp_path / "wal", tmp_path / "other"
+    shutil.copytree(sound, place)
+    namespace = walkeeper.open(other)
+    shutil.copyfile(other / "superblock", place / "superblock")
+    namespace.close()
+    for on_damage in ("stop", "point_in_time", "skip"):
+        with pytest.raises(walkeeper.DamagedError, match="another directory's than the superblock"):
+            walkeeper.open(place, on_damage=on_damage)  # type: ignore[arg-type]
+    shutil.copyfile(sound / "superblock", place / "superblock")
+    with walkeeper.open(place) as mended:
+        assert mended.log("orders").info().count == RECORDS["orders"]
+
+
+def test_files_whose_names_were_swapped_are_damage(sound: Path, tmp_path: Path) -> None:
+    place = tmp_path / "wal"
+    shutil.copytree(sound, place)
+    files = with_blocks(place)
+    files[3].rename(place / "aside")
+    files[5].rename(files[3])
+    (place / "aside").rename(files[5])
+    check_every_command(place, tmp_path)
+
+
+def test_a_copy_is_not_made_inside_the_original(sound: Path) -> None:
+    assert run("recover", sound, sound / "journal" / "copy").exit_code == 2
+    assert not (sound / "journal" / "copy").exists()

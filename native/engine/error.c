@@ -38,6 +38,8 @@ static const char *hint(int code) {
 		return "; the file system is mounted read-only, perhaps after a disk error (see dmesg)";
 	case EIO:
 		return "; the device failed (see dmesg and smartctl)";
+	case ENXIO:
+		return "; a pipe, a socket or a device stands there in place of a file";
 	case EMFILE:
 	case ENFILE:
 		return "; raise the limit of open files (ulimit -n)";

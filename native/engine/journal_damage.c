@@ -105,13 +105,26 @@ typedef struct examined {
 	uint64_t understood; /* of these, which entries they held is known */
 } examined;
 
+enum { DIRECTORY_ID_AT = 16, DAMAGED_BITS_MAX = 16 };
+
+/*
+ * A file of another directory was put here: its entries are intact, and none is ours. A damaged id of ours differs from
+ * ours in a few of its 128 bits, another's in about half of them.
+ */
+static bool is_foreign(const wk_walk *walk, const uint8_t *bytes) {
+	int differing = 0;
+	for (size_t i = 0; i < WK_DIRECTORY_ID_SIZE; i++)
+		differing += __builtin_popcount(bytes[DIRECTORY_ID_AT + i] ^ walk->scan.directory_id[i]);
+	return differing > DAMAGED_BITS_MAX;
+}
+
 /* As in journal_scan.c: what an earlier life of a recycled file left does not count. */
 static bool is_trace(const wk_walk *walk, const wk_store_file *file, uint64_t offset, const uint8_t *bytes) {
 	bool magic = memcmp(bytes, "WKJB", 4) == 0,
-	     directory = memcmp(bytes + 16, walk->scan.directory_id, WK_DIRECTORY_ID_SIZE) == 0;
+	     directory = memcmp(bytes + DIRECTORY_ID_AT, walk->scan.directory_id, WK_DIRECTORY_ID_SIZE) == 0;
 	bool epoch = wk_load_le64(bytes + 32) == file->id, place = wk_load_le64(bytes + 40) == offset;
 	bool sequence = walk->scan.sequence > 0 && wk_load_le64(bytes + 48) == walk->scan.sequence + 1;
-	return (epoch || sequence) && magic + directory + epoch + place + sequence >= 3;
+	return (epoch || sequence) && magic + directory + epoch + place + sequence >= 3 && !is_foreign(walk, bytes);
 }
 
 /* An intact entry is kept, as its own digest vouches for it. *known false: not even its ids can be told. */

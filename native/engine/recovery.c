@@ -262,6 +262,34 @@ static wk_status settle_logs(wk_engine *engine, wk_error *error) {
 	return status;
 }
 
+/*
+ * No block of this directory was found. Where there are whole ones of another, the superblock is not the one of these
+ * files: no policy helps, and an append would go over them.
+ */
+static wk_status refuse_strangers(wk_engine *engine, wk_journal_reader *reader, wk_error *error) {
+	for (uint32_t i = 0; i < engine->files_count; i++) {
+		wk_store_file *file = engine->files[i];
+		const uint8_t *bytes;
+		size_t available;
+		wk_block_header header;
+		if (file->kind != WK_FILE_JOURNAL || file->size == 0)
+			continue;
+		wk_journal_reader_file(reader, file);
+		wk_status status = wk_journal_reader_at(reader, 0, &bytes, &available, error);
+		if (status != WK_OK)
+			return status;
+		if (wk_block_decode(bytes, available, &header) == WK_OK &&
+		    memcmp(header.directory_id, engine->superblock.directory_id, sizeof header.directory_id) != 0)
+			return wk_fail(
+			    error, WK_DAMAGED,
+			    "opening %s: journal file %llu is another directory's than the superblock, and none is of "
+			    "the superblock's. Nothing was changed. Put back the superblock that belongs to these files, "
+			    "or the files that belong to this superblock",
+			    engine->path, (unsigned long long)file->id);
+	}
+	return WK_OK;
+}
+
 wk_status wk_recover(wk_engine *engine, wk_error *error) {
 	wk_walk own = {.engine = engine};
 	wk_status status = engine->read_only ? wk_follower_start(engine, error) : WK_OK;
@@ -278,6 +306,10 @@ wk_status wk_recover(wk_engine *engine, wk_error *error) {
 	if (status != WK_OK)
 		return status;
 	status = wk_walk_all(walk, error);
+	if ((status == WK_OK || status == WK_DAMAGED) && walk->last == NULL) {
+		wk_status strangers = refuse_strangers(engine, &walk->reader, error);
+		status = strangers != WK_OK ? strangers : status;
+	}
 	engine->report.bytes_scanned = walk->reader.read_bytes;
 	if (!engine->read_only)
 		wk_journal_reader_free(&walk->reader);

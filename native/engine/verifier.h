@@ -22,6 +22,7 @@ typedef struct wk_verify_file {
 	bool has_blocks;
 	bool broken_footer; /* had one, or was getting it */
 	bool footer_told;   /* ... and that was counted as damage */
+	bool closed;        /* cannot even be opened: counted as damage, and then taken for absent */
 } wk_verify_file;
 
 typedef struct wk_verifier {

@@ -92,7 +92,7 @@ wk_status wk_verifier_open_below(wk_verifier *verifier, const char *below, wk_fi
 
 wk_status wk_verifier_open(wk_verifier *verifier, const wk_verify_file *file, wk_file_view *view) {
 	char name[40];
-	return wk_verifier_open_below(verifier, wk_verify_file_name(file, name), view);
+	return file->closed ? WK_NOT_FOUND : wk_verifier_open_below(verifier, wk_verify_file_name(file, name), view);
 }
 
 static bool add_file(void *context, const char *name) {
@@ -138,16 +138,27 @@ static wk_status list_files(wk_verifier *verifier) {
 	return WK_OK;
 }
 
-/* For the progress only: how much there is to read. */
-static void measure_files(wk_verifier *verifier) {
+/* How much there is to read, for the progress; and which names lead to no file: a pipe, a loop of links. */
+static wk_status measure_files(wk_verifier *verifier) {
 	for (uint32_t i = 0; i < verifier->files_count; i++) {
+		wk_verify_file *file = &verifier->files[i];
 		wk_file_view view;
-		if (wk_verifier_open(verifier, &verifier->files[i], &view) != WK_OK)
+		wk_status status = wk_verifier_open(verifier, file, &view);
+		int code = verifier->error->system_error;
+		if (status == WK_NOT_FOUND)
 			continue;
-		verifier->files[i].size = view.size;
+		file->closed = status == WK_IO && code != EMFILE && code != ENFILE;
+		if (file->closed)
+			wk_verifier_damage(verifier, "%s", verifier->error->text);
+		else if (status != WK_OK)
+			return status;
+		if (file->closed)
+			continue;
+		file->size = view.size;
 		verifier->total_bytes += view.size;
 		wk_file_view_close(&view);
 	}
+	return WK_OK;
 }
 
 /* ---- the superblock ---- */
@@ -228,10 +239,10 @@ static wk_status verify(wk_verifier *verifier) {
 	wk_status status = verify_superblock(verifier);
 	if (status == WK_OK)
 		status = list_files(verifier);
-	if (status != WK_OK)
-		return status;
-	measure_files(verifier);
-	status = wk_verify_journal(verifier);
+	if (status == WK_OK)
+		status = measure_files(verifier);
+	if (status == WK_OK)
+		status = wk_verify_journal(verifier);
 	for (uint32_t i = 0; i < verifier->files_count && status == WK_OK; i++)
 		if (verifier->files[i].kind == WK_FILE_ENTRY_LOG)
 			status = wk_verify_entry_log(verifier, &verifier->files[i]);

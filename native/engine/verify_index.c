@@ -310,9 +310,9 @@ static wk_status check(index_check *x, bool *again) {
 			tell(x, UINT32_MAX, "the superblock names it, and it is not there");
 		return status == WK_NO_MEMORY || status == WK_INTERRUPTED ? status : WK_OK;
 	}
-	if (status != WK_OK)
-		return status;
-	status = check_by_itself(x, &view);
+	bool opened = status == WK_OK;
+	if (opened)
+		status = check_by_itself(x, &view);
 	if (status == WK_IO) { /* the device gives no more of it */
 		tell(x, UINT32_MAX, x->verifier->error->text);
 		status = WK_OK;
@@ -320,10 +320,11 @@ static wk_status check(index_check *x, bool *again) {
 	if (status == WK_OK && x->whole)
 		status = check_footers(x);
 	bool found = x->verifier->report->damaged + x->verifier->report->warnings > before.damaged + before.warnings;
-	*again = status == WK_OK && found && !wk_file_view_is_named(&view);
+	*again = opened && status == WK_OK && found && !wk_file_view_is_named(&view);
 	if (*again)
 		wk_verifier_take_back(x->verifier, &before);
-	wk_file_view_close(&view);
+	if (opened)
+		wk_file_view_close(&view);
 	return status;
 }
 

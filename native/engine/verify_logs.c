@@ -9,52 +9,57 @@
 #include "engine/lookup.h"
 #include "engine/verifier.h"
 
-/* The first hole from `first` to `last` of the ledger; *end is behind it, at most last + 1. False: there is none. */
-static bool find_hole(wk_engine *engine, int64_t ledger_id, int64_t *first, int64_t last, int64_t *end) {
+/* The first hole from `first` to `last` of the ledger: *end is behind it, at most last + 1. WK_END: there is none. */
+static wk_status find_hole(wk_engine *engine, int64_t ledger_id, int64_t *first, int64_t last, int64_t *end,
+                           wk_error *error) {
 	wk_stretch found = {0};
 	for (int64_t at = *first; at <= last; at = found.last_entry + 1) {
-		wk_status status = wk_lookup(engine, ledger_id, at, last, WK_LOOKUP_ALL, NULL, 0, &found, NULL);
+		wk_status status = wk_lookup(engine, ledger_id, at, last, WK_LOOKUP_ALL, NULL, 0, &found, error);
 		bool hole = status == WK_NOT_FOUND || (status == WK_OK && found.file == NULL);
 		wk_stretch_release(engine, &found);
 		if (status != WK_OK && status != WK_NOT_FOUND)
-			return false; /* damage of a page, which was told */
+			return status;
 		if (hole) {
 			*first = at;
 			*end = status == WK_OK && found.last_entry < last ? found.last_entry + 1 : last + 1;
-			return true;
+			return WK_OK;
 		}
 	}
-	return false;
+	return WK_END;
 }
 
 /* (locked, dropped) */
-static void verify_segment(wk_verifier *verifier, wk_engine *engine, const wk_log_state *log,
-                           const wk_segment *segment) {
+static wk_status verify_segment(wk_verifier *verifier, wk_engine *engine, const wk_log_state *log,
+                                const wk_segment *segment) {
 	const wk_ledger *ledger = wk_ledger_find(engine, segment->ledger_id);
 	int64_t last = segment->records_count >= 0 ? segment->last_entry : ledger != NULL ? ledger->durable_entry : -1;
 	int64_t first = log->first->dlsn.segment == segment->segment ? log->first->dlsn.entry_id : 0, end;
 	int64_t ledger_id = segment->ledger_id;
 	if (log->first->dlsn.segment > segment->segment)
-		return;
+		return WK_OK;
 	wk_engine_unlock(engine);
-	for (; find_hole(engine, ledger_id, &first, last, &end); first = end)
+	wk_status status;
+	for (; (status = find_hole(engine, ledger_id, &first, last, &end, verifier->error)) == WK_OK; first = end)
 		wk_verifier_damage(
 		    verifier,
 		    "log %s: entries %lld to %lld of ledger %lld are in no file: a file is missing. Restore it from "
 		    "a backup, or salvage the rest with `walkeeper recover`",
 		    log->name, (long long)first, (long long)end - 1, (long long)ledger_id);
 	wk_engine_lock(engine);
+	return status == WK_END ? WK_OK : status;
 }
 
 /* Nobody writes, so the catalogue stays as it is. */
-static void verify_all(wk_verifier *verifier, wk_engine *engine) {
+static wk_status verify_all(wk_verifier *verifier, wk_engine *engine) {
+	wk_status status = WK_OK;
 	wk_engine_lock(engine);
-	for (uint32_t i = 0; i < engine->by_id_capacity; i++) {
+	for (uint32_t i = 0; i < engine->by_id_capacity && status == WK_OK; i++) {
 		const wk_log_state *log = engine->logs_by_id[i];
-		for (uint32_t s = 0; log != NULL && !log->deleted && s < log->segments_count; s++)
-			verify_segment(verifier, engine, log, &log->segments[s]);
+		for (uint32_t s = 0; log != NULL && !log->deleted && s < log->segments_count && status == WK_OK; s++)
+			status = verify_segment(verifier, engine, log, &log->segments[s]);
 	}
 	wk_engine_unlock(engine);
+	return status;
 }
 
 wk_status wk_verify_logs(wk_verifier *verifier) {
@@ -65,19 +70,20 @@ wk_status wk_verify_logs(wk_verifier *verifier) {
 	options.read_only = true;
 	options.unsafe_fs = true;
 	wk_namespace *ns = NULL;
-	wk_error error;
 	wk_verify_report before = *verifier->report;
-	wk_status status = wk_open(verifier->path, &options, &ns, &error);
-	if (status == WK_OK && wk_follower_is_alone(ns->engine)) {
-		verify_all(verifier, ns->engine);
-		if (!wk_follower_is_alone(ns->engine)) /* a writer came meanwhile */
-			wk_verifier_take_back(verifier, &before);
-	} else if (status == WK_DAMAGED) {
-		wk_verifier_damage(verifier, "%s", error.text);
+	wk_status status = wk_open(verifier->path, &options, &ns, verifier->error);
+	bool alone = status == WK_OK && wk_follower_is_alone(ns->engine);
+	if (alone)
+		status = verify_all(verifier, ns->engine);
+	if (status == WK_DAMAGED) { /* in what each file shows by itself, nothing was */
+		wk_verifier_damage(verifier, "%s", verifier->error->text);
+		status = WK_OK;
+	}
+	if (alone && !wk_follower_is_alone(ns->engine)) { /* a writer came meanwhile */
+		wk_verifier_take_back(verifier, &before);
+		status = WK_OK;
 	}
 	if (ns != NULL)
 		wk_close(ns, UINT64_MAX, NULL);
-	if (status == WK_NO_MEMORY)
-		return wk_fail(verifier->error, status, "verifying %s: no memory", verifier->path);
-	return WK_OK;
+	return status;
 }

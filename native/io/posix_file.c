@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 static bool ask_for_direct(wk_file *file);
+static int open_without_waiting(const char *path, int mode);
 static bool fall_back_to_buffered(wk_file *file);
 static ssize_t write_durably(wk_file *file, const void *buffer, size_t size, off_t offset);
 
@@ -21,11 +22,9 @@ int wk_posix_open(wk_io *io, const char *path, uint32_t flags, wk_file **file) {
 	wk_file *opened = calloc(1, sizeof *opened);
 	if (!opened)
 		return -ENOMEM;
-	do
-		opened->fd = open(path, mode, 0666);
-	while (opened->fd < 0 && errno == EINTR);
+	opened->fd = open_without_waiting(path, mode);
 	if (opened->fd < 0) {
-		int error = -errno;
+		int error = opened->fd;
 		free(opened);
 		return error;
 	}
@@ -35,6 +34,36 @@ int wk_posix_open(wk_io *io, const char *path, uint32_t flags, wk_file **file) {
 	atomic_init(&opened->direct, opened->strict && ask_for_direct(opened));
 	*file = opened;
 	return 0;
+}
+
+static int open_patiently(const char *path, int mode) {
+	int fd;
+	do
+		fd = open(path, mode, 0666);
+	while (fd < 0 && errno == EINTR);
+	return fd < 0 ? -errno : fd;
+}
+
+/*
+ * Where a pipe stands in place of a file, open() would wait for its other end, and where a device does, a write would
+ * go to it. O_NONBLOCK does not stay on: io_uring would answer -EAGAIN instead of waiting for the disk. And a lease of
+ * another process on the file (a file server's) is waited for.
+ */
+static int open_without_waiting(const char *path, int mode) {
+	int fd = open_patiently(path, mode | O_NONBLOCK | O_NOCTTY);
+	if (fd == -EWOULDBLOCK)
+		fd = open_patiently(path, mode);
+	struct stat facts;
+	if (fd < 0)
+		return fd;
+	int error = fstat(fd, &facts) != 0                               ? -errno
+	            : !S_ISREG(facts.st_mode) && !S_ISDIR(facts.st_mode) ? -ENXIO
+	            : fcntl(fd, F_SETFL, mode & ~O_CREAT & ~O_EXCL) != 0 ? -errno
+	                                                                 : 0;
+	if (error == 0)
+		return fd;
+	close(fd);
+	return error;
 }
 
 /*

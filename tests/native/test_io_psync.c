@@ -2,6 +2,9 @@
  * test_io_psync.c: the seam over plain system calls.
  */
 #include "io_machine.h"
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
 
 static void write_without_the_flag(void) {
 	static const long calls[] = {SYS_pwritev2};
@@ -41,6 +44,38 @@ TEST(and_where_that_sync_fails_the_write_fails) {
 	in_a_child(write_where_the_sync_fails);
 }
 
+TEST(a_pipe_is_no_file_and_is_not_waited_for) {
+	wk_file *file = NULL;
+	CHECK_EQ(mkfifo(at("pipe"), 0600), 0);
+	CHECK_EQ(ops->open(io, at("pipe"), WK_IO_READ, &file), -ENXIO);
+	CHECK_EQ(ops->open(io, at("pipe"), WK_IO_WRITE | WK_IO_DIRECT, &file), -ENXIO);
+	CHECK_EQ(ops->open(io, "/dev/null", WK_IO_WRITE, &file), -ENXIO);
+	remove_all("pipe", NULL);
+}
+
+static int leased;
+
+static void give_back(int number) {
+	(void)number;
+	fcntl(leased, F_SETLEASE, F_UNLCK);
+}
+
+/* As a file server takes one: a file that is opened without waiting would be refused. */
+TEST(a_lease_of_somebody_else_is_waited_for) {
+	wk_file *file = create("file", 0);
+	ops->close(io, file);
+	leased = open(at("file"), O_RDWR | O_CLOEXEC);
+	CHECK(leased >= 0);
+	signal(SIGIO, give_back);
+	if (fcntl(leased, F_SETLEASE, F_WRLCK) == 0) { /* not every file system has them */
+		CHECK_EQ(ops->open(io, at("file"), WK_IO_WRITE, &file), 0);
+		ops->close(io, file);
+	}
+	signal(SIGIO, SIG_DFL);
+	close(leased);
+	remove_all("file", NULL);
+}
+
 static uint32_t word;
 
 static void *change_the_word(void *context) {
@@ -61,8 +96,11 @@ TEST(a_futex_waits_for_its_word) {
 }
 
 static void psync_run(wk_io *implementation, const char *empty_directory) {
-	(void)implementation;
+	io = implementation;
+	ops = io->operations;
 	directory = empty_directory;
+	RUN(a_pipe_is_no_file_and_is_not_waited_for);
+	RUN(a_lease_of_somebody_else_is_waited_for);
 	RUN(where_the_durable_flag_is_unknown_a_sync_follows);
 	RUN(and_where_that_sync_fails_the_write_fails);
 }

@@ -30,7 +30,7 @@ def lock_held(path: Path) -> Iterator[None]:
     A copy of a directory that is being written would be neither the one state nor the other.
     """
     file = path / "lock"
-    if not file.exists():
+    if not file.is_file():
         yield
         return
     with file.open("rb") as opened:
@@ -48,6 +48,8 @@ def copy(source: Path, destination: Path) -> int:
     """Copies the files; returns their bytes. Refuses a destination that exists."""
     if destination.exists():
         raise Refusal(f"{destination} exists", "name a path that does not: the copy is made there")
+    if source.resolve() in destination.resolve().parents:
+        raise Refusal(f"{destination} is inside {source}", "name a path outside: DIR itself is left as it is")
     destination.mkdir(parents=True)
     total = 0
     for file in sorted(source.rglob("*")):
