@@ -79,15 +79,15 @@ uint64_t wk_follower_durable(wk_engine *engine) {
 	return shared > durable ? shared : durable;
 }
 
-/* Nobody holds the lock: what is there is all there is. */
+/* Nobody holds the lock, or no writer ever came and made it (a backup): what is there is all there is. */
 bool wk_follower_is_alone(wk_engine *engine) {
 	if (engine->follower == NULL)
 		return false;
 	const struct wk_io_operations *io = engine->io->operations;
 	char *path = wk_engine_path(engine, "lock");
 	wk_file *file = NULL;
-	bool free_to_take = path != NULL && io->open(engine->io, path, WK_IO_READ, &file) == 0 &&
-	                    io->lock(engine->io, file, false) == 0;
+	int result = path != NULL ? io->open(engine->io, path, WK_IO_READ, &file) : -ENOMEM;
+	bool free_to_take = result == -ENOENT || (result == 0 && io->lock(engine->io, file, false) == 0);
 	if (file != NULL)
 		io->close(engine->io, file);
 	free(path);

@@ -68,6 +68,34 @@ TEST(a_copy_of_a_quiet_directory_holds_the_same_records) {
 	remove_tree(place);
 }
 
+/* Nothing confirms its last block, and nobody ever held a lock there. */
+TEST(a_copy_can_be_read_before_anybody_writes_in_it) {
+	const char *place = temporary();
+	char path[100], copy[100];
+	snprintf(path, sizeof path, "%s/wal", place);
+	snprintf(copy, sizeof copy, "%s/copy", place);
+	make_small(path, 60);
+	wk_open_options options;
+	wk_open_options_init(&options);
+	options.confirm_delay_ns = 60000000000u;
+	wk_namespace *ns = NULL;
+	CHECK_EQ(wk_open(path, &options, &ns, NULL), WK_OK);
+	wk_log *log = log_named(ns, "log");
+	wk_writer *writer = writer_of(log);
+	CHECK_EQ(append_one(writer), 60);
+	backup(ns, copy);
+	close_all(ns, log, writer);
+	verify_clean(copy);
+	options.read_only = true;
+	CHECK_EQ(wk_open(copy, &options, &ns, NULL), WK_OK);
+	int64_t first, last;
+	read_all(ns, &first, &last);
+	CHECK_EQ(first, 0);
+	CHECK_EQ(last, 60);
+	close_all(ns, NULL, NULL);
+	remove_tree(place);
+}
+
 TEST(a_copy_of_an_empty_directory_opens) {
 	const char *place = temporary();
 	char path[100], copy[100];
@@ -525,6 +553,7 @@ TEST(the_directory_and_its_copies_go_on_without_touching_each_other) {
 
 int main(void) {
 	RUN(a_copy_of_a_quiet_directory_holds_the_same_records);
+	RUN(a_copy_can_be_read_before_anybody_writes_in_it);
 	RUN(a_copy_of_an_empty_directory_opens);
 	RUN(a_destination_that_exists_is_refused_and_left_alone);
 	RUN(a_file_with_room_is_copied_so_that_neither_side_writes_into_the_others);
