@@ -124,6 +124,8 @@ static uint64_t next_deadline(wk_engine *engine) {
 		uint64_t commit = engine->open.first_ns + engine->options.commit_wait_ns;
 		deadline = commit < deadline ? commit : deadline;
 	}
+	if (engine->driver_gathers && engine->company.until_ns < deadline)
+		deadline = engine->company.until_ns;
 	return deadline;
 }
 
@@ -154,6 +156,7 @@ static void *drive(void *context) {
 	wk_engine *engine = context;
 	sync_round round = {0};
 	wk_io_completion done[WK_BLOCKS_IN_FLIGHT_MAX * 2];
+	wk_futex_be_punctual();
 	wk_engine_lock(engine);
 	for (;;) {
 		confirm_if_due(engine);
@@ -166,9 +169,12 @@ static void *drive(void *context) {
 				break;
 			engine->driver_active = waits;
 		}
+		uint64_t now = wk_engine_now(engine);
+		engine->driver_gathers = engine->open.sync_wanted && wk_journal_awaits_company(engine, now);
+		if (!engine->driver_gathers && wk_journal_can_seal(engine, now)) /* the company's time passed just now */
+			continue;
 		engine->driver_deadline_ns = next_deadline(engine);
 		if (engine->driver_deadline_ns != UINT64_MAX) {
-			uint64_t now = wk_engine_now(engine);
 			timeout = engine->driver_deadline_ns > now ? engine->driver_deadline_ns - now : 0;
 			bool sync_due = now >= engine->deferred_sync_ns && engine->driver_in_flight == 0;
 			if (timeout == 0 && !wk_journal_can_seal(engine, now) && !sync_due)
@@ -182,7 +188,7 @@ static void *drive(void *context) {
 		for (int i = 0; i < count; i++)
 			complete(engine, &round, &done[i]);
 	}
-	engine->driver_active = false;
+	engine->driver_active = engine->driver_gathers = false;
 	wk_engine_unlock(engine);
 	return NULL;
 }

@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 
 #include "engine/buffer.h"
+#include "engine/company.h"
 #include "engine/error.h"
 #include "io/io.h"
 #include "walkeeper/block_window.h"
@@ -191,11 +192,13 @@ typedef struct wk_block {
 	uint32_t catalogue_builder; /* number of the last one that holds changes of the catalogue, from 1; 0: none */
 	wk_ledger_block ledgers;    /* in a ledger store; there are no builders there */
 	bool sync_wanted;           /* somebody wants it durable now */
+	uint32_t appends;           /* that want it durable now */
 	bool confirm;
 	/* once sealed: */
 	wk_block_header header;
 	wk_store_file *file;
 	bool with_sync; /* written with sync */
+	uint64_t sealed_ns;
 } wk_block;
 
 /* ---- the engine ---- */
@@ -342,6 +345,8 @@ struct wk_engine {
 	uint32_t driver_word;                        /* changes when somebody wakes it */
 	_Atomic bool driver_sleeps, driver_in_queue; /* where it waits */
 	bool driver_active;                          /* it looks at the open block without being woken */
+	bool driver_gathers;                         /* ... once the company is there, or not to be waited for any more */
+	wk_company company;
 	bool driver_stop;
 	_Atomic bool keeper_stop;    /* looked at in the middle of long writes */
 	uint64_t driver_deadline_ns; /* it sleeps until then */

@@ -103,6 +103,7 @@ uint8_t *wk_journal_extend(wk_engine *engine, wk_builder *builder, size_t size, 
 }
 
 void wk_journal_want(wk_engine *engine, bool sync, uint64_t deferred_until_ns) {
+	engine->open.appends += sync;
 	if (sync)
 		engine->open.sync_wanted = true;
 	else if (deferred_until_ns < engine->open.deferred_until_ns)
@@ -204,6 +205,7 @@ wk_status wk_journal_room(wk_engine *engine, size_t payload, uint64_t deadline_n
 			wk_journal_step(engine);
 			continue;
 		}
+		engine->company.expected = 0; /* who waits here can come only once the block is durable */
 		wk_journal_kick(engine);
 		status = wk_journal_wait_room(engine, deadline_ns, error);
 		if (status != WK_OK)
@@ -322,6 +324,21 @@ static bool finish_block(wk_engine *engine, wk_block *block) {
 	return true;
 }
 
+/* Without a driver nobody would look again at what waits for company. */
+static void let_go(wk_engine *engine, uint64_t first) {
+	uint32_t appends = 0, sleepers = 0;
+	uint64_t sealed_ns = 0;
+	for (uint64_t sequence = first; sequence <= engine->durable; sequence++) {
+		const wk_block *block = &engine->in_flight[sequence % WK_BLOCKS_IN_FLIGHT_MAX];
+		appends += block->appends;
+		sleepers += atomic_load(&engine->waiters[sequence % WK_WAIT_SLOTS]);
+		sealed_ns = block->sync_wanted ? block->sealed_ns : sealed_ns;
+	}
+	uint64_t now = wk_engine_now(engine);
+	if (engine->driver_runs && sealed_ns > 0)
+		wk_company_let_go(&engine->company, appends, sleepers, now - sealed_ns, now);
+}
+
 /* The window's durable point may have moved: tell everybody. */
 static void advance(wk_engine *engine) {
 	uint64_t before = engine->durable;
@@ -330,6 +347,7 @@ static void advance(wk_engine *engine) {
 		indexed = finish_block(engine, &engine->in_flight[sequence % WK_BLOCKS_IN_FLIGHT_MAX]);
 	if (engine->durable == before)
 		return;
+	let_go(engine, before + 1);
 	wk_journal_wake_room(engine);
 	wake_word(&engine->tail_word, &engine->tail_waiters);
 	for (wk_namespace *ns = engine->namespaces; ns != NULL; ns = ns->next)
@@ -433,6 +451,10 @@ void wk_journal_press(wk_engine *engine, uint64_t now_ns) {
 	engine->sync_goal = last;
 }
 
+bool wk_journal_awaits_company(const wk_engine *engine, uint64_t now_ns) {
+	return wk_company_is_awaited(&engine->company, engine->open.appends, now_ns);
+}
+
 /* The open block holds something that may go out now, and there is a slot for it. */
 static bool may_go(const wk_engine *engine, uint64_t now_ns) {
 	const wk_block *open = &engine->open;
@@ -442,8 +464,10 @@ static bool may_go(const wk_engine *engine, uint64_t now_ns) {
 		return false;
 	if (open->estimate >= engine->options.block_size_max || open->confirm)
 		return true;
+	if (open->sync_wanted && engine->options.commit_wait_ns == 0)
+		return !wk_journal_awaits_company(engine, now_ns);
 	if (open->sync_wanted)
-		return engine->options.commit_wait_ns == 0 || now_ns >= open->first_ns + engine->options.commit_wait_ns;
+		return now_ns >= open->first_ns + engine->options.commit_wait_ns;
 	return now_ns >= open->deferred_until_ns;
 }
 
@@ -471,9 +495,11 @@ void wk_journal_kick(wk_engine *engine) {
 }
 
 bool wk_journal_kicked(wk_engine *engine) {
-	if (!engine->driver_runs || engine->driver_active)
+	bool company_is_there = engine->driver_gathers && engine->open.appends >= engine->company.expected;
+	if (!engine->driver_runs || (engine->driver_active && !company_is_there))
 		return false;
 	engine->driver_active = true;
+	engine->driver_gathers = false;
 	return true;
 }
 
@@ -512,8 +538,14 @@ static wk_status failed_outcome(wk_engine *engine, uint64_t ticket, wk_error *er
 }
 
 wk_status wk_journal_wait(wk_engine *engine, uint64_t ticket, uint64_t deadline_ns, bool may_drive, wk_error *error) {
-	/* Alone, or with slots to spare: one durable write in this thread, no hand-over. */
-	if (may_drive && !engine->driver_active && ticket == engine->open.sequence && wk_journal_can_seal(engine, 0)) {
+	/*
+	 * Alone, or with slots to spare: one durable write in this thread, no hand-over. Fewer than there are slots need no
+	 * company: each has its own write, side by side.
+	 */
+	bool alone = engine->company.expected <= engine->window.in_flight_max;
+	may_drive &= !engine->driver_active || engine->driver_gathers;
+	if (may_drive && ticket == engine->open.sequence &&
+	    wk_journal_can_seal(engine, alone ? UINT64_MAX : wk_engine_now(engine))) {
 		wk_block *block = wk_journal_seal(engine);
 		if (block != NULL)
 			wk_journal_write(engine, block);

@@ -50,6 +50,8 @@ bool wk_journal_kicked(wk_engine *engine);
 
 /* (locked) Blocks written without sync, whose time has come or whose place is needed, are wanted durable now. */
 void wk_journal_press(wk_engine *engine, uint64_t now_ns);
+/* (locked) What stands in the open block waits for others to join it (company.h). */
+bool wk_journal_awaits_company(const wk_engine *engine, uint64_t now_ns);
 /* (locked) The open block holds something that may go out now, there is a slot for it, and it may be placed. */
 bool wk_journal_can_seal(wk_engine *engine, uint64_t now_ns);
 /*

@@ -270,7 +270,8 @@ wk_block *wk_journal_seal(wk_engine *engine) {
 		return NULL;
 	}
 	number(block);
-	block->sync_wanted |= block->deferred_until_ns <= wk_engine_now(engine);
+	block->sealed_ns = wk_engine_now(engine);
+	block->sync_wanted |= block->deferred_until_ns <= block->sealed_ns;
 	if (!block->sync_wanted && !block->confirm && block->deferred_until_ns < engine->deferred_sync_ns)
 		engine->deferred_sync_ns = block->deferred_until_ns; /* it goes out because it is full: its sync may wait */
 	block->with_sync = engine->options.sync_method != WK_SYNC_WRITE_THEN_SYNC && (block->sync_wanted || block->confirm);

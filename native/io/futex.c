@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <linux/futex.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,4 +25,8 @@ void wk_futex_wake(uint32_t *word, int count) {
 	long woken = syscall(SYS_futex, word, FUTEX_WAKE, count, NULL, NULL, 0);
 	assert(woken >= 0);
 	(void)woken;
+}
+
+void wk_futex_be_punctual(void) {
+	prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
 }

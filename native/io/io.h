@@ -129,6 +129,8 @@ int wk_io_uring_probe(void);
 /* Futex on a 32-bit word. wait returns 0 (woken or value differs), -ETIMEDOUT or -EINTR. timeout UINT64_MAX: none. */
 int wk_futex_wait(const uint32_t *word, uint32_t expected, uint64_t timeout_ns);
 void wk_futex_wake(uint32_t *word, int count);
+/* Waits of this thread end at their time, and not up to 50 us behind it, as the kernel likes to save wakes. */
+void wk_futex_be_punctual(void);
 
 /* Process facts that only the kernel knows. */
 int64_t wk_process_id(void);
