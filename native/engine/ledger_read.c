@@ -69,16 +69,22 @@ static wk_status make_batch(const wk_span *span, uint32_t max_entries, uint64_t 
 
 static wk_status read(wk_engine *engine, int64_t ledger_id, int64_t first, uint32_t max_entries, uint64_t max_bytes,
                       wk_entry_batch **batch, wk_error *error) {
-	wk_status status = resolve(engine, ledger_id, &first, error);
-	if (status != WK_OK)
-		return status;
 	wk_span *span = malloc(sizeof *span);
 	if (span == NULL)
 		return wk_fail(error, WK_NO_MEMORY, "reading ledger %lld: no memory", (long long)ledger_id);
-	int64_t last = first > INT64_MAX - max_entries ? INT64_MAX : first + max_entries - 1;
 	/* With room for the checksums, and for what stands before the first entry in its page. */
 	uint64_t span_bytes = max_bytes + (uint64_t)max_entries * WK_SUMMED_OVERHEAD + WK_IO_ALIGNMENT;
-	status = wk_read_entries(engine, ledger_id, first, last, (size_t)span_bytes, span, error);
+	int64_t at = first;
+	wk_status status = resolve(engine, ledger_id, &at, error);
+	while (status == WK_OK) {
+		int64_t last = at > INT64_MAX - max_entries ? INT64_MAX : at + max_entries - 1, found = at;
+		status = wk_read_entries(engine, ledger_id, at, last, (size_t)span_bytes, span, error);
+		at = first;
+		if (status != WK_NOT_FOUND || (status = resolve(engine, ledger_id, &at, error)) != WK_OK)
+			break; /* where it was deleted in between, that is what is told */
+		if (at == found)
+			status = wk_fail(error, WK_NOT_FOUND, "ledger %lld has no entry %lld", (long long)ledger_id, (long long)at);
+	}
 	if (status == WK_OK) {
 		status = make_batch(span, max_entries, max_bytes, batch);
 		if (status != WK_OK) {

@@ -105,8 +105,8 @@ static bool from_memtable(wk_engine *engine, const places *found, wk_span *span,
 	return true;
 }
 
-static wk_status from_file(wk_engine *engine, const places *found, size_t max_bytes, wk_span *span, uint32_t *count,
-                           uint64_t *base, wk_error *error) {
+static wk_status from_file(wk_engine *engine, const places *found, int64_t ledger_id, size_t max_bytes, wk_span *span,
+                           uint32_t *count, uint64_t *base, wk_error *error) {
 	uint64_t start = found->items[0].offset / WK_IO_ALIGNMENT * WK_IO_ALIGNMENT;
 	uint64_t end = found->items[0].offset + (uint64_t)found->items[0].size;
 	*count = 1;
@@ -121,7 +121,7 @@ static wk_status from_file(wk_engine *engine, const places *found, size_t max_by
 	size_t size = (size_t)((end - start + WK_IO_ALIGNMENT - 1) / WK_IO_ALIGNMENT * WK_IO_ALIGNMENT);
 	uint32_t least = wk_engine_holds_ledgers(engine) ? WK_SUM_SIZE : WK_ENTRY_HEADER_SIZE;
 	if (end > found->file->size || found->items[0].size < least)
-		return damaged(engine, found, 0, -1, error);
+		return damaged(engine, found, 0, ledger_id, error);
 	/* A small read in a buffer of the pool would hold, and count as, many times its size. */
 	span->buffer = wk_buffer_new(size > engine->read_pool->capacity / 8 ? engine->read_pool : NULL, size);
 	if (span->buffer == NULL)
@@ -152,7 +152,7 @@ static wk_status read_entries(wk_engine *engine, int64_t ledger_id, int64_t firs
 		uint64_t base = 0;
 		bool cached = from_memtable(engine, found, span, &count, &base);
 		if (!cached)
-			status = from_file(engine, found, max_bytes, span, &count, &base, error);
+			status = from_file(engine, found, ledger_id, max_bytes, span, &count, &base, error);
 		if (status == WK_OK)
 			status = fill(engine, found, count, base, ledger_id, verify && !cached, span, error);
 		unpin(engine, found->file);

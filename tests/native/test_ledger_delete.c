@@ -5,6 +5,7 @@
 #include "ledger_store.h"
 #include "small_directory.h"
 #include <pthread.h>
+#include <stdatomic.h>
 
 TEST(a_deleted_ledger_is_unknown_and_stays_so) {
 	wk_io *io = new_disk(19);
@@ -105,6 +106,29 @@ static void *churn(void *context) {
 	return NULL;
 }
 
+static _Atomic bool churned;
+
+/* A ledger that is known has entries here, or is gone by the time it is read: never is it there without its last entry. */
+static void *ask_for_the_last(void *context) {
+	wk_namespace *ns = context;
+	uint64_t read = 0;
+	for (int64_t ledger_id = 0; !atomic_load(&churned); ledger_id = (ledger_id + 1) % CHURNERS) {
+		wk_entry_batch *batch;
+		wk_error error;
+		wk_status status = wk_ledger_read(ns, ledger_id, WK_LAST_ENTRY, 1, 100, &batch, &error);
+		if (status == WK_OK) {
+			read++;
+			wk_entry_batch_release(batch);
+		} else {
+			if (status != WK_NO_LEDGER)
+				printf("%s\n", error.text);
+			CHECK_EQ(status, WK_NO_LEDGER);
+		}
+	}
+	CHECK(read > 0);
+	return NULL;
+}
+
 TEST(ledgers_come_and_go_in_several_threads) {
 	char path[64];
 	strcpy(path, temporary());
@@ -116,15 +140,18 @@ TEST(ledgers_come_and_go_in_several_threads) {
 	wk_namespace *ns = NULL;
 	wk_error error = {0};
 	check_ok(wk_open(path, &options, &ns, &error), &error, "the store opens");
-	pthread_t threads[CHURNERS];
+	pthread_t threads[CHURNERS], reader;
 	churner churners[CHURNERS];
 	add_entry(ns, 99, 0);
 	for (int i = 0; i < CHURNERS; i++) {
 		churners[i] = (churner){ns, i};
 		CHECK_EQ(pthread_create(&threads[i], NULL, churn, &churners[i]), 0);
 	}
+	CHECK_EQ(pthread_create(&reader, NULL, ask_for_the_last, ns), 0);
 	for (int i = 0; i < CHURNERS; i++)
 		pthread_join(threads[i], NULL);
+	atomic_store(&churned, true);
+	pthread_join(reader, NULL);
 	close_store(ns);
 	check_ok(wk_open(path, &options, &ns, &error), &error, "the store opens");
 	int64_t ids[8];
