@@ -324,7 +324,7 @@ static bool finish_block(wk_engine *engine, wk_block *block) {
 	return true;
 }
 
-/* Without a driver nobody would look again at what waits for company. */
+/* In manual mode nobody would look again at what waits for company. */
 static void let_go(wk_engine *engine, uint64_t first) {
 	uint32_t appends = 0, sleepers = 0;
 	uint64_t sealed_ns = 0;
@@ -335,7 +335,7 @@ static void let_go(wk_engine *engine, uint64_t first) {
 		sealed_ns = block->sync_wanted ? block->sealed_ns : sealed_ns;
 	}
 	uint64_t now = wk_engine_now(engine);
-	if (engine->driver_runs && sealed_ns > 0)
+	if (!engine->options.manual && sealed_ns > 0)
 		wk_company_let_go(&engine->company, appends, sleepers, now - sealed_ns, now);
 }
 

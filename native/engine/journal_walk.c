@@ -204,22 +204,41 @@ static wk_status look_for_trace(wk_walk *s, wk_store_file *file, uint64_t offset
 	return status;
 }
 
+/* Is there a block from files[at] on that shows that the one behind the chain's end was durable? */
+static wk_status look_for_witness(wk_walk *s, uint32_t at, wk_error *error) {
+	wk_status status = WK_OK;
+	for (; at < s->engine->files_count && status == WK_OK && !wk_scan_damaged(&s->scan); at++)
+		if (counts(s->engine, s->engine->files[at]))
+			status = gather(s, s->engine->files[at], 0, error);
+	return status;
+}
+
 /*
  * The numbers jump from the chain's end to files[to]: the files between were recycled, or one of those that are still
- * there has lost the blocks that come next. Then the scan has its witness.
+ * there has lost the blocks that come next. Then the scan has its witness; or there is none, and those blocks were never
+ * durable, nor was what files[to] begins with: *follows false. A footer is itself a witness of all before it.
  */
-static wk_status check_passed_over(wk_walk *s, uint32_t to, wk_error *error) {
+static wk_status check_passed_over(wk_walk *s, uint32_t to, bool *follows, wk_error *error) {
 	wk_engine *engine = s->engine;
 	wk_status status = WK_OK;
+	wk_footer footer;
+	bool any = false, any_broken = false;
 	for (uint32_t i = 0; i < to && status == WK_OK; i++) {
 		wk_store_file *file = engine->files[i];
-		if (!counts(engine, file) || (s->last != NULL && file->id <= s->last->id) || wk_scan_damaged(&s->scan))
+		if (!counts(engine, file) || (s->last != NULL && file->id <= s->last->id))
 			continue;
 		bool broken, whole;
 		status = look_for_trace(s, file, 0, &broken, &whole, error);
-		if (status == WK_OK && broken)
-			status = gather(s, engine->files[to], 0, error);
+		any = true;
+		any_broken |= broken;
 	}
+	bool sealed = any && wk_store_file_peek_footer(engine, engine->files[to], &footer) == WK_OK;
+	if (status != WK_OK || !any || (sealed && !any_broken))
+		return status;
+	status = look_for_witness(s, to, error);
+	*follows = sealed || wk_scan_damaged(&s->scan);
+	if (!any_broken)
+		s->scan.witness = 0; /* what was lost was not in those: they are empty */
 	return status;
 }
 
@@ -232,12 +251,12 @@ static wk_status chains_on(wk_walk *s, wk_store_file *previous, uint32_t at, uin
 	*follows = true;
 	if (previous == NULL)
 		return WK_OK;
-	if (s->scan.anchored && first_sequence == s->scan.sequence + 1) {
-		*follows = previous_crc == s->scan.crc;
+	if (first_sequence == s->scan.sequence + 1) { /* nothing is missing between */
+		*follows = !s->scan.anchored || previous_crc == s->scan.crc;
 		return WK_OK;
 	}
 	*follows = !s->scan.anchored || (first_sequence > s->scan.sequence + 1 && is_complete(s, previous));
-	wk_status status = *follows ? check_passed_over(s, at, error) : WK_OK;
+	wk_status status = *follows ? check_passed_over(s, at, follows, error) : WK_OK;
 	*follows &= !wk_scan_damaged(&s->scan);
 	return status;
 }

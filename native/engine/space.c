@@ -16,7 +16,9 @@
  * lower live counts only then. No snapshot points into it: the catalogue's entries below the newest durable snapshot
  * are what a dead one is. Nobody in this process uses it (pins). Hard links are looked at when it is recycled. What
  * its state records say is in the durable index file. And it is not the file before the active one: if the first
- * block of that is torn, recovery needs to know which block it was.
+ * block of that is torn, recovery needs to know which block it was. What is behind it shows on the disk that it was
+ * durable, by a footer or by numbers that the window would not have given out: a gap that nothing vouches for is the
+ * end of the journal.
  */
 static bool is_free(const wk_engine *engine, uint32_t at) {
 	const wk_store_file *file = engine->files[at];
@@ -27,7 +29,8 @@ static bool is_free(const wk_engine *engine, uint32_t at) {
 		return true;
 	for (uint32_t i = at + 1; i < engine->files_count; i++) {
 		const wk_store_file *later = engine->files[i];
-		if (later->kind == WK_FILE_JOURNAL && later->end_offset > 0 && later->state != WK_FILE_ACTIVE)
+		bool shows = later->state == WK_FILE_SEALED || engine->durable > file->last_sequence + WK_BLOCKS_IN_FLIGHT_MAX;
+		if (later->kind == WK_FILE_JOURNAL && later->end_offset > 0 && later->state != WK_FILE_ACTIVE && shows)
 			return true;
 	}
 	return engine->active->end_offset > 0 &&

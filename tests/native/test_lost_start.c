@@ -1,0 +1,90 @@
+/*
+ * test_lost_start.c: the first block of a file was written and not synced, the first block of the next file reached the
+ * disk before it, and the power went. A file without a block stands between what came before and what came behind, and
+ * nothing says that the block that is missing was ever durable: the journal ends before it, whatever comes behind.
+ */
+#include "manual_directory.h"
+
+enum { BLOCK_MAX = 64 * 1024, STATES = 40 };
+
+static void write_then_sync(wk_open_options *options) {
+	options->sync_method = WK_SYNC_WRITE_THEN_SYNC;
+	options->block_size_max = BLOCK_MAX;
+	options->confirm_delay_ns = 60000000000u;
+	options->deferred_delay_ns = 60000000000u;
+}
+
+static uint64_t active_file(const wk_namespace *ns) {
+	return ns->engine->active->id;
+}
+
+/* How many records a reader is given, once the power is back: of a state in which that many events had come. */
+static int64_t records_after(wk_faulty *disk, uint64_t event, uint64_t seed) {
+	wk_io *image;
+	CHECK_EQ(wk_faulty_image(disk, event, seed, &image), 0);
+	wk_namespace *ns = open_with(image, write_then_sync);
+	wk_log *log = log_named(ns, "log");
+	wk_log_info info;
+	wk_error error = {0};
+	check_ok(wk_log_describe(log, &info, &error), &error, "the log is described");
+	int64_t count = info.count;
+	wk_reader *reader = NULL;
+	wk_batch *batch;
+	check_ok(wk_reader_open(log, NULL, &reader, &error), &error, "the reader opens");
+	int64_t read = 0;
+	wk_status status;
+	while ((status = wk_reader_next(reader, 1000, 1 << 20, 0, &batch, &error)) == WK_OK) {
+		size_t size;
+		wk_batch_records(batch, &size);
+		read += (int64_t)size;
+		wk_batch_release(batch);
+	}
+	check_ok(status == WK_END ? WK_OK : status, &error, "all of it is read");
+	CHECK_EQ(read, count);
+	wk_reader_release(reader);
+	wk_log_release(log);
+	CHECK_EQ(wk_close(ns, UINT64_MAX, NULL), WK_OK);
+	image->operations->destroy(image);
+	return count;
+}
+
+TEST(a_file_does_not_count_whose_predecessor_lost_its_first_block) {
+	static uint8_t bytes[3 * BLOCK_MAX];
+	wk_io *io = disk_of(5);
+	wk_namespace *ns = open_with(io, write_then_sync);
+	wk_log *log = log_named(ns, "log");
+	wk_writer *writer = writer_of(log);
+	uint64_t first = active_file(ns);
+	put_bytes(writer, bytes, 3000, -1, WK_SYNC);
+	work(ns);
+	uint64_t begin = wk_faulty_trace_length(wk_faulty_of(io)), ticket;
+	wk_append_options options;
+	wk_append_options_init(&options);
+	options.durability = WK_DEFERRED; /* it goes out because it is full, and begins a file */
+	CHECK_EQ(wk_writer_submit(writer, bytes, BLOCK_MAX + 4096, &options, NULL, &ticket, NULL), WK_OK);
+	work(ns);
+	uint64_t second = active_file(ns);
+	CHECK(second > first);
+	CHECK(ns->engine->durable < ticket && ticket < ns->engine->window.next); /* written, not durable */
+	options.durability = WK_SYNC; /* too much for what is left of that file */
+	CHECK_EQ(wk_writer_submit(writer, bytes, sizeof bytes, &options, NULL, &ticket, NULL), WK_OK);
+	CHECK_EQ(wk_namespace_wait(ns, ticket, UINT64_MAX, NULL), WK_OK);
+	CHECK(active_file(ns) > second);
+	uint64_t end = wk_faulty_trace_length(wk_faulty_of(io));
+	bool seen[3] = {false};
+	for (uint64_t event = begin; event <= end; event++)
+		for (uint64_t seed = 1; seed <= STATES; seed++) {
+			int64_t count = records_after(wk_faulty_of(io), event, seed);
+			CHECK(count >= 1 && count <= 3);
+			CHECK(event < end || count == 3);
+			seen[count - 1] = true;
+		}
+	CHECK(seen[0] && seen[1] && seen[2]);
+	wk_abandon(ns);
+	io->operations->destroy(io);
+}
+
+int main(void) {
+	RUN(a_file_does_not_count_whose_predecessor_lost_its_first_block);
+	return check_done();
+}
