@@ -8,7 +8,7 @@
  */
 #include "small_wal.h"
 
-enum { SAMPLE = 2000 };
+enum { SAMPLE = 2000, RECORDS_FIT = 2 * PAYLOAD_MAX / WK_RECORD_HEADER_SIZE /* in one entry, at most */ };
 
 static bool everything;
 static uint64_t share, shares = 1; /* of all bytes, those whose offset leaves this remainder */
@@ -160,8 +160,7 @@ static void accept(subject *s, const file *f, uint64_t offset, uint32_t bit, uin
 			all[i] = read_with_gaps(ns, i);
 			lost += all[i].lost;
 			CHECK_EQ(all[i].first, s->w.promised[i].first);
-			CHECK(all[i].next <=
-			      s->w.promised[i].next + 300); /* at most so many records fit where it cannot be told how many did */
+			CHECK(all[i].next <= s->w.promised[i].next + RECORDS_FIT); /* where it cannot be told how many it held */
 			if (f->use[offset] != LAST_BLOCK && report.unknown_blocks == 0)
 				CHECK(all[i].next >= s->w.promised[i].next);
 			if (on_damage == WK_ON_DAMAGE_POINT_IN_TIME && all[i].lost > 0)
