@@ -145,7 +145,7 @@ TEST(a_block_goes_without_them_when_their_time_is_over) {
 }
 
 static void *append_in_thread(void *context) {
-	append_one(context);
+	CHECK_EQ(wk_writer_append(context, "record", 6, NULL, NULL, NULL), WK_OK);
 	return NULL;
 }
 
