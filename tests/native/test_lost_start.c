@@ -80,8 +80,7 @@ TEST(a_file_does_not_count_whose_predecessor_lost_its_first_block) {
 			seen[count - 1] = true;
 		}
 	CHECK(seen[0] && seen[1] && seen[2]);
-	wk_abandon(ns);
-	io->operations->destroy(io);
+	leave(io, ns, log, writer);
 }
 
 int main(void) {
