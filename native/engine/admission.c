@@ -222,12 +222,7 @@ static wk_status wait_for_batch(const wk_appending *a) {
 		    a->error, WK_TIMEOUT,
 		    "append to log %s: another thread's append_many took longer than the time given; nothing was written",
 		    a->log->name);
-	uint32_t seen = __atomic_load_n(&engine->room_word, __ATOMIC_SEQ_CST);
-	atomic_fetch_add(&engine->room_waiters, 1);
-	wk_engine_unlock(engine);
-	int result = wk_futex_wait(&engine->room_word, seen, BATCH_LOOK_NS);
-	wk_engine_lock(engine);
-	atomic_fetch_sub(&engine->room_waiters, 1);
+	int result = wk_engine_sleep(engine, &engine->room, wk_wait_word_look(&engine->room), BATCH_LOOK_NS);
 	return result == -EINTR
 	           ? wk_fail(a->error, WK_INTERRUPTED, "append to log %s: interrupted; nothing was written", a->log->name)
 	           : WK_OK;

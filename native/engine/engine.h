@@ -18,6 +18,7 @@
 #include "engine/buffer.h"
 #include "engine/company.h"
 #include "engine/error.h"
+#include "engine/wait_word.h"
 #include "io/io.h"
 #include "walkeeper/block_window.h"
 #include "walkeeper/catalogue_record.h"
@@ -257,14 +258,11 @@ struct wk_engine {
 	uint64_t next_file_id;
 	wk_error failure; /* why the journal stopped */
 	_Atomic bool failed;
-	_Atomic uint64_t durable; /* sequence of the last durable block */
-	uint64_t filled;          /* that of the last one with records, as far as it is known */
-	uint32_t wait_words[WK_WAIT_SLOTS];
-	_Atomic uint32_t waiters[WK_WAIT_SLOTS];
-	uint32_t room_word; /* changes when a block is sealed or durable */
-	_Atomic uint32_t room_waiters;
-	uint32_t tail_word; /* changes when the durable point moves; followers wait on it */
-	_Atomic uint32_t tail_waiters;
+	_Atomic uint64_t durable;          /* sequence of the last durable block */
+	uint64_t filled;                   /* that of the last one with records, as far as it is known */
+	wk_wait_word waits[WK_WAIT_SLOTS]; /* one changes when a block of its sequence is durable */
+	wk_wait_word room;                 /* changes when a block is sealed or durable */
+	wk_wait_word tail;                 /* changes when the durable point moves; followers wait on it */
 	wk_buffer_pool *block_pool;
 	wk_buffer_pool *read_pool;
 	struct wk_read_memory *read_memory;

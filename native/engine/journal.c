@@ -4,21 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/block_cache.h"
-#include "engine/catalogue.h"
 #include "engine/driver.h"
-#include "engine/journal_file.h"
 #include "engine/keeper.h"
 #include "engine/ledger.h"
 #include "engine/ledger_block.h"
-#include "engine/shared_page.h"
-#include "io/event.h"
 #include "walkeeper/entry.h"
 
-enum { BUILDERS_KEPT = 512 * 1024, PREFETCH = 8 }; /* bytes of all builders of a block together; builders ahead */
 enum { IN_PLACE_AT = WK_BLOCK_HEADER_SIZE + WK_ENTRY_OVERHEAD + WK_ENVELOPE_HEADER_SIZE };
-
-static const char *const READ_ON = "; reading goes on, appending needs a new open once the disk is well";
 
 wk_status wk_journal_writable(wk_engine *engine, wk_error *error) {
 	if (engine->failed) {
@@ -142,24 +134,8 @@ static wk_status remaining(wk_engine *engine, uint64_t deadline_ns, uint64_t *le
 	return WK_OK;
 }
 
-/* Drops the lock, waits for a change of the word, retakes it. */
-static int wait_word(wk_engine *engine, uint32_t *word, _Atomic uint32_t *waiters, uint32_t seen, uint64_t left) {
-	atomic_fetch_add(waiters, 1);
-	wk_engine_unlock(engine);
-	int result = wk_futex_wait(word, seen, left);
-	wk_engine_lock(engine);
-	atomic_fetch_sub(waiters, 1);
-	return result;
-}
-
-static void wake_word(uint32_t *word, _Atomic uint32_t *waiters) {
-	__atomic_add_fetch(word, 1, __ATOMIC_SEQ_CST);
-	if (atomic_load(waiters) > 0)
-		wk_futex_wake(word, INT32_MAX);
-}
-
 void wk_journal_wake_room(wk_engine *engine) {
-	wake_word(&engine->room_word, &engine->room_waiters);
+	wk_wait_word_change(&engine->room);
 }
 
 wk_status wk_journal_wait_room(wk_engine *engine, uint64_t deadline_ns, wk_error *error) {
@@ -167,8 +143,7 @@ wk_status wk_journal_wait_room(wk_engine *engine, uint64_t deadline_ns, wk_error
 	if (remaining(engine, deadline_ns, &left) != WK_OK)
 		return wk_fail(error, WK_TIMEOUT, "append to %s: no room within the time given; nothing was written",
 		               engine->path);
-	uint32_t seen = __atomic_load_n(&engine->room_word, __ATOMIC_SEQ_CST);
-	if (wait_word(engine, &engine->room_word, &engine->room_waiters, seen, left) == -EINTR)
+	if (wk_engine_sleep(engine, &engine->room, wk_wait_word_look(&engine->room), left) == -EINTR)
 		return wk_fail(error, WK_INTERRUPTED, "append to %s: interrupted while waiting for room; nothing was written",
 		               engine->path);
 	return WK_OK;
@@ -213,204 +188,6 @@ wk_status wk_journal_room(wk_engine *engine, size_t payload, uint64_t deadline_n
 	}
 }
 
-/* ---- durability ---- */
-
-void wk_journal_fail(wk_engine *engine, int result, const char *doing, const wk_store_file *file) {
-	if (engine->failed)
-		return;
-	wk_fail_io(&engine->failure, result, "%s in journal file %llu of %s%s", doing,
-	           (unsigned long long)(file != NULL ? file->id : 0), engine->path, READ_ON);
-	engine->failure.status = WK_FAILED;
-	wk_block_window_fail(&engine->window);
-	atomic_store(&engine->failed, true);
-	for (uint32_t i = 0; i < WK_WAIT_SLOTS; i++)
-		wake_word(&engine->wait_words[i], &engine->waiters[i]);
-	wk_journal_wake_room(engine);
-	wake_word(&engine->tail_word, &engine->tail_waiters);
-	for (wk_namespace *ns = engine->namespaces; ns != NULL; ns = ns->next)
-		if (ns->armed != 0)
-			wk_event_signal(ns->event_fd);
-}
-
-void wk_journal_fail_footer(wk_engine *engine, const wk_store_file *file, wk_status status) {
-	wk_journal_fail(engine, status == WK_NO_MEMORY ? -ENOMEM : -EIO, "writing the footer", file);
-}
-
-static void finish_builder(wk_builder *builder) {
-	if (builder->entry_id > builder->ledger->durable_entry)
-		builder->ledger->durable_entry = builder->entry_id;
-	wk_log_tail *tail = builder->log != NULL ? builder->log->tail : NULL;
-	if (tail == NULL)
-		return;
-	if (builder->records > 0) {
-		bool follows = tail->durable.dlsn.segment == builder->segment;
-		tail->durable_segment = builder->segment;
-		tail->durable_bytes = (follows ? tail->durable_bytes : 0) + builder->payload_bytes;
-		tail->durable = (wk_position){
-		    .dlsn = {builder->segment, builder->entry_id, (int64_t)builder->records - 1},
-		    .sequence_id = builder->first_sequence_id + builder->records - 1,
-		    .txid = builder->last_txid,
-		};
-	}
-}
-
-/* The memory of usual entries is kept for the next ones; what a snapshot, or many logs at once, took goes back. */
-static void shrink_builder(wk_builder *builder, size_t *kept) {
-	if (*kept + builder->capacity > BUILDERS_KEPT) {
-		free(builder->bytes);
-		builder->bytes = NULL;
-		builder->capacity = 0;
-	}
-	*kept += builder->capacity;
-}
-
-/* With thousands of logs each one's state is elsewhere, and in no cache: several are fetched at once. */
-static void prefetch(const wk_block *block, uint32_t builder) {
-	if (builder >= block->builders_count)
-		return;
-	__builtin_prefetch(block->builders[builder].ledger, 1);
-	if (block->builders[builder].log != NULL)
-		__builtin_prefetch(block->builders[builder].log);
-}
-
-/* Behind it, with the log at hand. */
-static void prefetch_tail(const wk_block *block, uint32_t builder) {
-	const wk_log_state *log = builder < block->builders_count ? block->builders[builder].log : NULL;
-	if (log == NULL || log->tail == NULL)
-		return;
-	__builtin_prefetch(&log->tail->durable, 1);
-	__builtin_prefetch(&log->tail->durable_bytes, 1);
-}
-
-/* false: there is no memory for what it says, and the journal stops before it. */
-static bool finish_block(wk_engine *engine, wk_block *block) {
-	uint64_t sequence = block->header.sequence;
-	size_t kept = 0;
-	if (wk_ledger_block_index(engine, block) != WK_OK) {
-		wk_journal_fail(engine, -ENOMEM, "indexing a block", block->file);
-		return false;
-	}
-	for (uint32_t i = 0; i < block->builders_count; i++) {
-		wk_log_state *log = block->builders[i].log;
-		prefetch(block, i + 2 * PREFETCH);
-		prefetch_tail(block, i + PREFETCH);
-		finish_builder(&block->builders[i]);
-		shrink_builder(&block->builders[i], &kept);
-		/* Let go of while this block was in flight; this may be its last builder. */
-		if (log != NULL && log->handles == 0)
-			wk_log_state_settle(engine, log, sequence, i);
-	}
-	engine->in_flight_bytes -= block->accepted_bytes;
-	if (!wk_block_is_empty(block))
-		wk_block_cache_put(engine->memtable, block->file->id, block->header.offset, block->buffer, block->header.size);
-	else
-		wk_buffer_release(block->buffer);
-	block->buffer = NULL;
-	assert(engine->spare_count <= WK_BLOCKS_IN_FLIGHT_MAX);
-	engine->spare[engine->spare_count].builders = block->builders;
-	engine->spare[engine->spare_count++].capacity = block->builders_capacity;
-	block->builders = NULL;
-	block->builders_capacity = 0;
-	block->file->pins--;
-	if (block->file->state == WK_FILE_FULL && sequence == block->file->last_sequence)
-		wk_keeper_wake(engine); /* its footer can be written now */
-	engine->confirm_pending = !block->confirm;
-	engine->filled = block->confirm ? engine->filled : sequence;
-	/* First of all: whoever opens the directory after this process was killed goes by it. */
-	if (engine->shared != NULL)
-		__atomic_store_n(&engine->shared->durable, sequence, __ATOMIC_RELEASE);
-	atomic_store(&engine->durable, sequence);
-	wake_word(&engine->wait_words[sequence % WK_WAIT_SLOTS], &engine->waiters[sequence % WK_WAIT_SLOTS]);
-	return true;
-}
-
-/* In manual mode nobody would look again at what waits for company. */
-static void let_go(wk_engine *engine, uint64_t first) {
-	uint32_t appends = 0, sleepers = 0;
-	uint64_t sealed_ns = 0;
-	for (uint64_t sequence = first; sequence <= engine->durable; sequence++) {
-		const wk_block *block = &engine->in_flight[sequence % WK_BLOCKS_IN_FLIGHT_MAX];
-		appends += block->appends;
-		sleepers += atomic_load(&engine->waiters[sequence % WK_WAIT_SLOTS]);
-		sealed_ns = block->sync_wanted ? block->sealed_ns : sealed_ns;
-	}
-	uint64_t now = wk_engine_now(engine);
-	if (!engine->options.manual && sealed_ns > 0)
-		wk_company_let_go(&engine->company, appends, sleepers, now - sealed_ns, now);
-}
-
-/* The window's durable point may have moved: tell everybody. */
-static void advance(wk_engine *engine) {
-	uint64_t before = engine->durable;
-	bool indexed = true;
-	for (uint64_t sequence = before + 1; indexed && sequence <= engine->window.durable_through; sequence++)
-		indexed = finish_block(engine, &engine->in_flight[sequence % WK_BLOCKS_IN_FLIGHT_MAX]);
-	if (engine->durable == before)
-		return;
-	let_go(engine, before + 1);
-	wk_journal_wake_room(engine);
-	wake_word(&engine->tail_word, &engine->tail_waiters);
-	for (wk_namespace *ns = engine->namespaces; ns != NULL; ns = ns->next)
-		if (ns->armed != 0 && ns->armed <= engine->durable) {
-			ns->armed = 0;
-			wk_event_signal(ns->event_fd);
-		}
-	if (engine->keeper_due)
-		wk_keeper_wake(engine);
-}
-
-void wk_journal_written(wk_engine *engine, wk_block *block, int result) {
-	if (result != 0) {
-		wk_journal_fail(engine, result, "writing a block", block->file);
-		return;
-	}
-	engine->counters.written_bytes += block->header.size;
-	engine->counters.blocks_count++;
-	if (engine->failed)
-		return;
-	wk_status status = wk_block_window_written(&engine->window, block->header.sequence);
-	assert(status == WK_OK);
-	(void)status;
-	if (block->with_sync)
-		engine->counters.syncs_count++;
-	advance(engine);
-}
-
-uint32_t wk_journal_sync_begin(wk_engine *engine, wk_store_file *files[WK_BLOCKS_IN_FLIGHT_MAX]) {
-	if (engine->failed || engine->durable >= engine->sync_goal || !wk_block_window_wants_sync(&engine->window))
-		return 0;
-	if (wk_block_window_sync_begin(&engine->window) != WK_OK)
-		return 0;
-	uint32_t count = 0;
-	for (uint64_t sequence = engine->durable + 1; sequence < engine->window.next; sequence++) {
-		wk_store_file *file = engine->in_flight[sequence % WK_BLOCKS_IN_FLIGHT_MAX].file;
-		bool known = false;
-		for (uint32_t i = 0; i < count; i++)
-			known |= files[i] == file;
-		if (!known) {
-			file->pins++;
-			files[count++] = file;
-		}
-	}
-	return count;
-}
-
-void wk_journal_sync_done(wk_engine *engine, wk_store_file **files, uint32_t count, int result) {
-	for (uint32_t i = 0; i < count; i++)
-		files[i]->pins--;
-	if (result != 0) {
-		wk_journal_fail(engine, result, "syncing", files[0]);
-		return;
-	}
-	engine->counters.syncs_count++;
-	if (engine->failed)
-		return;
-	wk_status status = wk_block_window_sync_done(&engine->window);
-	assert(status == WK_OK);
-	(void)status;
-	advance(engine);
-}
-
 /* Syncs in this thread until nobody wants another. */
 static void sync_here(wk_engine *engine) {
 	wk_store_file *files[WK_BLOCKS_IN_FLIGHT_MAX];
@@ -443,7 +220,7 @@ void wk_journal_press(wk_engine *engine, uint64_t now_ns) {
 	bool window_is_full = last - engine->durable >= engine->window.in_flight_max;
 	bool late = now_ns >= engine->deferred_sync_ns;
 	bool crowded = engine->in_flight_bytes >= engine->options.in_flight_bytes / 2 ||
-	               atomic_load(&engine->room_waiters) > 0;
+	               atomic_load(&engine->room.sleepers) > 0;
 	bool footer = wk_journal_needs_footer(engine, now_ns);
 	if (!late && !(window_is_full && !is_empty(&engine->open)) && !crowded && !footer)
 		return;
@@ -570,14 +347,14 @@ wk_status wk_journal_wait(wk_engine *engine, uint64_t ticket, uint64_t deadline_
 			}
 			continue;
 		}
-		uint32_t *word = &engine->wait_words[ticket % WK_WAIT_SLOTS];
-		uint32_t seen = __atomic_load_n(word, __ATOMIC_SEQ_CST);
+		wk_wait_word *word = &engine->waits[ticket % WK_WAIT_SLOTS];
+		uint32_t seen = wk_wait_word_look(word);
 		wk_journal_kick(engine);
 		uint64_t left;
 		wk_status status = remaining(engine, deadline_ns, &left);
 		int result = 0;
 		if (status == WK_OK)
-			result = wait_word(engine, word, &engine->waiters[ticket % WK_WAIT_SLOTS], seen, left);
+			result = wk_engine_sleep(engine, word, seen, left);
 		if ((status == WK_TIMEOUT || result == -EINTR) && engine->durable < ticket && !engine->failed) {
 			status = status == WK_TIMEOUT ? WK_TIMEOUT : WK_INTERRUPTED;
 			wk_fail(error, status, "append to %s: %s before it was known durable; it may or may not be", engine->path,

@@ -301,12 +301,7 @@ static wk_status make_file(wk_engine *engine, uint64_t id, uint64_t *size, enum 
 wk_status wk_journal_file_make(wk_engine *engine, uint64_t size, enum wk_make how, wk_store_file **made,
                                wk_error *error) {
 	while (engine->naming_next) {
-		uint32_t seen = __atomic_load_n(&engine->room_word, __ATOMIC_SEQ_CST);
-		atomic_fetch_add(&engine->room_waiters, 1);
-		wk_engine_unlock(engine);
-		wk_futex_wait(&engine->room_word, seen, 10 * 1000 * 1000);
-		wk_engine_lock(engine);
-		atomic_fetch_sub(&engine->room_waiters, 1);
+		wk_engine_sleep(engine, &engine->room, wk_wait_word_look(&engine->room), 10 * 1000 * 1000);
 	}
 	engine->naming_next = true;
 	wk_engine_unlock(engine);

@@ -256,9 +256,7 @@ wk_block *wk_journal_seal(wk_engine *engine) {
 		status = roll(engine, size, block);
 		if (status == WK_NO_SPACE && !engine->closing && engine->driver_runs) {
 			/* Even the reserve is used up. The block waits here until somebody makes room. */
-			wk_engine_unlock(engine);
-			wk_futex_wait(&engine->tail_word, __atomic_load_n(&engine->tail_word, __ATOMIC_SEQ_CST), 50 * 1000 * 1000);
-			wk_engine_lock(engine);
+			wk_engine_sleep(engine, &engine->tail, wk_wait_word_look(&engine->tail), 50 * 1000 * 1000);
 			status = engine->failed ? WK_FAILED : WK_OK;
 		}
 	}

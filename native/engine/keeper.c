@@ -85,7 +85,7 @@ static bool prepare_reserve(wk_engine *engine) {
 	if (wk_reserve_is_there(engine, UINT32_MAX) || !may_prepare(engine))
 		return false;
 	uint64_t size = wk_reserve_size(engine, engine->reserve_wanted);
-	bool hurry = atomic_load(&engine->room_waiters) > 0;
+	bool hurry = atomic_load(&engine->room.sleepers) > 0;
 	wk_engine_unlock(engine);
 	wk_error error;
 	wk_status status = wk_journal_file_prepare(engine, size, !hurry, &error);

@@ -50,12 +50,7 @@ static wk_status wait_for_snapshot(wk_engine *engine, uint64_t deadline_ns, wk_e
 		    error, WK_TIMEOUT,
 		    "changing the catalogue of %s: a snapshot of it took longer than the time given; nothing was written",
 		    engine->path);
-	uint32_t seen = __atomic_load_n(&engine->room_word, __ATOMIC_SEQ_CST);
-	atomic_fetch_add(&engine->room_waiters, 1);
-	wk_engine_unlock(engine);
-	wk_futex_wait(&engine->room_word, seen, 100 * 1000 * 1000);
-	wk_engine_lock(engine);
-	atomic_fetch_sub(&engine->room_waiters, 1);
+	wk_engine_sleep(engine, &engine->room, wk_wait_word_look(&engine->room), 100 * 1000 * 1000);
 	return WK_OK;
 }
 

@@ -172,8 +172,7 @@ static bool wait_for_calls(wk_namespace *ns, uint64_t timeout_ns) {
 	while ((calls = atomic_load(&ns->calls)) > 0) {
 		if (deadline != UINT64_MAX && wk_engine_now(engine) >= deadline)
 			return false;
-		__atomic_add_fetch(&engine->tail_word, 1, __ATOMIC_SEQ_CST);
-		wk_futex_wake(&engine->tail_word, INT32_MAX);
+		wk_wait_word_change(&engine->tail);
 		wk_futex_wait((uint32_t *)&ns->calls, calls, 10 * 1000 * 1000);
 	}
 	return true;

@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <stdlib.h>
 
 #include "engine/batch.h"
@@ -427,10 +428,8 @@ static wk_status wait_for_more(wk_engine *engine, wk_reader *reader, uint32_t se
 		wk_status status = wk_follower_wait(engine, left < FOLLOW_SLICE_NS ? left : FOLLOW_SLICE_NS);
 		return status == WK_INTERRUPTED ? wk_fail(error, WK_INTERRUPTED, "following a log: interrupted") : WK_OK;
 	}
-	atomic_fetch_add(&engine->tail_waiters, 1);
-	int result = wk_futex_wait(&engine->tail_word, seen, left);
-	atomic_fetch_sub(&engine->tail_waiters, 1);
-	return result == -4 /* EINTR */ ? wk_fail(error, WK_INTERRUPTED, "following a log: interrupted") : WK_OK;
+	int result = wk_wait_word_sleep(&engine->tail, seen, left);
+	return result == -EINTR ? wk_fail(error, WK_INTERRUPTED, "following a log: interrupted") : WK_OK;
 }
 
 static wk_status fill(wk_engine *engine, wk_reader *reader, wk_batch *batch, size_t max_records, size_t max_bytes,
@@ -464,7 +463,7 @@ wk_status wk_reader_next(wk_reader *reader, size_t max_records, size_t max_bytes
 			status = wk_fail(error, WK_NO_MEMORY, "reading a log: no memory");
 			break;
 		}
-		uint32_t seen = __atomic_load_n(&engine->tail_word, __ATOMIC_SEQ_CST);
+		uint32_t seen = wk_wait_word_look(&engine->tail);
 		if (!reader->open)
 			status = wk_follower_refresh(engine, error);
 		if (status == WK_OK)
@@ -477,7 +476,7 @@ wk_status wk_reader_next(wk_reader *reader, size_t max_records, size_t max_bytes
 			break;
 		if (is_ended(engine, reader)) {
 			/* the end of the stream may have come after the last look */
-			status = __atomic_load_n(&engine->tail_word, __ATOMIC_SEQ_CST) == seen || !reader->follow ? WK_END : WK_OK;
+			status = wk_wait_word_look(&engine->tail) == seen || !reader->follow ? WK_END : WK_OK;
 			if (status == WK_END)
 				break;
 			continue;

@@ -1,0 +1,26 @@
+#include "engine/wait_word.h"
+
+#include "engine/engine.h"
+#include "io/io.h"
+
+int wk_wait_word_sleep(wk_wait_word *word, uint32_t seen, uint64_t timeout_ns) {
+	atomic_fetch_add(&word->sleepers, 1);
+	int result = wk_futex_wait(&word->value, seen, timeout_ns);
+	atomic_fetch_sub(&word->sleepers, 1);
+	return result;
+}
+
+int wk_engine_sleep(wk_engine *engine, wk_wait_word *word, uint32_t seen, uint64_t timeout_ns) {
+	atomic_fetch_add(&word->sleepers, 1);
+	wk_engine_unlock(engine);
+	int result = wk_futex_wait(&word->value, seen, timeout_ns);
+	wk_engine_lock(engine);
+	atomic_fetch_sub(&word->sleepers, 1);
+	return result;
+}
+
+void wk_wait_word_change(wk_wait_word *word) {
+	__atomic_add_fetch(&word->value, 1, __ATOMIC_SEQ_CST);
+	if (atomic_load(&word->sleepers) > 0)
+		wk_futex_wake(&word->value, INT32_MAX);
+}
