@@ -1,10 +1,11 @@
 # make help lists what can be made. Every target may be called at any time and as often as you like: what is up to date is not done again.
 # Settings: PYTHON=… (3.10 or newer), CC=…, JOBS=…, TIME=seconds for each fuzzer, N=… for kills and crash-states, SEED=… to repeat them
-# or the mutants, K=… a pytest expression.
+# or the mutants, FROM=… to go on with bit-flips, K=… a pytest expression.
 PYTHON ?= python3
 JOBS ?= $(shell nproc)
 TIME ?= 30
 N ?= 200
+FROM ?= 0
 K ?=
 
 MAKEFLAGS += --no-print-directory
@@ -48,7 +49,7 @@ demo: setup $(VENV)/demo ## setup, then the main job: examples/flights/run.py
 test: setup $(VENV)/checked ## setup, then everything that CI checks; the Python tests come last
 	@$(MAKE) lint
 	@$(MAKE) native-test
-	@$(MAKE) crash-states N=10000
+	@$(MAKE) crash-states N=30000
 	@$(MAKE) kills N=200
 	@$(MAKE) mutants
 	@$(MAKE) asan
@@ -136,17 +137,17 @@ coverage: setup $(VENV)/checked ## what the tests reach: three figures, each wit
 	@.ci/quietly build/coverage/pytest.log $(pytest) -q --cov=walkeeper --cov-branch --cov-report=json:build/coverage/python.json --cov-report=html:build/coverage/python
 	@.ci/coverage build/coverage build/coverage/python.json
 
-crash-states: $(VENV)/packages ## N power cuts on a simulated disk, at any moment, with any subset of what was not synced
+crash-states: $(VENV)/packages ## N power cuts of logs and N of a ledger store, on a simulated disk: at any moment, with any subset of what was not synced
 	@$(call native,native)
-	@cd build/native && ./test_crash_states $(N) $(SEED)
+	@cd build/native && printf '%s\n' test_crash_states test_ledger_crashes | xargs -P $(JOBS) -I@ sh -c './@ $(N) $(SEED)'
 
 kills: $(VENV)/packages ## N times: kill a writer with SIGKILL, open, and look for what it was told is durable
 	@$(call native,native)
 	@cd build/native && ./test_kills $(N) $(SEED)
 
-bit-flips: $(VENV)/packages ## every bit of every byte of two small directories, turned one at a time: hours, shared by JOBS processes
+bit-flips: $(VENV)/packages ## every bit of every byte of two small directories, turned one at a time: hours, in 32 shares, from share FROM on
 	@$(call native,native)
-	@cd build/native && seq 0 $$(($(JOBS) - 1)) | xargs -P $(JOBS) -I@ ./test_bit_flips all @ $(JOBS)
+	@cd build/native && seq $(FROM) 31 | xargs -P $(JOBS) -I@ sh -c './test_bit_flips all @ 32 && echo "share @ of 32"'
 
 mutants: setup $(VENV)/checked ## seeded defects, each of which a named test must notice; two minutes of processor time
 	@$(BIN)/python tests/mutants/run.py --jobs $(JOBS) $(if $(SEED),--seed $(SEED))
