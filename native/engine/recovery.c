@@ -104,11 +104,30 @@ static wk_status rewrite_unconfirmed(wk_engine *engine, const wk_walk *walk, wk_
 	return WK_OK;
 }
 
+/*
+ * The same of the newest footer: it vouches for what stands before it, and files are recycled on its word. Those before
+ * it are durable, as the journal goes on in a file only where at most one lacks its footer; so is what the index names.
+ */
+static wk_status rewrite_newest_footer(wk_engine *engine, wk_error *error) {
+	for (uint32_t i = engine->files_count; i-- > 0 && engine->files[i]->id >= engine->index.mark;) {
+		wk_store_file *file = engine->files[i];
+		if (file->kind != WK_FILE_JOURNAL || file->state != WK_FILE_SEALED || file->end_offset == 0)
+			continue;
+		int result = wk_store_file_rewrite_footer(engine, file);
+		return result < 0 ? wk_fail_io(error, result, "writing the footer of journal file %llu of %s again",
+		                               (unsigned long long)file->id, engine->path)
+		                  : WK_OK;
+	}
+	return WK_OK;
+}
+
 /* What a kill left in the drive's cache must be durable before anybody hears of it (storage rule 13). */
 static wk_status sync_accepted(wk_engine *engine, const wk_walk *walk, wk_error *error) {
 	wk_status status = sync_names(engine, error);
 	if (status == WK_OK)
 		status = rewrite_unconfirmed(engine, walk, error);
+	if (status == WK_OK)
+		status = rewrite_newest_footer(engine, error);
 	if (status != WK_OK)
 		return status;
 	for (uint32_t i = 0; i < engine->files_count; i++) {

@@ -191,6 +191,18 @@ wk_status wk_store_file_read_footer(wk_engine *engine, wk_store_file *file) {
 	return status;
 }
 
+int wk_store_file_rewrite_footer(wk_engine *engine, wk_store_file *file) {
+	const struct wk_io_operations *io = engine->io->operations;
+	uint64_t offset = file->size - WK_PAGE_SIZE;
+	wk_footer footer;
+	uint8_t *page = read_pages(engine, file, offset, WK_PAGE_SIZE);
+	int64_t result = page != NULL && wk_footer_decode(page, &footer) == WK_OK && footer.file_id == file->id
+	                     ? io->pwrite(engine->io, file->handle, page, WK_PAGE_SIZE, offset, 0)
+	                     : -EIO; /* it was whole a moment ago */
+	free(page);
+	return result < 0 ? (int)result : io->sync(engine->io, file->handle);
+}
+
 /* The run pages of a footer, checked; the caller frees. NULL: no runs, or *status says why. */
 static uint8_t *run_pages(wk_engine *engine, wk_store_file *file, uint64_t *first, uint64_t *last, wk_status *status) {
 	const wk_footer *footer = &file->footer;

@@ -31,6 +31,8 @@ void wk_store_files_free(wk_engine *engine);
 wk_status wk_store_file_read_footer(wk_engine *engine, wk_store_file *file);
 /* The same, and nothing is taken from it. */
 wk_status wk_store_file_peek_footer(wk_engine *engine, wk_store_file *file, wk_footer *footer);
+/* Writes the trailer that stands there once more, and syncs: durable when it returns 0, else -errno. */
+int wk_store_file_rewrite_footer(wk_engine *engine, wk_store_file *file);
 /* What this footer says of the file's blocks, as if it had been read from it. */
 void wk_store_file_take_footer(wk_store_file *file, const wk_footer *footer);
 /* Whether its runs and states can be read. */
