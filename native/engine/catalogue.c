@@ -503,11 +503,15 @@ void wk_catalogue_free(wk_engine *engine) {
 	free(engine->log_options);
 }
 
-uint64_t wk_catalogue_memory(const wk_engine *engine) {
+uint64_t wk_catalogue_memory(wk_engine *engine) {
 	uint64_t bytes = (uint64_t)engine->logs_capacity * sizeof *engine->logs +
 	                 (uint64_t)engine->by_id_capacity * sizeof *engine->logs_by_id;
 	for (uint32_t i = 0; i < engine->by_id_capacity; i++) {
 		const wk_log_state *log = engine->logs_by_id[i];
+		if (i % WK_LOOKS_AT_ONCE == WK_LOOKS_AT_ONCE - 1) {
+			wk_engine_breathe(engine);
+			log = i < engine->by_id_capacity ? engine->logs_by_id[i] : NULL;
+		}
 		if (log == NULL)
 			continue;
 		bytes += sizeof *log + log->name_size + 1 + log->segments_capacity * sizeof *log->segments;

@@ -99,5 +99,5 @@ void wk_log_state_settle(wk_engine *engine, wk_log_state *log, uint64_t sequence
 /* Frees deleted logs that nobody holds. */
 void wk_catalogue_bury(wk_engine *engine);
 void wk_catalogue_free(wk_engine *engine);
-uint64_t wk_catalogue_memory(const wk_engine *engine);
+uint64_t wk_catalogue_memory(wk_engine *engine);
 #endif

@@ -118,11 +118,6 @@ static void note_ledger(const wk_engine *engine, wk_ledger *ledger, wk_index_mom
 	                    : ledger->length; /* a block under construction is in the length before it is in a run */
 }
 
-static int by_ledger(const void *a, const void *b) {
-	const wk_range_place *x = a, *y = b;
-	return (x->ledger_id > y->ledger_id) - (x->ledger_id < y->ledger_id);
-}
-
 bool wk_index_moment_collect(wk_engine *engine, uint64_t mark, wk_index_moment *moment) {
 	*moment = (wk_index_moment){.header = {.generation = engine->index.generation_last + 1, .replay_epoch = mark}};
 	memcpy(moment->header.directory_id, engine->superblock.directory_id, sizeof moment->header.directory_id);
@@ -133,8 +128,6 @@ bool wk_index_moment_collect(wk_engine *engine, uint64_t mark, wk_index_moment *
 	for (uint32_t i = 0; i < engine->ledgers_capacity; i++)
 		if (engine->ledgers[i] != NULL)
 			note_ledger(engine, engine->ledgers[i], moment);
-	if (moment->paged_count > 1)
-		qsort(moment->paged, moment->paged_count, sizeof *moment->paged, by_ledger);
 	if (moment->paged_count > 0) {
 		moment->source = engine->pager.source;
 		wk_index_source_begin(moment->source);
@@ -222,6 +215,11 @@ static void put_range(output *out, const wk_index_range *range) {
 }
 
 /* ---- ranges, by ledger ---- */
+
+static int by_ledger(const void *a, const void *b) {
+	const wk_range_place *x = a, *y = b;
+	return (x->ledger_id > y->ledger_id) - (x->ledger_id < y->ledger_id);
+}
 
 static int range_order(const void *a, const void *b) {
 	const wk_index_range *x = a, *y = b;
@@ -317,6 +315,8 @@ static void put_ranges(output *out) {
 	}
 	for (uint32_t i = 0; i < older_files; i++)
 		numbers[i] = number_of(moment, moment->source->file_ids[i]);
+	if (moment->paged_count > 1)
+		qsort(moment->paged, moment->paged_count, sizeof *moment->paged, by_ledger);
 	if (moment->ranges_count > 1)
 		qsort(moment->ranges, moment->ranges_count, sizeof *moment->ranges, range_order);
 	*m = (merge){.out = out,

@@ -544,11 +544,14 @@ void wk_ledgers_forget_file(wk_engine *engine, const wk_store_file *file) {
 	}
 }
 
-uint64_t wk_ledgers_memory(const wk_engine *engine) {
+uint64_t wk_ledgers_memory(wk_engine *engine) {
 	uint64_t bytes = engine->ledgers_capacity * sizeof *engine->ledgers +
 	                 engine->unsettled_capacity * sizeof *engine->unsettled;
-	for (uint32_t i = 0; i < engine->ledgers_capacity; i++)
+	for (uint32_t i = 0; i < engine->ledgers_capacity; i++) {
 		if (engine->ledgers[i] != NULL)
 			bytes += sizeof *engine->ledgers[i] + wk_ranges_memory(engine->ledgers[i]);
+		if (i % WK_LOOKS_AT_ONCE == WK_LOOKS_AT_ONCE - 1)
+			wk_engine_breathe(engine);
+	}
 	return bytes;
 }

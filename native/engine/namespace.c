@@ -236,7 +236,7 @@ static void fill_stats(wk_engine *engine, wk_stats *stats) {
 	stats->prepared_files = engine->prepared.count + (engine->next != NULL);
 	stats->written_bytes += __atomic_load_n(&engine->zero_filled_bytes, __ATOMIC_RELAXED);
 	stats->durable_block = engine->durable;
-	stats->memory_logs = wk_catalogue_memory(engine) + wk_ledgers_memory(engine) + wk_ledger_states_memory(engine);
+	stats->memory_logs = wk_ledger_states_memory(engine);
 	stats->memory_ranges = engine->pager.bytes;
 	stats->memory_memtable = wk_block_cache_bytes(engine->memtable);
 	stats->memory_cache = wk_page_cache_bytes(engine->pages);
@@ -259,6 +259,8 @@ void wk_namespace_stats(wk_namespace *ns, wk_stats *stats) {
 	uint64_t disk_bytes = ns->engine->read_only ? wk_files_disk_bytes(ns->engine) : 0;
 	wk_engine_lock(ns->engine);
 	fill_stats(ns->engine, stats);
+	/* The lock is dropped now and then, as there may be a million of them. */
+	stats->memory_logs += wk_catalogue_memory(ns->engine) + wk_ledgers_memory(ns->engine);
 	wk_engine_unlock(ns->engine);
 	stats->disk_bytes = ns->engine->read_only ? disk_bytes : stats->disk_bytes;
 	wk_leave(ns);

@@ -3,6 +3,8 @@
 #include "engine/engine.h"
 #include "io/io.h"
 
+enum { BREATH_NS = 50 * 1000 };
+
 int wk_wait_word_sleep(wk_wait_word *word, uint32_t seen, uint64_t timeout_ns) {
 	atomic_fetch_add(&word->sleepers, 1);
 	int result = wk_futex_wait(&word->value, seen, timeout_ns);
@@ -17,6 +19,13 @@ int wk_engine_sleep(wk_engine *engine, wk_wait_word *word, uint32_t seen, uint64
 	wk_engine_lock(engine);
 	atomic_fetch_sub(&word->sleepers, 1);
 	return result;
+}
+
+void wk_engine_breathe(wk_engine *engine) {
+	const uint32_t nobody = 0;
+	wk_engine_unlock(engine);
+	wk_futex_wait(&nobody, 0, BREATH_NS);
+	wk_engine_lock(engine);
 }
 
 void wk_wait_word_change(wk_wait_word *word) {
