@@ -264,36 +264,27 @@ wk_status wk_catalogue_replay(wk_engine *engine, const uint8_t *payload, size_t 
 
 /* ---- changing ---- */
 
-/* The catalogue's builder in the open block that takes `need` bytes more; NULL: there is none yet. */
-static wk_builder *open_builder(const wk_engine *engine, size_t need) {
-	const wk_block *open = &engine->open;
+/* The catalogue's builder in the open block; its entry ids count up like any ledger's. */
+static wk_builder *catalogue_builder(wk_engine *engine, size_t need) {
+	wk_block *open = &engine->open;
 	wk_builder *last = open->catalogue_builder > 0 ? &open->builders[open->catalogue_builder - 1] : NULL;
-	return last != NULL && !last->closed && last->size + need <= WK_ENVELOPE_SIZE_MAX ? last : NULL;
-}
-
-/* Its entry ids count up like any ledger's. */
-static wk_builder *new_builder(wk_engine *engine) {
+	if (last != NULL && !last->closed && last->size + need <= WK_ENVELOPE_SIZE_MAX)
+		return last;
 	wk_ledger *ledger = wk_ledger_get(engine, WK_CATALOGUE_LEDGER);
 	wk_builder *builder = ledger != NULL ? wk_journal_builder(engine, ledger, NULL, WK_CODEC_NONE) : NULL;
 	if (builder != NULL) {
 		builder->entry_id = engine->next_catalogue_entry++;
-		engine->open.catalogue_builder = engine->open.builders_count;
+		open->catalogue_builder = open->builders_count;
 	}
 	return builder;
 }
 
-static bool reserve(wk_engine *engine, size_t size) {
-	return wk_ledger_get(engine, WK_CATALOGUE_LEDGER) != NULL &&
-	       wk_journal_reserve_in(engine, open_builder(engine, size), size);
-}
-
 wk_status wk_catalogue_append(wk_engine *engine, const uint8_t *bytes, size_t size, uint64_t *ticket) {
-	if (!reserve(engine, size))
+	wk_builder *builder = catalogue_builder(engine, size);
+	uint8_t *at = builder != NULL ? wk_journal_extend(engine, builder, size, size) : NULL;
+	if (at == NULL)
 		return WK_NO_MEMORY;
-	wk_builder *builder = open_builder(engine, size);
-	if (builder == NULL)
-		builder = new_builder(engine);
-	memcpy(wk_journal_extend(engine, builder, size, size), bytes, size);
+	memcpy(at, bytes, size);
 	builder->records++;
 	engine->catalogue_delta += size;
 	*ticket = engine->open.sequence;
@@ -302,10 +293,8 @@ wk_status wk_catalogue_append(wk_engine *engine, const uint8_t *bytes, size_t si
 
 wk_status wk_catalogue_change(wk_engine *engine, const wk_catalogue_record *record, uint64_t *ticket) {
 	uint8_t bytes[WK_CATALOGUE_RECORD_MAX];
-	size_t size = wk_catalogue_encode(record, bytes);
-	/* What memory says, the journal must be able to say: a log or a segment that it does not know would take records. */
-	wk_status status = reserve(engine, size) ? wk_catalogue_apply(engine, record) : WK_NO_MEMORY;
-	return status == WK_OK ? wk_catalogue_append(engine, bytes, size, ticket) : status;
+	wk_status status = wk_catalogue_apply(engine, record);
+	return status == WK_OK ? wk_catalogue_append(engine, bytes, wk_catalogue_encode(record, bytes), ticket) : status;
 }
 
 /* ---- snapshot ---- */

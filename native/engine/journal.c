@@ -44,41 +44,17 @@ bool wk_journal_reserve(wk_engine *engine, size_t need) {
 	return open->buffer != NULL;
 }
 
-static bool reserve_builder(wk_block *open) {
-	if (open->builders_count < open->builders_capacity)
-		return true;
-	uint32_t capacity = open->builders_capacity == 0 ? 4 : open->builders_capacity * 2;
-	wk_builder *builders = realloc(open->builders, capacity * sizeof *builders);
-	if (builders == NULL)
-		return false;
-	memset(builders + open->builders_capacity, 0, (capacity - open->builders_capacity) * sizeof *builders);
-	open->builders = builders;
-	open->builders_capacity = capacity;
-	return true;
-}
-
-static bool reserve_bytes(wk_builder *builder, size_t size) {
-	if (size <= builder->capacity)
-		return true;
-	uint8_t *bytes = realloc(builder->bytes, size * 2);
-	if (bytes == NULL)
-		return false;
-	builder->bytes = bytes;
-	builder->capacity = size * 2;
-	return true;
-}
-
-bool wk_journal_reserve_in(wk_engine *engine, wk_builder *builder, size_t size) {
-	wk_block *open = &engine->open;
-	if (builder != NULL)
-		return reserve_bytes(builder, builder->size + size);
-	return reserve_builder(open) && reserve_bytes(&open->builders[open->builders_count], size);
-}
-
 wk_builder *wk_journal_builder(wk_engine *engine, wk_ledger *ledger, wk_log_state *log, uint32_t codec) {
 	wk_block *open = &engine->open;
-	if (!reserve_builder(open))
-		return NULL;
+	if (open->builders_count == open->builders_capacity) {
+		uint32_t capacity = open->builders_capacity == 0 ? 4 : open->builders_capacity * 2;
+		wk_builder *builders = realloc(open->builders, capacity * sizeof *builders);
+		if (builders == NULL)
+			return NULL;
+		memset(builders + open->builders_capacity, 0, (capacity - open->builders_capacity) * sizeof *builders);
+		open->builders = builders;
+		open->builders_capacity = capacity;
+	}
 	bool in_place = log != NULL && codec == WK_CODEC_NONE && open->builders_count == 0;
 	if (in_place && !wk_journal_reserve(engine, IN_PLACE_AT))
 		return NULL;
@@ -101,8 +77,14 @@ uint8_t *wk_journal_extend(wk_engine *engine, wk_builder *builder, size_t size, 
 			return NULL;
 		at = engine->open.buffer->bytes + IN_PLACE_AT + builder->size;
 	} else {
-		if (!reserve_bytes(builder, builder->size + size))
-			return NULL;
+		if (builder->size + size > builder->capacity) {
+			size_t capacity = (builder->size + size) * 2;
+			uint8_t *bytes = realloc(builder->bytes, capacity);
+			if (bytes == NULL)
+				return NULL;
+			builder->bytes = bytes;
+			builder->capacity = capacity;
+		}
 		at = builder->bytes + builder->size;
 	}
 	builder->size += size;

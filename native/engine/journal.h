@@ -24,11 +24,6 @@ wk_status wk_journal_wait_room(wk_engine *engine, uint64_t deadline_ns, wk_error
 /* (locked) Why nothing can be appended; WK_OK where it can. */
 wk_status wk_journal_writable(wk_engine *engine, wk_error *error);
 
-/*
- * (locked) Memory for `size` bytes more in this builder; NULL: in one that is yet to be made, of no log. false: there is
- * none. Where it is true, making that builder and extending it cannot fail until the lock is dropped.
- */
-bool wk_journal_reserve_in(wk_engine *engine, wk_builder *builder, size_t size);
 /* (locked) A fresh builder in the open block; NULL: no memory. The caller wants room first. */
 wk_builder *wk_journal_builder(wk_engine *engine, wk_ledger *ledger, wk_log_state *log, uint32_t codec);
 /*
