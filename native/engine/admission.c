@@ -40,8 +40,7 @@ static wk_status mismatch(wk_appending *a) {
 		uint64_t ticket = a->log->tail->last_ticket;
 		wk_status status = WK_OK;
 		if (ticket > a->engine->durable) {
-			if (ticket == a->engine->open.sequence)
-				wk_journal_want(a->engine, true, UINT64_MAX);
+			wk_journal_want_block(a->engine, ticket); /* who asks wants it durable now, deferred or not */
 			status = wk_journal_wait(a->engine, ticket, a->deadline_ns == 0 ? UINT64_MAX : a->deadline_ns, true,
 			                         a->error);
 		}

@@ -111,6 +111,13 @@ void wk_journal_want_later(wk_engine *engine) {
 	}
 }
 
+void wk_journal_want_block(wk_engine *engine, uint64_t ticket) {
+	if (ticket == engine->open.sequence)
+		wk_journal_want(engine, true, UINT64_MAX);
+	else if (ticket > engine->sync_goal)
+		engine->sync_goal = ticket;
+}
+
 static bool is_empty(const wk_block *open) {
 	return wk_block_is_empty(open) && !open->confirm;
 }

@@ -37,6 +37,8 @@ bool wk_journal_reserve(wk_engine *engine, size_t need);
 void wk_journal_want(wk_engine *engine, bool sync, uint64_t deferred_until_ns);
 /* (locked) The same for a deferred append: after deferred_delay at the latest. */
 void wk_journal_want_later(wk_engine *engine);
+/* (locked) What was accepted in block `ticket`, wherever that is now, should be durable soon. */
+void wk_journal_want_block(wk_engine *engine, uint64_t ticket);
 
 /*
  * (locked, dropped while it works) Makes block `ticket` durable or sees to it that the driver does, then waits.

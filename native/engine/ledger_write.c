@@ -199,10 +199,7 @@ wk_status wk_ledger_add(wk_namespace *ns, wk_add *adds, size_t count, uint64_t t
 
 /* (locked, dropped) Accepted in block `accepted`: durable when this returns, or the caller is told the ticket. */
 static wk_status settle(wk_engine *engine, uint64_t accepted, uint64_t deadline_ns, uint64_t *ticket, wk_error *error) {
-	if (accepted == engine->open.sequence && !wk_block_is_empty(&engine->open))
-		wk_journal_want(engine, true, UINT64_MAX);
-	else if (accepted > engine->sync_goal)
-		engine->sync_goal = accepted;
+	wk_journal_want_block(engine, accepted);
 	if (ticket == NULL)
 		return wait_for(engine, accepted, deadline_ns, error);
 	*ticket = accepted;

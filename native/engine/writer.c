@@ -38,10 +38,7 @@ wk_status wk_writer_open(wk_log *log, wk_writer **opened, wk_error *error) {
 		wk_journal_wake_room(engine); /* appends of the earlier writer that wait for room are fenced now */
 		uint64_t ticket = log->state->tail->last_ticket;
 		if (ticket > engine->durable) { /* what it has in a block will be durable before this writer states the tail */
-			if (ticket == engine->open.sequence)
-				wk_journal_want(engine, true, UINT64_MAX);
-			else if (ticket > engine->sync_goal)
-				engine->sync_goal = ticket;
+			wk_journal_want_block(engine, ticket);
 			status = wk_journal_wait(engine, ticket, UINT64_MAX, true, error);
 		}
 		if (status != WK_OK) {
@@ -363,10 +360,7 @@ static wk_status flush(wk_appending *a) {
 	uint64_t ticket = a->log->tail != NULL ? a->log->tail->last_ticket : 0;
 	if (ticket <= a->engine->durable)
 		return WK_OK;
-	if (ticket == a->engine->open.sequence)
-		wk_journal_want(a->engine, true, UINT64_MAX);
-	else if (ticket > a->engine->sync_goal)
-		a->engine->sync_goal = ticket;
+	wk_journal_want_block(a->engine, ticket);
 	return wait_for(a, ticket, &a->log->tail->last);
 }
 
