@@ -12,6 +12,10 @@ static void late_deferred(wk_open_options *options) {
 	options->deferred_delay_ns = 20000000000u; /* 20 s */
 }
 
+static void early_deferred(wk_open_options *options) {
+	options->deferred_delay_ns = 300000000;
+}
+
 typedef struct desk {
 	char path[64];
 	wk_io *io;
@@ -20,9 +24,17 @@ typedef struct desk {
 	wk_writer *writer;
 } desk;
 
+static _Atomic uint64_t looks; /* at the clock */
+
+static uint64_t counting_now(wk_io *io) {
+	atomic_fetch_add(&looks, 1);
+	return plain_operations->now(io);
+}
+
 /* Blocks are of 64 KiB, and two may be in flight. */
 static desk open_desk(void (*change)(wk_open_options *)) {
 	desk d = {.io = stalling_disk()};
+	stalling_operations.now = counting_now;
 	wk_open_options options;
 	wk_open_options_init(&options);
 	options.backend = WK_BACKEND_PSYNC;
@@ -85,7 +97,23 @@ TEST(a_failed_condition_is_answered_without_waiting_for_the_deferred_delay) {
 	leave_desk(&d);
 }
 
+/* ---- the driver at rest ---- */
+
+TEST(the_driver_rests_after_what_was_deferred_became_durable_sooner) {
+	desk d = open_desk(early_deferred);
+	append_one(d.writer);
+	let_rest();
+	append_deferred(&d);
+	CHECK_EQ(wk_writer_flush(d.writer, UINT64_MAX, NULL, NULL), WK_OK);
+	nap_ms(600); /* what was deferred would be due since a while */
+	uint64_t before = atomic_load(&looks);
+	nap_ms(200);
+	CHECK(atomic_load(&looks) - before < 1000);
+	leave_desk(&d);
+}
+
 int main(void) {
 	RUN(a_failed_condition_is_answered_without_waiting_for_the_deferred_delay);
+	RUN(the_driver_rests_after_what_was_deferred_became_durable_sooner);
 	return check_done();
 }
