@@ -221,7 +221,8 @@ static wk_status wait_for_batch(const wk_appending *a) {
 		    a->error, WK_TIMEOUT,
 		    "append to log %s: another thread's append_many took longer than the time given; nothing was written",
 		    a->log->name);
-	int result = wk_engine_sleep(engine, &engine->room, wk_wait_word_look(&engine->room), BATCH_LOOK_NS);
+	int result = wk_engine_sleep_until(engine, &engine->room, wk_wait_word_look(&engine->room), BATCH_LOOK_NS,
+	                                   a->deadline_ns);
 	return result == -EINTR
 	           ? wk_fail(a->error, WK_INTERRUPTED, "append to log %s: interrupted; nothing was written", a->log->name)
 	           : WK_OK;

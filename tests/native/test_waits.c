@@ -2,9 +2,12 @@
  * test_waits.c: waits that end when what they wait for is there, at their deadline, or when a signal comes; and a driver
  * that rests when there is nothing to wait for.
  */
+#include "engine/journal.h"
 #include "stalling_disk.h"
+#include <pthread.h>
+#include <signal.h>
 
-enum { RECORD = 70 * 1024 };
+enum { RECORD = 70 * 1024, GIVEN_NS = 5000000, LATE_MS = 60, TRIES = 10 };
 
 static char bytes[1000 * 1000];
 
@@ -14,6 +17,10 @@ static void late_deferred(wk_open_options *options) {
 
 static void early_deferred(wk_open_options *options) {
 	options->deferred_delay_ns = 300000000;
+}
+
+static void little_room(wk_open_options *options) {
+	options->in_flight_bytes = 128 * 1024;
 }
 
 typedef struct desk {
@@ -112,8 +119,111 @@ TEST(the_driver_rests_after_what_was_deferred_became_durable_sooner) {
 	leave_desk(&d);
 }
 
+/* ---- the catalogue's turn, and that of a batch ---- */
+
+static void nothing(int signal) {
+	(void)signal;
+}
+
+typedef struct appending {
+	wk_writer *writer;
+	wk_status status;
+	_Atomic bool done;
+} appending;
+
+static void *append_in_thread(void *context) {
+	appending *a = context;
+	wk_position at;
+	a->status = append(a->writer, 1, WK_SYNC, UINT64_MAX, &at);
+	atomic_store(&a->done, true);
+	return NULL;
+}
+
+static void set_snapshotting(wk_engine *engine, bool on) {
+	wk_engine_lock(engine);
+	engine->snapshotting = on;
+	wk_journal_wake_room(engine);
+	wk_engine_unlock(engine);
+}
+
+/* The first append of a log makes its segment, which waits while a snapshot is written. */
+TEST(a_signal_ends_the_wait_for_a_snapshot) {
+	desk d = open_desk(NULL);
+	sigaction(SIGUSR1, &(struct sigaction){.sa_handler = nothing}, NULL);
+	let_rest();
+	set_snapshotting(d.ns->engine, true);
+	appending a = {.writer = d.writer};
+	pthread_t thread;
+	CHECK_EQ(pthread_create(&thread, NULL, append_in_thread, &a), 0);
+	nap_ms(50);
+	for (int i = 0; i < 200 && !atomic_load(&a.done); i++) {
+		pthread_kill(thread, SIGUSR1);
+		nap_ms(10);
+	}
+	bool ended = atomic_load(&a.done);
+	set_snapshotting(d.ns->engine, false);
+	pthread_join(thread, NULL);
+	CHECK(ended);
+	CHECK_EQ(a.status, WK_INTERRUPTED);
+	leave_desk(&d);
+}
+
+/* The shortest of several, as the machine may be busy. */
+static uint64_t ms_until_timeout(wk_writer *writer) {
+	uint64_t shortest = UINT64_MAX;
+	for (int i = 0; i < TRIES; i++) {
+		wk_position at;
+		uint64_t begin = now_ms();
+		CHECK_EQ(append(writer, 1, WK_SYNC, GIVEN_NS, &at), WK_TIMEOUT);
+		uint64_t took = now_ms() - begin;
+		shortest = took < shortest ? took : shortest;
+	}
+	return shortest;
+}
+
+TEST(the_wait_for_a_snapshot_ends_at_its_deadline) {
+	desk d = open_desk(NULL);
+	let_rest();
+	set_snapshotting(d.ns->engine, true);
+	uint64_t took = ms_until_timeout(d.writer);
+	set_snapshotting(d.ns->engine, false);
+	CHECK(took >= GIVEN_NS / 1000000);
+	CHECK(took < LATE_MS);
+	leave_desk(&d);
+}
+
+static void *append_many_in_thread(void *writer) {
+	static uint32_t sizes[1000];
+	for (int i = 0; i < 1000; i++)
+		sizes[i] = 1000;
+	wk_position first, last;
+	uint64_t ticket;
+	CHECK_EQ(wk_writer_append_many(writer, bytes, sizes, 1000, NULL, NULL, true, &first, &last, &ticket, NULL), WK_OK);
+	return NULL;
+}
+
+/* Another thread is in the middle of an append_many that waits for room. */
+TEST(the_wait_for_another_batch_ends_at_its_deadline) {
+	desk d = open_desk(little_room);
+	append_one(d.writer);
+	let_rest();
+	atomic_store(&stalled, true);
+	pthread_t thread;
+	CHECK_EQ(pthread_create(&thread, NULL, append_many_in_thread, d.writer), 0);
+	nap_ms(200);
+	uint64_t took = ms_until_timeout(d.writer);
+	atomic_store(&stalled, false);
+	pthread_join(thread, NULL);
+	CHECK(took >= GIVEN_NS / 1000000);
+	CHECK(took < LATE_MS);
+	leave_desk(&d);
+}
+
 int main(void) {
 	RUN(a_failed_condition_is_answered_without_waiting_for_the_deferred_delay);
 	RUN(the_driver_rests_after_what_was_deferred_became_durable_sooner);
+	RUN(a_signal_ends_the_wait_for_a_snapshot);
+	RUN(the_wait_for_a_snapshot_ends_at_its_deadline);
+	RUN(the_wait_for_another_batch_ends_at_its_deadline);
 	return check_done();
 }
