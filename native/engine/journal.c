@@ -11,6 +11,7 @@
 #include "walkeeper/entry.h"
 
 enum { IN_PLACE_AT = WK_BLOCK_HEADER_SIZE + WK_ENTRY_OVERHEAD + WK_ENVELOPE_HEADER_SIZE };
+enum { PAUSE_NS = 50 * 1000 };
 
 wk_status wk_journal_writable(wk_engine *engine, wk_error *error) {
 	if (engine->failed) {
@@ -145,15 +146,33 @@ void wk_journal_wake_room(wk_engine *engine) {
 	wk_wait_word_change(&engine->room);
 }
 
-wk_status wk_journal_wait_room(wk_engine *engine, uint64_t deadline_ns, wk_error *error) {
+/* (locked, dropped) The same, and no longer than at_most_ns. */
+static wk_status wait_room(wk_engine *engine, uint64_t deadline_ns, uint64_t at_most_ns, wk_error *error) {
 	uint64_t left;
 	if (remaining(engine, deadline_ns, &left) != WK_OK)
 		return wk_fail(error, WK_TIMEOUT, "append to %s: no room within the time given; nothing was written",
 		               engine->path);
+	left = left < at_most_ns ? left : at_most_ns;
 	if (wk_engine_sleep(engine, &engine->room, wk_wait_word_look(&engine->room), left) == -EINTR)
 		return wk_fail(error, WK_INTERRUPTED, "append to %s: interrupted while waiting for room; nothing was written",
 		               engine->path);
 	return WK_OK;
+}
+
+wk_status wk_journal_wait_room(wk_engine *engine, uint64_t deadline_ns, wk_error *error) {
+	return wait_room(engine, deadline_ns, UINT64_MAX, error);
+}
+
+/* Deferred or not: only what is durable makes room. A sync does not begin while others are still to join it. */
+static void want_room(wk_engine *engine) {
+	engine->open.sync_wanted |= !is_empty(&engine->open);
+	if (engine->window.in_flight == 0 && engine->window.next - 1 > engine->sync_goal)
+		engine->sync_goal = engine->window.next - 1;
+}
+
+/* (locked, dropped) Without a driver. Where there is nothing to do another thread is at it, and wants the lock. */
+static wk_status make_room_here(wk_engine *engine, uint64_t deadline_ns, wk_error *error) {
+	return wk_journal_step(engine) ? WK_OK : wait_room(engine, deadline_ns, PAUSE_NS, error);
 }
 
 wk_status wk_journal_room(wk_engine *engine, size_t payload, uint64_t deadline_ns, enum wk_room purpose,
@@ -177,14 +196,16 @@ wk_status wk_journal_room(wk_engine *engine, size_t payload, uint64_t deadline_n
 				return status;
 			continue;
 		}
-		engine->open.sync_wanted |= !is_empty(&engine->open); /* deferred or not: only what is durable makes room */
+		want_room(engine);
 		if (deadline_ns == 0)
 			return wk_fail(error, WK_WOULD_BLOCK,
 			               "append to %s: %llu bytes are in flight, the limit is %llu (in_flight_bytes)", engine->path,
 			               (unsigned long long)engine->in_flight_bytes,
 			               (unsigned long long)engine->options.in_flight_bytes);
 		if (!engine->driver_runs) {
-			wk_journal_step(engine);
+			status = make_room_here(engine, deadline_ns, error);
+			if (status != WK_OK)
+				return status;
 			continue;
 		}
 		engine->company.expected = 0; /* who waits here can come only once the block is durable */
@@ -321,6 +342,19 @@ static wk_status failed_outcome(wk_engine *engine, uint64_t ticket, wk_error *er
 	return WK_FAILED;
 }
 
+/*
+ * (locked, dropped) Without a driver: its work, in this thread, until the block is wanted and there is nothing to do:
+ * another thread is at it, and wants the lock to go on.
+ */
+static bool works_for(wk_engine *engine, uint64_t ticket) {
+	if (wk_journal_step(engine))
+		return true;
+	bool wanted = ticket <= engine->sync_goal;
+	engine->sync_goal = wanted ? engine->sync_goal : ticket;
+	engine->open.sync_wanted |= ticket == engine->open.sequence;
+	return !wanted && !engine->disk_full;
+}
+
 wk_status wk_journal_wait(wk_engine *engine, uint64_t ticket, uint64_t deadline_ns, bool may_drive, wk_error *error) {
 	/*
 	 * Alone, or with slots to spare: one durable write in this thread, no hand-over. Fewer than there are slots need no
@@ -344,24 +378,19 @@ wk_status wk_journal_wait(wk_engine *engine, uint64_t ticket, uint64_t deadline_
 			return WK_OK;
 		if (engine->failed)
 			return failed_outcome(engine, ticket, error);
-		if (!engine->driver_runs) {
-			if (!wk_journal_step(engine) && engine->durable < ticket && !engine->failed) {
-				if (ticket > engine->sync_goal)
-					engine->sync_goal = ticket;
-				engine->open.sync_wanted |= ticket == engine->open.sequence;
-				if (engine->disk_full)
-					return wk_fail(error, WK_NO_SPACE, "append to %s: the disk is full", engine->path);
-			}
-			continue;
-		}
-		wk_wait_word *word = &engine->waits[ticket % WK_WAIT_SLOTS];
+		/* Without a driver this may need what another thread has in hand, whichever block that is. */
+		wk_wait_word *word = engine->driver_runs ? &engine->waits[ticket % WK_WAIT_SLOTS] : &engine->room;
 		uint32_t seen = wk_wait_word_look(word);
+		if (!engine->driver_runs && (works_for(engine, ticket) || engine->durable >= ticket || engine->failed))
+			continue;
+		if (!engine->driver_runs && engine->disk_full)
+			return wk_fail(error, WK_NO_SPACE, "append to %s: the disk is full", engine->path);
 		wk_journal_kick(engine);
 		uint64_t left;
 		wk_status status = remaining(engine, deadline_ns, &left);
 		int result = 0;
 		if (status == WK_OK)
-			result = wk_engine_sleep(engine, word, seen, left);
+			result = wk_engine_sleep(engine, word, seen, engine->driver_runs || left < PAUSE_NS ? left : PAUSE_NS);
 		if ((status == WK_TIMEOUT || result == -EINTR) && engine->durable < ticket && !engine->failed) {
 			status = status == WK_TIMEOUT ? WK_TIMEOUT : WK_INTERRUPTED;
 			wk_fail(error, status, "append to %s: %s before it was known durable; it may or may not be", engine->path,
