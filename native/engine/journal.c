@@ -168,6 +168,8 @@ static void want_room(wk_engine *engine) {
 	engine->open.sync_wanted |= !is_empty(&engine->open);
 	if (engine->window.in_flight == 0 && engine->window.next - 1 > engine->sync_goal)
 		engine->sync_goal = engine->window.next - 1;
+	engine->company.expected = 0; /* who waits here can come only once the block is durable */
+	wk_journal_kick(engine);
 }
 
 /* (locked, dropped) Without a driver. Where there is nothing to do another thread is at it, and wants the lock. */
@@ -202,15 +204,8 @@ wk_status wk_journal_room(wk_engine *engine, size_t payload, uint64_t deadline_n
 			               "append to %s: %llu bytes are in flight, the limit is %llu (in_flight_bytes)", engine->path,
 			               (unsigned long long)engine->in_flight_bytes,
 			               (unsigned long long)engine->options.in_flight_bytes);
-		if (!engine->driver_runs) {
-			status = make_room_here(engine, deadline_ns, error);
-			if (status != WK_OK)
-				return status;
-			continue;
-		}
-		engine->company.expected = 0; /* who waits here can come only once the block is durable */
-		wk_journal_kick(engine);
-		status = wk_journal_wait_room(engine, deadline_ns, error);
+		status = engine->driver_runs ? wk_journal_wait_room(engine, deadline_ns, error)
+		                             : make_room_here(engine, deadline_ns, error);
 		if (status != WK_OK)
 			return status;
 	}

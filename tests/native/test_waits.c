@@ -23,6 +23,11 @@ static void little_room(wk_open_options *options) {
 	options->in_flight_bytes = 128 * 1024;
 }
 
+static void little_room_and_late_deferred(wk_open_options *options) {
+	little_room(options);
+	late_deferred(options);
+}
+
 typedef struct desk {
 	char path[64];
 	wk_io *io;
@@ -101,6 +106,41 @@ TEST(a_failed_condition_is_answered_without_waiting_for_the_deferred_delay) {
 	CHECK_EQ(wk_writer_submit(d.writer, "again", 5, &options, NULL, &ticket, &error), WK_MISMATCH);
 	CHECK_EQ(error.sequence_id, options.expected);
 	CHECK(now_ms() - begin < 5000);
+	leave_desk(&d);
+}
+
+/* An append that does not wait, again and again until there is room. */
+static void append_without_waiting(desk *d, size_t size) {
+	uint64_t begin = now_ms();
+	wk_status status = WK_WOULD_BLOCK;
+	wk_position at;
+	CHECK_EQ(append(d->writer, size, WK_DEFERRED, 0, &at), WK_WOULD_BLOCK);
+	while (status == WK_WOULD_BLOCK && now_ms() - begin < 5000) {
+		nap_ms(1);
+		status = append(d->writer, size, WK_DEFERRED, 0, &at);
+	}
+	CHECK_EQ(status, WK_OK);
+}
+
+TEST(who_asks_for_room_again_and_again_need_not_wait_until_what_is_open_is_due) {
+	desk d = open_desk(little_room_and_late_deferred);
+	wk_position at;
+	append_one(d.writer);
+	let_rest();
+	CHECK_EQ(append(d.writer, 40 * 1024, WK_DEFERRED, UINT64_MAX, &at), WK_OK);
+	nap_ms(100); /* the driver sleeps until it is due */
+	append_without_waiting(&d, 100 * 1024);
+	leave_desk(&d);
+}
+
+TEST(who_asks_for_room_again_and_again_need_not_wait_until_what_is_written_is_due) {
+	desk d = open_desk(late_deferred);
+	wk_position at;
+	CHECK_EQ(append(d.writer, sizeof bytes, WK_SYNC, UINT64_MAX, &at),
+	         WK_OK); /* the reserve covers its size from now on */
+	let_rest();
+	append_deferred(&d);
+	append_without_waiting(&d, sizeof bytes);
 	leave_desk(&d);
 }
 
@@ -221,6 +261,8 @@ TEST(the_wait_for_another_batch_ends_at_its_deadline) {
 
 int main(void) {
 	RUN(a_failed_condition_is_answered_without_waiting_for_the_deferred_delay);
+	RUN(who_asks_for_room_again_and_again_need_not_wait_until_what_is_open_is_due);
+	RUN(who_asks_for_room_again_and_again_need_not_wait_until_what_is_written_is_due);
 	RUN(the_driver_rests_after_what_was_deferred_became_durable_sooner);
 	RUN(a_signal_ends_the_wait_for_a_snapshot);
 	RUN(the_wait_for_a_snapshot_ends_at_its_deadline);
