@@ -104,7 +104,7 @@ void wk_journal_want(wk_engine *engine, bool sync, uint64_t deferred_until_ns) {
 }
 
 void wk_journal_want_later(wk_engine *engine) {
-	uint64_t until = wk_engine_now(engine) + engine->options.deferred_delay_ns;
+	uint64_t until = wk_time_after(wk_engine_now(engine), engine->options.deferred_delay_ns);
 	wk_journal_want(engine, false, until);
 	if (engine->driver_runs && !engine->driver_active && until < engine->driver_deadline_ns) {
 		engine->driver_deadline_ns = until;
