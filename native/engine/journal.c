@@ -45,19 +45,47 @@ bool wk_journal_reserve(wk_engine *engine, size_t need) {
 	return open->buffer != NULL;
 }
 
-wk_builder *wk_journal_builder(wk_engine *engine, wk_ledger *ledger, wk_log_state *log, uint32_t codec) {
+static bool reserve_builders(wk_engine *engine, uint32_t count) {
 	wk_block *open = &engine->open;
-	if (open->builders_count == open->builders_capacity) {
-		uint32_t capacity = open->builders_capacity == 0 ? 4 : open->builders_capacity * 2;
-		wk_builder *builders = realloc(open->builders, capacity * sizeof *builders);
-		if (builders == NULL)
-			return NULL;
-		memset(builders + open->builders_capacity, 0, (capacity - open->builders_capacity) * sizeof *builders);
-		open->builders = builders;
-		open->builders_capacity = capacity;
-	}
+	if (open->builders_count + count <= open->builders_capacity)
+		return true;
+	uint32_t capacity = open->builders_capacity == 0 ? 4 : open->builders_capacity * 2;
+	wk_builder *builders = realloc(open->builders, capacity * sizeof *builders);
+	if (builders == NULL)
+		return false;
+	memset(builders + open->builders_capacity, 0, (capacity - open->builders_capacity) * sizeof *builders);
+	open->builders = builders;
+	open->builders_capacity = capacity;
+	return true;
+}
+
+static bool reserve_bytes(wk_builder *builder, size_t size) {
+	if (size <= builder->capacity)
+		return true;
+	uint8_t *bytes = realloc(builder->bytes, size * 2);
+	if (bytes == NULL)
+		return false;
+	builder->bytes = bytes;
+	builder->capacity = size * 2;
+	return true;
+}
+
+bool wk_journal_reserve_builder(wk_engine *engine, uint32_t ahead, size_t size) {
+	assert(ahead < 2); /* so that doubling is enough */
+	return reserve_builders(engine, ahead + 1) &&
+	       reserve_bytes(&engine->open.builders[engine->open.builders_count + ahead], size);
+}
+
+bool wk_journal_reserve_more(wk_engine *engine, wk_builder *builder, size_t size) {
+	return builder->in_place ? wk_journal_reserve(engine, IN_PLACE_AT + builder->size + size)
+	                         : reserve_bytes(builder, builder->size + size);
+}
+
+wk_builder *wk_journal_builder(wk_engine *engine, wk_ledger *ledger, wk_log_state *log, uint32_t codec, size_t size) {
+	wk_block *open = &engine->open;
 	bool in_place = log != NULL && codec == WK_CODEC_NONE && open->builders_count == 0;
-	if (in_place && !wk_journal_reserve(engine, IN_PLACE_AT))
+	if (in_place ? !reserve_builders(engine, 1) || !wk_journal_reserve(engine, IN_PLACE_AT + size)
+	             : !wk_journal_reserve_builder(engine, 0, size))
 		return NULL;
 	open->confirm = false; /* it was to be one, and waits for a footer: its records confirm as well */
 	wk_builder *builder = &open->builders[open->builders_count++];
@@ -72,22 +100,10 @@ wk_builder *wk_journal_builder(wk_engine *engine, wk_ledger *ledger, wk_log_stat
 }
 
 uint8_t *wk_journal_extend(wk_engine *engine, wk_builder *builder, size_t size, size_t payload) {
-	uint8_t *at;
-	if (builder->in_place) {
-		if (!wk_journal_reserve(engine, IN_PLACE_AT + builder->size + size))
-			return NULL;
-		at = engine->open.buffer->bytes + IN_PLACE_AT + builder->size;
-	} else {
-		if (builder->size + size > builder->capacity) {
-			size_t capacity = (builder->size + size) * 2;
-			uint8_t *bytes = realloc(builder->bytes, capacity);
-			if (bytes == NULL)
-				return NULL;
-			builder->bytes = bytes;
-			builder->capacity = capacity;
-		}
-		at = builder->bytes + builder->size;
-	}
+	uint8_t *start = builder->in_place ? engine->open.buffer->bytes + IN_PLACE_AT : builder->bytes;
+	size_t capacity = builder->in_place ? engine->open.buffer->capacity - IN_PLACE_AT : builder->capacity;
+	assert(builder->size + size <= capacity);
+	uint8_t *at = start + builder->size;
 	builder->size += size;
 	engine->open.estimate += size;
 	engine->open.accepted_bytes += payload;
