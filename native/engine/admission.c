@@ -40,8 +40,7 @@ static wk_status mismatch(wk_appending *a) {
 		uint64_t ticket = a->log->tail->last_ticket;
 		wk_status status = WK_OK;
 		if (ticket > a->engine->durable) {
-			if (ticket == a->engine->open.sequence)
-				wk_journal_want(a->engine, true, UINT64_MAX);
+			wk_journal_want_block(a->engine, ticket); /* who asks wants it durable now, deferred or not */
 			status = wk_journal_wait(a->engine, ticket, a->deadline_ns == 0 ? UINT64_MAX : a->deadline_ns, true,
 			                         a->error);
 		}
@@ -177,14 +176,22 @@ wk_status wk_segment_complete(const wk_appending *a, uint64_t *ticket) {
 	                           ticket);
 }
 
+/* Memory for all that begins with a segment, its first entry of `bytes` too: half of it is worse than none. */
+static bool reserve_segment(const wk_appending *a, size_t bytes) {
+	uint32_t builders;
+	return wk_catalogue_reserve(a->engine, WK_NEW_SEGMENT_ROOM, 0, &builders) &&
+	       wk_journal_reserve_builder(a->engine, builders, bytes) && wk_log_reserve_segment(a->log) &&
+	       wk_ledger_get(a->engine, (int64_t)a->engine->next_ledger_id) != NULL;
+}
+
 /*
  * Its records stand in the block of the segment's first entry: a writer that wrote nothing leaves no trace (storage
  * rule 4).
  */
-static wk_status start_segment(const wk_appending *a, int64_t txid, bool clock) {
+static wk_status start_segment(const wk_appending *a, size_t bytes, int64_t txid, bool clock) {
 	uint64_t ticket;
-	wk_status status = WK_OK;
-	if (wk_log_open_segment(a->log) != NULL)
+	wk_status status = reserve_segment(a, bytes) ? WK_OK : WK_NO_MEMORY;
+	if (status == WK_OK && wk_log_open_segment(a->log) != NULL)
 		status = wk_segment_complete(a, &ticket);
 	if (status == WK_OK && a->log->txid_source == WK_TXID_UNSET)
 		status = wk_catalogue_change(a->engine,
@@ -204,7 +211,8 @@ static wk_status start_segment(const wk_appending *a, int64_t txid, bool clock) 
 		                           .created_ms = a->engine->io->operations->wall(a->engine->io) / 1000000},
 		    &ticket);
 	if (status != WK_OK)
-		return wk_fail(a->error, status, "starting a segment of log %s: %s", a->log->name, wk_status_text(status));
+		return wk_fail(a->error, status, "starting a segment of log %s: %s; nothing was written", a->log->name,
+		               wk_status_text(status));
 	a->log->tail->next_entry = 0;
 	a->log->tail->segment_bytes = 0;
 	a->log->tail->builder_block = 0;
@@ -222,7 +230,8 @@ static wk_status wait_for_batch(const wk_appending *a) {
 		    a->error, WK_TIMEOUT,
 		    "append to log %s: another thread's append_many took longer than the time given; nothing was written",
 		    a->log->name);
-	int result = wk_engine_sleep(engine, &engine->room, wk_wait_word_look(&engine->room), BATCH_LOOK_NS);
+	int result = wk_engine_sleep_until(engine, &engine->room, wk_wait_word_look(&engine->room), BATCH_LOOK_NS,
+	                                   a->deadline_ns);
 	return result == -EINTR
 	           ? wk_fail(a->error, WK_INTERRUPTED, "append to log %s: interrupted; nothing was written", a->log->name)
 	           : WK_OK;
@@ -258,7 +267,7 @@ wk_status wk_append_admit(wk_appending *a, size_t bytes, int64_t *txid) {
 		if (status != WK_OK || continues(a) || !roll_due(a))
 			return status;
 		if (!a->engine->snapshotting)
-			return start_segment(a, *txid, clock);
+			return start_segment(a, bytes, *txid, clock);
 		*txid = clock ? -1 : *txid;
 		status = wk_catalogue_turn(a->engine, a->deadline_ns, a->error);
 		if (status != WK_OK)

@@ -95,18 +95,24 @@ static wk_status apply_create(wk_engine *engine, const wk_catalogue_record *reco
 	return WK_OK;
 }
 
+bool wk_log_reserve_segment(wk_log_state *log) {
+	if (log->segments_count < log->segments_capacity)
+		return true;
+	uint32_t capacity = log->segments_capacity == 0 ? 1 : log->segments_capacity * 2;
+	wk_segment *segments = realloc(log->segments, capacity * sizeof *segments);
+	if (segments == NULL)
+		return false;
+	log->segments = segments;
+	log->segments_capacity = capacity;
+	return true;
+}
+
 static wk_status apply_segment(wk_engine *engine, wk_log_state *log, const wk_catalogue_record *record) {
 	const wk_segment *last = wk_log_last_segment(log);
 	if (record->segment < log->next_segment || (last != NULL && last->records_count < 0))
 		return WK_CORRUPT;
-	if (log->segments_count == log->segments_capacity) {
-		uint32_t capacity = log->segments_capacity == 0 ? 1 : log->segments_capacity * 2;
-		wk_segment *segments = realloc(log->segments, capacity * sizeof *segments);
-		if (segments == NULL)
-			return WK_NO_MEMORY;
-		log->segments = segments;
-		log->segments_capacity = capacity;
-	}
+	if (!wk_log_reserve_segment(log))
+		return WK_NO_MEMORY;
 	log->segments[log->segments_count++] = (wk_segment){
 	    .segment = record->segment,
 	    .ledger_id = record->ledger_id,
@@ -264,27 +270,42 @@ wk_status wk_catalogue_replay(wk_engine *engine, const uint8_t *payload, size_t 
 
 /* ---- changing ---- */
 
-/* The catalogue's builder in the open block; its entry ids count up like any ledger's. */
-static wk_builder *catalogue_builder(wk_engine *engine, size_t need) {
+/* The catalogue's builder in the open block, where it takes `size` more bytes. */
+static wk_builder *open_builder(wk_engine *engine, size_t size) {
 	wk_block *open = &engine->open;
 	wk_builder *last = open->catalogue_builder > 0 ? &open->builders[open->catalogue_builder - 1] : NULL;
-	if (last != NULL && !last->closed && last->size + need <= WK_ENVELOPE_SIZE_MAX)
-		return last;
+	return last != NULL && !last->closed && last->size + size <= WK_ENVELOPE_SIZE_MAX ? last : NULL;
+}
+
+/* That, or a fresh one: its entry ids count up like any ledger's. There is memory for them. */
+static wk_builder *catalogue_builder(wk_engine *engine, size_t size) {
+	wk_builder *builder = open_builder(engine, size);
+	if (builder != NULL)
+		return wk_journal_reserve_more(engine, builder, size) ? builder : NULL;
 	wk_ledger *ledger = wk_ledger_get(engine, WK_CATALOGUE_LEDGER);
-	wk_builder *builder = ledger != NULL ? wk_journal_builder(engine, ledger, NULL, WK_CODEC_NONE) : NULL;
+	builder = ledger != NULL ? wk_journal_builder(engine, ledger, NULL, WK_CODEC_NONE, size) : NULL;
 	if (builder != NULL) {
 		builder->entry_id = engine->next_catalogue_entry++;
-		open->catalogue_builder = open->builders_count;
+		engine->open.catalogue_builder = engine->open.builders_count;
 	}
 	return builder;
 }
 
+bool wk_catalogue_reserve(wk_engine *engine, size_t size, uint32_t ahead, uint32_t *builders) {
+	wk_builder *builder = open_builder(engine, size);
+	*builders = builder == NULL;
+	if (builder != NULL)
+		return wk_journal_reserve_more(engine, builder, size);
+	if (engine->open.catalogue_builder > 0)
+		engine->open.builders[engine->open.catalogue_builder - 1].closed = true; /* none of them goes there */
+	return wk_ledger_get(engine, WK_CATALOGUE_LEDGER) != NULL && wk_journal_reserve_builder(engine, ahead, size);
+}
+
 wk_status wk_catalogue_append(wk_engine *engine, const uint8_t *bytes, size_t size, uint64_t *ticket) {
 	wk_builder *builder = catalogue_builder(engine, size);
-	uint8_t *at = builder != NULL ? wk_journal_extend(engine, builder, size, size) : NULL;
-	if (at == NULL)
+	if (builder == NULL)
 		return WK_NO_MEMORY;
-	memcpy(at, bytes, size);
+	memcpy(wk_journal_extend(engine, builder, size, size), bytes, size);
 	builder->records++;
 	engine->catalogue_delta += size;
 	*ticket = engine->open.sequence;
@@ -293,8 +314,12 @@ wk_status wk_catalogue_append(wk_engine *engine, const uint8_t *bytes, size_t si
 
 wk_status wk_catalogue_change(wk_engine *engine, const wk_catalogue_record *record, uint64_t *ticket) {
 	uint8_t bytes[WK_CATALOGUE_RECORD_MAX];
-	wk_status status = wk_catalogue_apply(engine, record);
-	return status == WK_OK ? wk_catalogue_append(engine, bytes, wk_catalogue_encode(record, bytes), ticket) : status;
+	size_t size = wk_catalogue_encode(record, bytes);
+	uint32_t builders;
+	/* First the memory: what is applied and not written is there until the next start, and contradicts what follows. */
+	wk_status status = wk_catalogue_reserve(engine, size, 0, &builders) ? wk_catalogue_apply(engine, record)
+	                                                                    : WK_NO_MEMORY;
+	return status == WK_OK ? wk_catalogue_append(engine, bytes, size, ticket) : status;
 }
 
 /* ---- snapshot ---- */

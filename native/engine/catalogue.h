@@ -75,7 +75,17 @@ wk_cursor_state *wk_log_cursor(wk_log_state *log, const char *name, size_t name_
 
 /* Changes the memory as the record says. WK_CORRUPT where it does not fit what is there; WK_NO_MEMORY. */
 wk_status wk_catalogue_apply(wk_engine *engine, const wk_catalogue_record *record);
-/* Applies the record and puts it into the open block. Nothing is durable yet: *ticket. */
+/* Memory for one more segment; false: there is none. */
+bool wk_log_reserve_segment(wk_log_state *log);
+/*
+ * Memory for changes of `size` bytes together, in the open block behind `ahead` builders that are made before; false:
+ * there is none. *builders that are made for them: 0 or 1.
+ */
+bool wk_catalogue_reserve(wk_engine *engine, size_t size, uint32_t ahead, uint32_t *builders);
+/*
+ * Applies the record and puts it into the open block. Nothing is durable yet: *ticket. WK_NO_MEMORY: neither was done,
+ * and where wk_catalogue_reserve has the memory it is what the record itself takes (a name, a segment).
+ */
 wk_status wk_catalogue_change(wk_engine *engine, const wk_catalogue_record *record, uint64_t *ticket);
 /* Puts encoded records into the open block as they are. */
 wk_status wk_catalogue_append(wk_engine *engine, const uint8_t *bytes, size_t size, uint64_t *ticket);

@@ -188,8 +188,8 @@ static wk_status begin_writing(wk_engine *engine, wk_error *error) {
 		status = wk_prepared_load(engine, error);
 	wk_entry_logs_sweep(engine);
 	wk_index_sweep(engine);
-	engine->minor_due_ns = wk_engine_now(engine) + engine->options.minor_interval_ns;
-	engine->major_due_ns = wk_engine_now(engine) + engine->options.major_interval_ns;
+	engine->minor_due_ns = wk_time_after(wk_engine_now(engine), engine->options.minor_interval_ns);
+	engine->major_due_ns = wk_time_after(wk_engine_now(engine), engine->options.major_interval_ns);
 	if (status == WK_OK)
 		status = first_file(engine, error);
 	if (status == WK_OK)
@@ -495,8 +495,7 @@ static wk_status last_words(wk_engine *engine, uint64_t deadline_ns, wk_error *e
 }
 
 wk_status wk_directory_close(wk_engine *engine, uint64_t timeout_ns, wk_error *error) {
-	uint64_t now = wk_engine_now(engine);
-	uint64_t deadline = timeout_ns >= UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
+	uint64_t deadline = wk_time_after(wk_engine_now(engine), timeout_ns);
 	wk_engine_lock(engine);
 	/* What was deferred through this handle is durable, whoever else holds one. */
 	wk_status status = flush_all(engine, deadline, error);

@@ -117,7 +117,7 @@ static uint64_t next_deadline(wk_engine *engine) {
 	if (engine->deferred_sync_ns < deadline && engine->window.in_flight == 0)
 		deadline = engine->deferred_sync_ns;
 	if (engine->confirm_pending && !engine->failed && wk_block_is_empty(&engine->open)) {
-		uint64_t confirm = engine->last_activity_ns + engine->options.confirm_delay_ns;
+		uint64_t confirm = wk_time_after(engine->last_activity_ns, engine->options.confirm_delay_ns);
 		deadline = confirm < deadline ? confirm : deadline;
 	}
 	if (engine->open.sync_wanted && engine->options.commit_wait_ns > 0) {
@@ -132,7 +132,7 @@ static uint64_t next_deadline(wk_engine *engine) {
 static void confirm_if_due(wk_engine *engine) {
 	if (engine->confirm_pending && !engine->sealing && wk_block_is_empty(&engine->open) &&
 	    engine->in_flight_bytes == 0 && engine->durable + 1 == engine->open.sequence && !engine->disk_full &&
-	    wk_engine_now(engine) >= engine->last_activity_ns + engine->options.confirm_delay_ns)
+	    wk_engine_now(engine) >= wk_time_after(engine->last_activity_ns, engine->options.confirm_delay_ns))
 		engine->open.confirm = true;
 }
 

@@ -407,6 +407,11 @@ static inline uint64_t wk_engine_now(wk_engine *engine) {
 	return engine->io->operations->now(engine->io);
 }
 
+/* UINT64_MAX, as a delay or where the sum would be beyond it, is never. */
+static inline uint64_t wk_time_after(uint64_t from_ns, uint64_t delay_ns) {
+	return delay_ns < UINT64_MAX - from_ns ? from_ns + delay_ns : UINT64_MAX;
+}
+
 static inline bool wk_engine_holds_ledgers(const wk_engine *engine) {
 	return engine->superblock.kind == WK_KIND_LEDGERS;
 }

@@ -11,6 +11,7 @@
 #include "walkeeper/entry.h"
 
 enum { IN_PLACE_AT = WK_BLOCK_HEADER_SIZE + WK_ENTRY_OVERHEAD + WK_ENVELOPE_HEADER_SIZE };
+enum { PAUSE_NS = 50 * 1000 };
 
 wk_status wk_journal_writable(wk_engine *engine, wk_error *error) {
 	if (engine->failed) {
@@ -44,19 +45,47 @@ bool wk_journal_reserve(wk_engine *engine, size_t need) {
 	return open->buffer != NULL;
 }
 
-wk_builder *wk_journal_builder(wk_engine *engine, wk_ledger *ledger, wk_log_state *log, uint32_t codec) {
+static bool reserve_builders(wk_engine *engine, uint32_t count) {
 	wk_block *open = &engine->open;
-	if (open->builders_count == open->builders_capacity) {
-		uint32_t capacity = open->builders_capacity == 0 ? 4 : open->builders_capacity * 2;
-		wk_builder *builders = realloc(open->builders, capacity * sizeof *builders);
-		if (builders == NULL)
-			return NULL;
-		memset(builders + open->builders_capacity, 0, (capacity - open->builders_capacity) * sizeof *builders);
-		open->builders = builders;
-		open->builders_capacity = capacity;
-	}
+	if (open->builders_count + count <= open->builders_capacity)
+		return true;
+	uint32_t capacity = open->builders_capacity == 0 ? 4 : open->builders_capacity * 2;
+	wk_builder *builders = realloc(open->builders, capacity * sizeof *builders);
+	if (builders == NULL)
+		return false;
+	memset(builders + open->builders_capacity, 0, (capacity - open->builders_capacity) * sizeof *builders);
+	open->builders = builders;
+	open->builders_capacity = capacity;
+	return true;
+}
+
+static bool reserve_bytes(wk_builder *builder, size_t size) {
+	if (size <= builder->capacity)
+		return true;
+	uint8_t *bytes = realloc(builder->bytes, size * 2);
+	if (bytes == NULL)
+		return false;
+	builder->bytes = bytes;
+	builder->capacity = size * 2;
+	return true;
+}
+
+bool wk_journal_reserve_builder(wk_engine *engine, uint32_t ahead, size_t size) {
+	assert(ahead < 2); /* so that doubling is enough */
+	return reserve_builders(engine, ahead + 1) &&
+	       reserve_bytes(&engine->open.builders[engine->open.builders_count + ahead], size);
+}
+
+bool wk_journal_reserve_more(wk_engine *engine, wk_builder *builder, size_t size) {
+	return builder->in_place ? wk_journal_reserve(engine, IN_PLACE_AT + builder->size + size)
+	                         : reserve_bytes(builder, builder->size + size);
+}
+
+wk_builder *wk_journal_builder(wk_engine *engine, wk_ledger *ledger, wk_log_state *log, uint32_t codec, size_t size) {
+	wk_block *open = &engine->open;
 	bool in_place = log != NULL && codec == WK_CODEC_NONE && open->builders_count == 0;
-	if (in_place && !wk_journal_reserve(engine, IN_PLACE_AT))
+	if (in_place ? !reserve_builders(engine, 1) || !wk_journal_reserve(engine, IN_PLACE_AT + size)
+	             : !wk_journal_reserve_builder(engine, 0, size))
 		return NULL;
 	open->confirm = false; /* it was to be one, and waits for a footer: its records confirm as well */
 	wk_builder *builder = &open->builders[open->builders_count++];
@@ -71,22 +100,10 @@ wk_builder *wk_journal_builder(wk_engine *engine, wk_ledger *ledger, wk_log_stat
 }
 
 uint8_t *wk_journal_extend(wk_engine *engine, wk_builder *builder, size_t size, size_t payload) {
-	uint8_t *at;
-	if (builder->in_place) {
-		if (!wk_journal_reserve(engine, IN_PLACE_AT + builder->size + size))
-			return NULL;
-		at = engine->open.buffer->bytes + IN_PLACE_AT + builder->size;
-	} else {
-		if (builder->size + size > builder->capacity) {
-			size_t capacity = (builder->size + size) * 2;
-			uint8_t *bytes = realloc(builder->bytes, capacity);
-			if (bytes == NULL)
-				return NULL;
-			builder->bytes = bytes;
-			builder->capacity = capacity;
-		}
-		at = builder->bytes + builder->size;
-	}
+	uint8_t *start = builder->in_place ? engine->open.buffer->bytes + IN_PLACE_AT : builder->bytes;
+	size_t capacity = builder->in_place ? engine->open.buffer->capacity - IN_PLACE_AT : builder->capacity;
+	assert(builder->size + size <= capacity);
+	uint8_t *at = start + builder->size;
 	builder->size += size;
 	engine->open.estimate += size;
 	engine->open.accepted_bytes += payload;
@@ -103,12 +120,19 @@ void wk_journal_want(wk_engine *engine, bool sync, uint64_t deferred_until_ns) {
 }
 
 void wk_journal_want_later(wk_engine *engine) {
-	uint64_t until = wk_engine_now(engine) + engine->options.deferred_delay_ns;
+	uint64_t until = wk_time_after(wk_engine_now(engine), engine->options.deferred_delay_ns);
 	wk_journal_want(engine, false, until);
 	if (engine->driver_runs && !engine->driver_active && until < engine->driver_deadline_ns) {
 		engine->driver_deadline_ns = until;
 		wk_driver_wake(engine);
 	}
+}
+
+void wk_journal_want_block(wk_engine *engine, uint64_t ticket) {
+	if (ticket == engine->open.sequence)
+		wk_journal_want(engine, true, UINT64_MAX);
+	else if (ticket > engine->sync_goal)
+		engine->sync_goal = ticket;
 }
 
 static bool is_empty(const wk_block *open) {
@@ -138,15 +162,35 @@ void wk_journal_wake_room(wk_engine *engine) {
 	wk_wait_word_change(&engine->room);
 }
 
-wk_status wk_journal_wait_room(wk_engine *engine, uint64_t deadline_ns, wk_error *error) {
+/* (locked, dropped) The same, and no longer than at_most_ns. */
+static wk_status wait_room(wk_engine *engine, uint64_t deadline_ns, uint64_t at_most_ns, wk_error *error) {
 	uint64_t left;
 	if (remaining(engine, deadline_ns, &left) != WK_OK)
 		return wk_fail(error, WK_TIMEOUT, "append to %s: no room within the time given; nothing was written",
 		               engine->path);
+	left = left < at_most_ns ? left : at_most_ns;
 	if (wk_engine_sleep(engine, &engine->room, wk_wait_word_look(&engine->room), left) == -EINTR)
 		return wk_fail(error, WK_INTERRUPTED, "append to %s: interrupted while waiting for room; nothing was written",
 		               engine->path);
 	return WK_OK;
+}
+
+wk_status wk_journal_wait_room(wk_engine *engine, uint64_t deadline_ns, wk_error *error) {
+	return wait_room(engine, deadline_ns, UINT64_MAX, error);
+}
+
+/* Deferred or not: only what is durable makes room. A sync does not begin while others are still to join it. */
+static void want_room(wk_engine *engine) {
+	engine->open.sync_wanted |= !is_empty(&engine->open);
+	if (engine->window.in_flight == 0 && engine->window.next - 1 > engine->sync_goal)
+		engine->sync_goal = engine->window.next - 1;
+	engine->company.expected = 0; /* who waits here can come only once the block is durable */
+	wk_journal_kick(engine);
+}
+
+/* (locked, dropped) Without a driver. Where there is nothing to do another thread is at it, and wants the lock. */
+static wk_status make_room_here(wk_engine *engine, uint64_t deadline_ns, wk_error *error) {
+	return wk_journal_step(engine) ? WK_OK : wait_room(engine, deadline_ns, PAUSE_NS, error);
 }
 
 wk_status wk_journal_room(wk_engine *engine, size_t payload, uint64_t deadline_ns, enum wk_room purpose,
@@ -170,19 +214,14 @@ wk_status wk_journal_room(wk_engine *engine, size_t payload, uint64_t deadline_n
 				return status;
 			continue;
 		}
-		engine->open.sync_wanted |= !is_empty(&engine->open); /* deferred or not: only what is durable makes room */
+		want_room(engine);
 		if (deadline_ns == 0)
 			return wk_fail(error, WK_WOULD_BLOCK,
 			               "append to %s: %llu bytes are in flight, the limit is %llu (in_flight_bytes)", engine->path,
 			               (unsigned long long)engine->in_flight_bytes,
 			               (unsigned long long)engine->options.in_flight_bytes);
-		if (!engine->driver_runs) {
-			wk_journal_step(engine);
-			continue;
-		}
-		engine->company.expected = 0; /* who waits here can come only once the block is durable */
-		wk_journal_kick(engine);
-		status = wk_journal_wait_room(engine, deadline_ns, error);
+		status = engine->driver_runs ? wk_journal_wait_room(engine, deadline_ns, error)
+		                             : make_room_here(engine, deadline_ns, error);
 		if (status != WK_OK)
 			return status;
 	}
@@ -314,6 +353,19 @@ static wk_status failed_outcome(wk_engine *engine, uint64_t ticket, wk_error *er
 	return WK_FAILED;
 }
 
+/*
+ * (locked, dropped) Without a driver: its work, in this thread, until the block is wanted and there is nothing to do:
+ * another thread is at it, and wants the lock to go on.
+ */
+static bool works_for(wk_engine *engine, uint64_t ticket) {
+	if (wk_journal_step(engine))
+		return true;
+	bool wanted = ticket <= engine->sync_goal;
+	engine->sync_goal = wanted ? engine->sync_goal : ticket;
+	engine->open.sync_wanted |= ticket == engine->open.sequence;
+	return !wanted && !engine->disk_full;
+}
+
 wk_status wk_journal_wait(wk_engine *engine, uint64_t ticket, uint64_t deadline_ns, bool may_drive, wk_error *error) {
 	/*
 	 * Alone, or with slots to spare: one durable write in this thread, no hand-over. Fewer than there are slots need no
@@ -337,24 +389,19 @@ wk_status wk_journal_wait(wk_engine *engine, uint64_t ticket, uint64_t deadline_
 			return WK_OK;
 		if (engine->failed)
 			return failed_outcome(engine, ticket, error);
-		if (!engine->driver_runs) {
-			if (!wk_journal_step(engine) && engine->durable < ticket && !engine->failed) {
-				if (ticket > engine->sync_goal)
-					engine->sync_goal = ticket;
-				engine->open.sync_wanted |= ticket == engine->open.sequence;
-				if (engine->disk_full)
-					return wk_fail(error, WK_NO_SPACE, "append to %s: the disk is full", engine->path);
-			}
-			continue;
-		}
-		wk_wait_word *word = &engine->waits[ticket % WK_WAIT_SLOTS];
+		/* Without a driver this may need what another thread has in hand, whichever block that is. */
+		wk_wait_word *word = engine->driver_runs ? &engine->waits[ticket % WK_WAIT_SLOTS] : &engine->room;
 		uint32_t seen = wk_wait_word_look(word);
+		if (!engine->driver_runs && (works_for(engine, ticket) || engine->durable >= ticket || engine->failed))
+			continue;
+		if (!engine->driver_runs && engine->disk_full)
+			return wk_fail(error, WK_NO_SPACE, "append to %s: the disk is full", engine->path);
 		wk_journal_kick(engine);
 		uint64_t left;
 		wk_status status = remaining(engine, deadline_ns, &left);
 		int result = 0;
 		if (status == WK_OK)
-			result = wk_engine_sleep(engine, word, seen, left);
+			result = wk_engine_sleep(engine, word, seen, engine->driver_runs || left < PAUSE_NS ? left : PAUSE_NS);
 		if ((status == WK_TIMEOUT || result == -EINTR) && engine->durable < ticket && !engine->failed) {
 			status = status == WK_TIMEOUT ? WK_TIMEOUT : WK_INTERRUPTED;
 			wk_fail(error, status, "append to %s: %s before it was known durable; it may or may not be", engine->path,

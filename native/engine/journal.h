@@ -24,10 +24,17 @@ wk_status wk_journal_wait_room(wk_engine *engine, uint64_t deadline_ns, wk_error
 /* (locked) Why nothing can be appended; WK_OK where it can. */
 wk_status wk_journal_writable(wk_engine *engine, wk_error *error);
 
-/* (locked) A fresh builder in the open block; NULL: no memory. The caller wants room first. */
-wk_builder *wk_journal_builder(wk_engine *engine, wk_ledger *ledger, wk_log_state *log, uint32_t codec);
 /*
- * (locked) `size` more bytes at the end of the builder, to be filled by the caller at once; NULL: no memory.
+ * (locked) A fresh builder in the open block, with memory for its first `size` bytes; NULL: no memory, and nothing
+ * changed. The caller wants room first, and fills it at once: an entry without records is none.
+ */
+wk_builder *wk_journal_builder(wk_engine *engine, wk_ledger *ledger, wk_log_state *log, uint32_t codec, size_t size);
+/* (locked) Memory for `size` more bytes of a builder; false: there is none. */
+bool wk_journal_reserve_more(wk_engine *engine, wk_builder *builder, size_t size);
+/* (locked) Memory for a builder of `size` bytes that is made after `ahead` others; false: there is none. */
+bool wk_journal_reserve_builder(wk_engine *engine, uint32_t ahead, size_t size);
+/*
+ * (locked) `size` more bytes at the end of the builder, for which there is memory, to be filled by the caller at once.
  * `payload` of them count as in flight.
  */
 uint8_t *wk_journal_extend(wk_engine *engine, wk_builder *builder, size_t size, size_t payload);
@@ -37,6 +44,8 @@ bool wk_journal_reserve(wk_engine *engine, size_t need);
 void wk_journal_want(wk_engine *engine, bool sync, uint64_t deferred_until_ns);
 /* (locked) The same for a deferred append: after deferred_delay at the latest. */
 void wk_journal_want_later(wk_engine *engine);
+/* (locked) What was accepted in block `ticket`, wherever that is now, should be durable soon. */
+void wk_journal_want_block(wk_engine *engine, uint64_t ticket);
 
 /*
  * (locked, dropped while it works) Makes block `ticket` durable or sees to it that the driver does, then waits.

@@ -146,6 +146,8 @@ static void advance(wk_engine *engine) {
 		indexed = finish_block(engine, &engine->in_flight[sequence % WK_BLOCKS_IN_FLIGHT_MAX]);
 	if (engine->durable == before)
 		return;
+	if (engine->durable + 1 == engine->window.next)
+		engine->deferred_sync_ns = UINT64_MAX; /* somebody wanted it sooner, and nothing is left to be synced then */
 	let_go(engine, before + 1);
 	wk_journal_wake_room(engine);
 	wk_wait_word_change(&engine->tail);

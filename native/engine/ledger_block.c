@@ -30,9 +30,9 @@ wk_status wk_summed_entry_decode(const uint8_t *bytes, size_t size, int64_t *led
 
 /* ---- into the open block ---- */
 
-/* One more member; NULL: no memory. */
-static void *grown(void *array, uint32_t count, uint32_t *capacity, size_t size) {
-	if (count < *capacity)
+/* Place for `more` members, 16 at most; NULL: no memory. */
+static void *grown(void *array, uint32_t count, uint32_t more, uint32_t *capacity, size_t size) {
+	if (count + more <= *capacity)
 		return array;
 	uint32_t larger = *capacity == 0 ? 16 : *capacity * 2;
 	void *fresh = realloc(array, larger * size);
@@ -41,11 +41,31 @@ static void *grown(void *array, uint32_t count, uint32_t *capacity, size_t size)
 	return fresh;
 }
 
-/* Where a record of `size` bytes goes, with its head; NULL: no memory. */
-static uint8_t *record_at(wk_engine *engine, size_t size) {
-	wk_block *open = &engine->open;
-	size_t at = WK_BLOCK_HEADER_SIZE + open->ledgers.size;
-	return wk_journal_reserve(engine, at + WK_BLOCK_RECORD_HEADER_SIZE + size) ? open->buffer->bytes + at : NULL;
+static bool reserve_entry(wk_ledger_block *into) {
+	wk_block_entry *entries = grown(into->entries, into->entries_count, 1, &into->entries_capacity, sizeof *entries);
+	into->entries = entries != NULL ? entries : into->entries;
+	return entries != NULL;
+}
+
+static bool reserve_states(wk_ledger_block *into, uint32_t more) {
+	wk_footer_state *states = grown(into->states, into->states_count, more, &into->states_capacity, sizeof *states);
+	into->states = states != NULL ? states : into->states;
+	return states != NULL;
+}
+
+static bool reserve_record(wk_engine *engine, size_t size) {
+	return wk_journal_reserve(engine, WK_BLOCK_HEADER_SIZE + engine->open.ledgers.size + size);
+}
+
+bool wk_ledger_block_reserve(wk_engine *engine, size_t size) {
+	size_t state = WK_STATE_OVERHEAD + WK_STATE_DATA_SIZE;
+	return reserve_entry(&engine->open.ledgers) && reserve_states(&engine->open.ledgers, 2) &&
+	       reserve_record(engine, state + (size > state ? WK_SUMMED_OVERHEAD + size : state));
+}
+
+/* Where the next record goes, with its head. */
+static uint8_t *record_at(wk_engine *engine) {
+	return engine->open.buffer->bytes + WK_BLOCK_HEADER_SIZE + engine->open.ledgers.size;
 }
 
 static void accept(wk_engine *engine, size_t size, size_t in_footer, size_t payload) {
@@ -62,13 +82,9 @@ static void accept(wk_engine *engine, size_t size, size_t in_footer, size_t payl
 wk_status wk_ledger_block_put_entry(wk_engine *engine, int64_t ledger_id, int64_t entry_id, const void *bytes,
                                     size_t size) {
 	wk_ledger_block *into = &engine->open.ledgers;
-	wk_block_entry *entries = grown(into->entries, into->entries_count, &into->entries_capacity, sizeof *entries);
-	if (entries == NULL)
+	if (!reserve_entry(into) || !reserve_record(engine, WK_SUMMED_OVERHEAD + size))
 		return WK_NO_MEMORY;
-	into->entries = entries;
-	uint8_t *at = record_at(engine, WK_SUM_SIZE + size);
-	if (at == NULL)
-		return WK_NO_MEMORY;
+	uint8_t *at = record_at(engine);
 	uint8_t *copy = at + WK_SUMMED_OVERHEAD;
 	memcpy(copy, bytes, size);
 	uint32_t crc = wk_crc32c(copy, size);
@@ -91,13 +107,9 @@ wk_status wk_ledger_block_put_state(wk_engine *engine, int64_t ledger_id, uint32
                                     size_t size) {
 	assert(size <= WK_STATE_DATA_SIZE);
 	wk_ledger_block *into = &engine->open.ledgers;
-	wk_footer_state *states = grown(into->states, into->states_count, &into->states_capacity, sizeof *states);
-	if (states == NULL)
+	if (!reserve_states(into, 1) || !reserve_record(engine, WK_STATE_OVERHEAD + size))
 		return WK_NO_MEMORY;
-	into->states = states;
-	uint8_t *at = record_at(engine, sizeof(uint64_t) + size);
-	if (at == NULL)
-		return WK_NO_MEMORY;
+	uint8_t *at = record_at(engine);
 	wk_block_put_record_header(at, type, (uint32_t)(sizeof(uint64_t) + size));
 	wk_store_le64(at + WK_BLOCK_RECORD_HEADER_SIZE, (uint64_t)ledger_id);
 	wk_footer_state *state = &into->states[into->states_count++];

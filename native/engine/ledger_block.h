@@ -16,6 +16,11 @@ enum {
 	WK_STATES_ROOM = 2 * (WK_STATE_OVERHEAD + WK_STATE_DATA_SIZE),      /* what a change asks room for: a key too */
 };
 
+/*
+ * Memory for a state record (a key), and another one or an entry of `size` bytes behind it; false: there is none. What
+ * needs both puts both, or nothing.
+ */
+bool wk_ledger_block_reserve(wk_engine *engine, size_t size);
 /* The caller has room for them in the open block. WK_NO_MEMORY: nothing was put. */
 wk_status wk_ledger_block_put_entry(wk_engine *engine, int64_t ledger_id, int64_t entry_id, const void *bytes,
                                     size_t size);

@@ -73,12 +73,18 @@ static wk_status check_add(const wk_engine *engine, const wk_add *add, wk_error 
 
 /* ---- into the block ---- */
 
-/* (locked) Something of this ledger goes into the open block. A key that is the first one goes before it. */
-static wk_status begin_change(wk_engine *engine, int64_t ledger_id, const wk_key *key, wk_ledger_state **found) {
+/*
+ * (locked) Something of this ledger, an entry of `size` bytes or a state record, goes into the open block. A key that is
+ * the first one goes before it.
+ */
+static wk_status begin_change(wk_engine *engine, int64_t ledger_id, const wk_key *key, size_t size,
+                              wk_ledger_state **found) {
 	wk_ledger_state *state = wk_ledger_state_make(engine, ledger_id);
 	wk_status status = state != NULL ? WK_OK : WK_NO_MEMORY;
 	if (status == WK_OK && !state->has_key && key->size > 0) {
-		status = wk_ledger_block_put_state(engine, ledger_id, WK_BLOCK_MASTER_KEY, key->bytes, key->size);
+		status = wk_ledger_block_reserve(engine, size) ? WK_OK : WK_NO_MEMORY;
+		if (status == WK_OK)
+			status = wk_ledger_block_put_state(engine, ledger_id, WK_BLOCK_MASTER_KEY, key->bytes, key->size);
 		if (status != WK_OK)
 			return status;
 		memset(state->held.key, 0, sizeof state->held.key);
@@ -95,7 +101,7 @@ static wk_status put_add(wk_engine *engine, wk_add *add) {
 	const uint8_t *bytes = add->bytes;
 	int64_t ledger_id = (int64_t)wk_load_be64(bytes), entry_id = (int64_t)wk_load_be64(bytes + 8);
 	wk_ledger_state *state;
-	wk_status status = begin_change(engine, ledger_id, &(wk_key){add->key, add->key_size}, &state);
+	wk_status status = begin_change(engine, ledger_id, &(wk_key){add->key, add->key_size}, (size_t)add->size, &state);
 	if (status == WK_OK)
 		status = wk_ledger_block_put_entry(engine, ledger_id, entry_id, bytes, (size_t)add->size);
 	if (status != WK_OK)
@@ -199,10 +205,7 @@ wk_status wk_ledger_add(wk_namespace *ns, wk_add *adds, size_t count, uint64_t t
 
 /* (locked, dropped) Accepted in block `accepted`: durable when this returns, or the caller is told the ticket. */
 static wk_status settle(wk_engine *engine, uint64_t accepted, uint64_t deadline_ns, uint64_t *ticket, wk_error *error) {
-	if (accepted == engine->open.sequence && !wk_block_is_empty(&engine->open))
-		wk_journal_want(engine, true, UINT64_MAX);
-	else if (accepted > engine->sync_goal)
-		engine->sync_goal = accepted;
+	wk_journal_want_block(engine, accepted);
 	if (ticket == NULL)
 		return wait_for(engine, accepted, deadline_ns, error);
 	*ticket = accepted;
@@ -247,7 +250,7 @@ static wk_status admit(state_change *c) {
 
 /* (locked) */
 static wk_status put_state(state_change *c, uint32_t type, const void *data, size_t size, wk_ledger_state **state) {
-	wk_status status = begin_change(c->engine, c->ledger_id, &c->key, state);
+	wk_status status = begin_change(c->engine, c->ledger_id, &c->key, 0, state);
 	if (status == WK_OK)
 		status = wk_ledger_block_put_state(c->engine, c->ledger_id, type, data, size);
 	if (status != WK_OK)

@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,6 +7,8 @@
 #include "engine/journal.h"
 #include "engine/keeper.h"
 #include "engine/ledger.h"
+
+enum { SNAPSHOT_LOOK_NS = 100 * 1000 * 1000 };
 
 wk_status wk_log_check(wk_engine *engine, wk_log_state *log, wk_error *error) {
 	if (!log->deleted)
@@ -50,8 +53,13 @@ static wk_status wait_for_snapshot(wk_engine *engine, uint64_t deadline_ns, wk_e
 		    error, WK_TIMEOUT,
 		    "changing the catalogue of %s: a snapshot of it took longer than the time given; nothing was written",
 		    engine->path);
-	wk_engine_sleep(engine, &engine->room, wk_wait_word_look(&engine->room), 100 * 1000 * 1000);
-	return WK_OK;
+	int result = wk_engine_sleep_until(engine, &engine->room, wk_wait_word_look(&engine->room), SNAPSHOT_LOOK_NS,
+	                                   deadline_ns);
+	return result == -EINTR ? wk_fail(error, WK_INTERRUPTED,
+	                                  "changing the catalogue of %s: interrupted while a snapshot of it was being "
+	                                  "written; nothing was written",
+	                                  engine->path)
+	                        : WK_OK;
 }
 
 wk_status wk_catalogue_turn_for(wk_engine *engine, enum wk_room purpose, uint64_t deadline_ns, wk_error *error) {

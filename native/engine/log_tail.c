@@ -123,7 +123,7 @@ wk_status wk_log_load_tail(wk_engine *engine, wk_log_state *log, wk_error *error
 			ledger->length = last.length;
 			tail->segment_bytes = tail->durable_bytes = payload_of(&last, last_entry);
 		} else if (open) { /* a segment without entries: cannot be written, but may be left by a damaged file */
-			tail->last = before_first(log);
+			tail->last = segment > log->segments ? end_of_completed(segment - 1) : before_first(log);
 			tail->last.sequence_id = segment->first_sequence_id - 1;
 		} else {
 			tail->last = segment != NULL ? end_of_completed(segment) : before_first(log);

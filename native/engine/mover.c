@@ -114,12 +114,12 @@ static uint32_t choose_due(wk_engine *engine, uint64_t now, uint64_t reserve, wk
 	if (count == 0 && (now >= engine->minor_due_ns || engine->disk_full)) {
 		count = choose(engine, engine->options.minor_percent, now, reserve, victims);
 		if (count == 0 && reserve == 0)
-			engine->minor_due_ns = now + engine->options.minor_interval_ns;
+			engine->minor_due_ns = wk_time_after(now, engine->options.minor_interval_ns);
 	}
 	if (count == 0 && (now >= engine->major_due_ns || engine->disk_full)) {
 		count = choose(engine, engine->options.major_percent, now, reserve, victims);
 		if (count == 0 && reserve == 0)
-			engine->major_due_ns = now + engine->options.major_interval_ns;
+			engine->major_due_ns = wk_time_after(now, engine->options.major_interval_ns);
 	}
 	return count;
 }

@@ -117,8 +117,7 @@ void wk_hold_release(wk_namespace *ns, wk_hold *hold) {
 uint64_t wk_deadline(wk_engine *engine, uint64_t timeout_ns) {
 	if (timeout_ns == UINT64_MAX || timeout_ns == 0)
 		return timeout_ns;
-	uint64_t now = wk_engine_now(engine);
-	return timeout_ns >= UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
+	return wk_time_after(wk_engine_now(engine), timeout_ns);
 }
 
 wk_status wk_open_on(wk_io *io, const char *path, const wk_open_options *options, wk_namespace **opened,

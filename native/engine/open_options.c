@@ -1,6 +1,6 @@
 #include "engine/open_options.h"
 
-static const uint64_t ns_per_s = 1000000000;
+static const uint64_t ns_per_s = 1000000000, COMMIT_WAIT_NS_MAX = 60000000000;
 enum { FIRST_FILE_SIZE = 4 * 1024 * 1024, READ_BYTES_MIN = 4 * 1024 * 1024 };
 
 void wk_open_options_init(wk_open_options *options) {
@@ -46,6 +46,10 @@ wk_status wk_open_options_settle(const wk_open_options *given, wk_open_options *
 	DEFAULT(minor_interval_ns);
 	DEFAULT(major_interval_ns);
 #undef DEFAULT
+	if (options->commit_wait_ns > COMMIT_WAIT_NS_MAX)
+		return wk_fail(error, WK_INVALID,
+		               "commit_wait_ns is %llu: it must be at most a minute, as every append waits it",
+		               (unsigned long long)options->commit_wait_ns);
 	if (options->blocks_in_flight > WK_BLOCKS_IN_FLIGHT_MAX)
 		return wk_fail(error, WK_INVALID, "blocks_in_flight is %u: it must be 1 to %d", options->blocks_in_flight,
 		               WK_BLOCKS_IN_FLIGHT_MAX);

@@ -21,6 +21,15 @@ int wk_engine_sleep(wk_engine *engine, wk_wait_word *word, uint32_t seen, uint64
 	return result;
 }
 
+int wk_engine_sleep_until(wk_engine *engine, wk_wait_word *word, uint32_t seen, uint64_t timeout_ns,
+                          uint64_t deadline_ns) {
+	if (deadline_ns != UINT64_MAX) {
+		uint64_t now = wk_engine_now(engine), left = deadline_ns > now ? deadline_ns - now : 0;
+		timeout_ns = left < timeout_ns ? left : timeout_ns;
+	}
+	return wk_engine_sleep(engine, word, seen, timeout_ns);
+}
+
 void wk_engine_breathe(wk_engine *engine) {
 	const uint32_t nobody = 0;
 	wk_engine_unlock(engine);

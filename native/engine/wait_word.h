@@ -23,6 +23,9 @@ static inline uint32_t wk_wait_word_look(const wk_wait_word *word) {
 int wk_wait_word_sleep(wk_wait_word *word, uint32_t seen, uint64_t timeout_ns);
 /* (locked, dropped) The same, without the engine's lock. */
 int wk_engine_sleep(struct wk_engine *engine, wk_wait_word *word, uint32_t seen, uint64_t timeout_ns);
+/* (locked, dropped) The same, but no longer than until deadline_ns (UINT64_MAX: none). */
+int wk_engine_sleep_until(struct wk_engine *engine, wk_wait_word *word, uint32_t seen, uint64_t timeout_ns,
+                          uint64_t deadline_ns);
 enum { WK_LOOKS_AT_ONCE = 2048 }; /* at ledgers or logs, under one hold of the engine's lock: about a millisecond */
 /* (locked, dropped) In the middle of long work: lets those in who wait for the lock, which a mutex alone does not. */
 void wk_engine_breathe(struct wk_engine *engine);

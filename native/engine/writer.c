@@ -38,10 +38,7 @@ wk_status wk_writer_open(wk_log *log, wk_writer **opened, wk_error *error) {
 		wk_journal_wake_room(engine); /* appends of the earlier writer that wait for room are fenced now */
 		uint64_t ticket = log->state->tail->last_ticket;
 		if (ticket > engine->durable) { /* what it has in a block will be durable before this writer states the tail */
-			if (ticket == engine->open.sequence)
-				wk_journal_want(engine, true, UINT64_MAX);
-			else if (ticket > engine->sync_goal)
-				engine->sync_goal = ticket;
+			wk_journal_want_block(engine, ticket);
 			status = wk_journal_wait(engine, ticket, UINT64_MAX, true, error);
 		}
 		if (status != WK_OK) {
@@ -60,18 +57,26 @@ wk_status wk_writer_open(wk_log *log, wk_writer **opened, wk_error *error) {
 
 /* ---- records ---- */
 
-/* The log's entry in the open block, if it takes `size` more bytes; else a new one. */
+static wk_status no_memory(const wk_appending *a) {
+	return wk_fail(a->error, WK_NO_MEMORY, "append to log %s: no memory; nothing was written", a->log->name);
+}
+
+/*
+ * The log's entry in the open block, if it takes `size` more bytes; else a new one. There is memory for them; NULL:
+ * there is none, and nothing changed.
+ */
 static wk_builder *builder_for(const wk_appending *a, size_t size, bool alone) {
 	wk_log_tail *tail = a->log->tail;
 	wk_block *open = &a->engine->open;
 	if (tail->builder_block == open->sequence && !alone) {
 		wk_builder *builder = &open->builders[tail->builder];
 		if (!builder->closed && builder->size + size <= WK_ENVELOPE_SIZE_MAX)
-			return builder;
+			return wk_journal_reserve_more(a->engine, builder, size) ? builder : NULL;
 	}
 	const wk_segment *segment = wk_log_open_segment(a->log);
 	wk_ledger *ledger = wk_ledger_get(a->engine, segment->ledger_id);
-	wk_builder *builder = ledger != NULL ? wk_journal_builder(a->engine, ledger, a->log, a->log->options->codec) : NULL;
+	uint32_t codec = a->log->options->codec;
+	wk_builder *builder = ledger != NULL ? wk_journal_builder(a->engine, ledger, a->log, codec, size) : NULL;
 	if (builder == NULL)
 		return NULL;
 	builder->entry_id = tail->next_entry++;
@@ -85,13 +90,11 @@ static wk_builder *builder_for(const wk_appending *a, size_t size, bool alone) {
 	return builder;
 }
 
-static wk_status put_record(const wk_appending *a, wk_builder *builder, const void *payload, size_t size,
-                            uint32_t flags, int64_t txid) {
+static void put_record(const wk_appending *a, wk_builder *builder, const void *payload, size_t size, uint32_t flags,
+                       int64_t txid) {
 	wk_log_tail *tail = a->log->tail;
 	const wk_segment *segment = wk_log_open_segment(a->log);
 	uint8_t *at = wk_journal_extend(a->engine, builder, WK_RECORD_HEADER_SIZE + size, size + WK_RECORD_HEADER_SIZE);
-	if (at == NULL)
-		return wk_fail(a->error, WK_NO_MEMORY, "append to log %s: no memory; nothing was written", a->log->name);
 	int64_t sequence_id = tail->last.sequence_id + 1;
 	wk_log_record_encode_header(&(wk_log_record){.flags = flags,
 	                                             .position = (uint32_t)(sequence_id - segment->first_sequence_id + 1),
@@ -110,14 +113,13 @@ static wk_status put_record(const wk_appending *a, wk_builder *builder, const vo
 	}
 	tail->last_ticket = a->engine->open.sequence;
 	if ((flags & WK_RECORD_END_OF_STREAM) != 0)
-		return WK_OK;
+		return;
 	tail->segment_bytes += (int64_t)size;
 	tail->last = (wk_position){{segment->segment, builder->entry_id, builder->records++}, sequence_id, txid};
 	builder->last_txid = txid;
 	builder->payload_bytes += (int64_t)size;
 	a->engine->counters.appended_records++;
 	a->engine->counters.appended_bytes += size;
-	return WK_OK;
 }
 
 static void want(const wk_appending *a) {
@@ -135,13 +137,11 @@ static wk_status append_one(wk_appending *a, const void *payload, size_t size, i
 		return status;
 	wk_builder *builder = builder_for(a, size + WK_RECORD_HEADER_SIZE, false);
 	if (builder == NULL)
-		return wk_fail(a->error, WK_NO_MEMORY, "append to log %s: no memory; nothing was written", a->log->name);
-	status = put_record(a, builder, payload, size, 0, txid);
-	if (status == WK_OK) {
-		*at = a->log->tail->last;
-		want(a);
-	}
-	return status;
+		return no_memory(a);
+	put_record(a, builder, payload, size, 0, txid);
+	*at = a->log->tail->last;
+	want(a);
+	return WK_OK;
 }
 
 static wk_status check_size(size_t size, wk_error *error) {
@@ -267,15 +267,17 @@ static wk_status append_atomic(wk_appending *a, const uint8_t *bytes, const uint
 		    count, total, WK_ENVELOPE_SIZE_MAX);
 	int64_t txid = txids != NULL ? txids[0] : a->options->txid;
 	wk_status status = wk_append_admit(a, total, &txid);
-	wk_builder *builder = status == WK_OK ? builder_for(a, total, true) : NULL;
-	if (status == WK_OK && builder == NULL)
-		return wk_fail(a->error, WK_NO_MEMORY, "append to log %s: no memory; nothing was written", a->log->name);
-	for (size_t i = 0; i < count && status == WK_OK; bytes += sizes[i++]) {
-		status = put_record(a, builder, bytes, sizes[i], 0, txids != NULL ? txids[i] : txid);
+	if (status != WK_OK)
+		return status;
+	wk_builder *builder = builder_for(a, total, true);
+	if (builder == NULL)
+		return no_memory(a);
+	for (size_t i = 0; i < count; bytes += sizes[i++]) {
+		put_record(a, builder, bytes, sizes[i], 0, txids != NULL ? txids[i] : txid);
 		*last = a->log->tail->last;
 		*first = i == 0 ? *last : *first;
 	}
-	return status;
+	return WK_OK;
 }
 
 static wk_status append_each(wk_appending *a, const uint8_t *bytes, const uint32_t *sizes, size_t count,
@@ -363,10 +365,7 @@ static wk_status flush(wk_appending *a) {
 	uint64_t ticket = a->log->tail != NULL ? a->log->tail->last_ticket : 0;
 	if (ticket <= a->engine->durable)
 		return WK_OK;
-	if (ticket == a->engine->open.sequence)
-		wk_journal_want(a->engine, true, UINT64_MAX);
-	else if (ticket > a->engine->sync_goal)
-		a->engine->sync_goal = ticket;
+	wk_journal_want_block(a->engine, ticket);
 	return wait_for(a, ticket, &a->log->tail->last);
 }
 
@@ -400,8 +399,37 @@ void wk_writer_next(wk_writer *writer, wk_position *next) {
 	wk_leave(writer->ns);
 }
 
+static const char END_TEXT[] = "endOfStream";
+
+/*
+ * The record, where a segment is open, which it completes; and what the catalogue says of the stream. All of it, or for
+ * want of memory nothing.
+ */
+static wk_status put_end(const wk_appending *a, uint64_t *ticket) {
+	bool open = wk_log_open_segment(a->log) != NULL;
+	uint32_t builders;
+	if (!wk_catalogue_reserve(a->engine, 2 * WK_CATALOGUE_RECORD_MAX, open, &builders))
+		return no_memory(a);
+	wk_status status = WK_OK;
+	if (open) {
+		wk_builder *builder = builder_for(a, sizeof END_TEXT + WK_RECORD_HEADER_SIZE, true);
+		if (builder == NULL)
+			return no_memory(a);
+		put_record(a, builder, END_TEXT, sizeof END_TEXT - 1, WK_RECORD_END_OF_STREAM, INT64_MAX);
+		status = wk_segment_complete(a, ticket);
+	}
+	if (status == WK_OK)
+		status = wk_catalogue_change(a->engine,
+		                             &(wk_catalogue_record){.type = WK_CATALOGUE_SOURCE,
+		                                                    .log_id = a->log->id,
+		                                                    .txid_source = a->log->txid_source,
+		                                                    .flags = WK_CATALOGUE_FLAG_END_OF_STREAM},
+		                             ticket);
+	assert(status == WK_OK);
+	return status;
+}
+
 wk_status wk_writer_end_of_stream(wk_writer *writer, wk_error *error) {
-	static const char text[] = "endOfStream";
 	wk_append_options options;
 	wk_append_options_init(&options);
 	wk_appending a;
@@ -411,25 +439,14 @@ wk_status wk_writer_end_of_stream(wk_writer *writer, wk_error *error) {
 	do { /* waiting for the one may cost the other */
 		status = wk_catalogue_turn(a.engine, UINT64_MAX, error);
 		if (status == WK_OK)
-			status = wk_journal_room(a.engine, WK_NEW_SEGMENT_ROOM + sizeof text, UINT64_MAX, WK_ROOM_CHANGE, error);
+			status = wk_journal_room(a.engine, WK_NEW_SEGMENT_ROOM + sizeof END_TEXT, UINT64_MAX, WK_ROOM_CHANGE,
+			                         error);
 	} while (status == WK_OK && a.engine->snapshotting);
 	if (status == WK_OK)
 		status = wk_append_check(&a);
 	uint64_t ticket = 0;
-	if (status == WK_OK && wk_log_open_segment(a.log) != NULL) {
-		wk_builder *builder = builder_for(&a, sizeof text + WK_RECORD_HEADER_SIZE, true);
-		status = builder != NULL ? put_record(&a, builder, text, sizeof text - 1, WK_RECORD_END_OF_STREAM, INT64_MAX)
-		                         : WK_NO_MEMORY;
-		if (status == WK_OK)
-			status = wk_segment_complete(&a, &ticket);
-	}
 	if (status == WK_OK)
-		status = wk_catalogue_change(a.engine,
-		                             &(wk_catalogue_record){.type = WK_CATALOGUE_SOURCE,
-		                                                    .log_id = a.log->id,
-		                                                    .txid_source = a.log->txid_source,
-		                                                    .flags = WK_CATALOGUE_FLAG_END_OF_STREAM},
-		                             &ticket);
+		status = put_end(&a, &ticket);
 	if (status == WK_OK) {
 		wk_journal_want(a.engine, true, UINT64_MAX);
 		a.log->unsettled = true; /* who asks is told of the end once it is durable */

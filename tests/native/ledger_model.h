@@ -131,7 +131,8 @@ static inline void put(directory *d, model_ledger *ledger, int64_t entry_id) {
 	uint32_t size = entry_bytes(ledger, entry_id, bytes);
 	wk_error error = {0};
 	check_ok(wk_journal_room(engine, size, UINT64_MAX, false, &error), &error, "room");
-	wk_builder *builder = wk_journal_builder(engine, wk_ledger_get(engine, ledger->ledger_id), NULL, WK_CODEC_NONE);
+	wk_builder *builder = wk_journal_builder(engine, wk_ledger_get(engine, ledger->ledger_id), NULL, WK_CODEC_NONE,
+	                                         size);
 	CHECK(builder != NULL);
 	builder->entry_id = entry_id;
 	memcpy(wk_journal_extend(engine, builder, size, size), bytes, size);

@@ -2,6 +2,9 @@
  * test_logs.c: what a log answers with 10,000 segments, after its clock jumped, and of how much its segments hold; and
  * what the handles on it hold in memory. On the faulty disk in manual mode: nothing happens but what the test does.
  */
+#include "engine/catalogue.h"
+#include "engine/handles.h"
+#include "engine/journal.h"
 #include "manual_directory.h"
 
 static void larger_files(wk_open_options *options) {
@@ -210,6 +213,57 @@ TEST(rule_5_a_clock_that_was_set_back_before_the_open_is_reported) {
 	io->operations->destroy(io);
 }
 
+/* As a damaged file leaves it: a segment that follows the record at `last`, and none of its entries. */
+static void begin_segment_without_entries(wk_namespace *ns, wk_log *log, const wk_position *last) {
+	wk_engine *engine = ns->engine;
+	wk_log_state *state = log->state;
+	uint64_t ticket;
+	wk_engine_lock(engine);
+	CHECK_EQ(wk_catalogue_change(engine,
+	                             &(wk_catalogue_record){.type = WK_CATALOGUE_COMPLETE,
+	                                                    .log_id = state->id,
+	                                                    .segment = last->dlsn.segment,
+	                                                    .count = last->sequence_id + 1,
+	                                                    .entry_id = last->dlsn.entry_id,
+	                                                    .slot = last->dlsn.slot,
+	                                                    .txid = last->txid},
+	                             &ticket),
+	         WK_OK);
+	CHECK_EQ(wk_catalogue_change(engine,
+	                             &(wk_catalogue_record){.type = WK_CATALOGUE_SEGMENT,
+	                                                    .log_id = state->id,
+	                                                    .segment = state->next_segment,
+	                                                    .ledger_id = (int64_t)engine->next_ledger_id,
+	                                                    .sequence_id = last->sequence_id + 1,
+	                                                    .txid = last->txid},
+	                             &ticket),
+	         WK_OK);
+	wk_journal_want(engine, true, UINT64_MAX);
+	CHECK_EQ(wk_journal_wait(engine, ticket, UINT64_MAX, true, NULL), WK_OK);
+	wk_engine_unlock(engine);
+}
+
+TEST(rule_5_txids_do_not_fall_behind_a_segment_without_entries) {
+	wk_io *io = disk_of(5);
+	wk_namespace *ns = open_with(io, NULL);
+	wk_log *log = log_named(ns, "log");
+	wk_writer *writer = writer_of(log);
+	put_bytes(writer, "first", 5, 100, WK_SYNC);
+	wk_position last = put_bytes(writer, "second", 6, 200, WK_SYNC);
+	begin_segment_without_entries(ns, log, &last);
+	close_all(ns, log, writer);
+	ns = open_with(io, NULL);
+	log = log_named(ns, "log");
+	writer = writer_of(log);
+	wk_append_options options;
+	wk_append_options_init(&options);
+	options.txid = 199;
+	CHECK_EQ(wk_writer_append(writer, "third", 5, &options, NULL, NULL), WK_TXID);
+	CHECK_EQ(put_bytes(writer, "third", 5, 200, WK_SYNC).sequence_id, 2);
+	CHECK_EQ(count_records(log), 3);
+	leave(io, ns, log, writer);
+}
+
 /* ---- how much a segment holds ---- */
 
 enum { SEGMENT_BYTES = 40000, PART = 1000, PARTS_A_SEGMENT = SEGMENT_BYTES / PART };
@@ -378,6 +432,7 @@ int main(void) {
 	RUN(rule_4_with_10000_segments_open_find_and_reader_start_stay_flat);
 	RUN(rule_5_a_jump_of_the_clock_is_reported_and_txids_do_not_fall);
 	RUN(rule_5_a_clock_that_was_set_back_before_the_open_is_reported);
+	RUN(rule_5_txids_do_not_fall_behind_a_segment_without_entries);
 	RUN(what_a_segment_holds_is_known_after_close_kill_and_snapshot);
 	RUN(what_a_compressed_segment_holds_is_counted_before_compression);
 	RUN(handles_released_after_their_namespace_was_closed_hold_nothing);
