@@ -14,7 +14,7 @@ static const wk_segment *first_that_stays(const wk_log_state *log, uint64_t now_
 	const wk_segment *stays = NULL;
 	for (uint32_t i = 0; i + 1 < log->segments_count; i++) {
 		const wk_segment *next = &log->segments[i + 1];
-		if (log->segments[i].records_count < 0 || next->created_ms + log->options->retention_seconds * 1000 > now_ms)
+		if (log->segments[i].records_count < 0 || !wk_segment_is_older(next, log->options->retention_seconds, now_ms))
 			break;
 		wk_dlsn at = {next->segment, 0, 0};
 		for (uint32_t c = 0; c < log->cursors_count; c++)

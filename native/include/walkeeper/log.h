@@ -223,8 +223,8 @@ enum wk_txid_source { WK_TXID_UNSET = 0, WK_TXID_APPLICATION = 1, WK_TXID_CLOCK 
 /* Stored with the log. wk_log_options_init gives the defaults. */
 typedef struct wk_log_options {
 	uint64_t segment_bytes;   /* roll to a new log segment at this many payload bytes (default 256 MiB) */
-	uint64_t segment_seconds; /* ... or when the segment is this old (default 7200; 0 never) */
-	/* 0: only what the application truncates goes (default); else completed segments older than this go, never past a cursor */
+	uint64_t segment_seconds; /* ... or when the segment is this old (default 7200; 0 or UINT64_MAX never) */
+	/* 0 or UINT64_MAX: only what the application truncates goes (default 0); else completed segments older than this go, never past a cursor */
 	uint64_t retention_seconds;
 	uint32_t codec; /* WK_CODEC_* of its envelopes (default none) */
 } wk_log_options;
