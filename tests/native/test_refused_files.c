@@ -1,0 +1,175 @@
+/*
+ * test_refused_files.c: a file that cannot be renamed, unlinked or opened. The others are not kept by it, nothing that
+ * was prepared is forgotten, and the journal goes on.
+ */
+#include "engine/journal_file.h"
+#include "engine/keeper.h"
+#include "engine/space.h"
+#include "manual_directory.h"
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+
+/* ---- a real directory on a disk that refuses ---- */
+
+static struct wk_io_operations refusing;
+static const struct wk_io_operations *plain;
+static const char *stuck;          /* the end of a path that neither changes nor goes; NULL: none */
+static _Atomic int no_space;       /* so many renames to journal files find no space */
+static _Atomic int no_descriptors; /* so many opens find no descriptor, of folders to sync them too */
+static const char *opens_refused;  /* ... of paths that hold this */
+static _Atomic bool disk_is_full;  /* no file is made or grows */
+
+static bool is_stuck(const char *path) {
+	size_t size = strlen(path), end = stuck != NULL ? strlen(stuck) : 0;
+	return end > 0 && size >= end && strcmp(path + size - end, stuck) == 0;
+}
+
+static bool takes_one(_Atomic int *left) {
+	int before = atomic_load(left);
+	while (before > 0)
+		if (atomic_compare_exchange_weak(left, &before, before - 1))
+			return true;
+	return false;
+}
+
+static int refusing_rename(wk_io *io, const char *from, const char *to) {
+	if (is_stuck(from))
+		return -EPERM; /* as of a file that is immutable */
+	if (strstr(to, ".wkj") != NULL && takes_one(&no_space))
+		return -ENOSPC;
+	return plain->rename(io, from, to);
+}
+
+static int refusing_unlink(wk_io *io, const char *path) {
+	return is_stuck(path) ? -EPERM : plain->unlink(io, path);
+}
+
+static int refusing_open(wk_io *io, const char *path, uint32_t flags, wk_file **file) {
+	if (strstr(path, opens_refused) != NULL && takes_one(&no_descriptors))
+		return -EMFILE;
+	if ((flags & WK_IO_CREATE) != 0 && atomic_load(&disk_is_full))
+		return -ENOSPC;
+	return plain->open(io, path, flags, file);
+}
+
+static int refusing_sync_directory(wk_io *io, const char *path) {
+	return strstr(path, opens_refused) != NULL && takes_one(&no_descriptors) ? -EMFILE
+	                                                                         : plain->sync_directory(io, path);
+}
+
+typedef struct desk {
+	char path[64];
+	wk_io *io;
+	wk_namespace *ns;
+	wk_log *log;
+	wk_writer *writer;
+} desk;
+
+static desk desk_of(bool manual) {
+	desk d;
+	CHECK_EQ(wk_io_psync_new(&d.io), 0);
+	plain = d.io->operations;
+	refusing = *plain;
+	refusing.rename = refusing_rename;
+	refusing.unlink = refusing_unlink;
+	refusing.open = refusing_open;
+	refusing.sync_directory = refusing_sync_directory;
+	d.io->operations = &refusing;
+	stuck = NULL;
+	no_space = no_descriptors = 0;
+	opens_refused = "journal";
+	disk_is_full = false;
+	strcpy(d.path, temporary());
+	wk_open_options options;
+	wk_open_options_init(&options);
+	options.manual = manual;
+	options.file_size_min = options.file_size_max = SMALL_FILE_SIZE;
+	options.sync_method = WK_SYNC_WRITE_THEN_SYNC;
+	wk_error error = {0};
+	check_ok(wk_open_on(d.io, d.path, &options, &d.ns, &error), &error, "the directory opens");
+	d.log = log_named(d.ns, "log");
+	d.writer = writer_of(d.log);
+	return d;
+}
+
+static void leave_desk(desk *d) {
+	leave(d->io, d->ns, d->log, d->writer);
+	remove_tree(d->path);
+}
+
+static void append_records(desk *d, int count) {
+	for (int i = 0; i < count; i++)
+		append_one(d->writer);
+}
+
+/* What a failure put off is due. */
+static void work_at_once(desk *d) {
+	wk_engine *engine = d->ns->engine;
+	wk_engine_lock(engine);
+	engine->retry_space_ns = 0;
+	for (uint32_t i = 0; i < engine->files_count; i++)
+		engine->files[i]->stays_ns = 0;
+	wk_engine_unlock(engine);
+	work(d->ns);
+}
+
+static void truncate_all(desk *d) {
+	wk_position next;
+	wk_error error = {0};
+	wk_writer_next(d->writer, &next);
+	check_ok(wk_log_truncate(d->log, &next.dlsn, false, &error), &error, "truncating");
+}
+
+static const char *name_of(const wk_store_file *file) {
+	static char name[32];
+	snprintf(name, sizeof name, "%016llx.wkj", (unsigned long long)file->id);
+	return name;
+}
+
+/* ---- files that nobody needs any more ---- */
+
+TEST(a_file_that_cannot_go_does_not_keep_the_others) {
+	desk d = desk_of(true);
+	append_records(&d, 300);
+	work(d.ns);
+	CHECK(stats_of(d.ns).journal_files > 10);
+	stuck = name_of(d.ns->engine->files[3]);
+	truncate_all(&d);
+	for (int i = 0; i < 10; i++) {
+		append_one(d.writer);
+		work(d.ns);
+	}
+	uint64_t with_it = stats_of(d.ns).journal_files;
+	stuck = NULL;
+	work_at_once(&d);
+	CHECK_EQ(stats_of(d.ns).journal_files, with_it - 1); /* it was the only one, and goes as soon as it can */
+	leave_desk(&d);
+}
+
+/* A backup's link keeps a file from getting a footer, and from being written over: it is scanned by the next open. */
+TEST(a_file_without_a_footer_that_cannot_go_does_not_come_to_have_one) {
+	desk d = desk_of(true);
+	append_records(&d, 50);
+	wk_store_file *file = d.ns->engine->active;
+	CHECK_EQ(link(below(d.path, below("journal", name_of(file))), below(d.path, "link")), 0);
+	append_records(&d, 100);
+	work(d.ns);
+	CHECK_EQ(file->state, WK_FILE_FULL);
+	CHECK(file->footer_failed);
+	stuck = name_of(file);
+	truncate_all(&d);
+	for (int i = 0; i < 10; i++) {
+		append_one(d.writer);
+		work(d.ns);
+	}
+	CHECK(file->stays_ns > 0); /* it was tried */
+	CHECK_EQ(file->state, WK_FILE_FULL);
+	leave_desk(&d);
+}
+
+int main(void) {
+	RUN(a_file_that_cannot_go_does_not_keep_the_others);
+	RUN(a_file_without_a_footer_that_cannot_go_does_not_come_to_have_one);
+	return check_done();
+}
