@@ -9,6 +9,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
 
 /* ---- a real directory on a disk that refuses ---- */
 
@@ -18,7 +20,10 @@ static const char *stuck;          /* the end of a path that neither changes nor
 static _Atomic int no_space;       /* so many renames to journal files find no space */
 static _Atomic int no_descriptors; /* so many opens find no descriptor, of folders to sync them too */
 static const char *opens_refused;  /* ... of paths that hold this */
-static _Atomic bool disk_is_full;  /* no file is made or grows */
+static int opens_pass;             /* before so many opens */
+static int syncs_pass;             /* before so many syncs of the folder */
+static bool refuses_syncs_only;
+static _Atomic bool disk_is_full; /* no file is made or grows */
 
 static bool is_stuck(const char *path) {
 	size_t size = strlen(path), end = stuck != NULL ? strlen(stuck) : 0;
@@ -46,7 +51,7 @@ static int refusing_unlink(wk_io *io, const char *path) {
 }
 
 static int refusing_open(wk_io *io, const char *path, uint32_t flags, wk_file **file) {
-	if (strstr(path, opens_refused) != NULL && takes_one(&no_descriptors))
+	if (!refuses_syncs_only && strstr(path, opens_refused) != NULL && opens_pass-- <= 0 && takes_one(&no_descriptors))
 		return -EMFILE;
 	if ((flags & WK_IO_CREATE) != 0 && atomic_load(&disk_is_full))
 		return -ENOSPC;
@@ -54,8 +59,23 @@ static int refusing_open(wk_io *io, const char *path, uint32_t flags, wk_file **
 }
 
 static int refusing_sync_directory(wk_io *io, const char *path) {
+	if (strstr(path, opens_refused) != NULL && syncs_pass-- > 0)
+		return plain->sync_directory(io, path);
 	return strstr(path, opens_refused) != NULL && takes_one(&no_descriptors) ? -EMFILE
 	                                                                         : plain->sync_directory(io, path);
+}
+
+/* The engine is linked statically: its allocations come here. What is refused is a place in the list of names. */
+extern void *__libc_realloc(void *, size_t);
+static bool no_memory;
+static int memory_was_refused;
+
+void *realloc(void *memory, size_t size) {
+	if (!no_memory || size % sizeof(uint64_t) != 0 || size > 4 * sizeof(uint64_t))
+		return __libc_realloc(memory, size);
+	memory_was_refused++;
+	errno = ENOMEM;
+	return NULL;
 }
 
 typedef struct desk {
@@ -66,7 +86,11 @@ typedef struct desk {
 	wk_writer *writer;
 } desk;
 
-static desk desk_of(bool manual) {
+static void nap_ms(long ms) {
+	nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+}
+
+static desk desk_with(bool manual, uint64_t file_size) {
 	desk d;
 	CHECK_EQ(wk_io_psync_new(&d.io), 0);
 	plain = d.io->operations;
@@ -79,18 +103,24 @@ static desk desk_of(bool manual) {
 	stuck = NULL;
 	no_space = no_descriptors = 0;
 	opens_refused = "journal";
+	opens_pass = syncs_pass = 0;
+	refuses_syncs_only = no_memory = false;
 	disk_is_full = false;
 	strcpy(d.path, temporary());
 	wk_open_options options;
 	wk_open_options_init(&options);
 	options.manual = manual;
-	options.file_size_min = options.file_size_max = SMALL_FILE_SIZE;
+	options.file_size_min = options.file_size_max = file_size;
 	options.sync_method = WK_SYNC_WRITE_THEN_SYNC;
 	wk_error error = {0};
 	check_ok(wk_open_on(d.io, d.path, &options, &d.ns, &error), &error, "the directory opens");
 	d.log = log_named(d.ns, "log");
 	d.writer = writer_of(d.log);
 	return d;
+}
+
+static desk desk_of(bool manual) {
+	return desk_with(manual, SMALL_FILE_SIZE);
 }
 
 static void leave_desk(desk *d) {
@@ -168,8 +198,73 @@ TEST(a_file_without_a_footer_that_cannot_go_does_not_come_to_have_one) {
 	leave_desk(&d);
 }
 
+/* ---- files that were prepared ---- */
+
+static int count_names(const desk *d, const char *start) {
+	char folder[100];
+	snprintf(folder, sizeof folder, "%s/journal", d->path);
+	DIR *listed = opendir(folder);
+	CHECK(listed != NULL);
+	int count = 0;
+	for (struct dirent *entry; (entry = readdir(listed)) != NULL;)
+		count += strstr(entry->d_name, start) != NULL;
+	closedir(listed);
+	return count;
+}
+
+static void every_file_is_known(const desk *d) {
+	CHECK_EQ(count_names(d, "prepared-"), d->ns->engine->prepared.count);
+	CHECK_EQ(count_names(d, ".wkj"), stats_of(d->ns).journal_files);
+}
+
+TEST(a_prepared_file_whose_rename_finds_no_space_is_not_forgotten) {
+	desk d = desk_of(true);
+	append_one(d.writer);
+	work(d.ns);
+	every_file_is_known(&d);
+	no_space = 3;
+	for (int i = 0; i < 40; i++) {
+		append_records(&d, 5);
+		work_at_once(&d);
+		every_file_is_known(&d);
+	}
+	CHECK_EQ(no_space, 0);
+	CHECK(!stats_of(d.ns).failed);
+	leave_desk(&d);
+}
+
+/* Even the one that stands back for a full disk: it is there again when the sealer looks once more. */
+TEST(a_reserve_whose_rename_finds_no_space_is_not_forgotten) {
+	desk d = desk_of(false);
+	append_one(d.writer);
+	while (d.ns->engine->next == NULL || d.ns->engine->reserve_covers == 0)
+		nap_ms(1);
+	disk_is_full = true;
+	no_space = 1 << 30; /* nor for a name */
+	wk_status status = WK_OK;
+	wk_append_options options;
+	wk_append_options_init(&options);
+	options.durability = WK_DEFERRED;
+	wk_error error = {0};
+	static const char payload[20 * 1024];
+	uint64_t ticket;
+	for (int i = 0; i < 100 && status == WK_OK; i++) {
+		status = wk_writer_submit(d.writer, payload, sizeof payload, &options, NULL, &ticket, &error);
+		nap_ms(20);
+	}
+	CHECK_EQ(status, WK_NO_SPACE);
+	CHECK(d.ns->engine->sealing); /* one was accepted, and finds no place */
+	CHECK_EQ(wk_writer_flush(d.writer, 100000000, NULL, &error), WK_TIMEOUT);
+	no_space = 0; /* the disk is as full as it was, but for a name */
+	check_ok(wk_writer_flush(d.writer, UINT64_MAX, NULL, &error), &error, "what was accepted is durable");
+	disk_is_full = false;
+	leave_desk(&d);
+}
+
 int main(void) {
 	RUN(a_file_that_cannot_go_does_not_keep_the_others);
 	RUN(a_file_without_a_footer_that_cannot_go_does_not_come_to_have_one);
+	RUN(a_prepared_file_whose_rename_finds_no_space_is_not_forgotten);
+	RUN(a_reserve_whose_rename_finds_no_space_is_not_forgotten);
 	return check_done();
 }
