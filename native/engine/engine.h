@@ -251,6 +251,7 @@ struct wk_engine {
 	bool closing;
 	bool disk_full; /* not even the next file could be made: appends are refused */
 	bool space_low; /* the keeper could not prepare a file */
+	int shortage;   /* why: ENOSPC, EDQUOT, EMFILE, ENFILE or ENOMEM */
 	uint64_t retry_space_ns;
 	bool confirm_at_start; /* recovery: the last block is no confirm block */
 	bool confirm_pending;  /* the last block is not confirmed yet */

@@ -261,10 +261,139 @@ TEST(a_reserve_whose_rename_finds_no_space_is_not_forgotten) {
 	leave_desk(&d);
 }
 
+/* Its folder could not be synced, as that takes a descriptor: it may not be known under its new name. */
+TEST(a_prepared_file_whose_name_may_not_last_is_a_prepared_one_again) {
+	desk d = desk_of(true);
+	append_one(d.writer);
+	work(d.ns);
+	for (int skip = 0; skip < 4; skip++) {
+		while (d.ns->engine->next != NULL) /* until the journal goes on in the next file */
+			append_one(d.writer);
+		syncs_pass = skip;
+		no_descriptors = 1;
+		opens_refused = "/journal"; /* the folder itself */
+		refuses_syncs_only = true;
+		work_at_once(&d);
+		every_file_is_known(&d);
+		no_descriptors = 0;
+		work_at_once(&d);
+		every_file_is_known(&d);
+	}
+	CHECK(!stats_of(d.ns).failed);
+	leave_desk(&d);
+}
+
+TEST(a_prepared_file_that_there_is_no_memory_to_know_by_goes) {
+	desk d = desk_of(true);
+	append_one(d.writer);
+	for (int i = 0; i < 20; i++) {
+		no_memory = true;
+		work_at_once(&d);
+		no_memory = false;
+		every_file_is_known(&d);
+		append_records(&d, 10);
+	}
+	CHECK(memory_was_refused > 0);
+	CHECK(!stats_of(d.ns).failed);
+	leave_desk(&d);
+}
+
+/* ---- no descriptors ---- */
+
+static wk_status append_bytes(desk *d, size_t size, wk_error *error) {
+	static const char payload[200 * 1024];
+	return wk_writer_append(d->writer, payload, size, NULL, NULL, error);
+}
+
+/* It may be told that there is no file to go on in. */
+static void append_in_two_tries(desk *d) {
+	wk_error error = {0};
+	if (append_bytes(d, RECORD_SIZE, &error) == WK_OK)
+		return;
+	CHECK_EQ(error.system_error, EMFILE);
+	CHECK(!error.outcome_unknown);
+	work_at_once(d);
+	check_ok(append_bytes(d, RECORD_SIZE, &error), &error, "the append");
+}
+
+/* Whichever open it is: nothing was written or synced in vain. */
+TEST(an_open_that_finds_no_descriptor_is_tried_again) {
+	for (int skip = 0; skip < 8; skip++) {
+		desk d = desk_of(true);
+		opens_pass = skip;
+		no_descriptors = 1;
+		for (int i = 0; i < 20; i++) {
+			for (int k = 0; k < 5; k++)
+				append_in_two_tries(&d);
+			work_at_once(&d);
+			every_file_is_known(&d);
+		}
+		CHECK_EQ(no_descriptors, 0);
+		CHECK(!stats_of(d.ns).failed);
+		leave_desk(&d);
+	}
+}
+
+TEST(without_descriptors_appends_go_on_where_the_active_file_has_room) {
+	desk d = desk_with(true, 4 * SMALL_FILE_SIZE); /* no file is prepared yet */
+	wk_error error = {0};
+	no_descriptors = 1 << 30;
+	for (int i = 0; i < 5; i++) {
+		append_one(d.writer);
+		work_at_once(&d);
+	}
+	CHECK(!stats_of(d.ns).failed);
+	CHECK(!stats_of(d.ns).disk_full);
+	CHECK_EQ(append_bytes(&d, 200 * 1024, &error), WK_IO); /* it needs another */
+	CHECK_EQ(error.system_error, EMFILE);
+	CHECK(!error.outcome_unknown);
+	append_one(d.writer);
+	no_descriptors = 0;
+	work_at_once(&d);
+	check_ok(append_bytes(&d, 200 * 1024, &error), &error, "the append");
+	leave_desk(&d);
+}
+
+TEST(without_descriptors_what_was_accepted_waits_and_what_comes_is_refused) {
+	desk d = desk_of(false);
+	append_one(d.writer);
+	while (d.ns->engine->reserve_covers == 0)
+		nap_ms(1);
+	no_descriptors = 1 << 30;
+	wk_append_options options;
+	wk_append_options_init(&options);
+	options.durability = WK_DEFERRED;
+	wk_error error = {0};
+	wk_status status = WK_OK;
+	uint64_t ticket;
+	static const char payload[20 * 1024];
+	for (int i = 0; i < 100 && status == WK_OK; i++) {
+		status = wk_writer_submit(d.writer, payload, sizeof payload, &options, NULL, &ticket, &error);
+		nap_ms(20);
+	}
+	CHECK_EQ(status, WK_IO);
+	CHECK_EQ(error.system_error, EMFILE);
+	CHECK(!error.outcome_unknown);
+	CHECK(!stats_of(d.ns).failed);
+	CHECK_EQ(wk_writer_flush(d.writer, 100000000, NULL, &error), WK_TIMEOUT);
+	no_descriptors = 0;
+	check_ok(wk_writer_flush(d.writer, UINT64_MAX, NULL, &error), &error, "what was accepted is durable");
+	do
+		status = append_bytes(&d, 1000, &error);
+	while (status == WK_IO && error.system_error == EMFILE);
+	check_ok(status, &error, "appends go on");
+	leave_desk(&d);
+}
+
 int main(void) {
 	RUN(a_file_that_cannot_go_does_not_keep_the_others);
 	RUN(a_file_without_a_footer_that_cannot_go_does_not_come_to_have_one);
 	RUN(a_prepared_file_whose_rename_finds_no_space_is_not_forgotten);
 	RUN(a_reserve_whose_rename_finds_no_space_is_not_forgotten);
+	RUN(a_prepared_file_whose_name_may_not_last_is_a_prepared_one_again);
+	RUN(a_prepared_file_that_there_is_no_memory_to_know_by_goes);
+	RUN(an_open_that_finds_no_descriptor_is_tried_again);
+	RUN(without_descriptors_appends_go_on_where_the_active_file_has_room);
+	RUN(without_descriptors_what_was_accepted_waits_and_what_comes_is_refused);
 	return check_done();
 }

@@ -172,7 +172,7 @@ typedef struct wk_stats {
 	uint32_t backend;          /* enum wk_backend */
 	uint32_t sync_method;      /* enum wk_sync_method */
 	uint32_t blocks_in_flight; /* K */
-	bool disk_full;
+	bool disk_full;            /* or no file can be opened to go on in: appends are refused */
 	bool failed;
 	bool probed; /* this device was measured with several blocks in flight too: that chose the method and K */
 } wk_stats;
@@ -330,7 +330,7 @@ WK_API void wk_append_options_init(wk_append_options *options);
 /*
  * Appends one record and waits until it is durable (WK_DEFERRED: until it is accepted). `at` may be NULL. `payload`
  * is not used after the return. WK_TOO_LARGE, WK_MISMATCH, WK_TXID, WK_FENCED, WK_END_OF_STREAM, WK_NO_SPACE,
- * WK_WOULD_BLOCK: definitely not written. WK_TIMEOUT, WK_INTERRUPTED, WK_FAILED: error->outcome_unknown says.
+ * WK_IO and WK_NO_MEMORY (no file could be opened for it), WK_WOULD_BLOCK: definitely not written. WK_TIMEOUT, WK_INTERRUPTED, WK_FAILED: error->outcome_unknown says.
  */
 WK_API wk_status wk_writer_append(wk_writer *writer, const void *payload, size_t size, const wk_append_options *options,
                                   wk_position *at, wk_error *error);
