@@ -257,9 +257,9 @@ static void *keep(void *context) {
 }
 
 int wk_keeper_start(wk_engine *engine) {
-	int result = pthread_create(&engine->keeper, NULL, keep, engine);
+	int result = wk_thread_start(&engine->keeper, keep, engine);
 	engine->keeper_runs = result == 0;
-	return -result;
+	return result;
 }
 
 bool wk_keeper_stop(wk_engine *engine, uint64_t deadline_ns) {
