@@ -2,6 +2,7 @@
  * test_refused_files.c: a file that cannot be renamed, unlinked or opened. The others are not kept by it, nothing that
  * was prepared is forgotten, and the journal goes on.
  */
+#include "engine/index_file.h"
 #include "engine/journal_file.h"
 #include "engine/keeper.h"
 #include "engine/space.h"
@@ -385,6 +386,41 @@ TEST(without_descriptors_what_was_accepted_waits_and_what_comes_is_refused) {
 	leave_desk(&d);
 }
 
+static bool write_index(const desk *d) {
+	wk_engine_lock(d->ns->engine);
+	bool written = wk_index_write(d->ns->engine);
+	wk_engine_unlock(d->ns->engine);
+	return written;
+}
+
+static bool count_name(void *context, const char *name) {
+	(void)name;
+	++*(int *)context;
+	return true;
+}
+
+TEST(an_index_that_finds_no_descriptor_is_written_later) {
+	for (int syncs_only = 0; syncs_only < 2; syncs_only++) {
+		desk d = desk_of(true);
+		append_records(&d, 50);
+		work(d.ns);
+		CHECK(write_index(&d));
+		append_records(&d, 50);
+		work(d.ns);
+		opens_refused = "/index";
+		refuses_syncs_only = syncs_only == 1;
+		no_descriptors = 1;
+		CHECK(!write_index(&d));
+		CHECK_EQ(no_descriptors, 0);
+		CHECK(!stats_of(d.ns).failed);
+		CHECK(write_index(&d));
+		int count = 0;
+		CHECK_EQ(plain->list(d.io, below(d.path, "index"), count_name, &count), 0);
+		CHECK_EQ(count, 1);
+		leave_desk(&d);
+	}
+}
+
 int main(void) {
 	RUN(a_file_that_cannot_go_does_not_keep_the_others);
 	RUN(a_file_without_a_footer_that_cannot_go_does_not_come_to_have_one);
@@ -395,5 +431,6 @@ int main(void) {
 	RUN(an_open_that_finds_no_descriptor_is_tried_again);
 	RUN(without_descriptors_appends_go_on_where_the_active_file_has_room);
 	RUN(without_descriptors_what_was_accepted_waits_and_what_comes_is_refused);
+	RUN(an_index_that_finds_no_descriptor_is_written_later);
 	return check_done();
 }
