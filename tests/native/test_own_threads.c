@@ -99,7 +99,8 @@ TEST(a_signal_does_not_cut_a_snapshot_short) {
 	options.blocks_in_flight = 1;
 	wk_namespace *ns = NULL;
 	wk_error error = {0};
-	check_ok(wk_open_on(stalling_disk(), path, &options, &ns, &error), &error, "the directory opens");
+	wk_io *io = stalling_disk();
+	check_ok(wk_open_on(io, path, &options, &ns, &error), &error, "the directory opens");
 	wk_log *log = log_named(ns, "log");
 	wk_writer *writer = writer_of(log);
 	append_one(writer);
@@ -124,6 +125,7 @@ TEST(a_signal_does_not_cut_a_snapshot_short) {
 	CHECK_EQ(w.status, WK_OK);
 	CHECK(ns->engine->superblock.snapshots[0].first_entry > before);
 	close_all(ns, log, writer);
+	io->operations->destroy(io);
 	remove_tree(path);
 }
 

@@ -21,8 +21,8 @@ static const char *stuck;          /* the end of a path that neither changes nor
 static _Atomic int no_space;       /* so many renames to journal files find no space */
 static _Atomic int no_descriptors; /* so many opens find no descriptor, of folders to sync them too */
 static const char *opens_refused;  /* ... of paths that hold this */
-static int opens_pass;             /* before so many opens */
-static int syncs_pass;             /* before so many syncs of the folder */
+static _Atomic int opens_pass;     /* before so many opens */
+static _Atomic int syncs_pass;     /* before so many syncs of the folder */
 static bool refuses_syncs_only;
 static _Atomic bool disk_is_full; /* no file is made or grows */
 
@@ -66,9 +66,21 @@ static int refusing_sync_directory(wk_io *io, const char *path) {
 	                                                                         : plain->sync_directory(io, path);
 }
 
+static bool no_memory;
+
+/* Sanitizers have an allocator of their own. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define OTHER_ALLOCATOR
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define OTHER_ALLOCATOR
+#endif
+
+#ifndef OTHER_ALLOCATOR
 /* The engine is linked statically: its allocations come here. What is refused is a place in the list of names. */
 extern void *__libc_realloc(void *, size_t);
-static bool no_memory;
 static int memory_was_refused;
 
 void *realloc(void *memory, size_t size) {
@@ -78,6 +90,7 @@ void *realloc(void *memory, size_t size) {
 	errno = ENOMEM;
 	return NULL;
 }
+#endif
 
 typedef struct desk {
 	char path[64];
@@ -122,6 +135,23 @@ static desk desk_with(bool manual, uint64_t file_size) {
 
 static desk desk_of(bool manual) {
 	return desk_with(manual, SMALL_FILE_SIZE);
+}
+
+/* The keeper has made what stands back, and the journal's next file where it can. */
+static void wait_for_files(const desk *d, bool next_too) {
+	wk_engine *engine = d->ns->engine;
+	for (bool there = false; !there; nap_ms(1)) {
+		wk_engine_lock(engine);
+		there = engine->reserve_covers > 0 && (engine->next != NULL || !next_too);
+		wk_engine_unlock(engine);
+	}
+}
+
+static bool is_sealing(const desk *d) {
+	wk_engine_lock(d->ns->engine);
+	bool sealing = d->ns->engine->sealing;
+	wk_engine_unlock(d->ns->engine);
+	return sealing;
 }
 
 static void leave_desk(desk *d) {
@@ -238,8 +268,7 @@ TEST(a_prepared_file_whose_rename_finds_no_space_is_not_forgotten) {
 TEST(a_reserve_whose_rename_finds_no_space_is_not_forgotten) {
 	desk d = desk_of(false);
 	append_one(d.writer);
-	while (d.ns->engine->next == NULL || d.ns->engine->reserve_covers == 0)
-		nap_ms(1);
+	wait_for_files(&d, true);
 	disk_is_full = true;
 	no_space = 1 << 30; /* nor for a name */
 	wk_status status = WK_OK;
@@ -254,7 +283,7 @@ TEST(a_reserve_whose_rename_finds_no_space_is_not_forgotten) {
 		nap_ms(20);
 	}
 	CHECK_EQ(status, WK_NO_SPACE);
-	CHECK(d.ns->engine->sealing); /* one was accepted, and finds no place */
+	CHECK(is_sealing(&d)); /* one was accepted, and finds no place */
 	CHECK_EQ(wk_writer_flush(d.writer, 100000000, NULL, &error), WK_TIMEOUT);
 	no_space = 0; /* the disk is as full as it was, but for a name */
 	check_ok(wk_writer_flush(d.writer, UINT64_MAX, NULL, &error), &error, "what was accepted is durable");
@@ -294,7 +323,9 @@ TEST(a_prepared_file_that_there_is_no_memory_to_know_by_goes) {
 		every_file_is_known(&d);
 		append_records(&d, 10);
 	}
+#ifndef OTHER_ALLOCATOR
 	CHECK(memory_was_refused > 0);
+#endif
 	CHECK(!stats_of(d.ns).failed);
 	leave_desk(&d);
 }
@@ -358,8 +389,7 @@ TEST(without_descriptors_appends_go_on_where_the_active_file_has_room) {
 TEST(without_descriptors_what_was_accepted_waits_and_what_comes_is_refused) {
 	desk d = desk_of(false);
 	append_one(d.writer);
-	while (d.ns->engine->reserve_covers == 0)
-		nap_ms(1);
+	wait_for_files(&d, false);
 	no_descriptors = 1 << 30;
 	wk_append_options options;
 	wk_append_options_init(&options);
