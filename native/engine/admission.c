@@ -153,7 +153,7 @@ static bool roll_due(const wk_appending *a) {
 	if (a->log->options->segment_seconds == 0)
 		return false;
 	uint64_t now_ms = a->now_ms != 0 ? a->now_ms : a->engine->io->operations->wall(a->engine->io) / 1000000;
-	return now_ms >= open->created_ms + a->log->options->segment_seconds * 1000;
+	return wk_segment_is_older(open, a->log->options->segment_seconds, now_ms);
 }
 
 /* In the middle of an entry a segment never ends: the question, and the clock, can wait. */

@@ -23,6 +23,11 @@ typedef struct wk_segment {
 	uint64_t created_ms;
 } wk_segment;
 
+/* It began at least so many seconds ago. UINT64_MAX is for ever, and nothing a log may hold is too large to be asked. */
+static inline bool wk_segment_is_older(const wk_segment *segment, uint64_t seconds, uint64_t now_ms) {
+	return now_ms >= segment->created_ms && (now_ms - segment->created_ms) / 1000 >= seconds;
+}
+
 typedef struct wk_cursor_state {
 	char *name;
 	size_t name_size;

@@ -198,11 +198,11 @@ int wk_driver_start(wk_engine *engine) {
 	if (result < 0)
 		return result;
 	engine->driver_deadline_ns = UINT64_MAX;
-	result = pthread_create(&engine->driver, NULL, drive, engine);
+	result = wk_thread_start(&engine->driver, drive, engine);
 	if (result != 0) {
 		engine->io->operations->queue_free(engine->io, engine->queue);
 		engine->queue = NULL;
-		return -result;
+		return result;
 	}
 	engine->driver_runs = true;
 	return 0;

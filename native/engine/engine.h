@@ -78,6 +78,7 @@ struct wk_store_file {
 	uint32_t state;         /* enum wk_file_state */
 	uint64_t named_from;    /* generation of the first index file that named it, 0: none has */
 	uint64_t thin_since_ns; /* at most a tenth live since then, 0: it is not */
+	uint64_t stays_ns;      /* it could not be renamed or unlinked: not tried again before, 0: it was not tried */
 	bool stuck;             /* the mover could not empty it: an entry is damaged */
 	bool footer_under_way;  /* somebody writes it */
 	bool footer_failed;     /* sealed without a footer: scanned at the next start */
@@ -250,6 +251,7 @@ struct wk_engine {
 	bool closing;
 	bool disk_full; /* not even the next file could be made: appends are refused */
 	bool space_low; /* the keeper could not prepare a file */
+	int shortage;   /* why: ENOSPC, EDQUOT, EMFILE, ENFILE or ENOMEM */
 	uint64_t retry_space_ns;
 	bool confirm_at_start; /* recovery: the last block is no confirm block */
 	bool confirm_pending;  /* the last block is not confirmed yet */

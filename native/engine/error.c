@@ -66,3 +66,9 @@ wk_status wk_fail_io(wk_error *error, int result, const char *format, ...) {
 	         hint(code));
 	return status;
 }
+
+bool wk_error_is_shortage(const wk_error *error) {
+	bool own_memory = error->status == WK_NO_MEMORY &&
+	                  error->system_error == 0; /* the kernel's may have been a sync's */
+	return error->status == WK_NO_SPACE || own_memory || error->system_error == EMFILE || error->system_error == ENFILE;
+}

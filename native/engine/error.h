@@ -10,5 +10,10 @@
 wk_status wk_fail(wk_error *error, wk_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* The same for a call of the seam that returned -errno: the text ends with what the kernel said. */
 wk_status wk_fail_io(wk_error *error, int result, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/*
+ * No write and no sync failed: there was no space, no descriptor or no memory for it, and what was asked may be asked
+ * again.
+ */
+bool wk_error_is_shortage(const wk_error *error);
 void wk_error_clear(wk_error *error);
 #endif

@@ -125,8 +125,8 @@ static int make_file(wk_engine *engine, wk_index_moment *moment, bool from_reser
 			result = wk_index_moment_write(engine, moment, temporary, taken);
 		if (result == 0)
 			result = io->rename(engine->io, temporary, final);
-		if (result == 0)
-			result = io->sync_directory(engine->io, folder);
+		if (result == 0 && (result = io->sync_directory(engine->io, folder)) < 0)
+			io->rename(engine->io, final, temporary); /* nothing names it: its space is given back */
 		if (result < 0 && (!taken || wk_reserve_file_return(engine, WK_RESERVE_INDEX, temporary) < 0))
 			io->unlink(engine->io, temporary);
 	}
@@ -197,8 +197,12 @@ static bool write_index(wk_engine *engine, bool use_reserve) {
 	wk_engine_unlock(engine);
 	wk_index_source *source = NULL;
 	int result = collected ? make(engine, &moment, reserve > 0, &source) : -ENOMEM;
-	/* No memory is like no space: nothing was touched. Nor was it where the file before it could not be read. */
-	bool full = result == -ENOMEM || result == -ENOSPC || result == -EDQUOT || moment.failed_before_use;
+	/*
+	 * No memory, or no descriptor, is like no space: nothing was touched. Nor was it where the file before it could not
+	 * be read.
+	 */
+	bool full = result == -ENOMEM || result == -ENOSPC || result == -EDQUOT || result == -EMFILE || result == -ENFILE ||
+	            moment.failed_before_use;
 	wk_engine_lock(engine);
 	if (result < 0) {
 		if (full) {

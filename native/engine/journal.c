@@ -199,12 +199,15 @@ wk_status wk_journal_room(wk_engine *engine, size_t payload, uint64_t deadline_n
 		wk_status status = wk_journal_writable(engine, error);
 		if (status != WK_OK)
 			return status;
-		if (engine->disk_full && purpose == WK_ROOM_APPEND)
-			return wk_fail(
-			    error, WK_NO_SPACE,
-			    "append to %s: the disk is full, so no journal file could be prepared; free space or truncate "
-			    "logs, appends go on by themselves",
-			    engine->path);
+		if (engine->disk_full && purpose == WK_ROOM_APPEND) {
+			status = wk_reserve_other_shortage(engine, error);
+			return status != WK_OK ? status
+			                       : wk_fail(error, WK_NO_SPACE,
+			                                 "append to %s: the disk is full, so no journal file could be prepared; "
+			                                 "free space or truncate "
+			                                 "logs, appends go on by themselves",
+			                                 engine->path);
+		}
 		bool safe = wk_reserve_is_safe(engine, payload, purpose);
 		if (safe && has_room(engine, payload))
 			return WK_OK;

@@ -105,6 +105,19 @@ static bool remember_prepared(wk_engine *engine, char *name, uint64_t size) {
 	return true;
 }
 
+/*
+ * One that nobody knows would take its space until the next open: where there is no memory to know it by, it goes.
+ * The name is kept, too. No lock held.
+ */
+static bool keep_prepared(wk_engine *engine, char *name, const char *path, uint64_t size) {
+	wk_engine_lock(engine);
+	bool known = remember_prepared(engine, name, size);
+	wk_engine_unlock(engine);
+	if (!known && path != NULL)
+		engine->io->operations->unlink(engine->io, path);
+	return known;
+}
+
 static char *new_prepared_name(wk_engine *engine) {
 	char name[64];
 	snprintf(name, sizeof name, "journal/prepared-%016llx.wkp", (unsigned long long)engine->prepared.serial++);
@@ -147,14 +160,17 @@ bool wk_journal_file_is_prepared(const wk_engine *engine, uint64_t size) {
 }
 
 bool wk_journal_file_give_up_prepared(wk_engine *engine) {
-	char *name = engine->prepared.count > 0 ? take_out(engine, 0) : NULL;
-	if (name == NULL)
+	if (engine->prepared.count == 0)
 		return false;
+	uint64_t size = engine->prepared.sizes[0];
+	char *name = take_out(engine, 0);
 	wk_engine_unlock(engine);
 	char *path = wk_engine_path(engine, "%s", name);
 	bool gone = path != NULL && engine->io->operations->unlink(engine->io, path) == 0;
+	bool kept = !gone && keep_prepared(engine, name, path, size);
 	free(path);
-	free(name);
+	if (!kept)
+		free(name);
 	wk_engine_lock(engine);
 	return gone;
 }
@@ -164,22 +180,23 @@ wk_status wk_journal_file_prepare(wk_engine *engine, uint64_t size, bool zero, w
 	char *name = new_prepared_name(engine);
 	wk_engine_unlock(engine);
 	char *path = name != NULL ? wk_engine_path(engine, "%s", name) : NULL;
-	wk_status status = path == NULL ? wk_fail(error, WK_NO_MEMORY, "preparing a journal file: no memory") : WK_OK;
-	if (status == WK_OK) {
-		wk_file *handle = NULL;
-		int result = create_file(engine, path, size, zero, &handle);
-		if (result < 0)
-			status = wk_fail_io(error, result, "preparing %s (%llu bytes)", path, (unsigned long long)size);
-		else
-			engine->io->operations->close(engine->io, handle);
+	if (path == NULL) {
+		free(name);
+		return wk_fail(error, WK_NO_MEMORY, "preparing a journal file: no memory");
 	}
-	if (status == WK_OK)
-		status = sync_directory(engine, "journal", error);
-	wk_engine_lock(engine);
-	if (status == WK_OK && remember_prepared(engine, name, size))
-		name = NULL;
-	wk_engine_unlock(engine);
-	free(name);
+	wk_file *handle = NULL;
+	wk_status status = WK_OK;
+	int result = create_file(engine, path, size, zero, &handle);
+	if (result < 0)
+		status = wk_fail_io(error, result, "preparing %s (%llu bytes)", path, (unsigned long long)size);
+	else
+		engine->io->operations->close(engine->io, handle);
+	if (status == WK_OK && (status = sync_directory(engine, "journal", error)) != WK_OK)
+		engine->io->operations->unlink(engine->io, path);
+	if (status == WK_OK && !keep_prepared(engine, name, path, size))
+		status = wk_fail(error, WK_NO_MEMORY, "preparing a journal file: no memory");
+	if (status != WK_OK)
+		free(name);
 	free(path);
 	return status;
 }
@@ -256,46 +273,83 @@ void wk_prepared_free(wk_engine *engine) {
 
 /* ---- journal files ---- */
 
-/* Gives a prepared file its name as a journal file, and opens it. */
-static wk_status adopt(wk_engine *engine, const char *from, const char *to, wk_file **handle, wk_error *error) {
-	char *source = wk_engine_path(engine, "%s", from);
-	if (source == NULL)
-		return wk_fail(error, WK_NO_MEMORY, "taking %s: no memory", from);
+/* A journal file that is being made. */
+typedef struct making {
+	uint64_t id, size;
+	char *path;
+	char *prepared,
+	    *source; /* the prepared file that it is made of: as it is listed, and its path; NULL: it is fresh */
+	wk_file *handle;
+} making;
+
+/* A prepared file is opened and gets its name as a journal file; where that fails it has the one it had. */
+static int adopt(wk_engine *engine, making *m) {
 	const struct wk_io_operations *io = engine->io->operations;
-	int result = io->rename(engine->io, source, to);
-	free(source);
-	if (result == 0)
-		result = io->open(engine->io, to, WK_IO_WRITE | WK_IO_DIRECT, handle);
-	return result < 0 ? wk_fail_io(error, result, "taking the prepared file %s as %s", from, to) : WK_OK;
+	int result = io->open(engine->io, m->source, WK_IO_WRITE | WK_IO_DIRECT, &m->handle);
+	return result < 0 ? result : io->rename(engine->io, m->source, m->path);
+}
+
+/* It comes to nothing: a prepared file is one again, a fresh one goes. No lock held. */
+static void undo(wk_engine *engine, making *m, bool is_named) {
+	const struct wk_io_operations *io = engine->io->operations;
+	if (m->handle != NULL)
+		io->close(engine->io, m->handle);
+	m->handle = NULL;
+	bool is_prepared = m->prepared != NULL;
+	if (is_named && is_prepared)
+		is_prepared = io->rename(engine->io, m->path, m->source) == 0;
+	if (is_named && !is_prepared)
+		io->unlink(engine->io, m->path);
+	if (is_prepared && keep_prepared(engine, m->prepared, m->source, m->size))
+		m->prepared = NULL;
 }
 
 /* The file itself, under its name, open. No lock held. */
-static wk_status make_file(wk_engine *engine, uint64_t id, uint64_t *size, enum wk_make how, wk_file **handle,
-                           wk_error *error) {
-	char *path = wk_store_file_path(engine, id, WK_FILE_JOURNAL);
-	if (path == NULL)
+static wk_status make_file(wk_engine *engine, making *m, enum wk_make how, wk_error *error) {
+	m->path = wk_store_file_path(engine, m->id, WK_FILE_JOURNAL);
+	if (m->path == NULL)
 		return wk_fail(error, WK_NO_MEMORY, "making a journal file: no memory");
 	wk_engine_lock(engine);
-	char *prepared = take_prepared(engine, *size, how == WK_MAKE_FROM_RESERVE, size);
+	m->prepared = take_prepared(engine, m->size, how == WK_MAKE_FROM_RESERVE, &m->size);
 	wk_engine_unlock(engine);
+	if (m->prepared == NULL && how == WK_MAKE_FROM_RESERVE)
+		return wk_fail(error, WK_NO_SPACE, "the disk of %s is full, and so is the reserve", engine->path);
+	if (m->prepared == NULL && how == WK_MAKE_PREPARED)
+		return wk_fail(error, WK_NOT_FOUND, "no journal file is prepared");
+	m->source = m->prepared != NULL ? wk_engine_path(engine, "%s", m->prepared) : NULL;
+	int result = 0;
 	wk_status status = WK_OK;
-	if (prepared != NULL)
-		status = adopt(engine, prepared, path, handle, error);
-	else if (how == WK_MAKE_FROM_RESERVE)
-		status = wk_fail(error, WK_NO_SPACE, "the disk of %s is full, and so is the reserve", engine->path);
-	else if (how == WK_MAKE_PREPARED)
-		status = wk_fail(error, WK_NOT_FOUND, "no journal file is prepared");
-	else {
-		int result = create_file(engine, path, *size, false, handle);
-		if (result < 0)
-			status = wk_fail_io(error, result, "making the journal file %s (%llu bytes)", path,
-			                    (unsigned long long)*size);
-	}
-	if (status == WK_OK)
+	if (m->prepared == NULL)
+		result = create_file(engine, m->path, m->size, false, &m->handle);
+	else if (m->source != NULL)
+		result = adopt(engine, m);
+	else
+		status = wk_fail(error, WK_NO_MEMORY, "taking %s: no memory", m->prepared);
+	if (result < 0)
+		status = wk_fail_io(error, result, "making the journal file %s (%llu bytes)%s%s", m->path,
+		                    (unsigned long long)m->size, m->prepared != NULL ? " of " : "",
+		                    m->prepared != NULL ? m->prepared : "");
+	bool is_named = status == WK_OK;
+	if (is_named)
 		status = sync_directory(engine, "journal", error);
-	free(prepared);
-	free(path);
+	if (status != WK_OK)
+		undo(engine, m, is_named);
 	return status;
+}
+
+/* In the table. (locked, dropped where it comes to nothing) */
+static wk_store_file *enter(wk_engine *engine, making *m) {
+	wk_store_file *file = wk_store_file_add(engine, m->id, WK_FILE_JOURNAL);
+	if (file != NULL) {
+		file->handle = m->handle;
+		file->size = m->size;
+		file->state = WK_FILE_NEXT;
+		return file;
+	}
+	wk_engine_unlock(engine);
+	undo(engine, m, true);
+	wk_engine_lock(engine);
+	return NULL;
 }
 
 wk_status wk_journal_file_make(wk_engine *engine, uint64_t size, enum wk_make how, wk_store_file **made,
@@ -305,25 +359,19 @@ wk_status wk_journal_file_make(wk_engine *engine, uint64_t size, enum wk_make ho
 	}
 	engine->naming_next = true;
 	wk_engine_unlock(engine);
-	uint64_t id = 0;
-	wk_file *handle = NULL;
-	wk_status status = wk_file_id_take(engine, &id, error);
+	making m = {.size = size};
+	wk_status status = wk_file_id_take(engine, &m.id, error);
 	if (status == WK_OK)
-		status = make_file(engine, id, &size, how, &handle, error);
+		status = make_file(engine, &m, how, error);
 	wk_engine_lock(engine);
-	wk_store_file *file = status == WK_OK ? wk_store_file_add(engine, id, WK_FILE_JOURNAL) : NULL;
-	if (file != NULL) {
-		file->handle = handle;
-		file->size = size;
-		file->state = WK_FILE_NEXT;
-	} else if (status == WK_OK) {
+	*made = status == WK_OK ? enter(engine, &m) : NULL;
+	if (status == WK_OK && *made == NULL)
 		status = wk_fail(error, WK_NO_MEMORY, "making a journal file: no memory");
-	}
-	if (file == NULL && handle != NULL)
-		engine->io->operations->close(engine->io, handle);
+	free(m.prepared);
+	free(m.source);
+	free(m.path);
 	engine->naming_next = false;
 	wk_journal_wake_room(engine);
-	*made = file;
 	return status;
 }
 
@@ -351,12 +399,12 @@ wk_status wk_journal_file_recycle(wk_engine *engine, wk_store_file *file, bool *
 	}
 	if (status == WK_OK) {
 		wk_page_cache_drop_file(engine->pages, file->id);
-		wk_engine_lock(engine);
-		if (keep && remember_prepared(engine, name, file->size))
+		*reused = keep && keep_prepared(engine, name, target, file->size);
+		if (*reused)
 			name = NULL;
+		wk_engine_lock(engine);
 		engine->counters.recycled_files++;
 		wk_engine_unlock(engine);
-		*reused = keep;
 	}
 	free(name);
 	free(target);

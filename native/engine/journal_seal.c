@@ -88,20 +88,24 @@ static void lay_out(uint8_t *block, size_t at, wk_builder *builder, uint32_t ori
 	builder->item_size = (uint32_t)(WK_ENTRY_HEADER_SIZE + payload_size);
 }
 
-/* Makes the file that the next block goes to, here and now; on a full disk, the reserve. (locked, dropped) */
+/* Makes the file that the next block goes to, here and now; where it cannot be had, of the reserve. (locked, dropped) */
 static wk_status make_next(wk_engine *engine, uint64_t need, wk_store_file **next, wk_error *error) {
 	uint64_t size = engine->file_size_next > need
 	                    ? engine->file_size_next
 	                    : (need + WK_BLOCK_ALIGNMENT - 1) / WK_BLOCK_ALIGNMENT * WK_BLOCK_ALIGNMENT;
 	wk_status status = wk_journal_file_make(engine, size, WK_MAKE_NOW, next, error);
-	if (status != WK_NO_SPACE)
+	if (status == WK_OK || !wk_error_is_shortage(error))
 		return status;
+	wk_reserve_is_short(engine, error);
 	engine->disk_full = true; /* appends are refused from here on; truncation and deletes have the reserve */
 	wk_journal_wake_room(engine);
 	return wk_journal_file_make(engine, need, WK_MAKE_FROM_RESERVE, next, error);
 }
 
-/* The active file has no room for `size` bytes and its footer: go on in the next one. (locked, dropped) */
+/*
+ * The active file has no room for `size` bytes and its footer: go on in the next one. WK_NO_SPACE: there is none, now.
+ * (locked, dropped)
+ */
 static wk_status roll(wk_engine *engine, uint64_t size, const wk_block *block) {
 	uint32_t entries = block->builders_count + block->ledgers.entries_count;
 	uint64_t need = size + wk_footer_size(entries, entries, block->ledgers.states_count);
@@ -111,8 +115,8 @@ static wk_status roll(wk_engine *engine, uint64_t size, const wk_block *block) {
 	} else {
 		wk_error error;
 		wk_status status = make_next(engine, need, &next, &error);
-		if (status == WK_NO_SPACE)
-			return status;
+		if (status != WK_OK && wk_error_is_shortage(&error))
+			return WK_NO_SPACE;
 		if (status != WK_OK) {
 			wk_journal_fail(engine, error.system_error != 0 ? -error.system_error : -EIO, "making the next",
 			                engine->active);
@@ -255,14 +259,15 @@ wk_block *wk_journal_seal(wk_engine *engine) {
 	while (status == WK_OK && !wk_journal_fits(engine, size, block)) {
 		status = roll(engine, size, block);
 		if (status == WK_NO_SPACE && !engine->closing && engine->driver_runs) {
-			/* Even the reserve is used up. The block waits here until somebody makes room. */
+			/* Even the reserve is used up, or cannot be opened. The block waits here until somebody makes room. */
 			wk_engine_sleep(engine, &engine->tail, wk_wait_word_look(&engine->tail), 50 * 1000 * 1000);
 			status = engine->failed ? WK_FAILED : WK_OK;
 		}
 	}
 	if (status != WK_OK || engine->failed) {
 		if (!engine->failed)
-			wk_journal_fail(engine, status == WK_NO_SPACE ? -ENOSPC : -ENOMEM, "building a block", engine->active);
+			wk_journal_fail(engine, status == WK_NO_SPACE ? -engine->shortage : -ENOMEM, "building a block",
+			                engine->active);
 		free(original_sizes);
 		engine->sealing = false;
 		return NULL;

@@ -31,8 +31,10 @@ void wk_keeper_wake(wk_engine *engine) {
 /* (locked) What preparing a file ended in. */
 static void prepared_or_not(wk_engine *engine, wk_status status, const wk_error *error) {
 	engine->retry_space_ns = wk_engine_now(engine) + RETRY_SPACE_NS;
-	engine->space_low = status == WK_NO_SPACE; /* not yet a matter for appends: the active file has room */
-	if (status != WK_OK && status != WK_NO_SPACE && status != WK_NOT_FOUND)
+	engine->space_low = status != WK_OK && wk_error_is_shortage(error);
+	if (engine->space_low) /* not yet a matter for appends: the active file has room */
+		wk_reserve_is_short(engine, error);
+	else if (status != WK_OK && status != WK_NOT_FOUND)
 		wk_journal_fail(engine, error->system_error != 0 ? -error->system_error : -EIO, "preparing the next", NULL);
 }
 
@@ -94,8 +96,8 @@ static bool prepare_reserve(wk_engine *engine) {
 	if (status == WK_OK) {
 		engine->reserve_refused = 0;
 		wk_journal_wake_room(engine);
-	} else if (status == WK_NO_SPACE) {
-		if (engine->reserve_covers == 0 && wk_journal_file_give_up_prepared(engine))
+	} else if (wk_error_is_shortage(&error)) {
+		if (status == WK_NO_SPACE && engine->reserve_covers == 0 && wk_journal_file_give_up_prepared(engine))
 			engine->retry_space_ns = 0;
 		else
 			wk_reserve_was_refused(engine);
@@ -255,9 +257,9 @@ static void *keep(void *context) {
 }
 
 int wk_keeper_start(wk_engine *engine) {
-	int result = pthread_create(&engine->keeper, NULL, keep, engine);
+	int result = wk_thread_start(&engine->keeper, keep, engine);
 	engine->keeper_runs = result == 0;
-	return -result;
+	return result;
 }
 
 bool wk_keeper_stop(wk_engine *engine, uint64_t deadline_ns) {

@@ -81,7 +81,26 @@ bool wk_reserve_is_safe(const wk_engine *engine, uint64_t payload, enum wk_room 
 	       (engine->next != NULL && file_takes(engine, engine->next, 0, bytes, entries));
 }
 
+void wk_reserve_is_short(wk_engine *engine, const wk_error *error) {
+	engine->shortage = error->system_error != 0 ? error->system_error : error->status == WK_NO_MEMORY ? ENOMEM : ENOSPC;
+}
+
+static bool is_space(const wk_engine *engine) {
+	return engine->shortage == 0 || engine->shortage == ENOSPC || engine->shortage == EDQUOT;
+}
+
+wk_status wk_reserve_other_shortage(const wk_engine *engine, wk_error *error) {
+	return is_space(engine) ? WK_OK
+	                        : wk_fail_io(error, -engine->shortage,
+	                                     "append to %s: no journal file could be opened for it; nothing was written. "
+	                                     "Appends go on by themselves once one can",
+	                                     engine->path);
+}
+
 static wk_status refuse(wk_engine *engine, uint64_t payload, enum wk_room purpose, wk_error *error) {
+	wk_status status = wk_reserve_other_shortage(engine, error);
+	if (status != WK_OK)
+		return status;
 	if (purpose == WK_ROOM_FREE)
 		return wk_fail(
 		    error, WK_NO_SPACE,
@@ -101,18 +120,22 @@ void wk_reserve_was_refused(wk_engine *engine) {
 	engine->reserve_wanted = engine->reserve_covers; /* what there is must do */
 	engine->retry_space_ns = wk_engine_now(engine) + LOOK_NS;
 	engine->space_low = !usual;
-	engine->disk_full |= !usual;
+	engine->disk_full |= !usual && is_space(engine); /* else the active file has room, for what is safe there */
 	wk_journal_wake_room(engine);
 }
 
 /* (locked, dropped) In this thread: there is no keeper, or this is it. */
 static wk_status prepare_here(wk_engine *engine, uint64_t payload, enum wk_room purpose, wk_error *error) {
 	uint64_t size = wk_reserve_size(engine, engine->reserve_wanted);
+	wk_error local;
+	error = error != NULL ? error : &local;
 	wk_engine_unlock(engine);
 	wk_status status = wk_journal_file_prepare(engine, size, false, error);
 	wk_engine_lock(engine);
-	if (status != WK_NO_SPACE)
+	if (status == WK_OK || status == WK_NO_MEMORY ||
+	    !wk_error_is_shortage(error)) /* memory: who asks again may have it */
 		return status;
+	wk_reserve_is_short(engine, error);
 	wk_reserve_was_refused(engine);
 	return refuse(engine, payload, purpose, error);
 }

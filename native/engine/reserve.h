@@ -35,6 +35,10 @@ int wk_reserve_output(wk_engine *engine, bool *worked);
  * cannot be given back.
  */
 int wk_reserve_index(wk_engine *engine, bool *worked);
+/* (locked) Why no file could be prepared; appends that are refused for it are told. */
+void wk_reserve_is_short(wk_engine *engine, const wk_error *error);
+/* (locked) WK_IO, WK_NO_MEMORY: it was not the disk's space; that is what an append is told. Else WK_OK. */
+wk_status wk_reserve_other_shortage(const wk_engine *engine, wk_error *error);
 /*
  * (locked) There was no space for what reserve_wanted asks for: appends that need it are refused for a moment; all of
  * them, where there is no reserve at all.

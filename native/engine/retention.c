@@ -14,7 +14,7 @@ static const wk_segment *first_that_stays(const wk_log_state *log, uint64_t now_
 	const wk_segment *stays = NULL;
 	for (uint32_t i = 0; i + 1 < log->segments_count; i++) {
 		const wk_segment *next = &log->segments[i + 1];
-		if (log->segments[i].records_count < 0 || next->created_ms + log->options->retention_seconds * 1000 > now_ms)
+		if (log->segments[i].records_count < 0 || !wk_segment_is_older(next, log->options->retention_seconds, now_ms))
 			break;
 		wk_dlsn at = {next->segment, 0, 0};
 		for (uint32_t c = 0; c < log->cursors_count; c++)
@@ -25,19 +25,27 @@ static const wk_segment *first_that_stays(const wk_log_state *log, uint64_t now_
 	return stays;
 }
 
-static bool truncate(wk_engine *engine, wk_log_state *log, const wk_segment *stays) {
-	wk_catalogue_record record = {.type = WK_CATALOGUE_TRUNCATE,
-	                              .log_id = log->id,
-	                              .segment = stays->segment,
-	                              .sequence_id = stays->first_sequence_id,
-	                              .txid = stays->first_txid};
-	wk_dlsn first = {record.segment, 0, 0};
+static bool is_due(const wk_log_state *log, const wk_segment *stays) {
+	return stays != NULL && wk_dlsn_compare(&(wk_dlsn){stays->segment, 0, 0}, &log->first->dlsn) > 0;
+}
+
+/* (locked, dropped while it waits) What goes is looked for once more: cursors came meanwhile, or somebody truncated. */
+static bool truncate(wk_engine *engine, wk_log_state *log, uint64_t now_ms) {
 	log->handles++;
 	wk_status status = wk_catalogue_turn_for(engine, WK_ROOM_FREE, UINT64_MAX, NULL);
-	if (status == WK_OK && (log->deleted || wk_dlsn_compare(&first, &log->first->dlsn) <= 0))
-		status = WK_END; /* somebody let go of it meanwhile */
-	if (status == WK_OK)
-		status = wk_catalogue_commit(engine, &record, NULL);
+	const wk_segment *stays = status == WK_OK && !log->deleted ? first_that_stays(log, now_ms) : NULL;
+	if (!is_due(log, stays)) {
+		wk_log_state_release(engine, log);
+		return false;
+	}
+	wk_dlsn first = {stays->segment, 0, 0};
+	status = wk_catalogue_commit(engine,
+	                             &(wk_catalogue_record){.type = WK_CATALOGUE_TRUNCATE,
+	                                                    .log_id = log->id,
+	                                                    .segment = stays->segment,
+	                                                    .sequence_id = stays->first_sequence_id,
+	                                                    .txid = stays->first_txid},
+	                             NULL);
 	if (status == WK_OK && !log->deleted) {
 		wk_catalogue_reclaim_before(engine, log, &first);
 		wk_keeper_wake(engine);
@@ -59,10 +67,9 @@ bool wk_retention_step(wk_engine *engine) {
 		wk_log_state *log = engine->logs_by_id[i];
 		if (log == NULL || log->deleted || log->options->retention_seconds == 0)
 			continue;
-		const wk_segment *stays = first_that_stays(log, now_ms);
-		if (stays != NULL && wk_dlsn_compare(&(wk_dlsn){stays->segment, 0, 0}, &log->first->dlsn) > 0) {
+		if (is_due(log, first_that_stays(log, now_ms))) {
 			engine->retention_due_ns = now; /* there may be more */
-			return truncate(engine, log, stays);
+			return truncate(engine, log, now_ms);
 		}
 	}
 	return false;

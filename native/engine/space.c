@@ -11,6 +11,8 @@
 #include "engine/range_pager.h"
 #include "engine/store_file.h"
 
+enum { RETRY_NS = 1000 * 1000 * 1000 };
+
 /*
  * May this file be overwritten or unlinked (storage rule 21)? What killed or moved its entries is durable: callers
  * lower live counts only then. No snapshot points into it: the catalogue's entries below the newest durable snapshot
@@ -37,24 +39,38 @@ static bool is_free(const wk_engine *engine, uint32_t at) {
 	       engine->active->first_sequence + WK_BLOCKS_IN_FLIGHT_MAX < engine->durable && engine->active->id > file->id;
 }
 
-bool wk_space_collect(wk_engine *engine) {
-	for (uint32_t i = 0; i < engine->files_count; i++) {
-		wk_store_file *file = engine->files[i];
-		if (!is_free(engine, i))
-			continue;
-		file->state = WK_FILE_DYING;
-		wk_block_cache_drop_file(engine->memtable, file->id);
-		wk_engine_unlock(engine);
-		bool reused = false;
-		wk_status status = wk_journal_file_recycle(engine, file, &reused);
-		wk_engine_lock(engine);
-		if (status != WK_OK) {
-			file->state = WK_FILE_SEALED; /* it stays; the next round tries again */
-			return false;
-		}
+/* The first file that may go; one that could not, a moment ago, does not keep those behind it. */
+static wk_store_file *first_free(const wk_engine *engine, uint64_t now) {
+	for (uint32_t i = 0; i < engine->files_count; i++)
+		if (is_free(engine, i) && now >= engine->files[i]->stays_ns)
+			return engine->files[i];
+	return NULL;
+}
+
+/* (locked, dropped) False: it stays as it was. */
+static bool give_away(wk_engine *engine, wk_store_file *file) {
+	uint32_t before = file->state; /* one without a footer does not come to have one */
+	file->state = WK_FILE_DYING;
+	wk_block_cache_drop_file(engine->memtable, file->id);
+	wk_engine_unlock(engine);
+	bool reused = false;
+	wk_status status = wk_journal_file_recycle(engine, file, &reused);
+	wk_engine_lock(engine);
+	if (status == WK_OK) {
 		wk_store_file_remove(engine, file);
 		return true;
 	}
+	file->state = before;
+	file->stays_ns = wk_engine_now(engine) + RETRY_NS;
+	return false;
+}
+
+bool wk_space_collect(wk_engine *engine) {
+	uint64_t now = wk_engine_now(engine);
+	wk_store_file *file;
+	while ((file = first_free(engine, now)) != NULL)
+		if (give_away(engine, file))
+			return true;
 	return false;
 }
 

@@ -24,6 +24,7 @@
 #ifndef WK_IO_IO_H
 #define WK_IO_IO_H
 #include "walkeeper/core.h"
+#include <pthread.h>
 
 enum { WK_IO_ALIGNMENT = 4096, WK_IO_QUEUE_DEPTH_MAX = 64 };
 
@@ -131,6 +132,9 @@ int wk_futex_wait(const uint32_t *word, uint32_t expected, uint64_t timeout_ns);
 void wk_futex_wake(uint32_t *word, int count);
 /* Waits of this thread end at their time, and not up to 50 us behind it, as the kernel likes to save wakes. */
 void wk_futex_be_punctual(void);
+
+/* A thread that no signal is delivered to: they are the application's, and none of its handlers may run there. -errno. */
+int wk_thread_start(pthread_t *thread, void *(*run)(void *), void *context);
 
 /* Process facts that only the kernel knows. */
 int64_t wk_process_id(void);

@@ -4,7 +4,6 @@
 #include "io/posix.h"
 #include <assert.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -90,13 +89,9 @@ static int queue_submit(wk_io *io, wk_io_queue *queue, const wk_io_request *requ
 
 /* Fewer workers than wished for are slower; only none at all is a failure. */
 static int start_worker(wk_io_queue *queue) {
-	sigset_t all, before;
-	sigfillset(&all); /* signals are the application's: no handler of its may run on our thread */
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	int error = pthread_create(&queue->workers[queue->workers_count], NULL, work, queue);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	int error = wk_thread_start(&queue->workers[queue->workers_count], work, queue);
 	if (error)
-		return queue->workers_count > 0 ? 0 : -error;
+		return queue->workers_count > 0 ? 0 : error;
 	pthread_setname_np(queue->workers[queue->workers_count], "wk-psync");
 	queue->workers_count++;
 	return 0;

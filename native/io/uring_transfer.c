@@ -27,7 +27,7 @@ static void prepare(wk_io_queue *queue, uint32_t index) {
 	const wk_io_request *request = &transfer->request;
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&queue->ring);
 	assert(sqe); /* there is an entry for each slot and one for the wake */
-	char *rest = (char *)request->buffer + transfer->done;
+	char *rest = request->buffer != NULL ? (char *)request->buffer + transfer->done : NULL; /* a sync has none */
 	/* A length is 32 bits; the short count of a larger transfer brings the rest round again. */
 	size_t left = request->size - transfer->done;
 	unsigned length = left > INT32_MAX ? (unsigned)INT32_MAX / WK_IO_ALIGNMENT * WK_IO_ALIGNMENT : (unsigned)left;

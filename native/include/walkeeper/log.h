@@ -172,7 +172,7 @@ typedef struct wk_stats {
 	uint32_t backend;          /* enum wk_backend */
 	uint32_t sync_method;      /* enum wk_sync_method */
 	uint32_t blocks_in_flight; /* K */
-	bool disk_full;
+	bool disk_full;            /* or no file can be opened to go on in: appends are refused */
 	bool failed;
 	bool probed; /* this device was measured with several blocks in flight too: that chose the method and K */
 } wk_stats;
@@ -223,8 +223,8 @@ enum wk_txid_source { WK_TXID_UNSET = 0, WK_TXID_APPLICATION = 1, WK_TXID_CLOCK 
 /* Stored with the log. wk_log_options_init gives the defaults. */
 typedef struct wk_log_options {
 	uint64_t segment_bytes;   /* roll to a new log segment at this many payload bytes (default 256 MiB) */
-	uint64_t segment_seconds; /* ... or when the segment is this old (default 7200; 0 never) */
-	/* 0: only what the application truncates goes (default); else completed segments older than this go, never past a cursor */
+	uint64_t segment_seconds; /* ... or when the segment is this old (default 7200; 0 or UINT64_MAX never) */
+	/* 0 or UINT64_MAX: only what the application truncates goes (default 0); else completed segments older than this go, never past a cursor */
 	uint64_t retention_seconds;
 	uint32_t codec; /* WK_CODEC_* of its envelopes (default none) */
 } wk_log_options;
@@ -330,7 +330,7 @@ WK_API void wk_append_options_init(wk_append_options *options);
 /*
  * Appends one record and waits until it is durable (WK_DEFERRED: until it is accepted). `at` may be NULL. `payload`
  * is not used after the return. WK_TOO_LARGE, WK_MISMATCH, WK_TXID, WK_FENCED, WK_END_OF_STREAM, WK_NO_SPACE,
- * WK_WOULD_BLOCK: definitely not written. WK_TIMEOUT, WK_INTERRUPTED, WK_FAILED: error->outcome_unknown says.
+ * WK_IO and WK_NO_MEMORY (no file could be opened for it), WK_WOULD_BLOCK: definitely not written. WK_TIMEOUT, WK_INTERRUPTED, WK_FAILED: error->outcome_unknown says.
  */
 WK_API wk_status wk_writer_append(wk_writer *writer, const void *payload, size_t size, const wk_append_options *options,
                                   wk_position *at, wk_error *error);
