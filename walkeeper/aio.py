@@ -247,7 +247,7 @@ class Log:
         return await asyncio.to_thread(self._sync.segments)
 
     async def cursor(self, name: str, *, create: bool = True) -> Cursor:
-        return Cursor(await asyncio.to_thread(self._sync.cursor, name, create=create))
+        return Cursor(self, await asyncio.to_thread(self._sync.cursor, name, create=create))
 
     async def cursors(self) -> list[str]:
         return await asyncio.to_thread(self._sync.cursors)
@@ -259,14 +259,21 @@ class Log:
 class Cursor:
     """A named durable position. See walkeeper.Cursor."""
 
-    __slots__ = ("_sync",)
+    __slots__ = ("_log", "_sync")
 
-    def __init__(self, sync: walkeeper.Cursor) -> None:
+    def __init__(self, log: Log, sync: walkeeper.Cursor) -> None:
+        self._log = log
         self._sync = sync
 
     @property
     def name(self) -> str:
+        """The name it was opened under."""
         return self._sync.name
+
+    @property
+    def log(self) -> Log:
+        """The log it is in."""
+        return self._log
 
     async def position(self) -> walkeeper.Position:
         return await asyncio.to_thread(lambda: self._sync.position)
@@ -325,7 +332,8 @@ class Writer:
     ) -> walkeeper.Position:
         """Appends one record; returns when it is durable (deferred: when it is accepted).
 
-        Raises what walkeeper.Writer.append raises. Where the task is cancelled the outcome is unknown.
+        Raises what walkeeper.Writer.append raises. Where the task is cancelled the outcome is unknown. As there,
+        timeout=0 does not wait for room; a record for which there is some is waited for.
         """
         plain = txid is None and expected is None and durability is None and timeout is None
         if plain and self._durability == "sync" and not self._queued:
@@ -351,7 +359,7 @@ class Writer:
             await self.flush()  # its caller is told: conditional appends are welcome again
             raise
         if sync:
-            await self._drain.durable(ticket, at, self._name, deadline, armed)
+            await self._drain.durable(ticket, at, self._name, None if timeout == 0 else deadline, armed)
         return at
 
     async def append_many(
@@ -380,7 +388,7 @@ class Writer:
         finally:
             self._queued -= 1
         if (durability or self._durability) == "sync":
-            await self._drain.durable(ticket, batch.last, self._log.name, deadline)
+            await self._drain.durable(ticket, batch.last, self._log.name, None if timeout == 0 else deadline)
         return batch
 
     async def submit(
@@ -476,6 +484,16 @@ class Reader:
         """Whether the last answer was "nothing more". See walkeeper.Reader.ended."""
         return self._sync is not None and self._sync.ended
 
+    async def position(self) -> walkeeper.DLSN:
+        """Where the reader stands: a reader started here yields what this one would yield next.
+
+        Raises what walkeeper.Log.reader raises, where nothing was read yet.
+        """
+        sync = await self._opened()
+        if self._fetching is not None:  # of a read that was cancelled: a reader is used by one thread at a time
+            await asyncio.wait((self._fetching,))
+        return sync.position
+
     def __aiter__(self) -> Reader:
         return self
 
@@ -568,6 +586,7 @@ class Reader:
         fetching: asyncio.Future[Any] | None = self._fetching
         if fetching is None:
             fetching = self._fetching = asyncio.ensure_future(asyncio.to_thread(fetch))
+            fetching.add_done_callback(_seen)
         try:
             got: T = await asyncio.shield(fetching)
         finally:
@@ -584,6 +603,12 @@ async def _opened(start: Callable[[], T], close: Callable[[T], object]) -> T:
     except asyncio.CancelledError:
         opening.add_done_callback(lambda done: _close_again(done, close))
         raise
+
+
+def _seen(done: asyncio.Future[Any]) -> None:
+    """Where nobody asks again, asyncio is not to complain that nobody looked at its exception."""
+    if not done.cancelled():
+        done.exception()
 
 
 def _close_again(done: asyncio.Future[T], close: Callable[[T], object]) -> None:
