@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from walkeeper._native import ffi, lib
 from walkeeper._options import name_bytes, uninterrupted
-from walkeeper._position import DLSN, Position, position_of
-from walkeeper.errors import CursorNotFoundError, check, new_error
+from walkeeper._position import DLSN, Position, dlsn_of, position_of
+from walkeeper.errors import CursorNotFoundError, InvalidError, check, new_error
 
 if TYPE_CHECKING:
     from walkeeper._log import Log
@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 __all__ = ["Cursor"]
 
 _KINDS = {lib.WK_NOT_FOUND: CursorNotFoundError}
+
+
+def _first_of_the_next(end: DLSN) -> tuple[DLSN, DLSN]:
+    """Where the record behind the end of a log may be: a reader that read everything stands there."""
+    return DLSN(end.segment, end.entry_id + 1, 0), DLSN(end.segment + 1, 0, 0)
 
 
 class Cursor:
@@ -51,8 +56,12 @@ class Cursor:
 
         Raises InvalidError where that would be backwards, or beyond the end of the log. A deleted cursor is made again.
         """
-        if isinstance(position, DLSN) or position.sequence_id < 0:
-            position = self._log.find(dlsn=position)
+        place = dlsn_of(position)
+        if not isinstance(position, Position) or position.sequence_id < 0:
+            position = self._log.find(dlsn=place)
+            if position.dlsn < place and place not in _first_of_the_next(position.dlsn):
+                where = f"moving the cursor {self._name!r} to {tuple(place)}"
+                raise InvalidError(f"{where}: the log ends at {tuple(position.dlsn)}", log=self._log.name)
         self._set(position)
 
     def delete(self) -> None:

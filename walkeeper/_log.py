@@ -13,6 +13,7 @@ from walkeeper._options import (
     LogOptions,
     milliseconds,
     name_of,
+    natural,
     stored_log_options,
     uninterrupted,
 )
@@ -287,10 +288,7 @@ _FIND: dict[str, int] = {
 
 
 def _way(name: str, value: Any, ways: dict[str, int]) -> tuple[int, int]:
-    number = milliseconds(value) if name == "time" else int(value)
-    if number < 0:
-        raise InvalidError(f"{name}={value!r}: 0 or more")
-    return ways[name], number
+    return ways[name], natural(name, milliseconds(value) if name == "time" else value)
 
 
 def names_of(names: Any, size: int) -> list[str]:

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from walkeeper._native import ffi, lib
-from walkeeper._options import FOREVER, Durability, durability_of, nanoseconds, time_left, uninterrupted
+from walkeeper._options import FOREVER, Durability, durability_of, nanoseconds, natural, time_left, uninterrupted
 from walkeeper._position import CELLS, AppendRange, Position, position_of
 from walkeeper.errors import (
     ClosedError,
@@ -115,7 +115,7 @@ class Writer:
         native = self._native
         if native is None:
             raise self._closed_error()
-        data = payload if type(payload) is bytes else _from_buffer(payload)
+        data = payload if type(payload) is bytes else _buffer(payload)
         try:
             frame = self._frames.pop()
         except IndexError:
@@ -238,7 +238,7 @@ class Writer:
     ) -> tuple[Position, int]:
         """Submits one record: its position and its ticket, for which the eventfd is armed where that is wanted."""
         native = self._open()
-        data = payload if type(payload) is bytes else _from_buffer(payload)
+        data = payload if type(payload) is bytes else _buffer(payload)
         try:
             frame = self._frames.pop()
         except IndexError:
@@ -270,7 +270,7 @@ class Writer:
             options = self._fill(ffi.new("wk_append_options *"), None, None, None, 0)
             options.notify = True
             self._notifying = options
-        data = payload if type(payload) is bytes else _from_buffer(payload)
+        data = payload if type(payload) is bytes else _buffer(payload)
         try:
             frame = self._frames.pop()
         except IndexError:
@@ -303,7 +303,7 @@ class Writer:
         data, sizes = _joined(payloads)
         numbers = ffi.NULL
         if txids is not None:
-            kept = array("q", txids)
+            kept = _numbers(txids)
             if len(kept) != len(sizes):
                 raise InvalidError(f"{len(sizes)} payloads and {len(kept)} txids: one each", outcome="not_written")
             numbers = _from_buffer("int64_t[]", kept)
@@ -433,9 +433,31 @@ def _close(native: Any, close: Any = lib.wk_writer_close, null: Any = ffi.NULL) 
 
 
 def _number(name: str, value: int) -> int:
-    if value < 0:
-        raise InvalidError(f"{name}={value}: 0 or more, or None", outcome="not_written")
-    return value
+    try:
+        return natural(name, value)
+    except InvalidError as wrong:
+        wrong.outcome = "not_written"
+        raise
+
+
+def _numbers(txids: Iterable[int]) -> array[int]:
+    """The txids as C takes them."""
+    many = txids if isinstance(txids, array) else list(txids)
+    try:
+        kept = array("q", many)
+    except (OverflowError, TypeError):
+        kept = array("q", (_number("txids", txid) for txid in many))
+    if kept and min(kept) < 0:
+        _number("txids", min(kept))
+    return kept
+
+
+def _buffer(payload: Any) -> Any:
+    """The memory of a payload that is not bytes."""
+    try:
+        return _from_buffer(payload)
+    except TypeError:
+        raise TypeError(f"a payload is a bytes-like object, not {type(payload).__name__}") from None
 
 
 def _joined(payloads: Iterable[Payload]) -> tuple[bytes, array[int]]:
