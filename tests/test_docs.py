@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import walkeeper
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ["docs", "benchmarks", "examples", "tests"]
@@ -94,6 +97,23 @@ def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", example.group(1)], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "0 b'paid 42'\n1 b'shipped 42'\n2 b'paid 43'\n"
+
+
+def public_members() -> list[tuple[str, object]]:
+    """The methods and properties that users see, of both APIs."""
+    members: list[tuple[str, object]] = []
+    for module in (walkeeper, walkeeper.aio):
+        for kind in filter(inspect.isclass, (getattr(module, name) for name in module.__all__)):
+            for name, member in vars(kind).items():
+                if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property)):
+                    members.append((f"{kind.__module__}.{kind.__name__}.{name}", member))
+    return members
+
+
+def test_every_public_member_says_what_it_is() -> None:
+    members = public_members()
+    assert len(members) > 80
+    assert [name for name, member in members if not member.__doc__] == []
 
 
 def test_the_newest_entry_of_the_changelog_is_the_version_of_the_package() -> None:

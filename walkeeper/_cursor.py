@@ -26,7 +26,9 @@ class Cursor:
     """A named durable position: the first record that its owner still needs.
 
     Truncation may go up to it and not further. It moves forward only: after handling `record`, say
-    `cursor.advance(record.next)`; after a restart, read on from `log.reader(start=cursor.position)`.
+    `cursor.advance(record.next)`; after a restart, read on from `log.reader(start=cursor.position)`. Where a truncation
+    was forced past it, that reader raises TruncatedError: advance the cursor to `log.info().first`, and know that the
+    records between were not handled.
     """
 
     __slots__ = ("_log", "_name")
@@ -37,10 +39,12 @@ class Cursor:
 
     @property
     def name(self) -> str:
+        """The name it was opened under."""
         return self._name
 
     @property
     def log(self) -> Log:
+        """The log it is in."""
         return self._log
 
     @property
@@ -54,7 +58,8 @@ class Cursor:
     def advance(self, position: Position | DLSN) -> None:
         """Moves the cursor to `position`; durable when it returns.
 
-        Raises InvalidError where that would be backwards, or beyond the end of the log. A deleted cursor is made again.
+        Raises InvalidError where that would be backwards, or, by a DLSN, beyond the end of the log; TruncatedError
+        where the records there were let go. A deleted cursor is made again.
         """
         place = dlsn_of(position)
         if not isinstance(position, Position) or position.sequence_id < 0:

@@ -97,6 +97,7 @@ class Log:
 
     @property
     def namespace(self) -> Namespace:
+        """The namespace it is in."""
         return self._namespace
 
     @property
@@ -250,7 +251,8 @@ class Log:
 
     def cursor(self, name: str, *, create: bool = True) -> Cursor:
         """The durable cursor of that name. Where there is none it is created, at the first record that can be read:
-        from then on truncation waits for it. Raises CursorNotFoundError without `create`.
+        from then on truncation waits for it. Raises CursorNotFoundError without `create`, and InvalidError for a name
+        that is empty, longer than 255 bytes of UTF-8, or holds a NUL.
         """
         cursor = Cursor(self, name)
         if not cursor._exists():

@@ -22,7 +22,7 @@ _NUMBERS = struct.Struct(">2q")
 
 
 class DLSN(NamedTuple):
-    """DistributedLog sequence number: (segment, entry id, slot). Ordered; the first real one is (1, 0, 0)."""
+    """DistributedLog sequence number: (segment, entry id, slot). Ordered; that of a log's first record is (1, 0, 0)."""
 
     segment: int
     entry_id: int
@@ -58,6 +58,7 @@ class Position:
 
     @property
     def dlsn(self) -> DLSN:
+        """Segment, entry id and slot."""
         return DLSN(*self._cells[:3])
 
     @property
@@ -71,7 +72,11 @@ class Position:
         return self._cells[4]
 
     def to_bytes(self) -> bytes:
-        """41 bytes: the DLSN's 25, then sequence id and txid, big-endian. They sort as the position does."""
+        """41 bytes: the DLSN's 25, then sequence id and txid, big-endian.
+
+        Those of different DLSNs sort as the positions do. Positions with one DLSN are equal; their bytes are not where
+        one of them does not know its sequence id or txid.
+        """
         _check_range(self._cells)
         return self.dlsn.to_bytes() + _NUMBERS.pack(*self._cells[3:])
 

@@ -69,10 +69,12 @@ class Reader:
 
     @property
     def log(self) -> Log:
+        """The log it reads."""
         return self._log
 
     @property
     def closed(self) -> bool:
+        """Whether close() was called."""
         return self._native is None
 
     @property

@@ -78,10 +78,12 @@ class Writer:
 
     @property
     def log(self) -> Log:
+        """The log it appends to."""
         return self._log
 
     @property
     def closed(self) -> bool:
+        """Whether close() was called; one that was fenced is not closed."""
         return self._native is None
 
     @property
@@ -104,9 +106,10 @@ class Writer:
     ) -> Position:
         """Appends one record. When it returns, the record is durable, and every record before it is.
 
-        `payload` is any contiguous buffer; `txid` the application's number (None: the log stamps milliseconds);
-        `expected` the sequence id it must get. With durability="deferred" it returns when the record is accepted:
-        durable and readable a little later (see flush). `timeout` is in seconds; 0 does not wait for room.
+        `payload` is any contiguous buffer of at most 1 MiB - 8 KiB - 20 bytes; `txid` the application's number (None:
+        the log stamps milliseconds); `expected` the sequence id it must get. With durability="deferred" it returns when
+        the record is accepted: durable and readable a little later (see flush). `timeout` is in seconds; 0 does not
+        wait for room.
 
         Definitely not written: TooLargeError, SequenceMismatchError, TxidError, EndOfStreamError, NoSpaceError,
         WouldBlockError, ClosedError. For FencedError, TimeoutError and JournalFailedError `outcome` says. Where a
@@ -191,7 +194,10 @@ class Writer:
         return position_of(at)
 
     def mark_end_of_stream(self) -> None:
-        """Ends the log for ever: no record can follow, and followers come to an end. Durable when it returns."""
+        """Ends the log for ever: no record can follow, and followers come to an end. Durable when it returns.
+
+        Raises EndOfStreamError where it was ended before, by this writer or another.
+        """
         native, error = self._open(), new_error()
         status = uninterrupted(lambda _: lib.wk_writer_end_of_stream(native, error))
         check(status, error, log=self._log.name, write=True)
