@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import walkeeper
+from walkeeper._options import _OPEN_TIMES, OpenOptions
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ["docs", "benchmarks", "examples", "tests"]
@@ -79,16 +80,26 @@ def options_of(struct: str) -> dict[str, str]:
     return dict(re.findall(r"^\s+\w+ (\w+);\s*(?:/\* (.*?) \*/)?", body.group(1), flags=re.MULTILINE))
 
 
+PYTHON_NAMES = {native: name for name, native in _OPEN_TIMES.items()}
+
+
+def test_operations_lists_every_option_under_the_name_that_python_has() -> None:
+    listed = {cells[0].strip("`") for cells in rows(OPERATIONS.read_text()) if cells[0].startswith("`")}
+    assert set(OpenOptions.__annotations__) - {"manual", "ignore_footers"} <= listed
+
+
 @pytest.mark.parametrize("struct", ["wk_open_options", "wk_log_options"])
 def test_operations_lists_every_option_with_the_default_of_the_header(struct: str) -> None:
     listed = {cells[0].strip("`"): cells[1] for cells in rows(OPERATIONS.read_text()) if cells[0].startswith("`")}
     for option, comment in options_of(struct).items():
         if comment.startswith("tests:") or "(verification" in comment:
             continue  # not for operators
-        assert option in listed
+        name = PYTHON_NAMES.get(option, option)
+        assert name in listed
+        assert name == option or f"(C: `{option}`)" in OPERATIONS.read_text()
         default = re.search(r"default ([^,;)]+)", comment)
         if default is not None:
-            assert listed[option] == default.group(1), option
+            assert listed[name] == default.group(1), option
 
 
 def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
