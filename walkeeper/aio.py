@@ -9,9 +9,9 @@
 
 No thread waits for appends: the engine signals an eventfd, the event loop reads it, and one call completes all that is
 durable by then. Whatever may touch the disk in the calling thread (opening, reading, truncating) runs in the loop's
-default executor; what is a property without `await` and may do so is a method here: `await log.options()`,
-`await cursor.position()`, `await reader.position()`. One event loop uses a namespace. A cancelled append has an unknown outcome, as after a time-out: the
-record was handed over, or not; the log is consistent either way.
+default executor; what is a property without `await` and may do so is a method here: `await log.options()`, `await
+cursor.position()`, `await reader.position()`. One event loop uses a namespace. A cancelled append has an unknown
+outcome, as after a time-out: the record was handed over, or not; the log is consistent either way.
 """
 
 from __future__ import annotations
