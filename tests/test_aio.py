@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import Coroutine
 from pathlib import Path
@@ -331,3 +332,65 @@ def test_an_open_that_is_cancelled_leaves_no_lock(directory: Path) -> None:
 
     run(main())
     walkeeper.open(directory).close()
+
+
+def test_a_cursor_does_not_pass_the_end(directory: Path) -> None:
+    async def main() -> None:
+        async with walkeeper.aio.open(directory) as ns:
+            log = await ns.log("orders")
+            async with log.writer() as writer:
+                await writer.append(b"x")
+            cursor = await log.cursor("billing")
+            assert cursor.log is log
+            with pytest.raises(walkeeper.InvalidError, match="the log ends at"):
+                await cursor.advance(walkeeper.DLSN(999, 0, 0))
+            assert (await cursor.position()).sequence_id == 0
+
+    run(main())
+
+
+def test_a_reader_knows_where_it_stands(directory: Path) -> None:
+    async def main() -> None:
+        async with walkeeper.aio.open(directory) as ns:
+            log = await ns.log("orders")
+            async with log.writer() as writer:
+                positions = [await writer.append(b"x") for _ in range(3)]
+            reader = log.reader()
+            for position in positions:
+                assert await reader.position() == position.dlsn
+                await anext(reader)
+            assert await log.find(dlsn=await reader.position()) == (await log.info()).next
+
+    run(main())
+
+
+def test_a_timeout_of_0_waits_for_no_room_and_for_the_disk(directory: Path) -> None:
+    async def main() -> None:
+        async with walkeeper.aio.open(directory) as ns:
+            log = await ns.log("orders")
+            async with log.writer() as writer:
+                assert (await writer.append(b"x", timeout=0)).sequence_id == 0
+                assert (await writer.append_many([b"y", b"z"], timeout=0)).last.sequence_id == 2
+
+    run(main())
+
+
+def test_a_follower_that_is_cancelled_and_closed_leaves_no_complaint(directory: Path) -> None:
+    complaints: list[dict[str, Any]] = []
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, complaint: complaints.append(complaint))
+        async with walkeeper.aio.open(directory) as ns:
+            await ns.log("orders")
+            async with walkeeper.aio.open(directory, read_only=True) as follower:
+                reader = (await follower.log("orders", create=False)).reader(follow=True)
+                reading = asyncio.ensure_future(reader.read())
+                await asyncio.sleep(0.1)
+                reading.cancel()
+                await asyncio.wait((reading,))
+            await asyncio.sleep(0.5)
+            del reader, reading
+            gc.collect()
+
+    run(main())
+    assert complaints == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import struct
 import subprocess
@@ -14,13 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from command_line import COMMAND, flip, journal_with, json_lines, payloads, run, run_process, small_files, twenty_orders
 
 import walkeeper
-from walkeeper.cli import commands
 
 ORDERS = [b"paid 41", b"paid 42", b"\x00\xff", b"sent 7"]
-COMMAND = [sys.executable, "-m", "walkeeper.cli"]
 
 
 @pytest.fixture
@@ -30,26 +27,6 @@ def directory(tmp_path: Path) -> Path:
     with walkeeper.open(place) as namespace, namespace.log("orders").writer() as writer:
         writer.append_many(ORDERS)
     return place
-
-
-def run(*arguments: object, given: bytes = b"") -> Result:
-    return CliRunner().invoke(commands, [str(argument) for argument in arguments], input=given)
-
-
-def run_process(*arguments: object, given: bytes = b"", **environment: str) -> subprocess.CompletedProcess[bytes]:
-    command = [*COMMAND, *map(str, arguments)]
-    return subprocess.run(command, input=given, capture_output=True, timeout=60, env={**os.environ, **environment})
-
-
-def json_lines(result: Result) -> list[dict[str, object]]:
-    assert result.exit_code == 0, result.output
-    return [json.loads(line) for line in result.stdout.splitlines()]
-
-
-def payloads(directory: Path, log: str) -> list[bytes]:
-    with walkeeper.open(directory, create=False) as namespace:
-        items = namespace.log(log, create=False).reader()
-        return [bytes(item.payload) for item in items if isinstance(item, walkeeper.Record)]
 
 
 @pytest.fixture
@@ -86,7 +63,7 @@ def test_append_refuses_input_that_ends_inside_a_record_and_says_what_is_appende
     result = run("append", tmp_path / "new", "blobs", "--length-prefixed", given=stream)
     assert result.exit_code != 0
     assert "the input ends inside a record" in result.stderr
-    assert "1 records were appended before this" in result.stderr
+    assert "1 record was appended before this" in result.stderr
     assert payloads(tmp_path / "new", "blobs") == [b"one"]
 
 
@@ -282,7 +259,7 @@ def test_ctrl_c_ends_with_130_and_keeps_what_was_appended(tmp_path: Path) -> Non
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=20)
     assert process.returncode == 130
-    assert b"1 records were appended before this" in said
+    assert b"1 record was appended before this" in said
     assert b"Traceback" not in said
     assert payloads(tmp_path / "wal", "lines") == [b"one"]
 
@@ -304,41 +281,13 @@ def test_a_directory_that_is_not_there_is_said_to_be_so(tmp_path: Path) -> None:
         assert "does not exist" in result.stderr
 
 
-# ---- verify, inspect, recover ---------------------------------------------------------------------------------------
-
-
-def journal_with(directory: Path, needle: bytes) -> tuple[Path, int]:
-    """The file that holds these bytes, and where."""
-    for file in sorted(directory.rglob("*")):
-        if file.is_file() and (at := file.read_bytes().find(needle)) >= 0:
-            return file, at
-    raise AssertionError(f"no file holds {needle!r}")
-
-
-def flip(file: Path, at: int) -> None:
-    """Turns one bit of the byte at this offset."""
-    with file.open("r+b") as opened:
-        opened.seek(at)
-        byte = opened.read(1)
-        opened.seek(at)
-        opened.write(bytes([byte[0] ^ 1]))
-
-
-def damage(directory: Path, needle: bytes) -> Path:
-    """Turns one bit of a record on the disk."""
-    file, at = journal_with(directory, needle)
-    flip(file, at)
-    return file
+# ---- verify, inspect ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def damaged(tmp_path: Path) -> tuple[Path, Path]:
-    """A directory with twenty durable records, each in a block of its own, and a bit turned in the tenth; the file."""
-    place = tmp_path / "wal"
-    with walkeeper.open(place) as namespace, namespace.log("orders").writer() as writer:
-        for number in range(20):
-            writer.append(b"order number %d" % number)
-    return place, damage(place, b"order number 9")
+    """A directory with a bit turned in the tenth of twenty records; the file."""
+    return tmp_path / "wal", twenty_orders(tmp_path / "wal")
 
 
 def test_verify_of_a_clean_directory_is_0(directory: Path) -> None:
@@ -358,15 +307,6 @@ def test_verify_of_a_damaged_directory_is_1_and_says_where(damaged: tuple[Path, 
 def index_of(directory: Path) -> Path:
     (file,) = (directory / "index").glob("*.wki")
     return file
-
-
-def small_files(directory: Path, records: int = 60) -> Path:
-    """A directory with sealed files and an index."""
-    small = {"file_size_min": 65536, "file_size_max": 65536}
-    with walkeeper.open(directory, **small) as namespace, namespace.log("orders").writer() as writer:
-        for number in range(records):
-            writer.append(b"order number %02d" % number)
-    return directory
 
 
 def test_verify_warns_of_a_damaged_index_and_that_is_no_damage(tmp_path: Path) -> None:
@@ -454,89 +394,6 @@ def test_inspect_of_something_else_is_no_success(tmp_path: Path) -> None:
     result = run("inspect", tmp_path / "letter")
     assert result.exit_code != 0
     assert "Traceback" not in result.output
-
-
-def test_recover_saves_what_came_before_the_damage_and_leaves_the_original(
-    damaged: tuple[Path, Path], tmp_path: Path
-) -> None:
-    directory, file = damaged
-    before = file.read_bytes()
-    result = run("recover", directory, tmp_path / "saved", "--on-damage", "point-in-time")
-    assert result.exit_code == 1, result.output
-    assert "Acknowledged records are lost" in result.stdout
-    assert file.read_bytes() == before
-    assert payloads(tmp_path / "saved", "orders") == [b"order number %d" % number for number in range(9)]
-    assert run("append", tmp_path / "saved", "orders", given=b"and on\n").exit_code == 0
-    assert payloads(tmp_path / "saved", "orders")[-1] == b"and on"
-
-
-def test_recover_may_leave_gaps_and_keep_what_came_after_the_damage(damaged: tuple[Path, Path], tmp_path: Path) -> None:
-    directory, _ = damaged
-    result = run("recover", directory, tmp_path / "saved", "--on-damage", "skip", "--json")
-    assert result.exit_code == 1, result.output
-    report = json.loads(result.stdout)
-    (log,) = report["logs"]
-    assert (log["records"], log["lost"], log["unreadable"][0]["from"], log["unreadable"][0]["before"]) == (19, 1, 9, 10)
-    assert report["recovery"]["damaged_blocks"] == 1
-    assert payloads(tmp_path / "saved", "orders") == [
-        b"order number %d" % number for number in range(20) if number != 9
-    ]
-
-
-def test_recover_counts_what_is_lost_in_a_sealed_file_and_what_can_be_read_behind_it(tmp_path: Path) -> None:
-    small = {"file_size_min": 65536, "file_size_max": 65536}
-    with walkeeper.open(tmp_path / "wal", **small) as namespace, namespace.log("orders").writer() as writer:
-        for number in range(60):
-            writer.append(b"order number %02d" % number)
-    damage(tmp_path / "wal", b"order number 03")
-    result = run("recover", tmp_path / "wal", tmp_path / "saved", "--json")
-    assert result.exit_code == 1
-    report = json.loads(result.stdout)
-    (log,) = report["logs"]
-    assert (log["records"], log["lost"]) == (3, 57)
-    assert [(hole["from"], hole["before"]) for hole in log["unreadable"]] == [(3, 60)]
-    saved = tmp_path / "saved"
-    assert payloads(saved, "orders") == [b"order number %02d" % number for number in range(3)]  # and no surprise
-
-
-def test_recover_of_a_damaged_catalogue_says_what_cannot_be_known(tmp_path: Path) -> None:
-    directory = small_files(tmp_path / "wal")
-    damage(directory, b"orders")
-    result = run("recover", directory, tmp_path / "saved")
-    assert result.exit_code == 1
-    said = " ".join(result.stdout.split())
-    assert "entries of the catalogue cannot be read" in said
-    assert "Acknowledged records are lost" not in said
-    with walkeeper.open(tmp_path / "saved") as namespace:
-        (name,) = namespace.logs()
-        assert name.startswith("recovered-")
-    assert payloads(tmp_path / "saved", name) == [b"order number %02d" % number for number in range(60)]
-
-
-def test_recover_that_cannot_open_the_copy_says_what_is_damaged_and_leaves_no_copy(
-    damaged: tuple[Path, Path], tmp_path: Path
-) -> None:
-    directory, file = damaged
-    before = file.read_bytes()
-    result = run("recover", directory, tmp_path / "saved", "--on-damage", "stop")
-    assert result.exit_code == 1
-    assert "Traceback" not in result.stderr
-    assert result.stderr
-    assert file.read_bytes() == before
-    assert not (tmp_path / "saved").exists()
-
-
-def test_recover_of_a_sound_directory_loses_nothing(directory: Path, tmp_path: Path) -> None:
-    result = run("recover", directory, tmp_path / "saved")
-    assert result.exit_code == 0
-    assert "Nothing that was acknowledged is lost" in result.stdout
-    assert payloads(tmp_path / "saved", "orders") == ORDERS
-
-
-def test_recover_does_not_overwrite(directory: Path, tmp_path: Path) -> None:
-    (tmp_path / "saved").mkdir()
-    assert run("recover", directory, tmp_path / "saved").exit_code == 2
-    assert list((tmp_path / "saved").iterdir()) == []
 
 
 # ---- doctor, bench --------------------------------------------------------------------------------------------------

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import walkeeper
+from walkeeper._options import _OPEN_TIMES, OpenOptions
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ["docs", "benchmarks", "examples", "tests"]
@@ -76,16 +80,26 @@ def options_of(struct: str) -> dict[str, str]:
     return dict(re.findall(r"^\s+\w+ (\w+);\s*(?:/\* (.*?) \*/)?", body.group(1), flags=re.MULTILINE))
 
 
+PYTHON_NAMES = {native: name for name, native in _OPEN_TIMES.items()}
+
+
+def test_operations_lists_every_option_under_the_name_that_python_has() -> None:
+    listed = {cells[0].strip("`") for cells in rows(OPERATIONS.read_text()) if cells[0].startswith("`")}
+    assert set(OpenOptions.__annotations__) - {"manual", "ignore_footers"} <= listed
+
+
 @pytest.mark.parametrize("struct", ["wk_open_options", "wk_log_options"])
 def test_operations_lists_every_option_with_the_default_of_the_header(struct: str) -> None:
     listed = {cells[0].strip("`"): cells[1] for cells in rows(OPERATIONS.read_text()) if cells[0].startswith("`")}
     for option, comment in options_of(struct).items():
         if comment.startswith("tests:") or "(verification" in comment:
             continue  # not for operators
-        assert option in listed
+        name = PYTHON_NAMES.get(option, option)
+        assert name in listed
+        assert name == option or f"(C: `{option}`)" in OPERATIONS.read_text()
         default = re.search(r"default ([^,;)]+)", comment)
         if default is not None:
-            assert listed[option] == default.group(1), option
+            assert listed[name] == default.group(1), option
 
 
 def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
@@ -94,6 +108,23 @@ def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", example.group(1)], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "0 b'paid 42'\n1 b'shipped 42'\n2 b'paid 43'\n"
+
+
+def public_members() -> list[tuple[str, object]]:
+    """The methods and properties that users see, of both APIs."""
+    members: list[tuple[str, object]] = []
+    for module in (walkeeper, walkeeper.aio):
+        for kind in filter(inspect.isclass, (getattr(module, name) for name in module.__all__)):
+            for name, member in vars(kind).items():
+                if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property)):
+                    members.append((f"{kind.__module__}.{kind.__name__}.{name}", member))
+    return members
+
+
+def test_every_public_member_says_what_it_is() -> None:
+    members = public_members()
+    assert len(members) > 80
+    assert [name for name, member in members if not member.__doc__] == []
 
 
 def test_the_newest_entry_of_the_changelog_is_the_version_of_the_package() -> None:

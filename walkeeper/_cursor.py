@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from walkeeper._native import ffi, lib
 from walkeeper._options import name_bytes, uninterrupted
-from walkeeper._position import DLSN, Position, position_of
-from walkeeper.errors import CursorNotFoundError, check, new_error
+from walkeeper._position import DLSN, Position, dlsn_of, position_of
+from walkeeper.errors import CursorNotFoundError, InvalidError, check, new_error
 
 if TYPE_CHECKING:
     from walkeeper._log import Log
@@ -17,11 +17,18 @@ __all__ = ["Cursor"]
 _KINDS = {lib.WK_NOT_FOUND: CursorNotFoundError}
 
 
+def _first_of_the_next(end: DLSN) -> tuple[DLSN, DLSN]:
+    """Where the record behind the end of a log may be: a reader that read everything stands there."""
+    return DLSN(end.segment, end.entry_id + 1, 0), DLSN(end.segment + 1, 0, 0)
+
+
 class Cursor:
     """A named durable position: the first record that its owner still needs.
 
     Truncation may go up to it and not further. It moves forward only: after handling `record`, say
-    `cursor.advance(record.next)`; after a restart, read on from `log.reader(start=cursor.position)`.
+    `cursor.advance(record.next)`; after a restart, read on from `log.reader(start=cursor.position)`. Where a truncation
+    was forced past it, that reader raises TruncatedError: advance the cursor to `log.info().first`, and know that the
+    records between were not handled.
     """
 
     __slots__ = ("_log", "_name")
@@ -32,10 +39,12 @@ class Cursor:
 
     @property
     def name(self) -> str:
+        """The name it was opened under."""
         return self._name
 
     @property
     def log(self) -> Log:
+        """The log it is in."""
         return self._log
 
     @property
@@ -49,10 +58,15 @@ class Cursor:
     def advance(self, position: Position | DLSN) -> None:
         """Moves the cursor to `position`; durable when it returns.
 
-        Raises InvalidError where that would be backwards, or beyond the end of the log. A deleted cursor is made again.
+        Raises InvalidError where that would be backwards, or, by a DLSN, beyond the end of the log; TruncatedError
+        where the records there were let go. A deleted cursor is made again.
         """
-        if isinstance(position, DLSN) or position.sequence_id < 0:
-            position = self._log.find(dlsn=position)
+        place = dlsn_of(position)
+        if not isinstance(position, Position) or position.sequence_id < 0:
+            position = self._log.find(dlsn=place)
+            if position.dlsn < place and place not in _first_of_the_next(position.dlsn):
+                where = f"moving the cursor {self._name!r} to {tuple(place)}"
+                raise InvalidError(f"{where}: the log ends at {tuple(position.dlsn)}", log=self._log.name)
         self._set(position)
 
     def delete(self) -> None:

@@ -13,6 +13,7 @@ from walkeeper._options import (
     LogOptions,
     milliseconds,
     name_of,
+    natural,
     stored_log_options,
     uninterrupted,
 )
@@ -96,6 +97,7 @@ class Log:
 
     @property
     def namespace(self) -> Namespace:
+        """The namespace it is in."""
         return self._namespace
 
     @property
@@ -249,7 +251,8 @@ class Log:
 
     def cursor(self, name: str, *, create: bool = True) -> Cursor:
         """The durable cursor of that name. Where there is none it is created, at the first record that can be read:
-        from then on truncation waits for it. Raises CursorNotFoundError without `create`.
+        from then on truncation waits for it. Raises CursorNotFoundError without `create`, and InvalidError for a name
+        that is empty, longer than 255 bytes of UTF-8, or holds a NUL.
         """
         cursor = Cursor(self, name)
         if not cursor._exists():
@@ -287,10 +290,7 @@ _FIND: dict[str, int] = {
 
 
 def _way(name: str, value: Any, ways: dict[str, int]) -> tuple[int, int]:
-    number = milliseconds(value) if name == "time" else int(value)
-    if number < 0:
-        raise InvalidError(f"{name}={value!r}: 0 or more")
-    return ways[name], number
+    return ways[name], natural(name, milliseconds(value) if name == "time" else value)
 
 
 def names_of(names: Any, size: int) -> list[str]:

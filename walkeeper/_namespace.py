@@ -65,7 +65,9 @@ def open(
     When it returns, everything an earlier process was told is durable can be read again, and a torn tail was cut.
     One process writes a directory; `read_only` opens follow it live. `on_damage` says what becomes of acknowledged
     records that cannot be read: "stop" raises DamagedError, "point_in_time" cuts each affected log at its first loss,
-    "skip" leaves gaps. For the further options see OpenOptions.
+    "skip" leaves gaps. For the further options see OpenOptions. Where this process has the directory open for writing,
+    a second open shares that: its options are checked and otherwise ignored (but `read_only` makes a handle that only
+    reads).
 
     Raises DirectoryLockedError, NotFoundError (without `create`), DamagedError, UnsupportedError, StorageError.
     A str that begins like a URI is one; write "./etcd:1" for a directory that looks like that.
@@ -250,10 +252,12 @@ class Namespace:
 
     @property
     def read_only(self) -> bool:
+        """Whether it was opened to read only."""
         return self._read_only
 
     @property
     def closed(self) -> bool:
+        """Whether close() was called."""
         return self._handle.closed
 
     def log(self, name: str, *, create: bool = True, **options: Unpack[NewLogOptions]) -> Log:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ SyncMethod = Literal["probe", "dsync", "write_then_sync"]
 Codec = Literal["none", "lz4", "zstd"]
 
 FOREVER: int = 2**64 - 1
+INT64_MAX: int = 2**63 - 1
+"""The largest sequence id, txid, part of a DLSN, and time in milliseconds."""
 
 _ON_DAMAGE: dict[str, int] = {
     "stop": lib.WK_ON_DAMAGE_STOP,
@@ -141,7 +144,7 @@ def open_options(create: bool, read_only: bool, on_damage: OnDamage, options: Op
         elif name in _OPEN_TIMES:
             # C takes 0 for "the default"; a caller who writes 0 means no time at all (commit_wait's default is that).
             shortest = 0 if name == "commit_wait" else 1
-            setattr(native, _OPEN_TIMES[name], max(shortest, nanoseconds(value)))  # type: ignore[arg-type]
+            setattr(native, _OPEN_TIMES[name], max(shortest, nanoseconds(value, name)))  # type: ignore[arg-type]
         else:
             set_number(native, name, value)
     return native
@@ -194,22 +197,37 @@ def set_number(native: Any, name: str, value: object) -> None:
         raise InvalidError(f"{name}={value!r}: {wrong}") from None
 
 
-def nanoseconds(seconds: float | None) -> int:
+def nanoseconds(seconds: float | None, name: str = "timeout") -> int:
     """A time-out as C takes it; None is for ever. Raises InvalidError for less than 0 and for NaN."""
     if seconds is None or seconds == math.inf:
         return FOREVER
     if not seconds >= 0:
-        raise InvalidError(f"timeout={seconds!r}: seconds, 0 or more, or None to wait for ever")
+        raise InvalidError(f"{name}={seconds!r}: seconds, 0 or more, or None to wait for ever")
     return min(round(seconds * 1e9), FOREVER - 1)
 
 
 def milliseconds(moment: datetime | float) -> int:
-    """A moment as logs store it: whole milliseconds since 1970. Raises InvalidError for a datetime without a zone."""
+    """A moment as logs store it: whole milliseconds since 1970. Raises InvalidError for a datetime without a zone, and
+    for what is no number."""
     if isinstance(moment, datetime):
         if moment.tzinfo is None:
             raise InvalidError(f"time={moment!r} has no time zone: its instant is not known")
         return (moment - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(milliseconds=1)
-    return math.floor(moment * 1000)
+    try:
+        return math.floor(moment * 1000)
+    except (ArithmeticError, TypeError, ValueError):
+        raise InvalidError(f"time={moment!r}: an aware datetime, or seconds since 1970") from None
+
+
+def natural(name: str, value: object) -> int:
+    """A whole number from 0 that C can store. Raises InvalidError for anything else."""
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise InvalidError(f"{name}={value!r}: a whole number is wanted") from None
+    if not 0 <= number <= INT64_MAX:
+        raise InvalidError(f"{name}={value!r}: 0 or more, and below 2**63")
+    return number
 
 
 def uninterrupted(call: Callable[[int], int], timeout_ns: int = FOREVER) -> int:

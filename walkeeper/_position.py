@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from walkeeper._native import ffi, lib
-from walkeeper.errors import CorruptError
+from walkeeper.errors import CorruptError, InvalidError
 
 __all__ = ["DLSN", "AppendRange", "Position"]
 
@@ -21,7 +22,7 @@ _NUMBERS = struct.Struct(">2q")
 
 
 class DLSN(NamedTuple):
-    """DistributedLog sequence number: (segment, entry id, slot). Ordered; the first real one is (1, 0, 0)."""
+    """DistributedLog sequence number: (segment, entry id, slot). Ordered; that of a log's first record is (1, 0, 0)."""
 
     segment: int
     entry_id: int
@@ -29,6 +30,7 @@ class DLSN(NamedTuple):
 
     def to_bytes(self) -> bytes:
         """The 25 bytes that DistributedLog writes for it; they sort as the DLSN does."""
+        _check_range(self)
         memory = ffi.new("uint8_t[]", lib.WK_DLSN_SIZE)
         lib.wk_dlsn_encode(ffi.new("wk_dlsn *", self), memory)
         return bytes(ffi.buffer(memory))
@@ -56,6 +58,7 @@ class Position:
 
     @property
     def dlsn(self) -> DLSN:
+        """Segment, entry id and slot."""
         return DLSN(*self._cells[:3])
 
     @property
@@ -69,7 +72,12 @@ class Position:
         return self._cells[4]
 
     def to_bytes(self) -> bytes:
-        """41 bytes: the DLSN's 25, then sequence id and txid, big-endian. They sort as the position does."""
+        """41 bytes: the DLSN's 25, then sequence id and txid, big-endian.
+
+        Those of different DLSNs sort as the positions do. Positions with one DLSN are equal; their bytes are not where
+        one of them does not know its sequence id or txid.
+        """
+        _check_range(self._cells)
         return self.dlsn.to_bytes() + _NUMBERS.pack(*self._cells[3:])
 
     @classmethod
@@ -137,10 +145,19 @@ def position_of(at: Any) -> Position:
     return Position((dlsn.segment, dlsn.entry_id, dlsn.slot, at.sequence_id, at.txid))
 
 
+def _check_range(numbers: Iterable[object]) -> None:
+    """Raises InvalidError where one of them is no whole number of 64 bits."""
+    for number in numbers:
+        if not isinstance(number, int) or not -(2**63) <= number < 2**63:
+            raise InvalidError(f"{number!r} in a position: a whole number below 2**63 is wanted")
+
+
 def dlsn_of(place: Position | DLSN) -> DLSN:
-    """The DLSN of what a caller gave; TypeError for anything but a Position or a DLSN."""
+    """The DLSN of what a caller gave; TypeError for anything but a Position or a DLSN, InvalidError for one that no
+    record can have."""
     if isinstance(place, Position):
-        return place.dlsn
+        place = place.dlsn
     if isinstance(place, DLSN):
+        _check_range(place)
         return place
     raise TypeError(f"a Position or a DLSN is wanted, not {place!r}")

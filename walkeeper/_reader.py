@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from walkeeper._native import ffi, lib
-from walkeeper._options import FOREVER, nanoseconds, time_left
+from walkeeper._options import FOREVER, nanoseconds, natural, time_left
 from walkeeper._position import DLSN
 from walkeeper._record import Gap, Record, records_of
 from walkeeper.errors import ClosedError, Error, InvalidError, fail, new_error
@@ -69,10 +69,12 @@ class Reader:
 
     @property
     def log(self) -> Log:
+        """The log it reads."""
         return self._log
 
     @property
     def closed(self) -> bool:
+        """Whether close() was called."""
         return self._native is None
 
     @property
@@ -220,7 +222,7 @@ class Reader:
 def _limit(name: str, value: int | None, default: int) -> int:
     if value is None:
         return default
-    if value < 1:
+    if natural(name, value) < 1:
         raise InvalidError(f"{name}={value}: 1 or more, or None")
     return value
 

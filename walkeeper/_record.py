@@ -39,12 +39,14 @@ class Record:
 
     @property
     def payload(self) -> memoryview:
+        """The bytes of the record: a view that is read-only."""
         batch = self._batch
         start = self._cells[0] - batch.low
         return batch.view[start : start + self._cells[1]]
 
     @property
     def position(self) -> Position:
+        """Where it is: a reader started here yields it first."""
         return Position(self._cells[2:7])
 
     @property
@@ -55,14 +57,17 @@ class Record:
 
     @property
     def dlsn(self) -> DLSN:
+        """Its DLSN."""
         return DLSN(*self._cells[2:5])
 
     @property
     def sequence_id(self) -> int:
+        """Its number in its log, from 0, without holes."""
         return self._cells[5]
 
     @property
     def txid(self) -> int:
+        """The application's number, or milliseconds since 1970."""
         return self._cells[6]
 
     def __reduce__(self) -> tuple[Any, tuple[_Cells, bytes]]:
@@ -88,10 +93,12 @@ class Gap:
 
     @property
     def count(self) -> int:
+        """How many records are lost."""
         return self._cells[10]
 
     @property
     def position(self) -> Position:
+        """Where the first of them was."""
         return Position(self._cells[2:7])
 
     @property
@@ -102,6 +109,7 @@ class Gap:
 
     @property
     def dlsn(self) -> DLSN:
+        """Of the first record that is lost, or where it would have been."""
         return DLSN(*self._cells[2:5])
 
     @property

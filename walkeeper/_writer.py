@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from walkeeper._native import ffi, lib
-from walkeeper._options import FOREVER, Durability, durability_of, nanoseconds, time_left, uninterrupted
+from walkeeper._options import FOREVER, Durability, durability_of, nanoseconds, natural, time_left, uninterrupted
 from walkeeper._position import CELLS, AppendRange, Position, position_of
 from walkeeper.errors import (
     ClosedError,
@@ -78,10 +78,12 @@ class Writer:
 
     @property
     def log(self) -> Log:
+        """The log it appends to."""
         return self._log
 
     @property
     def closed(self) -> bool:
+        """Whether close() was called; one that was fenced is not closed."""
         return self._native is None
 
     @property
@@ -104,9 +106,10 @@ class Writer:
     ) -> Position:
         """Appends one record. When it returns, the record is durable, and every record before it is.
 
-        `payload` is any contiguous buffer; `txid` the application's number (None: the log stamps milliseconds);
-        `expected` the sequence id it must get. With durability="deferred" it returns when the record is accepted:
-        durable and readable a little later (see flush). `timeout` is in seconds; 0 does not wait for room.
+        `payload` is any contiguous buffer of at most 1 MiB - 8 KiB - 20 bytes; `txid` the application's number (None:
+        the log stamps milliseconds); `expected` the sequence id it must get. With durability="deferred" it returns when
+        the record is accepted: durable and readable a little later (see flush). `timeout` is in seconds; 0 does not
+        wait for room.
 
         Definitely not written: TooLargeError, SequenceMismatchError, TxidError, EndOfStreamError, NoSpaceError,
         WouldBlockError, ClosedError. For FencedError, TimeoutError and JournalFailedError `outcome` says. Where a
@@ -115,7 +118,7 @@ class Writer:
         native = self._native
         if native is None:
             raise self._closed_error()
-        data = payload if type(payload) is bytes else _from_buffer(payload)
+        data = payload if type(payload) is bytes else _buffer(payload)
         try:
             frame = self._frames.pop()
         except IndexError:
@@ -191,7 +194,10 @@ class Writer:
         return position_of(at)
 
     def mark_end_of_stream(self) -> None:
-        """Ends the log for ever: no record can follow, and followers come to an end. Durable when it returns."""
+        """Ends the log for ever: no record can follow, and followers come to an end. Durable when it returns.
+
+        Raises EndOfStreamError where it was ended before, by this writer or another.
+        """
         native, error = self._open(), new_error()
         status = uninterrupted(lambda _: lib.wk_writer_end_of_stream(native, error))
         check(status, error, log=self._log.name, write=True)
@@ -238,7 +244,7 @@ class Writer:
     ) -> tuple[Position, int]:
         """Submits one record: its position and its ticket, for which the eventfd is armed where that is wanted."""
         native = self._open()
-        data = payload if type(payload) is bytes else _from_buffer(payload)
+        data = payload if type(payload) is bytes else _buffer(payload)
         try:
             frame = self._frames.pop()
         except IndexError:
@@ -270,7 +276,7 @@ class Writer:
             options = self._fill(ffi.new("wk_append_options *"), None, None, None, 0)
             options.notify = True
             self._notifying = options
-        data = payload if type(payload) is bytes else _from_buffer(payload)
+        data = payload if type(payload) is bytes else _buffer(payload)
         try:
             frame = self._frames.pop()
         except IndexError:
@@ -303,7 +309,7 @@ class Writer:
         data, sizes = _joined(payloads)
         numbers = ffi.NULL
         if txids is not None:
-            kept = array("q", txids)
+            kept = _numbers(txids)
             if len(kept) != len(sizes):
                 raise InvalidError(f"{len(sizes)} payloads and {len(kept)} txids: one each", outcome="not_written")
             numbers = _from_buffer("int64_t[]", kept)
@@ -433,9 +439,31 @@ def _close(native: Any, close: Any = lib.wk_writer_close, null: Any = ffi.NULL) 
 
 
 def _number(name: str, value: int) -> int:
-    if value < 0:
-        raise InvalidError(f"{name}={value}: 0 or more, or None", outcome="not_written")
-    return value
+    try:
+        return natural(name, value)
+    except InvalidError as wrong:
+        wrong.outcome = "not_written"
+        raise
+
+
+def _numbers(txids: Iterable[int]) -> array[int]:
+    """The txids as C takes them."""
+    many = txids if isinstance(txids, array) else list(txids)
+    try:
+        kept = array("q", many)
+    except (OverflowError, TypeError):
+        kept = array("q", (_number("txids", txid) for txid in many))
+    if kept and min(kept) < 0:
+        _number("txids", min(kept))
+    return kept
+
+
+def _buffer(payload: Any) -> Any:
+    """The memory of a payload that is not bytes."""
+    try:
+        return _from_buffer(payload)
+    except TypeError:
+        raise TypeError(f"a payload is a bytes-like object, not {type(payload).__name__}") from None
 
 
 def _joined(payloads: Iterable[Payload]) -> tuple[bytes, array[int]]:

@@ -9,21 +9,23 @@
 
 No thread waits for appends: the engine signals an eventfd, the event loop reads it, and one call completes all that is
 durable by then. Whatever may touch the disk in the calling thread (opening, reading, truncating) runs in the loop's
-default executor. One event loop uses a namespace. A cancelled append has an unknown outcome, as after a time-out: the
-record was handed over, or not; the log is consistent either way.
+default executor; what is a property without `await` and may do so is a method here: `await log.options()`, `await
+cursor.position()`, `await reader.position()`. One event loop uses a namespace. A cancelled append has an unknown
+outcome, as after a time-out: the record was handed over, or not; the log is consistent either way.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 import walkeeper
 from walkeeper._drain import Drain
+from walkeeper._opening import Opening, T, opened_in_a_thread, seen
 from walkeeper._options import FOREVER, nanoseconds
 from walkeeper._reader import FETCH_BYTES, FETCH_RECORDS
 from walkeeper.errors import (
@@ -45,37 +47,6 @@ _FOLLOWER_WAIT = 0.25
 """Seconds that a reader of a read-only namespace waits in a thread at a time: no event tells of another process."""
 
 
-class _Closable(Protocol):
-    async def close(self) -> None: ...
-
-
-T = TypeVar("T")
-C = TypeVar("C", bound=_Closable)
-
-
-class Opening(Awaitable[C], Generic[C]):
-    """Something being opened: await it, or enter it with `async with`, which closes it at the end."""
-
-    __slots__ = ("_opened", "_start")
-
-    def __init__(self, start: Callable[[], Coroutine[Any, Any, C]]) -> None:
-        self._start = start
-        self._opened: C | None = None
-
-    def __await__(self) -> Generator[Any, Any, C]:
-        return self._start().__await__()
-
-    async def __aenter__(self) -> C:
-        self._opened = await self._start()
-        return self._opened
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self._opened is not None:
-            await self._opened.close()
-
-
 def open(
     uri: str | os.PathLike[str],
     *,
@@ -88,7 +59,7 @@ def open(
 
     async def start() -> Namespace:
         return Namespace(
-            await _opened(
+            await opened_in_a_thread(
                 lambda: walkeeper.open(uri, create=create, read_only=read_only, on_damage=on_damage, **options),
                 lambda namespace: namespace.close(),
             )
@@ -108,35 +79,45 @@ class Namespace:
 
     @property
     def path(self) -> str:
+        """The directory."""
         return self._sync.path
 
     @property
     def read_only(self) -> bool:
+        """Whether it was opened to read only."""
         return self._sync.read_only
 
     @property
     def closed(self) -> bool:
+        """Whether close() was called."""
         return self._sync.closed
 
     async def log(self, name: str, *, create: bool = True, **options: Unpack[NewLogOptions]) -> Log:
+        """See walkeeper.Namespace.log."""
         return Log(self, await asyncio.to_thread(self._sync.log, name, create=create, **options))
 
     async def logs(self, prefix: str = "") -> list[str]:
+        """See walkeeper.Namespace.logs."""
         return await asyncio.to_thread(self._sync.logs, prefix)
 
     async def delete_log(self, name: str) -> None:
+        """See walkeeper.Namespace.delete_log."""
         await asyncio.to_thread(self._sync.delete_log, name)
 
     async def rename_log(self, old: str, new: str) -> None:
+        """See walkeeper.Namespace.rename_log."""
         await asyncio.to_thread(self._sync.rename_log, old, new)
 
     async def backup(self, destination: str | os.PathLike[str]) -> None:
+        """See walkeeper.Namespace.backup."""
         await asyncio.to_thread(self._sync.backup, destination)
 
     async def stats(self) -> walkeeper.Stats:
+        """See walkeeper.Namespace.stats."""
         return await asyncio.to_thread(self._sync.stats)
 
     async def recovery(self) -> walkeeper.RecoveryReport:
+        """See walkeeper.Namespace.recovery."""
         return await asyncio.to_thread(self._sync.recovery)
 
     async def close(self, timeout: float | None = None) -> None:
@@ -180,17 +161,21 @@ class Log:
 
     @property
     def name(self) -> str:
+        """The name it was opened under."""
         return self._sync.name
 
     @property
     def namespace(self) -> Namespace:
+        """The namespace it is in."""
         return self._namespace
 
     def writer(self, *, durability: walkeeper.Durability = "sync") -> Opening[Writer]:
         """The writer of this log: `w = await log.writer()`, or `async with log.writer() as w`."""
 
         async def start() -> Writer:
-            sync = await _opened(lambda: self._sync.writer(durability=durability), lambda writer: writer.close(0))
+            sync = await opened_in_a_thread(
+                lambda: self._sync.writer(durability=durability), lambda writer: writer.close(0)
+            )
             return Writer(self, sync, durability)
 
         return Opening(start)
@@ -216,18 +201,23 @@ class Log:
         return Reader(self, opened, follow, timeout)
 
     async def info(self) -> walkeeper.LogInfo:
+        """See walkeeper.Log.info."""
         return await asyncio.to_thread(self._sync.info)
 
     async def options(self) -> walkeeper.LogOptions:
+        """The options the log was created with."""
         return (await self.info()).options
 
     async def first(self) -> walkeeper.Position | None:
+        """See walkeeper.Log.first."""
         return await asyncio.to_thread(self._sync.first)
 
     async def last(self) -> walkeeper.Position | None:
+        """See walkeeper.Log.last."""
         return await asyncio.to_thread(self._sync.last)
 
     async def count(self) -> int:
+        """See walkeeper.Log.count."""
         return await asyncio.to_thread(self._sync.count)
 
     async def find(
@@ -238,18 +228,23 @@ class Log:
         time: datetime | float | None = None,
         dlsn: walkeeper.Position | walkeeper.DLSN | None = None,
     ) -> walkeeper.Position:
+        """See walkeeper.Log.find."""
         return await asyncio.to_thread(self._sync.find, sequence_id=sequence_id, txid=txid, time=time, dlsn=dlsn)
 
     async def truncate(self, position: walkeeper.Position | walkeeper.DLSN, *, force: bool = False) -> None:
+        """See walkeeper.Log.truncate."""
         await asyncio.to_thread(self._sync.truncate, position, force=force)
 
     async def segments(self) -> list[walkeeper.Segment]:
+        """See walkeeper.Log.segments."""
         return await asyncio.to_thread(self._sync.segments)
 
     async def cursor(self, name: str, *, create: bool = True) -> Cursor:
-        return Cursor(await asyncio.to_thread(self._sync.cursor, name, create=create))
+        """See walkeeper.Log.cursor."""
+        return Cursor(self, await asyncio.to_thread(self._sync.cursor, name, create=create))
 
     async def cursors(self) -> list[str]:
+        """See walkeeper.Log.cursors."""
         return await asyncio.to_thread(self._sync.cursors)
 
     def __repr__(self) -> str:
@@ -259,22 +254,32 @@ class Log:
 class Cursor:
     """A named durable position. See walkeeper.Cursor."""
 
-    __slots__ = ("_sync",)
+    __slots__ = ("_log", "_sync")
 
-    def __init__(self, sync: walkeeper.Cursor) -> None:
+    def __init__(self, log: Log, sync: walkeeper.Cursor) -> None:
+        self._log = log
         self._sync = sync
 
     @property
     def name(self) -> str:
+        """The name it was opened under."""
         return self._sync.name
 
+    @property
+    def log(self) -> Log:
+        """The log it is in."""
+        return self._log
+
     async def position(self) -> walkeeper.Position:
+        """See walkeeper.Cursor.position."""
         return await asyncio.to_thread(lambda: self._sync.position)
 
     async def advance(self, position: walkeeper.Position | walkeeper.DLSN) -> None:
+        """See walkeeper.Cursor.advance."""
         await asyncio.to_thread(self._sync.advance, position)
 
     async def delete(self) -> None:
+        """See walkeeper.Cursor.delete."""
         await asyncio.to_thread(self._sync.delete)
 
     def __repr__(self) -> str:
@@ -304,14 +309,17 @@ class Writer:
 
     @property
     def log(self) -> Log:
+        """The log it appends to."""
         return self._log
 
     @property
     def closed(self) -> bool:
+        """Whether close() was called; one that was fenced is not closed."""
         return self._sync.closed
 
     @property
     def next_sequence_id(self) -> int:
+        """See walkeeper.Writer.next_sequence_id."""
         return self._sync.next_sequence_id
 
     async def append(
@@ -325,7 +333,8 @@ class Writer:
     ) -> walkeeper.Position:
         """Appends one record; returns when it is durable (deferred: when it is accepted).
 
-        Raises what walkeeper.Writer.append raises. Where the task is cancelled the outcome is unknown.
+        Raises what walkeeper.Writer.append raises. Where the task is cancelled the outcome is unknown. As there,
+        timeout=0 does not wait for room; a record for which there is some is waited for.
         """
         plain = txid is None and expected is None and durability is None and timeout is None
         if plain and self._durability == "sync" and not self._queued:
@@ -351,7 +360,7 @@ class Writer:
             await self.flush()  # its caller is told: conditional appends are welcome again
             raise
         if sync:
-            await self._drain.durable(ticket, at, self._name, deadline, armed)
+            await self._drain.durable(ticket, at, self._name, None if timeout == 0 else deadline, armed)
         return at
 
     async def append_many(
@@ -380,7 +389,7 @@ class Writer:
         finally:
             self._queued -= 1
         if (durability or self._durability) == "sync":
-            await self._drain.durable(ticket, batch.last, self._log.name, deadline)
+            await self._drain.durable(ticket, batch.last, self._log.name, None if timeout == 0 else deadline)
         return batch
 
     async def submit(
@@ -465,16 +474,28 @@ class Reader:
 
     @property
     def log(self) -> Log:
+        """The log it reads."""
         return self._log
 
     @property
     def closed(self) -> bool:
+        """Whether close() was called."""
         return self._closed
 
     @property
     def ended(self) -> bool:
         """Whether the last answer was "nothing more". See walkeeper.Reader.ended."""
         return self._sync is not None and self._sync.ended
+
+    async def position(self) -> walkeeper.DLSN:
+        """Where the reader stands: a reader started here yields what this one would yield next.
+
+        Raises what walkeeper.Log.reader raises, where nothing was read yet.
+        """
+        sync = await self._opened()
+        if self._fetching is not None:  # of a read that was cancelled: a reader is used by one thread at a time
+            await asyncio.wait((self._fetching,))
+        return sync.position
 
     def __aiter__(self) -> Reader:
         return self
@@ -568,24 +589,10 @@ class Reader:
         fetching: asyncio.Future[Any] | None = self._fetching
         if fetching is None:
             fetching = self._fetching = asyncio.ensure_future(asyncio.to_thread(fetch))
+            fetching.add_done_callback(seen)
         try:
             got: T = await asyncio.shield(fetching)
         finally:
             if fetching.done():
                 self._fetching = None
         return got
-
-
-async def _opened(start: Callable[[], T], close: Callable[[T], object]) -> T:
-    """What `start` opens in a thread. Where the task is cancelled meanwhile, it is closed again."""
-    opening = asyncio.ensure_future(asyncio.to_thread(start))
-    try:
-        return await asyncio.shield(opening)
-    except asyncio.CancelledError:
-        opening.add_done_callback(lambda done: _close_again(done, close))
-        raise
-
-
-def _close_again(done: asyncio.Future[T], close: Callable[[T], object]) -> None:
-    if not done.cancelled() and done.exception() is None:
-        done.get_loop().run_in_executor(None, close, done.result())

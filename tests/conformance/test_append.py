@@ -6,6 +6,7 @@ import array
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -236,3 +237,18 @@ def test_threads_share_a_writer(log: walkeeper.Log, writer: walkeeper.Writer, co
     payloads = contents(log)
     for name, one in enumerate(ids):
         assert [payloads[number] for number in one] == [b"%d:%d" % (name, number) for number in range(50)]
+
+
+@pytest.mark.parametrize("numbers", [{"txid": 2**63}, {"expected": 2**63}, {"txid": 1.5}, {"expected": "1"}], ids=str)
+def test_a_number_that_no_record_can_have_is_refused(writer: walkeeper.Writer, numbers: dict[str, Any]) -> None:
+    with pytest.raises(walkeeper.InvalidError) as caught:
+        writer.append(b"x", **numbers)
+    assert caught.value.outcome == "not_written"
+    assert writer.append(b"x").sequence_id == 0
+
+
+def test_a_str_is_no_payload(writer: walkeeper.Writer) -> None:
+    for append in (writer.append, writer.submit):
+        with pytest.raises(TypeError, match="bytes-like object, not str"):
+            append("paid 42")  # type: ignore[arg-type]
+    assert writer.append(b"x").sequence_id == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -47,6 +48,34 @@ def test_find_wants_one_number(log: walkeeper.Log) -> None:
         log.find()
     with pytest.raises(walkeeper.InvalidError):
         log.find(sequence_id=1, txid=1)
+
+
+HUGE = 2**63
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"sequence_id": HUGE},
+        {"sequence_id": 1.9},
+        {"sequence_id": "1"},
+        {"txid": HUGE},
+        {"dlsn": walkeeper.DLSN(HUGE, 0, 0)},
+        {"dlsn": walkeeper.DLSN(1, 1.5, 0)},  # type: ignore[arg-type]
+        {"time": 1e30},
+        {"time": float("inf")},
+        {"time": float("nan")},
+        {"time": "noon"},
+    ],
+    ids=str,
+)
+def test_a_number_that_no_record_can_have_is_refused(
+    log: walkeeper.Log, ten: list[walkeeper.Position], wanted: dict[str, Any]
+) -> None:
+    with pytest.raises(walkeeper.InvalidError):
+        log.find(**wanted)
+    with pytest.raises(walkeeper.InvalidError):
+        log.reader(**({"start": wanted["dlsn"]} if "dlsn" in wanted else wanted))
 
 
 def test_first_last_and_count(log: walkeeper.Log, ten: list[walkeeper.Position]) -> None:
@@ -147,6 +176,32 @@ def test_a_cursor_takes_a_dlsn(log: walkeeper.Log, ten: list[walkeeper.Position]
     cursor = log.cursor("billing")
     cursor.advance(ten[5].dlsn)
     assert (cursor.position, cursor.position.sequence_id) == (ten[5], 5)
+
+
+def test_a_cursor_does_not_pass_the_end_by_a_dlsn(log: walkeeper.Log, ten: list[walkeeper.Position]) -> None:
+    cursor = log.cursor("billing")
+    beyond = walkeeper.DLSN(999, 0, 0)
+    for place in (beyond, walkeeper.Position.from_bytes(beyond.to_bytes())):
+        with pytest.raises(walkeeper.InvalidError, match="the log ends at"):
+            cursor.advance(place)
+    assert cursor.position == ten[0]
+    (last,) = log.reader(start=ten[-1])
+    cursor.advance(last.next.dlsn)
+    assert cursor.position.sequence_id == 10
+
+
+def test_a_cursor_goes_where_a_reader_stands_that_read_everything(
+    log: walkeeper.Log, ten: list[walkeeper.Position]
+) -> None:
+    cursor, reader = log.cursor("billing"), log.reader()
+    assert len(list(reader)) == 10
+    cursor.advance(reader.position)
+    assert cursor.position.sequence_id == 10
+
+
+def test_a_cursor_takes_no_number(log: walkeeper.Log, ten: list[walkeeper.Position]) -> None:
+    with pytest.raises(TypeError, match="a Position or a DLSN is wanted, not 5"):
+        log.cursor("billing").advance(5)  # type: ignore[arg-type]
 
 
 def test_a_cursor_moves_forward_only(log: walkeeper.Log, ten: list[walkeeper.Position]) -> None:

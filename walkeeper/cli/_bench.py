@@ -15,9 +15,13 @@ import click
 import walkeeper
 from walkeeper.cli._directory import directory, json_flag
 from walkeeper.cli._floor import durable_writes
-from walkeeper.cli._show import duration, show, table
+from walkeeper.cli._main import Refusal
+from walkeeper.cli._show import counted, duration, show, size, table
 
 Row = dict[str, object]
+
+BATCH_BYTES_MAX = 256 * 1024 * 1024
+"""Of one append_many: it is held in memory, twice."""
 
 
 def row(what: str, elapsed: list[int], records: int, payload_bytes: int) -> Row:
@@ -70,7 +74,7 @@ def measure(place: Path, payload_size: int, batch: int, seconds: float) -> list[
             records += got
         rows.append(row("read, from the start", reads, records, records * payload_size))
         if records != len(lone) + count:
-            raise click.ClickException(f"{len(lone) + count} records were appended, {records} were read")
+            raise Refusal(f"{counted(len(lone) + count, 'record')} appended, and {records:,} read")
     return rows
 
 
@@ -89,7 +93,12 @@ def bench(directory: Path, seconds: float, payload_size: int, batch: int, as_jso
 
     In a directory of its own, which is removed again. The first line is the floor: what one bare durable write takes.
     """
-    place = Path(tempfile.mkdtemp(prefix="walkeeper-bench-", dir=directory))
+    if payload_size * batch > BATCH_BYTES_MAX:
+        raise click.UsageError(f"--size times --batch is more than {size(BATCH_BYTES_MAX)}")
+    try:
+        place = Path(tempfile.mkdtemp(prefix="walkeeper-bench-", dir=directory))
+    except OSError as error:
+        raise Refusal(f"{directory}: {error.strerror}", "bench makes a directory of its own there") from error
     try:
         rows = measure(place, payload_size, batch, seconds)
     finally:

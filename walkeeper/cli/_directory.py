@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,13 +11,34 @@ from typing import Any
 import click
 
 import walkeeper
-from walkeeper.cli._main import DAMAGED
+from walkeeper.cli._main import DAMAGED, Refusal
 from walkeeper.errors import DamagedError
 
 LOCK_TIMEOUT_S = 1.0
 """How long a writing command waits for the lock: longer than the kernel needs to finish a killed process's writes."""
 
-directory = click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+
+class Place(click.Path):
+    """A path on the command line. An empty one is none: it would be the current directory."""
+
+    def __init__(self, **options: bool) -> None:
+        super().__init__(path_type=Path, **options)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("an empty path names nothing", param, ctx)
+        try:
+            os.stat(value)
+        except (FileNotFoundError, NotADirectoryError):
+            pass  # click says so where it must be there
+        except (OSError, ValueError) as error:
+            self.fail(f"{str(value)!r}: {getattr(error, 'strerror', error)}", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+directory = click.argument("directory", metavar="DIR", type=Place(exists=True, file_okay=False))
+directory_to_be = click.argument("directory", metavar="DIR", type=Place(file_okay=False))
+destination = click.argument("destination", metavar="DEST", type=Place())
 log_name = click.argument("log", metavar="LOG")
 json_flag = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 
@@ -39,6 +61,14 @@ def open_to_read(path: Path) -> walkeeper.Namespace:
         click.echo(f"walkeeper: damaged, what can be read is shown: {damage}", err=True)
         click.get_current_context().meta[DAMAGED] = True
         return namespace
+
+
+def check_destination(source: Path, destination: Path) -> None:
+    """Refuses a destination that exists, or lies inside the source."""
+    if os.path.lexists(destination):
+        raise Refusal(f"{destination} exists", "name a path that does not: the copy is made there")
+    if source.resolve() in destination.resolve().parents:
+        raise Refusal(f"{destination} is inside {source}", "name a path outside: DIR itself is left as it is")
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from walkeeper._native import lib
-from walkeeper.cli._directory import json_flag
+from walkeeper.cli._directory import directory_to_be, json_flag
 from walkeeper.cli._inspection import DoctorReport, probe
 from walkeeper.cli._left_overs import left_overs, words
 from walkeeper.cli._plug_test import plug_test_check, plug_test_write
@@ -136,7 +136,7 @@ def examine(path: Path) -> dict[str, Any]:
 
 
 @click.command()
-@click.argument("directory", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+@directory_to_be
 @json_flag
 @click.option("--plug-test", type=click.Choice(["write", "check"]), help="The pull-the-plug test: see below.")
 @click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="plug-test write: stop after so long.")
@@ -155,6 +155,12 @@ def doctor(
 
     `write` prints the number of each record once it is durable. `check` proves that all up to that number are there.
     """
+    if seconds is not None and plug_test != "write":
+        raise click.UsageError("--seconds is for --plug-test write")
+    if acknowledged is not None and plug_test != "check":
+        raise click.UsageError("--acknowledged is for --plug-test check")
+    if as_json and plug_test is not None:
+        raise click.UsageError("--plug-test does not answer in JSON")
     if plug_test == "write":
         plug_test_write(directory, seconds)
         return

@@ -11,12 +11,13 @@ from typing import Any
 
 import click
 
-from walkeeper.cli._directory import directory, json_flag
+from walkeeper._options import INT64_MAX
+from walkeeper.cli._directory import Place, directory, json_flag
 from walkeeper.cli._inspection import inspect_file, verify_directory
 from walkeeper.cli._left_overs import left_overs
 from walkeeper.cli._left_overs import words as left_over_words
 from walkeeper.cli._main import EXIT_DAMAGED
-from walkeeper.cli._show import facts, show, size, table
+from walkeeper.cli._show import counted, facts, printable, show, size, table
 from walkeeper.errors import CorruptError
 
 COLUMNS_MAX = 12
@@ -24,7 +25,7 @@ COLUMNS_MAX = 12
 
 
 @click.command()
-@click.argument("file", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", metavar="FILE", type=Place(exists=True, dir_okay=False))
 @click.option("--entries", is_flag=True, help="Also each entry.")
 @json_flag
 def inspect(file: Path, entries: bool, as_json: bool) -> None:
@@ -95,7 +96,12 @@ def cell(value: Any) -> str:
         return " ".join(f"{key}={cell(inner)}" for key, inner in value.items())
     if isinstance(value, list):
         return "; ".join(map(cell, value))
-    return "" if value is None else str(value)
+    return "" if value is None else printable(str(value))
+
+
+def bytes_per_second(rate: float | None) -> int:
+    """The limit as C takes it, which reads 0 as none."""
+    return 0 if rate is None else max(1, int(min(INT64_MAX, rate * 1e6)))
 
 
 @click.command()
@@ -120,14 +126,22 @@ def verify(directory: Path, rate: float | None, as_json: bool) -> None:
             bar.update(task, completed=done, total=total)
             return True
 
-        found = verify_directory(directory, int((rate or 0) * 1e6), advance)
+        found = verify_directory(directory, bytes_per_second(rate), advance)
     others = left_overs(directory)
     if as_json:
         click.echo(json.dumps({**dataclasses.asdict(found), "others": others}))
     else:
-        counted = f"{found.files:,} files, {found.blocks:,} blocks, {found.entries:,} entries, {size(found.bytes)} read"
+        parts = (
+            counted(found.files, "file"),
+            counted(found.blocks, "block"),
+            counted(found.entries, "entry", "entries"),
+        )
         torn = f"{size(found.torn_tail_bytes)}: never acknowledged" if found.torn_tail_bytes else "none"
-        rows = [("checked", counted), ("torn tail", torn), ("damaged", f"{found.damaged:,}")]
+        rows = [
+            ("checked", f"{', '.join(parts)}, {size(found.bytes)} read"),
+            ("torn tail", torn),
+            ("damaged", f"{found.damaged:,}"),
+        ]
         if found.first_damage:
             rows.append(("first", found.first_damage))
         if found.warnings:

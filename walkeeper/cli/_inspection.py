@@ -30,17 +30,27 @@ class _Callback:
             return False
 
     def raise_again(self) -> None:
+        if _early:
+            raise _early.pop()
         if self._raised is not None:
             raise self._raised
 
 
-@ffi.def_extern(name="walkeeper_inspect_line", error=False)
+_early: list[BaseException] = []
+"""What was raised in one of the two functions below before its _Callback could keep it: Ctrl-C on the way in."""
+
+
+def _keep(kind: object, raised: BaseException, traceback: object) -> None:
+    _early.append(raised)
+
+
+@ffi.def_extern(name="walkeeper_inspect_line", error=False, onerror=_keep)
 def _line(context: Any, json: Any) -> bool:
     called: _Callback = ffi.from_handle(context)
     return called.call(ffi.string(json).decode("utf-8", "backslashreplace"))
 
 
-@ffi.def_extern(name="walkeeper_verify_progress", error=False)
+@ffi.def_extern(name="walkeeper_verify_progress", error=False, onerror=_keep)
 def _progress(context: Any, done: int, total: int) -> bool:
     called: _Callback = ffi.from_handle(context)
     return called.call(done, total)

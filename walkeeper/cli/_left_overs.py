@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import cast
 
 from walkeeper.cli._inspection import inspect_file
+from walkeeper.cli._show import counted, printable
 from walkeeper.errors import Error
 
 PARTS = ("journal", "entries", "index")
@@ -16,7 +18,7 @@ OURS = re.compile(
     r"|journal/([0-9a-f]{16}\.wkj|prepared-[0-9a-f]{16}\.wkp)"
     r"|entries/([0-9a-f]{16}\.wke|prepared-(output|index)\.wkp)"
 )
-UNFINISHED = re.compile(r"(probe|doctor)-\d+\.tmp|(entries|index)/[0-9a-f]{16}\.tmp")
+UNFINISHED = re.compile(r"(journal/)?probe-\d+\.tmp|doctor-\d+\.tmp|(entries|index)/[0-9a-f]{16}\.tmp")
 SET_ASIDE = re.compile(r"(journal|entries|index)/[0-9a-f]{16}\.damaged")
 INDEX = re.compile(r"index/([0-9a-f]{16})\.wki")
 
@@ -71,4 +73,8 @@ def left_overs(directory: Path) -> list[dict[str, object]]:
 
 def words(found: list[dict[str, object]]) -> str:
     """A line each, for people."""
-    return "\n".join(f"{one['name']} ({one['size']:,} bytes): {one['what']}" for one in found)
+    return "\n".join(f"{printable(str(one['name']))} ({size(one)}): {one['what']}" for one in found)
+
+
+def size(one: dict[str, object]) -> str:
+    return counted(cast("int", one["size"]), "byte")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from importlib.metadata import entry_points
@@ -45,9 +46,11 @@ class Refusal(click.ClickException):
         self.hint = hint
 
     def show(self, file: Any = None) -> None:
-        click.echo(f"walkeeper: {self.message}", file=file, err=file is None)
+        from walkeeper.cli._show import printable
+
+        click.echo(f"walkeeper: {printable(self.message)}", file=file, err=file is None)
         if self.hint:
-            click.echo(f"  {self.hint}", file=file, err=file is None)
+            click.echo(f"  {printable(self.hint)}", file=file, err=file is None)
 
 
 class Damage(Refusal):
@@ -77,6 +80,8 @@ class Commands(click.Group):
         return found
 
     def invoke(self, ctx: click.Context) -> Any:
+        if sys.stdout is None:
+            raise Refusal("the output is closed: there is nowhere to write to")
         if os.environ.get("WALKEEPER_DEBUG") == "1":
             return super().invoke(ctx)
         try:
@@ -104,13 +109,38 @@ def refusal_of(error: Exception) -> Refusal | None:
     from walkeeper import errors
 
     if isinstance(error, errors.DirectoryLockedError):
-        return Refusal(str(error), holder(error.holder_pid) or error.hint)
+        return Refusal(in_options(str(error)), holder(error.holder_pid) or "stop the process that writes it")
     if isinstance(error, errors.Error):
         damaged = isinstance(error, (errors.DamagedError, errors.CorruptError))
-        return (Damage if damaged else Refusal)(str(error), error.hint)
+        hint = HINTS.get(type(error).__name__, error.hint)
+        return (Damage if damaged else Refusal)(in_options(str(error)), hint)
     if isinstance(error, OSError):
-        return Refusal(str(error))
+        said = error.strerror or str(error)
+        return Refusal(f"{os.fsdecode(error.filename)}: {said}" if error.filename else said)
     return None
+
+
+HINTS: dict[str, str | None] = {
+    "CursorHoldsError": "--force truncates all the same",
+    "DamagedError": "walkeeper verify shows the extent; walkeeper recover salvages what can be read",
+    "TruncatedError": "--from start begins with the first record that is left",
+    "WouldBlockError": None,
+}
+"""What can be done on the command line about an error whose own hint speaks to programs."""
+
+WORDS = (
+    ("; open it with create to make it", ""),
+    (": close it there, or open it here with read_only to follow it", ""),
+    ("truncate with force", "truncate with --force"),
+    (", or open it with kind ledgers", ""),
+)
+"""What the engine says to programs, and how the command line says it."""
+
+
+def in_options(said: str) -> str:
+    for words, ours in WORDS:
+        said = said.replace(words, ours)
+    return said
 
 
 def holder(pid: int | None) -> str:
@@ -138,10 +168,14 @@ def discard_output() -> None:
 def commands() -> None:
     """Look at, use and check walkeeper directories.
 
-    Exit status: 0 done; 1 damage was found, or records are missing; 2 it could not be done.
+    Exit status: 0 done; 1 damage was found, or records are missing; 2 it could not be done; 130 Ctrl-C; 141 the reader
+    of the output went away.
     """
 
 
 def main() -> None:
     """The console script."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names need not be text, nor the locale be able to show it
     commands(prog_name="walkeeper")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Any
 
 import click
 
 from walkeeper import DLSN
+from walkeeper._options import INT64_MAX
 
 FORMS = "start, end, a sequence id, txid:N, time:2024-05-01T12:00 or dlsn:SEGMENT,ENTRY,SLOT"
 
@@ -26,15 +28,23 @@ def place(value: str) -> dict[str, Any]:
             moment = datetime.fromisoformat(rest.replace("Z", "+00:00"))
             return {"time": moment if moment.tzinfo else moment.astimezone()}
         if kind == "dlsn":
-            segment, entry_id, slot = map(int, rest.split(","))
+            segment, entry_id, slot = map(natural, rest.split(","))
             return {"start": DLSN(segment, entry_id, slot)}
-    except ValueError:
+    except (OverflowError, ValueError):
         pass
     raise click.BadParameter(f"{value!r} is no place in a log; it is one of {FORMS}")
 
 
+def first_to_keep(value: str) -> int | None:
+    """A sequence id; None for "end". Raises click.BadParameter."""
+    try:
+        return None if value == "end" else natural(value)
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is no place to truncate at; it is a sequence id, or end") from None
+
+
 def natural(digits: str) -> int:
-    number = int(digits)
-    if number < 0:
+    """A number that a log can store, in the ten digits. Raises ValueError."""
+    if not re.fullmatch("[0-9]{1,19}", digits) or int(digits) > INT64_MAX:
         raise ValueError(digits)
-    return number
+    return int(digits)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +16,28 @@ from walkeeper import Gap, Namespace, Reader
 from walkeeper.cli._directory import directory, json_flag, log_name, reading
 from walkeeper.cli._main import EXIT_DAMAGED
 from walkeeper.cli._place import place
-from walkeeper.cli._show import duration, facts, show, size, table, write_record
+from walkeeper.cli._show import counted, duration, facts, printable, show, size, table, write_record
 
-styles = [
-    click.option("--json", "style", flag_value="json", help="One JSON object a line."),
-    click.option("--raw", "style", flag_value="raw", help="The payloads, a newline behind each."),
-    click.option("--length-prefixed", "style", flag_value="length-prefixed", help="Payloads behind uint32 sizes."),
-]
+STYLES = {
+    "json": "One JSON object a line.",
+    "raw": "The payloads, a newline behind each.",
+    "length-prefixed": "Payloads behind uint32 sizes.",
+}
 
 
-def with_styles(command: Any) -> Any:
-    for option in reversed(styles):
-        command = option(command)
-    return command
+def with_styles(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command an option for each style, and the one that was chosen as `style`."""
+
+    @functools.wraps(command)
+    def styled(**given: Any) -> None:
+        chosen = [style for style in STYLES if given.pop(style.replace("-", "_"))]
+        if len(chosen) > 1:
+            raise click.UsageError(f"--{' and --'.join(chosen)}: only one of them")
+        command(**given, style=chosen[0] if chosen else "people")
+
+    for style, what in reversed(STYLES.items()):
+        styled = click.option(f"--{style}", is_flag=True, help=what)(styled)
+    return styled
 
 
 @click.command()
@@ -59,13 +70,13 @@ def ls(directory: Path, as_json: bool) -> None:
     shown = table("log", ">records", ">first", ">next", ">segments", ">bytes")
     for row in rows:
         numbers = [f"{row[key]:,}" for key in ("records", "first_sequence_id", "next_sequence_id", "segments")]
-        shown.add_row(row["log"], *numbers, size(row["bytes"]))
+        shown.add_row(printable(row["log"]), *numbers, size(row["bytes"]))
     show(shown)
 
 
-def pour(reader: Reader, style: str, records_max: int | None) -> int:
-    """Writes records until there are no more; returns how many gaps were among them. Flushes each batch."""
-    gaps = 0
+def pour(reader: Reader, style: str, records_max: int | None) -> tuple[int, int]:
+    """Writes records until there are no more; returns how many, and how many of them were gaps. Flushes each batch."""
+    count = gaps = 0
     left = records_max
     while left is None or left > 0:
         batch = reader.read(max_records=min(left or 4096, 4096))
@@ -75,9 +86,10 @@ def pour(reader: Reader, style: str, records_max: int | None) -> int:
             write_record(item, style)
             gaps += isinstance(item, Gap)
         sys.stdout.flush()
+        count += len(batch)
         if left is not None:
             left -= len(batch)
-    return gaps
+    return count, gaps
 
 
 @click.command()
@@ -88,10 +100,15 @@ def pour(reader: Reader, style: str, records_max: int | None) -> int:
 )
 @click.option("--max", "records_max", type=click.IntRange(0), help="At most so many records.")
 @with_styles
-def cat(directory: Path, log: str, start: dict[str, Any], records_max: int | None, style: str | None) -> None:
+def cat(directory: Path, log: str, start: dict[str, Any], records_max: int | None, style: str) -> None:
     """The records of LOG. For people by default: sequence id, DLSN, payload."""
     with reading(directory) as namespace:
-        gaps = pour(namespace.log(log, create=False).reader(**start), style or "people", records_max)
+        opened = namespace.log(log, create=False)
+        count, gaps = pour(opened.reader(**start), style, records_max)
+        if count == 0 and records_max != 0 and start.get("start") not in ("start", "end"):
+            next_one = opened.info().next.sequence_id
+            said = f"walkeeper: log {printable(log)} has no record from there on; its next one will be {next_one}"
+            click.echo(said, err=True)
     if gaps:
         sys.exit(EXIT_DAMAGED)
 
@@ -104,13 +121,13 @@ def cat(directory: Path, log: str, start: dict[str, Any], records_max: int | Non
 )
 @click.option("-f", "follow", is_flag=True, help="Wait for more, until Ctrl-C or the end of the stream.")
 @with_styles
-def tail(directory: Path, log: str, count: int, follow: bool, style: str | None) -> None:
+def tail(directory: Path, log: str, count: int, follow: bool, style: str) -> None:
     """The last records of LOG; with -f also those to come."""
     with reading(directory) as namespace:
         opened = namespace.log(log, create=False)
         info = opened.info()
         start = max(info.first.sequence_id, info.next.sequence_id - count)
-        gaps = pour(opened.reader(sequence_id=start, follow=follow), style or "people", None)
+        _, gaps = pour(opened.reader(sequence_id=start, follow=follow), style, None)
     if gaps:
         sys.exit(EXIT_DAMAGED)
 
@@ -146,13 +163,14 @@ def stat_rows(stats: dict[str, Any]) -> list[tuple[str, str]]:
         ("logs", f"{stats['logs_count']:,}"),
         (
             "files",
-            f"{stats['journal_files']} journal, {stats['entry_logs']} entry logs, {stats['prepared_files']} prepared",
+            f"{stats['journal_files']} journal, {counted(stats['entry_logs'], 'entry log')}, "
+            f"{stats['prepared_files']} prepared",
         ),
         ("on disk", f"{size(disk)}, of them live {size(live)}" + (f" ({live / disk:.0%})" if disk else "")),
     ]
     if stats["oldest_file"]:
         log = stats["oldest_log"]
-        by = f"by the log {log}: truncate it to get space back" if log else "by the catalogue"
+        by = f"by the log {printable(log)}: truncate it to get space back" if log else "by the catalogue"
         rows.append(("pinned longest", f"file {stats['oldest_file']}, {by}"))
     rows.append(("memory", size(sum(value for key, value in stats.items() if key.startswith("memory_")))))
     if stats["disk_full"]:
@@ -168,15 +186,14 @@ def recovery_rows(recovery: dict[str, Any]) -> list[tuple[str, str]]:
         where = f"file {recovery['cut_file']} at {recovery['cut_offset']:,}"
         rows.append(("torn tail", f"{size(recovery['cut_bytes'])} in {where}: never acknowledged"))
     if recovery["damaged_blocks"]:
-        rows.append(("damage", f"{recovery['damaged_blocks']} blocks cannot be read"))
+        rows.append(("damage", f"{counted(recovery['damaged_blocks'], 'block')} cannot be read"))
     if recovery["unconfirmed_blocks"]:
-        behind = f"{recovery['unconfirmed_blocks']} blocks are not known durable, and not shown: never acknowledged"
-        rows.append(("end", behind))
+        blocks = counted(recovery["unconfirmed_blocks"], "block")
+        rows.append(("end", f"{blocks} not known durable, and not shown: never acknowledged"))
     if recovery["catalogue_fallbacks"]:
         rows.append(("catalogue", "read from an earlier snapshot: the newest cannot be read. Nothing is lost"))
     if recovery["catalogue_lost"]:
-        rows.append(
-            ("catalogue", f"{recovery['catalogue_lost']} entries cannot be read: logs may be missing, or go by")
-        )
+        entries = counted(recovery["catalogue_lost"], "entry", "entries")
+        rows.append(("catalogue", f"{entries} cannot be read: logs may be missing, or go by"))
         rows.append(("", "names like recovered-ledger-<id>; truncated records may be shown"))
     return rows

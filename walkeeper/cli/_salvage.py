@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import fcntl
 import json
+import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -17,69 +17,52 @@ import click
 import walkeeper
 from walkeeper import Gap, Log, Namespace
 from walkeeper._options import OnDamage
-from walkeeper.cli._directory import directory, json_flag
+from walkeeper.cli._copy import copy, lock_held
+from walkeeper.cli._directory import check_destination, directory, json_flag
+from walkeeper.cli._directory import destination as destination_argument
 from walkeeper.cli._main import EXIT_DAMAGED, Damage, Refusal
-from walkeeper.cli._show import show, size, table
-from walkeeper.errors import DamagedError, DirectoryLockedError
+from walkeeper.cli._show import counted, printable, show, size, table
+from walkeeper.errors import DamagedError, Error
+
+
+def salvaged(path: Path, on_damage: OnDamage) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Opens a copy by the policy and reads all of it: what the open had to do, and what is left of each log.
+
+    Every entry is read by the open, where the policy accepts loss: what is lost is known now.
+    """
+    with walkeeper.open(path, create=False, on_damage=on_damage, check_all=on_damage != "stop") as namespace:
+        recovery = dataclasses.asdict(namespace.recovery())
+        return recovery, [salvage(namespace, name) for name in namespace.logs()]
+
+
+def kept_by_skip(source: Path, place: Path, size: int) -> int | None:
+    """How many records a copy of `source` has that leaves gaps. None where there is no room to make one, in `place`."""
+    if shutil.disk_usage(place.parent).free < 2 * size:
+        return None
+    try:
+        copy(source, place)
+        return sum(int(log["records"]) for log in salvaged(place, "skip")[1])
+    except (Refusal, Error, OSError):
+        return None
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
 
 
 @contextmanager
-def lock_held(path: Path) -> Iterator[None]:
-    """Keeps writers away while the files are copied; nothing is written. Raises DirectoryLockedError for one in use.
+def unfinished(source: Path, destination: Path) -> Iterator[Path]:
+    """A name beside the destination; what is made there gets the destination's name at the end, or is removed.
 
-    A copy of a directory that is being written would be neither the one state nor the other.
+    Errors that speak of it are told of the source: it is gone when they are read.
     """
-    file = path / "lock"
-    if not file.is_file():
-        yield
-        return
-    with file.open("rb") as opened:
-        try:
-            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            error = DirectoryLockedError(f"{path} is open for writing")
-            said = opened.read(32).split(b"\n")[0]
-            error.holder_pid = int(said) if said.isdigit() else None
-            raise error from None
-        yield
-
-
-def copy(source: Path, destination: Path) -> int:
-    """Copies the files; returns their bytes. Refuses a destination that exists."""
-    if destination.exists():
-        raise Refusal(f"{destination} exists", "name a path that does not: the copy is made there")
-    if source.resolve() in destination.resolve().parents:
-        raise Refusal(f"{destination} is inside {source}", "name a path outside: DIR itself is left as it is")
-    destination.mkdir(parents=True)
-    total = 0
-    for file in sorted(source.rglob("*")):
-        target = destination / file.relative_to(source)
-        if file.name in ("lock", "shared") or file.name.startswith("prepared-"):
-            continue  # of the processes that have the original open; and space that holds nothing
-        if file.is_dir():
-            target.mkdir(exist_ok=True)
-        elif file.is_file():
-            shutil.copy2(file, target)
-            total += file.stat().st_size
-    return total
-
-
-def open_copy(path: Path, on_damage: OnDamage) -> Namespace:
-    """The copy, for writing. Every entry is read: what is lost is known now. One that cannot be opened is removed."""
+    place = destination.with_name(f"{destination.name}.unfinished-{os.getpid()}")
     try:
-        if on_damage != "stop":
-            return walkeeper.open(path, create=False, on_damage=on_damage, check_all=True)
-        namespace = walkeeper.open(path, create=False)
-    except DamagedError as damage:
-        shutil.rmtree(path)
-        if on_damage != "stop":
-            raise
-        hint = "--on-damage point-in-time ends each log before its first loss, skip leaves gaps"
-        raise Damage(str(damage).split(". Nothing was changed")[0], hint) from None
-    except BaseException:
-        shutil.rmtree(path)
+        yield place
+        place.rename(destination)
+    except BaseException as stop:
+        shutil.rmtree(place, ignore_errors=True)
+        if isinstance(stop, Error):
+            stop.args = (str(stop).replace(str(place), str(source)), *stop.args[1:])
         raise
-    return namespace
 
 
 def salvage(namespace: Namespace, name: str) -> dict[str, Any]:
@@ -125,7 +108,7 @@ def readable(log: Log, sequence_id: int) -> bool:
 
 @click.command()
 @directory
-@click.argument("destination", metavar="DEST", type=click.Path(path_type=Path))
+@destination_argument
 @click.option(
     "--on-damage",
     type=click.Choice(["stop", "point-in-time", "skip"]),
@@ -141,20 +124,48 @@ def recover(directory: Path, destination: Path, on_damage: str, as_json: bool) -
     yield a gap for it, and its sequence ids are not used again; nothing surfaces later. DIR itself is left as it is.
     Exit status 1 where acknowledged records are lost, or where it cannot be told.
     """
-    with lock_held(directory):
-        copied = copy(directory, destination)
-    with open_copy(destination, cast("OnDamage", on_damage.replace("-", "_"))) as namespace:
-        recovery = dataclasses.asdict(namespace.recovery())
-        logs = [salvage(namespace, name) for name in namespace.logs()]
+    check_destination(directory, destination)
+    policy = cast("OnDamage", on_damage.replace("-", "_"))
+    with lock_held(directory), unfinished(directory, destination) as place:
+        copied = copy(directory, place)
+        try:
+            recovery, logs = salvaged(place, policy)
+        except DamagedError as damage:
+            raise (refused(damage) if policy == "stop" else damage) from None
+        lost = sum(log["lost"] for log in logs)
+        if lost and policy == "stop":
+            why = next(hole["why"] for log in logs for hole in log["unreadable"])
+            raise refused(DamagedError(why.replace(str(place), str(directory))))
+        intact = None
+        if lost and policy == "point_in_time":
+            kept = kept_by_skip(directory, place.with_name(f"{place.name}-skip"), copied)
+            intact = None if kept is None else kept - sum(log["records"] for log in logs)
     unknown = recovery["unknown_blocks"] + recovery["catalogue_lost"] + recovery["adopted_ledgers"] > 0
-    lossy = unknown or any(log["lost"] for log in logs)
+    lossy = unknown or lost > 0
     if as_json:
-        click.echo(json.dumps({"lossy": lossy, "recovery": recovery, "logs": logs}, ensure_ascii=False))
+        click.echo(
+            json.dumps({"lossy": lossy, "intact": intact, "recovery": recovery, "logs": logs}, ensure_ascii=False)
+        )
     else:
         report(destination, copied, recovery, logs)
-        show(outcome(lossy, sum(log["lost"] for log in logs) + recovery["unknown_blocks"]))
+        if lost and policy == "point_in_time":
+            show(let_go(lost, intact))
+        show(outcome(lossy, lost + recovery["unknown_blocks"]))
     if lossy:
         sys.exit(EXIT_DAMAGED)
+
+
+def refused(damage: DamagedError) -> Damage:
+    """What --on-damage stop says: before anything is given up."""
+    hint = "--on-damage point-in-time ends each log before its first loss, skip leaves gaps"
+    return Damage(str(damage).split(". Nothing was changed")[0], hint)
+
+
+def let_go(lost: int, intact: int | None) -> str:
+    """What ending each log before its first loss cost."""
+    if intact is None:
+        return "What is intact behind the first loss of a log was let go with it: --on-damage skip keeps that."
+    return f"Of the {counted(lost, 'record')} let go, {intact:,} can be read: --on-damage skip keeps them."
 
 
 def outcome(lossy: bool, lost: int) -> str:
@@ -165,28 +176,32 @@ def outcome(lossy: bool, lost: int) -> str:
     )
 
 
+def span(first: int, last: int) -> str:
+    return f"{first}" if first == last else f"{first} to {last}"
+
+
 def report(destination: Path, copied: int, recovery: dict[str, Any], logs: list[dict[str, Any]]) -> None:
     """The outcome for people."""
     shown = table("log", ">readable", ">not", "sequence ids that are not")
     for log in logs:
-        ranges = ", ".join(f"{hole['from']} to {hole['before'] - 1}" for hole in log["unreadable"])
-        shown.add_row(log["log"], f"{log['records']:,}", f"{log['lost']:,}", ranges)
+        ranges = ", ".join(span(hole["from"], hole["before"] - 1) for hole in log["unreadable"])
+        shown.add_row(printable(log["log"]), f"{log['records']:,}", f"{log['lost']:,}", ranges)
     show(f"{size(copied)} copied to {destination}", shown)
     if recovery["damaged_blocks"]:
-        show(f"{recovery['damaged_blocks']:,} damaged blocks of the journal; what was intact in them was kept.")
+        show(f"{counted(recovery['damaged_blocks'], 'damaged block')} of the journal; what was intact there was kept.")
     if recovery["unknown_blocks"]:
-        show(f"Of {recovery['unknown_blocks']:,} blocks it cannot be told what they held (ledgers unknown).")
+        show(f"Blocks of which it cannot be told what they held (ledgers unknown): {recovery['unknown_blocks']:,}.")
     if recovery["catalogue_fallbacks"]:
         show("The newest snapshot of the catalogue cannot be read; the one before it said the same.")
     if recovery["catalogue_lost"]:
         show(
-            f"{recovery['catalogue_lost']:,} entries of the catalogue cannot be read. What they changed is not known: "
-            "logs that were made, renamed or deleted, their segments, truncations and cursors. More may be shown than "
-            "there was."
+            f"{counted(recovery['catalogue_lost'], 'entry', 'entries')} of the catalogue cannot be read. What they "
+            "changed is not known: logs that were made, renamed or deleted, their segments, truncations and cursors. "
+            "More may be shown than there was."
         )
     if recovery["adopted_ledgers"]:
-        show(f"{recovery['adopted_ledgers']:,} ledgers that no log names any more are logs now: recovered-ledger-<id>.")
+        show(f"Ledgers that no log names any more, now logs recovered-ledger-<id>: {recovery['adopted_ledgers']:,}.")
     if recovery["lost_files"]:
-        show(f"{recovery['lost_files']:,} entry logs without a readable index were set aside.")
+        show(f"Entry logs without a readable index, set aside: {recovery['lost_files']:,}.")
     if recovery["cut_bytes"]:
         show(f"A torn tail of {size(recovery['cut_bytes'])} was cut: it was never acknowledged.")

@@ -45,8 +45,17 @@ def dlsn(place: Any) -> str:
 
 def text(payload: bytes) -> str:
     """A payload on one line of a terminal: UTF-8 as it is, anything else, and control characters, escaped."""
-    words = payload.decode("utf-8", "backslashreplace")
+    return printable(payload.decode("utf-8", "backslashreplace"))
+
+
+def printable(words: str) -> str:
+    """Words on one line of a terminal: what moves its cursor, or turns the direction of writing, is escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in words)
+
+
+def counted(count: int, one: str, more: str | None = None) -> str:
+    """A count and its noun: 1 record, 2,000 records."""
+    return f"{count:,} {one if count == 1 else more or one + 's'}"
 
 
 def record_json(item: Record | Gap) -> str:
@@ -62,10 +71,14 @@ def record_json(item: Record | Gap) -> str:
     return json.dumps(fields, ensure_ascii=False)
 
 
+def lost(gap: Gap) -> str:
+    return f"{counted(gap.count, 'record')} {'is' if gap.count == 1 else 'are'}"
+
+
 def record_line(item: Record | Gap) -> str:
     """A record (or gap) for people: sequence id, DLSN, payload."""
     if isinstance(item, Gap):
-        return f"{item.sequence_id:>8}  {dlsn(item):<12}  -- {item.count} records are lost here --"
+        return f"{item.sequence_id:>8}  {dlsn(item):<12}  -- {lost(item)} lost here --"
     return f"{item.sequence_id:>8}  {dlsn(item):<12}  {text(bytes(item.payload))}"
 
 
@@ -76,7 +89,7 @@ def write_record(item: Record | Gap, style: str) -> None:
         return
     out = sys.stdout.buffer
     if isinstance(item, Gap):
-        click.echo(f"walkeeper: {item.count} records from {item.sequence_id} on are lost", err=True)
+        click.echo(f"walkeeper: {lost(item)} lost from {item.sequence_id} on", err=True)
     elif style == "raw":
         out.write(item.payload)
         out.write(b"\n")
@@ -85,12 +98,16 @@ def write_record(item: Record | Gap, style: str) -> None:
         out.write(item.payload)
 
 
+WIDE = 1_000_000
+"""Columns of an output that is no terminal: no row is folded."""
+
+
 def table(*columns: str, title: str | None = None) -> Table:
     """An empty table; a column whose name starts with ">" is one of numbers."""
     from rich import box
     from rich.table import Table
 
-    made = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    made = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False, show_edge=False)
     for name in columns:
         made.add_column(name.lstrip(">"), justify="right" if name.startswith(">") else "left", overflow="fold")
     return made
@@ -109,9 +126,13 @@ def facts(rows: list[tuple[str, str]]) -> Table:
 
 
 def show(*things: object) -> None:
-    """Prints tables and plain sentences; where the output is no terminal, wide enough for every column."""
+    """Prints tables and plain sentences; where the output is no terminal, each row is one line, however long."""
     from rich.console import Console
 
-    console = Console(width=None if sys.stdout.isatty() else 200, highlight=False, markup=False)
+    width = None if sys.stdout.isatty() else WIDE
+    console = Console(width=width, highlight=False, markup=False, emoji=False)
     for thing in things:
-        console.print(thing)
+        with console.capture() as captured:
+            console.print(thing)
+        lines = [line.rstrip() for line in captured.get().splitlines()]
+        click.echo("\n".join(lines).strip("\n"))

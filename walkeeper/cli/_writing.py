@@ -10,12 +10,19 @@ from typing import BinaryIO
 
 import click
 
-from walkeeper import Position, Writer
-from walkeeper.cli._directory import directory, json_flag, log_name, writing
-from walkeeper.cli._show import PREFIX, dlsn
+from walkeeper import Log, Position, Writer
+from walkeeper._native import lib
+from walkeeper.cli._directory import check_destination, directory, directory_to_be, json_flag, log_name, writing
+from walkeeper.cli._directory import destination as destination_argument
+from walkeeper.cli._main import Refusal
+from walkeeper.cli._place import first_to_keep
+from walkeeper.cli._show import PREFIX, counted, dlsn
 from walkeeper.errors import Error
 
 READ_SIZE = 1 << 18
+
+RECORD_MAX: int = lib.WK_RECORD_SIZE_MAX - lib.WK_RECORD_HEADER_SIZE
+"""Bytes that a record may have."""
 
 
 def line_batches(stream: BinaryIO) -> Iterator[list[bytes]]:
@@ -26,14 +33,22 @@ def line_batches(stream: BinaryIO) -> Iterator[list[bytes]]:
     rest = b""
     while chunk := read_some(stream):
         *lines, rest = (rest + chunk).split(b"\n")
+        sizes = [len(line) for line in lines]
+        if max(sizes, default=0) > RECORD_MAX:
+            bad = next(at for at, count in enumerate(sizes) if count > RECORD_MAX)
+            if bad:
+                yield lines[:bad]
+            raise too_large("a line", sizes[bad])
         if lines:
             yield lines
+        if len(rest) > RECORD_MAX:
+            raise too_large("a line")
     if rest:
         yield [rest]
 
 
 def prefixed_batches(stream: BinaryIO) -> Iterator[list[bytes]]:
-    """Records behind uint32 little-endian sizes. Raises click.ClickException where the input ends inside a record."""
+    """Records behind uint32 little-endian sizes. Refuses one that is too large, or that the input ends inside of."""
     rest = bytearray()
     while chunk := read_some(stream):
         rest += chunk
@@ -41,15 +56,23 @@ def prefixed_batches(stream: BinaryIO) -> Iterator[list[bytes]]:
         at = 0
         while len(rest) - at >= PREFIX.size:
             (count,) = PREFIX.unpack_from(rest, at)
-            if len(rest) - at - PREFIX.size < count:
+            if count > RECORD_MAX or len(rest) - at - PREFIX.size < count:
                 break
             batch.append(bytes(rest[at + PREFIX.size : at + PREFIX.size + count]))
             at += PREFIX.size + count
         del rest[:at]
         if batch:
             yield batch
+        if len(rest) >= PREFIX.size and (count := PREFIX.unpack_from(rest)[0]) > RECORD_MAX:
+            raise too_large("a record", count)
     if rest:
-        raise click.ClickException(f"the input ends inside a record ({len(rest)} bytes); what came before is appended")
+        said = f"the input ends inside a record ({counted(len(rest), 'byte')} of it)"
+        raise Refusal(f"{said}; what came before is appended")
+
+
+def too_large(what: str, count: int | None = None) -> Refusal:
+    size = "" if count is None else f" of {count:,} bytes"
+    return Refusal(f"{what}{size} is more than a record may have, which is {RECORD_MAX:,} bytes")
 
 
 def read_some(stream: BinaryIO) -> bytes:
@@ -69,19 +92,25 @@ def append_all(writer: Writer, batches: Iterator[list[bytes]]) -> tuple[int, Pos
             count += len(batch)
     except (Error, click.ClickException, KeyboardInterrupt) as stop:
         durable = count + (getattr(stop, "durable_count", None) or 0)
-        click.echo(f"walkeeper: {durable:,} records were appended before this", err=True)
+        verb = "was" if durable == 1 else "were"
+        click.echo(f"walkeeper: {counted(durable, 'record')} {verb} appended before this", err=True)
         raise
     return count, last
 
 
 @click.command()
-@click.argument("directory", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+@directory_to_be
 @log_name
 @click.option("--length-prefixed", is_flag=True, help="Records behind uint32 little-endian sizes instead of lines.")
 @click.option("--create/--no-create", default=True, show_default=True, help="Make DIR and LOG where there are none.")
 @json_flag
 def append(directory: Path, log: str, length_prefixed: bool, create: bool, as_json: bool) -> None:
-    """Append the lines of the input to LOG. Prints the last position once all of them are durable."""
+    """Append the lines of the input to LOG. Prints the last position once all of them are durable.
+
+    A record has at most 1 MiB - 8 KiB.
+    """
+    if sys.stdin is None:
+        raise Refusal("the input is closed: there is nothing to read")
     batches = (prefixed_batches if length_prefixed else line_batches)(sys.stdin.buffer)
     with writing(directory, create=create) as namespace, namespace.log(log, create=create).writer() as writer:
         count, last = append_all(writer, batches)
@@ -98,23 +127,42 @@ def append(directory: Path, log: str, length_prefixed: bool, create: bool, as_js
 @click.command()
 @directory
 @log_name
-@click.option("--before", type=click.IntRange(0), required=True, help="The sequence id of the first record to keep.")
+@click.option(
+    "--before", type=first_to_keep, required=True, help="The sequence id of the first record to keep; end: keep none."
+)
 @click.option("--force", is_flag=True, help="Also records that a cursor still needs.")
-def truncate(directory: Path, log: str, before: int, force: bool) -> None:
+def truncate(directory: Path, log: str, before: int | None, force: bool) -> None:
     """Let go of the records of LOG before a sequence id. Their space is given back."""
     with writing(directory) as namespace:
         opened = namespace.log(log, create=False)
         count = opened.count()
-        opened.truncate(opened.find(sequence_id=before), force=force)
+        if (position := truncation(opened, before)) is not None:
+            opened.truncate(position, force=force)
         left = opened.count()
-    click.echo(f"{count - left:,} records let go, {left:,} kept")
+    click.echo(f"{counted(count - left, 'record')} let go, {left:,} kept")
+
+
+def truncation(log: Log, before: int | None) -> Position | None:
+    """Where to truncate; None where those records went before. Refuses a sequence id that the log has not come to."""
+    info = log.info()
+    if before is None:
+        return info.next
+    if before > info.next.sequence_id:
+        said = f"log {log.name} has no record {before}: its next one will be {info.next.sequence_id}"
+        raise Refusal(said, "--before end lets go of all that are there")
+    return log.find(sequence_id=before) if before > info.first.sequence_id else None
 
 
 @click.command()
 @directory
-@click.argument("destination", metavar="DEST", type=click.Path(path_type=Path))
+@destination_argument
 def backup(directory: Path, destination: Path) -> None:
-    """A consistent copy of DIR by hard links. DEST is a path on the same file system that does not exist."""
+    """A consistent copy of DIR by hard links. DEST is a path on the same file system that does not exist.
+
+    Opens DIR for writing for that long, and needs the permission to. A directory in use is backed up by the process
+    that has it open: Namespace.backup(), or wk_namespace_backup in C.
+    """
+    check_destination(directory, destination)
     with writing(directory) as namespace:
         namespace.backup(destination)
     click.echo(f"{directory} is backed up in {destination}")

@@ -1,0 +1,3 @@
+from walkeeper.cli import main
+
+main()
