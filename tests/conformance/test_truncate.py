@@ -50,6 +50,21 @@ def test_find_wants_one_number(log: walkeeper.Log) -> None:
         log.find(sequence_id=1, txid=1)
 
 
+def test_what_a_reader_was_given_can_be_truncated(
+    log: walkeeper.Log, ten: list[walkeeper.Position], contents: Contents
+) -> None:
+    """Where it stands is behind the last record and before whatever comes next."""
+    with log.reader() as reader:
+        assert len(list(reader)) == 10
+        log.truncate(reader.position)
+    assert contents(log) == []
+    with pytest.raises(walkeeper.InvalidError):
+        log.truncate(walkeeper.DLSN(1, 99, 0))
+    with log.writer() as writer:
+        assert writer.append(b"eleventh", txid=100).sequence_id == 10
+    assert contents(log) == [b"eleventh"]
+
+
 HUGE = 2**63
 
 
