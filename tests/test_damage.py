@@ -197,6 +197,18 @@ def test_damage_in_a_sealed_file_is_met_when_it_is_read(sealed: Path) -> None:
             reader.read()
 
 
+def test_a_consumer_can_step_over_one_damaged_record(sealed: Path) -> None:
+    with walkeeper.open(sealed) as namespace:
+        log = namespace.log("log-0")
+        for number in (n for n in range(60) if n != 3):
+            at = log.find(sequence_id=number)
+            assert at.sequence_id == number
+            assert log.find(dlsn=at.dlsn) == at
+        assert [item.sequence_id for item in log.reader(sequence_id=4)] == list(range(4, 60))
+        with pytest.raises(DamagedError, match="entry 3"):
+            log.find(sequence_id=3)
+
+
 def test_under_skip_it_is_a_gap(sealed: Path) -> None:
     with walkeeper.open(sealed, on_damage="skip") as namespace:
         expected: list[bytes | tuple[int, int]] = [payload(number) for number in range(60)]
