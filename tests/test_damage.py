@@ -274,6 +274,22 @@ def test_under_skip_the_damaged_end_becomes_a_gap_for_ever(ended: Path) -> None:
         assert namespace.log("ended").count() == 3
 
 
+def kept_bytes(directory: Path, log: str, on_damage: walkeeper.OnDamage) -> int:
+    with walkeeper.open(directory, on_damage=on_damage) as namespace:
+        namespace.log(log).info()
+        (segment,) = namespace.log(log).segments()
+        assert segment.completed
+        return segment.payload_bytes
+
+
+def test_a_segment_whose_end_was_lost_says_how_much_is_left(ended: Path, tmp_path: Path) -> None:
+    make(tmp_path / "open", logs=2)
+    turn_a_bit(tmp_path / "open", payload(8))  # a last record too, but in a file that opening looks at
+    for policy in ("skip", "stop"):
+        assert kept_bytes(ended, "ended", policy) == 2 * len(payload(0))
+        assert kept_bytes(tmp_path / "open", "log-0", policy) == 4 * len(payload(0))
+
+
 # ---- what is only a cache
 
 
