@@ -181,7 +181,10 @@ def test_stat_names_what_pins_space(tmp_path: Path) -> None:
     assert stats["oldest_file"] > 0
     assert isinstance(stats["disk_bytes"], int)
     assert stats["disk_bytes"] > 10 * 30_000
-    assert "pinned longest" in run("stat", tmp_path / "wal").stdout
+    name = f"journal/{stats['oldest_file']:016x}.wkj"
+    assert (tmp_path / "wal" / name).exists()
+    shown = " ".join(run("stat", tmp_path / "wal").stdout.split())
+    assert f"pinned longest {name}, by the log slow" in shown
 
 
 # ---- truncate, backup -----------------------------------------------------------------------------------------------
@@ -383,10 +386,10 @@ def test_verify_warns_of_a_damaged_index_and_that_is_no_damage(tmp_path: Path) -
 def test_inspect_shows_an_index_to_people_and_programs(tmp_path: Path) -> None:
     file = index_of(small_files(tmp_path / "wal"))
     lines = json_lines(run("inspect", file, "--json"))
-    assert (lines[0]["kind"], lines[0]["files"]) == (
-        "index",
-        sum("file" in line and "id" in line for line in lines[1:]),
-    )
+    files = [line for line in lines[1:] if "file" in line and "id" in line]
+    assert (lines[0]["kind"], lines[0]["files"]) == ("index", len(files))
+    for each in files:
+        assert (file.parent.parent / str(each["name"])).exists()
     shown = run("inspect", file).stdout
     for word in ("generation", "replay epoch", "first entry", "entry log" if "entry log" in shown else "journal"):
         assert word in shown

@@ -18,8 +18,8 @@ def payload(number: int) -> bytes:
     return b"record number %03d" % number
 
 
-def turn_a_bit(directory: Path, needle: bytes) -> None:
-    """Of the record with these bytes."""
+def turn_a_bit(directory: Path, needle: bytes) -> str:
+    """Of the record with these bytes; the name of its file, below the directory."""
     for file in sorted(directory.rglob("*.wk?")):
         at = file.read_bytes().find(needle)
         if at >= 0:
@@ -28,7 +28,7 @@ def turn_a_bit(directory: Path, needle: bytes) -> None:
                 byte = opened.read(1)
                 opened.seek(at)
                 opened.write(bytes([byte[0] ^ 4]))
-            return
+            return str(file.relative_to(directory))
     raise AssertionError(f"no file holds {needle!r}")
 
 
@@ -62,7 +62,7 @@ def damaged(tmp_path: Path) -> Path:
 
 
 def test_opening_stops_at_damage_unless_told_otherwise(damaged: Path) -> None:
-    with pytest.raises(DamagedError, match="journal file"):
+    with pytest.raises(DamagedError, match=r"journal/0{15}1\.wkj"):
         walkeeper.open(damaged)
 
 
@@ -157,7 +157,7 @@ def test_a_follower_yields_the_gap_too(damaged: Path) -> None:
 def test_damage_to_the_catalogue_leaves_every_record_in_some_log(tmp_path: Path, policy: walkeeper.OnDamage) -> None:
     make(tmp_path / "wal", logs=2)
     turn_a_bit(tmp_path / "wal", b"log-0")
-    with pytest.raises(DamagedError, match="journal file"):
+    with pytest.raises(DamagedError, match=r"journal/0{15}1\.wkj"):
         walkeeper.open(tmp_path / "wal")
     for on_damage in (policy, "stop"):
         with walkeeper.open(tmp_path / "wal", on_damage=on_damage) as namespace:
@@ -195,6 +195,17 @@ def test_damage_in_a_sealed_file_is_met_when_it_is_read(sealed: Path) -> None:
         assert [item.sequence_id for item in reader.read(max_records=3)] == [0, 1, 2]
         with pytest.raises(DamagedError, match="entry 3"):
             reader.read()
+
+
+def test_a_damaged_file_is_called_as_it_is_on_the_disk(tmp_path: Path) -> None:
+    make(tmp_path / "wal", records=400, **SMALL)
+    sealed = turn_a_bit(tmp_path / "wal", payload(300))
+    assert not sealed[-20:-4].isdigit() or int(sealed[-20:-4]) != int(sealed[-20:-4], 16)
+    with walkeeper.open(tmp_path / "wal") as namespace, pytest.raises(DamagedError, match=sealed):
+        namespace.log("log-0").find(sequence_id=300)
+    last = turn_a_bit(tmp_path / "wal", payload(398))
+    with pytest.raises(DamagedError, match=last):
+        walkeeper.open(tmp_path / "wal")
 
 
 def test_a_consumer_can_step_over_one_damaged_record(sealed: Path) -> None:

@@ -97,7 +97,7 @@ class RecoveryReport:
     cut_bytes: int
     """Bytes of a torn tail that were cut: never acknowledged."""
     cut_file: int
-    """The journal file of the torn tail, 0 for none."""
+    """The number of the journal file with the torn tail, in hexadecimal its name; 0 for none."""
     cut_offset: int
     damaged_blocks: int
     """Accepted loss: so many blocks of the journal were not whole. Entries in them that were intact are kept."""
@@ -170,7 +170,7 @@ class Stats:
     clock_jump_ms: int
     """The last of them: above 0 forwards, below 0 backwards."""
     oldest_file: int
-    """The journal file that pins space longest, 0 for none."""
+    """The number of the file that pins space longest, in hexadecimal its name; 0 for none."""
     oldest_ledger: int
     """A ledger that pins it, -1 for none."""
     backend: str

@@ -18,6 +18,7 @@
 #include "engine/buffer.h"
 #include "engine/company.h"
 #include "engine/error.h"
+#include "engine/file_name.h"
 #include "engine/wait_word.h"
 #include "io/io.h"
 #include "walkeeper/block_window.h"

@@ -114,8 +114,7 @@ static wk_status roll(wk_engine *engine, uint64_t size, const wk_block *block) {
 		if (status == WK_NO_SPACE)
 			return status;
 		if (status != WK_OK) {
-			wk_journal_fail(engine, error.system_error != 0 ? -error.system_error : -EIO, "making the next",
-			                engine->active);
+			wk_journal_fail(engine, error.system_error != 0 ? -error.system_error : -EIO, "making the next file", NULL);
 			return status;
 		}
 		wk_store_file *spare = engine->next; /* too small for this block, or the keeper was quicker after all */

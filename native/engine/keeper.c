@@ -33,7 +33,8 @@ static void prepared_or_not(wk_engine *engine, wk_status status, const wk_error 
 	engine->retry_space_ns = wk_engine_now(engine) + RETRY_SPACE_NS;
 	engine->space_low = status == WK_NO_SPACE; /* not yet a matter for appends: the active file has room */
 	if (status != WK_OK && status != WK_NO_SPACE && status != WK_NOT_FOUND)
-		wk_journal_fail(engine, error->system_error != 0 ? -error->system_error : -EIO, "preparing the next", NULL);
+		wk_journal_fail(engine, error->system_error != 0 ? -error->system_error : -EIO, "preparing the next file",
+		                NULL);
 }
 
 static bool may_prepare(wk_engine *engine) {

@@ -190,9 +190,8 @@ static wk_status make_room(wk_engine *engine, wk_store_file *file, wk_error *err
 		return WK_OK;
 	int result = engine->io->operations->allocate(engine->io, file->handle, size);
 	if (result < 0)
-		return wk_fail_io(error, result,
-		                  "opening %s: making room for the footer of journal file %llu, which is damaged", engine->path,
-		                  (unsigned long long)file->id);
+		return wk_fail_io(error, result, "opening %s: making room for the footer of %s, which is damaged", engine->path,
+		                  wk_file_name_of(file->id, file->kind).text);
 	file->size = size;
 	return WK_OK;
 }
@@ -208,8 +207,8 @@ static wk_status seal_files(wk_engine *engine, bool all, wk_error *error) {
 			return status;
 		status = wk_journal_file_seal(engine, file);
 		if (status != WK_OK)
-			return wk_fail(error, status, "opening %s: writing the footer of journal file %llu failed", engine->path,
-			               (unsigned long long)file->id);
+			return wk_fail(error, status, "opening %s: writing the footer of %s failed", engine->path,
+			               wk_file_name_of(file->id, file->kind).text);
 	}
 	return WK_OK;
 }
@@ -220,9 +219,9 @@ static wk_status set_aside(wk_engine *engine, uint64_t id, wk_error *error) {
 	int result = from != NULL && to != NULL ? engine->io->operations->rename(engine->io, from, to) : -12;
 	free(from);
 	free(to);
-	return result < 0
-	           ? wk_fail_io(error, result, "setting entry log %llu of %s aside", (unsigned long long)id, engine->path)
-	           : WK_OK;
+	return result < 0 ? wk_fail_io(error, result, "setting %s of %s aside", wk_file_name_of(id, WK_FILE_ENTRY_LOG).text,
+	                               engine->path)
+	                  : WK_OK;
 }
 
 /* (locked, dropped) */

@@ -115,7 +115,7 @@ typedef struct wk_recovery_report {
 	uint64_t bytes_scanned;
 	uint64_t blocks_accepted;
 	uint64_t cut_bytes; /* bytes of a torn tail: never acknowledged */
-	uint64_t cut_file;  /* its journal file, 0 for none */
+	uint64_t cut_file;  /* its journal file, 0 for none; the name has it in hexadecimal */
 	uint64_t cut_offset;
 	uint64_t damaged_blocks; /* accepted loss: so many blocks were not whole; their intact entries were kept */
 	/* of these, it cannot be told which ledgers they held entries of ("ledgers unknown"): gaps may be missing at the end of logs */
@@ -167,7 +167,7 @@ typedef struct wk_stats {
 	uint64_t scrub_damaged;   /* entries found damaged by the scrub since open */
 	uint64_t clock_jumps; /* jumps of the wall clock by more than an hour, noticed where it stamped txids, since open */
 	int64_t clock_jump_ms;     /* the last of them: above 0 forwards, below 0 backwards */
-	uint64_t oldest_file;      /* the file that pins space longest, 0 for none */
+	uint64_t oldest_file;      /* the file that pins space longest, 0 for none; the name has it in hexadecimal */
 	int64_t oldest_ledger;     /* and a ledger that pins it, -1 for none */
 	uint32_t backend;          /* enum wk_backend */
 	uint32_t sync_method;      /* enum wk_sync_method */
