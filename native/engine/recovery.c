@@ -186,8 +186,12 @@ static wk_status replay_catalogue(wk_engine *engine, wk_error *error) {
 	int64_t claimed = wk_claims_last(engine, WK_CATALOGUE_LEDGER);
 	lost = claimed > lost ? claimed : lost;
 	wk_status status = wk_catalogue_recover(engine, lost > last ? lost : last, accepts, error);
-	if (status == WK_OK && wk_claims_settle(engine, accepts) != WK_OK)
-		status = wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", engine->path);
+	if (status == WK_OK)
+		status = wk_claims_check(engine, accepts, error);
+	if (status == WK_OK)
+		status = wk_claims_settle(engine, accepts);
+	if (status == WK_NO_MEMORY)
+		wk_fail(error, status, "opening %s: no memory", engine->path);
 	wk_claims_free(engine);
 	return status;
 }
