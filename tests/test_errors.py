@@ -152,3 +152,8 @@ def test_an_option_with_a_bad_value_is_refused(directory: Path, options: dict[st
     ):
         walkeeper.open(directory, **options)
     assert not directory.exists()
+
+
+def test_a_reader_is_told_how_the_writer_syncs(directory: Path) -> None:
+    with walkeeper.open(directory) as namespace, walkeeper.open(directory, read_only=True) as reader:
+        assert reader.stats().sync_method == namespace.stats().sync_method != "probe"

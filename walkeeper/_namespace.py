@@ -176,7 +176,7 @@ class Stats:
     backend: str
     """"uring" or "psync"."""
     sync_method: str
-    """"dsync" or "write_then_sync"."""
+    """"dsync" or "write_then_sync"; "probe" where a read-only open finds that this device was never measured."""
     blocks_in_flight: int
     disk_full: bool
     failed: bool

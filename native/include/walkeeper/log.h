@@ -170,7 +170,8 @@ typedef struct wk_stats {
 	uint64_t oldest_file;      /* the file that pins space longest, 0 for none; the name has it in hexadecimal */
 	int64_t oldest_ledger;     /* and a ledger that pins it, -1 for none */
 	uint32_t backend;          /* enum wk_backend */
-	uint32_t sync_method;      /* enum wk_sync_method */
+	/* enum wk_sync_method; WK_SYNC_PROBE where a read-only open finds that this device was never measured */
+	uint32_t sync_method;
 	uint32_t blocks_in_flight; /* K */
 	bool disk_full;
 	bool failed;
