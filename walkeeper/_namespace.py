@@ -259,8 +259,8 @@ class Namespace:
     def log(self, name: str, *, create: bool = True, **options: Unpack[NewLogOptions]) -> Log:
         """The log of that name; created, with `options`, where there is none. An existing log keeps its own options.
 
-        Raises LogNotFoundError without `create`, and InvalidError for a name that is empty, longer than 255 bytes of
-        UTF-8, or holds a space, a control character, "<" or ">".
+        Raises LogNotFoundError without `create`, and of a namespace that was opened read-only; InvalidError for a name
+        that is empty, longer than 255 bytes of UTF-8, or holds a space, a control character, "<" or ">".
         """
         encoded, native_options = name_bytes(name), log_options(options)
         out, error = ffi.new("wk_log **"), new_error()
