@@ -182,7 +182,7 @@ def test_a_directory_that_is_not_made_says_why(tmp_path: Path) -> None:
         walkeeper.open(tmp_path / "above" / "wal")
     with pytest.raises(walkeeper.NotFoundError, match="does not exist; open it with create"):
         walkeeper.open(tmp_path / "wal", create=False)
-    with pytest.raises(walkeeper.NotFoundError, match="does not exist$"):
+    with pytest.raises(walkeeper.NotFoundError, match=r"does not exist$"):
         walkeeper.open(tmp_path / "wal", read_only=True)
 
 
