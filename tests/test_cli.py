@@ -555,6 +555,17 @@ def test_doctor_says_what_runs_here_and_why(tmp_path: Path) -> None:
     for name in ("backend", "durable write", "file system", "device", "free space", "RLIMIT_MEMLOCK"):
         assert name in shown
     assert list(tmp_path.iterdir()) == []
+    assert found["chosen"] is None
+    assert "this directory" not in shown
+
+
+def test_doctor_shows_what_a_directory_runs_with_beside_what_it_measures(directory: Path) -> None:
+    with walkeeper.open(directory, read_only=True) as namespace:
+        stats = namespace.stats()
+    (found,) = json_lines(run("doctor", directory, "--json"))
+    assert found["chosen"] == {"sync_method": stats.sync_method, "blocks_in_flight": stats.blocks_in_flight}
+    shown = " ".join(run("doctor", directory).stdout.split())
+    assert f"{stats.blocks_in_flight} blocks in flight: chosen before" in shown
 
 
 def test_the_plug_test_finds_all_that_was_acknowledged_and_misses_what_was_not(tmp_path: Path) -> None:
