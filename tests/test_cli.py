@@ -158,7 +158,10 @@ def test_stat_names_what_pins_space(tmp_path: Path) -> None:
     assert stats["oldest_file"] > 0
     assert isinstance(stats["disk_bytes"], int)
     assert stats["disk_bytes"] > 10 * 30_000
-    assert "pinned longest" in run("stat", tmp_path / "wal").stdout
+    name = f"journal/{stats['oldest_file']:016x}.wkj"
+    assert (tmp_path / "wal" / name).exists()
+    shown = " ".join(run("stat", tmp_path / "wal").stdout.split())
+    assert f"pinned longest {name}, by the log slow" in shown
 
 
 # ---- truncate, backup -----------------------------------------------------------------------------------------------
@@ -323,10 +326,10 @@ def test_verify_warns_of_a_damaged_index_and_that_is_no_damage(tmp_path: Path) -
 def test_inspect_shows_an_index_to_people_and_programs(tmp_path: Path) -> None:
     file = index_of(small_files(tmp_path / "wal"))
     lines = json_lines(run("inspect", file, "--json"))
-    assert (lines[0]["kind"], lines[0]["files"]) == (
-        "index",
-        sum("file" in line and "id" in line for line in lines[1:]),
-    )
+    files = [line for line in lines[1:] if "file" in line and "id" in line]
+    assert (lines[0]["kind"], lines[0]["files"]) == ("index", len(files))
+    for each in files:
+        assert (file.parent.parent / str(each["name"])).exists()
     shown = run("inspect", file).stdout
     for word in ("generation", "replay epoch", "first entry", "entry log" if "entry log" in shown else "journal"):
         assert word in shown
@@ -409,6 +412,17 @@ def test_doctor_says_what_runs_here_and_why(tmp_path: Path) -> None:
     for name in ("backend", "durable write", "file system", "device", "free space", "RLIMIT_MEMLOCK"):
         assert name in shown
     assert list(tmp_path.iterdir()) == []
+    assert found["chosen"] is None
+    assert "this directory" not in shown
+
+
+def test_doctor_shows_what_a_directory_runs_with_beside_what_it_measures(directory: Path) -> None:
+    with walkeeper.open(directory, read_only=True) as namespace:
+        stats = namespace.stats()
+    (found,) = json_lines(run("doctor", directory, "--json"))
+    assert found["chosen"] == {"sync_method": stats.sync_method, "blocks_in_flight": stats.blocks_in_flight}
+    shown = " ".join(run("doctor", directory).stdout.split())
+    assert f"{stats.blocks_in_flight} blocks in flight: chosen before" in shown
 
 
 def test_the_plug_test_finds_all_that_was_acknowledged_and_misses_what_was_not(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ def payload(number: int) -> bytes:
     return b"record number %03d" % number
 
 
-def turn_a_bit(directory: Path, needle: bytes) -> None:
-    """Of the record with these bytes."""
+def turn_a_bit(directory: Path, needle: bytes) -> str:
+    """Of the record with these bytes; the name of its file, below the directory."""
     for file in sorted(directory.rglob("*.wk?")):
         at = file.read_bytes().find(needle)
         if at >= 0:
@@ -28,7 +28,7 @@ def turn_a_bit(directory: Path, needle: bytes) -> None:
                 byte = opened.read(1)
                 opened.seek(at)
                 opened.write(bytes([byte[0] ^ 4]))
-            return
+            return str(file.relative_to(directory))
     raise AssertionError(f"no file holds {needle!r}")
 
 
@@ -62,7 +62,7 @@ def damaged(tmp_path: Path) -> Path:
 
 
 def test_opening_stops_at_damage_unless_told_otherwise(damaged: Path) -> None:
-    with pytest.raises(DamagedError, match="journal file"):
+    with pytest.raises(DamagedError, match=r"journal/0{15}1\.wkj"):
         walkeeper.open(damaged)
 
 
@@ -157,7 +157,7 @@ def test_a_follower_yields_the_gap_too(damaged: Path) -> None:
 def test_damage_to_the_catalogue_leaves_every_record_in_some_log(tmp_path: Path, policy: walkeeper.OnDamage) -> None:
     make(tmp_path / "wal", logs=2)
     turn_a_bit(tmp_path / "wal", b"log-0")
-    with pytest.raises(DamagedError, match="journal file"):
+    with pytest.raises(DamagedError, match=r"journal/0{15}1\.wkj"):
         walkeeper.open(tmp_path / "wal")
     for on_damage in (policy, "stop"):
         with walkeeper.open(tmp_path / "wal", on_damage=on_damage) as namespace:
@@ -195,6 +195,29 @@ def test_damage_in_a_sealed_file_is_met_when_it_is_read(sealed: Path) -> None:
         assert [item.sequence_id for item in reader.read(max_records=3)] == [0, 1, 2]
         with pytest.raises(DamagedError, match="entry 3"):
             reader.read()
+
+
+def test_a_damaged_file_is_called_as_it_is_on_the_disk(tmp_path: Path) -> None:
+    make(tmp_path / "wal", records=400, **SMALL)
+    sealed = turn_a_bit(tmp_path / "wal", payload(300))
+    assert not sealed[-20:-4].isdigit() or int(sealed[-20:-4]) != int(sealed[-20:-4], 16)
+    with walkeeper.open(tmp_path / "wal") as namespace, pytest.raises(DamagedError, match=sealed):
+        namespace.log("log-0").find(sequence_id=300)
+    last = turn_a_bit(tmp_path / "wal", payload(398))
+    with pytest.raises(DamagedError, match=last):
+        walkeeper.open(tmp_path / "wal")
+
+
+def test_a_consumer_can_step_over_one_damaged_record(sealed: Path) -> None:
+    with walkeeper.open(sealed) as namespace:
+        log = namespace.log("log-0")
+        for number in (n for n in range(60) if n != 3):
+            at = log.find(sequence_id=number)
+            assert at.sequence_id == number
+            assert log.find(dlsn=at.dlsn) == at
+        assert [item.sequence_id for item in log.reader(sequence_id=4)] == list(range(4, 60))
+        with pytest.raises(DamagedError, match="entry 3"):
+            log.find(sequence_id=3)
 
 
 def test_under_skip_it_is_a_gap(sealed: Path) -> None:
@@ -260,6 +283,22 @@ def test_under_skip_the_damaged_end_becomes_a_gap_for_ever(ended: Path) -> None:
     with walkeeper.open(ended) as namespace:
         assert content(namespace, "ended") == expected
         assert namespace.log("ended").count() == 3
+
+
+def kept_bytes(directory: Path, log: str, on_damage: walkeeper.OnDamage) -> int:
+    with walkeeper.open(directory, on_damage=on_damage) as namespace:
+        namespace.log(log).info()
+        (segment,) = namespace.log(log).segments()
+        assert segment.completed
+        return segment.payload_bytes
+
+
+def test_a_segment_whose_end_was_lost_says_how_much_is_left(ended: Path, tmp_path: Path) -> None:
+    make(tmp_path / "open", logs=2)
+    turn_a_bit(tmp_path / "open", payload(8))  # a last record too, but in a file that opening looks at
+    for policy in ("skip", "stop"):
+        assert kept_bytes(ended, "ended", policy) == 2 * len(payload(0))
+        assert kept_bytes(tmp_path / "open", "log-0", policy) == 4 * len(payload(0))
 
 
 # ---- what is only a cache

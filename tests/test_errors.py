@@ -157,3 +157,40 @@ def test_an_option_with_a_bad_value_is_refused(directory: Path, options: dict[st
     with pytest.raises(walkeeper.InvalidError, match=f"^{next(iter(options))}="):
         walkeeper.open(directory, **options)
     assert not directory.exists()
+
+
+# What is refused says what was asked for, and what to do.
+
+
+def test_what_a_read_only_open_refuses_is_to_change_something(directory: Path) -> None:
+    with walkeeper.open(directory) as namespace:
+        namespace.log("orders")
+    with walkeeper.open(directory, read_only=True) as namespace:
+        log = namespace.log("orders")
+        for refused in (log.writer, lambda: log.cursor("billing"), lambda: namespace.delete_log("orders")):
+            with pytest.raises(walkeeper.ReadOnlyError, match="to change it"):
+                refused()
+        with pytest.raises(walkeeper.LogNotFoundError, match="no log payments"):
+            namespace.log("payments")
+
+
+def test_a_deleted_log_is_called_by_its_name(directory: Path) -> None:
+    with walkeeper.open(directory) as namespace:
+        log = namespace.log("orders")
+        namespace.delete_log("orders")
+        with pytest.raises(walkeeper.LogDeletedError, match="log orders was deleted"):
+            log.info()
+
+
+def test_a_directory_that_is_not_made_says_why(tmp_path: Path) -> None:
+    with pytest.raises(walkeeper.StorageError, match="the directory above it must exist"):
+        walkeeper.open(tmp_path / "above" / "wal")
+    with pytest.raises(walkeeper.NotFoundError, match="does not exist; open it with create"):
+        walkeeper.open(tmp_path / "wal", create=False)
+    with pytest.raises(walkeeper.NotFoundError, match=r"does not exist$"):
+        walkeeper.open(tmp_path / "wal", read_only=True)
+
+
+def test_a_reader_is_told_how_the_writer_syncs(directory: Path) -> None:
+    with walkeeper.open(directory) as namespace, walkeeper.open(directory, read_only=True) as reader:
+        assert reader.stats().sync_method == namespace.stats().sync_method != "probe"

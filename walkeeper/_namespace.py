@@ -99,7 +99,7 @@ class RecoveryReport:
     cut_bytes: int
     """Bytes of a torn tail that were cut: never acknowledged."""
     cut_file: int
-    """The journal file of the torn tail, 0 for none."""
+    """The number of the journal file with the torn tail, in hexadecimal its name; 0 for none."""
     cut_offset: int
     damaged_blocks: int
     """Accepted loss: so many blocks of the journal were not whole. Entries in them that were intact are kept."""
@@ -172,13 +172,13 @@ class Stats:
     clock_jump_ms: int
     """The last of them: above 0 forwards, below 0 backwards."""
     oldest_file: int
-    """The journal file that pins space longest, 0 for none."""
+    """The number of the file that pins space longest, in hexadecimal its name; 0 for none."""
     oldest_ledger: int
     """A ledger that pins it, -1 for none."""
     backend: str
     """"uring" or "psync"."""
     sync_method: str
-    """"dsync" or "write_then_sync"."""
+    """"dsync" or "write_then_sync"; "probe" where a read-only open finds that this device was never measured."""
     blocks_in_flight: int
     disk_full: bool
     failed: bool
@@ -263,8 +263,8 @@ class Namespace:
     def log(self, name: str, *, create: bool = True, **options: Unpack[NewLogOptions]) -> Log:
         """The log of that name; created, with `options`, where there is none. An existing log keeps its own options.
 
-        Raises LogNotFoundError without `create`, and InvalidError for a name that is empty, longer than 255 bytes of
-        UTF-8, or holds a space, a control character, "<" or ">".
+        Raises LogNotFoundError without `create`, and of a namespace that was opened read-only; InvalidError for a name
+        that is empty, longer than 255 bytes of UTF-8, or holds a space, a control character, "<" or ">".
         """
         encoded, native_options = name_bytes(name), log_options(options)
         out, error = ffi.new("wk_log **"), new_error()

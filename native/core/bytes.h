@@ -16,9 +16,6 @@
 #endif
 
 /* Between the host's order and the named one; the same function goes both ways. */
-static inline uint16_t wk_swap_be16(uint16_t x) {
-	return WK_HOST_IS_LITTLE ? __builtin_bswap16(x) : x;
-}
 static inline uint32_t wk_swap_be32(uint32_t x) {
 	return WK_HOST_IS_LITTLE ? __builtin_bswap32(x) : x;
 }
@@ -33,12 +30,6 @@ static inline uint32_t wk_swap_le32(uint32_t x) {
 }
 static inline uint64_t wk_swap_le64(uint64_t x) {
 	return WK_HOST_IS_LITTLE ? x : __builtin_bswap64(x);
-}
-
-static inline uint16_t wk_load_be16(const void *at) {
-	uint16_t x;
-	memcpy(&x, at, sizeof x);
-	return wk_swap_be16(x);
 }
 
 static inline uint32_t wk_load_be32(const void *at) {
@@ -69,11 +60,6 @@ static inline uint64_t wk_load_le64(const void *at) {
 	uint64_t x;
 	memcpy(&x, at, sizeof x);
 	return wk_swap_le64(x);
-}
-
-static inline void wk_store_be16(void *at, uint16_t x) {
-	x = wk_swap_be16(x);
-	memcpy(at, &x, sizeof x);
 }
 
 static inline void wk_store_be32(void *at, uint32_t x) {

@@ -155,11 +155,7 @@ static void let_go(backup *b) {
 /* ---- the copy ---- */
 
 static char *target_of(const backup *b, const backup_file *file) {
-	char below[64];
-	bool journal = file->kind == WK_FILE_JOURNAL;
-	snprintf(below, sizeof below, journal ? "journal/%016llx.wkj" : "entries/%016llx.wke",
-	         (unsigned long long)file->id);
-	return path_in(b, below);
+	return path_in(b, wk_file_name_of(file->id, file->kind).text);
 }
 
 static int copy_bytes(const backup *b, const backup_file *from, wk_file *to) {

@@ -51,7 +51,7 @@ typedef struct wk_log_tail {
 
 struct wk_log_state {
 	uint64_t id;
-	char *name; /* NULL once deleted */
+	char *name; /* also once deleted: who holds the log is told which one it was */
 	uint32_t name_size;
 	uint32_t handles;     /* open wk_log handles, writers and readers */
 	wk_segment *segments; /* those not truncated, oldest first */

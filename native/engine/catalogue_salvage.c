@@ -65,7 +65,7 @@ static wk_status complete_before(wk_engine *engine, wk_log_state *log, const wk_
 		return WK_OK;
 	const wk_ledger *ledger = wk_ledger_find(engine, open->ledger_id);
 	int64_t last_entry = ledger != NULL ? ledger->last_entry : -1;
-	wk_ends ends = {0, 0, -1, 0};
+	wk_ends ends = {.txid = -1};
 	if (last_entry >= 0) {
 		wk_status status = wk_loss_read_ends(engine, open->ledger_id, last_entry, &ends, NULL);
 		if (status == WK_NO_MEMORY)
@@ -78,7 +78,8 @@ static wk_status complete_before(wk_engine *engine, wk_log_state *log, const wk_
 	                                                         .count = count > 0 ? count : 0,
 	                                                         .entry_id = last_entry,
 	                                                         .slot = ends.slot,
-	                                                         .txid = ends.txid});
+	                                                         .txid = ends.txid,
+	                                                         .payload_bytes = ends.payload});
 }
 
 static wk_status apply_create(wk_engine *engine, const wk_catalogue_record *record) {

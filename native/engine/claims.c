@@ -4,14 +4,17 @@
 #include <stdlib.h>
 
 #include "engine/catalogue.h"
+#include "engine/gap.h"
 #include "engine/ledger.h"
+#include "engine/lookup.h"
 #include "engine/loss.h"
+#include "engine/store_file.h"
 
-wk_status wk_claims_add(wk_engine *engine, int64_t ledger_id, int64_t last_entry, uint32_t bytes) {
+wk_status wk_claims_add(wk_engine *engine, const wk_claim *claim) {
 	if (engine->claims == NULL && (engine->claims = calloc(1, sizeof *engine->claims)) == NULL)
 		return WK_NO_MEMORY;
 	wk_claims *claims = engine->claims;
-	assert(claims->count == 0 || claims->list[claims->count - 1].ledger_id <= ledger_id);
+	assert(claims->count == 0 || claims->list[claims->count - 1].ledger_id <= claim->ledger_id);
 	if (claims->count == claims->capacity) {
 		uint32_t capacity = claims->capacity == 0 ? 16 : claims->capacity * 2;
 		wk_claim *list = realloc(claims->list, capacity * sizeof *list);
@@ -20,7 +23,7 @@ wk_status wk_claims_add(wk_engine *engine, int64_t ledger_id, int64_t last_entry
 		claims->list = list;
 		claims->capacity = capacity;
 	}
-	claims->list[claims->count++] = (wk_claim){ledger_id, last_entry, bytes};
+	claims->list[claims->count++] = *claim;
 	return WK_OK;
 }
 
@@ -53,6 +56,104 @@ int64_t wk_claims_last(const wk_engine *engine, int64_t ledger_id) {
 		last = claims->list[i].last_entry > last ? claims->list[i].last_entry : last;
 	return last;
 }
+
+/* ---- what is claimed, and in no file ---- */
+
+/* Where the gap ends that this entry was lost in, which an open accepted; -1: in none. */
+static int64_t end_of_gap(const wk_log_state *log, int64_t segment, int64_t entry_id) {
+	for (uint32_t i = 0; log->gaps != NULL && i < log->gaps->count; i++) {
+		const wk_gap *gap = &log->gaps->list[i];
+		int64_t last = gap->last_entry_id > gap->entry_id ? gap->last_entry_id : gap->entry_id;
+		if (gap->segment == segment && gap->entry_id <= entry_id && entry_id <= last)
+			return last + 1;
+	}
+	return -1;
+}
+
+/*
+ * The first entry from *first to `last` that no file has, and that is not in a gap: *end is behind it. WK_END: none.
+ * Where a page of an index is damaged, those who read it are told.
+ */
+static wk_status find_hole(wk_engine *engine, const wk_log_state *log, const wk_segment *segment, int64_t *first,
+                           int64_t last, int64_t *end) {
+	wk_stretch found = {0};
+	for (int64_t at = *first; at <= last; at = *end) {
+		*end = end_of_gap(log, segment->segment, at);
+		if (*end > at)
+			continue;
+		wk_status status = wk_lookup(engine, segment->ledger_id, at, last, WK_LOOKUP_ALL, NULL, 0, &found, NULL);
+		bool hole = status == WK_NOT_FOUND || (status == WK_OK && found.file == NULL);
+		wk_stretch_release(engine, &found);
+		if (status == WK_DAMAGED || status == WK_IO)
+			return WK_END;
+		if (status != WK_OK && status != WK_NOT_FOUND)
+			return status;
+		*end = status == WK_OK && found.last_entry < last ? found.last_entry + 1 : last + 1;
+		*first = at;
+		if (hole)
+			return WK_OK;
+	}
+	return WK_END;
+}
+
+static wk_status report_missing(wk_engine *engine, const wk_log_state *log, const wk_claim *claim, int64_t first,
+                                int64_t end, wk_error *error) {
+	bool there = wk_store_file_find(engine, claim->file_id) != NULL;
+	return wk_fail(error, WK_DAMAGED,
+	               "opening %s: %s %s entries %lld to %lld of ledger %lld, which log %.80s needs. Nothing was changed. "
+	               "Restore the file from a backup, or salvage the rest into a copy: `walkeeper recover %s "
+	               "DESTINATION`",
+	               engine->path, wk_file_name_of(claim->file_id, claim->kind).text,
+	               there ? "does not hold" : "is missing, and with it", (long long)first, (long long)end - 1,
+	               (long long)claim->ledger_id, log->name, engine->path);
+}
+
+/*
+ * One claim on the segment, of which entries from `needed` to `last` count. What stood in the holes between, another
+ * file had: those who read it are told.
+ */
+static wk_status check_claim(wk_engine *engine, const wk_log_state *log, const wk_segment *segment,
+                             const wk_claim *claim, int64_t needed, int64_t last, bool accepts, wk_error *error) {
+	int64_t first = claim->first_entry > needed ? claim->first_entry : needed, end;
+	wk_status status = WK_END;
+	last = claim->last_entry < last ? claim->last_entry : last;
+	for (; claim->dense && (status = find_hole(engine, log, segment, &first, last, &end)) == WK_OK; first = end) {
+		if (!accepts)
+			return report_missing(engine, log, claim, first, end, error);
+		if (engine->loss == NULL && (engine->loss = wk_loss_new()) == NULL)
+			return WK_NO_MEMORY;
+		engine->report.lost_entries += (uint64_t)(end - first);
+	}
+	return status == WK_END ? WK_OK : status;
+}
+
+static wk_status check_segment(wk_engine *engine, const wk_log_state *log, const wk_segment *segment, bool accepts,
+                               wk_error *error) {
+	const wk_claims *claims = engine->claims;
+	const wk_ledger *ledger = wk_ledger_find(engine, segment->ledger_id);
+	int64_t needed = log->first->dlsn.segment == segment->segment ? log->first->dlsn.entry_id : 0, last = INT64_MAX;
+	if (segment->records_count >= 0)
+		last = segment->last_entry;
+	else if (accepts) /* what is lost behind that, wk_claims_settle says */
+		last = ledger != NULL ? ledger->last_entry : -1;
+	wk_status status = log->first->dlsn.segment > segment->segment ? WK_END : WK_OK;
+	for (uint32_t i = first_of(claims, segment->ledger_id);
+	     status == WK_OK && i < claims->count && claims->list[i].ledger_id == segment->ledger_id; i++)
+		status = check_claim(engine, log, segment, &claims->list[i], needed, last, accepts, error);
+	return status == WK_END ? WK_OK : status;
+}
+
+wk_status wk_claims_check(wk_engine *engine, bool accepts, wk_error *error) {
+	wk_status status = WK_OK;
+	for (uint32_t i = 0; engine->claims != NULL && i < engine->by_id_capacity && status == WK_OK; i++) {
+		const wk_log_state *log = engine->logs_by_id[i];
+		for (uint32_t s = 0; log != NULL && !log->deleted && s < log->segments_count && status == WK_OK; s++)
+			status = check_segment(engine, log, &log->segments[s], accepts, error);
+	}
+	return status;
+}
+
+/* ---- ends of logs ---- */
 
 /* Not more records than bytes for their heads stood in the entries behind `last`. */
 static wk_status lose_behind(wk_engine *engine, int64_t ledger_id, int64_t last) {

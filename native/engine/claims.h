@@ -13,10 +13,13 @@
 #define WK_ENGINE_CLAIMS_H
 #include "engine/engine.h"
 
-typedef struct wk_claim {
+typedef struct wk_claim { /* of a range in a file */
 	int64_t ledger_id;
-	int64_t last_entry;
+	int64_t first_entry, last_entry;
+	bool dense; /* there were no holes between them */
 	uint32_t bytes;
+	uint32_t kind; /* enum wk_file_kind */
+	uint64_t file_id;
 } wk_claim;
 
 typedef struct wk_claims {
@@ -25,9 +28,15 @@ typedef struct wk_claims {
 } wk_claims;
 
 /* In the order of ledgers. WK_NO_MEMORY. */
-wk_status wk_claims_add(wk_engine *engine, int64_t ledger_id, int64_t last_entry, uint32_t bytes);
+wk_status wk_claims_add(wk_engine *engine, const wk_claim *claim);
 /* The highest entry of the ledger that the index knew, -1: none. */
 int64_t wk_claims_last(const wk_engine *engine, int64_t ledger_id);
+/*
+ * The catalogue is there, and the directory is being opened for writing. Where a log needs what is claimed, and no file
+ * has it: WK_DAMAGED, which names the file; where loss is accepted, it is for wk_loss_settle. WK_NO_MEMORY. No lock
+ * held.
+ */
+wk_status wk_claims_check(wk_engine *engine, bool accepts, wk_error *error);
 /*
  * The catalogue is there. Ends of logs that are claimed and gone: where loss is accepted, they are lost; else the
  * ledger ends where it did, and who reads what is missing is told. (locked)

@@ -335,10 +335,14 @@ static wk_status ensure_directory(wk_engine *engine, wk_error *error) {
 		result = io->make_directory(engine->io, engine->path);
 		if (result == 0)
 			result = sync_parent(engine);
+		if (result == -ENOENT)
+			return wk_fail_io(error, result, "making %s: the directory above it must exist, it is not made",
+			                  engine->path);
 		if (result == 0 || result == -EEXIST)
 			result = io->open(engine->io, engine->path, WK_IO_READ, &handle);
 	} else if (result == -ENOENT) {
-		return wk_fail(error, WK_NOT_FOUND, "%s does not exist; open it with create to make it", engine->path);
+		return wk_fail(error, WK_NOT_FOUND, "%s does not exist%s", engine->path,
+		               engine->read_only ? "" : "; open it with create to make it");
 	}
 	wk_io_stat stat = {0};
 	if (result == 0) {

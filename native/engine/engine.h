@@ -18,6 +18,7 @@
 #include "engine/buffer.h"
 #include "engine/company.h"
 #include "engine/error.h"
+#include "engine/file_name.h"
 #include "engine/wait_word.h"
 #include "io/io.h"
 #include "walkeeper/block_window.h"
@@ -113,7 +114,7 @@ struct wk_ledger {
 	int64_t last_entry;    /* -1: none */
 	int64_t durable_entry; /* readers may see up to this one */
 	int64_t first_live;    /* entries before it are dead */
-	int64_t length;        /* cumulative payload */
+	int64_t length;        /* cumulative payload; of a log before compression */
 	union {
 		wk_range range; /* not listed: at most this one, as of most ledgers */
 		struct {

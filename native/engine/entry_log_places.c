@@ -30,8 +30,9 @@ static wk_status slide(window *w, uint64_t offset, wk_error *error) {
 	size_t size = left < WINDOW ? (size_t)left : WINDOW;
 	int64_t result = w->engine->io->operations->pread(w->engine->io, w->file->handle, w->bytes, size, w->start);
 	if (result < 0)
-		return wk_fail_io(error, (int)result, "reading %zu bytes at offset %llu of file %llu of %s", size,
-		                  (unsigned long long)w->start, (unsigned long long)w->file->id, w->engine->path);
+		return wk_fail_io(error, (int)result, "reading %zu bytes at offset %llu of %s of %s", size,
+		                  (unsigned long long)w->start, wk_file_name_of(w->file->id, w->file->kind).text,
+		                  w->engine->path);
 	w->end = w->start + (uint64_t)result;
 	w->end = w->end < last ? w->end : last;
 	return WK_OK;

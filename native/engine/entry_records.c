@@ -29,6 +29,11 @@ wk_status wk_entry_records_open(wk_entry_records *records, wk_buffer *buffer, co
 	return WK_OK;
 }
 
+int64_t wk_segment_payload(int64_t length, int64_t entry_id, int64_t position) {
+	int64_t bytes = length - (entry_id + 1) * WK_ENVELOPE_HEADER_SIZE - position * WK_RECORD_HEADER_SIZE;
+	return bytes > 0 ? bytes : 0;
+}
+
 wk_status wk_entry_records_next(wk_entry_records *records, wk_log_record *record) {
 	if (records->at == records->size)
 		return WK_END;

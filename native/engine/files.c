@@ -34,8 +34,9 @@ static wk_status open_file(wk_engine *engine, wk_store_file *file, wk_error *err
 	if (result == 0)
 		result = engine->io->operations->stat(engine->io, file->handle, &stat);
 	file->size = stat.size / WK_BLOCK_ALIGNMENT * WK_BLOCK_ALIGNMENT;
-	return result < 0 ? wk_fail_io(error, result, "opening file %llu of %s", (unsigned long long)file->id, engine->path)
-	                  : WK_OK;
+	return result < 0
+	           ? wk_fail_io(error, result, "opening %s of %s", wk_file_name_of(file->id, file->kind).text, engine->path)
+	           : WK_OK;
 }
 
 wk_status wk_files_find(wk_engine *engine, wk_error *error) {

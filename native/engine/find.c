@@ -32,6 +32,16 @@ static int compare(const key *wanted, const wk_position *at) {
 }
 
 /*
+ * The search need not look before `first`, a place's first record. Several records may have one txid, and the first of
+ * them may stand in an earlier place; other keys are unique, and damage before the record that has the key is no reason
+ * not to find it.
+ */
+static bool starts_at(const key *wanted, const wk_position *first) {
+	bool unique = wanted->by != WK_FIND_TXID && wanted->by != WK_FIND_TIME_MS;
+	return compare(wanted, first) < (unique ? 1 : 0);
+}
+
+/*
  * Reads one entry: *found is its first record at or after the key, or its last record with WK_END; *first its first
  * record.
  */
@@ -80,7 +90,7 @@ static wk_status probe(wk_engine *engine, const place *in, int64_t *at, int64_t 
 	return status;
 }
 
-/* The last entry whose first record is before the key; then the record in it, or the first of the next entry. */
+/* The last entry that the search need not look before; then the record in it, or the first of the next entry. */
 static wk_status search_segment(wk_engine *engine, const place *in, const key *wanted, wk_position *found,
                                 wk_error *error) {
 	int64_t low = in->first_entry, high = in->last_entry;
@@ -92,8 +102,7 @@ static wk_status search_segment(wk_engine *engine, const place *in, const key *w
 		wk_status status = probe(engine, in, &at, high, wanted, &first, found, error);
 		if (status != WK_OK && status != WK_END && status != WK_DAMAGED)
 			return status;
-		/* Equal keys may start in an earlier entry: only a first record strictly before the key moves the lower end. */
-		if (status != WK_DAMAGED && compare(wanted, &first) < 0)
+		if (status != WK_DAMAGED && starts_at(wanted, &first))
 			low = at;
 		else
 			high = middle - 1;
@@ -115,8 +124,8 @@ static wk_status search_segment(wk_engine *engine, const place *in, const key *w
 }
 
 /*
- * (locked) The segment where the search starts: the last one whose first record is before the key, else the first.
- * WK_END: there is none.
+ * (locked) The segment where the search starts: the last one that it need not look before, else the first. WK_END:
+ * there is none.
  */
 static wk_status choose_segment(wk_engine *engine, wk_log_state *log, const key *wanted, uint32_t skip, place *in) {
 	uint32_t at = 0;
@@ -124,9 +133,7 @@ static wk_status choose_segment(wk_engine *engine, wk_log_state *log, const key 
 		uint32_t middle = (low + high) / 2;
 		const wk_segment *segment = &log->segments[middle];
 		wk_position first = {{segment->segment, 0, 0}, segment->first_sequence_id, segment->first_txid};
-		/* Of records with one txid the first may be in an earlier segment; other keys are unique. */
-		bool unique = wanted->by != WK_FIND_TXID && wanted->by != WK_FIND_TIME_MS;
-		if (compare(wanted, &first) < (unique ? 1 : 0)) {
+		if (starts_at(wanted, &first)) {
 			at = middle;
 			low = middle + 1;
 		} else {

@@ -129,8 +129,8 @@ static wk_status find_new_files(wk_engine *engine, wk_error *error) {
 		if (status == WK_OK)
 			status = wk_store_file_load_runs(engine, file);
 		if (status != WK_OK)
-			return wk_fail(error, WK_DAMAGED, "entry log %llu of %s has a damaged footer", (unsigned long long)file->id,
-			               engine->path);
+			return wk_fail(error, WK_DAMAGED, "%s of %s has a damaged footer",
+			               wk_file_name_of(file->id, file->kind).text, engine->path);
 		file->state = WK_FILE_SEALED;
 	}
 	return status;

@@ -136,9 +136,20 @@ static bool fits_directory(wk_engine *engine, const contents *held) {
 
 /* ---- believed ---- */
 
-static wk_status claim(wk_engine *engine, const wk_index_range *range) {
+static bool is_dense(const wk_index_range *range) {
+	return range->last_entry - range->first_entry == (int64_t)range->count - 1;
+}
+
+static wk_status claim(wk_engine *engine, const contents *held, const wk_index_range *range) {
+	const wk_footer *file = &held->files[range->file];
 	return range->dead < range->count && !wk_engine_holds_ledgers(engine)
-	           ? wk_claims_add(engine, range->ledger_id, range->last_entry, (uint32_t)range->bytes)
+	           ? wk_claims_add(engine, &(wk_claim){.ledger_id = range->ledger_id,
+	                                               .first_entry = range->first_entry,
+	                                               .last_entry = range->last_entry,
+	                                               .dense = is_dense(range),
+	                                               .bytes = (uint32_t)range->bytes,
+	                                               .kind = file->kind,
+	                                               .file_id = file->file_id})
 	           : WK_OK;
 }
 
@@ -146,7 +157,7 @@ static wk_status claim(wk_engine *engine, const wk_index_range *range) {
 static wk_status claim_all(wk_engine *engine, const contents *held) {
 	wk_status status = WK_OK;
 	for (uint32_t i = 0; i < held->header.ranges_count && status == WK_OK; i++)
-		status = claim(engine, &held->ranges[i]);
+		status = claim(engine, held, &held->ranges[i]);
 	return status;
 }
 
@@ -177,7 +188,7 @@ static wk_status take(wk_engine *engine, const contents *held) {
 		const wk_index_range *range = &held->ranges[i];
 		wk_store_file *file = wk_store_file_find(engine, held->files[range->file].file_id);
 		if (file == NULL) { /* recycled since, or lost */
-			status = claim(engine, range);
+			status = claim(engine, held, range);
 			continue;
 		}
 		status = wk_ledger_put_range(engine, range->ledger_id,

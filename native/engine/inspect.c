@@ -1,4 +1,4 @@
-/* inspect.c: which kind of file is this? Told by its bytes: names get lost. */
+/* inspect.c: which kind of file is this? Told by its bytes: names get lost. Only where nothing is left, the name tells. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -27,6 +27,15 @@ void wk_inspector_damage(wk_inspector *inspector, const char *format, ...) {
 	va_start(arguments, format);
 	vsnprintf(inspector->damage, sizeof inspector->damage, format, arguments);
 	va_end(arguments);
+}
+
+static bool only_zeros(const uint8_t *bytes, size_t size) {
+	return size == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
+}
+
+static bool is_called(const wk_inspector *inspector, const char *ending) {
+	size_t size = strlen(inspector->view.path), part = strlen(ending);
+	return size >= part && strcmp(inspector->view.path + size - part, ending) == 0;
 }
 
 /* ---- superblock, lock file, shared page ---- */
@@ -131,10 +140,6 @@ typedef struct first_look {
 	wk_block_header header; /* the first such block; without CRC where none is whole */
 } first_look;
 
-static bool only_zeros(const uint8_t *bytes, size_t size) {
-	return size == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
-}
-
 /* The first whole block that stands where it says, or one that only looks like it. */
 static wk_status look(wk_inspector *inspector, first_look *seen) {
 	wk_file_view *view = &inspector->view;
@@ -162,9 +167,13 @@ static wk_status look(wk_inspector *inspector, first_look *seen) {
 	return WK_OK;
 }
 
-static wk_status inspect_prepared(wk_inspector *inspector) {
+/* Prepared files are, and the next journal file; an entry log and an index file get their names with all their bytes. */
+static wk_status inspect_zeros(wk_inspector *inspector) {
+	bool entry_log = is_called(inspector, ".wke"), index = is_called(inspector, ".wki");
+	if (entry_log || index)
+		wk_inspector_damage(inspector, "it holds nothing but zeros");
 	wk_json_begin(&inspector->json);
-	wk_json_string(&inspector->json, "kind", "prepared");
+	wk_json_string(&inspector->json, "kind", entry_log ? "entry log" : index ? "index" : "prepared");
 	wk_json_unsigned(&inspector->json, "size", inspector->view.size);
 	return wk_inspector_line(inspector);
 }
@@ -199,7 +208,7 @@ static wk_status inspect_store_file(wk_inspector *inspector) {
 		                          sealed && footer.file_id == seen.header.epoch ? &footer : NULL);
 	if (sealed)
 		return wk_inspect_journal(inspector, footer.directory_id, footer.file_id, &footer);
-	return seen.zeros ? inspect_prepared(inspector) : not_ours(inspector);
+	return seen.zeros ? inspect_zeros(inspector) : not_ours(inspector);
 }
 
 /* ---- all together ---- */
@@ -212,7 +221,8 @@ static wk_status inspect(wk_inspector *inspector) {
 	if (status != WK_OK)
 		return status;
 	bool slots = available >= 2 * WK_SUPERBLOCK_SLOT_SIZE && inspector->view.size == 2 * WK_SUPERBLOCK_SLOT_SIZE;
-	if (slots && (memcmp(bytes, "WKSB", 4) == 0 || memcmp(bytes + WK_SUPERBLOCK_SLOT_SIZE, "WKSB", 4) == 0))
+	bool zeros = only_zeros(bytes, available) && is_called(inspector, "superblock");
+	if (slots && (memcmp(bytes, "WKSB", 4) == 0 || memcmp(bytes + WK_SUPERBLOCK_SLOT_SIZE, "WKSB", 4) == 0 || zeros))
 		return inspect_superblock(inspector, bytes);
 	if (inspector->view.size <= WK_IO_ALIGNMENT && is_lock(bytes, available))
 		return inspect_lock(inspector, bytes);

@@ -1,4 +1,5 @@
 /* inspect_footer.c: the index of a sealed file, and the file that is nothing but entries and their index. */
+#include "engine/file_name.h"
 #include "engine/inspector.h"
 
 static wk_status put_footer(wk_inspector *inspector, const wk_footer *footer) {
@@ -100,6 +101,7 @@ wk_status wk_inspect_entry_log(wk_inspector *inspector, const wk_footer *footer)
 	wk_json_string(json, "kind", "entry log");
 	wk_json_unsigned(json, "size", inspector->view.size);
 	wk_json_unsigned(json, "id", footer->file_id);
+	wk_json_string(json, "name", wk_file_name_of(footer->file_id, WK_FILE_ENTRY_LOG).text);
 	wk_json_hex(json, "directory_id", footer->directory_id, sizeof footer->directory_id);
 	wk_status status = wk_inspector_line(inspector);
 	return status == WK_OK ? wk_inspect_footer(inspector, footer) : status;

@@ -1,4 +1,5 @@
 /* inspect_index.c: what an index file says of files, ledgers and runs. */
+#include "engine/file_name.h"
 #include "engine/inspector.h"
 #include "walkeeper/index_file.h"
 
@@ -25,6 +26,7 @@ static wk_status put_file(wk_inspector *inspector, uint32_t number, const wk_foo
 	wk_json_begin(json);
 	wk_json_unsigned(json, "file", number);
 	wk_json_unsigned(json, "id", file->file_id);
+	wk_json_string(json, "name", wk_file_name_of(file->file_id, file->kind).text);
 	wk_json_string(json, "kind", file->kind == WK_FILE_JOURNAL ? "journal" : "entry log");
 	wk_json_unsigned(json, "size", file->file_size);
 	wk_json_unsigned(json, "first_sequence", file->first_sequence);

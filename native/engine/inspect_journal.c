@@ -1,6 +1,7 @@
 /* inspect_journal.c: the blocks of one journal file, whole or not. */
 #include <string.h>
 
+#include "engine/file_name.h"
 #include "engine/inspector.h"
 #include "walkeeper/journal_scan.h"
 
@@ -18,6 +19,7 @@ static wk_status put_file(wk_inspector *inspector, const uint8_t directory_id[16
 	wk_json_string(json, "kind", "journal");
 	wk_json_unsigned(json, "size", inspector->view.size);
 	wk_json_unsigned(json, "epoch", epoch);
+	wk_json_string(json, "name", wk_file_name_of(epoch, WK_FILE_JOURNAL).text);
 	wk_json_hex(json, "directory_id", directory_id, WK_DIRECTORY_ID_SIZE);
 	wk_json_boolean(json, "sealed", sealed);
 	return wk_inspector_line(inspector);

@@ -20,7 +20,7 @@ wk_status wk_journal_writable(wk_engine *engine, wk_error *error) {
 		return WK_FAILED;
 	}
 	if (engine->read_only)
-		return wk_fail(error, WK_READ_ONLY, "%s was opened read-only: open it without read_only to append",
+		return wk_fail(error, WK_READ_ONLY, "%s was opened read-only: open it without read_only to change it",
 		               engine->path);
 	if (engine->closing)
 		return wk_fail(error, WK_CLOSED, "%s is being closed", engine->path);

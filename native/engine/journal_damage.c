@@ -217,9 +217,10 @@ static wk_status examine(wk_walk *walk, wk_store_file *file, uint64_t offset, ui
 			status = examine_block(walk, file, offset, bytes, size, &offset, all);
 			if (status != WK_OK)
 				return wk_fail(error, status == WK_CORRUPT ? WK_DAMAGED : status,
-				               "opening %s: what is left of the damaged block at offset %llu of journal file %llu "
+				               "opening %s: what is left of the damaged block at offset %llu of %s "
 				               "contradicts what came before it",
-				               walk->engine->path, (unsigned long long)offset, (unsigned long long)file->id);
+				               walk->engine->path, (unsigned long long)offset,
+				               wk_file_name_of(file->id, file->kind).text);
 		} else {
 			offset += WK_BLOCK_ALIGNMENT;
 		}
@@ -261,8 +262,8 @@ static wk_status go_on(wk_walk *walk, const candidate *next, wk_error *error) {
 	}
 	bool adopted = wk_store_file_read_footer(engine, file) == WK_OK && wk_walk_adopt(walk, file);
 	return adopted ? WK_OK
-	               : wk_fail(error, WK_IO, "journal file %llu of %s: its footer could not be read a second time",
-	                         (unsigned long long)file->id, engine->path);
+	               : wk_fail(error, WK_IO, "%s of %s: its footer could not be read a second time",
+	                         wk_file_name_of(file->id, file->kind).text, engine->path);
 }
 
 /* A footer whose trailer reads well may still have a damaged page: then the file's blocks are candidates themselves. */

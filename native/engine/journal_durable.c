@@ -17,8 +17,11 @@ static const char *const READ_ON = "; reading goes on, appending needs a new ope
 void wk_journal_fail(wk_engine *engine, int result, const char *doing, const wk_store_file *file) {
 	if (engine->failed)
 		return;
-	wk_fail_io(&engine->failure, result, "%s in journal file %llu of %s%s", doing,
-	           (unsigned long long)(file != NULL ? file->id : 0), engine->path, READ_ON);
+	if (file != NULL)
+		wk_fail_io(&engine->failure, result, "%s in %s of %s%s", doing, wk_file_name_of(file->id, file->kind).text,
+		           engine->path, READ_ON);
+	else
+		wk_fail_io(&engine->failure, result, "%s of %s%s", doing, engine->path, READ_ON);
 	engine->failure.status = WK_FAILED;
 	wk_block_window_fail(&engine->window);
 	atomic_store(&engine->failed, true);

@@ -40,16 +40,16 @@ static wk_status fill(wk_journal_reader *reader, uint64_t offset, size_t need, w
 	while (reader->size < skip + need && reader->start + reader->size < reader->file->size) {
 		int opened = wk_store_file_use(reader->engine, reader->file);
 		if (opened < 0)
-			return wk_fail_io(error, opened, "opening journal file %llu of %s", (unsigned long long)reader->file->id,
-			                  reader->engine->path);
+			return wk_fail_io(error, opened, "opening %s of %s",
+			                  wk_file_name_of(reader->file->id, reader->file->kind).text, reader->engine->path);
 		uint64_t left = reader->file->size - reader->start - reader->size;
 		size_t part = reader->capacity - reader->size < CHUNK ? reader->capacity - reader->size : CHUNK;
 		part = left < part ? (size_t)left : part;
 		int64_t result = reader->engine->io->operations->pread(
 		    reader->engine->io, reader->file->handle, reader->bytes + reader->size, part, reader->start + reader->size);
 		if (result != (int64_t)part)
-			return wk_fail_io(error, result < 0 ? (int)result : -5, "reading journal file %llu of %s at offset %llu",
-			                  (unsigned long long)reader->file->id, reader->engine->path,
+			return wk_fail_io(error, result < 0 ? (int)result : -5, "reading %s of %s at offset %llu",
+			                  wk_file_name_of(reader->file->id, reader->file->kind).text, reader->engine->path,
 			                  (unsigned long long)(reader->start + reader->size));
 		reader->size += part;
 		reader->read_bytes += part;

@@ -125,10 +125,10 @@ wk_status wk_walk_from(wk_walk *s, wk_store_file *file, uint64_t offset, wk_erro
 		s->last = file;
 		status = add_block(s, file, bytes, &header);
 		if (status != WK_OK)
-			return wk_fail(
-			    error, WK_DAMAGED,
-			    "journal file %llu of %s: the block at offset %llu is whole, but its records contradict earlier ones",
-			    (unsigned long long)file->id, s->engine->path, (unsigned long long)header.offset);
+			return wk_fail(error, WK_DAMAGED,
+			               "%s of %s: the block at offset %llu is whole, but its records contradict earlier ones",
+			               wk_file_name_of(file->id, file->kind).text, s->engine->path,
+			               (unsigned long long)header.offset);
 	}
 	return WK_OK;
 }
@@ -337,10 +337,10 @@ static bool ends_too_early(const wk_walk *s) {
 }
 
 static wk_status report_early_end(wk_walk *s, wk_error *error) {
-	char behind[64] = "has no block";
+	char behind[96] = "has no block";
 	if (s->last != NULL)
-		snprintf(behind, sizeof behind, "ends behind block %llu in journal file %llu",
-		         (unsigned long long)s->scan.sequence, (unsigned long long)s->last->id);
+		snprintf(behind, sizeof behind, "ends behind block %llu in %s", (unsigned long long)s->scan.sequence,
+		         wk_file_name_of(s->last->id, s->last->kind).text);
 	return wk_fail(
 	    error, WK_DAMAGED,
 	    "opening %s: the journal %s, but the directory was closed in order behind block %llu: a journal file "
@@ -354,23 +354,22 @@ static wk_status report_damage(wk_walk *s, const wk_store_file *file, uint64_t o
 	if (s->scan.witness == 0)
 		return report_early_end(s, error);
 	/* A footer shows that its file was whole, so that a later one may begin anywhere. */
-	char other[128] = "";
+	char other[160] = "";
 	if (offset == 0 && s->last != NULL && s->last != file && s->last->state != WK_FILE_SEALED)
 		snprintf(other, sizeof other,
-		         " (or: journal file %llu was followed by others that were recycled, and its footer cannot be read)",
-		         (unsigned long long)s->last->id);
+		         " (or: %s was followed by others that were recycled, and its footer cannot be read)",
+		         wk_file_name_of(s->last->id, s->last->kind).text);
 	char remedy[200];
 	snprintf(remedy, sizeof remedy,
 	         wk_engine_holds_ledgers(engine) ? WK_LEDGERS_REMEDY
 	                                         : "salvage the rest into a copy: `walkeeper recover %s DESTINATION`",
 	         engine->path);
-	return wk_fail(
-	    error, WK_DAMAGED,
-	    "opening %s: journal file %llu is damaged at offset %llu: block %llu is not whole, but block %llu shows that "
-	    "it was durable%s. Nothing was changed. "
-	    "Restore the file from a backup, or %s",
-	    engine->path, (unsigned long long)file->id, (unsigned long long)offset,
-	    (unsigned long long)s->scan.sequence + 1, (unsigned long long)s->scan.witness, other, remedy);
+	return wk_fail(error, WK_DAMAGED,
+	               "opening %s: %s is damaged at offset %llu: block %llu is not whole, but block %llu shows that "
+	               "it was durable%s. Nothing was changed. "
+	               "Restore the file from a backup, or %s",
+	               engine->path, wk_file_name_of(file->id, file->kind).text, (unsigned long long)offset,
+	               (unsigned long long)s->scan.sequence + 1, (unsigned long long)s->scan.witness, other, remedy);
 }
 
 /*

@@ -35,7 +35,8 @@ static void prepared_or_not(wk_engine *engine, wk_status status, const wk_error 
 	if (engine->space_low) /* not yet a matter for appends: the active file has room */
 		wk_reserve_is_short(engine, error);
 	else if (status != WK_OK && status != WK_NOT_FOUND)
-		wk_journal_fail(engine, error->system_error != 0 ? -error->system_error : -EIO, "preparing the next", NULL);
+		wk_journal_fail(engine, error->system_error != 0 ? -error->system_error : -EIO, "preparing the next file",
+		                NULL);
 }
 
 static bool may_prepare(wk_engine *engine) {

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,9 +14,10 @@ enum { SNAPSHOT_LOOK_NS = 100 * 1000 * 1000 };
 wk_status wk_log_check(wk_engine *engine, wk_log_state *log, wk_error *error) {
 	if (!log->deleted)
 		return WK_OK;
-	uint64_t id = log->id;
+	char name[WK_LOG_NAME_MAX + 1]; /* the log may go meanwhile */
+	snprintf(name, sizeof name, "%s", log->name);
 	wk_status status = wk_catalogue_settled(engine, log, error);
-	return status == WK_OK ? wk_fail(error, WK_DELETED, "log %llu was deleted", (unsigned long long)id) : status;
+	return status == WK_OK ? wk_fail(error, WK_DELETED, "log %s was deleted", name) : status;
 }
 
 wk_status wk_catalogue_settled(wk_engine *engine, wk_log_state *log, wk_error *error) {
@@ -161,7 +163,7 @@ wk_status wk_log_open(wk_namespace *ns, const char *name, size_t name_size, bool
 	wk_engine *engine = ns->engine;
 	wk_engine_lock(engine);
 	wk_log_state *state = wk_catalogue_find(engine, name, name_size);
-	if (state == NULL && !create)
+	if (state == NULL && (!create || engine->read_only))
 		status = no_such_log(engine, name, name_size, error);
 	while (state == NULL && status == WK_OK) {
 		status = wk_catalogue_turn(engine, UINT64_MAX, error); /* drops the lock: somebody may create it meanwhile */

@@ -54,15 +54,6 @@ static wk_position end_of_completed(const wk_segment *segment) {
 	                     segment->last_txid};
 }
 
-/*
- * Payload of the records of a segment, from the length of its ledger, which counts heads of records and of envelopes
- * too. Of compressed entries it counts what they take, and so does this.
- */
-static int64_t payload_of(const last_record *last, int64_t last_entry) {
-	int64_t bytes = last->length - (last_entry + 1) * WK_ENVELOPE_HEADER_SIZE - last->position * WK_RECORD_HEADER_SIZE;
-	return bytes > 0 ? bytes : 0;
-}
-
 /* A follower's log ends where its writer has got to since. */
 static bool is_stale(wk_engine *engine, wk_log_state *log) {
 	if (!engine->read_only)
@@ -121,7 +112,7 @@ wk_status wk_log_load_tail(wk_engine *engine, wk_log_state *log, wk_error *error
 			tail->last = (wk_position){
 			    {segment->segment, last_entry, last.slot}, segment->first_sequence_id + last.position - 1, last.txid};
 			ledger->length = last.length;
-			tail->segment_bytes = tail->durable_bytes = payload_of(&last, last_entry);
+			tail->segment_bytes = tail->durable_bytes = wk_segment_payload(last.length, last_entry, last.position);
 		} else if (open) { /* a segment without entries: cannot be written, but may be left by a damaged file */
 			tail->last = segment > log->segments ? end_of_completed(segment - 1) : before_first(log);
 			tail->last.sequence_id = segment->first_sequence_id - 1;

@@ -34,17 +34,18 @@ static wk_status load_page(wk_engine *engine, wk_store_file *file, uint64_t offs
 		return WK_OK;
 	uint8_t *page = aligned_alloc(WK_PAGE_SIZE, WK_PAGE_SIZE);
 	if (page == NULL)
-		return wk_fail(error, WK_NO_MEMORY, "reading the index of file %llu: no memory", (unsigned long long)file->id);
+		return wk_fail(error, WK_NO_MEMORY, "reading the index of %s: no memory",
+		               wk_file_name_of(file->id, file->kind).text);
 	int64_t result = engine->io->operations->pread(engine->io, file->handle, page, WK_PAGE_SIZE, offset);
 	wk_status status = WK_OK;
 	if (result < 0)
-		status = wk_fail_io(error, (int)result, "reading the index of file %llu of %s", (unsigned long long)file->id,
-		                    engine->path);
+		status = wk_fail_io(error, (int)result, "reading the index of %s of %s",
+		                    wk_file_name_of(file->id, file->kind).text, engine->path);
 	else if (result != WK_PAGE_SIZE || decode(&file->footer, page, offset, members, count) != WK_OK)
 		status = wk_fail(
 		    error, WK_DAMAGED,
-		    "file %llu of %s: the index page at offset %llu is damaged; `walkeeper verify` lists what is affected, %s",
-		    (unsigned long long)file->id, engine->path, (unsigned long long)offset,
+		    "%s of %s: the index page at offset %llu is damaged; `walkeeper verify` lists what is affected, %s",
+		    wk_file_name_of(file->id, file->kind).text, engine->path, (unsigned long long)offset,
 		    wk_engine_holds_ledgers(engine) ? WK_LEDGERS_REMEDY : "opening with ignore_footers reads round it");
 	free(page);
 	if (status == WK_OK)
@@ -53,8 +54,8 @@ static wk_status load_page(wk_engine *engine, wk_store_file *file, uint64_t offs
 }
 
 static wk_status too_short(wk_engine *engine, const wk_store_file *file, wk_error *error) {
-	return wk_fail(error, WK_DAMAGED, "file %llu of %s: its index is shorter than it says",
-	               (unsigned long long)file->id, engine->path);
+	return wk_fail(error, WK_DAMAGED, "%s of %s: its index is shorter than it says",
+	               wk_file_name_of(file->id, file->kind).text, engine->path);
 }
 
 static wk_status load_items(wk_engine *engine, wk_store_file *file, uint32_t item, wk_footer_item items[WK_PAGE_ITEMS],
@@ -249,12 +250,11 @@ static wk_status pin(wk_engine *engine, wk_store_file *file, int64_t ledger_id, 
 	int opened = wk_store_file_use(engine, file);
 	if (opened == 0)
 		return WK_OK;
-	uint64_t id = file->id;
+	wk_file_name name = wk_file_name_of(file->id, file->kind);
 	wk_store_file_unpin(engine, file);
-	return opened == -ENOENT
-	           ? wk_fail(error, WK_DAMAGED, "file %llu of %s, which holds entry %lld of ledger %lld, is missing",
-	                     (unsigned long long)id, engine->path, (long long)entry_id, (long long)ledger_id)
-	           : wk_fail_io(error, opened, "opening file %llu of %s", (unsigned long long)id, engine->path);
+	return opened == -ENOENT ? wk_fail(error, WK_DAMAGED, "%s of %s, which holds entry %lld of ledger %lld, is missing",
+	                                   name.text, engine->path, (long long)entry_id, (long long)ledger_id)
+	                         : wk_fail_io(error, opened, "opening %s of %s", name.text, engine->path);
 }
 
 /*

@@ -112,15 +112,15 @@ wk_status wk_loss_read_ends(wk_engine *engine, int64_t ledger_id, int64_t entry_
 	wk_span *span = malloc(sizeof *span);
 	if (span == NULL)
 		return wk_fail(error, WK_NO_MEMORY, "looking for what is lost: no memory");
-	*found = (wk_ends){0, 0, -1, 0};
+	*found = (wk_ends){.txid = -1};
 	wk_status status = WK_DAMAGED;
 	if (wk_loss_next_unreadable(engine->loss, ledger_id, entry_id) != entry_id)
 		status = wk_read_entries(engine, ledger_id, entry_id, entry_id, 1 << 20, span, error);
 	if (status == WK_OK) {
 		wk_entry_records records;
 		wk_log_record record;
-		status = wk_entry_records_open(&records, span->buffer, span->buffer->bytes + span->entries[0].offset,
-		                               span->entries[0].size);
+		const uint8_t *entry = span->buffer->bytes + span->entries[0].offset;
+		status = wk_entry_records_open(&records, span->buffer, entry, span->entries[0].size);
 		while (status == WK_OK && (status = wk_entry_records_next(&records, &record)) == WK_OK) {
 			if (record.position == 0)
 				continue;
@@ -130,11 +130,18 @@ wk_status wk_loss_read_ends(wk_engine *engine, int64_t ledger_id, int64_t entry_
 			found->slot = records.slot - 1;
 		}
 		wk_entry_records_close(&records);
+		found->payload = wk_segment_payload((int64_t)wk_load_be64(entry + 24), entry_id, found->last);
 		wk_buffer_release(span->buffer);
 		status = status == WK_END ? WK_OK : WK_DAMAGED;
 	}
 	free(span);
 	return status == WK_NOT_FOUND ? WK_DAMAGED : status;
+}
+
+int64_t wk_loss_payload_before(wk_engine *engine, const wk_segment *segment, int64_t entry_id) {
+	wk_ends ends;
+	bool known = entry_id > 0 && wk_loss_read_ends(engine, segment->ledger_id, entry_id - 1, &ends, NULL) == WK_OK;
+	return known ? ends.payload : 0;
 }
 
 wk_status wk_loss_around(wk_engine *engine, const wk_segment *segment, const wk_position *log_first, int64_t entry_id,
@@ -183,9 +190,8 @@ static wk_status make_room(wk_engine *engine, wk_store_file *file, wk_error *err
 		return WK_OK;
 	int result = engine->io->operations->allocate(engine->io, file->handle, size);
 	if (result < 0)
-		return wk_fail_io(error, result,
-		                  "opening %s: making room for the footer of journal file %llu, which is damaged", engine->path,
-		                  (unsigned long long)file->id);
+		return wk_fail_io(error, result, "opening %s: making room for the footer of %s, which is damaged", engine->path,
+		                  wk_file_name_of(file->id, file->kind).text);
 	file->size = size;
 	return WK_OK;
 }
@@ -201,8 +207,8 @@ static wk_status seal_files(wk_engine *engine, bool all, wk_error *error) {
 			return status;
 		status = wk_journal_file_seal(engine, file);
 		if (status != WK_OK)
-			return wk_fail(error, status, "opening %s: writing the footer of journal file %llu failed", engine->path,
-			               (unsigned long long)file->id);
+			return wk_fail(error, status, "opening %s: writing the footer of %s failed", engine->path,
+			               wk_file_name_of(file->id, file->kind).text);
 	}
 	return WK_OK;
 }
@@ -213,9 +219,9 @@ static wk_status set_aside(wk_engine *engine, uint64_t id, wk_error *error) {
 	int result = from != NULL && to != NULL ? engine->io->operations->rename(engine->io, from, to) : -12;
 	free(from);
 	free(to);
-	return result < 0
-	           ? wk_fail_io(error, result, "setting entry log %llu of %s aside", (unsigned long long)id, engine->path)
-	           : WK_OK;
+	return result < 0 ? wk_fail_io(error, result, "setting %s of %s aside", wk_file_name_of(id, WK_FILE_ENTRY_LOG).text,
+	                               engine->path)
+	                  : WK_OK;
 }
 
 /* (locked, dropped) */
@@ -275,6 +281,7 @@ wk_status wk_loss_accept_end(wk_engine *engine, wk_log_state *log, const wk_segm
 		return status;
 	for (int64_t at = gap.entry_id; at <= last_entry; at++)
 		gap.count += records_of(engine, segment->ledger_id, at);
+	int64_t payload = wk_loss_payload_before(engine, segment, gap.entry_id);
 	wk_engine_lock(engine);
 	const wk_segment *open = wk_log_open_segment(log);
 	if (!log->deleted && open != NULL && open->segment == segment->segment)
@@ -296,7 +303,8 @@ wk_status wk_loss_accept_end(wk_engine *engine, wk_log_state *log, const wk_segm
 		                                       .count = gap.first_sequence_id + gap.count - segment->first_sequence_id,
 		                                       .entry_id = last_entry,
 		                                       .slot = 0,
-		                                       .txid = txid},
+		                                       .txid = txid,
+		                                       .payload_bytes = payload},
 		                error);
 	wk_engine_unlock(engine);
 	return status;

@@ -43,9 +43,13 @@ typedef struct wk_ends {
 	int64_t first, last; /* positions in the segment, from 1; 0: no record */
 	int64_t txid;        /* of the last */
 	int64_t slot;        /* the same */
+	int64_t payload;     /* of the segment's records up to the last */
 } wk_ends;
 /* WK_DAMAGED where the entry cannot be read. No lock held. */
 wk_status wk_loss_read_ends(wk_engine *engine, int64_t ledger_id, int64_t entry_id, wk_ends *found, wk_error *error);
+
+/* Payload of the segment's records before this entry, of which the last can be read; 0 where there are none. */
+int64_t wk_loss_payload_before(wk_engine *engine, const wk_segment *segment, int64_t entry_id);
 
 /* An entry log whose footer cannot be read. */
 wk_status wk_loss_add_entry_log(wk_loss *loss, uint64_t id);

@@ -66,20 +66,19 @@ typedef struct cut {
 } cut;
 
 /*
- * The end of a segment under way is lost: it is completed with what it held, so that those sequence ids are not given
- * again.
+ * The end of a segment under way is lost, from entry `lost` on: it is completed with what it held, so that those
+ * sequence ids are not given again.
  */
-static wk_status complete(wk_engine *engine, const wk_log_state *log, const wk_segment *segment, int64_t last_entry,
-                          int64_t last_slot, int64_t end, int64_t txid) {
-	const wk_ledger *ledger = wk_ledger_find(engine, segment->ledger_id);
+static wk_status complete(wk_engine *engine, const wk_log_state *log, const wk_segment *segment, int64_t lost,
+                          int64_t last_entry, int64_t end, int64_t txid) {
 	return note(engine, &(wk_catalogue_record){.type = WK_CATALOGUE_COMPLETE,
 	                                           .log_id = log->id,
 	                                           .segment = segment->segment,
 	                                           .count = end - segment->first_sequence_id,
 	                                           .entry_id = last_entry,
-	                                           .slot = last_slot,
+	                                           .slot = 0,
 	                                           .txid = txid,
-	                                           .payload_bytes = ledger != NULL ? ledger->length : 0});
+	                                           .payload_bytes = wk_loss_payload_before(engine, segment, lost)});
 }
 
 /* One hole: entries first..last of the segment. */
@@ -99,7 +98,8 @@ static wk_status settle_hole(wk_engine *engine, wk_log_state *log, wk_segment *s
 		*pit = (cut){true, gap, last};
 	if (engine->options.on_damage == WK_ON_DAMAGE_SKIP && note_gap(engine, log, &gap, last) != WK_OK)
 		return WK_NO_MEMORY;
-	return after < 0 && open ? complete(engine, log, segment, last, 0, gap.first_sequence_id + gap.count, txid) : WK_OK;
+	int64_t ends = gap.first_sequence_id + gap.count;
+	return after < 0 && open ? complete(engine, log, segment, gap.entry_id, last, ends, txid) : WK_OK;
 }
 
 /* Are the entries from `at` on lost, and up to where (not included)? What is found damaged only later is not. */
@@ -166,7 +166,7 @@ static wk_status settle_cut(wk_engine *engine, wk_log_state *log, const cut *pit
 		if (status != WK_OK)
 			return status;
 		end = behind.first_sequence_id;
-		status = complete(engine, log, segment, last, 0, end, txid);
+		status = complete(engine, log, segment, behind.entry_id, last, end, txid);
 		if (status != WK_OK)
 			return status;
 	}

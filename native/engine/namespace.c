@@ -244,6 +244,9 @@ static void fill_stats(wk_engine *engine, wk_stats *stats) {
 	stats->oldest_file = wk_space_oldest_pin(engine, &stats->oldest_ledger);
 	stats->backend = engine->io->operations->name[0] == 'i' ? WK_BACKEND_URING : WK_BACKEND_PSYNC;
 	stats->sync_method = engine->options.sync_method;
+	/* Who only reads has not asked for the choice: it stands in the superblock, once this device was measured. */
+	if (stats->sync_method == WK_SYNC_PROBE && engine->superblock.probe_device == engine->device)
+		stats->sync_method = engine->superblock.sync_method;
 	stats->blocks_in_flight = engine->options.blocks_in_flight;
 	stats->probed = wk_probe_grid_is_whole(&engine->superblock.grid);
 	stats->disk_full = engine->disk_full;

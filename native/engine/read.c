@@ -53,11 +53,11 @@ static wk_status locate(wk_engine *engine, int64_t ledger_id, int64_t first, int
 
 static wk_status damaged(wk_engine *engine, const places *found, uint32_t i, int64_t ledger_id, wk_error *error) {
 	wk_fail(error, WK_DAMAGED,
-	        "entry %lld of ledger %lld, at offset %u of file %llu of %s, is damaged: its bytes are not those that were "
+	        "entry %lld of ledger %lld, at offset %u of %s of %s, is damaged: its bytes are not those that were "
 	        "acknowledged. "
 	        "`walkeeper verify` lists all damage; %s",
 	        (long long)(found->first + i), (long long)ledger_id, found->items[i].offset,
-	        (unsigned long long)found->file->id, engine->path,
+	        wk_file_name_of(found->file->id, found->file->kind).text, engine->path,
 	        wk_engine_holds_ledgers(engine) ? WK_LEDGERS_REMEDY : "`walkeeper recover` salvages the rest into a copy");
 	if (error != NULL) {
 		error->ledger_id = ledger_id;
@@ -133,10 +133,11 @@ static wk_status from_file(wk_engine *engine, const places *found, int64_t ledge
 	wk_buffer_release(span->buffer);
 	span->buffer = NULL;
 	if (result < 0)
-		return wk_fail_io(error, (int)result, "reading %zu bytes at offset %llu of file %llu of %s", size,
-		                  (unsigned long long)start, (unsigned long long)found->file->id, engine->path);
-	return wk_fail(error, WK_DAMAGED, "file %llu of %s ends before offset %llu: it was cut short",
-	               (unsigned long long)found->file->id, engine->path, (unsigned long long)end);
+		return wk_fail_io(error, (int)result, "reading %zu bytes at offset %llu of %s of %s", size,
+		                  (unsigned long long)start, wk_file_name_of(found->file->id, found->file->kind).text,
+		                  engine->path);
+	return wk_fail(error, WK_DAMAGED, "%s of %s ends before offset %llu: it was cut short",
+	               wk_file_name_of(found->file->id, found->file->kind).text, engine->path, (unsigned long long)end);
 }
 
 static wk_status read_entries(wk_engine *engine, int64_t ledger_id, int64_t first, int64_t last, size_t max_bytes,

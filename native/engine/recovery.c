@@ -98,8 +98,8 @@ static wk_status rewrite_unconfirmed(wk_engine *engine, const wk_walk *walk, wk_
 			continue;
 		int result = rewrite(engine, block);
 		if (result < 0)
-			return wk_fail_io(error, result, "writing the last blocks of journal file %llu of %s again",
-			                  (unsigned long long)block->file->id, engine->path);
+			return wk_fail_io(error, result, "writing the last blocks of %s of %s again",
+			                  wk_file_name_of(block->file->id, block->file->kind).text, engine->path);
 	}
 	return WK_OK;
 }
@@ -114,8 +114,8 @@ static wk_status rewrite_newest_footer(wk_engine *engine, wk_error *error) {
 		if (file->kind != WK_FILE_JOURNAL || file->state != WK_FILE_SEALED || file->end_offset == 0)
 			continue;
 		int result = wk_store_file_rewrite_footer(engine, file);
-		return result < 0 ? wk_fail_io(error, result, "writing the footer of journal file %llu of %s again",
-		                               (unsigned long long)file->id, engine->path)
+		return result < 0 ? wk_fail_io(error, result, "writing the footer of %s of %s again",
+		                               wk_file_name_of(file->id, file->kind).text, engine->path)
 		                  : WK_OK;
 	}
 	return WK_OK;
@@ -136,7 +136,7 @@ static wk_status sync_accepted(wk_engine *engine, const wk_walk *walk, wk_error 
 			continue;
 		int result = engine->io->operations->sync(engine->io, file->handle);
 		if (result < 0)
-			return wk_fail_io(error, result, "syncing journal file %llu of %s", (unsigned long long)file->id,
+			return wk_fail_io(error, result, "syncing %s of %s", wk_file_name_of(file->id, file->kind).text,
 			                  engine->path);
 	}
 	return WK_OK;
@@ -170,10 +170,10 @@ static wk_status load_entry_logs(wk_engine *engine, wk_error *error) {
 				return status;
 			i--;
 		} else if (status != WK_OK)
-			return wk_fail(
-			    error, WK_DAMAGED, "entry log %llu of %s has a damaged footer: restore it from a backup, or %s",
-			    (unsigned long long)file->id, engine->path,
-			    wk_engine_holds_ledgers(engine) ? WK_LEDGERS_REMEDY : "salvage the rest with `walkeeper recover`");
+			return wk_fail(error, WK_DAMAGED, "%s of %s has a damaged footer: restore it from a backup, or %s",
+			               wk_file_name_of(file->id, file->kind).text, engine->path,
+			               wk_engine_holds_ledgers(engine) ? WK_LEDGERS_REMEDY
+			                                               : "salvage the rest with `walkeeper recover`");
 	}
 	return WK_OK;
 }
@@ -186,8 +186,12 @@ static wk_status replay_catalogue(wk_engine *engine, wk_error *error) {
 	int64_t claimed = wk_claims_last(engine, WK_CATALOGUE_LEDGER);
 	lost = claimed > lost ? claimed : lost;
 	wk_status status = wk_catalogue_recover(engine, lost > last ? lost : last, accepts, error);
-	if (status == WK_OK && wk_claims_settle(engine, accepts) != WK_OK)
-		status = wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", engine->path);
+	if (status == WK_OK)
+		status = wk_claims_check(engine, accepts, error);
+	if (status == WK_OK)
+		status = wk_claims_settle(engine, accepts);
+	if (status == WK_NO_MEMORY)
+		wk_fail(error, status, "opening %s: no memory", engine->path);
 	wk_claims_free(engine);
 	return status;
 }
@@ -301,10 +305,10 @@ static wk_status refuse_strangers(wk_engine *engine, wk_journal_reader *reader, 
 		    memcmp(header.directory_id, engine->superblock.directory_id, sizeof header.directory_id) != 0)
 			return wk_fail(
 			    error, WK_DAMAGED,
-			    "opening %s: journal file %llu is another directory's than the superblock, and none is of "
+			    "opening %s: %s is another directory's than the superblock, and none is of "
 			    "the superblock's. Nothing was changed. Put back the superblock that belongs to these files, "
 			    "or the files that belong to this superblock",
-			    engine->path, (unsigned long long)file->id);
+			    engine->path, wk_file_name_of(file->id, file->kind).text);
 	}
 	return WK_OK;
 }

@@ -128,8 +128,7 @@ void wk_store_files_free(wk_engine *engine) {
 }
 
 char *wk_store_file_path(const wk_engine *engine, uint64_t id, uint32_t kind) {
-	return kind == WK_FILE_JOURNAL ? wk_engine_path(engine, "journal/%016llx.wkj", (unsigned long long)id)
-	                               : wk_engine_path(engine, "entries/%016llx.wke", (unsigned long long)id);
+	return wk_engine_path(engine, "%s", wk_file_name_of(id, kind).text);
 }
 
 bool wk_store_file_parse(const char *name, uint32_t *kind, uint64_t *id) {

@@ -69,9 +69,8 @@ static bool on_read(void *context, size_t bytes) {
 /* ---- files ---- */
 
 const char *wk_verify_file_name(const wk_verify_file *file, char name[40]) {
-	bool journal = file->kind == WK_FILE_JOURNAL;
-	snprintf(name, 40, journal ? "journal/%016llx.wkj" : "entries/%016llx.wke", (unsigned long long)file->id);
-	return name;
+	wk_file_name found = wk_file_name_of(file->id, file->kind);
+	return memcpy(name, found.text, sizeof found.text);
 }
 
 wk_status wk_verifier_open_below(wk_verifier *verifier, const char *below, wk_file_view *view) {

@@ -118,11 +118,13 @@ def test_read_only_reads_and_does_not_write(open: Open, contents: Contents) -> N
     for call in (
         log.writer,
         lambda: log.truncate(log.info().next),
-        lambda: ns.log("new"),
         lambda: ns.delete_log("orders"),
     ):
         with pytest.raises(walkeeper.ReadOnlyError):
             call()
+    with pytest.raises(walkeeper.LogNotFoundError):
+        ns.log("new")
+    assert ns.logs() == ["orders"]
 
 
 def test_stats_count(ns: walkeeper.Namespace) -> None:

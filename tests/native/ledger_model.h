@@ -14,6 +14,7 @@
 #include "engine/ledger.h"
 #include "engine/lookup.h"
 #include "engine/range.h"
+#include "engine/range_pager.h"
 #include "engine/read.h"
 #include "engine/settle.h"
 #include "engine/store_file.h"
@@ -24,6 +25,7 @@ enum pattern { DENSE, STRIPED, SHUFFLED, ANYWHERE };
 
 typedef struct model_ledger {
 	int64_t ledger_id;
+	uint64_t log_id;
 	enum pattern pattern;
 	uint32_t versions[IDS]; /* how often the entry was sent; 0: never */
 	int64_t first_live, next;
@@ -57,11 +59,22 @@ static inline void open_it(directory *d) {
 	options.minor_interval_ns = options.major_interval_ns = 1000000000;
 	wk_error error = {0};
 	check_ok(wk_open_on(d->io, "wal", &options, &d->ns, &error), &error, "the directory opens");
-	for (int i = 0; i < LEDGERS; i++) { /* truncation is the catalogue's to remember; here it is ours */
-		wk_ledger *ledger = wk_ledger_find(engine_of(d), d->ledgers[i].ledger_id);
-		if (ledger != NULL)
-			wk_ledger_trim(engine_of(d), ledger, d->ledgers[i].first_live);
-	}
+}
+
+/* The catalogue remembers that its log begins with the first live entry. (locked, dropped) */
+static inline void trim(directory *d, const model_ledger *model) {
+	wk_engine *engine = engine_of(d);
+	wk_error error = {0};
+	check_ok(wk_catalogue_turn(engine, UINT64_MAX, &error), &error, "the catalogue's turn");
+	check_ok(wk_catalogue_commit(engine,
+	                             &(wk_catalogue_record){.type = WK_CATALOGUE_TRUNCATE,
+	                                                    .log_id = model->log_id,
+	                                                    .segment = 1,
+	                                                    .entry_id = model->first_live,
+	                                                    .sequence_id = model->first_live},
+	                             &error),
+	         &error, "the truncation");
+	wk_catalogue_reclaim_before(engine, wk_catalogue_by_id(engine, model->log_id), &(wk_dlsn){1, model->first_live, 0});
 }
 
 static inline directory new_directory(uint64_t seed) {
@@ -80,11 +93,14 @@ static inline directory new_directory(uint64_t seed) {
 		check_ok(wk_writer_open(log, &writer, &error), &error, "the writer opens");
 		check_ok(wk_writer_append(writer, "first", 5, NULL, NULL, &error), &error, "the first record");
 		d.ledgers[i].ledger_id = log->state->segments[0].ledger_id;
+		d.ledgers[i].log_id = log->state->id;
 		d.ledgers[i].pattern = (enum pattern)i;
 		d.ledgers[i].first_live = d.ledgers[i].next = 1; /* of the record, which is not ours */
 		wk_writer_close(writer, 0, NULL);
 		wk_log_release(log);
-		wk_ledger_trim(engine_of(&d), wk_ledger_find(engine_of(&d), d.ledgers[i].ledger_id), 1);
+		wk_engine_lock(engine_of(&d));
+		trim(&d, &d.ledgers[i]);
+		wk_engine_unlock(engine_of(&d));
 	}
 	return d;
 }
@@ -238,7 +254,8 @@ static inline void count_live(const directory *d, uint64_t *live) {
 static inline bool has_unsettled_range(const wk_engine *engine, const wk_store_file *file) {
 	for (uint32_t l = 0; l < engine->ledgers_capacity; l++)
 		for (uint32_t r = 0; engine->ledgers[l] != NULL && r < engine->ledgers[l]->ranges_count; r++)
-			if (wk_ranges(engine->ledgers[l])[r].file == file && wk_ranges(engine->ledgers[l])[r].unsettled)
+			if (wk_ranges_in_memory(engine->ledgers[l])[r].file == file &&
+			    wk_ranges_in_memory(engine->ledgers[l])[r].unsettled)
 				return true;
 	return false;
 }
@@ -254,13 +271,14 @@ static inline void counts_live_entries(const directory *d) {
 		if (!has_unsettled_range(engine, file))
 			CHECK_EQ(file->live_entries, live[f]);
 	}
-	for (int i = 0; i < 10000 && engine->unsettled_count > 0; i++) {
+	for (int i = 0; i < 10000 && (engine->unsettled_count > 0 || engine->pager.behind_count > 0); i++) {
 		wk_faulty_advance(d->disk, 20000000);
 		wk_engine_lock(engine);
+		wk_range_pager_step(engine);
 		wk_settle_step(engine);
 		wk_engine_unlock(engine);
 	}
-	CHECK_EQ(engine->unsettled_count, 0);
+	CHECK_EQ(engine->unsettled_count + engine->pager.behind_count, 0);
 	for (uint32_t f = 0; f < engine->files_count; f++)
 		if (engine->files[f]->state == WK_FILE_SEALED)
 			CHECK_EQ(engine->files[f]->live_entries, live[f]);

@@ -305,6 +305,31 @@ TEST(a_bad_slot_of_the_superblock_is_told_beside_the_good_one) {
 	end();
 }
 
+/* Prepared space looks like that; what has this name never does. */
+TEST(what_was_zeroed_is_told_by_its_name_and_is_damage) {
+	make();
+	static const char *const kinds[][2] = {{"superblock", "superblock"}, {"index", NULL}, {"entry log", "lost.wke"}};
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+		const char *name = kinds[i][1] != NULL ? below(path, kinds[i][1]) : index_file();
+		uint8_t zeros[2 * WK_SUPERBLOCK_SLOT_SIZE] = {0};
+		char kind[40];
+		snprintf(kind, sizeof kind, "\"kind\":\"%s\"", kinds[i][0]);
+		char kept[300];
+		snprintf(kept, sizeof kept, "%s", name);
+		size_t size = 0;
+		uint8_t *bytes = kinds[i][1] == NULL || i == 0 ? read_file(kept, &size) : NULL;
+		write_file(kept, zeros, sizeof zeros);
+		inspect(kept, false, WK_CORRUPT);
+		CHECK(strstr(lines[0], kind) != NULL);
+		if (i == 0)
+			CHECK_EQ(count("\"crc\":\"bad\""), 2);
+		if (bytes != NULL)
+			write_file(kept, bytes, size);
+		free(bytes);
+	}
+	end();
+}
+
 TEST(a_torn_tail_is_shown_and_is_no_damage) {
 	path = temporary();
 	make_small(path, 6);
@@ -407,6 +432,7 @@ int main(void) {
 	RUN(a_bad_block_that_cannot_even_be_recognised_is_damage);
 	RUN(a_bad_page_of_a_footer_is_told);
 	RUN(a_bad_slot_of_the_superblock_is_told_beside_the_good_one);
+	RUN(what_was_zeroed_is_told_by_its_name_and_is_damage);
 	RUN(a_torn_tail_is_shown_and_is_no_damage);
 	RUN(somebody_elses_file_is_refused);
 	RUN(any_damage_leaves_lines_that_are_json);

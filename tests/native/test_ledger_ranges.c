@@ -52,9 +52,7 @@ static void trim_some(directory *d) {
 	if (model->next < model->first_live)
 		model->next = model->first_live;
 	wk_engine_lock(engine_of(d));
-	wk_ledger *ledger = wk_ledger_find(engine_of(d), model->ledger_id);
-	if (ledger != NULL)
-		wk_ledger_trim(engine_of(d), ledger, model->first_live);
+	trim(d, model);
 	wk_engine_unlock(engine_of(d));
 }
 
@@ -106,6 +104,10 @@ static void one_history(uint64_t seed, int steps) {
 		if (ledger != NULL)
 			wk_ledger_drop(engine_of(&d), ledger);
 	}
+	wk_engine_lock(engine_of(&d));
+	while (engine_of(&d)->pager.orphans_count > 0) /* what was paged out is counted by and by */
+		CHECK(wk_range_pager_step(engine_of(&d)));
+	wk_engine_unlock(engine_of(&d));
 	const wk_ledger *catalogue = wk_ledger_find(engine_of(&d), WK_CATALOGUE_LEDGER);
 	uint64_t live = 0, of_catalogue = 0;
 	for (uint32_t f = 0; f < engine_of(&d)->files_count; f++)

@@ -13,10 +13,11 @@ import click
 
 from walkeeper._native import lib
 from walkeeper.cli._directory import directory_to_be, json_flag
-from walkeeper.cli._inspection import DoctorReport, probe
+from walkeeper.cli._inspection import DoctorReport, inspect_file, probe
 from walkeeper.cli._left_overs import left_overs, words
 from walkeeper.cli._plug_test import plug_test_check, plug_test_write
 from walkeeper.cli._show import duration, facts, show, size
+from walkeeper.errors import Error
 
 FILE_SYSTEMS = {
     0xEF53: ("ext4", "supported"),  # ext2 and ext3 share the number
@@ -114,6 +115,36 @@ def depth_words(report: DoctorReport) -> str:
     return f"{report.blocks_in_flight} (a block of 64 KiB with so many at once: {times})"
 
 
+def chosen_before(path: Path) -> dict[str, Any] | None:
+    """What the directory runs with, by its superblock: measured here when it was made, and in idle time since.
+
+    None where there is no directory yet, or where the next open for writing measures anew.
+    """
+    lines: list[str] = []
+
+    def take(line: str) -> bool:
+        lines.append(line)
+        return True
+
+    try:
+        inspect_file(path / "superblock", entries=False, take=take)
+    except Error:
+        pass  # the lines for what could be read are there
+    slots = [json.loads(line) for line in lines]
+    if not slots or slots[0].get("chosen", -1) < 0:
+        return None
+    root = slots[1 + slots[0]["chosen"]]
+    method = {lib.WK_SYNC_DSYNC: "dsync", lib.WK_SYNC_WRITE_THEN_SYNC: "write_then_sync"}.get(root["sync_method"])
+    if method is None or root["probe_device"] != path.stat().st_dev:
+        return None
+    return {"sync_method": method, "blocks_in_flight": root["blocks_in_flight"] or 2}
+
+
+def chosen_words(chosen: dict[str, Any]) -> str:
+    method = "RWF_DSYNC" if chosen["sync_method"] == "dsync" else "write, then fdatasync"
+    return f"{method}, {chosen['blocks_in_flight']} blocks in flight: chosen before; today does not change it"
+
+
 def limit_words(limit: int) -> str:
     return "unlimited" if limit == resource.RLIM_INFINITY else size(limit)
 
@@ -132,6 +163,7 @@ def examine(path: Path) -> dict[str, Any]:
         "memlock_soft": None if soft == resource.RLIM_INFINITY else soft,
         "memlock_hard": None if hard == resource.RLIM_INFINITY else hard,
         "others": left_overs(path) if (path / "superblock").exists() else [],
+        "chosen": chosen_before(path),
     }
 
 
@@ -192,6 +224,7 @@ def doctor(
         ("backend", backend_words(report)),
         ("durable write", method_words(report)),
         ("blocks in flight", depth_words(report)),
+        *([("this directory", chosen_words(found["chosen"]))] if found["chosen"] else []),
         ("file system", f"{found['file_system']}: {found['file_system_standing']}"),
         ("writes", direct),
         ("device", device_words(found["device"])),

@@ -144,7 +144,7 @@ def stat(directory: Path, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({**stats, "recovery": recovery}, default=str))
         return
-    show(facts([*stat_rows(stats), *recovery_rows(recovery)]))
+    show(facts([*stat_rows(directory, stats), *recovery_rows(recovery)]))
 
 
 def log_of(namespace: Namespace, ledger: int) -> str | None:
@@ -157,7 +157,13 @@ def log_of(namespace: Namespace, ledger: int) -> str | None:
     return None
 
 
-def stat_rows(stats: dict[str, Any]) -> list[tuple[str, str]]:
+def file_name(directory: Path, number: int) -> str:
+    """The name, below DIR, of the journal file or entry log of that number: they are numbered together."""
+    log = f"entries/{number:016x}.wke"
+    return log if (directory / log).exists() else f"journal/{number:016x}.wkj"
+
+
+def stat_rows(directory: Path, stats: dict[str, Any]) -> list[tuple[str, str]]:
     disk, live = stats["disk_bytes"], stats["live_bytes"]
     rows = [
         ("logs", f"{stats['logs_count']:,}"),
@@ -171,7 +177,7 @@ def stat_rows(stats: dict[str, Any]) -> list[tuple[str, str]]:
     if stats["oldest_file"]:
         log = stats["oldest_log"]
         by = f"by the log {printable(log)}: truncate it to get space back" if log else "by the catalogue"
-        rows.append(("pinned longest", f"file {stats['oldest_file']}, {by}"))
+        rows.append(("pinned longest", f"{file_name(directory, stats['oldest_file'])}, {by}"))
     rows.append(("memory", size(sum(value for key, value in stats.items() if key.startswith("memory_")))))
     if stats["disk_full"]:
         rows.append(("disk", "full: appends are refused until there is space"))
@@ -183,7 +189,7 @@ def stat_rows(stats: dict[str, Any]) -> list[tuple[str, str]]:
 def recovery_rows(recovery: dict[str, Any]) -> list[tuple[str, str]]:
     rows = [("opened", f"in {duration(recovery['elapsed_ns'])}, {size(recovery['bytes_scanned'])} scanned")]
     if recovery["cut_bytes"]:
-        where = f"file {recovery['cut_file']} at {recovery['cut_offset']:,}"
+        where = f"journal/{recovery['cut_file']:016x}.wkj at {recovery['cut_offset']:,}"
         rows.append(("torn tail", f"{size(recovery['cut_bytes'])} in {where}: never acknowledged"))
     if recovery["damaged_blocks"]:
         rows.append(("damage", f"{counted(recovery['damaged_blocks'], 'block')} cannot be read"))

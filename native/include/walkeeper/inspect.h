@@ -1,7 +1,8 @@
 /*
  * inspect.h: looking at the files of a directory without opening it: for `walkeeper inspect`, `verify` and `doctor`.
  *
- * Nothing here takes the lock or writes; a directory in use, or a damaged one, is fine.
+ * Nothing here takes the lock, and only wk_doctor writes: a file of its own. A directory in use, or a damaged one, is
+ * fine.
  */
 #ifndef WALKEEPER_INSPECT_H
 #define WALKEEPER_INSPECT_H
@@ -14,8 +15,8 @@ typedef struct wk_inspection wk_inspection;
 typedef bool (*wk_inspect_fn)(void *context, const char *json);
 
 /*
- * Describes any file of a directory (journal file, entry log, index file, superblock, shared page; told by its first
- * bytes, not by its name): one object for the file, one for each block or page, and with `entries` one for each
+ * Describes any file of a directory (journal file, entry log, index file, superblock, shared page; told by its bytes,
+ * by its name only where they are all zero): one object for the file, one for each block or page, and with `entries` one for each
  * entry. WK_CORRUPT after the lines for what could be read.
  */
 WK_API wk_status wk_inspect_file(const char *path, bool entries, wk_inspect_fn fn, void *context, wk_error *error);

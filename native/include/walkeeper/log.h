@@ -44,8 +44,9 @@ typedef struct wk_error {
  * WK_DAMAGED. SKIP: what intact blocks and entries hold is kept; the rest becomes gaps, recorded durably where the
  * open or the use of a log's end meets it, which readers yield (WK_RECORD_GAP) for ever. POINT_IN_TIME: each log that
  * the open finds to have lost something ends before its first loss; a gap covers the rest. Damage that only a read
- * meets is then as under STOP. Lost sequence ids are not given again. A damaged catalogue is refused whatever the
- * policy. Opened read-only, nothing is recorded: SKIP is for reads, and an open that meets damage answers WK_DAMAGED.
+ * meets is then as under STOP. Lost sequence ids are not given again. A catalogue that neither of its snapshots leads to
+ * is refused by STOP; the others keep what is intact of it (catalogue_lost). Opened read-only, nothing is recorded:
+ * SKIP is for reads, and an open that meets damage answers WK_DAMAGED.
  */
 enum wk_on_damage { WK_ON_DAMAGE_STOP = 0, WK_ON_DAMAGE_POINT_IN_TIME = 1, WK_ON_DAMAGE_SKIP = 2 };
 /*
@@ -94,7 +95,7 @@ typedef struct wk_open_options {
 WK_API void wk_open_options_init(wk_open_options *options);
 
 /*
- * Opens (or makes) the directory `path`. The same directory opened twice in one process shares one engine. When it
+ * Opens (or makes, but not its parents) the directory `path`. The same directory opened twice in one process shares one engine. When it
  * returns, everything that an earlier process was told is durable is readable again, and what could not be confirmed
  * was cut. WK_LOCKED after lock_timeout; WK_NOT_FOUND without create; WK_DAMAGED under on_damage=stop;
  * WK_UNSUPPORTED; WK_IO.
@@ -115,7 +116,7 @@ typedef struct wk_recovery_report {
 	uint64_t bytes_scanned;
 	uint64_t blocks_accepted;
 	uint64_t cut_bytes; /* bytes of a torn tail: never acknowledged */
-	uint64_t cut_file;  /* its journal file, 0 for none */
+	uint64_t cut_file;  /* its journal file, 0 for none; the name has it in hexadecimal */
 	uint64_t cut_offset;
 	uint64_t damaged_blocks; /* accepted loss: so many blocks were not whole; their intact entries were kept */
 	/* of these, it cannot be told which ledgers they held entries of ("ledgers unknown"): gaps may be missing at the end of logs */
@@ -166,11 +167,12 @@ typedef struct wk_stats {
 	uint64_t scrubbed_bytes;  /* since open */
 	uint64_t scrub_damaged;   /* entries found damaged by the scrub since open */
 	uint64_t clock_jumps; /* jumps of the wall clock by more than an hour, noticed where it stamped txids, since open */
-	int64_t clock_jump_ms;     /* the last of them: above 0 forwards, below 0 backwards */
-	uint64_t oldest_file;      /* the file that pins space longest, 0 for none */
-	int64_t oldest_ledger;     /* and a ledger that pins it, -1 for none */
-	uint32_t backend;          /* enum wk_backend */
-	uint32_t sync_method;      /* enum wk_sync_method */
+	int64_t clock_jump_ms; /* the last of them: above 0 forwards, below 0 backwards */
+	uint64_t oldest_file;  /* the file that pins space longest, 0 for none; the name has it in hexadecimal */
+	int64_t oldest_ledger; /* and a ledger that pins it, -1 for none */
+	uint32_t backend;      /* enum wk_backend */
+	/* enum wk_sync_method; WK_SYNC_PROBE where a read-only open finds that this device was never measured */
+	uint32_t sync_method;
 	uint32_t blocks_in_flight; /* K */
 	bool disk_full;            /* or no file can be opened to go on in: appends are refused */
 	bool failed;
@@ -231,7 +233,7 @@ typedef struct wk_log_options {
 WK_API void wk_log_options_init(wk_log_options *options);
 
 /*
- * WK_NOT_FOUND without create. `options` (may be NULL: defaults) is used where the log is created; an existing log
+ * WK_NOT_FOUND without create, or opened read-only. `options` (may be NULL: defaults) is used where the log is created; an existing log
  * keeps its own.
  */
 WK_API wk_status wk_log_open(wk_namespace *ns, const char *name, size_t name_size, bool create,
@@ -273,7 +275,7 @@ typedef struct wk_segment_info {
 	int64_t first_txid;
 	int64_t last_entry_id; /* -1 where empty */
 	int64_t records_count;
-	int64_t payload_bytes; /* of its durable records; what was compressed before the log was opened counts as stored */
+	int64_t payload_bytes; /* of its durable records, before compression; an end that was lost is not in it */
 	uint64_t created_ms;   /* wall clock */
 	bool completed;
 } wk_segment_info;
