@@ -114,7 +114,7 @@ struct wk_ledger {
 	int64_t last_entry;    /* -1: none */
 	int64_t durable_entry; /* readers may see up to this one */
 	int64_t first_live;    /* entries before it are dead */
-	int64_t length;        /* cumulative payload; of a log before compression */
+	int64_t length;        /* cumulative payload */
 	union {
 		wk_range range; /* not listed: at most this one, as of most ledgers */
 		struct {

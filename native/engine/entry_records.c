@@ -1,5 +1,6 @@
 #include "engine/entry_records.h"
 
+#include "core/bytes.h"
 #include "engine/codec.h"
 #include "walkeeper/entry.h"
 
@@ -25,12 +26,16 @@ wk_status wk_entry_records_open(wk_entry_records *records, wk_buffer *buffer, co
 		wk_buffer_release(opened);
 		return status;
 	}
-	*records = (wk_entry_records){.buffer = opened, .bytes = opened->bytes, .size = envelope.original_size};
+	*records = (wk_entry_records){
+	    .buffer = opened, .bytes = opened->bytes, .size = envelope.original_size, .compressed = true};
 	return WK_OK;
 }
 
-int64_t wk_segment_payload(int64_t length, int64_t entry_id, int64_t position) {
-	int64_t bytes = length - (entry_id + 1) * WK_ENVELOPE_HEADER_SIZE - position * WK_RECORD_HEADER_SIZE;
+int64_t wk_segment_payload(const uint8_t *entry, const wk_entry_records *records, int64_t position) {
+	int64_t entry_id = (int64_t)wk_load_be64(entry + 8), length = (int64_t)wk_load_be64(entry + 24);
+	int64_t bytes = length - (entry_id + 1) * WK_ENVELOPE_HEADER_SIZE;
+	if (!records->compressed)
+		bytes -= position * WK_RECORD_HEADER_SIZE;
 	return bytes > 0 ? bytes : 0;
 }
 

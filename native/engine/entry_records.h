@@ -13,15 +13,16 @@ typedef struct wk_entry_records {
 	size_t size;
 	size_t at;    /* of the next one */
 	int64_t slot; /* its number */
+	bool compressed;
 } wk_entry_records;
 
 /* `entry` (36 bytes of header and the envelope) stands in `buffer`. Verified already by its digest. */
 wk_status wk_entry_records_open(wk_entry_records *records, wk_buffer *buffer, const uint8_t *entry, size_t size);
 /*
- * Payload of a segment's records up to the last one of this entry, before compression: from the length in the entry's
- * header, which counts heads of envelopes and of records too, and the record's position.
+ * Payload of a segment's records up to the last one of this entry, which has this position: from the length in the
+ * entry's header, which counts heads of envelopes and of records too. Where they are compressed, it is what they take.
  */
-int64_t wk_segment_payload(int64_t length, int64_t entry_id, int64_t position);
+int64_t wk_segment_payload(const uint8_t *entry, const wk_entry_records *records, int64_t position);
 /* WK_END behind the last. */
 wk_status wk_entry_records_next(wk_entry_records *records, wk_log_record *record);
 void wk_entry_records_close(wk_entry_records *records);

@@ -153,17 +153,14 @@ static void prefetch(const wk_block *block, uint32_t builder, enum wk_ledger_par
 		wk_ledger_prefetch(block->builders[builder].ledger, part);
 }
 
-/*
- * Numbers, lengths and a place for every entry. A log's length counts its records as they were before compression:
- * that is how much of it a segment takes, and what an open knows of it (log_tail.c).
- */
-static void number(wk_block *block, const uint32_t *original_sizes) {
+/* Numbers, lengths and a place for every entry. */
+static void number(wk_block *block) {
 	for (uint32_t i = 0; i < block->builders_count; i++) {
 		wk_builder *builder = &block->builders[i];
 		prefetch(block, i + 2 * PREFETCH, WK_LEDGER_ITSELF);
 		prefetch(block, i + PREFETCH, WK_LEDGER_RANGES); /* for index_block */
 		builder->lac = builder->ledger->durable_entry;
-		builder->ledger->length += (int64_t)(envelope_size(builder) + original_sizes[i]);
+		builder->ledger->length += (int64_t)(envelope_size(builder) + builder->size);
 		builder->length = builder->ledger->length;
 	}
 }
@@ -274,7 +271,7 @@ wk_block *wk_journal_seal(wk_engine *engine) {
 		engine->sealing = false;
 		return NULL;
 	}
-	number(block, original_sizes);
+	number(block);
 	block->sealed_ns = wk_engine_now(engine);
 	block->sync_wanted |= block->deferred_until_ns <= block->sealed_ns;
 	if (!block->sync_wanted && !block->confirm && block->deferred_until_ns < engine->deferred_sync_ns)

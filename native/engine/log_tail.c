@@ -10,7 +10,7 @@
 #include "engine/read.h"
 
 typedef struct last_record {
-	int64_t slot, position, txid, length;
+	int64_t slot, position, txid, length, payload;
 } last_record;
 
 static wk_status read_last(wk_engine *engine, int64_t ledger_id, int64_t entry_id, last_record *last, wk_error *error) {
@@ -30,6 +30,7 @@ static wk_status read_last(wk_engine *engine, int64_t ledger_id, int64_t entry_i
 			last->position = record.position;
 			last->txid = record.txid;
 		}
+		last->payload = wk_segment_payload(entry, &records, last->position);
 		wk_entry_records_close(&records);
 		status = status == WK_END && last->slot >= 0
 		             ? WK_OK
@@ -112,7 +113,7 @@ wk_status wk_log_load_tail(wk_engine *engine, wk_log_state *log, wk_error *error
 			tail->last = (wk_position){
 			    {segment->segment, last_entry, last.slot}, segment->first_sequence_id + last.position - 1, last.txid};
 			ledger->length = last.length;
-			tail->segment_bytes = tail->durable_bytes = wk_segment_payload(last.length, last_entry, last.position);
+			tail->segment_bytes = tail->durable_bytes = last.payload;
 		} else if (open) { /* a segment without entries: cannot be written, but may be left by a damaged file */
 			tail->last = segment > log->segments ? end_of_completed(segment - 1) : before_first(log);
 			tail->last.sequence_id = segment->first_sequence_id - 1;

@@ -129,8 +129,8 @@ wk_status wk_loss_read_ends(wk_engine *engine, int64_t ledger_id, int64_t entry_
 			found->txid = record.txid;
 			found->slot = records.slot - 1;
 		}
+		found->payload = wk_segment_payload(entry, &records, found->last);
 		wk_entry_records_close(&records);
-		found->payload = wk_segment_payload((int64_t)wk_load_be64(entry + 24), entry_id, found->last);
 		wk_buffer_release(span->buffer);
 		status = status == WK_END ? WK_OK : WK_DAMAGED;
 	}

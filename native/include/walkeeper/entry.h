@@ -4,7 +4,7 @@
  *   0  int64  ledger id          big-endian throughout
  *   8  int64  entry id
  *  16  int64  LAC: the ledger's last entry confirmed when this one was submitted, -1 for none
- *  24  int64  length: payload bytes of the ledger up to and including this entry; of a log before compression
+ *  24  int64  length: payload bytes of the ledger up to and including this entry
  *  32  uint32 digest: CRC-32C of bytes 0..31 and the payload
  *  36  payload
  *

@@ -275,7 +275,7 @@ typedef struct wk_segment_info {
 	int64_t first_txid;
 	int64_t last_entry_id; /* -1 where empty */
 	int64_t records_count;
-	int64_t payload_bytes; /* of its durable records, before compression; an end that was lost is not in it */
+	int64_t payload_bytes; /* of its durable records; what was compressed before the log was opened counts as stored, a lost end not at all */
 	uint64_t created_ms;   /* wall clock */
 	bool completed;
 } wk_segment_info;
