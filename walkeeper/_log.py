@@ -73,7 +73,8 @@ class Segment:
     """-1 where it is empty."""
     records_count: int
     payload_bytes: int
-    """Of its durable records. What was compressed before this process opened the log counts as it is stored, an end that was lost not at all."""
+    """Of its durable records; what was compressed before this process opened the log counts as it is stored. An end
+    that was lost, and accepted as lost, is not in it."""
     created_ms: int
     """Wall clock, milliseconds since 1970."""
     completed: bool
