@@ -45,7 +45,11 @@ json_flag = click.option("--json", "as_json", is_flag=True, help="One JSON objec
 
 @contextmanager
 def reading(path: Path) -> Iterator[walkeeper.Namespace]:
-    """The directory, read-only; no lock is taken. A damaged one is opened all the same, with a word about it."""
+    """The directory, read-only; no lock is taken.
+
+    Where a part of the catalogue is damaged, what can be read is shown, with a word about it. Damage in what an open
+    must follow to its end is refused: `walkeeper recover` makes a copy that opens.
+    """
     with open_to_read(path) as namespace:
         yield namespace
 

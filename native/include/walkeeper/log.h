@@ -275,8 +275,8 @@ typedef struct wk_segment_info {
 	int64_t first_txid;
 	int64_t last_entry_id; /* -1 where empty */
 	int64_t records_count;
-	int64_t
-	    payload_bytes; /* of its durable records; what was compressed before the log was opened counts as stored, a lost end not at all */
+	/* Of its durable records. What was compressed before the log was opened counts as stored, a lost end not at all. */
+	int64_t payload_bytes;
 	uint64_t created_ms; /* wall clock */
 	bool completed;
 } wk_segment_info;
