@@ -69,6 +69,16 @@ def small_files(directory: Path, records: int = 60) -> Path:
     return directory
 
 
+ORDERS = [b"paid 41", b"paid 42", b"\x00\xff", b"sent 7"]
+
+
+def four_orders(directory: Path) -> Path:
+    """A sound directory with the log "orders" of ORDERS, closed."""
+    with walkeeper.open(directory) as namespace, namespace.log("orders").writer() as writer:
+        writer.append_many(ORDERS)
+    return directory
+
+
 def twenty_orders(directory: Path) -> Path:
     """A directory with twenty durable records, each in a block of its own, and a bit turned in the tenth; the file."""
     with walkeeper.open(directory) as namespace, namespace.log("orders").writer() as writer:

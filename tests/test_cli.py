@@ -13,20 +13,26 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command_line import COMMAND, flip, journal_with, json_lines, payloads, run, run_process, small_files, twenty_orders
+from command_line import (
+    COMMAND,
+    ORDERS,
+    flip,
+    four_orders,
+    journal_with,
+    json_lines,
+    payloads,
+    run,
+    run_process,
+    small_files,
+    twenty_orders,
+)
 
 import walkeeper
-
-ORDERS = [b"paid 41", b"paid 42", b"\x00\xff", b"sent 7"]
 
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """A directory with the log "orders" of four records, closed."""
-    place = tmp_path / "wal"
-    with walkeeper.open(place) as namespace, namespace.log("orders").writer() as writer:
-        writer.append_many(ORDERS)
-    return place
+    return four_orders(tmp_path / "wal")
 
 
 @pytest.fixture

@@ -7,21 +7,15 @@ import os
 from pathlib import Path
 
 import pytest
-from command_line import damage, payloads, run, small_files, twenty_orders
+from command_line import ORDERS, damage, four_orders, payloads, run, small_files, twenty_orders
 
 import walkeeper
 from walkeeper.cli._copy import copy_file
 
-ORDERS = [b"paid 41", b"paid 42", b"\x00\xff", b"sent 7"]
-
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """A sound directory, closed."""
-    place = tmp_path / "wal"
-    with walkeeper.open(place) as namespace, namespace.log("orders").writer() as writer:
-        writer.append_many(ORDERS)
-    return place
+    return four_orders(tmp_path / "wal")
 
 
 @pytest.fixture
