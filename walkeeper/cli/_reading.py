@@ -176,9 +176,10 @@ def stat_rows(directory: Path, stats: dict[str, Any]) -> list[tuple[str, str]]:
     ]
     if stats["oldest_file"]:
         log = stats["oldest_log"]
-        by = f"by the log {printable(log)}: truncate it to get space back" if log else "by the catalogue"
+        by = f"by the log {printable(log)}: truncating it, or compaction, frees it" if log else "by the catalogue"
         rows.append(("pinned longest", f"{file_name(directory, stats['oldest_file'])}, {by}"))
-    rows.append(("memory", size(sum(value for key, value in stats.items() if key.startswith("memory_")))))
+    parts = (value for key, value in stats.items() if key.startswith("memory_") and key != "memory_ranges")
+    rows.append(("memory", f"{size(sum(parts))}, of this command"))  # the ranges are in memory_logs
     if stats["disk_full"]:
         rows.append(("disk", "full: appends are refused until there is space"))
     if stats["failed"]:
