@@ -5,25 +5,38 @@
 #include <string.h>
 
 #include "engine/index_file.h"
+#include "engine/ledger.h"
 #include "engine/ledger_state.h"
 #include "engine/range.h"
 
-enum { CHUNK_PAGES = 256 };
+enum { CHUNK_PAGES = 256, PREFETCH = 8 };
 static const uint32_t NOT_THERE = UINT32_MAX;
 
 /* ---- under the lock ---- */
 
+/* The ledger in this slot of the table, or NULL. A million of them are in no cache: those to come are fetched. */
+static wk_ledger *ledger_in(const wk_engine *engine, uint32_t slot) {
+	uint32_t ahead = slot + PREFETCH;
+	if (ahead < engine->ledgers_capacity && engine->ledgers[ahead] != NULL)
+		wk_ledger_prefetch(engine->ledgers[ahead], WK_LEDGER_ITSELF);
+	return engine->ledgers[slot];
+}
+
 static bool make_room(const wk_engine *engine, wk_index_moment *moment) {
 	size_t ranges = 0;
-	for (uint32_t i = 0; i < engine->ledgers_capacity; i++)
-		ranges += engine->ledgers[i] != NULL ? engine->ledgers[i]->ranges_count : 0;
+	for (uint32_t i = 0; i < engine->ledgers_capacity; i++) {
+		const wk_ledger *ledger = ledger_in(engine, i);
+		ranges += ledger != NULL ? ledger->ranges_count : 0;
+	}
 	moment->files = malloc((engine->files_count + (size_t)1) * sizeof *moment->files);
 	moment->limits = malloc((engine->files_count + (size_t)1) * sizeof *moment->limits);
 	moment->ledgers = malloc((engine->states_count + (size_t)1) * sizeof *moment->ledgers);
+	if (engine->states_count > 0)
+		moment->extents = malloc((engine->ledgers_count + (size_t)1) * sizeof *moment->extents);
 	moment->ranges = malloc((ranges + 1) * sizeof *moment->ranges);
 	moment->paged = malloc((engine->pager.paged + (size_t)1) * sizeof *moment->paged);
 	return moment->files != NULL && moment->limits != NULL && moment->ledgers != NULL && moment->ranges != NULL &&
-	       moment->paged != NULL;
+	       moment->paged != NULL && (moment->extents != NULL || engine->states_count == 0);
 }
 
 /* Which of the index's files has this id; NOT_THERE. */
@@ -37,20 +50,6 @@ static uint32_t number_of(const wk_index_moment *moment, uint64_t id) {
 			high = middle;
 	}
 	return low < moment->header.files_count && moment->files[low].file_id == id ? low : NOT_THERE;
-}
-
-/* NULL: the ledger has none. */
-static wk_index_ledger *state_of(const wk_index_moment *moment, int64_t ledger_id) {
-	uint32_t low = 0, high = moment->header.ledgers_count;
-	while (low < high) {
-		uint32_t middle = (low + high) / 2;
-		if (moment->ledgers[middle].ledger_id < ledger_id)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < moment->header.ledgers_count && moment->ledgers[low].ledger_id == ledger_id ? &moment->ledgers[low]
-	                                                                                         : NULL;
 }
 
 static void note_files(const wk_engine *engine, wk_index_moment *moment) {
@@ -108,14 +107,15 @@ static void note_ledger(const wk_engine *engine, wk_ledger *ledger, wk_index_mom
 		last = range->last_entry > last ? range->last_entry : last;
 	}
 	/* Of a ledger without state its ranges say all that an open needs: ten thousand idle logs cost 56 bytes each. */
-	wk_index_ledger *noted = state_of(moment, ledger->id);
-	if (noted == NULL)
+	if (moment->extents == NULL)
 		return;
-	noted->last_entry = goes_on ? last : ledger->last_entry;
-	noted->first_live = ledger->first_live;
-	noted->length = goes_on || engine->sealing
-	                    ? 0
-	                    : ledger->length; /* a block under construction is in the length before it is in a run */
+	moment->extents[moment->extents_count++] = (wk_ledger_extent){
+	    .ledger_id = ledger->id,
+	    .last_entry = goes_on ? last : ledger->last_entry,
+	    .first_live = ledger->first_live,
+	    /* a block under construction is in the length before it is in a run */
+	    .length = goes_on || engine->sealing ? 0 : ledger->length,
+	};
 }
 
 bool wk_index_moment_collect(wk_engine *engine, uint64_t mark, wk_index_moment *moment) {
@@ -125,9 +125,11 @@ bool wk_index_moment_collect(wk_engine *engine, uint64_t mark, wk_index_moment *
 		return false;
 	note_files(engine, moment);
 	moment->header.ledgers_count = wk_ledger_states_copy(engine, moment->ledgers);
-	for (uint32_t i = 0; i < engine->ledgers_capacity; i++)
-		if (engine->ledgers[i] != NULL)
-			note_ledger(engine, engine->ledgers[i], moment);
+	for (uint32_t i = 0; i < engine->ledgers_capacity; i++) {
+		wk_ledger *ledger = ledger_in(engine, i);
+		if (ledger != NULL)
+			note_ledger(engine, ledger, moment);
+	}
 	if (moment->paged_count > 0) {
 		moment->source = engine->pager.source;
 		wk_index_source_begin(moment->source);
@@ -141,9 +143,60 @@ void wk_index_moment_free(wk_engine *engine, wk_index_moment *moment) {
 	free(moment->files);
 	free(moment->limits);
 	free(moment->ledgers);
+	free(moment->extents);
 	free(moment->ranges);
 	free(moment->paged);
 	free(moment->places);
+}
+
+/* ---- in order ---- */
+
+static int by_ledger(const void *a, const void *b) {
+	const wk_range_place *x = a, *y = b;
+	return (x->ledger_id > y->ledger_id) - (x->ledger_id < y->ledger_id);
+}
+
+static int state_order(const void *a, const void *b) {
+	const wk_index_ledger *x = a, *y = b;
+	return (x->ledger_id > y->ledger_id) - (x->ledger_id < y->ledger_id);
+}
+
+static int extent_order(const void *a, const void *b) {
+	const wk_ledger_extent *x = a, *y = b;
+	return (x->ledger_id > y->ledger_id) - (x->ledger_id < y->ledger_id);
+}
+
+static int range_order(const void *a, const void *b) {
+	const wk_index_range *x = a, *y = b;
+	if (x->ledger_id != y->ledger_id)
+		return x->ledger_id < y->ledger_id ? -1 : 1;
+	if (x->first_entry != y->first_entry)
+		return x->first_entry < y->first_entry ? -1 : 1;
+	return (x->file > y->file) - (x->file < y->file);
+}
+
+static void sort(void *list, size_t count, size_t size, int (*order)(const void *, const void *)) {
+	if (count > 1)
+		qsort(list, count, size, order);
+}
+
+/* The states of ledgers without entries keep what the copy of a state says: none. */
+static void put_in_order(wk_index_moment *moment) {
+	uint32_t count = moment->header.ledgers_count, at = 0;
+	sort(moment->ledgers, count, sizeof *moment->ledgers, state_order);
+	sort(moment->extents, moment->extents_count, sizeof *moment->extents, extent_order);
+	for (uint32_t i = 0; i < moment->extents_count; i++) {
+		const wk_ledger_extent *extent = &moment->extents[i];
+		while (at < count && moment->ledgers[at].ledger_id < extent->ledger_id)
+			at++;
+		if (at == count || moment->ledgers[at].ledger_id != extent->ledger_id)
+			continue;
+		moment->ledgers[at].last_entry = extent->last_entry;
+		moment->ledgers[at].first_live = extent->first_live;
+		moment->ledgers[at].length = extent->length;
+	}
+	sort(moment->paged, moment->paged_count, sizeof *moment->paged, by_ledger);
+	sort(moment->ranges, moment->ranges_count, sizeof *moment->ranges, range_order);
 }
 
 /* ---- the pages, one behind the other ---- */
@@ -215,20 +268,6 @@ static void put_range(output *out, const wk_index_range *range) {
 }
 
 /* ---- ranges, by ledger ---- */
-
-static int by_ledger(const void *a, const void *b) {
-	const wk_range_place *x = a, *y = b;
-	return (x->ledger_id > y->ledger_id) - (x->ledger_id < y->ledger_id);
-}
-
-static int range_order(const void *a, const void *b) {
-	const wk_index_range *x = a, *y = b;
-	if (x->ledger_id != y->ledger_id)
-		return x->ledger_id < y->ledger_id ? -1 : 1;
-	if (x->first_entry != y->first_entry)
-		return x->first_entry < y->first_entry ? -1 : 1;
-	return (x->file > y->file) - (x->file < y->file);
-}
 
 typedef struct merge {
 	output *out;
@@ -315,10 +354,6 @@ static void put_ranges(output *out) {
 	}
 	for (uint32_t i = 0; i < older_files; i++)
 		numbers[i] = number_of(moment, moment->source->file_ids[i]);
-	if (moment->paged_count > 1)
-		qsort(moment->paged, moment->paged_count, sizeof *moment->paged, by_ledger);
-	if (moment->ranges_count > 1)
-		qsort(moment->ranges, moment->ranges_count, sizeof *moment->ranges, range_order);
 	*m = (merge){.out = out,
 	             .stream = {.source = moment->source},
 	             .numbers = numbers,
@@ -357,6 +392,7 @@ int wk_index_moment_write(wk_engine *engine, wk_index_moment *moment, const char
 	                 ? io->open(engine->io, path, WK_IO_WRITE | WK_IO_DIRECT | (there ? 0 : WK_IO_CREATE), &handle)
 	                 : -ENOMEM;
 	if (result == 0) {
+		put_in_order(moment);
 		*out = (output){.engine = engine, .moment = moment, .handle = handle, .bytes = bytes};
 		put_all(out);
 		result = out->result;

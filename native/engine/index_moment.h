@@ -8,11 +8,17 @@
 #define WK_ENGINE_INDEX_MOMENT_H
 #include "engine/range_pager.h"
 
+typedef struct wk_ledger_extent { /* of a ledger: how far its ranges, and what is live, go */
+	int64_t ledger_id, last_entry, first_live, length;
+} wk_ledger_extent;
+
 typedef struct wk_index_moment {
 	wk_index_header header;
 	wk_footer *files;
 	uint32_t *limits; /* of each file: ranges that are paged out are taken over if their ledger's limit reaches it */
-	wk_index_ledger *ledgers;
+	wk_index_ledger *ledgers;  /* with state records */
+	wk_ledger_extent *extents; /* of all, where some have; both are put in order, and together, without the lock */
+	uint32_t extents_count;
 	wk_index_range *ranges; /* in memory */
 	uint32_t ranges_count;
 	wk_range_place *paged; /* where the others are in `source` */

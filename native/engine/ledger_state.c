@@ -154,11 +154,6 @@ const wk_index_ledger *wk_ledger_state_find(const wk_engine *engine, int64_t led
 	return state != NULL && state->held.bits != 0 ? &state->held : NULL;
 }
 
-static int by_id(const void *a, const void *b) {
-	const wk_index_ledger *x = a, *y = b;
-	return (x->ledger_id > y->ledger_id) - (x->ledger_id < y->ledger_id);
-}
-
 uint32_t wk_ledger_states_copy(const wk_engine *engine, wk_index_ledger *into) {
 	uint32_t count = 0;
 	for (uint32_t i = 0; i < engine->states_capacity; i++) {
@@ -172,8 +167,6 @@ uint32_t wk_ledger_states_copy(const wk_engine *engine, wk_index_ledger *into) {
 		}
 		count++;
 	}
-	if (count > 1)
-		qsort(into, count, sizeof *into, by_id);
 	return count;
 }
 

@@ -33,7 +33,7 @@ wk_status wk_ledger_state_record(wk_engine *engine, wk_store_file *file, const w
 wk_status wk_ledger_state_restore(wk_engine *engine, const wk_index_ledger *held);
 /* What is durable of it; NULL: nothing. Good until the next change. */
 const wk_index_ledger *wk_ledger_state_find(const wk_engine *engine, int64_t ledger_id);
-/* All that is durable, by ledger id, into room for states_count of them; how many. */
+/* All that is durable, in no order, into room for states_count of them; how many. */
 uint32_t wk_ledger_states_copy(const wk_engine *engine, wk_index_ledger *into);
 uint64_t wk_ledger_states_memory(const wk_engine *engine);
 void wk_ledger_states_free(wk_engine *engine);
