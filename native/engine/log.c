@@ -414,9 +414,11 @@ static wk_status truncate(wk_engine *engine, wk_log_state *log, const wk_positio
 	return status;
 }
 
-/* Where a reader stands that was given everything up to `end`: nothing is between the two. */
-static bool is_next_entry(const wk_dlsn *dlsn, const wk_dlsn *end) {
-	return dlsn->segment == end->segment && dlsn->entry_id == end->entry_id + 1 && dlsn->slot == 0;
+/* Where a reader stands that was given everything up to `end`, in this segment or the next: nothing is between. */
+static bool is_behind(const wk_dlsn *dlsn, const wk_dlsn *end) {
+	bool next_entry = dlsn->segment == end->segment && dlsn->entry_id == end->entry_id + 1,
+	     next_segment = dlsn->segment == end->segment + 1 && dlsn->entry_id == 0;
+	return dlsn->slot == 0 && (next_entry || next_segment);
 }
 
 wk_status wk_log_truncate(wk_log *log, const wk_dlsn *before, bool force, wk_error *error) {
@@ -428,7 +430,7 @@ wk_status wk_log_truncate(wk_log *log, const wk_dlsn *before, bool force, wk_err
 		wk_error_clear(error);
 	else if (status != WK_OK)
 		return status;
-	if (!already && wk_dlsn_compare(before, &at.dlsn) > 0 && !is_next_entry(before, &at.dlsn))
+	if (!already && wk_dlsn_compare(before, &at.dlsn) > 0 && !is_behind(before, &at.dlsn))
 		return wk_fail(error, WK_INVALID, "truncating before (%lld, %lld, %lld): the log ends at (%lld, %lld, %lld)",
 		               (long long)before->segment, (long long)before->entry_id, (long long)before->slot,
 		               (long long)at.dlsn.segment, (long long)at.dlsn.entry_id, (long long)at.dlsn.slot);

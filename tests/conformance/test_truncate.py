@@ -65,6 +65,17 @@ def test_what_a_reader_was_given_can_be_truncated(
     assert contents(log) == [b"eleventh"]
 
 
+def test_what_a_reader_was_given_of_an_ended_stream_can_be_truncated(log: walkeeper.Log, contents: Contents) -> None:
+    """It stands in the segment behind, which will never be."""
+    with log.writer() as writer:
+        writer.append(b"last")
+        writer.mark_end_of_stream()
+    with log.reader() as reader:
+        assert len(list(reader)) == 1
+        log.truncate(reader.position)
+    assert contents(log) == []
+
+
 HUGE = 2**63
 
 
