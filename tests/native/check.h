@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static const char *check_test_name = "main";
 static unsigned check_tests_count;
@@ -134,5 +135,9 @@ static inline uint8_t *check_exact_copy(const void *bytes, size_t size) {
 	if (size > 0)
 		memcpy(copy, bytes, size);
 	return copy;
+}
+
+static inline void nap_ms(long ms) {
+	nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
 }
 #endif

@@ -16,11 +16,6 @@ static _Atomic bool stalled;
 static _Atomic bool only_superblock; /* what stands still is the writes of that file */
 static wk_file *_Atomic superblock_handle;
 
-static inline void nap_ms(long ms) {
-	struct timespec time = {ms / 1000, ms % 1000 * 1000000};
-	nanosleep(&time, NULL);
-}
-
 static inline uint64_t now_ms(void) {
 	struct timespec time;
 	clock_gettime(CLOCK_MONOTONIC, &time);

@@ -139,11 +139,6 @@ static int64_t records_wanted = RECORDS_DEFAULT;
 
 /* ---- a writer that does not wait ---- */
 
-static void nap_ms(long ms) {
-	struct timespec time = {ms / 1000, ms % 1000 * 1000000};
-	nanosleep(&time, NULL);
-}
-
 static long resident_kib(void) {
 	FILE *file = fopen("/proc/self/status", "r");
 	CHECK(file != NULL);

@@ -20,11 +20,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static size_t largest;
 static int64_t promised; /* sequence id behind the last record known durable */
 
-static void nap_ms(long ms) {
-	struct timespec time = {ms / 1000, ms % 1000 * 1000000};
-	nanosleep(&time, NULL);
-}
-
 static void run_command(const char *format, const char *a, const char *b) {
 	char command[300];
 	snprintf(command, sizeof command, format, a, b);

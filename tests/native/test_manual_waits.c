@@ -46,10 +46,6 @@ static struct wk_io_operations slow_operations;
 static const struct wk_io_operations *plain_operations;
 static _Atomic bool slow, writing;
 
-static void nap_ms(long ms) {
-	nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
-}
-
 static int64_t slow_pwrite(wk_io *io, wk_file *file, const void *buffer, size_t size, uint64_t offset, uint32_t flags) {
 	if (atomic_load(&slow)) {
 		atomic_store(&writing, true);
