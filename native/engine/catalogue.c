@@ -517,21 +517,22 @@ void wk_catalogue_free(wk_engine *engine) {
 	free(engine->log_options);
 }
 
+static uint64_t memory_of(const wk_log_state *log) {
+	uint64_t bytes = sizeof *log + log->name_size + 1 + log->segments_capacity * sizeof *log->segments;
+	bytes += log->tail != NULL ? sizeof *log->tail : 0;
+	for (uint32_t i = 0; i < log->cursors_count; i++)
+		bytes += sizeof *log->cursors + log->cursors[i].name_size + 1;
+	return bytes;
+}
+
 uint64_t wk_catalogue_memory(wk_engine *engine) {
 	uint64_t bytes = (uint64_t)engine->logs_capacity * sizeof *engine->logs +
 	                 (uint64_t)engine->by_id_capacity * sizeof *engine->logs_by_id;
 	for (uint32_t i = 0; i < engine->by_id_capacity; i++) {
 		const wk_log_state *log = engine->logs_by_id[i];
-		if (i % WK_LOOKS_AT_ONCE == WK_LOOKS_AT_ONCE - 1) {
+		bytes += log != NULL ? memory_of(log) : 0;
+		if (i % WK_LOOKS_AT_ONCE == WK_LOOKS_AT_ONCE - 1)
 			wk_engine_breathe(engine);
-			log = i < engine->by_id_capacity ? engine->logs_by_id[i] : NULL;
-		}
-		if (log == NULL)
-			continue;
-		bytes += sizeof *log + log->name_size + 1 + log->segments_capacity * sizeof *log->segments;
-		bytes += log->tail != NULL ? sizeof *log->tail : 0;
-		for (uint32_t c = 0; c < log->cursors_count; c++)
-			bytes += sizeof *log->cursors + log->cursors[c].name_size + 1;
 	}
 	return bytes;
 }

@@ -16,8 +16,8 @@ typedef bool (*wk_inspect_fn)(void *context, const char *json);
 
 /*
  * Describes any file of a directory (journal file, entry log, index file, superblock, shared page; told by its bytes,
- * by its name only where they are all zero): one object for the file, one for each block or page, and with `entries` one for each
- * entry. WK_CORRUPT after the lines for what could be read.
+ * by its name only where they are all zero): one object for the file, one for each block or page, and with `entries`
+ * one for each entry. WK_CORRUPT after the lines for what could be read.
  */
 WK_API wk_status wk_inspect_file(const char *path, bool entries, wk_inspect_fn fn, void *context, wk_error *error);
 

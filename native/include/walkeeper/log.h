@@ -95,10 +95,10 @@ typedef struct wk_open_options {
 WK_API void wk_open_options_init(wk_open_options *options);
 
 /*
- * Opens (or makes, but not its parents) the directory `path`. The same directory opened twice in one process shares one engine. When it
- * returns, everything that an earlier process was told is durable is readable again, and what could not be confirmed
- * was cut. WK_LOCKED after lock_timeout; WK_NOT_FOUND without create; WK_DAMAGED under on_damage=stop;
- * WK_UNSUPPORTED; WK_IO.
+ * Opens (or makes, but not its parents) the directory `path`. The same directory opened twice in one process shares
+ * one engine. When it returns, everything that an earlier process was told is durable is readable again, and what
+ * could not be confirmed was cut. WK_LOCKED after lock_timeout; WK_NOT_FOUND without create; WK_DAMAGED under
+ * on_damage=stop; WK_UNSUPPORTED; WK_IO.
  */
 WK_API wk_status wk_open(const char *path, const wk_open_options *options, wk_namespace **ns, wk_error *error);
 
@@ -233,8 +233,8 @@ typedef struct wk_log_options {
 WK_API void wk_log_options_init(wk_log_options *options);
 
 /*
- * WK_NOT_FOUND without create, or opened read-only. `options` (may be NULL: defaults) is used where the log is created; an existing log
- * keeps its own.
+ * WK_NOT_FOUND without create, or opened read-only. `options` (may be NULL: defaults) is used where the log is
+ * created; an existing log keeps its own.
  */
 WK_API wk_status wk_log_open(wk_namespace *ns, const char *name, size_t name_size, bool create,
                              const wk_log_options *options, wk_log **log, wk_error *error);
@@ -333,7 +333,8 @@ WK_API void wk_append_options_init(wk_append_options *options);
 /*
  * Appends one record and waits until it is durable (WK_DEFERRED: until it is accepted). `at` may be NULL. `payload`
  * is not used after the return. WK_TOO_LARGE, WK_MISMATCH, WK_TXID, WK_FENCED, WK_END_OF_STREAM, WK_NO_SPACE,
- * WK_IO and WK_NO_MEMORY (no file could be opened for it), WK_WOULD_BLOCK: definitely not written. WK_TIMEOUT, WK_INTERRUPTED, WK_FAILED: error->outcome_unknown says.
+ * WK_IO and WK_NO_MEMORY (no file could be opened for it), WK_WOULD_BLOCK: definitely not written. WK_TIMEOUT,
+ * WK_INTERRUPTED, WK_FAILED: error->outcome_unknown says.
  */
 WK_API wk_status wk_writer_append(wk_writer *writer, const void *payload, size_t size, const wk_append_options *options,
                                   wk_position *at, wk_error *error);
