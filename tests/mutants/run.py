@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Seeded defects: each mutant of mutants.toml must make the test it names fail.
 
-The tree is copied to a temporary directory; there a mutant's text is replaced, what it needs is built, and its test is
-run. A test that fails, or takes far longer than without the defect, has killed its mutant. A mutant that lives, that no
-longer matches the source, that does not compile or whose test fails without it, is an error.
+The tree is copied to temporary directories, one for each of JOBS workers. There a mutant's text is replaced, what it
+needs is built, and its test is run. A test that fails, or takes far longer than without the defect, has killed its
+mutant. A mutant that lives, that no longer matches the source, that does not compile or whose test fails without it, is
+an error.
 
     python tests/mutants/run.py                  all of them
     python tests/mutants/run.py NAME...          these
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import queue
 import random
 import re
 import resource
@@ -27,6 +29,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -109,10 +112,9 @@ def problems(mutants: list[Mutant], root: Path = ROOT) -> list[str]:
 class Workshop:
     """A copy of the tree and its build directory."""
 
-    def __init__(self, place: Path, jobs: int, seed: int) -> None:
+    def __init__(self, place: Path, seed: int) -> None:
         self.tree = place / "tree"
         self.build = place / "build"
-        self.jobs = jobs
         self.environment = {**os.environ, "WALKEEPER_TEST_SEED": str(seed)}
         self.seconds: dict[str, float] = {}  # that a test takes without a defect
         self.tree.mkdir(parents=True)
@@ -124,8 +126,8 @@ class Workshop:
         configure = ["cmake", "-S", str(self.tree / "native"), "-B", str(self.build), "-G", "Ninja", "-DWK_WERROR=OFF"]
         subprocess.run(configure, check=True, stdout=subprocess.DEVNULL)
 
-    def compile(self, *tests: str) -> subprocess.CompletedProcess[str]:
-        command = ["ninja", "-C", str(self.build), "-j", str(self.jobs), *tests]
+    def compile(self, target: str) -> subprocess.CompletedProcess[str]:
+        command = ["ninja", "-C", str(self.build), "-j", "1", target]  # the others are at work as well
         return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def run(self, mutant: Mutant) -> tuple[bool, str]:
@@ -163,20 +165,65 @@ class Workshop:
             raise SystemExit(f"pytest cannot run {mutant.test}: {done.stdout}")
         return done.returncode == 0, said or f"exit status {done.returncode}"
 
+    def judge(self, mutant: Mutant) -> tuple[bool, str]:
+        """Whether the mutant is killed, and by what."""
+        source = self.tree / mutant.file
+        sound = source.read_text()
+        source.write_text(mutant.applied_to(sound))
+        try:
+            built = self.compile(mutant.target)
+            if built.returncode != 0:
+                return False, f"does not compile:\n{built.stdout}"
+            passed, said = self.run(mutant)
+            return not passed, said if not passed else f"LIVES: {mutant.test} passes ({said})"
+        finally:
+            source.write_text(sound)
 
-def judge(mutant: Mutant, workshop: Workshop) -> tuple[bool, str]:
-    """Whether the mutant was killed, and by what."""
-    source = workshop.tree / mutant.file
-    sound = source.read_text()
-    source.write_text(mutant.applied_to(sound))
-    try:
-        built = workshop.compile(mutant.target)
+    def judge_all(self, mutants: list[Mutant]) -> int:
+        """Mutants of one test, which passes without them; how many live. SystemExit: it does not pass."""
+        built = self.compile(mutants[0].target)
         if built.returncode != 0:
-            return False, f"does not compile:\n{built.stdout}"
-        passed, said = workshop.run(mutant)
-        return not passed, said if not passed else f"LIVES: {mutant.test} passes ({said})"
-    finally:
-        source.write_text(sound)
+            raise SystemExit(built.stdout)
+        passed, said = self.run(mutants[0])
+        if not passed or said.startswith("skipped"):
+            raise SystemExit(f"{mutants[0].test} must pass without a mutant, and says: {said}")
+        alive = 0
+        for mutant in mutants:
+            start = time.monotonic()
+            killed, said = self.judge(mutant)
+            said = re.sub(r"^.*/tests/native/", "", said)
+            mark = "killed" if killed else "ALIVE "
+            print(f"{mark} {mutant.name} ({mutant.test}, {time.monotonic() - start:.1f} s): {said}", flush=True)
+            alive += not killed
+        return alive
+
+
+def by_test(mutants: list[Mutant]) -> list[list[Mutant]]:
+    """Those of one test together, and of these those of one file: what is built is built for few. The longest first."""
+    groups: dict[str, list[Mutant]] = {}
+    for mutant in mutants:
+        groups.setdefault(mutant.test, []).append(mutant)
+    return sorted((sorted(group, key=lambda mutant: mutant.file) for group in groups.values()), key=len, reverse=True)
+
+
+def judge_in_parallel(mutants: list[Mutant], jobs: int, seed: int) -> int:
+    """How many live."""
+    idle: queue.SimpleQueue[Workshop] = queue.SimpleQueue()
+
+    def work(group: list[Mutant]) -> int:
+        workshop = idle.get()
+        try:
+            return workshop.judge_all(group)
+        finally:
+            idle.put(workshop)
+
+    with tempfile.TemporaryDirectory(prefix="walkeeper-mutants-") as place, ThreadPoolExecutor(jobs) as pool:
+        for number in range(jobs):
+            idle.put(Workshop(Path(place) / str(number), seed))
+        try:
+            return sum(done.result() for done in as_completed([pool.submit(work, group) for group in by_test(mutants)]))
+        finally:
+            pool.shutdown(cancel_futures=True)  # where one of them could not be judged
 
 
 def main() -> int:
@@ -185,7 +232,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="only whether each mutant still matches the source")
     parser.add_argument("--some", type=int, metavar="N", help="only so many, chosen by the seed")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of the choice and of the random tests")
-    parser.add_argument("--jobs", type=int, default=2, help="compilers at once")
+    parser.add_argument("--jobs", type=int, default=2, help="workers at once")
     arguments = parser.parse_args()
 
     mutants = load(Path(__file__).with_name("mutants.toml"))
@@ -203,26 +250,7 @@ def main() -> int:
         chosen = random.Random(arguments.seed).sample(range(len(mutants)), arguments.some)
         mutants = [mutants[i] for i in sorted(chosen)]
     print(f"{len(mutants)} mutants, seed {arguments.seed}", flush=True)
-    alive = 0
-    with tempfile.TemporaryDirectory(prefix="walkeeper-mutants-") as place:
-        workshop = Workshop(Path(place), arguments.jobs, arguments.seed)
-        tests = {mutant.test: mutant for mutant in mutants}
-        built = workshop.compile(*sorted({mutant.target for mutant in mutants}))
-        if built.returncode != 0:
-            print(built.stdout)
-            return 1
-        for test, mutant in sorted(tests.items()):
-            passed, said = workshop.run(mutant)
-            if not passed or said.startswith("skipped"):
-                print(f"{test} must pass without a mutant, and says: {said}")
-                return 1
-        for mutant in mutants:
-            start = time.monotonic()
-            killed, said = judge(mutant, workshop)
-            said = re.sub(r"^.*/tests/native/", "", said)
-            mark = "killed" if killed else "ALIVE "
-            print(f"{mark} {mutant.name} ({mutant.test}, {time.monotonic() - start:.1f} s): {said}", flush=True)
-            alive += not killed
+    alive = judge_in_parallel(mutants, arguments.jobs, arguments.seed)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(f"{used.ru_utime + used.ru_stime:.0f} s of processor time, seed {arguments.seed}")
     print(f"{len(mutants) - alive} passed, {alive} failed")
