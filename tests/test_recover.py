@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -148,6 +149,42 @@ def test_recover_of_read_only_files_makes_a_copy_that_can_be_written(directory: 
         file.chmod(0o444)
     assert run("recover", directory, tmp_path / "saved").exit_code == 0
     assert all(file.stat().st_mode & 0o200 for file in (tmp_path / "saved").rglob("*"))
+
+
+@pytest.fixture
+def bad_sector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """In tmp_path/wal, a journal file whose 4 KiB with the tenth of twenty records the disk cannot read."""
+    with walkeeper.open(tmp_path / "wal") as namespace, namespace.log("orders").writer() as writer:
+        for number in range(20):
+            writer.append(b"order number %d" % number)
+    (file,) = (file for file in (tmp_path / "wal" / "journal").glob("*.wkj") if b"order number 9" in file.read_bytes())
+    begin = file.read_bytes().index(b"order number 9") // 4096 * 4096
+    inode, pread = file.stat().st_ino, os.pread
+
+    def failing(descriptor: int, size: int, offset: int) -> bytes:
+        if os.fstat(descriptor).st_ino == inode and offset < begin + 4096 and offset + size > begin:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return pread(descriptor, size, offset)
+
+    monkeypatch.setattr(os, "pread", failing)
+    return file
+
+
+def test_recover_goes_on_behind_a_sector_that_cannot_be_read(bad_sector: Path, tmp_path: Path) -> None:
+    result = run("recover", tmp_path / "wal", tmp_path / "saved", "--on-damage", "skip")
+    assert result.exit_code == 1, result.output
+    assert f"4.0 KiB of {bad_sector} cannot be read" in result.stdout
+    left = payloads(tmp_path / "saved", "orders")
+    assert left == [b"order number %d" % number for number in range(20) if number != 9]
+    told = json.loads(run("recover", tmp_path / "wal", tmp_path / "again", "--on-damage", "skip", "--json").stdout)
+    assert told["unreadable"] == {f"journal/{bad_sector.name}": 4096}
+
+
+def test_recover_that_stops_at_damage_stops_at_a_sector_that_cannot_be_read(bad_sector: Path, tmp_path: Path) -> None:
+    result = run("recover", tmp_path / "wal", tmp_path / "saved", "--on-damage", "stop")
+    assert result.exit_code == 2
+    assert f"copying {bad_sector}: Input/output error" in result.stderr
+    assert [file.name for file in tmp_path.iterdir()] == ["wal"]
 
 
 def test_a_copy_keeps_holes_and_times(tmp_path: Path) -> None:

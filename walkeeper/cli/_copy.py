@@ -13,6 +13,8 @@ from walkeeper.cli._main import Refusal
 from walkeeper.errors import DirectoryLockedError
 
 CHUNK = 1 << 20
+SECTOR = 4096  # bytes: how finely what a disk cannot read is told from what it can
+Unreadable = dict[Path, int]  # bytes of each file that the disk could not read
 
 
 @contextmanager
@@ -36,8 +38,11 @@ def lock_held(path: Path) -> Iterator[None]:
         yield
 
 
-def copy(source: Path, destination: Path) -> int:
-    """Copies the files to a directory that it makes; returns their bytes. Refuses what cannot be read or written."""
+def copy(source: Path, destination: Path, unreadable: Unreadable | None = None) -> int:
+    """Copies the files to a directory that it makes; returns their bytes. Refuses what cannot be read or written.
+
+    With `unreadable`, sectors that the disk fails to read are zeros in the copy, and are counted there.
+    """
     destination.mkdir(parents=True)
     total = 0
     for file in sorted(source.rglob("*")):
@@ -48,25 +53,48 @@ def copy(source: Path, destination: Path) -> int:
             target.mkdir(exist_ok=True)
         elif file.is_file():
             try:
-                total += copy_file(file, target)
+                total += copy_file(file, target, unreadable)
             except OSError as error:
                 raise Refusal(f"copying {file}: {error.strerror}") from error
     return total
 
 
-def copy_file(source: Path, target: Path) -> int:
+def copy_file(source: Path, target: Path, unreadable: Unreadable | None = None) -> int:
     """Contents, holes and times; not the mode, as the copy is written to. Returns the size."""
     with source.open("rb") as given, target.open("xb") as made:
         of = os.fstat(given.fileno())
+        missing = 0
         for begin, end in stretches(given.fileno(), of.st_size):
-            at = begin
-            while at < end and (some := os.pread(given.fileno(), min(CHUNK, end - at), at)):
+            missing += end - begin
+            for at, some in pieces(given.fileno(), begin, end, skip=unreadable is not None):
                 made.seek(at)
                 made.write(some)
-                at += len(some)
+                missing -= len(some)
         made.truncate(of.st_size)
+    if unreadable is not None and missing > 0:
+        unreadable[source] = missing
     os.utime(target, ns=(of.st_atime_ns, of.st_mtime_ns))
     return of.st_size
+
+
+def pieces(descriptor: int, begin: int, end: int, *, skip: bool) -> Iterator[tuple[int, bytes]]:
+    """Offset and bytes of all that can be read; `skip` leaves out sectors that the disk fails to read."""
+    at, size = begin, CHUNK
+    while at < end:
+        try:
+            some = os.pread(descriptor, min(size, end - at), at)
+        except OSError as error:
+            if not skip or error.errno != errno.EIO:
+                raise
+            at += 0 if size > SECTOR else SECTOR - at % SECTOR
+            size = SECTOR
+            continue
+        if not some:
+            return
+        yield at, some
+        at += len(some)
+        if at % CHUNK == 0:
+            size = CHUNK
 
 
 def stretches(descriptor: int, size: int) -> Iterator[tuple[int, int]]:

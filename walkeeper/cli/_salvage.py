@@ -17,7 +17,7 @@ import click
 import walkeeper
 from walkeeper import Gap, Log, Namespace
 from walkeeper._options import OnDamage
-from walkeeper.cli._copy import copy, lock_held
+from walkeeper.cli._copy import Unreadable, copy, lock_held
 from walkeeper.cli._directory import check_destination, directory, json_flag
 from walkeeper.cli._directory import destination as destination_argument
 from walkeeper.cli._main import EXIT_DAMAGED, Damage, Refusal
@@ -40,7 +40,7 @@ def kept_by_skip(source: Path, place: Path, size: int) -> int | None:
     if shutil.disk_usage(place.parent).free < 2 * size:
         return None
     try:
-        copy(source, place)
+        copy(source, place, {})
         return sum(int(log["records"]) for log in salvaged(place, "skip")[1])
     except (Refusal, Error, OSError):
         return None
@@ -120,14 +120,17 @@ def readable(log: Log, sequence_id: int) -> bool:
 def recover(directory: Path, destination: Path, on_damage: str, as_json: bool) -> None:
     """Salvage a damaged DIR into DEST.
 
-    Copies the files, opens the copy by the policy, and reads all of it. What is lost is recorded in the copy: readers
-    yield a gap for it, and its sequence ids are not used again; nothing surfaces later. DIR itself is left as it is.
+    Copies the files, opens the copy by the policy, and reads all of it. Sectors that the disk cannot read are zeros in
+    the copy, and judged as other damage (with --on-damage stop the first one is an error). What is lost is recorded in
+    the copy: readers yield a gap for it, and its sequence ids are not used again; nothing surfaces later. DIR itself is
+    left as it is.
     Exit status 1 where acknowledged records are lost, or where it cannot be told.
     """
     check_destination(directory, destination)
     policy = cast("OnDamage", on_damage.replace("-", "_"))
     with lock_held(directory), unfinished(directory, destination) as place:
-        copied = copy(directory, place)
+        unreadable: Unreadable = {}
+        copied = copy(directory, place, None if policy == "stop" else unreadable)
         try:
             recovery, logs = salvaged(place, policy)
         except DamagedError as damage:
@@ -143,10 +146,12 @@ def recover(directory: Path, destination: Path, on_damage: str, as_json: bool) -
     unknown = recovery["unknown_blocks"] + recovery["catalogue_lost"] + recovery["adopted_ledgers"] > 0
     lossy = unknown or lost > 0
     if as_json:
-        click.echo(
-            json.dumps({"lossy": lossy, "intact": intact, "recovery": recovery, "logs": logs}, ensure_ascii=False)
-        )
+        named = {str(file.relative_to(directory)): count for file, count in unreadable.items()}
+        told = {"lossy": lossy, "intact": intact, "unreadable": named, "recovery": recovery, "logs": logs}
+        click.echo(json.dumps(told, ensure_ascii=False))
     else:
+        for file, count in unreadable.items():
+            show(f"{size(count)} of {printable(str(file))} cannot be read (input/output error): zeros in the copy.")
         report(destination, copied, recovery, logs)
         if lost and policy == "point_in_time":
             show(let_go(lost, intact))
