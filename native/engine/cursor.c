@@ -21,6 +21,23 @@ static wk_status check_cursor_name(const char *name, size_t size, wk_error *erro
 	return WK_OK;
 }
 
+/* Not past what was accepted. Behind it stands also who was given all of it: in this entry, the next, or a new segment. */
+static wk_status check_end(const wk_log_state *log, const wk_position *at, wk_error *error) {
+	wk_position next = wk_log_next(log, &log->tail->last);
+	const wk_dlsn *end = &next.dlsn;
+	bool past = at->dlsn.segment > end->segment + 1 ||
+	            (at->dlsn.segment == end->segment && at->dlsn.entry_id > end->entry_id + 1);
+	if (!past && at->sequence_id <= next.sequence_id)
+		return WK_OK;
+	return wk_fail(
+	    error, WK_INVALID,
+	    "putting a cursor at record %lld, (%lld, %lld, %lld): the next record of %s will be %lld, (%lld, %lld, "
+	    "%lld). Is the position another log's?",
+	    (long long)at->sequence_id, (long long)at->dlsn.segment, (long long)at->dlsn.entry_id, (long long)at->dlsn.slot,
+	    log->name, (long long)next.sequence_id, (long long)end->segment, (long long)end->entry_id,
+	    (long long)end->slot);
+}
+
 wk_status wk_cursor_set(wk_log *log, const char *name, size_t name_size, const wk_position *at, wk_error *error) {
 	wk_error_clear(error);
 	wk_status status = check_cursor_name(name, name_size, error);
@@ -29,9 +46,14 @@ wk_status wk_cursor_set(wk_log *log, const char *name, size_t name_size, const w
 	wk_engine *engine = log->ns->engine;
 	wk_log_state *state = log->state;
 	wk_engine_lock(engine);
-	status = wk_catalogue_turn(engine, UINT64_MAX, error);
+	status = wk_log_load_tail(engine, state, error);
+	bool end_is_known = status == WK_OK;
+	if (end_is_known || status == WK_DAMAGED)
+		status = wk_catalogue_turn(engine, UINT64_MAX, error);
 	if (status == WK_OK)
 		status = wk_log_check(engine, state, error);
+	if (status == WK_OK && end_is_known)
+		status = check_end(state, at, error);
 	const wk_cursor_state *cursor = status == WK_OK ? wk_log_cursor(state, name, name_size) : NULL;
 	bool back = cursor != NULL && wk_dlsn_compare(&at->dlsn, &cursor->at.dlsn) < 0;
 	bool cut = status == WK_OK && wk_dlsn_compare(&at->dlsn, &state->first->dlsn) < 0;

@@ -216,6 +216,27 @@ def test_a_cursor_does_not_pass_the_end_by_a_dlsn(log: walkeeper.Log, ten: list[
     assert cursor.position.sequence_id == 10
 
 
+def test_a_cursor_takes_no_position_of_a_longer_log(
+    ns: walkeeper.Namespace, log: walkeeper.Log, ten: list[walkeeper.Position]
+) -> None:
+    cursor = log.cursor("billing")
+    with ns.log("another").writer() as writer:
+        elsewhere = writer.append_many([b"x"] * 30).last
+    with pytest.raises(walkeeper.InvalidError, match="another log's"):
+        cursor.advance(elsewhere)
+    with pytest.raises(walkeeper.InvalidError, match="the next record of orders will be 10"):
+        cursor.advance(walkeeper.Position((1, 1000, 0, 5, -1)))
+    assert cursor.position == ten[0]
+
+
+def test_a_cursor_takes_the_position_of_a_record_that_is_not_durable_yet(log: walkeeper.Log) -> None:
+    cursor = log.cursor("billing")
+    with log.writer() as writer:
+        position = writer.append(b"later", durability="deferred")
+        cursor.advance(position)
+    assert cursor.position == position
+
+
 def test_a_cursor_goes_where_a_reader_stands_that_read_everything(
     log: walkeeper.Log, ten: list[walkeeper.Position]
 ) -> None:

@@ -301,7 +301,10 @@ WK_API wk_status wk_log_find(wk_log *log, uint32_t by, int64_t value, const wk_d
  */
 WK_API wk_status wk_log_truncate(wk_log *log, const wk_dlsn *before, bool force, wk_error *error);
 
-/* Named durable positions. Set moves forward only (WK_INVALID) and creates where there is none. Get: WK_NOT_FOUND. */
+/*
+ * Named durable positions. Set moves forward only, not past what was accepted (WK_INVALID), and creates where there is
+ * none. Get: WK_NOT_FOUND.
+ */
 WK_API wk_status wk_cursor_set(wk_log *log, const char *name, size_t name_size, const wk_position *at, wk_error *error);
 WK_API wk_status wk_cursor_get(wk_log *log, const char *name, size_t name_size, wk_position *at, wk_error *error);
 WK_API wk_status wk_cursor_delete(wk_log *log, const char *name, size_t name_size, wk_error *error);
