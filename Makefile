@@ -1,6 +1,6 @@
 # make help lists what can be made. Every target may be called at any time and as often as you like: what is up to date is not done again.
-# Settings: PYTHON=… (3.10 or newer), CC=…, JOBS=…, TIME=seconds for each fuzzer, N=… for kills and crash-states, SEED=… to repeat them
-# or the mutants, FROM=… to go on with bit-flips, K=… a pytest expression.
+# Settings: PYTHON=… (3.10 or newer), CC=…, JOBS=…, TIME=seconds for each fuzzer, N=… for kills, crash-states and faults, SEED=… to repeat
+# them or the mutants, FROM=… to go on with bit-flips, K=… a pytest expression.
 PYTHON ?= python3
 JOBS ?= $(shell nproc)
 TIME ?= 30
@@ -50,6 +50,7 @@ test: setup $(VENV)/checked ## setup, then everything that CI checks; the Python
 	@$(MAKE) lint
 	@$(MAKE) native-test
 	@$(MAKE) crash-states N=30000
+	@$(MAKE) faults N=20000
 	@$(MAKE) kills N=200
 	@$(MAKE) mutants
 	@$(MAKE) asan
@@ -141,6 +142,10 @@ crash-states: $(VENV)/packages ## N power cuts of logs and N of a ledger store, 
 	@$(call native,native)
 	@cd build/native && printf '%s\n' test_crash_states test_ledger_crashes | xargs -P $(JOBS) -I@ sh -c './@ $(N) $(SEED)'
 
+faults: $(VENV)/packages ## the same, N times each, while the machine refuses reads, writes, syncs, names, descriptors, space and memory, by a seed
+	@$(call native,native)
+	@cd build/native && printf '%s\n' test_random_faults test_ledger_random_faults | xargs -P $(JOBS) -I@ sh -c './@ $(N) $(SEED)'
+
 kills: $(VENV)/packages ## N times: kill a writer with SIGKILL, open, and look for what it was told is durable
 	@$(call native,native)
 	@cd build/native && ./test_kills $(N) $(SEED)
@@ -149,7 +154,7 @@ bit-flips: $(VENV)/packages ## every bit of every byte of two small directories,
 	@$(call native,native)
 	@cd build/native && seq $(FROM) 31 | xargs -P $(JOBS) -I@ sh -c './test_bit_flips all @ 32 && echo "share @ of 32"'
 
-mutants: setup $(VENV)/checked ## seeded defects, each of which a named test must notice; two minutes of processor time
+mutants: setup $(VENV)/checked ## seeded defects, each of which a named test must notice
 	@$(BIN)/python tests/mutants/run.py --jobs $(JOBS) $(if $(SEED),--seed $(SEED))
 
 aarch64: $(VENV)/packages ## all of native/ compiled for 64-bit ARM, its codecs and the engine run under qemu
@@ -172,4 +177,4 @@ clean: ## everything that was made, .venv included
 	rm -rf build dist $(VENV) main-job .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo test build native-test asan tsan spec fuzz psync-test lint format coverage crash-states kills bit-flips mutants aarch64 wheel-test bench clean
+.PHONY: help setup demo test build native-test asan tsan spec fuzz psync-test lint format coverage crash-states faults kills bit-flips mutants aarch64 wheel-test bench clean

@@ -69,6 +69,36 @@ static wk_status sync_here(wk_engine *engine, const char *below, wk_error *error
 	return result < 0 ? wk_fail_io(error, result, "syncing the directory %s", engine->path) : WK_OK;
 }
 
+/* The new directory's own name must survive a power cut as well. */
+static int sync_parent(wk_engine *engine) {
+	char *parent = strdup(engine->path);
+	if (parent == NULL)
+		return -ENOMEM;
+	size_t size = strlen(parent);
+	while (size > 1 && parent[size - 1] == '/')
+		size--;
+	while (size > 0 && parent[size - 1] != '/')
+		size--;
+	while (size > 1 && parent[size - 1] == '/')
+		size--;
+	parent[size] = 0;
+	int result = engine->io->operations->sync_directory(engine->io, size > 0 ? parent : ".");
+	free(parent);
+	return result;
+}
+
+/*
+ * Its names are durable, its own in the directory above too, before the second generation of the superblock says so:
+ * whoever finds the first one does this again, as those before were killed, or failed.
+ */
+static wk_status finish_making(wk_engine *engine, wk_error *error) {
+	int result = sync_parent(engine);
+	if (result < 0 && result != -EACCES) /* that: it may be entered, but not read, and made this one long ago */
+		return wk_fail_io(error, result, "syncing the directory above %s", engine->path);
+	wk_status status = sync_here(engine, "", error);
+	return status == WK_OK ? wk_superblock_store(engine, error) : status;
+}
+
 static wk_status make_folders(wk_engine *engine, wk_error *error) {
 	static const char *const folders[] = {"journal", "entries", "index"};
 	for (uint32_t i = 0; i < 3; i++) {
@@ -123,7 +153,10 @@ static wk_status create_or_load(wk_engine *engine, wk_error *error) {
 		if (result < 0)
 			return wk_fail_io(error, result, "making %s anew", engine->path);
 	} else if (status != WK_IO || error->system_error != ENOENT) {
-		return status == WK_OK ? wk_check_kind(engine, engine->options.kind, error) : status;
+		if (status == WK_OK)
+			status = wk_check_kind(engine, engine->options.kind, error);
+		bool unfinished = status == WK_OK && !engine->read_only && engine->superblock.generation < 2;
+		return unfinished ? finish_making(engine, error) : status;
 	}
 	if (!engine->options.create || engine->read_only)
 		return wk_fail(error, WK_NOT_FOUND, "%s is no walkeeper directory: it has no superblock", engine->path);
@@ -139,9 +172,7 @@ static wk_status create_or_load(wk_engine *engine, wk_error *error) {
 	status = make_folders(engine, error);
 	if (status == WK_OK)
 		status = wk_superblock_create(engine, error);
-	if (status == WK_OK)
-		status = sync_here(engine, "", error);
-	return status;
+	return status == WK_OK ? finish_making(engine, error) : status;
 }
 
 static wk_status first_file(wk_engine *engine, wk_error *error) {
@@ -308,24 +339,6 @@ static bool make_caches(wk_engine *engine) {
 	       engine->block_pool != NULL && engine->read_pool != NULL;
 }
 
-/* The new directory's own name must survive a power cut as well. */
-static int sync_parent(wk_engine *engine) {
-	char *parent = strdup(engine->path);
-	if (parent == NULL)
-		return -ENOMEM;
-	size_t size = strlen(parent);
-	while (size > 1 && parent[size - 1] == '/')
-		size--;
-	while (size > 0 && parent[size - 1] != '/')
-		size--;
-	while (size > 1 && parent[size - 1] == '/')
-		size--;
-	parent[size] = 0;
-	int result = engine->io->operations->sync_directory(engine->io, size > 0 ? parent : ".");
-	free(parent);
-	return result;
-}
-
 /* The directory itself, made where it may be; its identity (device, inode) once it is there. */
 static wk_status ensure_directory(wk_engine *engine, wk_error *error) {
 	const struct wk_io_operations *io = engine->io->operations;
@@ -333,8 +346,6 @@ static wk_status ensure_directory(wk_engine *engine, wk_error *error) {
 	int result = io->open(engine->io, engine->path, WK_IO_READ, &handle);
 	if (result == -ENOENT && engine->options.create && !engine->options.read_only) {
 		result = io->make_directory(engine->io, engine->path);
-		if (result == 0)
-			result = sync_parent(engine);
 		if (result == -ENOENT)
 			return wk_fail_io(error, result, "making %s: the directory above it must exist, it is not made",
 			                  engine->path);

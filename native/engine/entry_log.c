@@ -22,8 +22,13 @@ int wk_entry_log_begin(wk_engine *engine, uint64_t id, bool from_reserve, wk_ent
 	if (!from_reserve)
 		return io->open(engine->io, writer->temporary, WK_IO_WRITE | WK_IO_CREATE | WK_IO_DIRECT, &writer->handle);
 	int result = wk_reserve_file_take(engine, WK_RESERVE_OUTPUT, writer->temporary);
-	writer->from_reserve = result == 0;
-	return result < 0 ? result : io->open(engine->io, writer->temporary, WK_IO_WRITE | WK_IO_DIRECT, &writer->handle);
+	if (result < 0)
+		return result;
+	writer->from_reserve = true;
+	result = io->open(engine->io, writer->temporary, WK_IO_WRITE | WK_IO_DIRECT, &writer->handle);
+	if (result < 0 && wk_reserve_file_return(engine, WK_RESERVE_OUTPUT, writer->temporary) < 0)
+		io->unlink(engine->io, writer->temporary);
+	return result;
 }
 
 static int write_out(wk_entry_log_writer *writer, const uint8_t *bytes, size_t size) {
@@ -85,40 +90,39 @@ int wk_entry_log_add(wk_entry_log_writer *writer, int64_t ledger_id, int64_t ent
 int wk_entry_log_finish(wk_entry_log_writer *writer, wk_footer *footer, wk_file **handle) {
 	const struct wk_io_operations *io = writer->engine->io->operations;
 	uint64_t end = writer->flushed + writer->chunk_size;
+	uint64_t size = wk_footer_size(writer->items_count, writer->runs_count, 0);
+	uint8_t *bytes = aligned_alloc(WK_PAGE_SIZE, size);
+	char *folder = wk_engine_path(writer->engine, "entries");
+	if (bytes == NULL || folder == NULL) {
+		free(bytes);
+		free(folder);
+		return -ENOMEM;
+	}
 	size_t padded = (writer->chunk_size + WK_PAGE_SIZE - 1) / WK_PAGE_SIZE * WK_PAGE_SIZE;
 	memset(writer->chunk + writer->chunk_size, 0, padded - writer->chunk_size);
 	int result = padded > 0 ? write_out(writer, writer->chunk, padded) : 0;
-	if (result < 0) /* a full disk, perhaps: what follows would stand in the wrong place */
-		return result;
-	uint64_t size = wk_footer_size(writer->items_count, writer->runs_count, 0);
-	uint8_t *bytes = aligned_alloc(WK_PAGE_SIZE, size);
-	if (bytes == NULL)
-		return -ENOMEM;
-	*footer = (wk_footer){.file_id = writer->id,
-	                      .file_size = writer->flushed + size,
-	                      .end_offset = end,
-	                      .last_sequence = writer->last_sequence,
-	                      .items_count = writer->items_count,
-	                      .runs_count = writer->runs_count,
-	                      .kind = WK_FILE_ENTRY_LOG};
-	memcpy(footer->directory_id, writer->engine->superblock.directory_id, sizeof footer->directory_id);
-	wk_footer_encode(footer, writer->items, writer->runs, NULL, bytes);
-	if (result == 0)
+	if (result == 0) { /* else, on a full disk perhaps, what follows would stand in the wrong place */
+		*footer = (wk_footer){.file_id = writer->id,
+		                      .file_size = writer->flushed + size,
+		                      .end_offset = end,
+		                      .last_sequence = writer->last_sequence,
+		                      .items_count = writer->items_count,
+		                      .runs_count = writer->runs_count,
+		                      .kind = WK_FILE_ENTRY_LOG};
+		memcpy(footer->directory_id, writer->engine->superblock.directory_id, sizeof footer->directory_id);
+		wk_footer_encode(footer, writer->items, writer->runs, NULL, bytes);
 		result = write_out(writer, bytes, size);
+	}
 	free(bytes);
 	if (result == 0 && writer->from_reserve)
 		result = io->truncate(writer->engine->io, writer->handle, writer->flushed);
 	if (result == 0)
 		result = io->sync(writer->engine->io, writer->handle);
-	char *folder = result == 0 ? wk_engine_path(writer->engine, "entries") : NULL;
 	if (result == 0)
-		result = folder != NULL ? io->rename(writer->engine->io, writer->temporary, writer->final) : -ENOMEM;
-	if (result == 0) {
-		result = io->sync_directory(writer->engine->io, folder);
-		if (result == -ENOSPC ||
-		    result == -EDQUOT) /* it has its name, and nobody knows it: no pass goes on behind that */
-			result = -EIO;
-	}
+		result = io->rename(writer->engine->io, writer->temporary, writer->final);
+	/* It has its name, and nobody knows it: whatever the reason is, no pass goes on behind that. */
+	if (result == 0 && io->sync_directory(writer->engine->io, folder) < 0)
+		result = -EIO;
 	free(folder);
 	if (result < 0)
 		return result;

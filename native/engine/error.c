@@ -28,9 +28,9 @@ wk_status wk_fail(wk_error *error, wk_status status, const char *format, ...) {
 static const char *hint(int code) {
 	switch (code) {
 	case ENOSPC:
-		return "; free some space, appends go on by themselves";
+		return "; free some space";
 	case EDQUOT:
-		return "; the quota is used up, appends go on by themselves once there is room";
+		return "; the quota is used up";
 	case EACCES:
 	case EPERM:
 		return "; check the owner and the permissions of the directory";

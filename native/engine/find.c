@@ -68,7 +68,9 @@ static wk_status search_entry(wk_engine *engine, const place *in, int64_t entry_
 		}
 		wk_entry_records_close(&records);
 		wk_buffer_release(span->buffer);
-		if (status != WK_OK && status != WK_END)
+		if (status == WK_NO_MEMORY)
+			wk_fail(error, status, "searching a log: no memory");
+		else if (status != WK_OK && status != WK_END)
 			status = wk_fail(error, WK_DAMAGED, "entry %lld of ledger %lld does not hold records of a log",
 			                 (long long)entry_id, (long long)in->segment.ledger_id);
 		else

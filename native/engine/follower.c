@@ -12,6 +12,7 @@
 #include "engine/recovery.h"
 #include "engine/shared_page.h"
 #include "engine/store_file.h"
+#include "engine/store_footer.h"
 
 enum {
 	POLL_MIN_NS = 200 * 1000,
@@ -125,9 +126,11 @@ static wk_status find_new_files(wk_engine *engine, wk_error *error) {
 		wk_store_file *file = engine->files[i];
 		if (file->kind != WK_FILE_ENTRY_LOG || file->state == WK_FILE_SEALED)
 			continue;
-		status = wk_store_file_read_footer(engine, file);
+		status = wk_store_footer_read(engine, file, error);
 		if (status == WK_OK)
-			status = wk_store_file_load_runs(engine, file);
+			status = wk_store_footer_load(engine, file, error);
+		if (status == WK_IO || status == WK_NO_MEMORY)
+			return status;
 		if (status != WK_OK)
 			return wk_fail(error, WK_DAMAGED, "%s of %s has a damaged footer",
 			               wk_file_name_of(file->id, file->kind).text, engine->path);

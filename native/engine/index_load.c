@@ -1,4 +1,5 @@
 /* index_load.c: reading the index file. All of it is checked before any of it is believed. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 #include "engine/ledger_state.h"
 #include "engine/range_pager.h"
 #include "engine/store_file.h"
+#include "engine/store_footer.h"
 
 static const uint64_t size_max = (uint64_t)1 << 32;
 
@@ -27,19 +29,19 @@ static void free_contents(contents *held) {
 	free(held->ranges);
 }
 
-/* The whole file. WK_CORRUPT where it cannot be had: to recovery that is the same. */
-static wk_status read_bytes(wk_engine *engine, contents *held) {
+/* The whole file. WK_CORRUPT: there is none. WK_IO: it may be there and whole, but the machine refuses it now. */
+static wk_status read_bytes(wk_engine *engine, contents *held, wk_error *error) {
 	const struct wk_io_operations *io = engine->io->operations;
 	char *path = wk_engine_path(engine, "index/%016llx.wki", (unsigned long long)engine->superblock.index_generation);
 	if (path == NULL)
 		return WK_NO_MEMORY;
 	wk_file *handle = NULL;
 	wk_io_stat stat = {0};
-	wk_status status = io->open(engine->io, path, WK_IO_READ | WK_IO_DIRECT, &handle) == 0 &&
-	                           io->stat(engine->io, handle, &stat) == 0
-	                       ? WK_OK
-	                       : WK_CORRUPT;
-	free(path);
+	int opened = io->open(engine->io, path, WK_IO_READ | WK_IO_DIRECT, &handle);
+	opened = opened == 0 ? io->stat(engine->io, handle, &stat) : opened;
+	wk_status status = opened == 0         ? WK_OK
+	                   : opened == -ENOENT ? WK_CORRUPT
+	                                       : wk_fail_io(error, opened, "opening %s", path);
 	if (status == WK_OK && (stat.size == 0 || stat.size % WK_PAGE_SIZE != 0 || stat.size > size_max))
 		status = WK_CORRUPT;
 	if (status == WK_OK) {
@@ -47,8 +49,10 @@ static wk_status read_bytes(wk_engine *engine, contents *held) {
 		held->bytes = aligned_alloc(WK_PAGE_SIZE, held->size);
 		status = held->bytes != NULL ? WK_OK : WK_NO_MEMORY;
 	}
-	if (status == WK_OK && io->pread(engine->io, handle, held->bytes, held->size, 0) != (int64_t)held->size)
-		status = WK_CORRUPT;
+	int64_t result = status == WK_OK ? io->pread(engine->io, handle, held->bytes, held->size, 0) : 0;
+	if (status == WK_OK && result != (int64_t)held->size)
+		status = result < 0 ? wk_fail_io(error, (int)result, "reading %s", path) : WK_CORRUPT;
+	free(path);
 	if (handle != NULL)
 		io->close(engine->io, handle);
 	return status;
@@ -180,7 +184,7 @@ static wk_status take(wk_engine *engine, const contents *held) {
 		wk_store_file *file = wk_store_file_find(engine, held->files[i].file_id);
 		if (file == NULL)
 			continue;
-		wk_store_file_take_footer(file, &held->files[i]);
+		wk_store_footer_take(file, &held->files[i]);
 		file->state = WK_FILE_SEALED;
 		file->named_from = held->header.generation;
 	}
@@ -230,7 +234,7 @@ wk_status wk_index_load(wk_engine *engine, wk_error *error) {
 	if (engine->superblock.index_generation == 0)
 		return WK_OK;
 	contents held = {0};
-	wk_status status = read_bytes(engine, &held);
+	wk_status status = read_bytes(engine, &held, error);
 	if (status == WK_OK)
 		status = decode(engine, &held);
 	if (status == WK_OK && scans && !ledgers) {
@@ -247,6 +251,8 @@ wk_status wk_index_load(wk_engine *engine, wk_error *error) {
 		engine->index.size = held.size;
 	}
 	free_contents(&held);
+	if (status == WK_IO)
+		return ledgers ? status : WK_OK; /* the footers say the same */
 	if (status == WK_CORRUPT && ledgers)
 		return wk_fail(error, WK_DAMAGED,
 		               "opening %s: the index file %016llx, which says which ledgers are fenced or deleted, is missing "

@@ -6,7 +6,7 @@
 #include "core/bytes.h"
 #include "engine/ledger.h"
 #include "engine/loss.h"
-#include "engine/store_file.h"
+#include "engine/store_footer.h"
 
 /* ---- where the chain may go on ---- */
 
@@ -69,12 +69,14 @@ static wk_status list_candidates(wk_walk *walk, uint32_t at, uint64_t offset, ca
 		wk_store_file *file = engine->files[i];
 		if (file->kind != WK_FILE_JOURNAL || (i == at && file->state == WK_FILE_SEALED))
 			continue;
-		wk_store_file look = *file;
-		if (offset == 0 && !file->unreadable_footer && !engine->options.ignore_footers &&
-		    wk_store_file_read_footer(engine, &look) == WK_OK)
-			status = add(found, &(candidate){i, true, 0, look.first_sequence, look.incarnation});
+		wk_footer footer;
+		wk_status by_footer = WK_CORRUPT;
+		if (offset == 0 && !file->unreadable_footer && !engine->options.ignore_footers)
+			by_footer = wk_store_footer_peek(engine, file, &footer, error);
+		if (by_footer == WK_OK)
+			status = add(found, &(candidate){i, true, 0, footer.first_sequence, footer.incarnation});
 		else
-			status = list_blocks(walk, i, offset, found, error);
+			status = by_footer == WK_NO_MEMORY ? by_footer : list_blocks(walk, i, offset, found, error);
 		offset = 0;
 	}
 	return status == WK_NO_MEMORY ? wk_fail(error, status, "opening %s: no memory", engine->path) : status;
@@ -260,19 +262,24 @@ static wk_status go_on(wk_walk *walk, const candidate *next, wk_error *error) {
 		engine->report.files_scanned += next->offset == 0;
 		return wk_walk_from(walk, file, next->offset, error);
 	}
-	bool adopted = wk_store_file_read_footer(engine, file) == WK_OK && wk_walk_adopt(walk, file);
-	return adopted ? WK_OK
-	               : wk_fail(error, WK_IO, "%s of %s: its footer could not be read a second time",
-	                         wk_file_name_of(file->id, file->kind).text, engine->path);
+	bool adopted = false;
+	wk_status status = wk_store_footer_read(engine, file, error);
+	if (status == WK_OK)
+		status = wk_walk_adopt(walk, file, &adopted, error);
+	return status != WK_OK || adopted ? status
+	                                  : wk_fail(error, WK_IO, "%s of %s: its footer could not be read a second time",
+	                                            wk_file_name_of(file->id, file->kind).text, engine->path);
 }
 
 /* A footer whose trailer reads well may still have a damaged page: then the file's blocks are candidates themselves. */
-static bool is_sound(wk_engine *engine, const candidate *next) {
+static wk_status check_candidate(wk_engine *engine, const candidate *next, bool *sound, wk_error *error) {
 	wk_store_file *file = engine->files[next->at], look = *file;
-	bool sound = !next->by_footer || (wk_store_file_read_footer(engine, &look) == WK_OK &&
-	                                  wk_store_file_check_pages(engine, &look) == WK_OK);
-	file->unreadable_footer |= !sound;
-	return sound;
+	wk_status status = next->by_footer ? wk_store_footer_read(engine, &look, error) : WK_OK;
+	if (status == WK_OK && next->by_footer)
+		status = wk_store_footer_check(engine, &look, error);
+	*sound = status == WK_OK;
+	file->unreadable_footer |= !*sound;
+	return status == WK_NO_MEMORY ? status : WK_OK;
 }
 
 wk_status wk_walk_past_damage(wk_walk *walk, uint32_t *at, uint64_t offset, bool *found, wk_error *error) {
@@ -280,6 +287,7 @@ wk_status wk_walk_past_damage(wk_walk *walk, uint32_t *at, uint64_t offset, bool
 	const candidate *next;
 	candidates list = {0};
 	wk_status status;
+	bool sound = true;
 	*found = false;
 	if (engine->loss == NULL)
 		engine->loss = wk_loss_new();
@@ -289,7 +297,9 @@ wk_status wk_walk_past_damage(wk_walk *walk, uint32_t *at, uint64_t offset, bool
 		list.count = 0;
 		status = list_candidates(walk, *at, offset, &list, error);
 		next = status == WK_OK ? choose(walk, &list) : NULL;
-	} while (next != NULL && !is_sound(engine, next));
+		if (next != NULL)
+			status = check_candidate(engine, next, &sound, error);
+	} while (status == WK_OK && next != NULL && !sound);
 	for (size_t i = 0; i < list.count; i++)
 		walk->highest = list.list[i].sequence > walk->highest ? list.list[i].sequence : walk->highest;
 	if (status == WK_OK)

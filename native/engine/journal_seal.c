@@ -20,17 +20,17 @@ static size_t envelope_size(const wk_builder *builder) {
 	return builder->log != NULL ? WK_ENVELOPE_HEADER_SIZE : 0;
 }
 
-/* Compresses a builder's records where its log asks for that and it pays. */
+/* Compresses a builder's records where its log asks for that, it pays, and there is memory for it. */
 static wk_status compress(wk_builder *builder, uint32_t *original_size) {
 	*original_size = (uint32_t)builder->size;
 	if (builder->log == NULL || builder->codec == WK_CODEC_NONE)
 		return WK_OK;
 	size_t bound = wk_codec_bound(builder->codec, builder->size);
 	uint8_t *packed = malloc(bound);
-	if (packed == NULL)
-		return WK_NO_MEMORY;
 	size_t size = 0;
-	wk_status status = wk_codec_compress(builder->codec, builder->bytes, builder->size, packed, bound, &size);
+	wk_status status = packed != NULL
+	                       ? wk_codec_compress(builder->codec, builder->bytes, builder->size, packed, bound, &size)
+	                       : WK_NO_MEMORY;
 	if (status == WK_OK && size < builder->size) {
 		free(builder->bytes);
 		builder->bytes = packed;
@@ -41,7 +41,7 @@ static wk_status compress(wk_builder *builder, uint32_t *original_size) {
 		free(packed);
 		builder->codec = WK_CODEC_NONE;
 	}
-	return status == WK_OK || status == WK_FULL ? WK_OK : status;
+	return status == WK_FULL || status == WK_NO_MEMORY ? WK_OK : status;
 }
 
 /* The checksum of the payload: mostly known already, as records are summed when they come. */

@@ -11,6 +11,7 @@
 #include "engine/ledger_block.h"
 #include "engine/ledger_state.h"
 #include "engine/store_file.h"
+#include "engine/store_footer.h"
 
 /* ---- one file, block by block ---- */
 
@@ -20,9 +21,13 @@ wk_status wk_walk_add_entry(wk_walk *s, wk_store_file *file, uint64_t block_offs
 	if (record->size < WK_ENTRY_HEADER_SIZE)
 		return WK_CORRUPT;
 	int64_t ledger_id = (int64_t)wk_load_be64(record->bytes), entry_id = (int64_t)wk_load_be64(record->bytes + 8);
-	wk_ledger *ledger = ledger_id >= 0 && entry_id >= 0 ? wk_ledger_get(engine, ledger_id) : NULL;
+	if (ledger_id < 0 || entry_id < 0)
+		return WK_CORRUPT;
+	wk_ledger *ledger = wk_ledger_get(engine, ledger_id);
+	if (ledger == NULL)
+		return WK_NO_MEMORY;
 	/* Any ids in any order; only the catalogue's make sense in theirs alone. */
-	if (ledger == NULL || (ledger_id == WK_CATALOGUE_LEDGER && entry_id <= ledger->last_entry))
+	if (ledger_id == WK_CATALOGUE_LEDGER && entry_id <= ledger->last_entry)
 		return WK_CORRUPT;
 	if (entry_id >= ledger->last_entry)
 		ledger->length = (int64_t)wk_load_be64(record->bytes + 24);
@@ -124,6 +129,8 @@ wk_status wk_walk_from(wk_walk *s, wk_store_file *file, uint64_t offset, wk_erro
 		}
 		s->last = file;
 		status = add_block(s, file, bytes, &header);
+		if (status == WK_NO_MEMORY)
+			return wk_fail(error, status, "scanning the journal of %s: no memory", s->engine->path);
 		if (status != WK_OK)
 			return wk_fail(error, WK_DAMAGED,
 			               "%s of %s: the block at offset %llu is whole, but its records contradict earlier ones",
@@ -165,13 +172,23 @@ static bool counts(const wk_engine *engine, const wk_store_file *file) {
 	return file->kind == WK_FILE_JOURNAL && !came_back;
 }
 
+/* Whether there is one. The disk, or memory, may refuse to say: then nothing can be made of a gap. */
+static wk_status look_for_footer(wk_walk *s, wk_store_file *file, wk_footer *footer, bool *there, wk_error *error) {
+	wk_status status = wk_store_footer_peek(s->engine, file, footer, error);
+	*there = status == WK_OK;
+	return status == WK_CORRUPT ? WK_OK : status;
+}
+
 /* Is every block of the file there, so that a gap in the numbers behind it means that files between were recycled? */
-static bool is_complete(wk_walk *s, wk_store_file *file) {
-	if (file->state == WK_FILE_SEALED)
-		return true;
+static wk_status look_if_complete(wk_walk *s, wk_store_file *file, bool *complete, wk_error *error) {
 	wk_footer footer; /* not to be believed about places (ignore_footers), but it tells where the file ended */
-	return wk_store_file_peek_footer(s->engine, file, &footer) == WK_OK && footer.last_sequence == s->scan.sequence &&
-	       footer.last_crc == s->scan.crc;
+	wk_status status = WK_OK;
+	*complete = file->state == WK_FILE_SEALED;
+	if (!*complete) {
+		status = look_for_footer(s, file, &footer, complete, error);
+		*complete &= footer.last_sequence == s->scan.sequence && footer.last_crc == s->scan.crc;
+	}
+	return status;
 }
 
 /*
@@ -232,7 +249,9 @@ static wk_status check_passed_over(wk_walk *s, uint32_t to, bool *follows, wk_er
 		any = true;
 		any_broken |= broken;
 	}
-	bool sealed = any && wk_store_file_peek_footer(engine, engine->files[to], &footer) == WK_OK;
+	bool sealed = false;
+	if (status == WK_OK && any)
+		status = look_for_footer(s, engine->files[to], &footer, &sealed, error);
 	if (status != WK_OK || !any || (sealed && !any_broken))
 		return status;
 	status = look_for_witness(s, to, error);
@@ -255,8 +274,14 @@ static wk_status chains_on(wk_walk *s, wk_store_file *previous, uint32_t at, uin
 		*follows = !s->scan.anchored || previous_crc == s->scan.crc;
 		return WK_OK;
 	}
-	*follows = !s->scan.anchored || (first_sequence > s->scan.sequence + 1 && is_complete(s, previous));
-	wk_status status = *follows ? check_passed_over(s, at, follows, error) : WK_OK;
+	wk_status status = WK_OK;
+	if (s->scan.anchored) {
+		*follows = first_sequence > s->scan.sequence + 1;
+		if (*follows)
+			status = look_if_complete(s, previous, follows, error);
+	}
+	if (status == WK_OK && *follows)
+		status = check_passed_over(s, at, follows, error);
 	*follows &= !wk_scan_damaged(&s->scan);
 	return status;
 }
@@ -272,34 +297,43 @@ static void stand_behind(wk_walk *s, wk_store_file *file) {
 	s->engine->confirm_at_start = false;
 }
 
-bool wk_walk_adopt(wk_walk *s, wk_store_file *file) {
-	if (wk_store_file_load_runs(s->engine, file) != WK_OK) {
+wk_status wk_walk_adopt(wk_walk *s, wk_store_file *file, bool *adopted, wk_error *error) {
+	wk_status status = wk_store_footer_load(s->engine, file, error);
+	*adopted = status == WK_OK;
+	if (*adopted) {
+		stand_behind(s, file);
+		s->engine->report.footers_read++;
+	} else {
 		file->end_offset = 0;
-		return false;
 	}
-	stand_behind(s, file);
-	s->engine->report.footers_read++;
-	return true;
+	return status == WK_NO_MEMORY ? status : WK_OK;
 }
 
-/* Tries the footer of the journal file files[at]; *found false: it must be scanned. */
+/* Tries the footer of the journal file files[at]; *found false: it must be scanned, as its blocks say the same. */
 static wk_status try_footer(wk_walk *s, wk_store_file *previous, uint32_t at, bool *found, wk_error *error) {
 	wk_store_file *file = s->engine->files[at];
 	*found = false;
-	if (s->engine->options.ignore_footers || wk_store_file_read_footer(s->engine, file) != WK_OK)
+	if (s->engine->options.ignore_footers)
 		return WK_OK;
-	if (s->engine->options.on_damage != WK_ON_DAMAGE_STOP && wk_store_file_check_pages(s->engine, file) != WK_OK) {
-		file->end_offset = 0; /* its blocks say the same, and may be whole */
-		file->unreadable_footer = true;
-		return WK_OK;
+	wk_status status = wk_store_footer_read(s->engine, file, error);
+	if (status != WK_OK)
+		return status == WK_NO_MEMORY ? status : WK_OK;
+	if (s->engine->options.on_damage != WK_ON_DAMAGE_STOP) {
+		status = wk_store_footer_check(s->engine, file, error);
+		file->unreadable_footer = status != WK_OK;
+	}
+	if (status != WK_OK) {
+		file->end_offset = 0;
+		return status == WK_NO_MEMORY ? status : WK_OK;
 	}
 	bool follows;
-	wk_status status = chains_on(s, previous, at, file->first_sequence, file->first_previous_crc, &follows, error);
+	status = chains_on(s, previous, at, file->first_sequence, file->first_previous_crc, &follows, error);
+	if (status != WK_OK)
+		return status;
 	if (follows)
-		*found = status == WK_OK && wk_walk_adopt(s, file);
-	else
-		file->end_offset = 0;
-	return status;
+		return wk_walk_adopt(s, file, found, error);
+	file->end_offset = 0;
+	return WK_OK;
 }
 
 /*

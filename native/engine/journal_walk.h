@@ -37,9 +37,12 @@ wk_status wk_walk_all(wk_walk *walk, wk_error *error);
 wk_status wk_walk_file(wk_walk *walk, wk_store_file *file, wk_error *error);
 /* One file, from this offset of it on. */
 wk_status wk_walk_from(wk_walk *walk, wk_store_file *file, uint64_t offset, wk_error *error);
-/* Takes the footer of a sealed file for its blocks: the chain's end is the file's. false: it has none to be trusted. */
-bool wk_walk_adopt(wk_walk *walk, wk_store_file *file);
-/* An intact entry that stands in `file`. WK_CORRUPT where it contradicts what came before. */
+/*
+ * Takes the footer of a sealed file for its blocks: the chain's end is the file's. *adopted false: it has none to be
+ * trusted, or none that can be read.
+ */
+wk_status wk_walk_adopt(wk_walk *walk, wk_store_file *file, bool *adopted, wk_error *error);
+/* An intact entry that stands in `file`. WK_CORRUPT where it contradicts what came before; WK_NO_MEMORY. */
 wk_status wk_walk_add_entry(wk_walk *walk, wk_store_file *file, uint64_t block_offset, uint64_t sequence,
                             const wk_block_record *record);
 /* The next file that follows the chain behind the one at index *at; *found false where none does. */

@@ -32,11 +32,14 @@ static wk_status read_last(wk_engine *engine, int64_t ledger_id, int64_t entry_i
 		}
 		last->payload = wk_segment_payload(entry, &records, last->position);
 		wk_entry_records_close(&records);
-		status = status == WK_END && last->slot >= 0
-		             ? WK_OK
-		             : wk_fail(error, status == WK_UNSUPPORTED ? status : WK_DAMAGED,
-		                       "entry %lld of ledger %lld of %s does not hold records of a log", (long long)entry_id,
-		                       (long long)ledger_id, engine->path);
+		if (status == WK_NO_MEMORY)
+			wk_fail(error, status, "reading the end of a log: no memory");
+		else
+			status = status == WK_END && last->slot >= 0
+			             ? WK_OK
+			             : wk_fail(error, status == WK_UNSUPPORTED ? status : WK_DAMAGED,
+			                       "entry %lld of ledger %lld of %s does not hold records of a log",
+			                       (long long)entry_id, (long long)ledger_id, engine->path);
 		wk_buffer_release(span->buffer);
 	}
 	free(span);

@@ -132,7 +132,10 @@ wk_status wk_loss_read_ends(wk_engine *engine, int64_t ledger_id, int64_t entry_
 		found->payload = wk_segment_payload(entry, &records, found->last);
 		wk_entry_records_close(&records);
 		wk_buffer_release(span->buffer);
-		status = status == WK_END ? WK_OK : WK_DAMAGED;
+		if (status == WK_NO_MEMORY)
+			wk_fail(error, status, "looking for what is lost: no memory");
+		else
+			status = status == WK_END ? WK_OK : WK_DAMAGED;
 	}
 	free(span);
 	return status == WK_NOT_FOUND ? WK_DAMAGED : status;

@@ -14,6 +14,7 @@
 #include "engine/read.h"
 #include "engine/settle.h"
 #include "engine/store_file.h"
+#include "engine/store_footer.h"
 
 enum {
 	VICTIMS_MAX = 16,
@@ -322,11 +323,13 @@ static void leave_victims(wk_engine *engine, const struct wk_mover *mover) {
 /* The copy is durable: the index turns to it. (locked) */
 static wk_status adopt(wk_engine *engine, struct wk_mover *mover, const wk_footer *footer, wk_file *handle) {
 	wk_store_file *file = wk_store_file_add(engine, mover->writer.id, WK_FILE_ENTRY_LOG);
-	if (file == NULL)
+	if (file == NULL) {
+		engine->io->operations->close(engine->io, handle);
 		return WK_NO_MEMORY;
+	}
 	file->handle = handle;
 	file->size = footer->file_size;
-	wk_store_file_take_footer(file, footer);
+	wk_store_footer_take(file, footer);
 	file->state = WK_FILE_SEALED;
 	engine->counters.written_bytes += footer->file_size;
 	engine->counters.compacted_bytes += footer->end_offset;
@@ -371,16 +374,19 @@ static bool finish_pass(wk_engine *engine) {
 	wk_engine_unlock(engine);
 	int result = mover->writer.items_count > 0 ? wk_entry_log_finish(&mover->writer, &footer, &handle) : 0;
 	wk_engine_lock(engine);
+	bool adopted = result == 0 && (handle == NULL || adopt(engine, mover, &footer, handle) == WK_OK);
 	if (result == -ENOSPC || result == -EDQUOT)
 		no_space(engine);
+	else if (result == -ENOMEM || result == -EMFILE || result == -ENFILE)
+		engine->mover_due_ns = wk_engine_now(engine) + RETRY_NS;
 	else if (result < 0)
 		wk_journal_fail(engine, result, "writing an entry log", NULL);
-	else if (handle != NULL && adopt(engine, mover, &footer, handle) != WK_OK)
+	else if (!adopted) /* part of it: the victims count, and nothing may be given away by what memory says now */
 		wk_journal_fail(engine, -ENOMEM, "adopting an entry log", NULL);
 	engine->output_short &= result != 0;
-	if (result == 0 && (mover->by_footers || engine->pager.paged > 0))
+	if (adopted && (mover->by_footers || engine->pager.paged > 0))
 		empty_victims(engine, mover);
-	for (uint32_t i = 0; i < mover->victims_count && result == 0; i++)
+	for (uint32_t i = 0; i < mover->victims_count && adopted; i++)
 		mover->victims[i]->stuck = mover->victims[i]->live_entries > 0;
 	end_pass(engine);
 	return true;

@@ -143,10 +143,10 @@ static wk_status from_file(wk_engine *engine, const places *found, int64_t ledge
 static wk_status read_entries(wk_engine *engine, int64_t ledger_id, int64_t first, int64_t last, size_t max_bytes,
                               bool verify, wk_span *span, wk_error *error) {
 	places *found = malloc(sizeof *found);
-	if (found == NULL)
-		return wk_fail(error, WK_NO_MEMORY, "reading ledger %lld: no memory", (long long)ledger_id);
 	span->buffer = NULL;
 	span->count = 0;
+	if (found == NULL)
+		return wk_fail(error, WK_NO_MEMORY, "reading ledger %lld: no memory", (long long)ledger_id);
 	wk_status status = locate(engine, ledger_id, first, last, found, error);
 	if (status == WK_OK) {
 		uint32_t count = 0;

@@ -15,7 +15,7 @@ typedef struct wk_span_entry {
 
 /* Consecutive entries of one ledger, verified, in one buffer. */
 typedef struct wk_span {
-	wk_buffer *buffer; /* the caller releases it */
+	wk_buffer *buffer; /* the caller releases it; NULL where the read failed */
 	uint32_t count;
 	wk_span_entry entries[WK_SPAN_ENTRIES_MAX];
 } wk_span;

@@ -17,8 +17,18 @@
 #include "engine/loss.h"
 #include "engine/read.h"
 #include "engine/store_file.h"
+#include "engine/store_footer.h"
 
 /* ---- what comes out of it ---- */
+
+/*
+ * The chain ends in this file: may the journal go on in it? Not behind accepted damage, and not where a footer stands
+ * that was not believed, or that cannot be read: it would be found behind the blocks to come.
+ */
+static bool may_go_on_in(const wk_walk *s, wk_store_file *file) {
+	wk_footer footer;
+	return file == s->last && !s->lossy && wk_store_footer_peek(s->engine, file, &footer, NULL) == WK_CORRUPT;
+}
 
 /* Which file goes on, which wait for a footer, which are empty. */
 static void assign_roles(wk_walk *s) {
@@ -27,10 +37,7 @@ static void assign_roles(wk_walk *s) {
 		wk_store_file *file = engine->files[i];
 		if (file->kind != WK_FILE_JOURNAL || file->state == WK_FILE_SEALED)
 			continue;
-		/* Behind accepted damage, and where a footer stands that was not believed, the journal goes on in a new file. */
-		wk_footer footer;
-		if (s->last != NULL && file == s->last && !s->lossy &&
-		    wk_store_file_peek_footer(engine, file, &footer) != WK_OK)
+		if (may_go_on_in(s, file))
 			file->state = WK_FILE_ACTIVE;
 		else if (file->end_offset > 0) {
 			file->state = WK_FILE_FULL;
@@ -113,7 +120,7 @@ static wk_status rewrite_newest_footer(wk_engine *engine, wk_error *error) {
 		wk_store_file *file = engine->files[i];
 		if (file->kind != WK_FILE_JOURNAL || file->state != WK_FILE_SEALED || file->end_offset == 0)
 			continue;
-		int result = wk_store_file_rewrite_footer(engine, file);
+		int result = wk_store_footer_rewrite(engine, file);
 		return result < 0 ? wk_fail_io(error, result, "writing the footer of %s of %s again",
 		                               wk_file_name_of(file->id, file->kind).text, engine->path)
 		                  : WK_OK;
@@ -153,7 +160,9 @@ static wk_status give_up_entry_log(wk_engine *engine, wk_store_file *file, wk_er
 	return WK_OK;
 }
 
+/* An open that accepts loss takes what the disk cannot read for damaged. */
 static wk_status load_entry_logs(wk_engine *engine, wk_error *error) {
+	bool accepts = engine->options.on_damage != WK_ON_DAMAGE_STOP && !engine->read_only;
 	for (uint32_t i = 0; i < engine->files_count; i++) {
 		wk_store_file *file = engine->files[i];
 		if (file->kind != WK_FILE_ENTRY_LOG || file->state == WK_FILE_SEALED) /* the latter: the index file knows it */
@@ -161,10 +170,12 @@ static wk_status load_entry_logs(wk_engine *engine, wk_error *error) {
 		file->state = WK_FILE_SEALED;
 		if (wk_engine_holds_ledgers(engine) && file->id < engine->index.mark)
 			continue; /* it was unlinked before: the keeper does it again */
-		wk_status status = wk_store_file_read_footer(engine, file);
+		wk_status status = wk_store_footer_read(engine, file, error);
 		if (status == WK_OK)
-			status = wk_store_file_load_runs(engine, file);
-		if (status != WK_OK && engine->options.on_damage != WK_ON_DAMAGE_STOP && !engine->read_only) {
+			status = wk_store_footer_load(engine, file, error);
+		if (status == WK_NO_MEMORY || (status == WK_IO && !accepts))
+			return status;
+		if (status != WK_OK && accepts) {
 			status = give_up_entry_log(engine, file, error);
 			if (status != WK_OK)
 				return status;

@@ -68,6 +68,8 @@ static bool give_away(wk_engine *engine, wk_store_file *file) {
 bool wk_space_collect(wk_engine *engine) {
 	uint64_t now = wk_engine_now(engine);
 	wk_store_file *file;
+	if (engine->failed) /* in the middle of something, perhaps: what memory says of files need not be so */
+		return false;
 	while ((file = first_free(engine, now)) != NULL)
 		if (give_away(engine, file))
 			return true;

@@ -26,17 +26,4 @@ char *wk_store_file_path(const wk_engine *engine, uint64_t id, uint32_t kind);
 /* The id in such a name (the last component); false: another name. */
 bool wk_store_file_parse(const char *name, uint32_t *kind, uint64_t *id);
 void wk_store_files_free(wk_engine *engine);
-
-/* Reads one footer's trailer; WK_CORRUPT where the file has none of this directory and id. */
-wk_status wk_store_file_read_footer(wk_engine *engine, wk_store_file *file);
-/* The same, and nothing is taken from it. */
-wk_status wk_store_file_peek_footer(wk_engine *engine, wk_store_file *file, wk_footer *footer);
-/* Writes the trailer that stands there once more, and syncs: durable when it returns 0, else -errno. */
-int wk_store_file_rewrite_footer(wk_engine *engine, wk_store_file *file);
-/* What this footer says of the file's blocks, as if it had been read from it. */
-void wk_store_file_take_footer(wk_store_file *file, const wk_footer *footer);
-/* Whether its runs and states can be read. */
-wk_status wk_store_file_check_pages(wk_engine *engine, wk_store_file *file);
-/* All runs (and states) of the footer into the index. (locked or opening) */
-wk_status wk_store_file_load_runs(wk_engine *engine, wk_store_file *file);
 #endif

@@ -52,9 +52,7 @@ wk_status wk_superblock_create(wk_engine *engine, wk_error *error) {
 	                                             sizeof engine->superblock.directory_id);
 	if (result < 0)
 		return wk_fail_io(error, result, "making the id of %s", engine->path);
-	for (int slot = 0; slot < 2 && status == WK_OK; slot++)
-		status = wk_superblock_store(engine, error);
-	return status;
+	return wk_superblock_store(engine, error);
 }
 
 wk_status wk_superblock_load(wk_engine *engine, wk_error *error) {

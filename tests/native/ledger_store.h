@@ -110,7 +110,7 @@ static inline void add_entry(wk_namespace *ns, int64_t ledger_id, int64_t entry_
 
 /*
  * The entry as it was added, whole; its version. 0: the ledger is known and has no such entry. false: the disk failed
- * the read.
+ * the read, or there was no memory for it.
  */
 static inline bool read_version(wk_namespace *ns, int64_t ledger_id, int64_t entry_id, uint64_t *version,
                                 wk_error *error) {
@@ -118,7 +118,7 @@ static inline bool read_version(wk_namespace *ns, int64_t ledger_id, int64_t ent
 	wk_entry_batch *batch = NULL;
 	*version = 0;
 	wk_status status = wk_ledger_read(ns, ledger_id, entry_id, 1, 1 << 20, &batch, error);
-	if (status == WK_NOT_FOUND || status == WK_IO)
+	if (status == WK_NOT_FOUND || status == WK_IO || status == WK_NO_MEMORY)
 		return status == WK_NOT_FOUND;
 	check_ok(status, error, "the entry is read");
 	size_t count;

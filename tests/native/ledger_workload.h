@@ -81,7 +81,7 @@ static inline bool look_at_ledger(wk_namespace *ns, int64_t ledger_id, model_led
 	size_t count;
 	uint64_t entries = 0;
 	wk_status status = wk_ledger_entries(ns, ledger_id, 0, ranges, ENTRIES, &count, error);
-	if (status == WK_IO)
+	if (status == WK_IO || status == WK_NO_MEMORY)
 		return false;
 	check_ok(status, error, "the entries are listed");
 	for (size_t i = 0; i < count; i++) {
@@ -95,9 +95,12 @@ static inline bool look_at_ledger(wk_namespace *ns, int64_t ledger_id, model_led
 	}
 	CHECK(info.entries_count >= entries);
 	CHECK_EQ(info.last_entry, model_last(&found));
-	for (int64_t id = 0; id < ENTRIES; id++)
-		if (found.versions[id] == 0)
-			CHECK_EQ(version_of(ns, ledger_id, id), 0);
+	for (int64_t id = 0; id < ENTRIES; id++) {
+		uint64_t version = 0;
+		if (found.versions[id] == 0 && !read_version(ns, ledger_id, id, &version, error))
+			return false;
+		CHECK_EQ(version, 0);
+	}
 	*into = found;
 	return true;
 }
@@ -197,8 +200,10 @@ static inline bool be_killed_and_open(workload *w) {
 	if (open_on(w, w->io, &w->ns, &w->error) != WK_OK)
 		return false;
 	static model seen;
-	if (!look(w->ns, &seen, &w->error))
+	if (!look(w->ns, &seen, &w->error)) {
+		abandon(w); /* nobody knows what it was shown */
 		return false;
+	}
 	size_t found = number_of(w, &seen, w->promised, w->possible);
 	model *now = change(w);
 	*now = w->models[found];
@@ -214,46 +219,47 @@ static inline bool add_some(workload *w, size_t count, bool deferred, bool recov
 	static uint8_t bytes[ADDS_MAX][ENTRY_SIZE_MAX];
 	wk_add adds[ADDS_MAX];
 	bool refused[ADDS_MAX];
+	int64_t ledgers[ADDS_MAX], entries[ADDS_MAX];
 	size_t before = w->possible;
 	int64_t one = (int64_t)(check_random(&w->seed) % LEDGERS);
 	bool mixed = check_random(&w->seed) % 2 == 0;
 	for (size_t i = 0; i < count; i++) {
-		int64_t ledger_id = mixed ? (int64_t)(check_random(&w->seed) % LEDGERS) : one;
-		model_ledger *ledger = &change(w)->ledgers[ledger_id];
-		int64_t entry_id = choose_entry(w);
-		refused[i] = ledger->fenced && !recovery;
-		uint64_t version = ++w->version;
-		adds[i] = an_add(bytes[i], fill_entry(ledger_id, entry_id, version, bytes[i]),
+		ledgers[i] = mixed ? (int64_t)(check_random(&w->seed) % LEDGERS) : one;
+		entries[i] = choose_entry(w);
+		refused[i] = w->models[before].ledgers[ledgers[i]].fenced && !recovery;
+		adds[i] = an_add(bytes[i], fill_entry(ledgers[i], entries[i], w->version + 1 + i, bytes[i]),
 		                 (deferred ? WK_ADD_DEFERRED : 0) | (recovery ? WK_ADD_RECOVERY : 0));
-		if (refused[i]) {
-			w->possible--;
-			continue;
-		}
-		ledger->versions[entry_id] = version;
-		ledger->has_key = true;
 	}
 	wk_status status = wk_ledger_add(w->ns, adds, count, UINT64_MAX, waits, &w->error);
 	bool sound = status == WK_OK || status == WK_FENCED;
 	/* A refusal may hide that the disk failed behind it: the first one is answered. */
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
 		sound &= adds[i].status == WK_OK || adds[i].status == WK_FENCED;
+		if (adds[i].ticket == 0)
+			continue; /* definitely not written */
+		model_ledger *ledger = &change(w)->ledgers[ledgers[i]];
+		ledger->versions[entries[i]] = w->version + 1 + i;
+		ledger->has_key = true;
+	}
+	w->version += count;
 	for (size_t i = 0; i < count && sound; i++)
 		CHECK_EQ(adds[i].status, refused[i] ? WK_FENCED : WK_OK);
-	if (!sound) {
-		if (!w->error.outcome_unknown && adds[0].status != WK_OK && adds[0].ticket == 0 && count == 1)
-			w->possible = before; /* definitely not written */
-		return false;
-	}
-	if (waits && !deferred && w->possible > before) /* one journal, one order: all that came before as well */
+	if (sound && waits && !deferred && w->possible > before) /* one journal, one order: all that came before as well */
 		promise(w);
-	return true;
+	return sound;
+}
+
+/* Whether a change of the last model succeeded; if it was definitely not made, the model goes. */
+static inline bool is_made(workload *w, wk_status status) {
+	w->possible -= status != WK_OK && !w->error.outcome_unknown;
+	return status == WK_OK;
 }
 
 static inline bool fence_one(workload *w) {
 	int64_t ledger_id = (int64_t)(check_random(&w->seed) % LEDGERS);
 	model_ledger *ledger = &change(w)->ledgers[ledger_id];
 	ledger->fenced = ledger->has_key = true;
-	if (wk_ledger_fence(w->ns, ledger_id, KEY, sizeof KEY - 1, UINT64_MAX, NULL, &w->error) != WK_OK)
+	if (!is_made(w, wk_ledger_fence(w->ns, ledger_id, KEY, sizeof KEY - 1, UINT64_MAX, NULL, &w->error)))
 		return false;
 	/* Idempotent: then it speaks for this ledger alone, and promises nothing of others. */
 	size_t at = w->possible;
@@ -270,9 +276,9 @@ static inline bool set_lac(workload *w) {
 	ledger->has_key = true;
 	ledger->lac = ++w->version;
 	wk_store_be64(packet, ledger->lac);
-	return wk_ledger_set_lac(w->ns, ledger_id, KEY, sizeof KEY - 1, packet, sizeof packet, UINT64_MAX, NULL,
-	                         &w->error) == WK_OK &&
-	       promise(w);
+	wk_status status = wk_ledger_set_lac(w->ns, ledger_id, KEY, sizeof KEY - 1, packet, sizeof packet, UINT64_MAX, NULL,
+	                                     &w->error);
+	return is_made(w, status) && promise(w);
 }
 
 static inline bool delete_one(workload *w) {
@@ -286,7 +292,7 @@ static inline bool delete_one(workload *w) {
 		CHECK(status == WK_NO_LEDGER || status == WK_FAILED);
 		return status == WK_NO_LEDGER;
 	}
-	return status == WK_OK && promise(w);
+	return is_made(w, status) && promise(w);
 }
 
 static inline bool force_one(workload *w) {
@@ -322,7 +328,7 @@ static inline bool work_in_background(workload *w) {
 	wk_stats stats;
 	wk_namespace_stats(w->ns, &stats);
 	if (stats.failed)
-		wk_namespace_wait(w->ns, 1, 0, &w->error); /* for the text */
+		w->error = w->ns->engine->failure;
 	return !stats.failed;
 }
 
@@ -355,18 +361,27 @@ static inline void make_disk(workload *w, uint64_t seed) {
 	w->writes_then_syncs = check_random(&w->seed) % 2 == 0;
 }
 
-/* Runs until it is done or a call fails: false, and w->error says why. */
+static inline bool open_first(workload *w) {
+	return open_on(w, w->io, &w->ns, &w->error) == WK_OK;
+}
+
+/* One step of it. False: a call failed, and w->error says why. */
+static inline bool take_step(workload *w, bool (*act)(workload *)) {
+	assert(w->steps_count < STEPS_MAX);
+	step *s = &w->steps[w->steps_count++];
+	s->begun = wk_faulty_trace_length(w->disk);
+	bool well = act(w);
+	s->ended = well ? wk_faulty_trace_length(w->disk) : UINT64_MAX;
+	s->possible = w->possible;
+	s->promised = w->promised;
+	return well;
+}
+
+/* Runs until it is done or a call fails: false. */
 static inline bool run_workload(workload *w, size_t steps) {
-	bool well = true;
-	assert(steps <= STEPS_MAX);
-	while (well && w->steps_count < steps) {
-		step *s = &w->steps[w->steps_count++];
-		s->begun = wk_faulty_trace_length(w->disk);
-		well = w->steps_count == 1 ? open_on(w, w->io, &w->ns, &w->error) == WK_OK : do_something(w);
-		s->ended = well ? wk_faulty_trace_length(w->disk) : UINT64_MAX;
-		s->possible = w->possible;
-		s->promised = w->promised;
-	}
+	bool well = take_step(w, open_first);
+	while (well && w->steps_count < steps)
+		well = take_step(w, do_something);
 	return well;
 }
 
@@ -388,5 +403,20 @@ static inline void look_at_disk(const workload *w, wk_io *io, size_t low, size_t
 	CHECK(same(&before, &after));
 	CHECK_EQ(version_of(ns, LEDGERS, 0), 12345);
 	check_ok(wk_close(ns, UINT64_MAX, &error), &error, "the store closes again");
+}
+
+/* The same, on the disk as a power cut behind event `at` would leave it, by the seed. */
+static inline void look_behind_power_cut(const workload *w, uint64_t at, uint64_t seed) {
+	size_t promised = 0, possible = 0;
+	for (size_t i = 0; i < w->steps_count; i++) {
+		if (w->steps[i].ended <= at)
+			promised = w->steps[i].promised;
+		if (w->steps[i].begun <= at)
+			possible = w->steps[i].possible;
+	}
+	wk_io *image;
+	CHECK_EQ(wk_faulty_image(w->disk, at, seed, &image), 0);
+	look_at_disk(w, image, promised, possible);
+	image->operations->destroy(image);
 }
 #endif

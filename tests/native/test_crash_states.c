@@ -17,22 +17,6 @@
 
 enum { STEPS = 60, STATES_A_WORKLOAD = 50, STATES_DEFAULT = 10000 };
 
-static void after_a_power_cut(const workload *w, uint64_t at, uint64_t seed) {
-	bounds promised[LOGS], possible[LOGS];
-	for (size_t i = 0; i < LOGS; i++)
-		promised[i] = possible[i] = (bounds){.cursor = -1};
-	for (size_t i = 0; i < w->steps_count; i++) {
-		if (w->steps[i].ended <= at)
-			memcpy(promised, w->steps[i].promised, sizeof promised);
-		if (w->steps[i].begun <= at)
-			memcpy(possible, w->steps[i].possible, sizeof possible);
-	}
-	wk_io *image;
-	CHECK_EQ(wk_faulty_image(w->disk, at, seed, &image), 0);
-	look_at(w, image, at, promised, possible);
-	image->operations->destroy(image);
-}
-
 int main(int argc, char **argv) {
 	uint64_t states = argc > 1 ? strtoull(argv[1], NULL, 10) : STATES_DEFAULT;
 	uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : check_seed((uint64_t)time(NULL));
@@ -47,7 +31,7 @@ int main(int argc, char **argv) {
 			check_failed(__FILE__, __LINE__, w.error.text);
 		uint64_t length = wk_faulty_trace_length(w.disk);
 		for (uint64_t i = 0; i < STATES_A_WORKLOAD && done < states; i++, done++)
-			after_a_power_cut(&w, check_random(&chance) % (length + 1), check_random(&chance));
+			look_behind_power_cut(&w, check_random(&chance) % (length + 1), check_random(&chance));
 		abandon(&w);
 		w.io->operations->destroy(w.io);
 	}

@@ -15,20 +15,6 @@
 
 enum { STEPS = 60, FAILING_STEPS = 30, STATES_A_WORKLOAD = 40, STATES_DEFAULT = 3000, FAILING_SEEDS = 2 };
 
-static void after_a_power_cut(const workload *w, uint64_t at, uint64_t seed) {
-	size_t promised = 0, possible = 0;
-	for (size_t i = 0; i < w->steps_count; i++) {
-		if (w->steps[i].ended <= at)
-			promised = w->steps[i].promised;
-		if (w->steps[i].begun <= at)
-			possible = w->steps[i].possible;
-	}
-	wk_io *image;
-	CHECK_EQ(wk_faulty_image(w->disk, at, seed, &image), 0);
-	look_at_disk(w, image, promised, possible);
-	image->operations->destroy(image);
-}
-
 static void power_cuts(workload *w, uint64_t seed, uint64_t states) {
 	uint64_t chance = seed;
 	make_disk(w, seed);
@@ -37,7 +23,7 @@ static void power_cuts(workload *w, uint64_t seed, uint64_t states) {
 	must_be_one_of(w, w->ns, w->promised, w->possible);
 	uint64_t length = wk_faulty_trace_length(w->disk);
 	for (uint64_t i = 0; i < states; i++)
-		after_a_power_cut(w, check_random(&chance) % (length + 1), check_random(&chance));
+		look_behind_power_cut(w, check_random(&chance) % (length + 1), check_random(&chance));
 	abandon(w);
 	w->io->operations->destroy(w->io);
 }

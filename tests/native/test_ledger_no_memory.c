@@ -56,7 +56,7 @@ static bool runs_out(wk_status (*change)(wk_namespace *), long allocation, bool 
 	char path[64];
 	strcpy(path, temporary());
 	wk_namespace *ns = open_real(path);
-	let_memory_run_out(allocation);
+	let_memory_run_out(allocation, 1);
 	wk_status status = change(ns);
 	bool ran_out = memory_ran_out();
 	bool refused = status == WK_NO_MEMORY;

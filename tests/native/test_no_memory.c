@@ -186,7 +186,7 @@ static void check_what_is_there(desk *d, bool ended, bool makes) {
 static bool runs_out(const situation *s, long allocation, bool again) {
 	desk d;
 	make_desk(&d, s);
-	let_memory_run_out(allocation);
+	let_memory_run_out(allocation, 1);
 	wk_status status = s->call(&d);
 	bool ran_out = memory_ran_out();
 	if (status == WK_NO_MEMORY) {

@@ -15,8 +15,10 @@
 #include <assert.h>
 
 enum { LOGS = 2, STEPS_MAX = 80, PAYLOAD_MAX = 40 * 1024, BATCH_MAX = 12, BATCHES_MAX = 4096 };
-static bool small_blocks;      /* deferred appends fill them, and they go out without sync */
-static bool writes_then_syncs; /* as on a device where that is faster */
+static bool small_blocks;                       /* deferred appends fill them, and they go out without sync */
+static bool writes_then_syncs;                  /* as on a device where that is faster */
+static uint32_t opens_with = WK_ON_DAMAGE_STOP; /* on damage */
+static uint32_t codec = WK_CODEC_NONE;          /* of the second log */
 static const char *const names[LOGS] = {"first", "second"};
 
 /* What is promised, or at most possible, of one log at one moment. */
@@ -63,7 +65,10 @@ static inline size_t size_of(size_t log, int64_t sequence_id) {
 
 static inline void fill(size_t log, int64_t sequence_id, uint8_t *payload) {
 	uint64_t seed = (uint64_t)sequence_id * LOGS + log + 77;
-	check_random_bytes(&seed, payload, size_of(log, sequence_id));
+	size_t size = size_of(log, sequence_id);
+	check_random_bytes(&seed, payload, size);
+	for (size_t i = 0; i < size && log == 1; i++)
+		payload[i] = payload[i / 8]; /* it can be compressed */
 }
 
 static inline payload_rule rule_of(size_t log) {
@@ -84,6 +89,7 @@ static inline wk_status open_on(wk_io *io, wk_namespace **ns, wk_error *error) {
 	options.file_size_max = 256 * 1024;
 	options.sync_method = writes_then_syncs ? WK_SYNC_WRITE_THEN_SYNC : WK_SYNC_DSYNC;
 	options.block_size_max = small_blocks ? 2 * WK_BLOCK_ALIGNMENT : 0;
+	options.on_damage = opens_with;
 	*ns = NULL;
 	return wk_open_on(io, "wal", &options, ns, error);
 }
@@ -110,9 +116,12 @@ static inline void promise_everything(workload *w) {
 static inline bool open_logs(workload *w) {
 	if (open_on(w->io, &w->ns, &w->error) != WK_OK)
 		return false;
+	wk_log_options options;
+	wk_log_options_init(&options);
 	for (size_t i = 0; i < LOGS; i++) {
 		w->possible[i].exists = true;
-		if (wk_log_open(w->ns, names[i], strlen(names[i]), true, NULL, &w->logs[i], &w->error) != WK_OK)
+		options.codec = i == 1 ? codec : WK_CODEC_NONE;
+		if (wk_log_open(w->ns, names[i], strlen(names[i]), true, &options, &w->logs[i], &w->error) != WK_OK)
 			return false;
 		w->promised[i].exists = true;
 		if (wk_writer_open(w->logs[i], &w->writers[i], &w->error) != WK_OK)
@@ -156,6 +165,11 @@ static inline bool close_and_open(workload *w) {
 	return open_logs(w);
 }
 
+static inline int64_t cursor_of(wk_log *log) {
+	wk_position at;
+	return wk_cursor_get(log, "here", 4, &at, NULL) == WK_OK ? at.sequence_id : -1;
+}
+
 /* What the next process finds after a kill it may show to readers: from then on it is promised. */
 static inline bool be_killed_and_open(workload *w) {
 	abandon(w);
@@ -164,12 +178,15 @@ static inline bool be_killed_and_open(workload *w) {
 		return false;
 	for (size_t i = 0; i < LOGS; i++) {
 		wk_log_info info;
-		if (wk_log_describe(w->logs[i], &info, &w->error) != WK_OK)
+		if (wk_log_describe(w->logs[i], &info, &w->error) != WK_OK) {
+			abandon(w); /* nobody knows what others were shown */
 			return false;
+		}
 		CHECK(info.next.sequence_id >= w->promised[i].next);
 		CHECK(info.next.sequence_id <= w->possible[i].next);
 		w->possible[i].next = w->promised[i].next = info.next.sequence_id;
 		w->possible[i].first = w->promised[i].first = info.first.sequence_id;
+		w->possible[i].cursor = w->promised[i].cursor = cursor_of(w->logs[i]);
 		for (size_t k = 0; k < w->batches_count; k++) {
 			if (w->batches[k].log == i && w->batches[k].first >= info.next.sequence_id &&
 			    w->batches[k].lost == UINT64_MAX)
@@ -209,8 +226,10 @@ static inline bool append(workload *w, size_t log, size_t count, bool atomic, bo
 	uint64_t ticket;
 	if (wk_writer_append_many(w->writers[log], bytes, sizes, count, NULL, &options, true, &first, &last, &ticket,
 	                          &w->error) != WK_OK) {
-		if (!w->error.outcome_unknown)
-			w->possible[log] = before; /* definitely not written */
+		if (!w->error.outcome_unknown) { /* definitely not written */
+			w->possible[log] = before;
+			w->batches_count -= atomic;
+		}
 		return false;
 	}
 	CHECK_EQ(first.sequence_id, before.next);
@@ -232,20 +251,24 @@ static inline int64_t between(workload *w, int64_t low, int64_t high) {
 }
 
 static inline bool truncate_somewhere(workload *w, size_t log) {
-	int64_t before = between(w, w->promised[log].first, w->promised[log].next);
+	int64_t before = between(w, w->possible[log].first, w->promised[log].next);
 	wk_position at;
 	if (wk_log_find(w->logs[log], WK_FIND_SEQUENCE_ID, before, NULL, &at, &w->error) != WK_OK)
 		return false;
 	w->possible[log].first = before;
-	if (wk_log_truncate(w->logs[log], &at.dlsn, true, &w->error) != WK_OK)
+	if (wk_log_truncate(w->logs[log], &at.dlsn, true, &w->error) != WK_OK) {
+		if (!w->error.outcome_unknown)
+			w->possible[log].first = w->promised[log].first;
 		return false;
+	}
 	w->promised[log].first = before;
 	return true;
 }
 
 static inline bool move_cursor(workload *w, size_t log) {
 	bounds *promised = &w->promised[log];
-	int64_t low = promised->cursor > promised->first ? promised->cursor : promised->first;
+	const bounds *possible = &w->possible[log];
+	int64_t low = possible->cursor > possible->first ? possible->cursor : possible->first;
 	if (low > promised->next)
 		return true;
 	int64_t to = between(w, low, promised->next);
@@ -253,8 +276,11 @@ static inline bool move_cursor(workload *w, size_t log) {
 	if (wk_log_find(w->logs[log], WK_FIND_SEQUENCE_ID, to, NULL, &at, &w->error) != WK_OK)
 		return false;
 	w->possible[log].cursor = to;
-	if (wk_cursor_set(w->logs[log], "here", 4, &at, &w->error) != WK_OK)
+	if (wk_cursor_set(w->logs[log], "here", 4, &at, &w->error) != WK_OK) {
+		if (!w->error.outcome_unknown)
+			w->possible[log].cursor = promised->cursor;
 		return false;
+	}
 	promised->cursor = to;
 	return true;
 }
@@ -298,18 +324,23 @@ static inline void make_disk(workload *w, uint64_t seed) {
 		w->possible[i].cursor = w->promised[i].cursor = -1;
 }
 
-/* Runs until it is done or a call fails: false, and w->error says why. */
+/* One step of it. False: a call failed, and w->error says why. */
+static inline bool take_step(workload *w, bool (*act)(workload *)) {
+	assert(w->steps_count < STEPS_MAX);
+	step *s = &w->steps[w->steps_count++];
+	s->begun = wk_faulty_trace_length(w->disk);
+	bool well = act(w);
+	s->ended = well ? wk_faulty_trace_length(w->disk) : UINT64_MAX;
+	memcpy(s->possible, w->possible, sizeof s->possible);
+	memcpy(s->promised, w->promised, sizeof s->promised);
+	return well;
+}
+
+/* Runs until it is done or a call fails: false. */
 static inline bool run_workload(workload *w, size_t steps) {
-	bool well = true;
-	assert(steps <= STEPS_MAX);
-	while (well && w->steps_count < steps) {
-		step *s = &w->steps[w->steps_count++];
-		s->begun = wk_faulty_trace_length(w->disk);
-		well = w->steps_count == 1 ? open_logs(w) : do_something(w);
-		s->ended = well ? wk_faulty_trace_length(w->disk) : UINT64_MAX;
-		memcpy(s->possible, w->possible, sizeof s->possible);
-		memcpy(s->promised, w->promised, sizeof s->promised);
-	}
+	bool well = take_step(w, open_logs);
+	while (well && w->steps_count < steps)
+		well = take_step(w, do_something);
 	return well;
 }
 
@@ -394,5 +425,22 @@ static inline void look_at(const workload *w, wk_io *io, uint64_t at, const boun
 		CHECK_EQ(check_log(i, ns, &low, &high), next[i]);
 	}
 	CHECK_EQ(wk_close(ns, UINT64_MAX, NULL), WK_OK);
+}
+
+/* The same, on the disk as a power cut behind event `at` would leave it, by the seed. */
+static inline void look_behind_power_cut(const workload *w, uint64_t at, uint64_t seed) {
+	bounds promised[LOGS], possible[LOGS];
+	for (size_t i = 0; i < LOGS; i++)
+		promised[i] = possible[i] = (bounds){.cursor = -1};
+	for (size_t i = 0; i < w->steps_count; i++) {
+		if (w->steps[i].ended <= at)
+			memcpy(promised, w->steps[i].promised, sizeof promised);
+		if (w->steps[i].begun <= at)
+			memcpy(possible, w->steps[i].possible, sizeof possible);
+	}
+	wk_io *image;
+	CHECK_EQ(wk_faulty_image(w->disk, at, seed, &image), 0);
+	look_at(w, image, at, promised, possible);
+	image->operations->destroy(image);
 }
 #endif
