@@ -10,8 +10,7 @@
 typedef struct payload_rule {
 	size_t log; /* for the two below */
 	size_t (*size_of)(size_t log, int64_t sequence_id);
-	void (*fill)(size_t log, int64_t sequence_id, uint8_t *payload);
-	uint8_t *payload; /* room for the largest */
+	const uint8_t *(*payload_of)(size_t log, int64_t sequence_id); /* good until the next call */
 } payload_rule;
 
 /* Reads from `*expected` on to the end; *expected is then the sequence id behind the last record. What ended it. */
@@ -25,8 +24,8 @@ static inline wk_status read_expected(wk_reader *reader, const payload_rule *rul
 			CHECK_EQ(records[i].kind, WK_RECORD_DATA);
 			CHECK_EQ(records[i].at.sequence_id, *expected);
 			CHECK_EQ(records[i].size, rule->size_of(rule->log, *expected));
-			rule->fill(rule->log, *expected, rule->payload);
-			CHECK(memcmp(records[i].payload, rule->payload, records[i].size) == 0);
+			const uint8_t *payload = rule->payload_of(rule->log, *expected);
+			CHECK(memcmp(records[i].payload, payload, records[i].size) == 0);
 		}
 		wk_batch_release(batch);
 	}

@@ -45,6 +45,12 @@ static void fill(size_t log, int64_t sequence_id, uint8_t *payload) {
 	check_random_bytes(&seed, payload, size_of(log, sequence_id));
 }
 
+static const uint8_t *payload_of_record(size_t log, int64_t sequence_id) {
+	static uint8_t payload[PAYLOAD_MAX];
+	fill(log, sequence_id, payload);
+	return payload;
+}
+
 static wk_namespace *open_directory(const char *path, uint64_t cycle) {
 	wk_open_options options;
 	wk_open_options_init(&options);
@@ -220,8 +226,7 @@ static unsigned kill_at_random(pid_t writer, int reports, uint64_t *seed, report
 }
 
 static void check_log(wk_namespace *ns, size_t i, report *known) {
-	static uint8_t payload[PAYLOAD_MAX];
-	const payload_rule rule = {i, size_of, fill, payload};
+	const payload_rule rule = {i, size_of, payload_of_record};
 	wk_log *log = open_log(ns, i);
 	wk_log_info info;
 	CHECK_EQ(wk_log_describe(log, &info, NULL), WK_OK);

@@ -71,9 +71,22 @@ static inline void fill(size_t log, int64_t sequence_id, uint8_t *payload) {
 		payload[i] = payload[i / 8]; /* it can be compressed */
 }
 
+/* A record's bytes, kept once they were asked for. */
+static inline const uint8_t *payload_of_record(size_t log, int64_t sequence_id) {
+	enum { KEPT = 1024 };
+	static uint8_t *kept[LOGS][KEPT], once[PAYLOAD_MAX];
+	uint8_t **place = sequence_id < KEPT ? &kept[log][sequence_id] : NULL;
+	if (place != NULL && *place != NULL)
+		return *place;
+	fill(log, sequence_id, once);
+	if (place == NULL)
+		return once;
+	*place = check_exact_copy(once, size_of(log, sequence_id));
+	return *place;
+}
+
 static inline payload_rule rule_of(size_t log) {
-	static uint8_t payload[PAYLOAD_MAX];
-	return (payload_rule){log, size_of, fill, payload};
+	return (payload_rule){log, size_of, payload_of_record};
 }
 
 static inline void check_records_of(size_t i, wk_log *log, const wk_log_info *info) {
