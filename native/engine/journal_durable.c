@@ -12,16 +12,19 @@
 
 enum { BUILDERS_KEPT = 512 * 1024, PREFETCH = 8 }; /* bytes of all builders of a block together; builders ahead */
 
-static const char *const READ_ON = "; reading goes on, appending needs a new open once the disk is well";
+static const char *read_on(int result) {
+	return result == -ENOMEM ? "; reading goes on, appending needs a new open"
+	                         : "; reading goes on, appending needs a new open once the disk is well";
+}
 
 void wk_journal_fail(wk_engine *engine, int result, const char *doing, const wk_store_file *file) {
 	if (engine->failed)
 		return;
 	if (file != NULL)
 		wk_fail_io(&engine->failure, result, "%s in %s of %s%s", doing, wk_file_name_of(file->id, file->kind).text,
-		           engine->path, READ_ON);
+		           engine->path, read_on(result));
 	else
-		wk_fail_io(&engine->failure, result, "%s of %s%s", doing, engine->path, READ_ON);
+		wk_fail_io(&engine->failure, result, "%s of %s%s", doing, engine->path, read_on(result));
 	engine->failure.status = WK_FAILED;
 	wk_block_window_fail(&engine->window);
 	atomic_store(&engine->failed, true);

@@ -504,6 +504,12 @@ wk_status wk_reader_next_arrow(wk_reader *reader, size_t max_records, size_t max
 	if (status != WK_OK)
 		return status;
 	status = wk_batch_to_arrow(batch, schema, array);
+	if (status != WK_OK) { /* it is to be given the next time */
+		drop_span(reader);
+		reader->at = batch->records[0].at.dlsn;
+		reader->ended = false;
+		wk_fail(error, status, "building an Arrow batch: %s", wk_status_text(status));
+	}
 	wk_batch_release(batch);
-	return status == WK_OK ? WK_OK : wk_fail(error, status, "building an Arrow batch: %s", wk_status_text(status));
+	return status;
 }
