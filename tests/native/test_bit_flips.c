@@ -6,6 +6,7 @@
  *	test_bit_flips all       every bit of every byte (hours); those that accept the damage, of one bit of each byte
  *	test_bit_flips all K N   the same, of every N-th byte from byte K on, so that N processes share the work
  */
+#include "core/bytes.h"
 #include "small_wal.h"
 
 enum { SAMPLE = 2000 };
@@ -135,8 +136,28 @@ static void check_salvaged(subject *s, wk_io *io, wk_namespace *ns, const file *
 	io->operations->destroy(io);
 }
 
+/*
+ * The size of its contents that an envelope names once the bit is turned, where the byte is of that; else 0. Nobody can
+ * tell this from a compressed envelope whose codec was turned.
+ */
+static uint32_t size_named(const file *f, uint64_t offset, uint32_t bit) {
+	static const uint8_t not_compressed[] = {1, 0, 0, 0, 0}; /* its version and its flags; then the size, twice */
+	enum { SIZE_AT = sizeof not_compressed, SIZE_SIZE = 4 };
+	for (uint64_t i = 0; i < SIZE_SIZE && offset >= i + SIZE_AT; i++) {
+		const uint8_t *start = f->bytes + offset - i - SIZE_AT, *size = start + SIZE_AT;
+		bool is_envelope = offset - i + 2 * SIZE_SIZE <= f->size && memcmp(start, not_compressed, SIZE_AT) == 0 &&
+		                   memcmp(size, size + SIZE_SIZE, SIZE_SIZE) == 0;
+		if (is_envelope)
+			return wk_load_be32(size) ^ 1u << (8 * (SIZE_SIZE - 1 - i) + bit);
+	}
+	return 0;
+}
+
 /* Where it cannot be told how many records the structure around this byte held: at most as many as fit in its bytes. */
-static int64_t records_fit(const file *f, uint64_t offset) {
+static int64_t records_fit(const file *f, uint64_t offset, uint32_t bit) {
+	uint32_t named = size_named(f, offset, bit);
+	if (named > 0 && named <= WK_ENVELOPE_SIZE_MAX)
+		return named / WK_RECORD_HEADER_SIZE;
 	uint64_t begin = offset, end = offset;
 	while (begin > 0 && !(f->part[begin] == HEADER && f->part[begin - 1] != HEADER))
 		begin--;
@@ -172,7 +193,7 @@ static void accept(subject *s, const file *f, uint64_t offset, uint32_t bit, uin
 			all[i] = read_with_gaps(ns, i);
 			lost += all[i].lost;
 			CHECK_EQ(all[i].first, s->w.promised[i].first);
-			CHECK(all[i].next <= s->w.promised[i].next + records_fit(f, offset));
+			CHECK(all[i].next <= s->w.promised[i].next + records_fit(f, offset, bit));
 			if (f->use[offset] != LAST_BLOCK && report.unknown_blocks == 0)
 				CHECK(all[i].next >= s->w.promised[i].next);
 			if (on_damage == WK_ON_DAMAGE_POINT_IN_TIME && all[i].lost > 0)
@@ -337,7 +358,8 @@ static void check_subject(uint64_t seed, bool closed) {
 	    s.same, s.damaged, s.cut, s.accepted, s.lossy, s.unknown, s.salvaged);
 	CHECK(s.same > 0 && s.damaged > 0 && s.cut > 0);
 	CHECK(s.accepted > s.salvaged && s.lossy > 0 && s.salvaged > 0);
-	check_strata(&s, closed);
+	if (shares == 1) /* no share has a byte of each */
+		check_strata(&s, closed);
 	unmake(&s);
 }
 
