@@ -278,6 +278,11 @@ static wk_status read_ahead(wk_engine *engine, wk_reader *reader, wk_error *erro
 	}
 }
 
+/* (locked) What it stands before was truncated or deleted. */
+static bool is_gone(const wk_reader *reader) {
+	return reader->state->deleted || wk_dlsn_compare(&reader->at, &reader->state->first->dlsn) < 0;
+}
+
 /* Opens the entry that holds reader->at, reading more where the span is used up. WK_END: nothing more now. */
 static wk_status open_entry(wk_engine *engine, wk_reader *reader, wk_error *error) {
 	if (reader->span_next < reader->span.count &&
@@ -285,7 +290,7 @@ static wk_status open_entry(wk_engine *engine, wk_reader *reader, wk_error *erro
 	    reader->span_segment == reader->at.segment) {
 		/* read ahead already; but not past a truncation */
 		wk_engine_lock(engine);
-		bool gone = reader->state->deleted || wk_dlsn_compare(&reader->at, &reader->state->first->dlsn) < 0;
+		bool gone = is_gone(reader);
 		wk_engine_unlock(engine);
 		if (gone)
 			drop_span(reader);
@@ -435,6 +440,13 @@ static wk_status wait_for_more(wk_engine *engine, wk_reader *reader, uint32_t se
 static wk_status fill(wk_engine *engine, wk_reader *reader, wk_batch *batch, size_t max_records, size_t max_bytes,
                       wk_error *error) {
 	wk_status status = WK_OK;
+	if (reader->open) { /* an entry that the last call did not give to its end: the log may have been cut in it since */
+		wk_engine_lock(engine);
+		bool gone = is_gone(reader);
+		wk_engine_unlock(engine);
+		if (gone)
+			drop_span(reader);
+	}
 	while (status == WK_OK && batch->count < max_records && (batch->count == 0 || batch->bytes < max_bytes)) {
 		if (reader->has_end && wk_dlsn_compare(&reader->at, &reader->end) >= 0)
 			return WK_END;
