@@ -510,6 +510,8 @@ wk_status wk_reader_next(wk_reader *reader, size_t max_records, size_t max_bytes
 wk_status wk_reader_next_arrow(wk_reader *reader, size_t max_records, size_t max_bytes, uint64_t timeout_ns,
                                void *schema, void *array, wk_error *error) {
 	wk_batch *batch;
+	wk_dlsn before = reader->at;
+	bool fresh = reader->fresh;
 	reader->records_only = true;
 	wk_status status = wk_reader_next(reader, max_records, max_bytes, timeout_ns, &batch, error);
 	reader->records_only = false;
@@ -517,5 +519,11 @@ wk_status wk_reader_next_arrow(wk_reader *reader, size_t max_records, size_t max
 		return status;
 	status = wk_batch_to_arrow(batch, schema, array);
 	wk_batch_release(batch);
+	if (status != WK_OK) { /* nobody was given them */
+		drop_span(reader);
+		reader->at = before;
+		reader->fresh = fresh;
+		reader->ended = false;
+	}
 	return status == WK_OK ? WK_OK : wk_fail(error, status, "building an Arrow batch: %s", wk_status_text(status));
 }
