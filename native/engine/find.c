@@ -180,6 +180,9 @@ static wk_status find(wk_engine *engine, wk_log_state *log, const key *wanted, w
 	              : wanted->by == WK_FIND_SEQUENCE_ID ? wanted->value < first.sequence_id
 	                                                  : false;
 	if (before) {
+		status = wk_catalogue_settled(engine, log, error);
+		if (status != WK_OK)
+			return status;
 		wk_fail(error, WK_TRUNCATED, "log %s was truncated: its first record is %lld", log->name,
 		        (long long)first.sequence_id);
 		if (error != NULL)

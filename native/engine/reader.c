@@ -129,7 +129,11 @@ void wk_reader_position(wk_reader *reader, wk_dlsn *at) {
 	*at = reader->at;
 }
 
-static wk_status truncated(const wk_reader *reader, wk_error *error) {
+/* (locked, dropped) Told once it is durable. */
+static wk_status truncated(wk_engine *engine, const wk_reader *reader, wk_error *error) {
+	wk_status status = wk_catalogue_settled(engine, reader->state, error);
+	if (status != WK_OK)
+		return status;
 	const wk_position *first = reader->state->first;
 	wk_fail(error, WK_TRUNCATED,
 	        "reading log %s at (%lld, %lld, %lld): it was truncated, its first record is %lld at (%lld, %lld, %lld)",
@@ -152,7 +156,7 @@ static wk_status next_entries(wk_engine *engine, wk_reader *reader, wk_segment *
 		return status;
 	if (wk_dlsn_compare(&reader->at, &log->first->dlsn) < 0) {
 		if (!reader->fresh)
-			return truncated(reader, error);
+			return truncated(engine, reader, error);
 		reader->at = log->first->dlsn;
 	}
 	for (;;) {
