@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { LEDGERS = 40, ENTRIES = 60, THREADS = 4, BATCH = 8, SECONDS = 6, DEAD_FILES_MAX = 150 };
+enum { LEDGERS = 40, ENTRIES = 60, THREADS = 4, BATCH = 8, SECONDS = 6 };
 
 typedef struct worker {
 	wk_namespace *ns;
@@ -72,20 +72,20 @@ TEST(files_without_anything_live_do_not_pile_up_while_the_journal_goes_on) {
 		workers[i] = (worker){.ns = ns, .seed = (uint64_t)i + 1, .number = (uint64_t)i};
 		CHECK_EQ(pthread_create(&workers[i].thread, NULL, add_again, &workers[i]), 0);
 	}
+	wk_stats stats;
 	for (int i = 0; i < SECONDS; i++) {
 		nap_ms(1000);
-		wk_stats stats;
 		wk_namespace_stats(ns, &stats);
 		printf("%d s: %u dead files of %llu, %llu MiB on the disk, %llu live, %llu given back\n", i + 1,
 		       dead_files(ns->engine), (unsigned long long)stats.journal_files,
 		       (unsigned long long)stats.disk_bytes >> 20, (unsigned long long)stats.live_bytes >> 20,
 		       (unsigned long long)stats.recycled_files);
 	}
-	uint32_t dead = dead_files(ns->engine);
 	atomic_store(&stop, true);
 	for (int i = 0; i < THREADS; i++)
 		CHECK_EQ(pthread_join(workers[i].thread, NULL), 0);
-	CHECK(dead <= DEAD_FILES_MAX);
+	/* A tenth of what there is is live: the rest must be on its way out. */
+	CHECK(stats.recycled_files * 4 >= stats.journal_files);
 	close_all(ns, NULL, NULL);
 	remove_tree(path);
 }
