@@ -1,0 +1,63 @@
+/*
+ * test_review_10.c: ledgers are deleted while their ranges are paged out, and the machine has no memory for a moment. The
+ * space is given back all the same once it has.
+ */
+#include "ledger_store.h"
+#include <errno.h>
+
+enum { LEDGERS = 10, ENTRIES = 200 };
+
+static void let_time_pass(wk_io *io, wk_namespace *ns, int seconds) {
+	for (int i = 0; i < seconds * 20; i++) {
+		wk_faulty_advance(wk_faulty_of(io), 50000000);
+		bool idle = false;
+		for (int steps = 0; steps < 200 && !idle; steps++)
+			CHECK_EQ(wk_namespace_step(ns, &idle, NULL), WK_OK);
+	}
+}
+
+static wk_namespace *open_paging(wk_io *io) {
+	wk_open_options options = store_options();
+	options.range_bytes = 1;
+	options.cache_bytes = 1;
+	return open_store_with(io, &options);
+}
+
+static uint32_t files_after(int error) {
+	static uint8_t bytes[3000];
+	wk_io *io = new_disk(1);
+	wk_namespace *ns = open_paging(io);
+	for (int64_t id = 0; id < ENTRIES; id++) {
+		wk_store_be64(bytes, (uint64_t)id % LEDGERS);
+		wk_store_be64(bytes + 8, (uint64_t)id);
+		wk_add add = an_add(bytes, sizeof bytes, 0);
+		CHECK_EQ(wk_ledger_add(ns, &add, 1, UINT64_MAX, true, NULL), WK_OK);
+	}
+	let_time_pass(io, ns, 1);
+	close_store(ns);
+	ns = open_paging(io);
+	let_time_pass(io, ns, 5);
+	CHECK(ns->engine->pager.paged > 0);
+	for (int64_t id = 0; id < LEDGERS; id++)
+		CHECK_EQ(wk_ledger_delete(ns, id, UINT64_MAX, NULL, NULL), WK_OK);
+	if (error != 0)
+		wk_faulty_fail(wk_faulty_of(io), WK_FAULT_READ, 0, error, true);
+	let_time_pass(io, ns, 1);
+	wk_faulty_heal(wk_faulty_of(io));
+	let_time_pass(io, ns, 60);
+	uint32_t files = ns->engine->files_count;
+	close_store(ns);
+	io->operations->destroy(io);
+	return files;
+}
+
+TEST(what_deleted_ledgers_held_is_given_back_once_there_is_memory) {
+	uint32_t usual = files_after(0), refused = files_after(ENOMEM);
+	printf("%u files, and %u where memory was short for a moment\n", usual, refused);
+	CHECK(refused <= usual + 1);
+}
+
+int main(void) {
+	RUN(what_deleted_ledgers_held_is_given_back_once_there_is_memory);
+	return check_done();
+}
