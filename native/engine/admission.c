@@ -26,9 +26,14 @@ wk_status wk_append_check(const wk_appending *a) {
 		return status;
 	if (a->writer->generation != a->log->tail->writer_generation)
 		return fenced(a);
-	if (a->log->end_of_stream)
+	if (!a->log->end_of_stream)
+		return WK_OK;
+	status = wk_catalogue_settled(a->engine, a->log, a->error);
+	if (status == WK_OK)
 		return wk_fail(a->error, WK_END_OF_STREAM, "append to log %s: its end of stream was written", a->log->name);
-	return WK_OK;
+	if (a->error != NULL)
+		a->error->outcome_unknown = false;
+	return status;
 }
 
 /* The answer names the durable record that sits at the expected id (storage rule 6). (locked, dropped) */

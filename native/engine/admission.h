@@ -34,7 +34,7 @@ typedef struct wk_appending {
 	wk_error *error;
 } wk_appending;
 
-/* The log is there, this writer is not fenced, the stream goes on. */
+/* (locked, dropped where it fails) The log is there, this writer is not fenced, the stream goes on. */
 wk_status wk_append_check(const wk_appending *a);
 /*
  * Room for `bytes`, and everything that could refuse the append; *txid is settled. (dropped while it waits) On WK_OK

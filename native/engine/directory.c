@@ -527,7 +527,7 @@ wk_status wk_directory_close(wk_engine *engine, uint64_t timeout_ns, wk_error *e
 			                 "appended is durable, the directory stays locked until this process ends",
 			                 engine->path);
 		/* The disk stalls. Its write may still land: memory, threads and lock must stay until the process ends. */
-		wk_registry_leave(engine);
+		wk_registry_set_aside(engine);
 		return status;
 	}
 	wk_mover_free(engine);

@@ -180,6 +180,9 @@ static wk_status find(wk_engine *engine, wk_log_state *log, const key *wanted, w
 	              : wanted->by == WK_FIND_SEQUENCE_ID ? wanted->value < first.sequence_id
 	                                                  : false;
 	if (before) {
+		status = wk_catalogue_settled(engine, log, error);
+		if (status != WK_OK)
+			return status;
 		wk_fail(error, WK_TRUNCATED, "log %s was truncated: its first record is %lld", log->name,
 		        (long long)first.sequence_id);
 		if (error != NULL)
@@ -187,8 +190,9 @@ static wk_status find(wk_engine *engine, wk_log_state *log, const key *wanted, w
 		return WK_TRUNCATED;
 	}
 	wk_position next = wk_log_next(log, &log->tail->durable);
+	wk_gap covering;
 	wk_dlsn end;
-	const wk_gap *gap = wanted->by == WK_FIND_DLSN          ? wk_gap_at(engine, log, &wanted->dlsn, &end)
+	const wk_gap *gap = wanted->by == WK_FIND_DLSN          ? wk_gap_at(engine, log, &wanted->dlsn, &covering, &end)
 	                    : wanted->by == WK_FIND_SEQUENCE_ID ? wk_gap_of(log, wanted->value)
 	                                                        : NULL;
 	if (gap != NULL) {
@@ -217,7 +221,7 @@ static wk_status find(wk_engine *engine, wk_log_state *log, const key *wanted, w
 			if (wanted->by != WK_FIND_TXID && wanted->by != WK_FIND_TIME_MS)
 				gap = NULL; /* else what is looked for may be what is lost */
 			if (gap == NULL)
-				gap = wk_gap_at(engine, log, &at->dlsn, &end);
+				gap = wk_gap_at(engine, log, &at->dlsn, &covering, &end);
 			if (gap != NULL)
 				*at = start_of(log, gap);
 			return WK_OK;

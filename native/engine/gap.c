@@ -69,23 +69,15 @@ static wk_dlsn end_of(wk_engine *engine, wk_log_state *log, const wk_gap *gap) {
 	return (wk_dlsn){gap->segment + 1, 0, 0};
 }
 
-/* The same gap, wherever the list is now. Gaps are never taken out of it. */
-static const wk_gap *listed(const wk_log_state *log, const wk_gap *gap) {
-	uint32_t i = 0;
-	while (log->gaps->list[i].first_sequence_id != gap->first_sequence_id || log->gaps->list[i].count != gap->count)
-		i++;
-	return &log->gaps->list[i];
-}
-
-const wk_gap *wk_gap_at(wk_engine *engine, wk_log_state *log, const wk_dlsn *at, wk_dlsn *end) {
+const wk_gap *wk_gap_at(wk_engine *engine, wk_log_state *log, const wk_dlsn *at, wk_gap *found, wk_dlsn *end) {
 	for (uint32_t i = 0; log->gaps != NULL && i < log->gaps->count; i++) {
-		const wk_gap gap = log->gaps->list[i]; /* the list may change while the lock is away */
-		wk_dlsn start = {gap.segment, gap.entry_id, 0};
+		*found = log->gaps->list[i]; /* the list may change while the lock is away; a follower's may be another */
+		wk_dlsn start = {found->segment, found->entry_id, 0};
 		if (wk_dlsn_compare(&start, at) > 0)
 			continue;
-		*end = end_of(engine, log, &gap);
+		*end = end_of(engine, log, found);
 		if (wk_dlsn_compare(at, end) < 0)
-			return listed(log, &gap);
+			return found;
 	}
 	return NULL;
 }

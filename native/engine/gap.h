@@ -22,8 +22,8 @@ struct wk_gaps {
 
 /* Adds what is not in a gap already. */
 wk_status wk_gap_add(wk_log_state *log, const wk_gap *gap);
-/* The gap that covers the place, or NULL; *end is where the log goes on. The lock may be away meanwhile. */
-const wk_gap *wk_gap_at(wk_engine *engine, wk_log_state *log, const wk_dlsn *at, wk_dlsn *end);
+/* Copies the gap that covers the place to *found, or NULL; *end is where the log goes on. The lock may be away meanwhile. */
+const wk_gap *wk_gap_at(wk_engine *engine, wk_log_state *log, const wk_dlsn *at, wk_gap *found, wk_dlsn *end);
 const wk_gap *wk_gap_of(const wk_log_state *log, int64_t sequence_id);
 /* The first entry of this segment from entry_id on where a gap begins; INT64_MAX: none. */
 int64_t wk_gap_next_entry(const wk_log_state *log, int64_t segment, int64_t entry_id);

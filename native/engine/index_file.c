@@ -257,6 +257,8 @@ static uint64_t changed_files(const wk_engine *engine, bool *blocked) {
 bool wk_index_if_due(wk_engine *engine) {
 	if (engine->failed || engine->closing || engine->read_only || wk_engine_now(engine) < engine->index.retry_ns)
 		return false;
+	if (engine->pager.orphans_count > 0) /* they are read from the file that this one would replace */
+		return false;
 	bool blocked;
 	uint64_t changed = changed_files(engine, &blocked);
 	/* On a full disk only what gives a file back, which only an index lets go of. */

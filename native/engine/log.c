@@ -307,7 +307,7 @@ wk_status wk_log_describe(wk_log *log, wk_log_info *info, wk_error *error) {
 		    .log_id = state->id,
 		    .options = *state->options,
 		    .txid_source = state->txid_source,
-		    .end_of_stream = state->end_of_stream,
+		    .end_of_stream = state->end_of_stream && state->tail->last_ticket <= engine->durable,
 		    .segments_count = count_begun(state),
 		    .last = *last,
 		    .next = wk_log_next(state, last),

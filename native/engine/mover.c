@@ -233,7 +233,12 @@ static void join_pieces(struct wk_mover *mover) {
 	mover->pieces_count = kept;
 }
 
-/* No lock held; 0 or -errno. A victim whose footer is damaged is not tried again. */
+/* Damaged, or on a sector that the disk does not read: what stands there stays there. */
+static bool is_unreadable(wk_status status, const wk_error *error) {
+	return status == WK_DAMAGED || (status == WK_IO && error->system_error == EIO);
+}
+
+/* No lock held; 0 or -errno. A victim whose footer cannot be read is not tried again. */
 static int list_by_footers(wk_engine *engine, struct wk_mover *mover) {
 	for (uint32_t i = 0; i < mover->victims_count; i++) {
 		wk_error error = {0};
@@ -241,7 +246,7 @@ static int list_by_footers(wk_engine *engine, struct wk_mover *mover) {
 		if (status == WK_OK)
 			continue;
 		wk_engine_lock(engine);
-		mover->victims[i]->stuck |= status == WK_DAMAGED;
+		mover->victims[i]->stuck |= is_unreadable(status, &error);
 		wk_engine_unlock(engine);
 		return status == WK_NO_MEMORY ? -ENOMEM : -EIO;
 	}
@@ -434,7 +439,7 @@ static int copy_some(wk_engine *engine, struct wk_mover *mover, uint64_t *bytes)
 		return 0;
 	}
 	wk_stretch_release(engine, &stretch);
-	if (status == WK_DAMAGED) { /* an index page: nobody knows what else is there */
+	if (is_unreadable(status, &error)) { /* an index page: nobody knows what else is there */
 		at->left = true;
 		mover->next++;
 		return 0;
@@ -446,7 +451,7 @@ static int copy_some(wk_engine *engine, struct wk_mover *mover, uint64_t *bytes)
 		result = copy_span(mover, at->ledger_id, bytes);
 		at->next = mover->span.entries[mover->span.count - 1].entry_id + 1;
 		wk_buffer_release(mover->span.buffer);
-	} else if (status == WK_DAMAGED) {
+	} else if (is_unreadable(status, &error)) {
 		at->left = true;
 		at->next++;
 	} else if (status != WK_NOT_FOUND) { /* that: it was truncated or deleted between the two looks */

@@ -24,6 +24,15 @@ static char *join(const char **names, uint64_t count, size_t bytes) {
 	return out;
 }
 
+/* The names, where they may be told. */
+static wk_status answer(wk_status status, char *joined, char **names) {
+	if (status == WK_OK)
+		*names = joined;
+	else
+		free(joined);
+	return status;
+}
+
 wk_status wk_log_names(wk_namespace *ns, const char *prefix, size_t prefix_size, char **names, size_t *size,
                        uint64_t *count, wk_error *error) {
 	wk_error_clear(error);
@@ -32,12 +41,6 @@ wk_status wk_log_names(wk_namespace *ns, const char *prefix, size_t prefix_size,
 		return status;
 	wk_engine *engine = ns->engine;
 	wk_engine_lock(engine);
-	status = wk_catalogue_settled(engine, NULL, error);
-	if (status != WK_OK) {
-		wk_engine_unlock(engine);
-		wk_leave(ns);
-		return status;
-	}
 	const char **found = malloc((engine->logs_count + 1) * sizeof *found);
 	uint64_t n = 0;
 	size_t bytes = 0;
@@ -48,15 +51,15 @@ wk_status wk_log_names(wk_namespace *ns, const char *prefix, size_t prefix_size,
 		found[n++] = log->name;
 		bytes += log->name_size + 1;
 	}
-	*names = found != NULL ? join(found, n, bytes) : NULL;
+	char *joined = found != NULL ? join(found, n, bytes) : NULL;
+	*size = bytes;
+	*count = n;
+	status = joined != NULL ? wk_catalogue_settled(engine, NULL, error) /* what the look saw, and nothing younger */
+	                        : wk_fail(error, WK_NO_MEMORY, "listing logs: no memory");
 	wk_engine_unlock(engine);
 	free(found);
 	wk_leave(ns);
-	if (*names == NULL)
-		return wk_fail(error, WK_NO_MEMORY, "listing logs: no memory");
-	*size = bytes;
-	*count = n;
-	return WK_OK;
+	return answer(status, joined, names);
 }
 
 wk_status wk_cursor_names(wk_log *log, char **names, size_t *size, uint64_t *count, wk_error *error) {
@@ -66,9 +69,7 @@ wk_status wk_cursor_names(wk_log *log, char **names, size_t *size, uint64_t *cou
 		return status;
 	wk_engine *engine = log->ns->engine;
 	wk_engine_lock(engine);
-	status = wk_catalogue_settled(engine, log->state, error);
-	if (status == WK_OK)
-		status = wk_log_check(engine, log->state, error);
+	status = wk_log_check(engine, log->state, error);
 	const char **found = status == WK_OK ? malloc((log->state->cursors_count + 1) * sizeof *found) : NULL;
 	size_t bytes = 0;
 	for (uint32_t i = 0; found != NULL && i < log->state->cursors_count; i++) {
@@ -78,11 +79,11 @@ wk_status wk_cursor_names(wk_log *log, char **names, size_t *size, uint64_t *cou
 	char *joined = found != NULL ? join(found, log->state->cursors_count, bytes) : NULL;
 	*size = bytes;
 	*count = log->state->cursors_count;
+	if (status == WK_OK)
+		status = joined != NULL ? wk_catalogue_settled(engine, log->state, error) /* as above */
+		                        : wk_fail(error, WK_NO_MEMORY, "listing cursors: no memory");
 	wk_engine_unlock(engine);
 	free(found);
 	wk_leave(log->ns);
-	if (status == WK_OK && joined == NULL)
-		return wk_fail(error, WK_NO_MEMORY, "listing cursors: no memory");
-	*names = joined;
-	return status;
+	return answer(status, joined, names);
 }

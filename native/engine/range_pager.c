@@ -184,16 +184,20 @@ void wk_ranges_orphan(wk_engine *engine, const wk_ledger *ledger) {
 	wk_keeper_wake(engine);
 }
 
-/* (locked, dropped while it reads) What the orphan counted as live is dead. Unreadable: it counts until the next open. */
-static void bury(wk_engine *engine, uint32_t number) {
-	wk_orphan orphan = engine->pager.orphans[number];
+/*
+ * (locked, dropped while it reads) What the orphan counted as live is dead; it is no longer in the list. Its page is
+ * damaged, or not read: it counts until the next open. False: the machine is short of something.
+ */
+static bool bury(wk_engine *engine, uint32_t number, wk_orphan *buried) {
+	wk_orphan orphan = *buried = engine->pager.orphans[number];
 	engine->pager.orphans[number] = engine->pager.orphans[--engine->pager.orphans_count];
 	wk_index_source *source = source_of(engine, orphan.generation);
 	wk_index_source_begin(source);
 	wk_engine_unlock(engine);
 	wk_index_range *read = malloc((orphan.count + (size_t)1) * sizeof *read);
-	wk_status status = read != NULL ? wk_index_source_ranges(engine, source, orphan.first, orphan.count, read, NULL)
-	                                : WK_NO_MEMORY;
+	wk_error error = {0};
+	wk_status status = read != NULL ? wk_index_source_ranges(engine, source, orphan.first, orphan.count, read, &error)
+	                                : wk_fail(&error, WK_NO_MEMORY, "reading ranges: no memory");
 	wk_engine_lock(engine);
 	for (uint32_t i = 0; status == WK_OK && i < orphan.count; i++) {
 		wk_store_file *file = file_of(engine, source, orphan.limit, &read[i]);
@@ -204,15 +208,29 @@ static void bury(wk_engine *engine, uint32_t number) {
 	}
 	wk_index_source_end(engine, source);
 	free(read);
+	return status == WK_OK || (status != WK_NO_MEMORY && !wk_error_is_shortage(&error));
+}
+
+/* The next orphan. One that cannot be read now is tried again later, behind the others. */
+static void bury_one(wk_engine *engine) {
+	wk_orphan orphan;
+	if (bury(engine, engine->pager.orphans_count - 1, &orphan))
+		return;
+	engine->pager.behind_ns = wk_engine_now(engine) + RETRY_NS;
+	if (engine->pager.orphans_count == engine->pager.orphans_capacity)
+		return; /* others came meanwhile: files may be kept until the next open */
+	engine->pager.orphans[engine->pager.orphans_count++] = engine->pager.orphans[0];
+	engine->pager.orphans[0] = orphan;
 }
 
 static bool catch_up(wk_engine *engine) {
+	if (engine->pager.orphans_count + engine->pager.behind_count == 0 ||
+	    wk_engine_now(engine) < engine->pager.behind_ns)
+		return false;
 	if (engine->pager.orphans_count > 0) {
-		bury(engine, engine->pager.orphans_count - 1);
+		bury_one(engine);
 		return true;
 	}
-	if (engine->pager.behind_count == 0 || wk_engine_now(engine) < engine->pager.behind_ns)
-		return false;
 	int64_t ledger_id = engine->pager.behind[--engine->pager.behind_count];
 	wk_ledger *ledger = wk_ledger_find(engine, ledger_id);
 	if (ledger == NULL || !ledger->behind)
@@ -399,7 +417,8 @@ void wk_range_pager_turn(wk_engine *engine, wk_index_source *source, const wk_ra
 	for (uint32_t i = engine->pager.orphans_count; i-- > 0 && older != NULL;) {
 		if (engine->pager.orphans[i].generation != (uint32_t)older->header.generation)
 			continue;
-		bury(engine, i);
+		wk_orphan orphan; /* unreadable now: nothing is read from that file again, and it counts until the next open */
+		bury(engine, i, &orphan);
 		i = engine->pager.orphans_count; /* the lock was dropped: others may have come */
 	}
 	engine->pager.older = NULL;

@@ -129,7 +129,11 @@ void wk_reader_position(wk_reader *reader, wk_dlsn *at) {
 	*at = reader->at;
 }
 
-static wk_status truncated(const wk_reader *reader, wk_error *error) {
+/* (locked, dropped) Told once it is durable. */
+static wk_status truncated(wk_engine *engine, const wk_reader *reader, wk_error *error) {
+	wk_status status = wk_catalogue_settled(engine, reader->state, error);
+	if (status != WK_OK)
+		return status;
 	const wk_position *first = reader->state->first;
 	wk_fail(error, WK_TRUNCATED,
 	        "reading log %s at (%lld, %lld, %lld): it was truncated, its first record is %lld at (%lld, %lld, %lld)",
@@ -152,7 +156,7 @@ static wk_status next_entries(wk_engine *engine, wk_reader *reader, wk_segment *
 		return status;
 	if (wk_dlsn_compare(&reader->at, &log->first->dlsn) < 0) {
 		if (!reader->fresh)
-			return truncated(reader, error);
+			return truncated(engine, reader, error);
 		reader->at = log->first->dlsn;
 	}
 	for (;;) {
@@ -161,12 +165,9 @@ static wk_status next_entries(wk_engine *engine, wk_reader *reader, wk_segment *
 			return WK_END;
 		if (found->segment > reader->at.segment)
 			reader->at = (wk_dlsn){found->segment, 0, 0};
-		const wk_gap *gap = wk_gap_at(engine, log, &reader->at, &reader->gap_end);
-		reader->in_gap = gap != NULL;
-		if (gap != NULL) {
-			reader->gap = *gap;
+		reader->in_gap = wk_gap_at(engine, log, &reader->at, &reader->gap, &reader->gap_end) != NULL;
+		if (reader->in_gap)
 			return WK_OK;
-		}
 		found = wk_log_segment_at(log, reader->at.segment); /* looking for a gap may have dropped the lock */
 		if (found == NULL || found->segment > reader->at.segment)
 			continue;
@@ -278,6 +279,11 @@ static wk_status read_ahead(wk_engine *engine, wk_reader *reader, wk_error *erro
 	}
 }
 
+/* (locked) What it stands before was truncated or deleted. */
+static bool is_gone(const wk_reader *reader) {
+	return reader->state->deleted || wk_dlsn_compare(&reader->at, &reader->state->first->dlsn) < 0;
+}
+
 /* Opens the entry that holds reader->at, reading more where the span is used up. WK_END: nothing more now. */
 static wk_status open_entry(wk_engine *engine, wk_reader *reader, wk_error *error) {
 	if (reader->span_next < reader->span.count &&
@@ -285,7 +291,7 @@ static wk_status open_entry(wk_engine *engine, wk_reader *reader, wk_error *erro
 	    reader->span_segment == reader->at.segment) {
 		/* read ahead already; but not past a truncation */
 		wk_engine_lock(engine);
-		bool gone = reader->state->deleted || wk_dlsn_compare(&reader->at, &reader->state->first->dlsn) < 0;
+		bool gone = is_gone(reader);
 		wk_engine_unlock(engine);
 		if (gone)
 			drop_span(reader);
@@ -435,6 +441,13 @@ static wk_status wait_for_more(wk_engine *engine, wk_reader *reader, uint32_t se
 static wk_status fill(wk_engine *engine, wk_reader *reader, wk_batch *batch, size_t max_records, size_t max_bytes,
                       wk_error *error) {
 	wk_status status = WK_OK;
+	if (reader->open) { /* an entry that the last call did not give to its end: the log may have been cut in it since */
+		wk_engine_lock(engine);
+		bool gone = is_gone(reader);
+		wk_engine_unlock(engine);
+		if (gone)
+			drop_span(reader);
+	}
 	while (status == WK_OK && batch->count < max_records && (batch->count == 0 || batch->bytes < max_bytes)) {
 		if (reader->has_end && wk_dlsn_compare(&reader->at, &reader->end) >= 0)
 			return WK_END;
@@ -498,18 +511,20 @@ wk_status wk_reader_next(wk_reader *reader, size_t max_records, size_t max_bytes
 wk_status wk_reader_next_arrow(wk_reader *reader, size_t max_records, size_t max_bytes, uint64_t timeout_ns,
                                void *schema, void *array, wk_error *error) {
 	wk_batch *batch;
+	wk_dlsn before = reader->at;
+	bool fresh = reader->fresh;
 	reader->records_only = true;
 	wk_status status = wk_reader_next(reader, max_records, max_bytes, timeout_ns, &batch, error);
 	reader->records_only = false;
 	if (status != WK_OK)
 		return status;
 	status = wk_batch_to_arrow(batch, schema, array);
-	if (status != WK_OK) { /* it is to be given the next time */
-		drop_span(reader);
-		reader->at = batch->records[0].at.dlsn;
-		reader->ended = false;
-		wk_fail(error, status, "building an Arrow batch: %s", wk_status_text(status));
-	}
 	wk_batch_release(batch);
-	return status;
+	if (status == WK_OK)
+		return WK_OK;
+	drop_span(reader); /* nobody was given them: they come the next time */
+	reader->at = before;
+	reader->fresh = fresh;
+	reader->ended = false;
+	return wk_fail(error, status, "building an Arrow batch: %s", wk_status_text(status));
 }

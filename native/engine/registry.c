@@ -85,6 +85,13 @@ bool wk_registry_last(wk_engine *engine) {
 	return last;
 }
 
+void wk_registry_set_aside(wk_engine *engine) {
+	pthread_mutex_lock(&registry.lock);
+	engine->sharable = false;
+	pthread_cond_broadcast(&registry.changed);
+	pthread_mutex_unlock(&registry.lock);
+}
+
 void wk_registry_leave(wk_engine *engine) {
 	pthread_mutex_lock(&registry.lock);
 	for (wk_engine **at = &registry.engines; *at != NULL; at = &(*at)->next_in_registry)

@@ -7,7 +7,10 @@
 #include "engine/range.h"
 #include "engine/store_file.h"
 
-enum { PAUSE_NS = 10 * 1000 * 1000 }; /* a log that is truncated as it goes may ask again at once */
+enum {
+	RETRY_NS = 1000 * 1000 * 1000,
+	PAUSE_NS = 10 * 1000 * 1000
+}; /* the latter: a log that is truncated as it goes may ask again at once */
 
 /* Of first..last of the range, how many are dead. */
 static wk_status count_stretches(wk_engine *engine, int64_t ledger_id, const wk_range *range, int64_t first,
@@ -55,6 +58,19 @@ static wk_status count_dead(wk_engine *engine, int64_t ledger_id, const wk_range
 	return status;
 }
 
+/* The machine refused: once more, behind the others. (locked) */
+static void try_later(wk_engine *engine, int64_t ledger_id, wk_range *range) {
+	uint32_t last = engine->unsettled_count;
+	wk_ledger_unsettle(engine, ledger_id, range);
+	engine->settle_due_ns = wk_engine_now(engine) + RETRY_NS;
+	if (engine->unsettled_count == last) /* no memory even for that */
+		return;
+	uint64_t file_id = engine->unsettled[last].file_id;
+	engine->unsettled[last] = engine->unsettled[0];
+	engine->unsettled[0].ledger_id = ledger_id;
+	engine->unsettled[0].file_id = file_id;
+}
+
 bool wk_settle_step(wk_engine *engine) {
 	uint64_t now = wk_engine_now(engine);
 	if (engine->unsettled_count == 0 || now < engine->settle_due_ns)
@@ -79,8 +95,14 @@ bool wk_settle_step(wk_engine *engine) {
 	engine->settle_due_ns = now + PAUSE_NS;
 	ledger = wk_ledger_find(engine, ledger_id);
 	range = ledger != NULL ? wk_range_in(ledger, file) : NULL;
-	if (status != WK_OK || range == NULL || range->unsettled)
-		return true; /* a damaged page: it stays as it is. Or somebody noted already that it changed */
+	if (range == NULL || range->unsettled)
+		return true; /* somebody noted already that it changed */
+	if (status == WK_NO_MEMORY || status == WK_IO) {
+		try_later(engine, ledger_id, range);
+		return true;
+	}
+	if (status != WK_OK)
+		return true; /* a damaged page: it stays as it is */
 	if (range->dead == before.dead && range->count == before.count && range->start == before.start)
 		wk_ledger_settled(engine, ledger, range, dead);
 	else

@@ -11,7 +11,7 @@
 #include "engine/range_pager.h"
 #include "engine/store_file.h"
 
-enum { RETRY_NS = 1000 * 1000 * 1000 };
+enum { RETRY_NS = 1000 * 1000 * 1000, GIVEN_AWAY_MAX = 1024 };
 
 /*
  * May this file be overwritten or unlinked (storage rule 21)? What killed or moved its entries is durable: callers
@@ -70,10 +70,12 @@ bool wk_space_collect(wk_engine *engine) {
 	wk_store_file *file;
 	if (engine->failed) /* in the middle of something, perhaps: what memory says of files need not be so */
 		return false;
-	while ((file = first_free(engine, now)) != NULL)
-		if (give_away(engine, file))
-			return true;
-	return false;
+	/* Many at once: the journal does not wait for the keeper's steps, and each of them may take long. */
+	uint32_t given = 0;
+	while (given < GIVEN_AWAY_MAX && !engine->failed && !engine->keeper_stop &&
+	       (file = first_free(engine, now)) != NULL)
+		given += give_away(engine, file);
+	return given > 0;
 }
 
 static bool keeps(wk_ledger *ledger, const wk_store_file *file) {

@@ -426,6 +426,7 @@ static wk_status put_end(const wk_appending *a, uint64_t *ticket) {
 		                                                    .flags = WK_CATALOGUE_FLAG_END_OF_STREAM},
 		                             ticket);
 	assert(status == WK_OK);
+	a->log->tail->last_ticket = *ticket; /* until then nobody is told of it */
 	return status;
 }
 
