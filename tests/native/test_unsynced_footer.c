@@ -118,12 +118,16 @@ static void check_kept(uint64_t seed, bool killed) {
 	leave_unsynced(io, killed);
 	wk_namespace *ns = open_with(io, two_blocks);
 	CHECK_EQ(count_kept(ns), KEPT);
+	uint64_t at = wk_faulty_trace_length(wk_faulty_of(io));
 	for (int i = 0; i < 2; i++)
-		wk_keeper_step(ns->engine); /* A is recycled, and a prepared file named */
-	wk_faulty_crash(wk_faulty_of(io), seed);
-	wk_abandon(ns);
-	ns = open_with(io, NULL);
-	CHECK_EQ(count_kept(ns), KEPT);
+		wk_keeper_step(ns->engine); /* A is recycled, the empty file goes, and a prepared file is named */
+	for (; at <= wk_faulty_trace_length(wk_faulty_of(io)); at++) {
+		wk_io *image;
+		CHECK_EQ(wk_faulty_image(wk_faulty_of(io), at, seed, &image), 0);
+		wk_namespace *again = open_with(image, NULL);
+		CHECK_EQ(count_kept(again), KEPT);
+		leave(image, again, NULL, NULL);
+	}
 	leave(io, ns, NULL, NULL);
 }
 
