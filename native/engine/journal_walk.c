@@ -184,10 +184,10 @@ static wk_status look_if_complete(wk_walk *s, wk_store_file *file, bool *complet
 	wk_footer footer; /* not to be believed about places (ignore_footers), but it tells where the file ended */
 	wk_status status = WK_OK;
 	*complete = file->state == WK_FILE_SEALED;
-	if (!*complete) {
-		status = look_for_footer(s, file, &footer, complete, error);
-		*complete &= footer.last_sequence == s->scan.sequence && footer.last_crc == s->scan.crc;
-	}
+	if (*complete)
+		return status;
+	status = look_for_footer(s, file, &footer, complete, error);
+	*complete = *complete && footer.last_sequence == s->scan.sequence && footer.last_crc == s->scan.crc;
 	return status;
 }
 
