@@ -93,7 +93,8 @@ static int sync_parent(wk_engine *engine) {
  */
 static wk_status finish_making(wk_engine *engine, wk_error *error) {
 	int result = sync_parent(engine);
-	if (result < 0 && result != -EACCES) /* that: it may be entered, but not read, and made this one long ago */
+	/* One that may be entered, but not read, cannot be synced from here: that was for whoever made this one in it. */
+	if (result < 0 && (result != -EACCES || engine->made))
 		return wk_fail_io(error, result, "syncing the directory above %s", engine->path);
 	wk_status status = sync_here(engine, "", error);
 	return status == WK_OK ? wk_superblock_store(engine, error) : status;
@@ -346,6 +347,7 @@ static wk_status ensure_directory(wk_engine *engine, wk_error *error) {
 	int result = io->open(engine->io, engine->path, WK_IO_READ, &handle);
 	if (result == -ENOENT && engine->options.create && !engine->options.read_only) {
 		result = io->make_directory(engine->io, engine->path);
+		engine->made = result == 0;
 		if (result == -ENOENT)
 			return wk_fail_io(error, result, "making %s: the directory above it must exist, it is not made",
 			                  engine->path);

@@ -225,6 +225,7 @@ struct wk_engine {
 	wk_file *lock_file;
 	wk_recovery_report report;
 	bool read_only;
+	bool made;                /* the directory, by this process */
 	struct wk_loss *loss;     /* accepted by this open, not yet recorded; NULL: none */
 	struct wk_claims *claims; /* while opening (claims.h); NULL: none */
 

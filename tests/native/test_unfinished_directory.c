@@ -25,6 +25,13 @@ static bool make_up_to(wk_io *io, uint64_t call) {
 	return met;
 }
 
+static const struct wk_io_operations *plain;
+
+/* The directory above may be entered, but not read. */
+static int refusing_sync(wk_io *io, const char *path) {
+	return strcmp(path, ".") == 0 ? -EACCES : plain->sync_directory(io, path);
+}
+
 static void append_and_check(wk_io *io) {
 	wk_namespace *ns = open_with(io, NULL);
 	wk_log *log = log_named(ns, "log");
@@ -61,8 +68,39 @@ TEST(what_is_acknowledged_in_a_directory_that_was_there_is_there) {
 	io->operations->destroy(io);
 }
 
+static wk_status open_below_unreadable(wk_io *io, wk_error *error) {
+	wk_open_options options;
+	wk_open_options_init(&options);
+	options.manual = true;
+	static struct wk_io_operations operations;
+	plain = io->operations;
+	operations = *plain;
+	operations.sync_directory = refusing_sync;
+	io->operations = &operations;
+	wk_namespace *ns = NULL;
+	wk_status status = wk_open_on(io, "wal", &options, &ns, error);
+	io->operations = plain;
+	if (status == WK_OK)
+		wk_abandon(ns);
+	return status;
+}
+
+/* Whose name it cannot sync, nobody may rely on: but one that somebody else made there is used. */
+TEST(below_a_directory_that_cannot_be_read_none_is_made_and_one_that_is_there_is_used) {
+	wk_io *io = disk_of(check_seed(1));
+	wk_error error = {0};
+	CHECK_EQ(open_below_unreadable(io, &error), WK_IO);
+	CHECK_EQ(error.system_error, EACCES);
+	io->operations->destroy(io);
+	io = disk_of(check_seed(1));
+	CHECK_EQ(io->operations->make_directory(io, "wal"), 0);
+	check_ok(open_below_unreadable(io, &error), &error, "the directory opens");
+	io->operations->destroy(io);
+}
+
 int main(void) {
 	RUN(what_is_acknowledged_in_a_directory_that_others_began_to_make_is_there);
 	RUN(what_is_acknowledged_in_a_directory_that_was_there_is_there);
+	RUN(below_a_directory_that_cannot_be_read_none_is_made_and_one_that_is_there_is_used);
 	return check_done();
 }
