@@ -6,6 +6,7 @@
 #define RANDOM_FAULTS_H
 #include "sheltered_disk.h"
 #include <errno.h>
+#include <time.h>
 
 /* ---- what is refused ---- */
 
@@ -89,5 +90,43 @@ static void run_through_faults(workload *w, size_t steps, bool (*open_it)(worklo
 			check_failed(__FILE__, __LINE__, w->error.text);
 	}
 	w->io->operations = plain;
+}
+
+/* ---- the campaign ---- */
+
+typedef struct campaign {
+	uint64_t states;                /* power cuts, where the command line does not say */
+	void (*vary)(uint64_t *chance); /* the settings of the next workload; may be NULL */
+	bool (*open_it)(workload *);
+	bool (*goes_on)(workload *);
+} campaign;
+
+/* Arguments: [STATES [SEED]]. Returns the exit status. */
+static int run_campaign(const campaign *c, int argc, char **argv) {
+	enum { STEPS = 60, STATES_A_WORKLOAD = 10 };
+	uint64_t states = argc > 1 ? strtoull(argv[1], NULL, 10) : c->states;
+	uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : check_seed((uint64_t)time(NULL));
+	static workload w;
+	static char where[64];
+	check_test_name = where;
+	for (uint64_t done = 0; done < states;) {
+		uint64_t chance = seed;
+		snprintf(where, sizeof where, "seed %llu", (unsigned long long)seed);
+		make_disk(&w, seed++);
+		if (c->vary != NULL)
+			c->vary(&chance);
+		run_through_faults(&w, STEPS, c->open_it, c->goes_on);
+		uint64_t length = wk_faulty_trace_length(w.disk);
+		for (uint64_t i = 0; i < STATES_A_WORKLOAD && done < states; i++, done++)
+			look_behind_power_cut(&w, check_random(&chance) % (length + 1), check_random(&chance));
+		abandon(&w);
+		w.io->operations->destroy(w.io);
+	}
+	printf("%llu states; %llu calls failed, %llu of them with the journal\n", (unsigned long long)states,
+	       (unsigned long long)failures, (unsigned long long)reopenings);
+	CHECK(failures > 0 && reopenings > 0 && reopenings < failures);
+	check_test_name = "through faults and power cuts";
+	check_passed(check_checks_count);
+	return check_done();
 }
 #endif

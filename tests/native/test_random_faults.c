@@ -13,9 +13,6 @@
 #include "workload.h"
 
 #include "random_faults.h"
-#include <time.h>
-
-enum { STEPS = 60, STATES_A_WORKLOAD = 10, STATES_DEFAULT = 3000 };
 
 /* Accepted is what the writers say; false: the journal has stopped, or there is no writer. */
 static bool goes_on(workload *w) {
@@ -35,30 +32,13 @@ static bool goes_on(workload *w) {
 	return has_all;
 }
 
+static void vary(uint64_t *chance) {
+	codec = (uint32_t)(check_random(chance) % 3);
+	reads_fail = check_random(chance) % 4 != 0;
+	opens_with = reads_fail ? WK_ON_DAMAGE_STOP : WK_ON_DAMAGE_SKIP; /* the latter takes it for damage */
+}
+
 int main(int argc, char **argv) {
-	uint64_t states = argc > 1 ? strtoull(argv[1], NULL, 10) : STATES_DEFAULT;
-	uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : check_seed((uint64_t)time(NULL));
-	static workload w;
-	static char where[64];
-	check_test_name = where;
-	for (uint64_t done = 0; done < states;) {
-		uint64_t chance = seed;
-		snprintf(where, sizeof where, "seed %llu", (unsigned long long)seed);
-		make_disk(&w, seed++);
-		codec = (uint32_t)(check_random(&chance) % 3);
-		reads_fail = check_random(&chance) % 4 != 0;
-		opens_with = reads_fail ? WK_ON_DAMAGE_STOP : WK_ON_DAMAGE_SKIP; /* the latter takes it for damage */
-		run_through_faults(&w, STEPS, open_logs, goes_on);
-		uint64_t length = wk_faulty_trace_length(w.disk);
-		for (uint64_t i = 0; i < STATES_A_WORKLOAD && done < states; i++, done++)
-			look_behind_power_cut(&w, check_random(&chance) % (length + 1), check_random(&chance));
-		abandon(&w);
-		w.io->operations->destroy(w.io);
-	}
-	printf("%llu states; %llu calls failed, %llu of them with the journal\n", (unsigned long long)states,
-	       (unsigned long long)failures, (unsigned long long)reopenings);
-	CHECK(failures > 0 && reopenings > 0 && reopenings < failures);
-	check_test_name = "through faults and power cuts";
-	check_passed(check_checks_count);
-	return check_done();
+	const campaign c = {.states = 3000, .vary = vary, .open_it = open_logs, .goes_on = goes_on};
+	return run_campaign(&c, argc, argv);
 }
