@@ -8,9 +8,9 @@
 #include "engine/store_file.h"
 
 enum {
-	RETRY_NS = 1000 * 1000 * 1000,
-	PAUSE_NS = 10 * 1000 * 1000
-}; /* the latter: a log that is truncated as it goes may ask again at once */
+	RETRY_NS = 1000 * 1000 * 1000, /* where the machine refused */
+	PAUSE_NS = 10 * 1000 * 1000    /* a log that is truncated as it goes may ask again at once */
+};
 
 /* Of first..last of the range, how many are dead. */
 static wk_status count_stretches(wk_engine *engine, int64_t ledger_id, const wk_range *range, int64_t first,
