@@ -6,8 +6,7 @@ void wk_company_let_go(wk_company *company, uint32_t appends, uint32_t sleepers,
 	int64_t difference = (int64_t)took_ns - (int64_t)company->took_ns;
 	company->took_ns += (uint64_t)(company->took_ns == 0 ? difference : difference / SMOOTHING);
 	uint64_t wait = company->took_ns / WK_COMPANY_PART;
-	uint32_t late = sleepers > WK_COMPANY_SLEEPERS_MAX ? sleepers : 0;
-	uint32_t back = appends > late ? appends - late : 0;
-	company->expected = back <= WK_COMPANY_MAX ? back : 0;
+	bool can_be_back = appends <= WK_COMPANY_MAX && sleepers <= WK_COMPANY_SLEEPERS_MAX;
+	company->expected = can_be_back ? appends : 0;
 	company->until_ns = now_ns + (wait < WK_COMPANY_WAIT_NS_MAX ? wait : WK_COMPANY_WAIT_NS_MAX);
 }

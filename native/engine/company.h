@@ -17,7 +17,7 @@ enum {
 	WK_COMPANY_PART = 4,                /* of the time that a block takes, it may wait one in so many */
 	WK_COMPANY_WAIT_NS_MAX = 40 * 1000, /* coming back takes processor time, however slow the disk is: */
 	WK_COMPANY_MAX = 128,               /* more appends than that are not back within this ... */
-	WK_COMPANY_SLEEPERS_MAX = 16        /* ... and more threads are not awake again */
+	WK_COMPANY_SLEEPERS_MAX = 16        /* ... nor are any where more threads want the processors */
 };
 
 typedef struct wk_company {
@@ -26,7 +26,7 @@ typedef struct wk_company {
 	uint64_t took_ns;  /* a block, from its seal until it is durable: smoothed; 0: not measured yet */
 } wk_company;
 
-/* `appends` became durable now, in a block that took so long; so many threads slept until then. */
+/* `appends` became durable now, in a block that took so long; until then so many threads slept, for this one or others. */
 void wk_company_let_go(wk_company *company, uint32_t appends, uint32_t sleepers, uint64_t took_ns, uint64_t now_ns);
 /* A block with `appends` in it should stay open. */
 static inline bool wk_company_is_awaited(const wk_company *company, uint32_t appends, uint64_t now_ns) {

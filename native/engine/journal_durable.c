@@ -129,14 +129,21 @@ static bool finish_block(wk_engine *engine, wk_block *block) {
 	return true;
 }
 
+/* Threads that wait for some block. */
+static uint32_t count_sleepers(wk_engine *engine) {
+	uint32_t sleepers = 0;
+	for (uint32_t i = 0; i < WK_WAIT_SLOTS; i++)
+		sleepers += atomic_load(&engine->waits[i].sleepers);
+	return sleepers;
+}
+
 /* In manual mode nobody would look again at what waits for company. */
-static void let_go(wk_engine *engine, uint64_t first) {
-	uint32_t appends = 0, sleepers = 0;
+static void let_go(wk_engine *engine, uint64_t first, uint32_t sleepers) {
+	uint32_t appends = 0;
 	uint64_t sealed_ns = 0;
 	for (uint64_t sequence = first; sequence <= engine->durable; sequence++) {
 		const wk_block *block = &engine->in_flight[sequence % WK_BLOCKS_IN_FLIGHT_MAX];
 		appends += block->appends;
-		sleepers += atomic_load(&engine->waits[sequence % WK_WAIT_SLOTS].sleepers);
 		sealed_ns = block->sync_wanted ? block->sealed_ns : sealed_ns;
 	}
 	uint64_t now = wk_engine_now(engine);
@@ -147,6 +154,7 @@ static void let_go(wk_engine *engine, uint64_t first) {
 /* The window's durable point may have moved: tell everybody. */
 static void advance(wk_engine *engine) {
 	uint64_t before = engine->durable;
+	uint32_t sleepers = count_sleepers(engine); /* before any is woken */
 	bool indexed = true;
 	for (uint64_t sequence = before + 1; indexed && sequence <= engine->window.durable_through; sequence++)
 		indexed = finish_block(engine, &engine->in_flight[sequence % WK_BLOCKS_IN_FLIGHT_MAX]);
@@ -154,7 +162,7 @@ static void advance(wk_engine *engine) {
 		return;
 	if (engine->durable + 1 == engine->window.next)
 		engine->deferred_sync_ns = UINT64_MAX; /* somebody wanted it sooner, and nothing is left to be synced then */
-	let_go(engine, before + 1);
+	let_go(engine, before + 1, sleepers);
 	wk_journal_wake_room(engine);
 	wk_wait_word_change(&engine->tail);
 	for (wk_namespace *ns = engine->namespaces; ns != NULL; ns = ns->next)
