@@ -4,9 +4,8 @@
 #include <stdlib.h>
 
 #include "engine/catalogue.h"
-#include "engine/gap.h"
+#include "engine/hole.h"
 #include "engine/ledger.h"
-#include "engine/lookup.h"
 #include "engine/loss.h"
 #include "engine/store_file.h"
 
@@ -59,43 +58,6 @@ int64_t wk_claims_last(const wk_engine *engine, int64_t ledger_id) {
 
 /* ---- what is claimed, and in no file ---- */
 
-/* Where the gap ends that this entry was lost in, which an open accepted; -1: in none. */
-static int64_t end_of_gap(const wk_log_state *log, int64_t segment, int64_t entry_id) {
-	for (uint32_t i = 0; log->gaps != NULL && i < log->gaps->count; i++) {
-		const wk_gap *gap = &log->gaps->list[i];
-		int64_t last = gap->last_entry_id > gap->entry_id ? gap->last_entry_id : gap->entry_id;
-		if (gap->segment == segment && gap->entry_id <= entry_id && entry_id <= last)
-			return last + 1;
-	}
-	return -1;
-}
-
-/*
- * The first entry from *first to `last` that no file has, and that is not in a gap: *end is behind it. WK_END: none.
- * Where a page of an index is damaged, those who read it are told.
- */
-static wk_status find_hole(wk_engine *engine, const wk_log_state *log, const wk_segment *segment, int64_t *first,
-                           int64_t last, int64_t *end) {
-	wk_stretch found = {0};
-	for (int64_t at = *first; at <= last; at = *end) {
-		*end = end_of_gap(log, segment->segment, at);
-		if (*end > at)
-			continue;
-		wk_status status = wk_lookup(engine, segment->ledger_id, at, last, WK_LOOKUP_ALL, NULL, 0, &found, NULL);
-		bool hole = status == WK_NOT_FOUND || (status == WK_OK && found.file == NULL);
-		wk_stretch_release(engine, &found);
-		if (status == WK_DAMAGED || status == WK_IO)
-			return WK_END;
-		if (status != WK_OK && status != WK_NOT_FOUND)
-			return status;
-		*end = status == WK_OK && found.last_entry < last ? found.last_entry + 1 : last + 1;
-		*first = at;
-		if (hole)
-			return WK_OK;
-	}
-	return WK_END;
-}
-
 static wk_status report_missing(wk_engine *engine, const wk_log_state *log, const wk_claim *claim, int64_t first,
                                 int64_t end, wk_error *error) {
 	bool there = wk_store_file_find(engine, claim->file_id) != NULL;
@@ -117,14 +79,16 @@ static wk_status check_claim(wk_engine *engine, const wk_log_state *log, const w
 	int64_t first = claim->first_entry > needed ? claim->first_entry : needed, end;
 	wk_status status = WK_END;
 	last = claim->last_entry < last ? claim->last_entry : last;
-	for (; claim->dense && (status = find_hole(engine, log, segment, &first, last, &end)) == WK_OK; first = end) {
+	for (; claim->dense && (status = wk_hole_find(engine, log, segment, &first, last, &end, NULL)) == WK_OK;
+	     first = end) {
 		if (!accepts)
 			return report_missing(engine, log, claim, first, end, error);
 		if (engine->loss == NULL && (engine->loss = wk_loss_new()) == NULL)
 			return WK_NO_MEMORY;
 		engine->report.lost_entries += (uint64_t)(end - first);
 	}
-	return status == WK_END ? WK_OK : status;
+	/* Where a page of an index is damaged, those who read it are told. */
+	return status == WK_END || status == WK_DAMAGED || status == WK_IO ? WK_OK : status;
 }
 
 static wk_status check_segment(wk_engine *engine, const wk_log_state *log, const wk_segment *segment, bool accepts,

@@ -1,32 +1,14 @@
 /*
  * verify_logs.c: is every entry that a log needs in some file? What the files hold was checked one by one; this asks for
- * a file that is not there. A directory in use is not asked: its writer knows its files, and lets go of them.
+ * a file that is not there, and whose loss was not accepted. A directory in use is not asked: its writer knows its
+ * files, and lets go of them.
  */
 #include "engine/catalogue.h"
 #include "engine/follower.h"
 #include "engine/handles.h"
+#include "engine/hole.h"
 #include "engine/ledger.h"
-#include "engine/lookup.h"
 #include "engine/verifier.h"
-
-/* The first hole from `first` to `last` of the ledger: *end is behind it, at most last + 1. WK_END: there is none. */
-static wk_status find_hole(wk_engine *engine, int64_t ledger_id, int64_t *first, int64_t last, int64_t *end,
-                           wk_error *error) {
-	wk_stretch found = {0};
-	for (int64_t at = *first; at <= last; at = found.last_entry + 1) {
-		wk_status status = wk_lookup(engine, ledger_id, at, last, WK_LOOKUP_ALL, NULL, 0, &found, error);
-		bool hole = status == WK_NOT_FOUND || (status == WK_OK && found.file == NULL);
-		wk_stretch_release(engine, &found);
-		if (status != WK_OK && status != WK_NOT_FOUND)
-			return status;
-		if (hole) {
-			*first = at;
-			*end = status == WK_OK && found.last_entry < last ? found.last_entry + 1 : last + 1;
-			return WK_OK;
-		}
-	}
-	return WK_END;
-}
 
 /* (locked, dropped) */
 static wk_status verify_segment(wk_verifier *verifier, wk_engine *engine, const wk_log_state *log,
@@ -34,17 +16,16 @@ static wk_status verify_segment(wk_verifier *verifier, wk_engine *engine, const 
 	const wk_ledger *ledger = wk_ledger_find(engine, segment->ledger_id);
 	int64_t last = segment->records_count >= 0 ? segment->last_entry : ledger != NULL ? ledger->durable_entry : -1;
 	int64_t first = log->first->dlsn.segment == segment->segment ? log->first->dlsn.entry_id : 0, end;
-	int64_t ledger_id = segment->ledger_id;
 	if (log->first->dlsn.segment > segment->segment)
 		return WK_OK;
 	wk_engine_unlock(engine);
 	wk_status status;
-	for (; (status = find_hole(engine, ledger_id, &first, last, &end, verifier->error)) == WK_OK; first = end)
+	for (; (status = wk_hole_find(engine, log, segment, &first, last, &end, verifier->error)) == WK_OK; first = end)
 		wk_verifier_damage(
 		    verifier,
 		    "log %s: entries %lld to %lld of ledger %lld are in no file: a file is missing. Restore it from "
 		    "a backup, or salvage the rest with `walkeeper recover`",
-		    log->name, (long long)first, (long long)end - 1, (long long)ledger_id);
+		    log->name, (long long)first, (long long)end - 1, (long long)segment->ledger_id);
 	wk_engine_lock(engine);
 	return status == WK_END ? WK_OK : status;
 }
