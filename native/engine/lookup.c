@@ -382,7 +382,7 @@ static wk_status look(wk_engine *engine, search *s, int64_t ledger_id, int64_t l
 wk_status wk_lookup(wk_engine *engine, int64_t ledger_id, int64_t first, int64_t last, enum wk_lookup_scope scope,
                     wk_footer_item *items, uint32_t items_max, wk_stretch *stretch, wk_error *error) {
 	search s = {.entry_id = first};
-	*stretch = (wk_stretch){.first_entry = first};
+	*stretch = (wk_stretch){.first_entry = first, .last_entry = INT64_MAX};
 	wk_status status = look(engine, &s, ledger_id, last, scope, items, items_max, stretch, error);
 	if (status == WK_OK && stretch->file == NULL && s.more) {
 		s.all = true;

@@ -104,7 +104,7 @@ static wk_status settle_hole(wk_engine *engine, wk_log_state *log, wk_segment *s
 
 /* Are the entries from `at` on lost, and up to where (not included)? What is found damaged only later is not. */
 static wk_status look(wk_engine *engine, int64_t ledger_id, int64_t at, int64_t last, bool *lost, int64_t *end) {
-	wk_stretch found = {.last_entry = INT64_MAX};
+	wk_stretch found;
 	wk_status status = wk_lookup(engine, ledger_id, at, last, WK_LOOKUP_ALL, NULL, 0, &found, NULL);
 	bool here = status == WK_OK ? found.file != NULL : status != WK_NOT_FOUND;
 	wk_stretch_release(engine, &found);
