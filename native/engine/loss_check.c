@@ -28,8 +28,6 @@ static int64_t records_max(wk_engine *engine, int64_t ledger_id, int64_t entry_i
 }
 
 static wk_status lose(wk_engine *engine, const wk_ledger *ledger, int64_t entry_id, wk_span *span) {
-	if (engine->loss == NULL && (engine->loss = wk_loss_new()) == NULL)
-		return WK_NO_MEMORY;
 	wk_lost_entry lost = {ledger->id, entry_id, records_max(engine, ledger->id, entry_id, span), true};
 	engine->report.lost_entries++;
 	return wk_loss_add(engine->loss, &lost);
@@ -42,7 +40,7 @@ static wk_status check_ledger(wk_engine *engine, const wk_ledger *ledger, wk_spa
 		status = wk_lookup(engine, ledger->id, at, ledger->last_entry, WK_LOOKUP_ALL, NULL, 0, &found, NULL);
 		bool hole = status == WK_OK && found.file == NULL;
 		wk_stretch_release(engine, &found);
-		if (hole) { /* it is settled as it is */
+		if (hole) { /* wk_loss_settle sees it as it is */
 			if (found.last_entry >= ledger->last_entry)
 				break;
 			at = found.last_entry + 1;
@@ -62,7 +60,8 @@ static wk_status check_ledger(wk_engine *engine, const wk_ledger *ledger, wk_spa
 
 wk_status wk_loss_check_all(wk_engine *engine, wk_error *error) {
 	wk_span *span = malloc(sizeof *span);
-	wk_status status = span != NULL ? WK_OK : WK_NO_MEMORY;
+	engine->loss = engine->loss != NULL ? engine->loss : wk_loss_new(); /* entries that no file has are lost, too */
+	wk_status status = span != NULL && engine->loss != NULL ? WK_OK : WK_NO_MEMORY;
 	for (uint32_t i = 0; i < engine->ledgers_capacity && status == WK_OK; i++)
 		if (engine->ledgers[i] != NULL && engine->ledgers[i]->id != WK_CATALOGUE_LEDGER)
 			status = check_ledger(engine, engine->ledgers[i], span);
