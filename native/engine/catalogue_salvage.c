@@ -58,28 +58,49 @@ static wk_status make_way(wk_engine *engine, const wk_catalogue_record *record) 
 
 /* ---- one record ---- */
 
-/* The record that completed the log's last segment was lost, but not the one that begins the next. */
+/*
+ * The segment `next` begins. The record that completed the last one was lost, or
+ * segments between were: records that none of its entries has stood in one entry more, which no file has, so that they
+ * become a gap (loss_settle.c). Where no segment is known the log begins with the next.
+ */
 static wk_status complete_before(wk_engine *engine, wk_log_state *log, const wk_catalogue_record *next) {
-	wk_segment *open = wk_log_open_segment(log);
-	if (open == NULL)
+	wk_segment *last = wk_log_last_segment(log);
+	if (last == NULL && log->first->dlsn.segment > 0)
+		return wk_catalogue_apply(engine, &(wk_catalogue_record){.type = WK_CATALOGUE_TRUNCATE,
+		                                                         .log_id = log->id,
+		                                                         .segment = next->segment,
+		                                                         .sequence_id = next->sequence_id,
+		                                                         .txid = -1});
+	if (last == NULL)
 		return WK_OK;
-	const wk_ledger *ledger = wk_ledger_find(engine, open->ledger_id);
-	int64_t last_entry = ledger != NULL ? ledger->last_entry : -1;
-	wk_ends ends = {.txid = -1};
-	if (last_entry >= 0) {
-		wk_status status = wk_loss_read_ends(engine, open->ledger_id, last_entry, &ends, NULL);
-		if (status == WK_NO_MEMORY)
-			return status;
+	int64_t count = next->sequence_id - last->first_sequence_id;
+	if (last->records_count >= 0) {
+		if (last->records_count < count) {
+			last->records_count = count;
+			last->last_entry++;
+			last->last_slot = 0;
+		}
+		return WK_OK;
 	}
-	int64_t count = next->sequence_id - open->first_sequence_id;
-	return wk_catalogue_apply(engine, &(wk_catalogue_record){.type = WK_CATALOGUE_COMPLETE,
-	                                                         .log_id = log->id,
-	                                                         .segment = open->segment,
-	                                                         .count = count > 0 ? count : 0,
-	                                                         .entry_id = last_entry,
-	                                                         .slot = ends.slot,
-	                                                         .txid = ends.txid,
-	                                                         .payload_bytes = ends.payload});
+	const wk_ledger *ledger = wk_ledger_find(engine, last->ledger_id);
+	int64_t last_entry = ledger != NULL ? ledger->last_entry : -1, after, txid;
+	wk_gap missing;
+	wk_ends ends = {0};
+	wk_status status = wk_loss_around(engine, last, log->first, last_entry + 1, last_entry, next->sequence_id, &missing,
+	                                  &after, &txid, NULL);
+	if (status == WK_OK && last_entry >= 0 && missing.count == 0)
+		status = wk_loss_read_ends(engine, last->ledger_id, last_entry, &ends, NULL);
+	if (status != WK_OK && status != WK_DAMAGED)
+		return status;
+	return wk_catalogue_apply(
+	    engine, &(wk_catalogue_record){.type = WK_CATALOGUE_COMPLETE,
+	                                   .log_id = log->id,
+	                                   .segment = last->segment,
+	                                   .count = count > 0 ? count : 0,
+	                                   .entry_id = last_entry + (missing.count > 0),
+	                                   .slot = ends.slot,
+	                                   .txid = txid,
+	                                   .payload_bytes = wk_loss_payload_before(engine, last, missing.entry_id)});
 }
 
 static wk_status apply_create(wk_engine *engine, const wk_catalogue_record *record) {

@@ -31,6 +31,15 @@ static void append_to(const char *name, int records) {
 	wk_log_release(log);
 }
 
+static void make_log_of_segments(const char *name, uint64_t segment_bytes) {
+	wk_log *log = NULL;
+	wk_log_options options;
+	wk_log_options_init(&options);
+	options.segment_bytes = segment_bytes;
+	CHECK_EQ(wk_log_open(ns, name, strlen(name), true, &options, &log, NULL), WK_OK);
+	wk_log_release(log);
+}
+
 static int64_t next_of(const char *name) {
 	wk_log *log = NULL;
 	wk_log_info info;
@@ -298,6 +307,71 @@ TEST(whichever_entry_is_lost_no_record_is_unreachable) {
 	CHECK(entries >= 5);
 }
 
+/* Nobody is led past lost records without a word: the log's sequence ids follow each other, records and gaps. */
+static void check_dense(const char *name, int64_t *records, int64_t *lost) {
+	wk_log *log = NULL;
+	wk_reader *reader = NULL;
+	wk_log_info info;
+	wk_error error = {0};
+	*records = *lost = 0;
+	wk_status status = wk_log_open(ns, name, strlen(name), false, NULL, &log, &error);
+	if (status == WK_NOT_FOUND)
+		return;
+	CHECK_EQ(status, WK_OK);
+	CHECK_EQ(wk_log_describe(log, &info, &error), WK_OK);
+	CHECK_EQ(wk_reader_open(log, NULL, &reader, &error), WK_OK);
+	wk_batch *batch;
+	int64_t next = info.first.sequence_id;
+	while ((status = wk_reader_next(reader, 1000, 1 << 20, 0, &batch, &error)) == WK_OK) {
+		size_t count;
+		const wk_record *found = wk_batch_records(batch, &count);
+		for (size_t i = 0; i < count; i++) {
+			int64_t missing = found[i].kind == WK_RECORD_GAP ? (int64_t)found[i].gap_count : 0;
+			CHECK_EQ(found[i].at.sequence_id, next);
+			next += missing > 0 ? missing : 1;
+			*lost += missing;
+			*records += missing == 0;
+		}
+		wk_batch_release(batch);
+	}
+	CHECK_EQ(status, WK_END);
+	CHECK_EQ(next, info.next.sequence_id);
+	CHECK_EQ(*records, info.count);
+	wk_reader_release(reader);
+	wk_log_release(log);
+}
+
+/* Two entries of the catalogue that follow each other, of a log that begins a segment with each record. */
+TEST(where_segments_are_lost_there_is_a_gap) {
+	enum { RECORDS = 12 };
+	int64_t entries = 1, gaps = 0;
+	for (int64_t first = 0; first < entries; first++)
+		for (int64_t count = 1; count <= 2; count++)
+			for (int policy = 0; policy < 2; policy++) {
+				new_disk(200 + (uint64_t)first);
+				make_log_of_segments("rolled", 1);
+				for (int i = 0; i < RECORDS; i++)
+					append_to("rolled", 1);
+				entries = ns->engine->next_catalogue_entry - 1;
+				fill_a_file();
+				fill_a_file();
+				for (int64_t i = first; i < first + count; i++)
+					spoil(i);
+				reopen(policy == 0 ? WK_ON_DAMAGE_SKIP : WK_ON_DAMAGE_POINT_IN_TIME);
+				for (int again = 0; again < 2; again++) {
+					int64_t records, lost;
+					check_dense("rolled", &records, &lost);
+					CHECK(records + lost <= RECORDS);
+					gaps += lost;
+					if (policy == 0)
+						CHECK_EQ(count_records_of_all(ns), RECORDS + 40);
+					reopen(WK_ON_DAMAGE_STOP);
+				}
+				end();
+			}
+	CHECK(entries >= RECORDS && gaps > 0);
+}
+
 int main(void) {
 	RUN(with_the_newest_snapshot_damaged_the_one_before_it_says_the_same);
 	RUN(an_open_keeps_the_earlier_snapshot);
@@ -307,5 +381,6 @@ int main(void) {
 	RUN(a_log_whose_name_is_lost_has_another);
 	RUN(with_both_snapshots_damaged_what_is_intact_is_kept);
 	RUN(whichever_entry_is_lost_no_record_is_unreachable);
+	RUN(where_segments_are_lost_there_is_a_gap);
 	return check_done();
 }
