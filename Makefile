@@ -1,5 +1,5 @@
 # make help lists what can be made. Every target may be called at any time and as often as you like: what is up to date is not done again.
-# Settings: PYTHON=… (3.10 or newer), CC=…, JOBS=…, TIME=seconds for each fuzzer, N=… for kills, crash-states and faults, SEED=… to repeat
+# Settings: PYTHON=… (3.10 or newer), CC=…, JOBS=…, TIME=seconds for each fuzzer, N=… for kills, damage, crash-states and faults, SEED=… to repeat
 # them or the mutants, FROM=… to go on with bit-flips, K=… a pytest expression.
 PYTHON ?= python3
 JOBS ?= $(shell nproc)
@@ -146,6 +146,9 @@ faults: $(VENV)/packages ## the same, N times each, while the machine refuses re
 	@$(call native,native)
 	@cd build/native && printf '%s\n' test_random_faults test_ledger_random_faults | xargs -P $(JOBS) -I@ sh -c './@ $(N) $(SEED)'
 
+damage: setup ## N times: lose files or spoil them, accept the loss, and look for records that are missing without a word
+	@$(BIN)/python tests/test_random_damage.py $(N) $(SEED)
+
 kills: $(VENV)/packages ## N times: kill a writer with SIGKILL, open, and look for what it was told is durable
 	@$(call native,native)
 	@cd build/native && ./test_kills $(N) $(SEED)
@@ -177,4 +180,4 @@ clean: ## everything that was made, .venv included
 	rm -rf build dist $(VENV) main-job .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo test build native-test asan tsan spec fuzz psync-test lint format coverage crash-states faults kills bit-flips mutants aarch64 wheel-test bench clean
+.PHONY: help setup demo test build native-test asan tsan spec fuzz psync-test lint format coverage crash-states faults damage kills bit-flips mutants aarch64 wheel-test bench clean

@@ -4,6 +4,7 @@
  * passes for all there was, and what is appended behind it never takes the ids of what is lost.
  */
 #include "engine/handles.h"
+#include "engine/snapshot.h"
 #include "small_directory.h"
 #include "walkeeper/inspect.h"
 #include "walkeeper/superblock.h"
@@ -48,14 +49,19 @@ static void make(bool second) {
 	list_files();
 }
 
-static wk_status try_open(bool read_only, uint32_t policy, wk_namespace **ns, wk_error *error) {
+static wk_status open_with(bool read_only, uint32_t policy, bool check_all, wk_namespace **ns, wk_error *error) {
 	wk_open_options options;
 	wk_open_options_init(&options);
 	options.file_size_min = options.file_size_max = SMALL_FILE_SIZE;
 	options.read_only = read_only;
 	options.on_damage = policy;
+	options.check_all = check_all;
 	*ns = NULL;
 	return wk_open(path, &options, ns, error);
+}
+
+static wk_status try_open(bool read_only, uint32_t policy, wk_namespace **ns, wk_error *error) {
+	return open_with(read_only, policy, false, ns, error);
 }
 
 /* The journal file of that name has nothing any more. */
@@ -171,6 +177,10 @@ static void a_file_between_is_missing(bool zeros, uint32_t policy) {
 		if (again == 0)
 			check_accepted(ns, gaps);
 		check_ok(wk_close(ns, UINT64_MAX, &error), &error, "closing");
+	}
+	if (!zeros) { /* of a file that is there, and whose bytes are not what they were, it goes on to say so */
+		wk_verify_report report;
+		check_ok(wk_verify_directory(path, 0, NULL, NULL, &report, &error), &error, "verifying");
 	}
 	remove_tree(path);
 }
@@ -321,6 +331,73 @@ TEST(what_was_truncated_and_recycled_is_not_missed) {
 }
 
 /* A file cut behind its blocks has no room for its footer: it goes without, or is made longer where loss is accepted. */
+/* No index names the file: only who asks for every entry learns that some are in no file. */
+static void no_index_names_it(uint32_t policy) {
+	make(true);
+	struct dirent **names;
+	int count = scandir(below(path, "index"), &names, NULL, alphasort);
+	for (int i = 0; i < count; i++) {
+		char name[64];
+		snprintf(name, sizeof name, "index/%.40s", names[i]->d_name);
+		unlink(below(path, name)); /* "." and ".." stay */
+		free(names[i]);
+	}
+	free(names);
+	lose(files[2], false);
+	for (int again = 0; again < 2; again++) {
+		wk_namespace *ns;
+		wk_error error = {0};
+		int64_t next, gaps;
+		check_ok(open_with(false, again == 0 ? policy : WK_ON_DAMAGE_STOP, again == 0, &ns, &error), &error, "opening");
+		wk_recovery_report report;
+		wk_namespace_recovery(ns, &report);
+		CHECK_EQ(read_log(ns, &next, &gaps, &error), WK_END);
+		CHECK_EQ(next, RECORDS);
+		CHECK(gaps > 0 && gaps < RECORDS);
+		CHECK_EQ(report.lost_records, again == 0 ? gaps : 0);
+		check_ok(wk_close(ns, UINT64_MAX, &error), &error, "closing");
+	}
+	remove_tree(path);
+}
+
+TEST(who_checks_all_misses_a_file_that_no_index_names) {
+	no_index_names_it(WK_ON_DAMAGE_SKIP);
+	no_index_names_it(WK_ON_DAMAGE_POINT_IN_TIME);
+}
+
+/* The log begins in the middle of a segment that no file has anything of; the catalogue stands behind it once more. */
+TEST(a_segment_that_is_gone_as_a_whole_is_accepted) {
+	for (int policy = 0; policy < 2; policy++) {
+		path = temporary();
+		wk_namespace *ns = open_small(path);
+		wk_log_options options;
+		wk_log_options_init(&options);
+		options.segment_bytes = (uint64_t)4 * RECORD_SIZE;
+		wk_log *log = NULL;
+		CHECK_EQ(wk_log_open(ns, "log", 3, true, &options, &log, NULL), WK_OK);
+		wk_writer *writer = writer_of(log);
+		for (int i = 0; i < RECORDS; i++)
+			append_one(writer);
+		check_ok(wk_log_truncate(log, &(wk_dlsn){1, 2, 0}, false, NULL), NULL, "truncating");
+		wk_engine_lock(ns->engine);
+		CHECK_EQ(wk_snapshot_write(ns->engine, NULL), WK_OK);
+		wk_engine_unlock(ns->engine);
+		close_all(ns, log, writer);
+		list_files();
+		lose(files[0], false);
+		wk_error error = {0};
+		CHECK_EQ(try_open(false, WK_ON_DAMAGE_STOP, &ns, &error), WK_DAMAGED);
+		check_ok(try_open(false, policy == 0 ? WK_ON_DAMAGE_SKIP : WK_ON_DAMAGE_POINT_IN_TIME, &ns, &error), &error,
+		         "opening");
+		wk_recovery_report report;
+		wk_namespace_recovery(ns, &report);
+		CHECK_EQ(report.catalogue_lost, 0);
+		CHECK(report.lost_records > 2);
+		check_ok(wk_close(ns, UINT64_MAX, &error), &error, "closing");
+		remove_tree(path);
+	}
+}
+
 TEST(a_file_that_was_cut_short_is_opened) {
 	make(false);
 	struct stat facts;
@@ -350,6 +427,8 @@ int main(void) {
 	RUN(the_last_file_of_a_directory_that_was_closed_in_order_is_missed);
 	RUN(no_journal_file_at_all_is_no_new_directory);
 	RUN(what_was_truncated_and_recycled_is_not_missed);
+	RUN(who_checks_all_misses_a_file_that_no_index_names);
+	RUN(a_segment_that_is_gone_as_a_whole_is_accepted);
 	RUN(a_file_that_was_cut_short_is_opened);
 	return check_done();
 }
