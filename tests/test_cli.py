@@ -217,6 +217,7 @@ def test_a_writing_command_refuses_a_directory_in_use_and_names_the_holder(
 
 
 def test_reading_commands_work_on_a_directory_in_use(directory: Path, holder: subprocess.Popen[bytes]) -> None:
+    """Storage rule 27."""
     assert run("cat", directory, "orders", "--raw").stdout_bytes == b"".join(order + b"\n" for order in ORDERS)
     assert json_lines(run("ls", directory, "--json"))[0]["records"] == len(ORDERS)
     assert run("stat", directory).exit_code == 0

@@ -69,6 +69,7 @@ def test_what_is_no_buffer_is_a_type_error(log: walkeeper.Log, writer: walkeeper
 def test_the_largest_record_is_taken_and_one_byte_more_refused(
     log: walkeeper.Log, writer: walkeeper.Writer, contents: Contents
 ) -> None:
+    """Storage rule 2: what is too large is refused before anything is written."""
     largest = bytes(range(256)) * (RECORD_MAX // 256) + b"." * (RECORD_MAX % 256)
     writer.append(largest)
     with pytest.raises(walkeeper.TooLargeError) as caught:
