@@ -198,12 +198,15 @@ def set_number(native: Any, name: str, value: object) -> None:
 
 
 def nanoseconds(seconds: float | None, name: str = "timeout") -> int:
-    """A time-out as C takes it; None is for ever. Raises InvalidError for less than 0 and for NaN."""
+    """A time-out as C takes it; None is for ever. Raises InvalidError for less than 0, NaN, and what is no number."""
     if seconds is None or seconds == math.inf:
         return FOREVER
-    if not seconds >= 0:
-        raise InvalidError(f"{name}={seconds!r}: seconds, 0 or more, or None to wait for ever")
-    return min(round(seconds * 1e9), FOREVER - 1)
+    try:
+        if seconds >= 0:
+            return min(round(seconds * 1e9), FOREVER - 1)
+    except TypeError:
+        pass
+    raise InvalidError(f"{name}={seconds!r}: seconds, 0 or more, or None to wait for ever")
 
 
 def milliseconds(moment: datetime | float) -> int:
