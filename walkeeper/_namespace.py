@@ -7,6 +7,7 @@ import re
 import time
 import warnings
 import weakref
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -304,11 +305,16 @@ class Namespace:
 
     def backup(self, destination: str | os.PathLike[str]) -> None:
         """Makes a consistent copy of the live directory, by hard links: `destination` must not exist, and lies on the
-        same file system. Appends go on meanwhile. The copy is a namespace of its own.
+        same file system. Appends go on meanwhile. The copy is a namespace of its own; an unfinished one is removed.
+
+        Raises ExistsError, ReadOnlyError, StorageError.
         """
         path, error = os.fsencode(destination), new_error()
+        was_there = os.path.lexists(path)
         with self._handle as native:
             status = uninterrupted(lambda _: lib.wk_namespace_backup(native, path, error))
+        if status != lib.WK_OK and not was_there:
+            _remove_empty(path)
         check(status, error)
 
     def stats(self) -> Stats:
@@ -414,6 +420,13 @@ def _close(handle: Handle, completing: list[Completions], pid: int, timeout_ns: 
 
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+
+
+def _remove_empty(backup: bytes) -> None:
+    """The directories of a backup that failed; its files are removed already."""
+    for folder in (b"journal", b"entries", b"index", b""):
+        with suppress(OSError):
+            os.rmdir(os.path.join(backup, folder))
 
 
 def _directory_of(uri: str | os.PathLike[str]) -> str:
