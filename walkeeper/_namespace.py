@@ -347,8 +347,9 @@ class Namespace:
         """Waits (up to `timeout` seconds; None: for ever) until everything accepted is durable, and closes.
 
         The namespace is closed whatever comes of it; where it raises TimeoutError or JournalFailedError, what was not
-        durable has an unknown outcome. Records that were read stay valid. Closing twice is fine. In a forked child it
-        only forgets the handle: the namespace is the parent's.
+        durable has an unknown outcome. After a TimeoutError a write may still be under way, and the directory stays
+        locked until the process ends: give seconds, for a disk that stalls, and not 0. Records that were read stay
+        valid. Closing twice is fine. In a forked child it only forgets the handle: the namespace is the parent's.
         """
         timeout_ns = nanoseconds(timeout)
         self._finalizer.detach()
