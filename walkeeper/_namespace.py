@@ -416,8 +416,8 @@ def _close(handle: Handle, completing: list[Completions], pid: int, timeout_ns: 
     status = lib.wk_close(native, FOREVER if timeout_ns == FOREVER else time_left(started, timeout_ns), error)
     for completions in completing:
         completions.abandon(durable=status == 0)
-    if report:
-        check(status, error, write=True)
+    if report:  # where no outcome is unknown everything is durable: "not_written" would be the contrary
+        check(status, error, write=bool(error.outcome_unknown))
 
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
