@@ -214,6 +214,76 @@ def footer_trailer() -> str:
     return show(pages[-1], fields, footer.file_size - PAGE_SIZE)
 
 
+ENTRY_LOG_ID = 6
+
+
+def entry_log_bytes() -> bytes:
+    """An entry log of three entries: one of ledger 1, two of ledger 3 with a hole between them."""
+    stored = [
+        (1, 0, entry_bytes(1, 0, -1, 5, b"hello")),
+        (3, 7, entry_bytes(3, 7, 6, 40, b"seven")),
+        (3, 9, entry_bytes(3, 9, 8, 50, b"nine")),
+    ]
+    entries = b"".join(data for _, _, data in stored)
+    items, at = [], 0
+    for _, _, data in stored:
+        items.append((at, len(data)))
+        at += len(data)
+    runs = [(ledger, entry_id, len(data), 1, item) for item, (ledger, entry_id, data) in enumerate(stored)]
+    size = lib.wk_footer_size(len(items), len(runs), 0)
+    footer, data = ffi.new("wk_footer *"), ffi.new("uint8_t[]", size)
+    ffi.buffer(footer.directory_id)[:] = DIRECTORY_ID
+    footer.kind, footer.file_id, footer.file_size = lib.WK_FILE_ENTRY_LOG, ENTRY_LOG_ID, PAGE_SIZE + size
+    footer.last_sequence, footer.end_offset = 4242, len(entries)
+    footer.items_count, footer.runs_count = len(items), len(runs)
+    lib.wk_footer_encode(footer, ffi.new("wk_footer_item[]", items), ffi.new("wk_footer_run[]", runs), ffi.NULL, data)
+    return entries + bytes(PAGE_SIZE - len(entries)) + bytes(data)
+
+
+def entry_log() -> str:
+    def entry_fields(ledger_id: int, entry_id: int, payload: str) -> list[Field]:
+        names = [f"ledger {ledger_id}", f"entry {entry_id}", "LAC", "length"]
+        return [*(Field(8, name) for name in names), Field(4, "digest"), Field(len(payload), f'payload "{payload}"')]
+
+    def run_fields(ledger_id: int, entry_id: int, size: int, item: int) -> list[Field]:
+        names = [f"ledger {ledger_id}", f"first entry {entry_id}", f"{size} bytes"]
+        return [*(Field(8, name) for name in names), Field(4, "one entry"), Field(4, f"its first item is item {item}")]
+
+    head = [Field(4, "CRC-32C"), Field(2, "three members")]
+    places = [(0, 41), (41, 41), (82, 40)]
+    fields = [
+        *entry_fields(1, 0, "hello"),
+        *entry_fields(3, 7, "seven"),
+        *entry_fields(3, 9, "nine"),
+        Field(PAGE_SIZE - 122, "padding"),
+        *[*head, Field(2, "kind 1: items")],
+        *[field for at, size in places for field in (Field(4, f"offset {at}"), Field(4, f"size {size}"))],
+        Field(PAGE_SIZE - 8 - 3 * 8, ""),
+        *[*head, Field(2, "kind 2: runs")],
+        *run_fields(1, 0, 41, 0),
+        *run_fields(3, 7, 41, 1),
+        *run_fields(3, 9, 40, 2),
+        Field(PAGE_SIZE - 8 - 3 * 32, ""),
+        Field(4, 'magic "WKFT"'),
+        Field(4, "CRC-32C of the other 4092 bytes"),
+        Field(4, "version 1"),
+        Field(4, "kind 2: an entry log"),
+        Field(16, "directory id"),
+        Field(8, f"file id {ENTRY_LOG_ID}"),
+        Field(8, "file size 16,384"),
+        Field(8, "no incarnation"),
+        Field(8, "no first sequence"),
+        Field(8, "last sequence 4242: what was durable when the mover chose"),
+        Field(8, "end offset 122"),
+        Field(8, "no CRCs"),
+        Field(4, "three items"),
+        Field(4, "three runs"),
+        Field(4, "no states"),
+        Field(3996, ""),
+    ]
+    return show(entry_log_bytes(), fields)
+
+
 def _index() -> tuple[Any, list[bytes]]:
     """An index file of one file, one ledger and one range, and its pages."""
     header = ffi.new("wk_index_header *")
@@ -231,6 +301,11 @@ def _index() -> tuple[Any, list[bytes]]:
     lib.wk_index_encode(header, footer, ledgers, ranges, data)
     whole = bytes(data)
     return header, [whole[at : at + PAGE_SIZE] for at in range(0, size, PAGE_SIZE)]
+
+
+def index_bytes() -> bytes:
+    """A whole index file."""
+    return b"".join(_index()[1])
 
 
 def index_header() -> str:
@@ -364,12 +439,16 @@ def _catalogue(**fields: object) -> bytes:
     return bytes(ffi.buffer(data, lib.wk_catalogue_encode(c, data)))
 
 
-def catalogue() -> str:
+def catalogue_records() -> list[bytes]:
     """Log 1 is made, and its first segment begun in ledger 1."""
     create = _catalogue(type=lib.WK_CATALOGUE_CREATE, log_id=1, segment_bytes=2**30, codec=2, txid_source=1, segment=1)
     segment = _catalogue(
         type=lib.WK_CATALOGUE_SEGMENT, log_id=1, segment=1, ledger_id=1, txid=-1, created_ms=1_790_000_000_000
     )
+    return [create, segment]
+
+
+def catalogue() -> str:
     create_fields = [
         Field(4, "size of the body 71"),
         Field(4, "type 1: CREATE"),
@@ -393,7 +472,7 @@ def catalogue() -> str:
         Field(8, "first txid -1: unknown"),
         Field(8, "made at 1,790,000,000,000 ms"),
     ]
-    return show(create + segment, create_fields + segment_fields)
+    return show(b"".join(catalogue_records()), create_fields + segment_fields)
 
 
 EXAMPLES: dict[str, Callable[[], str]] = {
@@ -407,6 +486,7 @@ EXAMPLES: dict[str, Callable[[], str]] = {
         block,
         footer_pages,
         footer_trailer,
+        entry_log,
         index_header,
         index_pages,
         superblock,

@@ -208,6 +208,17 @@ def test_files_of_a_directory_are_not_overwritten_under_the_superblock_of_anothe
         assert mended.log("orders").info().count == RECORDS["orders"]
 
 
+def test_where_the_superblock_is_lost_nobody_is_sent_to_recover(sound: Path, tmp_path: Path) -> None:
+    place = tmp_path / "wal"
+    shutil.copytree(sound, place)
+    (place / "superblock").write_bytes(b"?" * 8192)
+    for command in (["ls", place], ["recover", place, tmp_path / "saved"]):
+        result = run(*command)
+        assert result.exit_code == 1
+        assert "restore the file `superblock` from a backup" in result.stderr
+        assert "walkeeper recover" not in result.stderr
+
+
 def test_files_whose_names_were_swapped_are_damage(sound: Path, tmp_path: Path) -> None:
     place = tmp_path / "wal"
     shutil.copytree(sound, place)

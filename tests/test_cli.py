@@ -199,6 +199,21 @@ def test_a_backup_holds_what_the_directory_held(directory: Path, tmp_path: Path)
 # ---- a directory in use ---------------------------------------------------------------------------------------------
 
 
+def test_a_backup_that_fails_leaves_nothing_and_may_be_tried_again(tmp_path: Path) -> None:
+    with walkeeper.open(tmp_path / "wal", file_size_min=65536, file_size_max=65536) as namespace:
+        with namespace.log("orders").writer() as writer:
+            for _ in range(100):
+                writer.append(b"x" * 4000)
+        sealed = sorted((tmp_path / "wal" / "journal").glob("*.wkj"))[1]
+        aside = sealed.rename(tmp_path / "aside")
+        with pytest.raises(walkeeper.Error, match=sealed.name):
+            namespace.backup(tmp_path / "copy")
+        assert not (tmp_path / "copy").exists()
+        aside.rename(sealed)
+        namespace.backup(tmp_path / "copy")
+    assert run("verify", tmp_path / "copy").exit_code == 0
+
+
 @pytest.mark.parametrize("command", ["append", "truncate", "backup", "recover"])
 def test_a_writing_command_refuses_a_directory_in_use_and_names_the_holder(
     directory: Path, tmp_path: Path, holder: subprocess.Popen[bytes], command: str
@@ -217,6 +232,7 @@ def test_a_writing_command_refuses_a_directory_in_use_and_names_the_holder(
 
 
 def test_reading_commands_work_on_a_directory_in_use(directory: Path, holder: subprocess.Popen[bytes]) -> None:
+    """Storage rule 27."""
     assert run("cat", directory, "orders", "--raw").stdout_bytes == b"".join(order + b"\n" for order in ORDERS)
     assert json_lines(run("ls", directory, "--json"))[0]["records"] == len(ORDERS)
     assert run("stat", directory).exit_code == 0
@@ -439,6 +455,9 @@ def test_the_plug_test_finds_all_that_was_acknowledged_and_misses_what_was_not(t
     last = numbers[-1]
     found = run("doctor", tmp_path / "plug", "--plug-test", "check", "--acknowledged", last)
     assert found.exit_code == 0, found.output
+    elsewhere = run("doctor", four_orders(tmp_path / "other"), "--plug-test", "check", "--acknowledged", last)
+    assert elsewhere.exit_code == 1
+    assert "has no log plug-test" in elsewhere.stdout
     lost = run("doctor", tmp_path / "plug", "--plug-test", "check", "--acknowledged", last + 1)
     assert lost.exit_code == 1
     assert f"record {last + 1} was acknowledged" in lost.stdout

@@ -1,4 +1,4 @@
-"""What becomes of acknowledged bytes that the disk damaged, by the policy of the open."""
+"""What becomes of acknowledged bytes that the disk damaged, by the policy of the open (storage rule 14)."""
 
 from __future__ import annotations
 

@@ -72,6 +72,21 @@ def test_every_test_named_in_guarantees_is_in_its_file() -> None:
     assert missing == []
 
 
+def rules_named_in(path: Path) -> set[str]:
+    """The storage rules that a test names: in words ("storage rules 1, 6 and 31"), or in the name of a function."""
+    text = re.sub(r"\s+(\* )?", " ", path.read_text())
+    lists = re.findall(r"[Ss]torage rules? ((?:\d+|, | and )+)", text)
+    return set(re.findall(r"\d+", " ".join(lists))) | set(re.findall(r"\brule_(\d+)_", text))
+
+
+def test_each_of_the_32_storage_rules_has_a_test_that_names_it() -> None:
+    table = [cells for cells in rows((ROOT / "docs/storage-rules.md").read_text()) if cells[0].isdigit()]
+    assert [cells[0] for cells in table] == [str(rule) for rule in range(1, 33)]
+    for rule, _words, _code, tests in table:
+        files = [ROOT / path for path in re.findall(r"`(tests/[\w./-]+)", tests)]
+        assert [path.name for path in files if rule in rules_named_in(path)], f"storage rule {rule}"
+
+
 def options_of(struct: str) -> dict[str, str]:
     """The fields of an options struct of log.h and the comment of each."""
     header = (ROOT / "native/include/walkeeper/log.h").read_text()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import builtins
 import pickle
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -194,3 +196,23 @@ def test_a_directory_that_is_not_made_says_why(tmp_path: Path) -> None:
 def test_a_reader_is_told_how_the_writer_syncs(directory: Path) -> None:
     with walkeeper.open(directory) as namespace, walkeeper.open(directory, read_only=True) as reader:
         assert reader.stats().sync_method == namespace.stats().sync_method != "probe"
+
+
+@pytest.mark.parametrize(("durability", "outcome"), [("sync", None), ("deferred", "unknown")])
+def test_a_close_without_time_never_says_that_an_append_was_not_written(
+    tmp_path: Path, durability: str, outcome: str | None
+) -> None:
+    """In a process of its own, which keeps the directory until its end."""
+    code = (
+        "import sys, walkeeper\n"
+        "namespace = walkeeper.open(sys.argv[1], deferred_max_delay=60)\n"
+        "namespace.log('orders').writer().append(b'x', durability=sys.argv[2])\n"
+        "try: namespace.close(timeout=0)\n"
+        "except walkeeper.TimeoutError as error: print(error.outcome, error)\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "wal"), durability]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert said.startswith(f"{outcome} closing {tmp_path / 'wal'}: ")
+    assert "stays locked until this process ends" in said
+    with walkeeper.open(tmp_path / "wal") as namespace:
+        assert namespace.log("orders").count() in ((1,) if outcome is None else (0, 1))

@@ -1,4 +1,4 @@
-"""fork: the child may not use what the parent opened, and does not harm it."""
+"""fork: the child may not use what the parent opened, and does not harm it (storage rule 25)."""
 
 from __future__ import annotations
 

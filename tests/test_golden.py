@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests import format_examples
 from tests.golden import make
 from tests.journals import BLOCK_SIZE, DIRECTORY_ID, records_of, recover
 from tests.models.crc32c import crc32c
@@ -13,7 +14,10 @@ from walkeeper._native import ffi, lib
 
 GOLDEN = pathlib.Path(__file__).resolve().parent / "golden"
 JOURNAL = (GOLDEN / "version-1" / "journal").read_bytes()
+ENTRY_LOG = (GOLDEN / "version-1" / "entry_log").read_bytes()
+INDEX = (GOLDEN / "version-1" / "index").read_bytes()
 SUPERBLOCK = (GOLDEN / "version-1" / "superblock").read_bytes()
+CATALOGUE = (GOLDEN / "version-1" / "catalogue").read_bytes()
 PAGE = 4096
 BLOCKS_AT = [(0, PAGE), (PAGE, 2 * PAGE), (3 * PAGE, PAGE)]  # offset and size of each
 FOOTER_AT = 5 * PAGE  # behind the blocks is a page that was never used
@@ -108,6 +112,85 @@ def test_the_pages_are_what_the_page_says() -> None:
         assert struct.unpack_from("<IHH", page) == (crc32c(place + page[4:]), count, kind)
     page = JOURNAL[-PAGE:]
     assert struct.unpack_from("<4sIII", page) == (b"WKFT", crc32c(page[:4] + page[8:]), 1, 1)
+
+
+# the entry log
+
+
+def entries_of(data: bytes) -> list[tuple[int, int, bytes]]:
+    """Ledger, entry and payload of the three entries, read by docs/formats/entry.md; their digests fit."""
+    found = []
+    for at, size in ((0, 41), (41, 41), (82, 40)):
+        ledger_id, entry_id, _lac, _length, digest = struct.unpack_from(">qqqqI", data, at)
+        payload = data[at + 36 : at + size]
+        assert digest == crc32c(data[at : at + 32] + payload)
+        found.append((ledger_id, entry_id, payload))
+    return found
+
+
+def test_the_entries_of_the_entry_log_are_what_the_page_says() -> None:
+    assert entries_of(ENTRY_LOG) == [(1, 0, b"hello"), (3, 7, b"seven"), (3, 9, b"nine")]
+    assert not any(ENTRY_LOG[122:PAGE])
+
+
+def test_the_footer_of_the_entry_log_finds_each_entry() -> None:
+    footer, count = ffi.new("wk_footer *"), ffi.new("uint32_t *")
+    assert lib.wk_footer_decode(in_c(ENTRY_LOG[-PAGE:]), footer) == lib.WK_OK
+    assert (footer.kind, footer.file_id, footer.file_size) == (lib.WK_FILE_ENTRY_LOG, 6, len(ENTRY_LOG))
+    assert (footer.last_sequence, footer.end_offset, footer.incarnation, footer.states_count) == (4242, 122, 0, 0)
+    items = ffi.new("wk_footer_item[]", lib.WK_PAGE_ITEMS)
+    runs = ffi.new("wk_footer_run[]", lib.WK_PAGE_RUNS)
+    assert lib.wk_footer_items(footer, in_c(ENTRY_LOG[PAGE : 2 * PAGE]), PAGE, items, count) == lib.WK_OK
+    assert [(item.offset, item.size) for item in items[0 : count[0]]] == [(0, 41), (41, 41), (82, 40)]
+    assert lib.wk_footer_runs(footer, in_c(ENTRY_LOG[2 * PAGE : 3 * PAGE]), 2 * PAGE, runs, count) == lib.WK_OK
+    found = [(run.ledger_id, run.first_entry, run.count, run.first_item) for run in runs[0 : count[0]]]
+    assert found == [(1, 0, 1, 0), (3, 7, 1, 1), (3, 9, 1, 2)]
+
+
+# the index
+
+
+def test_the_index_says_what_was_written() -> None:
+    header, count = ffi.new("wk_index_header *"), ffi.new("uint32_t *")
+    assert lib.wk_index_decode(in_c(INDEX[:PAGE]), header) == lib.WK_OK
+    assert bytes(ffi.buffer(header.directory_id)) == format_examples.DIRECTORY_ID
+    assert (header.generation, header.replay_epoch, header.replay_sequence) == (5, 9, 1)
+    assert len(INDEX) == lib.wk_index_size(header.files_count, header.ledgers_count, header.ranges_count)
+    files = ffi.new("wk_footer[]", lib.WK_INDEX_PAGE_FILES)
+    ledgers = ffi.new("wk_index_ledger[]", lib.WK_INDEX_PAGE_LEDGERS)
+    ranges = ffi.new("wk_index_range[]", lib.WK_INDEX_PAGE_RANGES)
+    assert lib.wk_index_files(header, in_c(INDEX[PAGE : 2 * PAGE]), PAGE, files, count) == lib.WK_OK
+    assert [(file.file_id, file.file_size, file.last_sequence) for file in files[0 : count[0]]] == [(1, 6 * PAGE, 1)]
+    assert lib.wk_index_ledgers(header, in_c(INDEX[2 * PAGE : 3 * PAGE]), 2 * PAGE, ledgers, count) == lib.WK_OK
+    keys = [(it.ledger_id, it.last_entry, bytes(ffi.buffer(it.key))[: it.key_size]) for it in ledgers[0 : count[0]]]
+    assert keys == [(7, -1, bytes(range(20)))]
+    assert lib.wk_index_ranges(header, in_c(INDEX[3 * PAGE :]), 3 * PAGE, ranges, count) == lib.WK_OK
+    found = [(it.ledger_id, it.first_entry, it.last_entry, it.bytes, it.count) for it in ranges[0 : count[0]]]
+    assert found == [(1, 0, 0, 41, 1)]
+
+
+def test_the_pages_of_the_index_are_what_the_page_says() -> None:
+    assert struct.unpack_from("<4sII", INDEX) == (b"WKIX", crc32c(INDEX[:4] + INDEX[8:PAGE]), 1)
+    for kind, at in ((4, PAGE), (5, 2 * PAGE), (6, 3 * PAGE)):
+        page, place = INDEX[at : at + PAGE], format_examples.DIRECTORY_ID + struct.pack("<QQ", 5, at)
+        assert struct.unpack_from("<IHH", page) == (crc32c(place + page[4:]), 1, kind)
+
+
+# the catalogue
+
+
+def test_the_records_of_the_catalogue_are_what_the_page_says() -> None:
+    assert struct.unpack_from("<IB3x8Q", CATALOGUE) == (71, lib.WK_CATALOGUE_CREATE, 1, 2**30, 0, 0, 2, 1, 0, 1)
+    assert CATALOGUE[72:79] == b"flights"
+    segment = struct.unpack_from("<IB3x4QqQ", CATALOGUE, 79)
+    assert segment == (48, lib.WK_CATALOGUE_SEGMENT, 1, 1, 1, 0, -1, 1_790_000_000_000)
+    found, consumed, held, at = ffi.new("wk_catalogue_record *"), ffi.new("size_t *"), in_c(CATALOGUE), 0
+    types = []
+    while at < len(CATALOGUE):
+        assert lib.wk_catalogue_decode(held + at, len(CATALOGUE) - at, found, consumed) == lib.WK_OK
+        types.append(found.type)
+        at += consumed[0]
+    assert types == [lib.WK_CATALOGUE_CREATE, lib.WK_CATALOGUE_SEGMENT]
 
 
 # the superblock

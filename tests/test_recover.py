@@ -90,7 +90,8 @@ def test_recover_that_cannot_open_the_copy_says_what_is_damaged_and_leaves_no_co
     result = run("recover", directory, tmp_path / "saved", "--on-damage", "stop")
     assert result.exit_code == 1
     assert "Traceback" not in result.stderr
-    assert result.stderr
+    assert str(directory) in result.stderr
+    assert "saved" not in result.stderr  # the copy, which is gone
     assert file.read_bytes() == before
     assert not (tmp_path / "saved").exists()
 

@@ -7,6 +7,7 @@ import re
 import time
 import warnings
 import weakref
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -304,11 +305,16 @@ class Namespace:
 
     def backup(self, destination: str | os.PathLike[str]) -> None:
         """Makes a consistent copy of the live directory, by hard links: `destination` must not exist, and lies on the
-        same file system. Appends go on meanwhile. The copy is a namespace of its own.
+        same file system. Appends go on meanwhile. The copy is a namespace of its own; an unfinished one is removed.
+
+        Raises ExistsError, ReadOnlyError, StorageError.
         """
         path, error = os.fsencode(destination), new_error()
+        was_there = os.path.lexists(path)
         with self._handle as native:
             status = uninterrupted(lambda _: lib.wk_namespace_backup(native, path, error))
+        if status != lib.WK_OK and not was_there:
+            _remove_empty(path)
         check(status, error)
 
     def stats(self) -> Stats:
@@ -341,8 +347,9 @@ class Namespace:
         """Waits (up to `timeout` seconds; None: for ever) until everything accepted is durable, and closes.
 
         The namespace is closed whatever comes of it; where it raises TimeoutError or JournalFailedError, what was not
-        durable has an unknown outcome. Records that were read stay valid. Closing twice is fine. In a forked child it
-        only forgets the handle: the namespace is the parent's.
+        durable has an unknown outcome. After a TimeoutError a write may still be under way, and the directory stays
+        locked until the process ends: give seconds, for a disk that stalls, and not 0. Records that were read stay
+        valid. Closing twice is fine. In a forked child it only forgets the handle: the namespace is the parent's.
         """
         timeout_ns = nanoseconds(timeout)
         self._finalizer.detach()
@@ -409,11 +416,18 @@ def _close(handle: Handle, completing: list[Completions], pid: int, timeout_ns: 
     status = lib.wk_close(native, FOREVER if timeout_ns == FOREVER else time_left(started, timeout_ns), error)
     for completions in completing:
         completions.abandon(durable=status == 0)
-    if report:
-        check(status, error, write=True)
+    if report:  # where no outcome is unknown everything is durable: "not_written" would be the contrary
+        check(status, error, write=bool(error.outcome_unknown))
 
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+
+
+def _remove_empty(backup: bytes) -> None:
+    """The directories of a backup that failed; its files are removed already."""
+    for folder in (b"journal", b"entries", b"index", b""):
+        with suppress(OSError):
+            os.rmdir(os.path.join(backup, folder))
 
 
 def _directory_of(uri: str | os.PathLike[str]) -> str:

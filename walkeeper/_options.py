@@ -198,25 +198,32 @@ def set_number(native: Any, name: str, value: object) -> None:
 
 
 def nanoseconds(seconds: float | None, name: str = "timeout") -> int:
-    """A time-out as C takes it; None is for ever. Raises InvalidError for less than 0 and for NaN."""
+    """A time-out as C takes it; None is for ever. Raises InvalidError for less than 0, NaN, and what is no number."""
     if seconds is None or seconds == math.inf:
         return FOREVER
-    if not seconds >= 0:
-        raise InvalidError(f"{name}={seconds!r}: seconds, 0 or more, or None to wait for ever")
-    return min(round(seconds * 1e9), FOREVER - 1)
+    try:
+        if seconds >= 0:
+            return min(round(seconds * 1e9), FOREVER - 1)
+    except TypeError:
+        pass
+    raise InvalidError(f"{name}={seconds!r}: seconds, 0 or more, or None to wait for ever")
 
 
 def milliseconds(moment: datetime | float) -> int:
-    """A moment as logs store it: whole milliseconds since 1970. Raises InvalidError for a datetime without a zone, and
-    for what is no number."""
+    """A moment as logs store it: whole milliseconds since 1970. Raises InvalidError for a datetime without a zone, for
+    what is no number, and for a moment before 1970."""
     if isinstance(moment, datetime):
         if moment.tzinfo is None:
             raise InvalidError(f"time={moment!r} has no time zone: its instant is not known")
-        return (moment - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(milliseconds=1)
-    try:
-        return math.floor(moment * 1000)
-    except (ArithmeticError, TypeError, ValueError):
-        raise InvalidError(f"time={moment!r}: an aware datetime, or seconds since 1970") from None
+        found = (moment - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(milliseconds=1)
+    else:
+        try:
+            found = math.floor(moment * 1000)
+        except (ArithmeticError, TypeError, ValueError):
+            raise InvalidError(f"time={moment!r}: an aware datetime, or seconds since 1970") from None
+    if found < 0:
+        raise InvalidError(f"time={moment!r} lies before 1970")
+    return found
 
 
 def natural(name: str, value: object) -> int:

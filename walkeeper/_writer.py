@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -127,7 +127,7 @@ class Writer:
         if timeout is None and txid is None and expected is None and durability is None:
             options = self._options
         else:
-            timeout_ns = nanoseconds(timeout)
+            timeout_ns = _checked(nanoseconds, timeout)
             options = self._fill(frame.options, txid, expected, durability, timeout_ns)
             started = time.monotonic_ns() if timeout else 0
         try:
@@ -249,7 +249,7 @@ class Writer:
             frame = self._frames.pop()
         except IndexError:
             frame = _Frame()
-        timeout_ns = nanoseconds(timeout)
+        timeout_ns = _checked(nanoseconds, timeout)
         options = self._fill(frame.options, txid, expected, durability, timeout_ns)
         options.notify = notify
         started = time.monotonic_ns() if timeout else 0
@@ -317,7 +317,7 @@ class Writer:
             frame = self._frames.pop()
         except IndexError:
             frame = _Frame()
-        timeout_ns = nanoseconds(timeout)
+        timeout_ns = _checked(nanoseconds, timeout)
         options = self._fill(frame.options, None, expected, durability, timeout_ns)
         options.atomic = atomic
         started = time.monotonic_ns() if timeout else 0
@@ -351,7 +351,7 @@ class Writer:
         options.txid = -1 if txid is None else _number("txid", txid)
         options.expected = -1 if expected is None else _number("expected", expected)
         options.timeout_ns = timeout_ns
-        options.durability = self._durability if durability is None else durability_of(durability)
+        options.durability = self._durability if durability is None else _checked(durability_of, durability)
         options.atomic = options.notify = False
         return options
 
@@ -438,12 +438,17 @@ def _close(native: Any, close: Any = lib.wk_writer_close, null: Any = ffi.NULL) 
     close(native, 1, null)  # a nanosecond: do not wait
 
 
-def _number(name: str, value: int) -> int:
+def _checked(convert: Callable[..., int], *argument: object) -> int:
+    """An argument of an append, as C takes it. Where it cannot be, nothing was written, and the exception says so."""
     try:
-        return natural(name, value)
+        return convert(*argument)
     except InvalidError as wrong:
         wrong.outcome = "not_written"
         raise
+
+
+def _number(name: str, value: int) -> int:
+    return _checked(natural, name, value)
 
 
 def _numbers(txids: Iterable[int]) -> array[int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
-import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -191,7 +190,3 @@ class Watch:
 
 def as_dict(around: Around) -> dict[str, float]:
     return asdict(around)
-
-
-def python_name() -> str:
-    return sys.executable

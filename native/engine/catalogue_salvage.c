@@ -59,9 +59,9 @@ static wk_status make_way(wk_engine *engine, const wk_catalogue_record *record) 
 /* ---- one record ---- */
 
 /*
- * The segment `next` begins. The record that completed the last one was lost, or
- * segments between were: records that none of its entries has stood in one entry more, which no file has, so that they
- * become a gap (loss_settle.c). Where no segment is known the log begins with the next.
+ * The segment `next` begins. The record that completed the last one was lost, or segments between were: records that
+ * none of its entries has stood in one entry more, which no file has, so that they become a gap (loss_settle.c). Where
+ * no segment is known the log begins with the next.
  */
 static wk_status complete_before(wk_engine *engine, wk_log_state *log, const wk_catalogue_record *next) {
 	wk_segment *last = wk_log_last_segment(log);

@@ -519,15 +519,18 @@ wk_status wk_directory_close(wk_engine *engine, uint64_t timeout_ns, wk_error *e
 	wk_engine_unlock(engine);
 	if (!wk_registry_last(engine))
 		return status;
+	bool unknown = status != WK_OK;
 	if (status == WK_OK)
 		status = last_words(engine, deadline, error);
 	bool well = !engine->failed;
 	if (status == WK_TIMEOUT || !wk_keeper_stop(engine, deadline)) {
-		if (status != WK_TIMEOUT)
-			status = wk_fail(error, WK_TIMEOUT,
-			                 "closing %s: the disk did not finish background work within the time given; everything "
-			                 "appended is durable, the directory stays locked until this process ends",
-			                 engine->path);
+		status = wk_fail(error, WK_TIMEOUT,
+		                 "closing %s: %s within the time given; the directory stays locked until this process ends",
+		                 engine->path,
+		                 unknown ? "what was accepted last was not known durable"
+		                         : "everything appended is durable, but the disk did not finish background work");
+		if (error != NULL)
+			error->outcome_unknown = unknown;
 		/* The disk stalls. Its write may still land: memory, threads and lock must stay until the process ends. */
 		wk_registry_set_aside(engine);
 		return status;

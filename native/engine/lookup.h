@@ -26,8 +26,8 @@ enum wk_lookup_scope {
 
 /*
  * The stretch from `first` on, not beyond `last`, and not beyond items_max entries of a file that is not sealed, whose
- * places are copied to `items` (both may be NULL and 0). WK_NOT_FOUND: no such ledger; *stretch is nowhere, as every later
- * entry. WK_DAMAGED: a page of an index.
+ * places are copied to `items` (both may be NULL and 0). WK_NOT_FOUND: no such ledger, and nowhere are all its entries.
+ * WK_DAMAGED: a page of an index.
  */
 wk_status wk_lookup(wk_engine *engine, int64_t ledger_id, int64_t first, int64_t last, enum wk_lookup_scope scope,
                     wk_footer_item *items, uint32_t items_max, wk_stretch *stretch, wk_error *error);

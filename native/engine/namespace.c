@@ -187,13 +187,16 @@ wk_status wk_close(wk_namespace *ns, uint64_t timeout_ns, wk_error *error) {
 		return WK_OK;
 	}
 	uint64_t begin = wk_engine_now(ns->engine);
-	if (!wait_for_calls(
-	        ns,
-	        timeout_ns)) /* the disk stalls, and somebody is in a call: memory, threads and lock stay until the process ends */
-		return wk_fail(error, WK_TIMEOUT,
-		               "closing %s: calls in other threads did not end within the time given; the directory stays "
-		               "locked until this process ends",
-		               ns->engine->path);
+	if (!wait_for_calls(ns, timeout_ns)) {
+		/* The disk stalls, and somebody is in a call: memory, threads and lock stay until the process ends. */
+		wk_fail(error, WK_TIMEOUT,
+		        "closing %s: calls in other threads did not end within the time given; what was deferred may be "
+		        "durable or not, the directory stays locked until this process ends",
+		        ns->engine->path);
+		if (error != NULL)
+			error->outcome_unknown = true;
+		return WK_TIMEOUT;
+	}
 	detach(ns);
 	uint64_t spent = wk_engine_now(ns->engine) - begin;
 	uint64_t left = timeout_ns == UINT64_MAX ? UINT64_MAX : timeout_ns > spent ? timeout_ns - spent : 0;

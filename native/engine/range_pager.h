@@ -8,7 +8,7 @@
  *
  * - Out: the keeper does it, and nobody else, when lists of ranges take more than range_bytes: those of ledgers that
  *   nobody looked at lately, and whose ranges are as the index says. Where that is too little, it has the next index
- *   file written first. Every index file takes over what is paged out from the one before it (index_stream.c).
+ *   file written first. Every index file takes over what is paged out from the one before it (index_source.c).
  * - In: whoever needs them (wk_ranges_bring), and the keeper for what may not wait.
  * - What happens to a ledger while its ranges are out is not done to them, but when they come in. Until then entries
  *   count as live that are dead: their files are kept longer, and nothing is lost. Truncated: the ledger knows its

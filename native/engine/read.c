@@ -54,8 +54,7 @@ static wk_status locate(wk_engine *engine, int64_t ledger_id, int64_t first, int
 static wk_status damaged(wk_engine *engine, const places *found, uint32_t i, int64_t ledger_id, wk_error *error) {
 	wk_fail(error, WK_DAMAGED,
 	        "entry %lld of ledger %lld, at offset %u of %s of %s, is damaged: its bytes are not those that were "
-	        "acknowledged. "
-	        "`walkeeper verify` lists all damage; %s",
+	        "acknowledged. `walkeeper verify` counts all damage; %s",
 	        (long long)(found->first + i), (long long)ledger_id, found->items[i].offset,
 	        wk_file_name_of(found->file->id, found->file->kind).text, engine->path,
 	        wk_engine_holds_ledgers(engine) ? WK_LEDGERS_REMEDY : "`walkeeper recover` salvages the rest into a copy");

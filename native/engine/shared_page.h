@@ -1,6 +1,6 @@
 /*
- * shared_page.h: the page through which a writer tells followers in other processes how far it is durable
- * (docs/formats/shared.md). Private.
+ * shared_page.h: the page through which a writer tells followers in other processes how far it is durable: the file
+ * `shared`. Private.
  *
  * A hint for speed, not for truth: every block a follower uses is checked by itself. What the page says is never
  * ahead of the disk, as it is raised only after a sync.

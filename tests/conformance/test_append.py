@@ -69,6 +69,7 @@ def test_what_is_no_buffer_is_a_type_error(log: walkeeper.Log, writer: walkeeper
 def test_the_largest_record_is_taken_and_one_byte_more_refused(
     log: walkeeper.Log, writer: walkeeper.Writer, contents: Contents
 ) -> None:
+    """Storage rule 2: what is too large is refused before anything is written."""
     largest = bytes(range(256)) * (RECORD_MAX // 256) + b"." * (RECORD_MAX % 256)
     writer.append(largest)
     with pytest.raises(walkeeper.TooLargeError) as caught:
@@ -118,6 +119,19 @@ def test_the_sources_of_txids_do_not_mix(ns: walkeeper.Namespace) -> None:
         writer.append(b"x", txid=1)
         with pytest.raises(walkeeper.TxidError):
             writer.append(b"y")
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"timeout": -1}, {"timeout": "5"}, {"timeout": float("nan")}, {"durability": "async"}, {"expected": -1}]
+)
+def test_an_argument_that_cannot_be_is_refused_before_anything_is_written(
+    log: walkeeper.Log, writer: walkeeper.Writer, wrong: dict[str, Any]
+) -> None:
+    for call in (writer.append, writer.submit, lambda payload, **options: writer.append_many([payload], **options)):
+        with pytest.raises(walkeeper.InvalidError, match=f"{next(iter(wrong))}=") as caught:
+            call(b"x", **wrong)
+        assert caught.value.outcome == "not_written"
+    assert log.count() == 0
 
 
 def test_a_txid_below_0_is_refused(writer: walkeeper.Writer) -> None:

@@ -125,6 +125,7 @@ def test_what_is_not_there_cannot_be_renamed_or_deleted(ns: walkeeper.Namespace)
 
 
 def test_handles_on_a_deleted_log_say_so(ns: walkeeper.Namespace) -> None:
+    """Storage rule 3: they are bound to the log's id, which nothing gets again."""
     log = ns.log("orders")
     fill(log, b"x")
     writer, reader, cursor = log.writer(), log.reader(), log.cursor("billing")

@@ -87,9 +87,13 @@ def test_times_find_records_that_the_clock_numbers(log: walkeeper.Log, contents:
     assert contents(log, time=between + timedelta(hours=1)) == []
 
 
-def test_a_time_needs_a_zone(log: walkeeper.Log) -> None:
+def test_a_time_has_a_zone_and_is_not_before_1970(log: walkeeper.Log) -> None:
     with pytest.raises(walkeeper.InvalidError, match="zone"):
         log.reader(time=datetime(2024, 1, 1))
+    for past in (-5, datetime(1969, 12, 31, tzinfo=timezone.utc)):
+        with pytest.raises(walkeeper.InvalidError, match="before 1970") as caught:
+            log.find(time=past)
+        assert f"time={past!r}" in str(caught.value)
 
 
 def test_a_time_means_nothing_where_the_application_numbers(log: walkeeper.Log, ten: list[walkeeper.Position]) -> None:

@@ -60,6 +60,7 @@ def test_a_future_cannot_be_cancelled(writer: walkeeper.Writer) -> None:
 def test_a_thread_that_ends_after_submit_cancels_nothing(
     log: walkeeper.Log, writer: walkeeper.Writer, contents: Contents
 ) -> None:
+    """Storage rule 29."""
     futures: list[object] = []
     thread = threading.Thread(target=lambda: futures.extend(writer.submit(b"%d" % number) for number in range(100)))
     thread.start()

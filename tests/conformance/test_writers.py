@@ -1,4 +1,4 @@
-"""One writer a log: a newer one fences the older, and takes over where it ended."""
+"""One writer a log: a newer one fences the older, and takes over where it ended (storage rule 7)."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1]))
 
-from tests.models import entry, record  # noqa: E402  (the path to them is set just above)
+from tests.models import crc32c, entry, record  # noqa: E402  (the path to them is set just above)
 
 NONE, LZ4, ZSTD = 0, 1, 2
 
@@ -39,6 +39,47 @@ def fuzz_entry() -> dict[str, bytes]:
         "digest_differs": changed(hello, 33, 0),
         "header_cut": hello[:35],
         "payload_cut": hello[:-1],
+        "nothing": b"",
+    }
+
+
+def fuzz_summed_entry() -> dict[str, bytes]:
+    """Entries of a ledger store: a checksum, then the entry, of which only ledger and entry id are ours to read."""
+
+    def summed(data: bytes) -> bytes:
+        return struct.pack("<I", crc32c.crc32c(data)) + data
+
+    ids = struct.pack(">qq", 7, 3)
+    return {
+        "hello": summed(entry.encode(entry.Entry(1, 0, -1, 5, b"hello"))),
+        "only_ids": summed(ids),
+        "largest_ids": summed(struct.pack(">qq", 2**63 - 1, 2**63 - 1) + b"x"),
+        "negative_ledger": summed(struct.pack(">qq", -1, 3)),
+        "negative_entry": summed(struct.pack(">qq", 7, -1)),
+        "sum_differs": changed(summed(ids), 1, 0),
+        "ids_cut": summed(ids[:-1]),
+        "nothing": b"",
+    }
+
+
+def fuzz_lost_entry() -> dict[str, bytes]:
+    """What is left of an entry of a log: a header that nobody looks at, then an envelope, whole or not."""
+    head = bytes(36)
+    user = record.encode_record(record.Record(0, 1, 42, b"payload"))
+
+    def envelope(codec: int, original: int, stored: bytes) -> bytes:
+        return head + record.encode_envelope(record.Envelope(codec, original, stored))
+
+    three = user * 3
+    return {
+        "three_records": envelope(NONE, len(three), three),
+        "last_one_cut": envelope(NONE, len(three) - 1, three[:-1]),
+        "size_beyond_the_end": envelope(NONE, len(user), user[:16] + b"\xff\xff\xff\xff" + user[20:]),
+        "no_record": envelope(NONE, 0, b""),
+        "compressed": envelope(LZ4, 5000, b"packed"),
+        "no_envelope": head + b"?" * 70,
+        "header_only": head,
+        "original_size_too_large": head + b"\1" + b"\0\0\0\1" + b"\xff\xff\xff\xff" + bytes(40),
         "nothing": b"",
     }
 
@@ -113,6 +154,8 @@ def fuzz_codec() -> dict[str, bytes]:
 
 CORPORA: dict[str, Callable[[], dict[str, bytes]]] = {
     "fuzz_entry": fuzz_entry,
+    "fuzz_summed_entry": fuzz_summed_entry,
+    "fuzz_lost_entry": fuzz_lost_entry,
     "fuzz_record": fuzz_record,
     "fuzz_codec": fuzz_codec,
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pathlib
 
-from tests.format_examples import entry_bytes
+from tests.format_examples import catalogue_records, entry_bytes, entry_log_bytes, index_bytes
 from tests.journals import BLOCK_SIZE, DIRECTORY_ID, Record, seal
 from walkeeper._native import ffi, lib
 
@@ -99,7 +99,18 @@ def superblock() -> bytes:
     return slots
 
 
-FILES = {"journal": journal, "superblock": superblock}
+def catalogue() -> bytes:
+    """The payload of an entry of ledger 0: a log, and its first segment."""
+    return b"".join(catalogue_records())
+
+
+FILES = {
+    "journal": journal,
+    "entry_log": entry_log_bytes,
+    "index": index_bytes,
+    "superblock": superblock,
+    "catalogue": catalogue,
+}
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 /*
  * test_backup.c: wk_namespace_backup: a copy by hard links of a directory in use. The copy opens with everything that
- * was durable before the call; afterwards both go on, and neither sees a byte of the other.
+ * was durable before the call; afterwards both go on, and neither sees a byte of the other (storage rule 21).
  */
 #include "engine/directory.h"
 #include "engine/engine.h"

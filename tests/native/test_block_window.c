@@ -1,4 +1,7 @@
-/* Which submitted blocks are durable: each rule of block_window.h, and random orders against a count kept by hand. */
+/*
+ * Which submitted blocks are durable (storage rule 12): each rule of block_window.h, and random orders against a count
+ * kept by hand.
+ */
 #include "check.h"
 #include "walkeeper/block_window.h"
 

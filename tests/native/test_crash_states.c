@@ -1,5 +1,6 @@
 /*
- * test_crash_states.c: a power cut at any moment, on a disk that keeps what it likes of what was not synced.
+ * test_crash_states.c: a power cut at any moment, on a disk that keeps what it likes of what was not synced; storage
+ * rules 9, 12, 13 and 21.
  *
  *	test_crash_states [STATES [SEED]]
  *

@@ -1,7 +1,7 @@
 /*
  * test_incarnation.c: each open for writing takes a new incarnation, durable before its first block, and a new file
  * never gets an epoch that was used before. Without the first, a cut tail chains on again when the same bytes are
- * appended; without the second, blocks of a recycled file count twice.
+ * appended; without the second, blocks of a recycled file count twice. Storage rules 3, 10 and 16.
  */
 #include "walkeeper/superblock.h"
 #include "workload.h"

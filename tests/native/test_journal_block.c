@@ -1,4 +1,7 @@
-/* The journal's block: each field at its place, each rule of validity, every truncation, every flipped bit. */
+/*
+ * The journal's block (storage rule 8): each field at its place, each rule of validity, every truncation, every flipped
+ * bit.
+ */
 #include "check.h"
 #include "core/bytes.h"
 #include "walkeeper/journal_block.h"

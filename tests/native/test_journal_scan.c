@@ -1,7 +1,7 @@
 /*
- * The chain of blocks and where it ends: each verdict, each rule of evidence, then every small history: whatever a
- * power cut may leave is a torn tail and loses nothing acknowledged; a bad block that a survivor knew durable is
- * damage.
+ * The chain of blocks and where it ends (storage rules 9 and 10): each verdict, each rule of evidence, then every small
+ * history: whatever a power cut may leave is a torn tail and loses nothing acknowledged; a bad block that a survivor
+ * knew durable is damage.
  */
 #include "check.h"
 #include "core/bytes.h"

@@ -1,7 +1,7 @@
 /*
  * test_missing_files.c: files that are not there any more although entries in them are needed: lost by the file system,
  * removed by hand, or nothing but zeros. Acknowledged records are then missing, and that is said: what is left never
- * passes for all there was, and what is appended behind it never takes the ids of what is lost.
+ * passes for all there was, and what is appended behind it never takes the ids of what is lost. Storage rule 14.
  */
 #include "engine/handles.h"
 #include "engine/snapshot.h"

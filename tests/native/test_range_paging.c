@@ -1,7 +1,7 @@
 /*
  * test_range_paging.c: thousands of ledgers whose ranges take many times what may be in memory, beside an array that
  * says what there is: entries of long ago are read, written again and out of order; ledgers and logs go, and are made
- * anew; the mover copies; the directory is closed, and the power goes.
+ * anew; the mover copies; the directory is closed, and the power goes. Storage rule 23.
  */
 #include <errno.h>
 

@@ -1,6 +1,6 @@
 /*
  * test_read_only.c: what an open that may not write shows after its writer went away: all that was acknowledged, and
- * nothing whose sync failed or was never asked for.
+ * nothing whose sync failed or was never asked for (storage rule 13).
  */
 #include "engine/directory.h"
 #include "engine/engine.h"

@@ -43,6 +43,9 @@ static void close_in_vain(desk *d) {
 	CHECK_EQ(wk_close(d->ns, 300000000, &error), WK_TIMEOUT);
 	CHECK(now_ms() - begin >= 250);
 	CHECK(now_ms() - begin < 5000);
+	CHECK(strncmp(error.text, "closing ", 8) == 0);
+	CHECK(strstr(error.text, "stays locked until this process ends") != NULL);
+	CHECK_EQ(error.outcome_unknown, strstr(error.text, "everything appended is durable") == NULL);
 	atomic_store(&stalled, false);
 	nap_ms(200);
 	remove_tree(d->path);

@@ -1,7 +1,7 @@
 /*
  * test_unsynced_footer.c: a footer was written, and its sync failed or the process was killed before it. The next open
  * finds it in the cache, and gives away the file before it on its word; then the power goes. The footer must not go with
- * it, or what it vouched for does.
+ * it, or what it vouched for does (storage rule 13).
  *
  * File A holds block n alone: a record of log "dead". Block n + 1, a record of log "kept" and the deletion of "dead", is
  * too large for the file that was named next, which stays empty, and has file B alone. It was sealed while n was in

@@ -170,7 +170,7 @@ def examine(path: Path) -> dict[str, Any]:
 @click.command()
 @directory_to_be
 @json_flag
-@click.option("--plug-test", type=click.Choice(["write", "check"]), help="The pull-the-plug test: see below.")
+@click.option("--plug-test", type=click.Choice(["write", "check"]), help="The pull-the-plug test: see above.")
 @click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="plug-test write: stop after so long.")
 @click.option("--acknowledged", type=click.IntRange(0), help="plug-test check: the last number that write printed.")
 def doctor(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import os
+import re
 import sys
 from importlib.metadata import entry_points
 from typing import Any, ClassVar
@@ -113,6 +114,8 @@ def refusal_of(error: Exception) -> Refusal | None:
     if isinstance(error, errors.Error):
         damaged = isinstance(error, (errors.DamagedError, errors.CorruptError))
         hint = HINTS.get(type(error).__name__, error.hint)
+        if damaged and REMEDY.search(str(error)):
+            hint = None
         return (Damage if damaged else Refusal)(in_options(str(error)), hint)
     if isinstance(error, OSError):
         said = error.strerror or str(error)
@@ -127,6 +130,9 @@ HINTS: dict[str, str | None] = {
     "WouldBlockError": None,
 }
 """What can be done on the command line about an error whose own hint speaks to programs."""
+
+REMEDY = re.compile(r"\b[Rr]estore |`walkeeper recover")
+"""In what is said of damage: the remedy is named. Where both slots of the superblock are lost, it is no salvage."""
 
 WORDS = (
     ("; open it with create to make it", ""),

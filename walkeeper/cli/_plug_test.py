@@ -47,6 +47,10 @@ def plug_test_check(path: Path, acknowledged: int | None) -> None:
         raise Refusal("check needs the last number that write printed", "give it as --acknowledged N")
     count = 0
     with reading(path) as namespace:
+        if LOG not in namespace.logs():
+            said = f"record {acknowledged} was acknowledged, {path} has no log {LOG}"
+            click.echo(f"LOST: {said}. This disk lies, or the records were written elsewhere.")
+            sys.exit(EXIT_DAMAGED)
         for item in namespace.log(LOG, create=False).reader():
             if isinstance(item, Gap) or item.sequence_id != count or item.payload != payload(count):
                 click.echo(f"record {count} is not what was written: {item!r}")

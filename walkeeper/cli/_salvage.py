@@ -134,7 +134,9 @@ def recover(directory: Path, destination: Path, on_damage: str, as_json: bool) -
         try:
             recovery, logs = salvaged(place, policy)
         except DamagedError as damage:
-            raise (refused(damage) if policy == "stop" else damage) from None
+            if policy != "stop":
+                raise
+            raise refused(DamagedError(str(damage).replace(str(place), str(directory)))) from None
         lost = sum(log["lost"] for log in logs)
         if lost and policy == "stop":
             why = next(hole["why"] for log in logs for hole in log["unreadable"])

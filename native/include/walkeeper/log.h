@@ -104,8 +104,9 @@ WK_API wk_status wk_open(const char *path, const wk_open_options *options, wk_na
 
 /*
  * Makes deferred appends durable, writes the confirm block, releases the lock with the last handle. UINT64_MAX: wait
- * for ever; WK_TIMEOUT: the handle is closed all the same, and what was not durable has an unknown outcome. The
- * namespace must not be used afterwards.
+ * for ever; WK_TIMEOUT: the handle is closed all the same, what was not durable has an unknown outcome, and as a write
+ * may still be under way the directory stays locked until the process ends: a time is for disks that stall, seconds and
+ * not 0. The namespace must not be used afterwards.
  */
 WK_API wk_status wk_close(wk_namespace *ns, uint64_t timeout_ns, wk_error *error);
 
