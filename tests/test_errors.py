@@ -198,9 +198,9 @@ def test_a_reader_is_told_how_the_writer_syncs(directory: Path) -> None:
         assert reader.stats().sync_method == namespace.stats().sync_method != "probe"
 
 
-@pytest.mark.parametrize(("durability", "outcome"), [("sync", None), ("deferred", "unknown")])
+@pytest.mark.parametrize(("durability", "outcomes"), [("sync", ["None"]), ("deferred", ["unknown", "None"])])
 def test_a_close_without_time_never_says_that_an_append_was_not_written(
-    tmp_path: Path, durability: str, outcome: str | None
+    tmp_path: Path, durability: str, outcomes: list[str]
 ) -> None:
     """In a process of its own, which keeps the directory until its end."""
     code = (
@@ -212,7 +212,9 @@ def test_a_close_without_time_never_says_that_an_append_was_not_written(
     )
     command = [sys.executable, "-c", code, str(tmp_path / "wal"), durability]
     said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
-    assert said.startswith(f"{outcome} closing {tmp_path / 'wal'}: ")
+    outcome, _, text = said.partition(" ")
+    assert outcome in outcomes  # where the disk was quick, the deferred one is durable, too
+    assert text.startswith(f"closing {tmp_path / 'wal'}: ")
     assert "stays locked until this process ends" in said
     with walkeeper.open(tmp_path / "wal") as namespace:
-        assert namespace.log("orders").count() in ((1,) if outcome is None else (0, 1))
+        assert namespace.log("orders").count() in ((1,) if outcome == "None" else (0, 1))
