@@ -218,3 +218,21 @@ def test_a_close_without_time_never_says_that_an_append_was_not_written(
     assert "stays locked until this process ends" in said
     with walkeeper.open(tmp_path / "wal") as namespace:
         assert namespace.log("orders").count() in ((1,) if outcome == "None" else (0, 1))
+
+
+def test_a_position_that_no_record_can_have_does_not_stop_the_process(directory: Path) -> None:
+    """Position.from_bytes() takes any numbers; a cursor that is put there gets an error, and not an assertion."""
+    code = """
+import sys, walkeeper
+with walkeeper.open(sys.argv[1]) as namespace:
+    log = namespace.log("orders")
+    with log.writer() as writer:
+        token = bytearray(writer.append(b"x").to_bytes())
+    token[-8:] = (-5).to_bytes(8, "big", signed=True)  # its txid
+    try:
+        log.cursor("mail").advance(walkeeper.Position.from_bytes(bytes(token)))
+    except walkeeper.Error as refused:
+        print(type(refused).__name__)
+"""
+    done = subprocess.run([sys.executable, "-c", code, directory], cwd="/", timeout=60, check=False)
+    assert done.returncode == 0

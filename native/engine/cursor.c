@@ -21,12 +21,25 @@ static wk_status check_cursor_name(const char *name, size_t size, wk_error *erro
 	return WK_OK;
 }
 
+static wk_status check_numbers(const wk_position *at, wk_error *error) {
+	if (at->dlsn.segment < 1)
+		return wk_fail(error, WK_INVALID, "segment %lld: segments are numbered from 1", (long long)at->dlsn.segment);
+	if (at->dlsn.entry_id >= 0 && at->dlsn.slot >= 0 && at->sequence_id >= 0 && at->txid >= -1)
+		return WK_OK;
+	return wk_fail(error, WK_INVALID,
+	               "putting a cursor at record %lld, (%lld, %lld, %lld), txid %lld: no position has such numbers. Was it "
+	               "stored, and damaged?",
+	               (long long)at->sequence_id, (long long)at->dlsn.segment, (long long)at->dlsn.entry_id,
+	               (long long)at->dlsn.slot, (long long)at->txid);
+}
+
 /* Not past what was accepted. Behind it stands also who was given all of it: in this entry, the next, or a new segment. */
 static wk_status check_end(const wk_log_state *log, const wk_position *at, wk_error *error) {
 	wk_position next = wk_log_next(log, &log->tail->last);
 	const wk_dlsn *end = &next.dlsn;
-	bool past = at->dlsn.segment > end->segment + 1 ||
-	            (at->dlsn.segment == end->segment && at->dlsn.entry_id > end->entry_id + 1);
+	bool past = (at->dlsn.segment == end->segment && at->dlsn.entry_id > end->entry_id + 1) ||
+	            (at->dlsn.segment == end->segment + 1 && (at->dlsn.entry_id > 0 || at->dlsn.slot > 0)) ||
+	            at->dlsn.segment > end->segment + 1;
 	if (!past && at->sequence_id <= next.sequence_id)
 		return WK_OK;
 	return wk_fail(
@@ -41,6 +54,8 @@ static wk_status check_end(const wk_log_state *log, const wk_position *at, wk_er
 wk_status wk_cursor_set(wk_log *log, const char *name, size_t name_size, const wk_position *at, wk_error *error) {
 	wk_error_clear(error);
 	wk_status status = check_cursor_name(name, name_size, error);
+	if (status == WK_OK)
+		status = check_numbers(at, error);
 	if (status != WK_OK || (status = wk_enter(log->ns, error)) != WK_OK)
 		return status;
 	wk_engine *engine = log->ns->engine;
@@ -69,8 +84,6 @@ wk_status wk_cursor_set(wk_log *log, const char *name, size_t name_size, const w
 			    "moving the cursor '%.*s' back from record %lld to %lld: it only moves forward; delete it first",
 			    (int)name_size, name, (long long)stands, (long long)at->sequence_id);
 	}
-	if (status == WK_OK && at->dlsn.segment < 1)
-		status = wk_fail(error, WK_INVALID, "segment %lld: segments are numbered from 1", (long long)at->dlsn.segment);
 	if (status == WK_OK)
 		status = wk_catalogue_commit(engine,
 		                             &(wk_catalogue_record){.type = WK_CATALOGUE_CURSOR,
