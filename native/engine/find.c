@@ -232,6 +232,19 @@ static wk_status find(wk_engine *engine, wk_log_state *log, const key *wanted, w
 	return WK_OK;
 }
 
+/* What is found goes by where the log begins: that is durable, and did not change during the search. */
+static wk_status find_settled(wk_engine *engine, wk_log_state *log, const key *wanted, wk_position *at,
+                              wk_error *error) {
+	for (;;) {
+		wk_dlsn before = log->first->dlsn;
+		wk_status status = find(engine, log, wanted, at, error);
+		if (status == WK_OK && log->first->dlsn.segment != 0)
+			status = wk_catalogue_settled(engine, log, error);
+		if (status != WK_OK || wk_dlsn_compare(&before, &log->first->dlsn) == 0)
+			return status;
+	}
+}
+
 wk_status wk_log_find(wk_log *log, uint32_t by, int64_t value, const wk_dlsn *dlsn, wk_position *at, wk_error *error) {
 	wk_error_clear(error);
 	if (by > WK_FIND_DLSN || (by == WK_FIND_DLSN && dlsn == NULL))
@@ -246,7 +259,7 @@ wk_status wk_log_find(wk_log *log, uint32_t by, int64_t value, const wk_dlsn *dl
 		wk_engine_lock(engine);
 		log->state->handles++;
 		wk_error_clear(error);
-		status = find(engine, log->state, &wanted, at, error);
+		status = find_settled(engine, log->state, &wanted, at, error);
 		wk_log_state_release(engine, log->state);
 		wk_engine_unlock(engine);
 	} while (wk_follower_try_again(engine, status, &attempt));

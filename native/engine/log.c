@@ -290,6 +290,23 @@ static wk_position first_of(const wk_log_state *log, const wk_position *next) {
 	return (wk_position){{segment->segment, 0, 0}, segment->first_sequence_id, segment->first_txid};
 }
 
+/*
+ * Where it begins, and whether its stream has ended, is durable; and so it stays while its end is looked for. A failed
+ * journal is no reason not to read what is there, but for a truncation that it may have failed at.
+ */
+static wk_status load_settled(wk_engine *engine, wk_log_state *log, wk_error *error) {
+	for (;;) {
+		wk_status status = wk_catalogue_settled(engine, log, error);
+		if (status != WK_OK && log->first->dlsn.segment != 0)
+			return status;
+		wk_error_clear(error);
+		wk_dlsn before = log->first->dlsn;
+		status = wk_log_load_tail(engine, log, error);
+		if (status != WK_OK || wk_dlsn_compare(&before, &log->first->dlsn) == 0)
+			return status;
+	}
+}
+
 wk_status wk_log_describe(wk_log *log, wk_log_info *info, wk_error *error) {
 	wk_error_clear(error);
 	wk_status status = wk_enter_fresh(log->ns, error);
@@ -298,9 +315,7 @@ wk_status wk_log_describe(wk_log *log, wk_log_info *info, wk_error *error) {
 	wk_engine *engine = log->ns->engine;
 	wk_log_state *state = log->state;
 	wk_engine_lock(engine);
-	/* Where it begins, and whether its stream has ended. A failed journal is no reason not to read what is there. */
-	wk_catalogue_settled(engine, state, NULL);
-	status = wk_log_load_tail(engine, state, error);
+	status = load_settled(engine, state, error);
 	if (status == WK_OK) {
 		const wk_position *last = &state->tail->durable;
 		*info = (wk_log_info){
@@ -384,11 +399,16 @@ static wk_status truncated_already(wk_engine *engine, wk_error *error) {
 	return status;
 }
 
-/* (locked, dropped) After wk_catalogue_turn. */
-static wk_status truncate(wk_engine *engine, wk_log_state *log, const wk_position *at, bool force, wk_error *error) {
+/* (locked, dropped) After wk_catalogue_turn. *again: nothing was done, and another turn is needed. */
+static wk_status truncate(wk_engine *engine, wk_log_state *log, const wk_position *at, bool force, bool *again,
+                          wk_error *error) {
+	*again = false;
 	if (log->first->dlsn.segment != 0 && wk_dlsn_compare(&at->dlsn, &log->first->dlsn) <= 0)
 		return truncated_already(engine, error);
 	const wk_cursor_state *cursor = force ? NULL : cursor_before(log, &at->dlsn);
+	*again = cursor != NULL && log->unsettled && engine->catalogue_ticket > engine->durable;
+	if (*again) /* that it stands there is told once it is durable */
+		return wk_catalogue_settled(engine, log, error);
 	if (cursor != NULL)
 		return wk_fail(error, WK_EXISTS,
 		               "truncating before record %lld: the cursor '%s' still needs records from %lld on; advance or "
@@ -439,13 +459,17 @@ wk_status wk_log_truncate(wk_log *log, const wk_dlsn *before, bool force, wk_err
 		return status;
 	wk_engine *engine = log->ns->engine;
 	wk_engine_lock(engine);
-	status = wk_catalogue_turn_for(engine, WK_ROOM_FREE, UINT64_MAX, error);
-	if (status == WK_OK)
-		status = wk_log_check(engine, log->state, error);
-	if (status == WK_OK && already)
-		status = truncated_already(engine, error);
-	else if (status == WK_OK && log->state->segments_count > 0)
-		status = truncate(engine, log->state, &at, force, error);
+	bool again;
+	do {
+		again = false;
+		status = wk_catalogue_turn_for(engine, WK_ROOM_FREE, UINT64_MAX, error);
+		if (status == WK_OK)
+			status = wk_log_check(engine, log->state, error);
+		if (status == WK_OK && already)
+			status = truncated_already(engine, error);
+		else if (status == WK_OK && log->state->segments_count > 0)
+			status = truncate(engine, log->state, &at, force, &again, error);
+	} while (status == WK_OK && again);
 	wk_engine_unlock(engine);
 	wk_leave(log->ns);
 	return status;

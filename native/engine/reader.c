@@ -152,13 +152,18 @@ static wk_status next_entries(wk_engine *engine, wk_reader *reader, wk_segment *
                               wk_error *error) {
 	wk_log_state *log = reader->state;
 	wk_status status = wk_log_check(engine, log, error);
-	if (status != WK_OK)
-		return status;
-	if (wk_dlsn_compare(&reader->at, &log->first->dlsn) < 0) {
+	while (status == WK_OK && wk_dlsn_compare(&reader->at, &log->first->dlsn) < 0) {
 		if (!reader->fresh)
 			return truncated(engine, reader, error);
-		reader->at = log->first->dlsn;
+		wk_dlsn first = log->first->dlsn;
+		status = wk_catalogue_settled(engine, log, error); /* no crash brings back what it passes over */
+		if (status == WK_OK)
+			reader->at = first;
+		if (status == WK_OK)
+			status = wk_log_check(engine, log, error);
 	}
+	if (status != WK_OK)
+		return status;
 	for (;;) {
 		const wk_segment *found = wk_log_segment_at(log, reader->at.segment);
 		if (found == NULL)

@@ -297,6 +297,29 @@ TEST(nobody_is_told_of_a_cursor_or_of_its_end_before_that_is_durable) {
 	remove_tree(d.path);
 }
 
+static void *truncate_log(void *context) {
+	asked *a = context;
+	a->status = wk_log_truncate(a->d->log, &a->at.dlsn, false, NULL);
+	atomic_store(&a->answered, true);
+	return NULL;
+}
+
+/* A truncation that a cursor holds back names it. */
+TEST(a_truncation_tells_of_no_cursor_before_that_is_durable) {
+	static desk d;
+	open_desk(&d);
+	uint64_t ticket;
+	wk_error error;
+	CHECK_EQ(submit(&d, WK_SYNC, &ticket), WK_OK);
+	CHECK_EQ(wk_namespace_wait(d.ns, ticket, UINT64_MAX, &error), WK_OK);
+	asked set = {.d = &d, .at = {{1, 0, 0}, 0, -1}}, held = {.d = &d};
+	CHECK_EQ(wk_log_find(d.log, WK_FIND_SEQUENCE_ID, 1, NULL, &held.at, NULL), WK_OK);
+	ask_during(set_cursor, &set, truncate_log, &held);
+	CHECK_EQ(held.status, WK_EXISTS);
+	close_all(d.ns, d.log, d.writer);
+	remove_tree(d.path);
+}
+
 /* Closing in vain leaves the threads that wait for the disk: that is what is tested, and no leak. */
 const char *__tsan_default_options(void) __attribute__((visibility("default")));
 const char *__tsan_default_options(void) {
@@ -306,6 +329,7 @@ const char *__tsan_default_options(void) {
 int main(void) {
 	RUN(nobody_is_told_of_a_log_or_of_its_end_before_that_is_durable);
 	RUN(nobody_is_told_of_a_cursor_or_of_its_end_before_that_is_durable);
+	RUN(a_truncation_tells_of_no_cursor_before_that_is_durable);
 	RUN(closing_answers_in_time_though_a_deferred_append_cannot_be_written);
 	RUN(closing_answers_in_time_though_background_work_stands_still);
 	RUN(closing_answers_in_time_though_the_superblock_cannot_be_written);
