@@ -13,6 +13,16 @@
 
 enum { RETRY_NS = 1000 * 1000 * 1000, GIVEN_AWAY_MAX = 1024 };
 
+/* Of a file without a footer nothing shows that it is whole, but that the next one goes on where it ends. */
+static bool bears_witness(const wk_engine *engine, uint32_t at) {
+	while (at-- > 0) {
+		const wk_store_file *before = engine->files[at];
+		if (before->kind == WK_FILE_JOURNAL && before->end_offset > 0)
+			return before->state == WK_FILE_FULL && before->footer_failed;
+	}
+	return false;
+}
+
 /*
  * May this file be overwritten or unlinked (storage rule 21)? What killed or moved its entries is durable: callers
  * lower live counts only then. No snapshot points into it: the catalogue's entries below the newest durable snapshot
@@ -29,6 +39,8 @@ static bool is_free(const wk_engine *engine, uint32_t at) {
 		return false;
 	if (file->kind == WK_FILE_ENTRY_LOG || file->end_offset == 0)
 		return true;
+	if (bears_witness(engine, at))
+		return false;
 	for (uint32_t i = at + 1; i < engine->files_count; i++) {
 		const wk_store_file *later = engine->files[i];
 		bool shows = later->state == WK_FILE_SEALED || engine->durable > file->last_sequence + WK_BLOCKS_IN_FLIGHT_MAX;
