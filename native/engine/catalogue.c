@@ -145,19 +145,45 @@ static wk_status apply_complete(wk_log_state *log, const wk_catalogue_record *re
 	return WK_OK;
 }
 
+/* Where a log begins; and where it did, until the change is durable. */
+typedef struct truncation {
+	wk_position first; /* log->first points here */
+	wk_position durable;
+	uint64_t ticket;
+} truncation;
+
+static truncation *truncation_of(const wk_log_state *log) {
+	return log->first != &NEVER_TRUNCATED ? (truncation *)(uintptr_t)log->first : NULL;
+}
+
 /* Segments that lie wholly before the truncation point go; their ledgers are forgotten by wk_catalogue_reclaim. */
-static wk_status apply_truncate(wk_log_state *log, const wk_catalogue_record *record) {
+static wk_status apply_truncate(const wk_engine *engine, wk_log_state *log, const wk_catalogue_record *record) {
 	wk_position at = position_of(record);
-	if (log->first == &NEVER_TRUNCATED) {
-		wk_position *first = malloc(sizeof *first);
-		if (first == NULL)
+	truncation *known = truncation_of(log);
+	if (known == NULL) {
+		known = calloc(1, sizeof *known);
+		if (known == NULL)
 			return WK_NO_MEMORY;
-		*first = at;
-		log->first = first;
-	} else if (wk_dlsn_compare(&at.dlsn, &log->first->dlsn) > 0) {
-		*(wk_position *)(uintptr_t)log->first = at;
+		log->first = &known->first;
+	} else if (wk_dlsn_compare(&at.dlsn, &known->first.dlsn) <= 0) {
+		return WK_OK;
 	}
+	if (known->ticket <= engine->durable)
+		known->durable = known->first;
+	known->first = at;
 	return WK_OK;
+}
+
+void wk_log_truncated(wk_log_state *log, uint64_t ticket) {
+	truncation_of(log)->ticket = ticket;
+}
+
+void wk_log_take_back_truncation(const wk_engine *engine, wk_log_state *log) {
+	truncation *known = truncation_of(log);
+	if (known == NULL || known->ticket <= engine->durable)
+		return;
+	known->first = known->durable;
+	known->ticket = 0;
 }
 
 static wk_status apply_cursor(wk_log_state *log, const wk_catalogue_record *record) {
@@ -225,7 +251,7 @@ wk_status wk_catalogue_apply(wk_engine *engine, const wk_catalogue_record *recor
 	case WK_CATALOGUE_COMPLETE:
 		return apply_complete(log, record);
 	case WK_CATALOGUE_TRUNCATE:
-		return apply_truncate(log, record);
+		return apply_truncate(engine, log, record);
 	case WK_CATALOGUE_CURSOR:
 		return apply_cursor(log, record);
 	case WK_CATALOGUE_UNCURSOR:
@@ -463,8 +489,7 @@ static void free_log(wk_log_state *log) {
 	free(log->gaps);
 	free(log->name);
 	free(log->tail);
-	if (log->first != &NEVER_TRUNCATED)
-		free((void *)(uintptr_t)log->first);
+	free(truncation_of(log));
 	free(log);
 }
 

@@ -77,6 +77,10 @@ wk_segment *wk_log_last_segment(wk_log_state *log); /* NULL: none */
 /* The one that is being written; NULL: none. */
 wk_segment *wk_log_open_segment(wk_log_state *log);
 wk_cursor_state *wk_log_cursor(wk_log_state *log, const char *name, size_t name_size);
+/* The truncation that was applied last is durable with this block. */
+void wk_log_truncated(wk_log_state *log, uint64_t ticket);
+/* The journal has failed. A truncation that it did not make durable was none: the log begins where it did before. */
+void wk_log_take_back_truncation(const wk_engine *engine, wk_log_state *log);
 
 /* Changes the memory as the record says. WK_CORRUPT where it does not fit what is there; WK_NO_MEMORY. */
 wk_status wk_catalogue_apply(wk_engine *engine, const wk_catalogue_record *record);

@@ -26,11 +26,12 @@ static wk_status check_numbers(const wk_position *at, wk_error *error) {
 		return wk_fail(error, WK_INVALID, "segment %lld: segments are numbered from 1", (long long)at->dlsn.segment);
 	if (at->dlsn.entry_id >= 0 && at->dlsn.slot >= 0 && at->sequence_id >= 0 && at->txid >= -1)
 		return WK_OK;
-	return wk_fail(error, WK_INVALID,
-	               "putting a cursor at record %lld, (%lld, %lld, %lld), txid %lld: no position has such numbers. Was it "
-	               "stored, and damaged?",
-	               (long long)at->sequence_id, (long long)at->dlsn.segment, (long long)at->dlsn.entry_id,
-	               (long long)at->dlsn.slot, (long long)at->txid);
+	return wk_fail(
+	    error, WK_INVALID,
+	    "putting a cursor at record %lld, (%lld, %lld, %lld), txid %lld: no position has such numbers. Was it "
+	    "stored, and damaged?",
+	    (long long)at->sequence_id, (long long)at->dlsn.segment, (long long)at->dlsn.entry_id, (long long)at->dlsn.slot,
+	    (long long)at->txid);
 }
 
 /* Not past what was accepted. Behind it stands also who was given all of it: in this entry, the next, or a new segment. */

@@ -180,9 +180,6 @@ static wk_status find(wk_engine *engine, wk_log_state *log, const key *wanted, w
 	              : wanted->by == WK_FIND_SEQUENCE_ID ? wanted->value < first.sequence_id
 	                                                  : false;
 	if (before) {
-		status = wk_catalogue_settled(engine, log, error);
-		if (status != WK_OK)
-			return status;
 		wk_fail(error, WK_TRUNCATED, "log %s was truncated: its first record is %lld", log->name,
 		        (long long)first.sequence_id);
 		if (error != NULL)
@@ -232,15 +229,19 @@ static wk_status find(wk_engine *engine, wk_log_state *log, const key *wanted, w
 	return WK_OK;
 }
 
-/* What is found goes by where the log begins: that is durable, and did not change during the search. */
+/* What is found, or is not any more, goes by where the log begins: that is durable, and did not change meanwhile. */
 static wk_status find_settled(wk_engine *engine, wk_log_state *log, const key *wanted, wk_position *at,
                               wk_error *error) {
 	for (;;) {
+		wk_error_clear(error);
 		wk_dlsn before = log->first->dlsn;
 		wk_status status = find(engine, log, wanted, at, error);
-		if (status == WK_OK && log->first->dlsn.segment != 0)
-			status = wk_catalogue_settled(engine, log, error);
-		if (status != WK_OK || wk_dlsn_compare(&before, &log->first->dlsn) == 0)
+		wk_status settled = WK_OK;
+		if (status == WK_OK || status == WK_TRUNCATED)
+			settled = wk_log_settle_first(engine, log, status == WK_OK ? error : NULL);
+		if (settled != WK_OK)
+			return settled;
+		if (wk_dlsn_compare(&before, &log->first->dlsn) == 0)
 			return status;
 	}
 }

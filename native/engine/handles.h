@@ -52,6 +52,11 @@ wk_status wk_log_check(wk_engine *engine, wk_log_state *log, wk_error *error);
  */
 wk_status wk_catalogue_settled(wk_engine *engine, wk_log_state *log, wk_error *error);
 /*
+ * (locked, dropped while it waits) log->first may be told: it is durable. Where the journal failed at a truncation, that
+ * is taken back. It may have moved again meanwhile.
+ */
+wk_status wk_log_settle_first(wk_engine *engine, wk_log_state *log, wk_error *error);
+/*
  * (locked, dropped while it waits) Nobody is writing a snapshot, and there is room for a record: the catalogue may
  * change. What is checked between this and the change still holds then, as the lock is not dropped in between.
  * deadline_ns as in wk_journal_room.

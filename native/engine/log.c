@@ -37,6 +37,17 @@ wk_status wk_catalogue_settled(wk_engine *engine, wk_log_state *log, wk_error *e
 	return status;
 }
 
+wk_status wk_log_settle_first(wk_engine *engine, wk_log_state *log, wk_error *error) {
+	if (log->first->dlsn.segment == 0)
+		return WK_OK;
+	wk_status status = wk_catalogue_settled(engine, log, error);
+	if (status == WK_OK || !engine->failed)
+		return status;
+	wk_error_clear(error);
+	wk_log_take_back_truncation(engine, log);
+	return WK_OK;
+}
+
 wk_position wk_log_next(const wk_log_state *log, const wk_position *last) {
 	if (last->sequence_id >= 0 && last->dlsn.segment > 0)
 		return (wk_position){{last->dlsn.segment, last->dlsn.entry_id, last->dlsn.slot + 1}, last->sequence_id + 1, -1};
@@ -89,6 +100,8 @@ wk_status wk_catalogue_commit(wk_engine *engine, const wk_catalogue_record *reco
 	wk_log_state *log = wk_catalogue_by_id(engine, record->log_id);
 	log->handles++;
 	log->unsettled = true;
+	if (record->type == WK_CATALOGUE_TRUNCATE)
+		wk_log_truncated(log, ticket);
 	engine->catalogue_ticket = ticket;
 	do /* the change is accepted: a signal does not take it back */
 		status = wk_journal_wait(engine, ticket, UINT64_MAX, true, error);
@@ -292,16 +305,15 @@ static wk_position first_of(const wk_log_state *log, const wk_position *next) {
 
 /*
  * Where it begins, and whether its stream has ended, is durable; and so it stays while its end is looked for. A failed
- * journal is no reason not to read what is there, but for a truncation that it may have failed at.
+ * journal is no reason not to read what is there.
  */
 static wk_status load_settled(wk_engine *engine, wk_log_state *log, wk_error *error) {
 	for (;;) {
-		wk_status status = wk_catalogue_settled(engine, log, error);
-		if (status != WK_OK && log->first->dlsn.segment != 0)
-			return status;
-		wk_error_clear(error);
+		wk_catalogue_settled(engine, log, NULL);
+		wk_status status = wk_log_settle_first(engine, log, error);
 		wk_dlsn before = log->first->dlsn;
-		status = wk_log_load_tail(engine, log, error);
+		if (status == WK_OK)
+			status = wk_log_load_tail(engine, log, error);
 		if (status != WK_OK || wk_dlsn_compare(&before, &log->first->dlsn) == 0)
 			return status;
 	}

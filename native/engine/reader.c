@@ -129,11 +129,7 @@ void wk_reader_position(wk_reader *reader, wk_dlsn *at) {
 	*at = reader->at;
 }
 
-/* (locked, dropped) Told once it is durable. */
-static wk_status truncated(wk_engine *engine, const wk_reader *reader, wk_error *error) {
-	wk_status status = wk_catalogue_settled(engine, reader->state, error);
-	if (status != WK_OK)
-		return status;
+static wk_status truncated(const wk_reader *reader, wk_error *error) {
 	const wk_position *first = reader->state->first;
 	wk_fail(error, WK_TRUNCATED,
 	        "reading log %s at (%lld, %lld, %lld): it was truncated, its first record is %lld at (%lld, %lld, %lld)",
@@ -153,11 +149,12 @@ static wk_status next_entries(wk_engine *engine, wk_reader *reader, wk_segment *
 	wk_log_state *log = reader->state;
 	wk_status status = wk_log_check(engine, log, error);
 	while (status == WK_OK && wk_dlsn_compare(&reader->at, &log->first->dlsn) < 0) {
-		if (!reader->fresh)
-			return truncated(engine, reader, error);
 		wk_dlsn first = log->first->dlsn;
-		status = wk_catalogue_settled(engine, log, error); /* no crash brings back what it passes over */
-		if (status == WK_OK)
+		status = wk_log_settle_first(engine, log, error); /* no crash brings back what it passes over */
+		bool still = wk_dlsn_compare(&first, &log->first->dlsn) == 0;
+		if (status == WK_OK && still && !reader->fresh)
+			return truncated(reader, error);
+		if (status == WK_OK && still)
 			reader->at = first;
 		if (status == WK_OK)
 			status = wk_log_check(engine, log, error);
