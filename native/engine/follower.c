@@ -70,10 +70,12 @@ void wk_follower_release(wk_engine *engine, uint64_t durable) {
 		f->notes[i - done] = f->notes[i];
 	f->count -= done;
 	uint64_t through = durable < f->walk.scan.sequence ? durable : f->walk.scan.sequence;
-	if (through > engine->durable) {
+	/* Behind a new look that reached less far, entries come to be shown again while that point stands. */
+	bool shown = done > 0 || through > engine->durable;
+	if (through > engine->durable)
 		atomic_store(&engine->durable, through);
+	if (shown)
 		wk_wait_word_change(&engine->tail); /* a reader that saw the end meanwhile looks again */
-	}
 }
 
 uint64_t wk_follower_durable(wk_engine *engine) {
