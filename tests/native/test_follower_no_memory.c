@@ -81,7 +81,51 @@ TEST(a_follower_that_had_no_memory_for_a_change_hears_of_it_later) {
 	CHECK(number > 0 && number < ALLOCATIONS_MAX);
 }
 
+/* The same while it hears of the first record of a log. */
+static bool look_for_a_record_without_memory(long number) {
+	char path[64];
+	strcpy(path, temporary());
+	make_small(path, 10);
+	wk_namespace *ns = NULL, *follower = NULL;
+	wk_open_options options;
+	wk_open_options_init(&options);
+	options.manual = true;
+	CHECK_EQ(wk_open(path, &options, &ns, NULL), WK_OK);
+	wk_log_release(log_named(ns, "empty"));
+	options.read_only = true;
+	CHECK_EQ(wk_open(path, &options, &follower, NULL), WK_OK);
+	wk_log *log = log_named(ns, "empty"), *followed = log_of(follower, "empty");
+	wk_writer *writer = writer_of(log);
+	wk_log_info info;
+	CHECK_EQ(wk_log_describe(followed, &info, NULL), WK_OK);
+	append_one(writer);
+	let_memory_run_out(number, MANY);
+	wk_log_describe(followed, &info, NULL);
+	bool ran_out = refusals_left < MANY;
+	refusals_left = 0;
+	for (int i = 0; i < LOOKS && info.next.sequence_id != 1; i++, nap_ms(info.next.sequence_id != 1 ? LOOK_MS : 0)) {
+		wk_error error = {0};
+		check_ok(wk_log_describe(followed, &info, &error), &error, "describing");
+	}
+	if (info.next.sequence_id != 1)
+		printf("allocation %ld: ", number);
+	CHECK_EQ(info.next.sequence_id, 1);
+	wk_log_release(followed);
+	CHECK_EQ(wk_close(follower, UINT64_MAX, NULL), WK_OK);
+	close_all(ns, log, writer);
+	remove_tree(path);
+	return ran_out;
+}
+
+TEST(a_follower_that_had_no_memory_for_a_first_record_shows_it_later) {
+	long number = 0;
+	while (number < ALLOCATIONS_MAX && look_for_a_record_without_memory(number))
+		number++;
+	CHECK(number > 0 && number < ALLOCATIONS_MAX);
+}
+
 int main(void) {
+	RUN(a_follower_that_had_no_memory_for_a_first_record_shows_it_later);
 	RUN(a_follower_that_had_no_memory_for_a_change_hears_of_it_later);
 	return check_done();
 }
