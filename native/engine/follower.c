@@ -60,8 +60,10 @@ wk_status wk_follower_note(wk_engine *engine, uint64_t sequence, int64_t ledger_
 
 void wk_follower_release(wk_engine *engine, uint64_t durable) {
 	struct wk_follower *f = engine->follower;
+	/* A block that could not be indexed to its end may have noted entries: the scan stands before it. */
+	uint64_t through = durable < f->walk.scan.sequence ? durable : f->walk.scan.sequence;
 	uint32_t done = 0;
-	for (; done < f->count && f->notes[done].sequence <= durable; done++) {
+	for (; done < f->count && f->notes[done].sequence <= through; done++) {
 		wk_ledger *ledger = wk_ledger_find(engine, f->notes[done].ledger_id);
 		if (ledger != NULL && f->notes[done].entry_id > ledger->durable_entry)
 			ledger->durable_entry = f->notes[done].entry_id;
@@ -69,7 +71,6 @@ void wk_follower_release(wk_engine *engine, uint64_t durable) {
 	for (uint32_t i = done; i < f->count; i++)
 		f->notes[i - done] = f->notes[i];
 	f->count -= done;
-	uint64_t through = durable < f->walk.scan.sequence ? durable : f->walk.scan.sequence;
 	/* Behind a new look that reached less far, entries come to be shown again while that point stands. */
 	bool shown = done > 0 || through > engine->durable;
 	if (through > engine->durable)
