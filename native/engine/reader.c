@@ -262,7 +262,7 @@ static wk_status read_ahead(wk_engine *engine, wk_reader *reader, wk_error *erro
 		bool moved = wk_dlsn_compare(&before, &reader->at) != 0;
 		before = reader->at;
 		attempt = moved ? 0 : attempt;
-		if (wk_follower_try_again(engine, status, &attempt)) {
+		if (wk_follower_try_again(engine, &status, &attempt, error)) {
 			wk_error_clear(error);
 			continue;
 		}
