@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import time
 
+import pytest
+
 import walkeeper
 
 
@@ -56,6 +58,19 @@ def test_a_follower_stops_at_its_end(log: walkeeper.Log, writer: walkeeper.Write
     reader = log.reader(follow=True, end=positions[3], timeout=30)
     assert [record.sequence_id for record in reader] == [0, 1, 2]
     assert reader.ended
+
+
+@pytest.mark.parametrize("way", ["sequence_id", "txid"])
+def test_a_follower_that_starts_beyond_the_end_yields_nothing_below_its_start(
+    log: walkeeper.Log, writer: walkeeper.Writer, way: str
+) -> None:
+    """Log.reader: from the first record with at least this sequence id or txid on. One by a DLSN does so."""
+    writer.append(b"before", txid=0)
+    start: dict[str, int] = {way: 3}
+    reader = log.reader(follow=True, timeout=0.3, **start)
+    for number in range(1, 5):
+        writer.append(b"%d" % number, txid=number)
+    assert [record.sequence_id for record in reader] == [3, 4]
 
 
 def test_a_follower_sees_every_record_of_a_busy_writer(log: walkeeper.Log, writer: walkeeper.Writer) -> None:
