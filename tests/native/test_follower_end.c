@@ -2,6 +2,8 @@
  * test_follower_end.c: a reader of a follower comes to the end of a stream behind its last record, also where other
  * threads look at the directory through the same follower: their look may bring both between two steps of the reader.
  */
+#include "engine/engine.h"
+#include "engine/handles.h"
 #include "small_directory.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -100,7 +102,34 @@ TEST(the_last_record_comes_before_the_end_whoever_else_looks) {
 	remove_tree(path);
 }
 
+/* Who saw the end asks the wait word of the tail whether another thread's look brought something since. */
+TEST(a_look_that_brings_a_record_changes_the_wait_word) {
+	char path[64];
+	strcpy(path, temporary());
+	ns = open_small(path);
+	wk_log *log = log_named(ns, "log");
+	wk_open_options options;
+	wk_open_options_init(&options);
+	options.read_only = true;
+	CHECK_EQ(wk_open(path, &options, &follower, NULL), WK_OK);
+	CHECK_EQ(wk_log_open(follower, "log", 3, false, NULL, &looked_at, NULL), WK_OK);
+	wk_writer *writer = writer_of(log);
+	for (int64_t next = 1; next <= 3; next++) {
+		uint32_t seen = wk_wait_word_look(&follower->engine->tail);
+		append_one(writer);
+		wk_log_info info = {0};
+		while (info.next.sequence_id < next)
+			CHECK_EQ(wk_log_describe(looked_at, &info, NULL), WK_OK);
+		CHECK(wk_wait_word_look(&follower->engine->tail) != seen);
+	}
+	wk_log_release(looked_at);
+	CHECK_EQ(wk_close(follower, UINT64_MAX, NULL), WK_OK);
+	close_all(ns, log, writer);
+	remove_tree(path);
+}
+
 int main(void) {
+	RUN(a_look_that_brings_a_record_changes_the_wait_word);
 	RUN(the_last_record_comes_before_the_end_whoever_else_looks);
 	return check_done();
 }
