@@ -167,6 +167,21 @@ def test_a_position_under_a_name_that_was_given_away_is_not_another_records(ns: 
         assert writer.append(b"after") > before
 
 
+def test_a_name_that_was_given_away_is_known_in_the_next_open(open: Open) -> None:
+    with open() as ns:
+        with ns.log("orders").writer() as writer:
+            before = writer.append(b"before")
+        ns.rename_log("orders", "orders.1")
+    with open() as ns, ns.log("orders").writer() as writer:
+        assert writer.append(b"after") > before
+    with open() as ns:
+        ns.delete_log("orders.1")
+        ns.rename_log("orders", "orders.1")
+    ns = open()
+    with ns.log("orders").writer() as writer:
+        assert writer.append(b"last").dlsn.segment > ns.log("orders.1").segments()[-1].segment
+
+
 def test_names_are_durable(open: Open) -> None:
     with open() as ns:
         for name in ("a", "b", "c"):
