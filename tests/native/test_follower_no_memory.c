@@ -59,7 +59,8 @@ static bool look_without_memory(long number) {
 	check_ok(wk_log_describe(followed, &info, &error), &error, "describing");
 	CHECK_EQ(info.first.sequence_id, 5);
 	wk_position found;
-	wk_status status = WK_NOT_FOUND; /* the cursor is older than the names that it knows: but it may have all the time it wants */
+	wk_status status =
+	    WK_NOT_FOUND; /* the cursor is older than the names that it knows: but it may have all the time it wants */
 	for (int i = 0; i < LOOKS && status != WK_OK; i++, nap_ms(status != WK_OK ? LOOK_MS : 0))
 		status = wk_cursor_get(followed, "cursor", 6, &found, &error);
 	if (status != WK_OK)
