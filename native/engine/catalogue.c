@@ -230,6 +230,7 @@ static wk_status apply_rename(wk_engine *engine, wk_log_state *log, const wk_cat
 	log->name = name;
 	log->name_size = (uint32_t)record->name_size;
 	wk_log_table_insert_name(engine, log);
+	engine->next_log_id++; /* the old name counts as a log that was deleted: see first_segment() */
 	return WK_OK;
 }
 

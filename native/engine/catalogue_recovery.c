@@ -39,8 +39,10 @@ static wk_status apply_span(wk_engine *engine, const wk_span *span, int64_t *ent
 			continue;
 		wk_engine_lock(engine);
 		status = wk_catalogue_replay(engine, payload, size);
-		engine->catalogue_delta += size;
-		engine->next_catalogue_entry = *entry_id;
+		if (status == WK_OK) { /* else a follower comes back to it */
+			engine->catalogue_delta += size;
+			engine->next_catalogue_entry = *entry_id;
+		}
 		wk_engine_unlock(engine);
 		if (status != WK_OK) {
 			status = status == WK_CORRUPT ? WK_DAMAGED : status;

@@ -263,7 +263,7 @@ wk_status wk_log_find(wk_log *log, uint32_t by, int64_t value, const wk_dlsn *dl
 		status = find_settled(engine, log->state, &wanted, at, error);
 		wk_log_state_release(engine, log->state);
 		wk_engine_unlock(engine);
-	} while (wk_follower_try_again(engine, status, &attempt));
+	} while (wk_follower_try_again(engine, &status, &attempt, error));
 	wk_leave(log->ns);
 	return status;
 }

@@ -60,8 +60,10 @@ wk_status wk_follower_note(wk_engine *engine, uint64_t sequence, int64_t ledger_
 
 void wk_follower_release(wk_engine *engine, uint64_t durable) {
 	struct wk_follower *f = engine->follower;
+	/* A block that could not be indexed to its end may have noted entries: the scan stands before it. */
+	uint64_t through = durable < f->walk.scan.sequence ? durable : f->walk.scan.sequence;
 	uint32_t done = 0;
-	for (; done < f->count && f->notes[done].sequence <= durable; done++) {
+	for (; done < f->count && f->notes[done].sequence <= through; done++) {
 		wk_ledger *ledger = wk_ledger_find(engine, f->notes[done].ledger_id);
 		if (ledger != NULL && f->notes[done].entry_id > ledger->durable_entry)
 			ledger->durable_entry = f->notes[done].entry_id;
@@ -69,9 +71,12 @@ void wk_follower_release(wk_engine *engine, uint64_t durable) {
 	for (uint32_t i = done; i < f->count; i++)
 		f->notes[i - done] = f->notes[i];
 	f->count -= done;
-	uint64_t through = durable < f->walk.scan.sequence ? durable : f->walk.scan.sequence;
+	/* Behind a new look that reached less far, entries come to be shown again while that point stands. */
+	bool shown = done > 0 || through > engine->durable;
 	if (through > engine->durable)
 		atomic_store(&engine->durable, through);
+	if (shown)
+		wk_wait_word_change(&engine->tail); /* a reader that saw the end meanwhile looks again */
 }
 
 uint64_t wk_follower_durable(wk_engine *engine) {
@@ -235,6 +240,7 @@ static wk_status start_anew(wk_engine *engine, bool lost, wk_error *error) {
 	struct wk_follower *f = engine->follower;
 	uint64_t before = f->walk.scan.sequence, durable = wk_follower_durable(engine);
 	wk_status status = wk_follower_renew(engine, error);
+	f->renewal = status;
 	f->dross_before = dross(engine); /* what a new look does not take away */
 	uint64_t now = wk_engine_now(engine);
 	f->renewed_ns = now;
@@ -290,19 +296,27 @@ wk_status wk_follower_refresh(wk_engine *engine, wk_error *error) {
 	return status;
 }
 
-bool wk_follower_try_again(wk_engine *engine, wk_status status, int *attempt) {
-	if (engine->follower == NULL || status != WK_DAMAGED || *attempt >= ATTEMPTS)
+bool wk_follower_try_again(wk_engine *engine, wk_status *status, int *attempt, wk_error *error) {
+	struct wk_follower *f = engine->follower;
+	if (f == NULL || *status != WK_DAMAGED || *attempt >= ATTEMPTS)
 		return false;
 	static const uint32_t nobody = 0;
 	if (*attempt > 0)
 		wk_futex_wait(&nobody, 0, POLL_MAX_NS);
+	wk_error refusal = {0};
 	pthread_mutex_lock(&engine->catalogue_lock);
 	/* files may have moved without a new block */
-	__atomic_store_n(&engine->follower->refreshed_durable, 0, __ATOMIC_RELAXED);
-	refresh(engine, *attempt > 0, NULL);
+	__atomic_store_n(&f->refreshed_durable, 0, __ATOMIC_RELAXED);
+	bool anew = *attempt > 0;
+	wk_status looked = refresh(engine, anew, &refusal);
+	looked = looked == WK_OK && anew ? f->renewal : looked;
 	pthread_mutex_unlock(&engine->catalogue_lock);
-	++*attempt;
-	return true;
+	if (++*attempt < ATTEMPTS || looked == WK_OK || looked == WK_DAMAGED)
+		return true;
+	*status = looked; /* a new look might have shown that nothing is damaged, and the machine refuses it */
+	if (error != NULL)
+		*error = refusal;
+	return false;
 }
 
 wk_status wk_follower_wait(wk_engine *engine, uint64_t timeout_ns) {

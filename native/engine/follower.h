@@ -29,10 +29,12 @@ uint64_t wk_follower_durable(wk_engine *engine);
 /* Catches up with the directory. No lock held. Cheap where nothing changed. For writers it does nothing. */
 wk_status wk_follower_refresh(wk_engine *engine, wk_error *error);
 /*
- * After a read that answered `status`: true where another try may help, because the index it went by may have been an
- * old one; by then the directory was looked at again. *attempt counts, from 0. No lock held.
+ * After a read that answered *status, and *error: true where another try may help, because the index it went by may have
+ * been an old one; by then the directory was looked at again. False after the last try; where the machine refused the
+ * look that might have helped, *status and *error say so, as nothing shows that there is damage. *attempt counts, from
+ * 0. No lock held.
  */
-bool wk_follower_try_again(wk_engine *engine, wk_status status, int *attempt);
+bool wk_follower_try_again(wk_engine *engine, wk_status *status, int *attempt, wk_error *error);
 /* Waits a little for the writer: WK_OK something may have come; WK_TIMEOUT. No lock held. */
 wk_status wk_follower_wait(wk_engine *engine, uint64_t timeout_ns);
 #endif

@@ -105,6 +105,7 @@ static void exchange_views(wk_engine *engine, wk_engine *fresh) {
 	}
 	if (fresh->durable > engine->durable)
 		atomic_store(&engine->durable, atomic_load(&fresh->durable));
+	wk_wait_word_change(&engine->tail);
 }
 
 wk_status wk_follower_renew(wk_engine *engine, wk_error *error) {

@@ -22,6 +22,7 @@ struct wk_follower { /* under catalogue_lock and lock */
 	uint64_t refreshed_durable; /* atomic */
 	uint64_t stuck_since_ns;    /* not even a new look reaches what the writer calls durable, 0: it does */
 	uint64_t renewed_ns;
+	wk_status renewal;     /* what the last new look came to */
 	uint32_t dross_before; /* files of no use that a new look left */
 	bool behind;           /* the chain cannot be followed as far as the writer is */
 	bool settled;          /* opened: from here on it may look at the directory anew */

@@ -70,15 +70,33 @@ static wk_status add_record(wk_walk *s, wk_store_file *file, const wk_block_head
 	return add_state(s->engine, file, record);
 }
 
-static wk_status add_block(wk_walk *s, wk_store_file *file, const uint8_t *bytes, const wk_block_header *header) {
-	uint32_t cursor = WK_BLOCK_HEADER_SIZE;
+/* Where it fails, for want of memory perhaps, it keeps how far it came, and goes on there the next time. */
+static wk_status add_records(wk_walk *s, wk_store_file *file, const uint8_t *bytes, const wk_block_header *header) {
+	uint32_t cursor = WK_BLOCK_HEADER_SIZE, number = 0;
+	bool goes_on = s->begun_sequence == header->sequence;
+	uint32_t known = goes_on ? s->begun_records : 0;
+	if (goes_on && s->begun_crc != header->crc)
+		return WK_CORRUPT; /* another block stands there now, and records of the first one are in the index */
 	wk_block_record record;
 	wk_status status;
 	while ((status = wk_block_next(bytes, header, &cursor, &record)) == WK_OK) {
-		status = add_record(s, file, header, &record);
+		if (number >= known)
+			status = add_record(s, file, header, &record);
 		if (status != WK_OK)
-			return status;
+			break;
+		number++;
 	}
+	status = status == WK_END ? WK_OK : status;
+	s->begun_sequence = status == WK_OK ? 0 : header->sequence;
+	s->begun_crc = header->crc;
+	s->begun_records = number;
+	return status;
+}
+
+static wk_status add_block(wk_walk *s, wk_store_file *file, const uint8_t *bytes, const wk_block_header *header) {
+	wk_status status = add_records(s, file, bytes, header);
+	if (status != WK_OK)
+		return status;
 	if (file->end_offset == 0) {
 		file->first_sequence = header->sequence;
 		file->first_previous_crc = header->previous_crc;
@@ -93,7 +111,7 @@ static wk_status add_block(wk_walk *s, wk_store_file *file, const uint8_t *bytes
 	                                                                        header->size};
 	if (s->engine->follower != NULL)
 		wk_follower_release(s->engine, header->durable_through);
-	return status == WK_END ? WK_OK : status;
+	return WK_OK;
 }
 
 static void note_cut(wk_walk *s, const wk_store_file *file, uint64_t offset, const uint8_t *bytes, size_t available) {
@@ -121,6 +139,7 @@ wk_status wk_walk_from(wk_walk *s, wk_store_file *file, uint64_t offset, wk_erro
 		wk_status status = wk_journal_reader_at(&s->reader, s->scan.offset, &bytes, &available, error);
 		if (status != WK_OK)
 			return status;
+		const wk_scan before = s->scan;
 		s->end = wk_scan_block(&s->scan, bytes, available, &header);
 		if (s->end != WK_SCAN_ACCEPTED) {
 			if (s->end == WK_SCAN_BROKEN)
@@ -129,6 +148,8 @@ wk_status wk_walk_from(wk_walk *s, wk_store_file *file, uint64_t offset, wk_erro
 		}
 		s->last = file;
 		status = add_block(s, file, bytes, &header);
+		if (status != WK_OK)
+			s->scan = before; /* a follower comes back to the block */
 		if (status == WK_NO_MEMORY)
 			return wk_fail(error, status, "scanning the journal of %s: no memory", s->engine->path);
 		if (status != WK_OK)
@@ -358,10 +379,14 @@ static wk_status try_blocks(wk_walk *s, wk_store_file *previous, uint32_t at, bo
 	status = chains_on(s, previous, at, first.sequence, first.previous_crc, &follows, error);
 	if (status != WK_OK || !follows)
 		return status;
+	const wk_scan before = s->scan;
 	s->scan.anchored = first.sequence == s->scan.sequence + 1;
 	*found = true;
 	s->cut_bytes = 0;
-	return wk_walk_file(s, file, error);
+	status = wk_walk_file(s, file, error);
+	if (status != WK_OK && s->last != file)
+		s->scan = before; /* it stands where it stood, behind `previous` */
+	return status;
 }
 
 /* The directory was closed in order behind a block that is not there: its end was not torn. */

@@ -25,6 +25,8 @@ typedef struct wk_walk {
 	uint64_t highest;    /* sequence of any whole block that was met, of the chain or not */
 	wk_walk_block
 	    latest[WK_BLOCKS_IN_FLIGHT_MAX]; /* the last accepted ones, by sequence: those not confirmed are among them */
+	uint64_t begun_sequence;             /* of a block that could not be indexed to its end, 0: of none */
+	uint32_t begun_crc, begun_records;   /* ... which block that was, and how many of its records are in the index */
 	bool lossy;                          /* it went on behind damage, as the policy of the open allows */
 } wk_walk;
 

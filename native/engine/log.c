@@ -139,8 +139,9 @@ static wk_status check_options(const wk_log_options *options, wk_error *error) {
 
 /*
  * A recreated name must go on with higher segment numbers, so that a DLSN never means two records (storage rule 3).
- * Log ids are dense: fewer logs than ids were given means that some were deleted, perhaps this one. Every segment
- * takes a ledger id, so the next one is above all segment numbers.
+ * Log ids are dense, but that a rename takes one for the name it gives away: fewer logs than ids were given means that
+ * some were deleted or renamed, perhaps this one. Every segment takes a ledger id, so the next one is above all segment
+ * numbers.
  */
 static int64_t first_segment(const wk_engine *engine) {
 	return engine->logs_count + 1 == engine->next_log_id ? 1 : (int64_t)engine->next_ledger_id;

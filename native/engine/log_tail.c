@@ -87,12 +87,14 @@ wk_status wk_log_load_tail(wk_engine *engine, wk_log_state *log, wk_error *error
 			log->handles++; /* it stays while the lock is away */
 			wk_engine_unlock(engine);
 			status = read_last(engine, ledger_id, last_entry, &last, error);
-			if (wk_follower_try_again(engine, status == WK_NOT_FOUND ? WK_DAMAGED : status, &attempt)) {
+			wk_status seen = status == WK_NOT_FOUND ? WK_DAMAGED : status;
+			if (wk_follower_try_again(engine, &seen, &attempt, error)) {
 				wk_error_clear(error);
 				wk_engine_lock(engine);
 				log->handles--;
 				continue;
 			}
+			status = seen == WK_DAMAGED ? status : seen; /* it may have been refused the look that it needed */
 			bool accepts = status == WK_DAMAGED && engine->options.on_damage == WK_ON_DAMAGE_SKIP && !engine->read_only;
 			if (accepts)
 				status = wk_loss_accept_end(engine, log, &copy, last_entry, error);

@@ -25,7 +25,10 @@ struct wk_reader {
 	wk_dlsn at; /* the next record is the first one at or after it */
 	wk_dlsn end;
 	bool has_end, follow, ended;
-	bool fresh;   /* at the start: what was truncated since is not missed */
+	bool fresh; /* at the start: what was truncated since is not missed */
+	bool skips; /* it started beyond the end: what is below `wanted` is passed over until that is reached */
+	uint32_t wanted_by;
+	int64_t wanted;
 	wk_span span; /* entries read ahead */
 	uint32_t span_next;
 	int64_t span_segment;
@@ -75,6 +78,11 @@ static wk_status start_at(wk_log *log, const wk_read_options *options, wk_reader
 		               options->from);
 	wk_position at;
 	status = wk_log_find(log, ways[options->from], options->value, &options->start, &at, error);
+	/* The log may end, or lack what is lost, before what is asked for. */
+	reader->skips = status == WK_OK && options->from != WK_FROM_DLSN &&
+	                (options->from == WK_FROM_SEQUENCE_ID ? at.sequence_id : at.txid) < options->value;
+	reader->wanted_by = options->from;
+	reader->wanted = options->value;
 	if (status ==
 	    WK_OK) /* a DLSN behind the end is where a follower wants to start; find says where the log ends now */
 		reader->at = options->from == WK_FROM_DLSN && wk_dlsn_compare(&options->start, &at.dlsn) > 0 ? options->start
@@ -142,6 +150,17 @@ static wk_status truncated(const wk_reader *reader, wk_error *error) {
 }
 
 /*
+ * (locked) All before this first record of the log was below what the reader asked for: it misses nothing. Several
+ * records may have one txid.
+ */
+static bool is_below(const wk_reader *reader, const wk_position *first) {
+	if (!reader->skips)
+		return false;
+	return reader->wanted_by == WK_FROM_SEQUENCE_ID ? first->sequence_id <= reader->wanted
+	                                                : first->txid >= 0 && first->txid < reader->wanted;
+}
+
+/*
  * (locked) Which entries to read next. WK_END: nothing more now. Moves reader->at over the ends of segments.
  */
 static wk_status next_entries(wk_engine *engine, wk_reader *reader, wk_segment *segment, int64_t *last,
@@ -152,7 +171,7 @@ static wk_status next_entries(wk_engine *engine, wk_reader *reader, wk_segment *
 		wk_dlsn first = log->first->dlsn;
 		status = wk_log_settle_first(engine, log, error); /* no crash brings back what it passes over */
 		bool still = wk_dlsn_compare(&first, &log->first->dlsn) == 0;
-		if (status == WK_OK && still && !reader->fresh)
+		if (status == WK_OK && still && !reader->fresh && !is_below(reader, log->first))
 			return truncated(reader, error);
 		if (status == WK_OK && still)
 			reader->at = first;
@@ -264,7 +283,7 @@ static wk_status read_ahead(wk_engine *engine, wk_reader *reader, wk_error *erro
 		bool moved = wk_dlsn_compare(&before, &reader->at) != 0;
 		before = reader->at;
 		attempt = moved ? 0 : attempt;
-		if (wk_follower_try_again(engine, status, &attempt)) {
+		if (wk_follower_try_again(engine, &status, &attempt, error)) {
 			wk_error_clear(error);
 			continue;
 		}
@@ -323,6 +342,43 @@ static void close_entry(wk_reader *reader) {
 	reader->at = (wk_dlsn){reader->at.segment, reader->at.entry_id + 1, 0};
 }
 
+static wk_status malformed(const wk_reader *reader, int64_t slot, wk_error *error) {
+	return wk_fail(error, WK_DAMAGED, "record %lld of entry %lld of log %llu is malformed", (long long)slot,
+	               (long long)reader->at.entry_id, (unsigned long long)reader->state->id);
+}
+
+/*
+ * Passes over the records of the open entry that are below what was asked for: the first one that is not ends it, for
+ * good. Behind the last one the entry is closed.
+ */
+static wk_status skip_records(wk_engine *engine, wk_reader *reader, wk_error *error) {
+	bool by_sequence = reader->wanted_by == WK_FROM_SEQUENCE_ID;
+	wk_engine_lock(engine);
+	bool by_its_own = reader->state->txid_source == WK_TXID_APPLICATION;
+	wk_engine_unlock(engine);
+	if (by_its_own && reader->wanted_by == WK_FROM_TIME_MS)
+		return wk_fail(error, WK_INVALID,
+		               "reading log %llu from a time on: its txids are the application's own; start by txid",
+		               (unsigned long long)reader->state->id);
+	for (;;) {
+		const wk_entry_records before = reader->records;
+		wk_log_record record;
+		wk_status status = wk_entry_records_next(&reader->records, &record);
+		if (status == WK_END) {
+			close_entry(reader);
+			return WK_OK;
+		}
+		if (status != WK_OK)
+			return malformed(reader, before.slot, error);
+		int64_t key = by_sequence ? reader->first_sequence_id + record.position - 1 : record.txid;
+		if ((record.flags & (WK_RECORD_END_OF_STREAM | WK_RECORD_CONTROL)) != 0 || key < reader->wanted)
+			continue;
+		reader->records = before;
+		reader->skips = false;
+		return WK_OK;
+	}
+}
+
 /* Room in the batch for a record that points into this buffer. What does not fit stays to be read. */
 static wk_status make_room(wk_reader *reader, wk_batch *batch, wk_buffer *buffer, wk_error *error) {
 	wk_status status = wk_batch_reserve(batch, buffer);
@@ -358,8 +414,7 @@ static wk_status take_records(wk_reader *reader, wk_batch *batch, size_t max_rec
 			return WK_OK;
 		}
 		if (status != WK_OK)
-			return wk_fail(error, WK_DAMAGED, "record %lld of entry %lld of log %llu is malformed", (long long)slot,
-			               (long long)reader->at.entry_id, (unsigned long long)reader->state->id);
+			return malformed(reader, slot, error);
 		if ((record.flags & (WK_RECORD_END_OF_STREAM | WK_RECORD_CONTROL)) != 0 || slot < reader->at.slot)
 			continue;
 		wk_record out = {
@@ -384,7 +439,10 @@ static wk_status take_gap(wk_engine *engine, wk_reader *reader, wk_batch *batch,
 	if (cut > 0)
 		*gap = (wk_gap){gap->segment, gap->entry_id, gap->last_entry_id, gap->first_sequence_id + cut,
 		                gap->count - cut};
-	if (gap->count <= 0) { /* nothing of it is left */
+	/* By a txid what is asked for may be what is lost. */
+	bool below = reader->skips && reader->wanted_by == WK_FROM_SEQUENCE_ID &&
+	             gap->first_sequence_id + gap->count <= reader->wanted;
+	if (gap->count <= 0 || below) { /* nothing of it is left, or wanted */
 		reader->at = reader->gap_end;
 		reader->in_gap = false;
 		return WK_OK;
@@ -455,6 +513,11 @@ static wk_status fill(wk_engine *engine, wk_reader *reader, wk_batch *batch, siz
 			return WK_END;
 		if (!reader->open)
 			status = open_entry(engine, reader, error);
+		if (status == WK_OK && reader->skips && !reader->in_gap) {
+			status = skip_records(engine, reader, error);
+			if (status != WK_OK || !reader->open)
+				continue;
+		}
 		if (status == WK_OK && reader->in_gap)
 			status = take_gap(engine, reader, batch, error);
 		else if (status == WK_OK)
@@ -514,7 +577,7 @@ wk_status wk_reader_next_arrow(wk_reader *reader, size_t max_records, size_t max
                                void *schema, void *array, wk_error *error) {
 	wk_batch *batch;
 	wk_dlsn before = reader->at;
-	bool fresh = reader->fresh;
+	bool fresh = reader->fresh, skips = reader->skips;
 	reader->records_only = true;
 	wk_status status = wk_reader_next(reader, max_records, max_bytes, timeout_ns, &batch, error);
 	reader->records_only = false;
@@ -527,6 +590,7 @@ wk_status wk_reader_next_arrow(wk_reader *reader, size_t max_records, size_t max
 	drop_span(reader); /* nobody was given them: they come the next time */
 	reader->at = before;
 	reader->fresh = fresh;
+	reader->skips = skips;
 	reader->ended = false;
 	return wk_fail(error, status, "building an Arrow batch: %s", wk_status_text(status));
 }

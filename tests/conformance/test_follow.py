@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import time
 
+import pytest
+
 import walkeeper
 
 
@@ -56,6 +58,52 @@ def test_a_follower_stops_at_its_end(log: walkeeper.Log, writer: walkeeper.Write
     reader = log.reader(follow=True, end=positions[3], timeout=30)
     assert [record.sequence_id for record in reader] == [0, 1, 2]
     assert reader.ended
+
+
+@pytest.mark.parametrize("way", ["sequence_id", "txid"])
+def test_a_follower_that_starts_beyond_the_end_yields_nothing_below_its_start(
+    log: walkeeper.Log, writer: walkeeper.Writer, way: str
+) -> None:
+    """Log.reader: from the first record with at least this sequence id or txid on. One by a DLSN does so."""
+    writer.append(b"before", txid=0)
+    start: dict[str, int] = {way: 3}
+    reader = log.reader(follow=True, timeout=0.3, **start)
+    for number in range(1, 5):
+        writer.append(b"%d" % number, txid=number)
+    assert [record.sequence_id for record in reader] == [3, 4]
+
+
+def test_a_start_beyond_the_end_is_found_within_a_batch_and_behind_it(
+    log: walkeeper.Log, writer: walkeeper.Writer
+) -> None:
+    readers = [log.reader(follow=True, timeout=0.1, sequence_id=start) for start in (2, 5, 7, 8)]
+    for _ in range(2):
+        assert [[record.sequence_id for record in reader] for reader in readers] == [[], [], [], []]
+    writer.append_many([b"%d" % number for number in range(5)])
+    writer.append_many([b"%d" % number for number in range(5, 8)])
+    assert [[record.sequence_id for record in reader] for reader in readers] == [[2, 3, 4, 5, 6, 7], [5, 6, 7], [7], []]
+    writer.append(b"8")
+    assert [[record.sequence_id for record in reader] for reader in readers] == [[8], [8], [8], [8]]
+
+
+def test_a_start_beyond_the_end_is_not_reached_by_later_times(log: walkeeper.Log, writer: walkeeper.Writer) -> None:
+    start = time.time() + 0.4
+    reader = log.reader(follow=True, timeout=1, time=start)
+    early = writer.append(b"early")
+    time.sleep(0.5)
+    assert writer.append(b"late") > early
+    assert [record.payload for record in reader] == [b"late"]
+
+
+def test_what_is_truncated_below_the_start_is_not_missed(log: walkeeper.Log, writer: walkeeper.Writer) -> None:
+    readers = [log.reader(follow=True, timeout=0.1, sequence_id=3), log.reader(follow=True, timeout=0.1, txid=3)]
+    missed = log.reader(follow=True, timeout=0.1, sequence_id=1)
+    places = [writer.append(b"%d" % number, txid=number) for number in range(5)]
+    log.truncate(places[2])
+    for reader in readers:
+        assert [record.sequence_id for record in reader] == [3, 4]
+    with pytest.raises(walkeeper.TruncatedError):
+        next(missed)
 
 
 def test_a_follower_sees_every_record_of_a_busy_writer(log: walkeeper.Log, writer: walkeeper.Writer) -> None:

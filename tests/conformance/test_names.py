@@ -158,6 +158,30 @@ def test_a_log_made_again_goes_on_with_the_segment_numbers(ns: walkeeper.Namespa
     assert ns.log("orders").segments()[0].segment > before
 
 
+def test_a_position_under_a_name_that_was_given_away_is_not_another_records(ns: walkeeper.Namespace) -> None:
+    """A name is recreated after a rename as after a delete: a DLSN that was stored for it means one record or none."""
+    with ns.log("orders").writer() as writer:
+        before = writer.append(b"before")
+    ns.rename_log("orders", "orders.1")
+    with ns.log("orders").writer() as writer:
+        assert writer.append(b"after") > before
+
+
+def test_a_name_that_was_given_away_is_known_in_the_next_open(open: Open) -> None:
+    with open() as ns:
+        with ns.log("orders").writer() as writer:
+            before = writer.append(b"before")
+        ns.rename_log("orders", "orders.1")
+    with open() as ns, ns.log("orders").writer() as writer:
+        assert writer.append(b"after") > before
+    with open() as ns:
+        ns.delete_log("orders.1")
+        ns.rename_log("orders", "orders.1")
+    ns = open()
+    with ns.log("orders").writer() as writer:
+        assert writer.append(b"last").dlsn.segment > ns.log("orders.1").segments()[-1].segment
+
+
 def test_names_are_durable(open: Open) -> None:
     with open() as ns:
         for name in ("a", "b", "c"):

@@ -1,10 +1,11 @@
 /*
- * test_logs.c: what a log answers with 10,000 segments, after its clock jumped, and of how much its segments hold; and
- * what the handles on it hold in memory. On the faulty disk in manual mode: nothing happens but what the test does.
+ * test_logs.c: what a log answers with 10,000 segments, after its clock jumped, and of how much its segments hold; where
+ * one begins whose name was another's; and what the handles on it hold in memory. On the faulty disk in manual mode: nothing happens but what the test does.
  */
 #include "engine/catalogue.h"
 #include "engine/handles.h"
 #include "engine/journal.h"
+#include "engine/snapshot.h"
 #include "manual_directory.h"
 
 static void larger_files(wk_open_options *options) {
@@ -455,7 +456,42 @@ TEST(handles_released_with_records_in_flight_hold_nothing_once_these_are_durable
 	remove_tree(path);
 }
 
+/* ---- names that were given away (storage rule 3) ---- */
+
+static int64_t segment_written(wk_namespace *ns, const char *name) {
+	wk_log *log = log_named(ns, name);
+	wk_writer *writer = writer_of(log);
+	put(writer, "record", WK_SYNC);
+	wk_log_info info;
+	CHECK_EQ(wk_log_describe(log, &info, NULL), WK_OK);
+	CHECK_EQ(wk_writer_close(writer, UINT64_MAX, NULL), WK_OK);
+	wk_log_release(log);
+	return info.last.dlsn.segment;
+}
+
+TEST(rule_3_a_name_that_was_given_away_goes_on_behind_a_kill_and_in_a_snapshot) {
+	wk_io *io = disk_of(9);
+	wk_namespace *ns = open_with(io, larger_files);
+	int64_t first = segment_written(ns, "log");
+	CHECK_EQ(wk_log_rename(ns, "log", 3, "log.1", 5, NULL), WK_OK);
+	wk_abandon(ns);
+	wk_faulty_kill(wk_faulty_of(io));
+	ns = open_with(io, larger_files);
+	int64_t second = segment_written(ns, "log");
+	CHECK(second > first);
+	CHECK_EQ(wk_log_rename(ns, "log", 3, "log.2", 5, NULL), WK_OK);
+	wk_engine_lock(ns->engine);
+	CHECK_EQ(wk_snapshot_write(ns->engine, NULL), WK_OK);
+	wk_engine_unlock(ns->engine);
+	CHECK_EQ(wk_close(ns, UINT64_MAX, NULL), WK_OK);
+	ns = open_with(io, larger_files);
+	CHECK(segment_written(ns, "log") > second);
+	CHECK_EQ(wk_close(ns, UINT64_MAX, NULL), WK_OK);
+	io->operations->destroy(io);
+}
+
 int main(void) {
+	RUN(rule_3_a_name_that_was_given_away_goes_on_behind_a_kill_and_in_a_snapshot);
 	RUN(rule_4_with_10000_segments_open_find_and_reader_start_stay_flat);
 	RUN(rule_5_a_jump_of_the_clock_is_reported_and_txids_do_not_fall);
 	RUN(rule_5_a_clock_that_was_set_back_before_the_open_is_reported);
