@@ -473,17 +473,16 @@ def _buffer(payload: Any) -> Any:
 
 def _joined(payloads: Iterable[Payload]) -> tuple[bytes, array[int]]:
     """The payloads back to back, and the size of each."""
-    many: Any = payloads if isinstance(payloads, (list, tuple)) else list(payloads)
+    many: Any = tuple(payloads)  # nobody else changes it
     if not many:
         raise InvalidError("append_many was given nothing to append", outcome="not_written")
-    data = b"".join(many)
     try:
-        sizes = array("I", map(len, many))
-        if sum(sizes) != len(data):  # len() of a buffer counts its items, which may be larger than a byte
-            sizes = array("I", (memoryview(payload).nbytes for payload in many))
+        if [*map(type, many)].count(bytes) == len(many):
+            return b"".join(many), array("I", [*map(len, many)])
+        views = [memoryview(payload) for payload in many]  # len() of another buffer counts its items, not its bytes
+        return b"".join(views), array("I", [view.nbytes for view in views])
     except OverflowError:
         raise TooLargeError("a payload of 4 GiB or more", outcome="not_written") from None
-    return data, sizes
 
 
 def _explain(stop: BaseException, error: Any) -> None:
