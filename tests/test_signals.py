@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -120,6 +121,31 @@ def test_an_append_that_a_harmless_signal_met_returns_its_position(
         assert first == log.find(sequence_id=1)
         assert last == log.find(sequence_id=count - 1)
         assert log.count() == count
+
+
+@pytest.mark.parametrize("arrow", [False, True], ids=["read", "read_arrow"])
+def test_a_handler_that_raises_when_a_batch_has_come_loses_nothing_of_it(
+    log: walkeeper.Log, monkeypatch: pytest.MonkeyPatch, arrow: bool
+) -> None:
+    pytest.importorskip("pyarrow")
+    with log.writer() as writer:
+        writer.append_many([b"0", b"1", b"2"])
+    reader, wait = log.reader(), walkeeper.Reader._wait
+
+    def wait_and_be_interrupted(self: walkeeper.Reader, *asked: Any) -> bool:
+        got = wait(self, *asked)
+        signal.raise_signal(signal.SIGINT)
+        return got
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(walkeeper.Reader, "_wait", wait_and_be_interrupted)
+        reader.read_arrow(2) if arrow else reader.read(2)
+    if arrow:
+        batch = reader.read_arrow(2)
+        assert batch is not None
+        assert batch.column("sequence_id").to_pylist() == [0, 1]
+    else:
+        assert [record.sequence_id for record in reader.read(2)] == [0, 1]
 
 
 def test_ctrl_c_while_waiting_for_the_lock(directory: Path) -> None:
