@@ -418,10 +418,18 @@ WK_API const wk_record *wk_batch_records(const wk_batch *batch, size_t *count);
 WK_API void wk_batch_release(wk_batch *batch);
 
 /*
- * The same as an Arrow record batch (Arrow C data interface): `schema` and `array` point to struct ArrowSchema and
- * ArrowArray that the caller owns and releases by their release callbacks. Columns: segment, entry_id, slot,
- * sequence_id, txid (int64) and payload (large_binary), none nullable. They are a copy, and count against no limit.
+ * The same, but a batch never holds a gap: WK_DAMAGED where the reader stands before one, which wk_reader_next takes.
  */
+WK_API wk_status wk_reader_next_records(wk_reader *reader, size_t max_records, size_t max_bytes, uint64_t timeout_ns,
+                                        wk_batch **batch, wk_error *error);
+/*
+ * A batch without gaps as an Arrow record batch (Arrow C data interface): `schema` and `array` point to struct
+ * ArrowSchema and ArrowArray that the caller owns and releases by their release callbacks. Columns: segment, entry_id,
+ * slot, sequence_id, txid (int64) and payload (large_binary), none nullable. They are a copy, and count against no
+ * limit; the batch stays the caller's. WK_NO_MEMORY: nothing was made.
+ */
+WK_API wk_status wk_batch_to_arrow(const wk_batch *batch, void *schema, void *array);
+/* Both in one: the records that could not be made an Arrow batch come the next time. */
 WK_API wk_status wk_reader_next_arrow(wk_reader *reader, size_t max_records, size_t max_bytes, uint64_t timeout_ns,
                                       void *schema, void *array, wk_error *error);
 /* Where the reader stands: the next record it would give. */
