@@ -55,14 +55,21 @@ class Completions:
         return future
 
     def stop(self, timeout_ns: int) -> None:
-        """Waits up to `timeout_ns` for the futures to complete, then ends the thread."""
+        """Waits up to `timeout_ns` for the futures to complete, then ends the thread.
+
+        In the thread itself, which a future's callback is in, there is nobody to wait for: what is pending is left to
+        abandon().
+        """
         seconds = min(timeout_ns / 1e9, threading.TIMEOUT_MAX)
         with self._changed:
-            self._changed.wait_for(lambda: not self._pending or self._thread is None, seconds)
+            thread = self._thread
+            itself = thread is threading.current_thread()
+            if not itself:
+                self._changed.wait_for(lambda: not self._pending or self._thread is None, seconds)
             self._stopping = True
             self._changed.notify_all()
             thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
+        if thread is not None and not itself:
             thread.join()
 
     def abandon(self, durable: bool) -> None:
@@ -71,6 +78,7 @@ class Completions:
             self._abandoned = durable
             left = [item for items in self._pending.values() for item in items]
             self._pending.clear()
+            self._changed.notify_all()
         for future, at, log in left:
             _settle(future, at, log, durable)
 
