@@ -28,3 +28,22 @@ assert second[0].result(10).sequence_id == 1
 """
     done = subprocess.run([sys.executable, "-c", code, directory], cwd="/", timeout=60, check=False)
     assert done.returncode == 0
+
+
+def test_a_signal_handler_may_close_the_namespace(directory: Path) -> None:
+    """A service closes on SIGTERM. The handler runs between two steps of whatever call the main thread is in."""
+    code = """
+import random, signal, sys, faulthandler, walkeeper
+faulthandler.dump_traceback_later(30, exit=True)
+signal.signal(signal.SIGALRM, lambda *_: namespace.close())
+for _ in range(100):
+    namespace = walkeeper.open(sys.argv[1])
+    signal.setitimer(signal.ITIMER_REAL, 0.002 + random.random() * 0.004)
+    try:
+        while True:
+            namespace.stats()
+    except walkeeper.ClosedError:
+        pass
+"""
+    done = subprocess.run([sys.executable, "-c", code, directory], cwd="/", timeout=60, check=False)
+    assert done.returncode == 0
