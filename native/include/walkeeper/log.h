@@ -106,9 +106,16 @@ WK_API wk_status wk_open(const char *path, const wk_open_options *options, wk_na
  * Makes deferred appends durable, writes the confirm block, releases the lock with the last handle. UINT64_MAX: wait
  * for ever; WK_TIMEOUT: the handle is closed all the same, what was not durable has an unknown outcome, and as a write
  * may still be under way the directory stays locked until the process ends: a time is for disks that stall, seconds and
- * not 0. The namespace must not be used afterwards.
+ * not 0. The namespace must not be used afterwards, unless it was retained.
  */
 WK_API wk_status wk_close(wk_namespace *ns, uint64_t timeout_ns, wk_error *error);
+/*
+ * For who cannot tell whether another thread has closed it: a namespace that was retained may be used until it is
+ * released. Once it is closed its calls answer WK_CLOSED, and those without a status what they say of no namespace: 0,
+ * -1, nothing.
+ */
+WK_API wk_namespace *wk_namespace_retain(wk_namespace *ns);
+WK_API void wk_namespace_release(wk_namespace *ns);
 
 /* Where recovery had to cut or found damage; all zero after a clean start. */
 typedef struct wk_recovery_report {
