@@ -123,6 +123,31 @@ def test_an_append_that_a_harmless_signal_met_returns_its_position(
         assert log.count() == count
 
 
+def test_a_batch_that_a_harmless_signal_met_stays_together(directory: Path, alarms: list[float]) -> None:
+    """append_many() promises consecutive ids. A signal while it waits for room lets another thread's record in between."""
+    with walkeeper.open(directory, in_flight_bytes=1 << 20) as namespace:
+        log = namespace.log("orders")
+        with log.writer() as writer:
+            stop = threading.Event()
+
+            def append_all_the_time() -> None:
+                while not stop.is_set():
+                    writer.append(b"of another thread")
+
+            other = threading.Thread(target=append_all_the_time)
+            other.start()
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
+                for _ in range(30):
+                    batch = writer.append_many([b"m" * 20_000] * 200)
+                    assert batch.last.sequence_id - batch.first.sequence_id + 1 == batch.count
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                stop.set()
+                other.join()
+            assert alarms
+
+
 @pytest.mark.parametrize("arrow", [False, True], ids=["read", "read_arrow"])
 def test_a_handler_that_raises_when_a_batch_has_come_loses_nothing_of_it(
     log: walkeeper.Log, monkeypatch: pytest.MonkeyPatch, arrow: bool
