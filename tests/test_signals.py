@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -123,8 +124,12 @@ def test_an_append_that_a_harmless_signal_met_returns_its_position(
         assert log.count() == count
 
 
-def test_a_batch_that_a_harmless_signal_met_stays_together(directory: Path, alarms: list[float]) -> None:
-    """append_many() promises consecutive ids. A signal while it waits for room lets another thread's record in between."""
+@pytest.mark.parametrize("atomic", [False, True], ids=["each", "atomic"])
+def test_a_batch_that_a_harmless_signal_met_keeps_its_order_and_an_atomic_one_stays_together(
+    directory: Path, alarms: list[float], atomic: bool
+) -> None:
+    """A signal while it waits for room lets another thread's record in between, but not into an atomic batch."""
+    payloads = [b"%d " % number + b"m" * (4_000 if atomic else 20_000) for number in range(200)]
     with walkeeper.open(directory, in_flight_bytes=1 << 20) as namespace:
         log = namespace.log("orders")
         with log.writer() as writer:
@@ -138,14 +143,20 @@ def test_a_batch_that_a_harmless_signal_met_stays_together(directory: Path, alar
             other.start()
             try:
                 signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
-                for _ in range(30):
-                    batch = writer.append_many([b"m" * 20_000] * 200)
-                    assert batch.last.sequence_id - batch.first.sequence_id + 1 == batch.count
+                batches = [writer.append_many(payloads, atomic=atomic) for _ in range(20)]
             finally:
                 signal.setitimer(signal.ITIMER_REAL, 0)
                 stop.set()
                 other.join()
             assert alarms
+        for batch in batches:
+            span = batch.last.sequence_id - batch.first.sequence_id + 1
+            found: list[bytes] = []
+            for record in islice(log.reader(start=batch.first), span):
+                assert isinstance(record, walkeeper.Record)
+                found.append(bytes(record.payload))
+            assert [payload for payload in found if payload != b"of another thread"] == payloads
+            assert not atomic or span == batch.count
 
 
 @pytest.mark.parametrize("arrow", [False, True], ids=["read", "read_arrow"])

@@ -156,10 +156,13 @@ class Writer:
     ) -> AppendRange:
         """Appends many records with one call and one wait. When it returns, all of them are durable.
 
-        Their sequence ids are consecutive; `expected` is that of the first; `txids` are one each, not falling. With
-        `atomic` they are one entry: after a crash all of them are there, or none; TooLargeError where they are more
-        than an entry holds. Otherwise a failure may leave the first `durable_count` of them (an attribute of the
-        exception) in the log. InvalidError where there is nothing to append. For the rest see append.
+        They keep their order; `expected` is the sequence id of the first; `txids` are one each, not falling. Their ids
+        are consecutive, but for this: where a signal comes while it waits for room in the middle, handlers run, and
+        what others append to this log meanwhile stands in between (`last` is then further than `count` from `first`).
+        With `atomic` nothing ever does: they are one entry, and after a crash all of them are there, or none;
+        TooLargeError where they are more than an entry holds. Otherwise a failure may leave the first `durable_count`
+        of them (an attribute of the exception) in the log. InvalidError where there is nothing to append. For the rest
+        see append.
         """
         return self._many(payloads, txids, expected, atomic, durability, timeout, wait=True)[0]
 
