@@ -8,7 +8,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -120,6 +122,67 @@ def test_an_append_that_a_harmless_signal_met_returns_its_position(
         assert first == log.find(sequence_id=1)
         assert last == log.find(sequence_id=count - 1)
         assert log.count() == count
+
+
+@pytest.mark.parametrize("atomic", [False, True], ids=["each", "atomic"])
+def test_a_batch_that_a_harmless_signal_met_keeps_its_order_and_an_atomic_one_stays_together(
+    directory: Path, alarms: list[float], atomic: bool
+) -> None:
+    """A signal while it waits for room lets another thread's record in between, but not into an atomic batch."""
+    payloads = [b"%d " % number + b"m" * (4_000 if atomic else 20_000) for number in range(200)]
+    with walkeeper.open(directory, in_flight_bytes=1 << 20) as namespace:
+        log = namespace.log("orders")
+        with log.writer() as writer:
+            stop = threading.Event()
+
+            def append_all_the_time() -> None:
+                while not stop.is_set():
+                    writer.append(b"of another thread")
+
+            other = threading.Thread(target=append_all_the_time)
+            other.start()
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
+                batches = [writer.append_many(payloads, atomic=atomic) for _ in range(20)]
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                stop.set()
+                other.join()
+            assert alarms
+        for batch in batches:
+            span = batch.last.sequence_id - batch.first.sequence_id + 1
+            found: list[bytes] = []
+            for record in islice(log.reader(start=batch.first), span):
+                assert isinstance(record, walkeeper.Record)
+                found.append(bytes(record.payload))
+            assert [payload for payload in found if payload != b"of another thread"] == payloads
+            assert not atomic or span == batch.count
+
+
+@pytest.mark.parametrize("arrow", [False, True], ids=["read", "read_arrow"])
+def test_a_handler_that_raises_when_a_batch_has_come_loses_nothing_of_it(
+    log: walkeeper.Log, monkeypatch: pytest.MonkeyPatch, arrow: bool
+) -> None:
+    pytest.importorskip("pyarrow")
+    with log.writer() as writer:
+        writer.append_many([b"0", b"1", b"2"])
+    reader, wait = log.reader(), walkeeper.Reader._wait
+
+    def wait_and_be_interrupted(self: walkeeper.Reader, *asked: Any) -> bool:
+        got = wait(self, *asked)
+        signal.raise_signal(signal.SIGINT)
+        return got
+
+    with monkeypatch.context() as patched:
+        patched.setattr(walkeeper.Reader, "_wait", wait_and_be_interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            reader.read_arrow(2) if arrow else reader.read(2)
+    if arrow:
+        batch = reader.read_arrow(2)
+        assert batch is not None
+        assert batch.column("sequence_id").to_pylist() == [0, 1]
+    else:
+        assert [record.sequence_id for record in reader.read(2)] == [0, 1]
 
 
 def test_ctrl_c_while_waiting_for_the_lock(directory: Path) -> None:

@@ -32,6 +32,7 @@ class Completions:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._stopping = False
+        self._ended = False
         self._abandoned: bool | None = None
         """None until the namespace was closed; then whether everything accepted is durable."""
 
@@ -46,24 +47,34 @@ class Completions:
             waiting = self._pending.get(ticket)
             if waiting is not None:
                 waiting.append((future, at, log))
-                return future
-            self._pending[ticket] = [(future, at, log)]
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="walkeeper-completions", daemon=True)
-                self._thread.start()
-            self._changed.notify()
+            else:
+                if self._thread is None:  # known once it runs: a signal handler that closes waits for it
+                    thread = threading.Thread(target=self._run, name="walkeeper-completions", daemon=True)
+                    thread.start()
+                    self._thread = thread
+                self._pending[ticket] = [(future, at, log)]
+                self._changed.notify()
+            if self._abandoned is not None and not future.done():  # a signal handler closed it since the look above
+                _settle(future, at, log, self._abandoned)
         return future
 
     def stop(self, timeout_ns: int) -> None:
-        """Waits up to `timeout_ns` for the futures to complete, then ends the thread."""
+        """Waits up to `timeout_ns` for the futures to complete, then ends the thread.
+
+        In the thread itself, which a future's callback is in, there is nobody to wait for: what is pending is left to
+        abandon().
+        """
         seconds = min(timeout_ns / 1e9, threading.TIMEOUT_MAX)
         with self._changed:
-            self._changed.wait_for(lambda: not self._pending or self._thread is None, seconds)
+            thread = self._thread
+            itself = thread is threading.current_thread()
+            if not itself:
+                self._changed.notify_all()  # a signal handler may be here before watch() comes to that
+                self._changed.wait_for(lambda: not self._pending or self._thread is None, seconds)
             self._stopping = True
             self._changed.notify_all()
-            thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join()
+            if not itself:  # not join(): a signal handler may be here while watch() has the lock, which this lets go of
+                self._changed.wait_for(lambda: self._ended or self._thread is None)
 
     def abandon(self, durable: bool) -> None:
         """What still waits after the namespace was closed: done where `durable`, else of unknown outcome."""
@@ -71,10 +82,19 @@ class Completions:
             self._abandoned = durable
             left = [item for items in self._pending.values() for item in items]
             self._pending.clear()
+            self._changed.notify_all()
         for future, at, log in left:
             _settle(future, at, log, durable)
 
     def _run(self) -> None:
+        try:
+            self._complete_all()
+        finally:
+            with self._changed:
+                self._ended = True
+                self._changed.notify_all()
+
+    def _complete_all(self) -> None:
         error = new_error()
         while True:
             with self._changed:
@@ -87,6 +107,9 @@ class Completions:
                     status = lib.wk_namespace_wait(native, ticket, _WAIT_NS, error)
                     durable = lib.wk_namespace_durable(native)
             except ClosedError:
+                status, durable = lib.WK_CLOSED, 0
+            if status == lib.WK_CLOSED:  # before there were futures: nobody has told of them
+                self.abandon(self._handle.all_durable)
                 return
             self._complete(durable)
             if status not in (lib.WK_OK, lib.WK_TIMEOUT, lib.WK_INTERRUPTED):

@@ -32,6 +32,7 @@ class Drain:
         """Who waits for the durable point to pass a ticket."""
         with self._sync._handle as native:
             self._fd: int = lib.wk_namespace_eventfd(native)
+        self._sync._handle.check()
         if self._fd < 0:
             raise StorageError("no eventfd can be made: the process has too many open files")
         loop.add_reader(self._fd, self._on_event)
@@ -39,7 +40,9 @@ class Drain:
     def durable_point(self) -> int:
         """The last durable ticket."""
         with self._sync._handle as native:
-            return int(lib.wk_namespace_durable(native))
+            durable = int(lib.wk_namespace_durable(native))
+        self._sync._handle.check()
+        return durable
 
     def watch(self, ticket: int, at: Position, log: str, armed: bool = False) -> asyncio.Future[Position]:
         """A future that is done, with `at`, when `ticket` is durable.

@@ -189,28 +189,37 @@ class Stats:
 
 
 class Handle:
-    """A wk_namespace, and who is inside: `with handle as native:` keeps it open for the length of a call."""
+    """A wk_namespace: `with handle as native:` for each call.
 
-    __slots__ = ("_inside", "_native", "_path", "_pid")
+    It may be closed before the call comes to C, by another thread or by a signal handler in this one. Its memory stays
+    for as long as the handle, and C answers WK_CLOSED. Who asks what answers no status asks check() afterwards.
+    """
+
+    __slots__ = ("_memory", "_native", "_path", "_pid", "all_durable")
 
     def __init__(self, path: str, native: Any) -> None:
         self._path = path
         self._native = native
+        self._memory = ffi.gc(lib.wk_namespace_retain(native), lib.wk_namespace_release)
         self._pid = os.getpid()
-        self._inside: list[None] = []
+        self.all_durable = False
+        """Known to be, of what was accepted, since it was closed."""
 
     def __enter__(self) -> Any:
-        self._inside.append(None)
-        if self._native is None:
-            self._inside.pop()
-            raise ClosedError(f"the namespace {self._path!r} was closed")
+        native = self._native
+        if native is None:
+            raise self._closed_error()
         if self._pid != os.getpid():  # C knows, too, but what answers no status there would answer nothing here
-            self._inside.pop()
             raise ForkedError(f"{self._path!r} was opened before this process was forked: open it again here")
-        return self._native
+        return native
 
     def __exit__(self, *_: object) -> None:
-        self._inside.pop()
+        pass
+
+    def check(self) -> None:
+        """After a call that answers no status: was it one of an open namespace?"""
+        if self._native is None:
+            raise self._closed_error()
 
     @property
     def closed(self) -> bool:
@@ -221,11 +230,12 @@ class Handle:
         self._native = None
 
     def take(self) -> Any:
-        """The wk_namespace, to close it: nobody else is inside, nobody gets in again. None where that was done."""
+        """The wk_namespace, to close it: nobody gets in again. C waits for those inside. None where that was done."""
         native, self._native = self._native, None
-        while self._inside:  # calls on a namespace are short; the completion thread was stopped before
-            time.sleep(0.0005)
         return native
+
+    def _closed_error(self) -> ClosedError:
+        return ClosedError(f"the namespace {self._path!r} was closed")
 
 
 class Namespace:
@@ -322,6 +332,7 @@ class Namespace:
         native_stats = ffi.new("wk_stats *")
         with self._handle as native:
             lib.wk_namespace_stats(native, native_stats)
+        self._handle.check()
         values = {name: getattr(native_stats, name) for name in Stats.__dataclass_fields__}
         values["backend"] = name_of(native_stats.backend, BACKENDS)
         values["sync_method"] = name_of(native_stats.sync_method, SYNC_METHODS)
@@ -332,6 +343,7 @@ class Namespace:
         report = ffi.new("wk_recovery_report *")
         with self._handle as native:
             lib.wk_namespace_recovery(native, report)
+        self._handle.check()
         report.lock_wait_ns += self._lock_wait_ns
         return RecoveryReport(**{name: getattr(report, name) for name in RecoveryReport.__dataclass_fields__})
 
@@ -350,6 +362,9 @@ class Namespace:
         durable has an unknown outcome. After a TimeoutError a write may still be under way, and the directory stays
         locked until the process ends: give seconds, for a disk that stalls, and not 0. Records that were read stay
         valid. Closing twice is fine. In a forked child it only forgets the handle: the namespace is the parent's.
+
+        A signal handler may call it, and a future's callback: the call that the handler interrupted, and what other
+        threads call later, raises ClosedError.
         """
         timeout_ns = nanoseconds(timeout)
         self._finalizer.detach()
@@ -414,8 +429,9 @@ def _close(handle: Handle, completing: list[Completions], pid: int, timeout_ns: 
     error = new_error()
     # Not called again on WK_INTERRUPTED: the handle is gone whatever the answer is.
     status = lib.wk_close(native, FOREVER if timeout_ns == FOREVER else time_left(started, timeout_ns), error)
+    handle.all_durable = status == 0
     for completions in completing:
-        completions.abandon(durable=status == 0)
+        completions.abandon(handle.all_durable)
     if report:  # where no outcome is unknown everything is durable: "not_written" would be the contrary
         check(status, error, write=bool(error.outcome_unknown))
 

@@ -126,7 +126,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class AppendRange:
-    """What append_many appended: `count` records with consecutive sequence ids, from `first` to `last`."""
+    """What append_many appended: `count` records from `first` to `last`, mostly with consecutive ids (see there)."""
 
     first: Position
     last: Position

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from walkeeper._native import ffi, lib
 from walkeeper._options import FOREVER, nanoseconds, natural, time_left
 from walkeeper._position import DLSN
-from walkeeper._record import Gap, Record, records_of
+from walkeeper._record import Gap, Record, new_batch, records_of
 from walkeeper.errors import ClosedError, Error, InvalidError, fail, new_error
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _WAIT_NS = 500_000_000
 
 
 class _Stage:
-    """What was fetched, what of it is not yet yielded, and where C puts the next batch.
+    """What was fetched, what of it is not yet yielded, and where C puts the next batch, which the stage then owns.
 
     One object, so that one assignment moves a reader on: an exception from a signal handler finds it before or after.
     """
@@ -39,7 +39,7 @@ class _Stage:
     def __init__(self, fetched: list[Record | Gap]) -> None:
         self.fetched = fetched
         self.records = iter(fetched)
-        self.out = ffi.new("wk_batch **")
+        self.out = new_batch()
 
 
 class Reader:
@@ -133,25 +133,34 @@ class Reader:
         """The next records as a pyarrow.RecordBatch, made in C; None where read() would answer an empty list.
 
         Columns: segment, entry_id, slot, sequence_id, txid (int64) and payload (large_binary). Needs pyarrow (the extra
-        walkeeper[arrow]). InvalidError where iteration left records that were fetched: take them with read() first.
+        walkeeper[arrow]). InvalidError where records were fetched and not yet yielded, by iteration or by a call that a
+        signal handler cut short: take them with read() first.
         """
-        if self._left():
-            text = f"{self._left()} records were fetched by iteration and not yet yielded: take them with read() first"
-            raise InvalidError(text, log=self._log.name)
         pyarrow = _pyarrow()
         records_max = _limit("max_records", max_records, FETCH_RECORDS)
         bytes_max = _limit("max_bytes", max_bytes, FETCH_BYTES)
         timeout_ns = self._timeout_ns if timeout is None else nanoseconds(timeout)
-        schema, array = ffi.new("uint64_t[9]"), ffi.new("uint64_t[10]")  # struct ArrowSchema, struct ArrowArray
-        if not self._wait(
-            lambda native, left, error: lib.wk_reader_next_arrow(
-                native, records_max, bytes_max, left, schema, array, error
-            ),
+        if self._stage.out[0] != ffi.NULL and not _is_arrow(self._stage.out[0], records_max):
+            self._take()
+        if self._left():
+            text = f"{self._left()} records were fetched and not yet yielded: take them with read() first"
+            raise InvalidError(text, log=self._log.name)
+        out = self._stage.out
+        # As in _fetch. It is here until the caller has the Arrow batch: nothing can raise behind the last assignment.
+        if out[0] == ffi.NULL and not self._wait(
+            lambda native, left, error: lib.wk_reader_next_records(native, records_max, bytes_max, left, out, error),
             timeout_ns,
         ):
             return None
+        schema = ffi.gc(ffi.new("uint64_t[9]"), _release_schema)  # struct ArrowSchema
+        array = ffi.gc(ffi.new("uint64_t[10]"), _release_array)  # struct ArrowArray
+        status = lib.wk_batch_to_arrow(out[0], schema, array)
+        if status != 0:
+            fail(status, new_error(), log=self._log.name)
         pointers = (int(ffi.cast("uintptr_t", array)), int(ffi.cast("uintptr_t", schema)))
-        return pyarrow.RecordBatch._import_from_c(*pointers)
+        made = pyarrow.RecordBatch._import_from_c(*pointers)
+        self._stage = _Stage([])
+        return made
 
     def close(self) -> None:
         """Closes the reader; records and payloads that it gave out stay valid. Closing twice is fine."""
@@ -187,10 +196,12 @@ class Reader:
             timeout_ns,
         ):
             return False
-        records, lease = records_of(out[0])
-        self._stage = _Stage(records)
-        lease.taken = True
+        self._take()
         return True
+
+    def _take(self) -> None:
+        """The batch that has come, as records to yield."""
+        self._stage = _Stage(records_of(self._stage.out))
 
     def _wait(self, call: Any, timeout_ns: int) -> bool:
         """Calls until there is an answer or the time is over. The handle is asked for each time: another thread may
@@ -225,6 +236,27 @@ def _limit(name: str, value: int | None, default: int) -> int:
     if natural(name, value) < 1:
         raise InvalidError(f"{name}={value}: 1 or more, or None")
     return value
+
+
+def _is_arrow(batch: Any, max_records: int) -> bool:
+    """Whether a batch that an earlier call left may be the answer: it has no gap and no more records than wanted."""
+    count = ffi.new("size_t *")
+    first = lib.wk_batch_records(batch, count)
+    return count[0] <= max_records and all(first[i].kind != lib.WK_RECORD_GAP for i in range(count[0]))
+
+
+def _release_schema(schema: Any) -> None:
+    _call_release(schema, schema[7])
+
+
+def _release_array(array: Any) -> None:
+    _call_release(array, array[8])
+
+
+def _call_release(arrow: Any, release: int) -> None:
+    """What pyarrow has taken has no release any more."""
+    if release:
+        ffi.cast("void (*)(void *)", release)(arrow)
 
 
 def _pyarrow() -> Any:

@@ -138,24 +138,32 @@ class Batch:
         self.view = view
 
 
-class Lease:
-    """Releases a wk_batch when the last view of it goes, once `taken`. Until then the reader still has the batch."""
-
-    __slots__ = ("_batch", "taken")
-
-    def __init__(self, batch: Any) -> None:
-        self._batch = batch
-        self.taken = False
-
-    def __call__(self, _: Any, release: Any = lib.wk_batch_release) -> None:
-        if self.taken:
-            release(self._batch)
+def new_batch() -> Any:
+    """A wk_batch ** for C to fill. What it got is released when nobody refers to it any more, nor to a record of it."""
+    return ffi.gc(ffi.new("wk_batch **"), _release)
 
 
-def records_of(batch: Any) -> tuple[list[Record | Gap], Lease]:
-    """The records of a wk_batch, and the lease to take: from then on the batch is released by itself."""
+def _release(out: Any, release: Any = lib.wk_batch_release, null: Any = ffi.NULL) -> None:
+    if out[0] != null:
+        release(out[0])
+
+
+class _Hold:
+    """The destructor of a pointer into a batch: it does nothing, and is there for as long as the pointer."""
+
+    __slots__ = ("_out",)
+
+    def __init__(self, out: Any) -> None:
+        self._out = out
+
+    def __call__(self, _: Any) -> None:
+        pass
+
+
+def records_of(out: Any) -> list[Record | Gap]:
+    """The records of a new_batch() that C has filled."""
     count = ffi.new("size_t *")
-    first = lib.wk_batch_records(batch, count)
+    first = lib.wk_batch_records(out[0], count)
     cells = memoryview(ffi.buffer(first, count[0] * CELLS.size))
     words = cells.cast("Q")
     addresses, sizes = words[0::_WORDS].tolist(), words[1::_WORDS].tolist()
@@ -167,14 +175,12 @@ def records_of(batch: Any) -> tuple[list[Record | Gap], Lease]:
 
     # A view holds the buffer, the buffer holds this pointer, and this pointer holds the batch.
     start = ffi.cast("uint8_t *", low if high else first)
-    lease = Lease(batch)
-    memory = Batch(low, memoryview(ffi.buffer(ffi.gc(start, lease), high - low)).toreadonly())
+    memory = Batch(low, memoryview(ffi.buffer(ffi.gc(start, _Hold(out)), high - low)).toreadonly())
 
     if any(cells[_KIND_BYTE :: CELLS.size]):
         gap = lib.WK_RECORD_GAP
-        mixed = [Gap(row) if row[11] == gap else Record(row, memory) for row in CELLS.iter_unpack(cells)]
-        return mixed, lease
-    return list(map(Record, CELLS.iter_unpack(cells), repeat(memory))), lease
+        return [Gap(row) if row[11] == gap else Record(row, memory) for row in CELLS.iter_unpack(cells)]
+    return list(map(Record, CELLS.iter_unpack(cells), repeat(memory)))
 
 
 def _record_from(cells: _Cells, payload: bytes) -> Record:

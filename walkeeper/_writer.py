@@ -156,10 +156,13 @@ class Writer:
     ) -> AppendRange:
         """Appends many records with one call and one wait. When it returns, all of them are durable.
 
-        Their sequence ids are consecutive; `expected` is that of the first; `txids` are one each, not falling. With
-        `atomic` they are one entry: after a crash all of them are there, or none; TooLargeError where they are more
-        than an entry holds. Otherwise a failure may leave the first `durable_count` of them (an attribute of the
-        exception) in the log. InvalidError where there is nothing to append. For the rest see append.
+        They keep their order; `expected` is the sequence id of the first; `txids` are one each, not falling. Their ids
+        are consecutive, but for this: where a signal comes while it waits for room in the middle, handlers run, and
+        what others append to this log meanwhile stands in between (`last` is then further than `count` from `first`).
+        With `atomic` nothing ever does: they are one entry, and after a crash all of them are there, or none;
+        TooLargeError where they are more than an entry holds. Otherwise a failure may leave the first `durable_count`
+        of them (an attribute of the exception) in the log. InvalidError where there is nothing to append. For the rest
+        see append.
         """
         return self._many(payloads, txids, expected, atomic, durability, timeout, wait=True)[0]
 
@@ -473,17 +476,16 @@ def _buffer(payload: Any) -> Any:
 
 def _joined(payloads: Iterable[Payload]) -> tuple[bytes, array[int]]:
     """The payloads back to back, and the size of each."""
-    many: Any = payloads if isinstance(payloads, (list, tuple)) else list(payloads)
+    many: Any = tuple(payloads)  # nobody else changes it
     if not many:
         raise InvalidError("append_many was given nothing to append", outcome="not_written")
-    data = b"".join(many)
     try:
-        sizes = array("I", map(len, many))
-        if sum(sizes) != len(data):  # len() of a buffer counts its items, which may be larger than a byte
-            sizes = array("I", (memoryview(payload).nbytes for payload in many))
+        if [*map(type, many)].count(bytes) == len(many):
+            return b"".join(many), array("I", [*map(len, many)])
+        views = [memoryview(payload) for payload in many]  # len() of another buffer counts its items, not its bytes
+        return b"".join(views), array("I", [view.nbytes for view in views])
     except OverflowError:
         raise TooLargeError("a payload of 4 GiB or more", outcome="not_written") from None
-    return data, sizes
 
 
 def _explain(stop: BaseException, error: Any) -> None:

@@ -28,6 +28,4 @@ wk_batch *wk_batch_new(wk_read_memory *memory);
 wk_status wk_batch_reserve(wk_batch *batch, wk_buffer *buffer);
 /* After wk_batch_reserve. */
 void wk_batch_add(wk_batch *batch, const wk_record *record);
-/* As Arrow C structures, which are a copy; the batch may be released afterwards. */
-wk_status wk_batch_to_arrow(const wk_batch *batch, void *schema, void *array);
 #endif

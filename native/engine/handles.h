@@ -36,8 +36,6 @@ void wk_leave(wk_namespace *ns);
 wk_status wk_enter_kind(wk_namespace *ns, uint32_t kind, wk_error *error);
 /* The same for calls on logs, and for a follower: what the writer did since. */
 wk_status wk_enter_fresh(wk_namespace *ns, wk_error *error);
-wk_namespace *wk_namespace_retain(wk_namespace *ns);
-void wk_namespace_release(wk_namespace *ns);
 
 /*
  * (locked, dropped while it reads) Where the log ends; log->tail is there on WK_OK. WK_DELETED, and what reading can

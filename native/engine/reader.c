@@ -573,14 +573,20 @@ wk_status wk_reader_next(wk_reader *reader, size_t max_records, size_t max_bytes
 	return status;
 }
 
+wk_status wk_reader_next_records(wk_reader *reader, size_t max_records, size_t max_bytes, uint64_t timeout_ns,
+                                 wk_batch **batch, wk_error *error) {
+	reader->records_only = true;
+	wk_status status = wk_reader_next(reader, max_records, max_bytes, timeout_ns, batch, error);
+	reader->records_only = false;
+	return status;
+}
+
 wk_status wk_reader_next_arrow(wk_reader *reader, size_t max_records, size_t max_bytes, uint64_t timeout_ns,
                                void *schema, void *array, wk_error *error) {
 	wk_batch *batch;
 	wk_dlsn before = reader->at;
 	bool fresh = reader->fresh, skips = reader->skips;
-	reader->records_only = true;
-	wk_status status = wk_reader_next(reader, max_records, max_bytes, timeout_ns, &batch, error);
-	reader->records_only = false;
+	wk_status status = wk_reader_next_records(reader, max_records, max_bytes, timeout_ns, &batch, error);
 	if (status != WK_OK)
 		return status;
 	status = wk_batch_to_arrow(batch, schema, array);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -40,6 +41,16 @@ def test_payloads_may_be_of_all_kinds_and_sizes(
     payloads: list[Any] = [b"", bytearray(b"a"), memoryview(b"bcd")[1:], words, b"x" * 100_000, b""]
     writer.append_many(payloads)
     assert contents(log) == [bytes(payload) for payload in payloads]
+
+
+def test_a_buffer_of_many_items_without_bytes_takes_none_of_the_next(
+    log: walkeeper.Log, writer: walkeeper.Writer, contents: Contents
+) -> None:
+    """len() of a buffer counts its items: five of no bytes and one of six are six, as many as there are bytes."""
+    nothing, six = ((ctypes.c_char * 0) * 5)(), ((ctypes.c_char * 6) * 1)()
+    ctypes.memmove(six, b"123456", 6)
+    writer.append_many([nothing, six])
+    assert contents(log) == [b"", b"123456"]
 
 
 def test_payloads_may_come_from_a_generator(log: walkeeper.Log, writer: walkeeper.Writer) -> None:

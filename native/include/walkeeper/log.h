@@ -106,9 +106,16 @@ WK_API wk_status wk_open(const char *path, const wk_open_options *options, wk_na
  * Makes deferred appends durable, writes the confirm block, releases the lock with the last handle. UINT64_MAX: wait
  * for ever; WK_TIMEOUT: the handle is closed all the same, what was not durable has an unknown outcome, and as a write
  * may still be under way the directory stays locked until the process ends: a time is for disks that stall, seconds and
- * not 0. The namespace must not be used afterwards.
+ * not 0. The namespace must not be used afterwards, unless it was retained.
  */
 WK_API wk_status wk_close(wk_namespace *ns, uint64_t timeout_ns, wk_error *error);
+/*
+ * For who cannot tell whether another thread has closed it: a namespace that was retained may be used until it is
+ * released. Once it is closed its calls answer WK_CLOSED, and those without a status what they say of no namespace: 0,
+ * -1, nothing.
+ */
+WK_API wk_namespace *wk_namespace_retain(wk_namespace *ns);
+WK_API void wk_namespace_release(wk_namespace *ns);
 
 /* Where recovery had to cut or found damage; all zero after a clean start. */
 typedef struct wk_recovery_report {
@@ -418,10 +425,18 @@ WK_API const wk_record *wk_batch_records(const wk_batch *batch, size_t *count);
 WK_API void wk_batch_release(wk_batch *batch);
 
 /*
- * The same as an Arrow record batch (Arrow C data interface): `schema` and `array` point to struct ArrowSchema and
- * ArrowArray that the caller owns and releases by their release callbacks. Columns: segment, entry_id, slot,
- * sequence_id, txid (int64) and payload (large_binary), none nullable. They are a copy, and count against no limit.
+ * The same, but a batch never holds a gap: WK_DAMAGED where the reader stands before one, which wk_reader_next takes.
  */
+WK_API wk_status wk_reader_next_records(wk_reader *reader, size_t max_records, size_t max_bytes, uint64_t timeout_ns,
+                                        wk_batch **batch, wk_error *error);
+/*
+ * A batch without gaps as an Arrow record batch (Arrow C data interface): `schema` and `array` point to struct
+ * ArrowSchema and ArrowArray that the caller owns and releases by their release callbacks. Columns: segment, entry_id,
+ * slot, sequence_id, txid (int64) and payload (large_binary), none nullable. They are a copy, and count against no
+ * limit; the batch stays the caller's. WK_NO_MEMORY: nothing was made.
+ */
+WK_API wk_status wk_batch_to_arrow(const wk_batch *batch, void *schema, void *array);
+/* Both in one: the records that could not be made an Arrow batch come the next time. */
 WK_API wk_status wk_reader_next_arrow(wk_reader *reader, size_t max_records, size_t max_bytes, uint64_t timeout_ns,
                                       void *schema, void *array, wk_error *error);
 /* Where the reader stands: the next record it would give. */
