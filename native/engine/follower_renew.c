@@ -7,9 +7,12 @@
 #include "engine/log_table.h"
 #include "engine/store_file.h"
 
+/* What is the same stays untouched: the kind of the directory, for one, is read without the lock. */
 static void exchange(void *a, void *b, size_t size) {
 	uint8_t *left = a, *right = b;
 	for (size_t i = 0; i < size; i++) {
+		if (left[i] == right[i])
+			continue;
 		uint8_t kept = left[i];
 		left[i] = right[i];
 		right[i] = kept;
