@@ -2,7 +2,8 @@
  * io.h: the one seam to the kernel. Private: nothing outside native/ sees it.
  *
  * Three implementations: io_uring (liburing, native/io/uring.c), psync (pwritev2 and a few threads, psync.c) and faulty
- * (faulty.c: an in-memory file system that, from a seed, loses, tears, reorders, misdirects, delays and fills up).
+ * (faulty.c: an in-memory file system that, from a seed, loses, tears, reorders, misdirects, delays and fills up). Over
+ * each of them an overlay (overlay.c) can be put, whose writes stay in memory.
  *
  * Rules
  * 1. Every call returns 0 (or a count) or -errno; nothing is logged, nothing is retried but EINTR and -EAGAIN.
@@ -123,6 +124,21 @@ struct wk_io {
 /* -ENOSYS, -EPERM and the like where the kernel forbids a ring: the caller falls back to psync and says so. */
 int wk_io_uring_new(wk_io **io);
 int wk_io_psync_new(wk_io **io);
+
+/*
+ * An overlay: a disk that is written in memory only, above one that is read. What is written, made, renamed or removed
+ * through it is seen through it, and leaves the disk below as it was: an open that repairs may be tried there, and its
+ * outcome read. Everything else is read from below each time.
+ *
+ *  - The memory it takes is that of the pages (4 KiB) that were written and do not hold zeros alone.
+ *  - No call is durable. A sync is passed on, as bytes below that nobody has written here may want it; that the file
+ *    system below cannot be written is no failure then.
+ *  - A lock, shared or exclusive, is a shared one below: nobody writes there meanwhile.
+ *  - Queues and new directories are not to be had (-ENOSYS), space there always is.
+ *
+ * `below` goes with it where it is owned, else it must outlive it. -ENOMEM.
+ */
+int wk_io_overlay_new(wk_io *below, bool owned, wk_io **io);
 
 /* 0 where this process may set up a ring, else -errno. */
 int wk_io_uring_probe(void);
