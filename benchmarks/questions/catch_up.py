@@ -32,17 +32,19 @@ def measure(bench: Bench) -> list[Answer]:
         solo = statistics.median(float(each["reader_rate"]) for each in alone)
         read_size = read_size_of(alone[-1])
         bench.log(f"  the reader alone: {solo / 1e6:.0f} MB/s")
+
+        def share(each: Round) -> float:
+            return float(each.cells["with"]["reader_rate"] / solo)
+
         rounds = bench.rounds(
             {
                 "without": lambda: cell(1, 0),
                 "with": lambda: cell(1, 1, PACE * solo),
                 "fio without": lambda: bench.floor.latency(bench.seconds),
                 "fio with": lambda: bench.floor.latency_beside_reader(bench.seconds, read_size, PACE * solo),
-            }
+            },
+            lambda each: share(each) >= ENOUGH,
         )
-
-    def share(each: Round) -> float:
-        return float(each.cells["with"]["reader_rate"] / solo)
 
     reached = [share(each) for each in rounds]
     kept = [each for each in rounds if share(each) >= ENOUGH]

@@ -20,7 +20,7 @@ ROWS = (11,)
 
 def measure(bench: Bench) -> list[Answer]:
     few, many = (100, 2000) if bench.quick else (1000, 100_000)
-    repeats = 1 if bench.quick else 3  # a count, not a time: it hardly varies
+    repeats = 1 if bench.quick else bench.pairs
 
     def cell(records: int) -> dict[str, Any]:
         return bench.native("bench_memory", few=few, many=many, records=records, memtable_bytes=MIB, cache_bytes=MIB)

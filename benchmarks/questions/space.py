@@ -18,7 +18,7 @@ ROWS = (13,)
 
 
 def measure(bench: Bench) -> list[Answer]:
-    repeats = 1 if bench.quick else 3
+    repeats = 1 if bench.quick else bench.pairs
     size = (
         {"idle": 400, "live": 8 * MIB, "settle_seconds": 2}
         if bench.quick
