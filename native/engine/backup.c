@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/enclosure.h"
 #include "engine/handles.h"
 #include "engine/keeper.h"
 #include "engine/store_file.h"
@@ -335,6 +336,10 @@ wk_status wk_namespace_backup(wk_namespace *ns, const char *destination, wk_erro
 		status = wk_fail(error, WK_READ_ONLY,
 		                 "backing up %s: it is open read-only here; the process that writes it can make a backup",
 		                 engine->path);
+	if (status == WK_OK && wk_enclosure_has(engine->io, destination, engine->device, engine->inode))
+		status = wk_fail(error, WK_INVALID,
+		                 "backing up %s to %s: that lies in the directory itself, name a path outside", engine->path,
+		                 destination);
 	if (status == WK_OK)
 		status = make_folders(&b, error);
 	if (status == WK_OK) {

@@ -178,6 +178,15 @@ void wk_log_truncated(wk_log_state *log, uint64_t ticket) {
 	truncation_of(log)->ticket = ticket;
 }
 
+void wk_log_truncation_durable(wk_log_state *log, const wk_catalogue_record *record) {
+	truncation *known = truncation_of(log);
+	wk_position at = position_of(record);
+	if (wk_dlsn_compare(&known->durable.dlsn, &at.dlsn) < 0)
+		known->durable = at;
+	if (wk_dlsn_compare(&known->first.dlsn, &at.dlsn) < 0) /* one behind it failed, and took it back, too */
+		known->first = at;
+}
+
 void wk_log_take_back_truncation(const wk_engine *engine, wk_log_state *log) {
 	truncation *known = truncation_of(log);
 	if (known == NULL || known->ticket <= engine->durable)

@@ -79,6 +79,8 @@ wk_segment *wk_log_open_segment(wk_log_state *log);
 wk_cursor_state *wk_log_cursor(wk_log_state *log, const char *name, size_t name_size);
 /* The truncation that was applied last is durable with this block. */
 void wk_log_truncated(wk_log_state *log, uint64_t ticket);
+/* Durable is this one, whatever becomes of one behind it that is on its way. */
+void wk_log_truncation_durable(wk_log_state *log, const wk_catalogue_record *record);
 /* The journal has failed. A truncation that it did not make durable was none: the log begins where it did before. */
 void wk_log_take_back_truncation(const wk_engine *engine, wk_log_state *log);
 

@@ -228,6 +228,7 @@ wk_status wk_catalogue_recover(wk_engine *engine, int64_t last, bool accepts, wk
 	if (status != WK_OK)
 		return status;
 	wk_engine_lock(engine);
+	wk_catalogue_pass_numbers(engine); /* at each open: a catalogue says it only with the next segment */
 	engine->next_catalogue_entry = last + 1;
 	engine->catalogue_loaded = true;
 	reclaim(engine);
@@ -238,7 +239,13 @@ wk_status wk_catalogue_recover(wk_engine *engine, int64_t last, bool accepts, wk
 	wk_engine_unlock(engine);
 	if (engine->report.catalogue_lost > 0 && engine->loss == NULL && (engine->loss = wk_loss_new()) == NULL)
 		return wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", engine->path);
-	return engine->loss != NULL ? wk_catalogue_adopt(engine, error) : WK_OK;
+	if (engine->loss == NULL)
+		return WK_OK;
+	status = wk_catalogue_adopt(engine, error);
+	wk_engine_lock(engine);
+	reclaim(engine); /* a log may begin later now */
+	wk_engine_unlock(engine);
+	return status;
 }
 
 wk_status wk_catalogue_rewrite(wk_engine *engine, wk_error *error) {

@@ -27,6 +27,8 @@ void wk_catalogue_forget(wk_engine *engine);
 
 /* catalogue_salvage.c: what is intact of entries first..last, on top of what is loaded. Counts what is not. */
 wk_status wk_catalogue_salvage(wk_engine *engine, int64_t first, int64_t last, wk_error *error);
+/* (locked) No log gives a segment the number of one that its positions speak of. */
+void wk_catalogue_pass_numbers(wk_engine *engine);
 /* A log for each ledger with entries that no log names and that no record killed: its record was lost. */
 wk_status wk_catalogue_adopt(wk_engine *engine, wk_error *error);
 #endif

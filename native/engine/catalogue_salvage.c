@@ -58,6 +58,15 @@ static wk_status make_way(wk_engine *engine, const wk_catalogue_record *record) 
 
 /* ---- one record ---- */
 
+/* What is before is gone, and nobody knows where the record before stood. */
+static wk_status begin_with(wk_engine *engine, const wk_log_state *log, int64_t segment, int64_t sequence_id) {
+	return wk_catalogue_apply(engine, &(wk_catalogue_record){.type = WK_CATALOGUE_TRUNCATE,
+	                                                         .log_id = log->id,
+	                                                         .segment = segment,
+	                                                         .sequence_id = sequence_id,
+	                                                         .txid = -1});
+}
+
 /*
  * The segment `next` begins. The record that completed the last one was lost, or segments between were: records that
  * none of its entries has stood in one entry more, which no file has, so that they become a gap (loss_settle.c). Where
@@ -66,11 +75,7 @@ static wk_status make_way(wk_engine *engine, const wk_catalogue_record *record) 
 static wk_status complete_before(wk_engine *engine, wk_log_state *log, const wk_catalogue_record *next) {
 	wk_segment *last = wk_log_last_segment(log);
 	if (last == NULL && log->first->dlsn.segment > 0)
-		return wk_catalogue_apply(engine, &(wk_catalogue_record){.type = WK_CATALOGUE_TRUNCATE,
-		                                                         .log_id = log->id,
-		                                                         .segment = next->segment,
-		                                                         .sequence_id = next->sequence_id,
-		                                                         .txid = -1});
+		return begin_with(engine, log, next->segment, next->sequence_id);
 	if (last == NULL)
 		return WK_OK;
 	int64_t count = next->sequence_id - last->first_sequence_id;
@@ -158,17 +163,61 @@ static wk_status apply_records(wk_engine *engine, const uint8_t *payload, size_t
 
 /* ---- all that can be read ---- */
 
+/* More than the number of a segment, which may be the next one's: something was there. */
+static bool is_inside(const wk_dlsn *at) {
+	return at->entry_id > 0 || at->slot > 0;
+}
+
 /* A segment whose record was lost is still spoken of by positions in it: no other one gets its number. */
 static void pass_numbers(wk_log_state *log) {
-	int64_t highest = log->first->dlsn.entry_id > 0 || log->first->dlsn.slot > 0 ? log->first->dlsn.segment : 0;
+	int64_t highest = is_inside(&log->first->dlsn) ? log->first->dlsn.segment : 0;
 	for (uint32_t i = 0; i < log->cursors_count; i++)
-		if (log->cursors[i].at.dlsn.segment > highest)
+		if (log->cursors[i].at.dlsn.segment > highest && is_inside(&log->cursors[i].at.dlsn))
 			highest = log->cursors[i].at.dlsn.segment;
 	for (uint32_t i = 0; log->gaps != NULL && i < log->gaps->count; i++)
 		if (log->gaps->list[i].segment > highest)
 			highest = log->gaps->list[i].segment;
 	if (log->next_segment <= highest)
 		log->next_segment = highest + 1;
+}
+
+void wk_catalogue_pass_numbers(wk_engine *engine) {
+	for (uint32_t i = 0; i < engine->by_id_capacity; i++)
+		if (engine->logs_by_id[i] != NULL)
+			pass_numbers(engine->logs_by_id[i]);
+}
+
+/*
+ * The segment that it was truncated in is lost, and no later one is known: the log ends before it begins. It goes on
+ * with a new segment behind, and as a record may have stood where it was truncated, with a new sequence id.
+ */
+static wk_status pass_lost_end(wk_engine *engine, wk_log_state *log) {
+	const wk_position first = *log->first;
+	wk_segment *last = wk_log_last_segment(log);
+	bool open = last != NULL && last->records_count < 0;
+	if (!is_inside(&first.dlsn) && !open)
+		return WK_OK; /* all of it was truncated, in order */
+	wk_catalogue_record next = {.segment = first.dlsn.segment + 1, .sequence_id = first.sequence_id + 1};
+	wk_status status = last != NULL ? complete_before(engine, log, &next) : WK_OK;
+	if (log->next_segment < next.segment)
+		log->next_segment = next.segment;
+	return status == WK_OK ? begin_with(engine, log, next.segment, next.sequence_id) : status;
+}
+
+/*
+ * The segment that it was truncated in is lost, and was known to be only behind the one that comes next: the log begins
+ * there, as in complete_before().
+ */
+static wk_status pass_lost_beginning(wk_engine *engine, wk_log_state *log) {
+	const wk_position *first = log->first;
+	if (log->deleted || first->dlsn.segment == 0)
+		return WK_OK;
+	const wk_segment *next = wk_log_segment_at(log, first->dlsn.segment);
+	if (next == NULL)
+		return pass_lost_end(engine, log);
+	if (next->segment == first->dlsn.segment || next->first_sequence_id <= first->sequence_id)
+		return WK_OK;
+	return begin_with(engine, log, next->segment, next->first_sequence_id);
 }
 
 wk_status wk_catalogue_salvage(wk_engine *engine, int64_t first, int64_t last, wk_error *error) {
@@ -191,9 +240,9 @@ wk_status wk_catalogue_salvage(wk_engine *engine, int64_t first, int64_t last, w
 		wk_buffer_release(span->buffer);
 	}
 	free(span);
-	for (uint32_t i = 0; i < engine->by_id_capacity; i++)
+	for (uint32_t i = 0; i < engine->by_id_capacity && status == WK_OK; i++)
 		if (engine->logs_by_id[i] != NULL)
-			pass_numbers(engine->logs_by_id[i]);
+			status = pass_lost_beginning(engine, engine->logs_by_id[i]);
 	/* Lost records may have given away ids: none of them is given twice. */
 	engine->next_log_id += IDS_UNKNOWN;
 	for (uint32_t i = 0; i < engine->ledgers_capacity; i++)

@@ -10,6 +10,7 @@
 #include "engine/catalogue.h"
 #include "engine/claims.h"
 #include "engine/directory_lock.h"
+#include "engine/directory_make.h"
 #include "engine/driver.h"
 #include "engine/entry_log.h"
 #include "engine/files.h"
@@ -31,6 +32,7 @@
 #include "engine/read_memory.h"
 #include "engine/recovery.h"
 #include "engine/registry.h"
+#include "engine/rehearsal.h"
 #include "engine/shared_page.h"
 #include "engine/store_file.h"
 #include "engine/superblock_file.h"
@@ -59,122 +61,6 @@ char *wk_engine_path(const wk_engine *engine, const char *format, ...) {
 }
 
 /* ---- opening ---- */
-
-static wk_status sync_here(wk_engine *engine, const char *below, wk_error *error) {
-	char *path = below[0] != 0 ? wk_engine_path(engine, "%s", below) : strdup(engine->path);
-	if (path == NULL)
-		return wk_fail(error, WK_NO_MEMORY, "syncing %s: no memory", engine->path);
-	int result = engine->io->operations->sync_directory(engine->io, path);
-	free(path);
-	return result < 0 ? wk_fail_io(error, result, "syncing the directory %s", engine->path) : WK_OK;
-}
-
-/* The new directory's own name must survive a power cut as well. */
-static int sync_parent(wk_engine *engine) {
-	char *parent = strdup(engine->path);
-	if (parent == NULL)
-		return -ENOMEM;
-	size_t size = strlen(parent);
-	while (size > 1 && parent[size - 1] == '/')
-		size--;
-	while (size > 0 && parent[size - 1] != '/')
-		size--;
-	while (size > 1 && parent[size - 1] == '/')
-		size--;
-	parent[size] = 0;
-	int result = engine->io->operations->sync_directory(engine->io, size > 0 ? parent : ".");
-	free(parent);
-	return result;
-}
-
-/*
- * Its names are durable, its own in the directory above too, before the second generation of the superblock says so:
- * whoever finds the first one does this again, as those before were killed, or failed.
- */
-static wk_status finish_making(wk_engine *engine, wk_error *error) {
-	int result = sync_parent(engine);
-	/* One that may be entered, but not read, cannot be synced from here: that was for whoever made this one in it. */
-	if (result < 0 && (result != -EACCES || engine->made))
-		return wk_fail_io(error, result, "syncing the directory above %s", engine->path);
-	wk_status status = sync_here(engine, "", error);
-	return status == WK_OK ? wk_superblock_store(engine, error) : status;
-}
-
-static wk_status make_folders(wk_engine *engine, wk_error *error) {
-	static const char *const folders[] = {"journal", "entries", "index"};
-	for (uint32_t i = 0; i < 3; i++) {
-		char *path = wk_engine_path(engine, "%s", folders[i]);
-		if (path == NULL)
-			return wk_fail(error, WK_NO_MEMORY, "making %s: no memory", engine->path);
-		int result = engine->io->operations->make_directory(engine->io, path);
-		free(path);
-		if (result < 0 && result != -EEXIST)
-			return wk_fail_io(error, result, "making %s/%s", engine->path, folders[i]);
-	}
-	return WK_OK;
-}
-
-static bool any_name(void *context, const char *name) {
-	/* What a kill in the middle of making a directory leaves does not make it somebody else's. */
-	if (strcmp(name, "lock") != 0 && strcmp(name, "journal") != 0 && strcmp(name, "entries") != 0 &&
-	    strcmp(name, "index") != 0)
-		*(bool *)context = true;
-	return !*(bool *)context;
-}
-
-static bool note_name(void *context, const char *name) {
-	(void)name;
-	*(bool *)context = true;
-	return false;
-}
-
-/*
- * The first journal file is made after the superblock: where there is none, a power cut came while the directory was
- * being made.
- */
-static bool holds_nothing(wk_engine *engine) {
-	char *path = wk_engine_path(engine, "journal");
-	bool any = false;
-	int result = path != NULL ? engine->io->operations->list(engine->io, path, note_name, &any) : -ENOMEM;
-	free(path);
-	return (result == 0 && !any) || result == -ENOENT;
-}
-
-/* The superblock is written last: a directory without one is new, or was never finished. */
-static wk_status create_or_load(wk_engine *engine, wk_error *error) {
-	wk_status status = wk_superblock_load(engine, error);
-	if (status == WK_DAMAGED && engine->superblock_file != NULL) {
-		if (!holds_nothing(engine))
-			return status;
-		engine->io->operations->close(engine->io, engine->superblock_file);
-		engine->superblock_file = NULL;
-		char *path = wk_engine_path(engine, "superblock");
-		int result = path != NULL ? engine->io->operations->unlink(engine->io, path) : -ENOMEM;
-		free(path);
-		if (result < 0)
-			return wk_fail_io(error, result, "making %s anew", engine->path);
-	} else if (status != WK_IO || error->system_error != ENOENT) {
-		if (status == WK_OK)
-			status = wk_check_kind(engine, engine->options.kind, error);
-		bool unfinished = status == WK_OK && !engine->read_only && engine->superblock.generation < 2;
-		return unfinished ? finish_making(engine, error) : status;
-	}
-	if (!engine->options.create || engine->read_only)
-		return wk_fail(error, WK_NOT_FOUND, "%s is no walkeeper directory: it has no superblock", engine->path);
-	bool occupied = false;
-	int result = engine->io->operations->list(engine->io, engine->path, any_name, &occupied);
-	if (result < 0)
-		return wk_fail_io(error, result, "listing %s", engine->path);
-	if (occupied)
-		return wk_fail(
-		    error, WK_INVALID,
-		    "%s is neither empty nor a walkeeper directory: choose another path, or restore its file `superblock`",
-		    engine->path);
-	status = make_folders(engine, error);
-	if (status == WK_OK)
-		status = wk_superblock_create(engine, error);
-	return status == WK_OK ? finish_making(engine, error) : status;
-}
 
 static wk_status first_file(wk_engine *engine, wk_error *error) {
 	engine->file_size_next = engine->options.file_size_min;
@@ -237,17 +123,16 @@ static wk_status begin_writing(wk_engine *engine, wk_error *error) {
 	return result < 0 ? wk_fail_io(error, result, "starting the threads of %s", engine->path) : WK_OK;
 }
 
-static wk_status make_io(wk_engine *engine, wk_error *error) {
+static wk_status make_io(uint32_t backend, wk_io **io, wk_error *error) {
 	int result = -ENOSYS;
-	if (engine->options.backend != WK_BACKEND_PSYNC)
-		result = wk_io_uring_new(&engine->io);
-	if (result < 0 && engine->options.backend == WK_BACKEND_URING)
+	if (backend != WK_BACKEND_PSYNC)
+		result = wk_io_uring_new(io);
+	if (result < 0 && backend == WK_BACKEND_URING)
 		return wk_fail_io(error, result,
 		                  "setting up io_uring: the kernel forbids it here (kernel.io_uring_disabled, or a seccomp "
 		                  "filter as in Docker); use backend psync");
 	if (result < 0)
-		result = wk_io_psync_new(&engine->io);
-	engine->owns_io = result == 0;
+		result = wk_io_psync_new(io);
 	return result < 0 ? wk_fail_io(error, result, "setting up I/O") : WK_OK;
 }
 
@@ -399,8 +284,6 @@ static void settle_in_flight(wk_engine *engine) {
 
 static wk_status open_directory(const char *path, const wk_open_options *given, wk_io *borrowed, attempts tries,
                                 wk_engine **opened, wk_error *error) {
-	wk_error local;
-	error = error != NULL ? error : &local;
 	wk_open_options options;
 	wk_status status = wk_open_options_settle(given, &options, error);
 	if (status != WK_OK)
@@ -413,8 +296,10 @@ static wk_status open_directory(const char *path, const wk_open_options *given, 
 	engine->io = borrowed;
 	if (!make_caches(engine))
 		status = wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", path);
-	if (status == WK_OK && borrowed == NULL)
-		status = make_io(engine, error);
+	if (status == WK_OK && borrowed == NULL) {
+		status = make_io(options.backend, &engine->io, error);
+		engine->owns_io = status == WK_OK;
+	}
 	if (status == WK_OK)
 		status = ensure_directory(engine, error);
 	wk_engine *shared = NULL;
@@ -434,7 +319,7 @@ static wk_status open_directory(const char *path, const wk_open_options *given, 
 		status = wk_directory_lock(engine, error);
 	uint64_t begin = status == WK_OK ? wk_engine_now(engine) : 0;
 	if (status == WK_OK)
-		status = create_or_load(engine, error);
+		status = wk_directory_make_or_load(engine, error);
 	if (status == WK_OK)
 		settle_in_flight(engine);
 	if (status == WK_OK)
@@ -458,10 +343,50 @@ static wk_status open_directory(const char *path, const wk_open_options *given, 
 	return WK_OK;
 }
 
+static const attempts ATTEMPTS = {.left = FOLLOWER_ATTEMPTS, .total = FOLLOWER_ATTEMPTS_MAX};
+
+/* A damaged directory, to be read as it would be behind a repair. WK_LOCKED: somebody writes it. */
+static wk_status open_rehearsed(const char *path, const wk_open_options *given, wk_io *borrowed, wk_engine **opened,
+                                wk_error *error) {
+	wk_open_options options = *given;
+	wk_io *io = borrowed, *overlay;
+	wk_recovery_report report;
+	options.on_damage = WK_ON_DAMAGE_STOP;
+	wk_status status = borrowed == NULL ? make_io(given->backend, &io, error) : WK_OK;
+	if (status == WK_OK)
+		status = wk_rehearse(io, borrowed == NULL, path, given, &overlay, &report, error);
+	if (status != WK_OK)
+		return status;
+	status = open_directory(path, &options, overlay, ATTEMPTS, opened, error);
+	if (status != WK_OK) {
+		overlay->operations->destroy(overlay);
+		return status;
+	}
+	(*opened)->owns_io = true;
+	(*opened)->report = report;
+	(*opened)->options.on_damage = given->on_damage; /* of what only reads meet */
+	return status;
+}
+
 wk_status wk_directory_open(const char *path, const wk_open_options *given, wk_io *borrowed, wk_engine **opened,
                             wk_error *error) {
-	attempts tries = {.left = FOLLOWER_ATTEMPTS, .total = FOLLOWER_ATTEMPTS_MAX};
-	return open_directory(path, given, borrowed, tries, opened, error);
+	wk_error local, damage;
+	error = error != NULL ? error : &local;
+	wk_status status = WK_LOCKED;
+	if (wk_rehearsal_comes_first(given))
+		status = open_rehearsed(path, given, borrowed, opened, error);
+	if (status != WK_LOCKED)
+		return status;
+	status = open_directory(path, given, borrowed, ATTEMPTS, opened, error);
+	if (!wk_rehearsal_helps(given, status))
+		return status;
+	damage = *error;
+	status = open_rehearsed(path, given, borrowed, opened, error);
+	if (status == WK_LOCKED || status == WK_DAMAGED) {
+		*error = damage;
+		status = WK_DAMAGED;
+	}
+	return status;
 }
 
 /* ---- closing ---- */

@@ -38,6 +38,11 @@ static int try_direct(wk_io *io, const char *path, wk_doctor_report *report) {
 	return result;
 }
 
+/* What the directory answers, not the disk: the rest can be told all the same. */
+static bool is_refusal(int result) {
+	return result == -EACCES || result == -EPERM || result == -EROFS || result == -ENOSPC || result == -EDQUOT;
+}
+
 static int try_writes(wk_io *io, const char *path, wk_doctor_report *report) {
 	int result = wk_probe_measure(io, path, BUDGET_NS, &report->dsync_ns, &report->write_then_sync_ns);
 	/* The rule of wk_probe: a tenth of a difference is noise; then one call is better than two. */
@@ -73,9 +78,11 @@ wk_status wk_doctor(const char *path, wk_doctor_report *report, wk_error *error)
 		status = wk_fail(error, WK_NOT_FOUND, "%s does not exist: name a directory to try the disk in", path);
 	else if (result < 0)
 		status = wk_fail_io(error, result, "looking at the file system of %s", path);
-	if (status == WK_OK && (result = try_direct(io, path, report)) < 0)
+	if (status == WK_OK && is_refusal(result = try_direct(io, path, report)))
+		report->write_error = -result;
+	else if (status == WK_OK && result < 0)
 		status = wk_fail_io(error, result, "writing a temporary file in %s", path);
-	if (status == WK_OK && (result = try_writes(io, path, report)) < 0)
+	if (status == WK_OK && report->write_error == 0 && (result = try_writes(io, path, report)) < 0)
 		status = wk_fail_io(error, result, "trying durable writes in %s", path);
 	io->operations->destroy(io);
 	return status;

@@ -8,8 +8,12 @@
 void wk_error_clear(wk_error *error) {
 	if (error == NULL)
 		return;
-	memset(error, 0, sizeof *error);
+	error->status = WK_OK;
+	error->system_error = 0;
+	error->outcome_unknown = false;
 	error->ledger_id = error->entry_id = error->sequence_id = error->txid = error->holder_pid = -1;
+	error->durable_count = 0;
+	error->text[0] = 0; /* not all of it: each append comes here */
 }
 
 wk_status wk_fail(wk_error *error, wk_status status, const char *format, ...) {

@@ -259,7 +259,6 @@ wk_status wk_log_find(wk_log *log, uint32_t by, int64_t value, const wk_dlsn *dl
 	do {
 		wk_engine_lock(engine);
 		log->state->handles++;
-		wk_error_clear(error);
 		status = find_settled(engine, log->state, &wanted, at, error);
 		wk_log_state_release(engine, log->state);
 		wk_engine_unlock(engine);

@@ -176,9 +176,11 @@ static wk_status apply_changes(wk_engine *engine, wk_error *error) {
 	int64_t last = catalogue != NULL ? catalogue->durable_entry : -1, first = engine->next_catalogue_entry;
 	wk_engine_unlock(engine);
 	if (!engine->catalogue_loaded) {
-		bool alone = wk_follower_is_alone(engine), accepts = engine->options.on_damage != WK_ON_DAMAGE_STOP && alone;
+		bool alone = wk_follower_is_alone(engine);
 		int64_t claimed = alone ? wk_claims_last(engine, WK_CATALOGUE_LEDGER) : -1;
-		wk_status status = wk_catalogue_recover(engine, claimed > last ? claimed : last, accepts, error);
+		wk_status status = wk_catalogue_recover(engine, claimed > last ? claimed : last, false, error);
+		if (status == WK_OK && alone && engine->options.on_damage != WK_ON_DAMAGE_STOP)
+			status = wk_claims_check(engine, false, error); /* a rehearsal settles it; else it is for the reads */
 		wk_engine_lock(engine);
 		if (status == WK_OK && alone && wk_claims_settle(engine, false) != WK_OK)
 			status = WK_NO_MEMORY;

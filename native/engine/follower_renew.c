@@ -111,9 +111,15 @@ static void exchange_views(wk_engine *engine, wk_engine *fresh) {
 	wk_wait_word_change(&engine->tail);
 }
 
+/*
+ * What is damaged by now is met by whoever reads it: nothing is repaired in memory for a new look, as what that shows
+ * is on no disk, and goes with the overlay.
+ */
 wk_status wk_follower_renew(wk_engine *engine, wk_error *error) {
 	wk_engine *fresh;
-	wk_status status = wk_directory_open(engine->path, &engine->options, engine->io, &fresh, error);
+	wk_open_options options = engine->options;
+	options.on_damage = WK_ON_DAMAGE_STOP;
+	wk_status status = wk_directory_open(engine->path, &options, engine->io, &fresh, error);
 	if (status != WK_OK)
 		return status;
 	wk_engine_lock(engine);

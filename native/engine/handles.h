@@ -42,6 +42,11 @@ wk_status wk_enter_fresh(wk_namespace *ns, wk_error *error);
  * answer.
  */
 wk_status wk_log_load_tail(wk_engine *engine, wk_log_state *log, wk_error *error);
+/*
+ * (locked) Its last segment, which is open, ends with this entry: before the one that the log was truncated at, which
+ * was there then. It is lost.
+ */
+bool wk_log_ends_too_early(const wk_log_state *log, const wk_segment *segment, int64_t last_entry);
 /* (locked, dropped where the delete is not durable yet: nobody is told before) Answers WK_DELETED for a deleted log. */
 wk_status wk_log_check(wk_engine *engine, wk_log_state *log, wk_error *error);
 /*

@@ -120,13 +120,17 @@ static bool is_foreign(const wk_walk *walk, const uint8_t *bytes) {
 	return differing > DAMAGED_BITS_MAX;
 }
 
-/* As in journal_scan.c: what an earlier life of a recycled file left does not count. */
+/*
+ * As in journal_scan.c: what an earlier life of a recycled file left does not count; nor does what a write that went
+ * astray put here, which is neither of this place nor the block that comes next.
+ */
 static bool is_trace(const wk_walk *walk, const wk_store_file *file, uint64_t offset, const uint8_t *bytes) {
 	bool magic = memcmp(bytes, "WKJB", 4) == 0,
 	     directory = memcmp(bytes + DIRECTORY_ID_AT, walk->scan.directory_id, WK_DIRECTORY_ID_SIZE) == 0;
 	bool epoch = wk_load_le64(bytes + 32) == file->id, place = wk_load_le64(bytes + 40) == offset;
 	bool sequence = walk->scan.sequence > 0 && wk_load_le64(bytes + 48) == walk->scan.sequence + 1;
-	return (epoch || sequence) && magic + directory + epoch + place + sequence >= 3 && !is_foreign(walk, bytes);
+	return (epoch || sequence) && (place || sequence) && magic + directory + epoch + place + sequence >= 3 &&
+	       !is_foreign(walk, bytes);
 }
 
 /* An intact entry is kept, as its own digest vouches for it. *known false: not even its ids can be told. */

@@ -106,6 +106,8 @@ wk_status wk_catalogue_commit(wk_engine *engine, const wk_catalogue_record *reco
 	do /* the change is accepted: a signal does not take it back */
 		status = wk_journal_wait(engine, ticket, UINT64_MAX, true, error);
 	while (status == WK_INTERRUPTED);
+	if (status == WK_OK && record->type == WK_CATALOGUE_TRUNCATE)
+		wk_log_truncation_durable(log, record);
 	log->unsettled = engine->catalogue_ticket > engine->durable;
 	wk_log_state_release(engine, log);
 	return status;

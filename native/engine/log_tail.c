@@ -70,6 +70,11 @@ static bool is_stale(wk_engine *engine, wk_log_state *log) {
 	return log->tail->last.dlsn.segment != segment->segment || log->tail->last.dlsn.entry_id != entry_id;
 }
 
+bool wk_log_ends_too_early(const wk_log_state *log, const wk_segment *segment, int64_t last_entry) {
+	return segment->records_count < 0 && log->first->dlsn.segment == segment->segment &&
+	       last_entry < log->first->dlsn.entry_id;
+}
+
 wk_status wk_log_load_tail(wk_engine *engine, wk_log_state *log, wk_error *error) {
 	for (int attempt = 0;;) {
 		wk_status status = wk_log_check(engine, log, error);
@@ -81,20 +86,27 @@ wk_status wk_log_load_tail(wk_engine *engine, wk_log_state *log, wk_error *error
 		int64_t last_entry = open && ledger != NULL ? (engine->read_only ? ledger->durable_entry : ledger->last_entry)
 		                                            : -1;
 		int64_t ledger_id = segment != NULL ? segment->ledger_id : -1;
+		if (!engine->read_only && segment != NULL && wk_log_ends_too_early(log, segment, last_entry))
+			return wk_fail(error, WK_DAMAGED,
+			               "opening log %s: it was truncated at entry %lld of ledger %lld, but ends behind entry %lld: "
+			               "a file is missing. Restore it from a backup; on_damage=skip goes on behind what is lost",
+			               log->name, (long long)log->first->dlsn.entry_id, (long long)ledger_id,
+			               (long long)last_entry);
 		last_record last = {.slot = -1};
 		if (last_entry >= 0) {
 			const wk_segment copy = *segment;
 			log->handles++; /* it stays while the lock is away */
 			wk_engine_unlock(engine);
 			status = read_last(engine, ledger_id, last_entry, &last, error);
-			wk_status seen = status == WK_NOT_FOUND ? WK_DAMAGED : status;
-			if (wk_follower_try_again(engine, &seen, &attempt, error)) {
+			if (status == WK_NOT_FOUND)
+				status = wk_fail(error, WK_DAMAGED, "reading the end of a log: entry %lld of ledger %lld is in no file",
+				                 (long long)last_entry, (long long)ledger_id);
+			if (wk_follower_try_again(engine, &status, &attempt, error)) {
 				wk_error_clear(error);
 				wk_engine_lock(engine);
 				log->handles--;
 				continue;
 			}
-			status = seen == WK_DAMAGED ? status : seen; /* it may have been refused the look that it needed */
 			bool accepts = status == WK_DAMAGED && engine->options.on_damage == WK_ON_DAMAGE_SKIP && !engine->read_only;
 			if (accepts)
 				status = wk_loss_accept_end(engine, log, &copy, last_entry, error);

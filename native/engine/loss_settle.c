@@ -1,6 +1,7 @@
 /* loss_settle.c: what an open finds lost becomes gaps of logs, by the policy. */
 #include <stdlib.h>
 
+#include "engine/handles.h"
 #include "engine/ledger.h"
 #include "engine/lookup.h"
 #include "engine/loss.h"
@@ -71,12 +72,14 @@ typedef struct cut {
  */
 static wk_status complete(wk_engine *engine, const wk_log_state *log, const wk_segment *segment, int64_t lost,
                           int64_t last_entry, int64_t end, int64_t txid) {
+	const wk_dlsn *first = &log->first->dlsn; /* where the last entry is the first, the end is not before it */
+	bool begins_there = first->segment == segment->segment && first->entry_id == last_entry;
 	return note(engine, &(wk_catalogue_record){.type = WK_CATALOGUE_COMPLETE,
 	                                           .log_id = log->id,
 	                                           .segment = segment->segment,
 	                                           .count = end - segment->first_sequence_id,
 	                                           .entry_id = last_entry,
-	                                           .slot = 0,
+	                                           .slot = begins_there ? first->slot : 0,
 	                                           .txid = txid,
 	                                           .payload_bytes = wk_loss_payload_before(engine, segment, lost)});
 }
@@ -128,6 +131,8 @@ static wk_status settle_segment(wk_engine *engine, wk_log_state *log, wk_segment
 	wk_ledger *ledger = wk_ledger_find(engine, segment->ledger_id);
 	int64_t known = wk_loss_last(engine->loss, segment->ledger_id), last = ledger != NULL ? ledger->last_entry : -1;
 	last = known > last ? known : last;
+	if (wk_log_ends_too_early(log, segment, last))
+		last = log->first->dlsn.entry_id; /* which was there */
 	last = segment->records_count >= 0 ? segment->last_entry : last;
 	int64_t at = log->first->dlsn.segment == segment->segment ? log->first->dlsn.entry_id : 0, end;
 	for (int64_t first = -1; at <= last; at = end) {

@@ -10,6 +10,7 @@
 #include "engine/claims.h"
 #include "engine/files.h"
 #include "engine/follower.h"
+#include "engine/handles.h"
 #include "engine/index_file.h"
 #include "engine/journal_walk.h"
 #include "engine/ledger.h"
@@ -284,9 +285,38 @@ static wk_status settle(wk_engine *engine, wk_walk *walk, wk_error *error) {
 	return WK_OK;
 }
 
+/*
+ * Behind accepted damage entries may be left of a ledger whose segment is lost. The files that they stand in are read
+ * again at the next open: no other segment gets its id, or they would be that one's.
+ */
+static void pass_ledger_ids(wk_engine *engine) {
+	for (uint32_t i = 0; i < engine->ledgers_capacity; i++)
+		if (engine->ledgers[i] != NULL && (uint64_t)engine->ledgers[i]->id >= engine->next_ledger_id)
+			engine->next_ledger_id = (uint64_t)engine->ledgers[i]->id + 1;
+}
+
+/* Does any log end before the entry that it was truncated at? Then that was lost, though nothing else says so. */
+static bool any_ends_too_early(wk_engine *engine) {
+	for (uint32_t i = 0; i < engine->by_id_capacity; i++) {
+		const wk_log_state *log = engine->logs_by_id[i];
+		if (log == NULL || log->deleted || log->segments_count == 0)
+			continue;
+		const wk_segment *last = &log->segments[log->segments_count - 1];
+		const wk_ledger *ledger = wk_ledger_find(engine, last->ledger_id);
+		if (wk_log_ends_too_early(log, last, ledger != NULL ? ledger->last_entry : -1))
+			return true;
+	}
+	return false;
+}
+
 /* Which logs there are, and which ledgers are theirs. */
 static wk_status settle_logs(wk_engine *engine, wk_error *error) {
 	wk_status status = replay_catalogue(engine, error);
+	if (status == WK_OK && engine->loss == NULL && engine->options.on_damage != WK_ON_DAMAGE_STOP &&
+	    any_ends_too_early(engine) && (engine->loss = wk_loss_new()) == NULL)
+		status = wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", engine->path);
+	if (status == WK_OK)
+		pass_ledger_ids(engine);
 	if (status == WK_OK && engine->options.check_all && engine->options.on_damage != WK_ON_DAMAGE_STOP)
 		status = wk_loss_check_all(engine, error);
 	if (status == WK_OK && engine->loss != NULL)

@@ -13,12 +13,15 @@
 
 enum { RETRY_NS = 1000 * 1000 * 1000, GIVEN_AWAY_MAX = 1024 };
 
-/* Of a file without a footer nothing shows that it is whole, but that the next one goes on where it ends. */
+/*
+ * Of a file without a footer nothing shows that it is whole, but that the next one goes on where it ends. Behind an open
+ * one that is still to get its footer may turn out not to.
+ */
 static bool bears_witness(const wk_engine *engine, uint32_t at) {
 	while (at-- > 0) {
 		const wk_store_file *before = engine->files[at];
 		if (before->kind == WK_FILE_JOURNAL && before->end_offset > 0)
-			return before->state == WK_FILE_FULL && before->footer_failed;
+			return before->state == WK_FILE_FULL;
 	}
 	return false;
 }

@@ -59,10 +59,15 @@ typedef struct wk_found {
 	bool damaged; /* not all blocks could be read: something may be missing here */
 } wk_found;
 
-/* Counts one structure that breaks its rule; the first is described. */
-void wk_verifier_damage(wk_verifier *verifier, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/*
+ * Counts one structure that breaks its rule; the first of each name (a file below the directory, or what
+ * wk_verify_finding says) is described.
+ */
+void wk_verifier_damage(wk_verifier *verifier, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* The same for what is only a cache. */
-void wk_verifier_warn(wk_verifier *verifier, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void wk_verifier_warn(wk_verifier *verifier, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Damage and warnings since `before` were none: what was read was another file's by then. */
 void wk_verifier_take_back(wk_verifier *verifier, const wk_verify_report *before);
 /* The superblock as it is now. WK_DAMAGED: neither slot is whole. */

@@ -10,23 +10,49 @@
 
 enum { SLEEP_NS_MAX = 100 * 1000 * 1000, SUPERBLOCK_TRIES = 3, SUPERBLOCK_WAIT_NS = 20 * 1000 * 1000 };
 
-void wk_verifier_damage(wk_verifier *verifier, const char *format, ...) {
+/* The sentence of it: the name, then what. */
+static void describe(char *text, size_t size, const char *name, const char *format, va_list arguments) {
+	int begin = snprintf(text, size, "%s: ", name);
+	if (begin > 0 && (size_t)begin < size)
+		vsnprintf(text + begin, size - (size_t)begin, format, arguments);
+}
+
+/* Where damage of this name is counted: behind the others where it is new. NULL: there is no room. */
+static wk_verify_finding *finding_of(wk_verify_report *report, const char *name) {
+	for (uint32_t i = 0; i < report->findings_count; i++)
+		if (strncmp(report->findings[i].name, name, sizeof report->findings[i].name - 1) == 0)
+			return &report->findings[i];
+	if (report->findings_count == WK_VERIFY_FINDINGS_MAX)
+		return NULL;
+	wk_verify_finding *finding = &report->findings[report->findings_count++];
+	*finding = (wk_verify_finding){0};
+	strncpy(finding->name, name, sizeof finding->name - 1);
+	return finding;
+}
+
+void wk_verifier_damage(wk_verifier *verifier, const char *name, const char *format, ...) {
 	wk_verify_report *report = verifier->report;
-	if (report->damaged++ > 0)
-		return;
+	wk_verify_finding *finding = finding_of(report, name);
 	va_list arguments;
+	if (report->damaged++ == 0) {
+		va_start(arguments, format);
+		describe(report->first_damage, sizeof report->first_damage, name, format, arguments);
+		va_end(arguments);
+	}
+	if (finding == NULL || finding->damaged++ > 0)
+		return;
 	va_start(arguments, format);
-	vsnprintf(report->first_damage, sizeof report->first_damage, format, arguments);
+	vsnprintf(finding->first, sizeof finding->first, format, arguments);
 	va_end(arguments);
 }
 
-void wk_verifier_warn(wk_verifier *verifier, const char *format, ...) {
+void wk_verifier_warn(wk_verifier *verifier, const char *name, const char *format, ...) {
 	wk_verify_report *report = verifier->report;
 	if (report->warnings++ > 0)
 		return;
 	va_list arguments;
 	va_start(arguments, format);
-	vsnprintf(report->first_warning, sizeof report->first_warning, format, arguments);
+	describe(report->first_warning, sizeof report->first_warning, name, format, arguments);
 	va_end(arguments);
 }
 
@@ -34,8 +60,10 @@ void wk_verifier_take_back(wk_verifier *verifier, const wk_verify_report *before
 	wk_verify_report *report = verifier->report;
 	report->damaged = before->damaged;
 	report->warnings = before->warnings;
+	report->findings_count = before->findings_count;
 	memcpy(report->first_damage, before->first_damage, sizeof before->first_damage);
 	memcpy(report->first_warning, before->first_warning, sizeof before->first_warning);
+	memcpy(report->findings, before->findings, sizeof before->findings);
 }
 
 /* ---- pace ---- */
@@ -128,7 +156,7 @@ static wk_status list_files(wk_verifier *verifier) {
 		int result = verifier->io->operations->list(verifier->io, path, add_file, verifier);
 		free(path);
 		if (result == -ENOENT)
-			wk_verifier_damage(verifier, "%s: the folder is not there", folders[i]);
+			wk_verifier_damage(verifier, folders[i], "the folder is not there");
 		else if (result < 0)
 			return wk_fail_io(verifier->error, result, "listing %s/%s", verifier->path, folders[i]);
 	}
@@ -142,13 +170,14 @@ static wk_status measure_files(wk_verifier *verifier) {
 	for (uint32_t i = 0; i < verifier->files_count; i++) {
 		wk_verify_file *file = &verifier->files[i];
 		wk_file_view view;
+		char name[40];
 		wk_status status = wk_verifier_open(verifier, file, &view);
 		int code = verifier->error->system_error;
 		if (status == WK_NOT_FOUND)
 			continue;
 		file->closed = status == WK_IO && code != EMFILE && code != ENFILE;
 		if (file->closed)
-			wk_verifier_damage(verifier, "%s", verifier->error->text);
+			wk_verifier_damage(verifier, wk_verify_file_name(file, name), "%s", verifier->error->text);
 		else if (status != WK_OK)
 			return status;
 		if (file->closed)
@@ -226,7 +255,7 @@ static wk_status verify_superblock(wk_verifier *verifier) {
 	for (int i = 0; i < 2; i++)
 		if (found[i] != WK_OK)
 			wk_verifier_damage(
-			    verifier, "superblock: slot %d (offset %d) is not whole%s", i, i * WK_SUPERBLOCK_SLOT_SIZE,
+			    verifier, "superblock", "slot %d (offset %d) is not whole%s", i, i * WK_SUPERBLOCK_SLOT_SIZE,
 			    chosen < 0 ? ""
 			               : "; the other one counts. A power cut can do that too: the next open for writing mends it");
 	return chosen < 0 ? WK_DAMAGED : WK_OK;

@@ -25,12 +25,13 @@ void wk_verify_entry(wk_verifier *verifier, const wk_verify_file *file, uint64_t
 	*whole = (ledgers ? wk_summed_entry_decode(bytes, size, &entry->ledger_id, &entry->entry_id)
 	                  : wk_entry_decode(bytes, size, entry)) == WK_OK;
 	if (!*whole) {
-		wk_verifier_damage(verifier, "%s: the entry at offset %llu (%zu bytes) differs from its %s",
-		                   wk_verify_file_name(file, name), (unsigned long long)offset, size,
+		wk_verifier_damage(verifier, wk_verify_file_name(file, name),
+		                   "the entry at offset %llu (%zu bytes) differs from its %s", (unsigned long long)offset, size,
 		                   ledgers ? "checksum" : "digest");
 	} else if (!ledgers && entry->ledger_id == 0 && !is_catalogue(entry)) {
-		wk_verifier_damage(verifier, "%s: entry %lld of the catalogue, at offset %llu, does not hold catalogue records",
-		                   wk_verify_file_name(file, name), (long long)entry->entry_id, (unsigned long long)offset);
+		wk_verifier_damage(verifier, wk_verify_file_name(file, name),
+		                   "entry %lld of the catalogue, at offset %llu, does not hold catalogue records",
+		                   (long long)entry->entry_id, (unsigned long long)offset);
 	}
 }
 
@@ -88,8 +89,9 @@ wk_status wk_verify_block(wk_verifier *verifier, const wk_verify_file *file, con
 				found->damaged = true;
 		} else if (found != NULL && (status = add_state(found, &record)) == WK_CORRUPT) {
 			char name[40];
-			wk_verifier_damage(verifier, "%s: the record at offset %llu has a size that its type cannot have",
-			                   wk_verify_file_name(file, name), (unsigned long long)offset);
+			wk_verifier_damage(verifier, wk_verify_file_name(file, name),
+			                   "the record at offset %llu has a size that its type cannot have",
+			                   (unsigned long long)offset);
 			found->damaged = true;
 		}
 	}

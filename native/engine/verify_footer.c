@@ -52,8 +52,9 @@ static wk_status read_pages(wk_verifier *verifier, const wk_verify_file *file, w
 			continue;
 		char name[40];
 		all->whole = false;
-		wk_verifier_damage(verifier, "%s: the footer's page of %s at offset %llu is not whole",
-		                   wk_verify_file_name(file, name), names[which], (unsigned long long)offset);
+		wk_verifier_damage(verifier, wk_verify_file_name(file, name),
+		                   "the footer's page of %s at offset %llu is not whole", names[which],
+		                   (unsigned long long)offset);
 	}
 	return WK_OK;
 }
@@ -150,9 +151,9 @@ static void compare(wk_verifier *verifier, const wk_verify_file *file, const wk_
 	for (uint32_t r = 0; r < footer->runs_count; r++) {
 		const wk_footer_run *run = &all->runs[r];
 		if (!run_fits(footer, run, all->items) || !run_is_found(run, all->items, found, &at)) {
-			wk_verifier_damage(verifier,
-			                   "%s: the footer's run of ledger %lld from entry %lld on is not what the blocks hold",
-			                   name, (long long)run->ledger_id, (long long)run->first_entry);
+			wk_verifier_damage(verifier, name,
+			                   "the footer's run of ledger %lld from entry %lld on is not what the blocks hold",
+			                   (long long)run->ledger_id, (long long)run->first_entry);
 			return;
 		}
 	}
@@ -162,7 +163,7 @@ static void compare(wk_verifier *verifier, const wk_verify_file *file, const wk_
 		for (; r < footer->runs_count && all->runs[r].ledger_id == ledger_id; r++)
 			count += all->runs[r].count;
 		if (verifier->superblock.kind == WK_KIND_LOGS && count != count_found(found, ledger_id))
-			wk_verifier_damage(verifier, "%s: the footer has %llu entries of ledger %lld, the blocks hold %llu", name,
+			wk_verifier_damage(verifier, name, "the footer has %llu entries of ledger %lld, the blocks hold %llu",
 			                   (unsigned long long)count, (long long)ledger_id,
 			                   (unsigned long long)count_found(found, ledger_id));
 	}
@@ -170,7 +171,7 @@ static void compare(wk_verifier *verifier, const wk_verify_file *file, const wk_
 	for (uint32_t i = 0; same && i < footer->states_count; i++)
 		same = memcmp(&all->states[i], &found->states[i], sizeof all->states[i]) == 0;
 	if (!same)
-		wk_verifier_damage(verifier, "%s: the footer's ledger states are not those of the blocks", name);
+		wk_verifier_damage(verifier, name, "the footer's ledger states are not those of the blocks");
 }
 
 /* ---- entry logs: the footer says where the entries are ---- */
@@ -179,8 +180,9 @@ static wk_status verify_run(wk_verifier *verifier, const wk_verify_file *file, w
                             const wk_footer *footer, const footer_index *all, const wk_footer_run *run) {
 	char name[40];
 	if (!run_fits(footer, run, all->items)) {
-		wk_verifier_damage(verifier, "%s: the footer's run of ledger %lld from entry %lld on does not fit its items",
-		                   wk_verify_file_name(file, name), (long long)run->ledger_id, (long long)run->first_entry);
+		wk_verifier_damage(verifier, wk_verify_file_name(file, name),
+		                   "the footer's run of ledger %lld from entry %lld on does not fit its items",
+		                   (long long)run->ledger_id, (long long)run->first_entry);
 		return WK_OK;
 	}
 	for (uint32_t i = 0; i < run->count; i++) {
@@ -196,10 +198,10 @@ static wk_status verify_run(wk_verifier *verifier, const wk_verify_file *file, w
 		                &whole);
 		if (whole && (entry.ledger_id != run->ledger_id || entry.entry_id != run->first_entry + i))
 			wk_verifier_damage(
-			    verifier,
-			    "%s: at offset %u is entry %lld of ledger %lld, where the footer has entry %lld of ledger %lld",
-			    wk_verify_file_name(file, name), item->offset, (long long)entry.entry_id, (long long)entry.ledger_id,
-			    (long long)run->first_entry + i, (long long)run->ledger_id);
+			    verifier, wk_verify_file_name(file, name),
+			    "at offset %u is entry %lld of ledger %lld, where the footer has entry %lld of ledger %lld",
+			    item->offset, (long long)entry.entry_id, (long long)entry.ledger_id, (long long)run->first_entry + i,
+			    (long long)run->ledger_id);
 	}
 	return WK_OK;
 }
@@ -254,14 +256,14 @@ wk_status wk_verify_entry_log(wk_verifier *verifier, const wk_verify_file *file)
 		status = wk_verify_footer(verifier, file, &view, &footer, NULL);
 	} else if (status == WK_OK || status == WK_CORRUPT || status == WK_UNSUPPORTED) {
 		if (wk_file_view_is_named(&view))
-			wk_verifier_damage(verifier, "%s: the footer's last page, at offset %llu, is not whole",
-			                   wk_verify_file_name(file, name),
+			wk_verifier_damage(verifier, wk_verify_file_name(file, name),
+			                   "the footer's last page, at offset %llu, is not whole",
 			                   (unsigned long long)(view.size < WK_PAGE_SIZE ? 0 : view.size - WK_PAGE_SIZE));
 		status = WK_OK;
 	}
 	wk_file_view_close(&view);
 	if (status == WK_IO) { /* the device gives no more of this file: that is damage, and the others may be whole */
-		wk_verifier_damage(verifier, "%s", verifier->error->text);
+		wk_verifier_damage(verifier, wk_verify_file_name(file, name), "%s", verifier->error->text);
 		status = WK_OK;
 	}
 	return status;

@@ -40,26 +40,25 @@ static void free_parts(index_check *x) {
 static void tell(index_check *x, uint32_t states, const char *what) {
 	x->whole = false;
 	if (x->superblock.kind == WK_KIND_LEDGERS) {
-		wk_verifier_damage(
-		    x->verifier,
-		    "%s: %s. It says which ledgers are fenced or deleted, and the store is not opened without it: "
-		    "restore it from a backup, or " WK_LEDGERS_REMEDY,
-		    x->name, what);
+		wk_verifier_damage(x->verifier, x->name,
+		                   "%s. It says which ledgers are fenced or deleted, and the store is not opened without it: "
+		                   "restore it from a backup, or " WK_LEDGERS_REMEDY,
+		                   what);
 	} else if (states == 0 || !x->verifier->recycled) {
-		wk_verifier_warn(x->verifier,
-		                 "%s: %s. It is a cache: an open reads the footers of all files instead, and one for writing "
+		wk_verifier_warn(x->verifier, x->name,
+		                 "%s. It is a cache: an open reads the footers of all files instead, and one for writing "
 		                 "makes a new one. Nothing is lost",
-		                 x->name, what);
+		                 what);
 	} else if (states == UINT32_MAX) {
-		wk_verifier_damage(x->verifier,
-		                   "%s: %s. An open reads the footers of all files instead; but states of ledgers (fences, "
+		wk_verifier_damage(x->verifier, x->name,
+		                   "%s. An open reads the footers of all files instead; but states of ledgers (fences, "
 		                   "keys) whose journal files were recycled are nowhere else: if there were any, they are lost",
-		                   x->name, what);
+		                   what);
 	} else {
-		wk_verifier_damage(x->verifier,
-		                   "%s: %s. An open reads the footers of all files instead; but of %u ledgers with states "
+		wk_verifier_damage(x->verifier, x->name,
+		                   "%s. An open reads the footers of all files instead; but of %u ledgers with states "
 		                   "(fences, keys), those whose journal files were recycled lose them",
-		                   x->name, what, states);
+		                   what, states);
 	}
 }
 
@@ -254,21 +253,20 @@ static wk_status check_file(index_check *x, wk_verify_file *file, const wk_foote
 	bool ours = status == WK_OK && footer.kind == file->kind && footer.file_id == file->id &&
 	            memcmp(footer.directory_id, x->superblock.directory_id, sizeof footer.directory_id) == 0;
 	if (ours && !is_same_footer(&footer, named))
-		wk_verifier_damage(verifier,
-		                   "%s: what it says of %s is not what that file's footer says, and an open believes it. %s",
-		                   x->name, name, remedy(x));
+		wk_verifier_damage(verifier, x->name,
+		                   "what it says of %s is not what that file's footer says, and an open believes it. %s", name,
+		                   remedy(x));
 	else if (ours)
 		status = wk_verify_footer_runs(verifier, &view, &footer, &footer_runs);
 	else if (!file->footer_told && file->kind == WK_FILE_JOURNAL)
-		wk_verifier_damage(verifier, "%s: the index relies on its footer, whose last page is not whole", name);
+		wk_verifier_damage(verifier, name, "the index relies on its footer, whose last page is not whole");
 	if (footer_runs != NULL) {
 		const wk_index_range *stranger = find_stranger(ranges, ranges_count, footer_runs, footer.runs_count);
 		if (stranger != NULL)
-			wk_verifier_damage(
-			    verifier,
-			    "%s: its range of ledger %lld from entry %lld on is not in the footer of %s, and an open "
-			    "believes it. %s",
-			    x->name, (long long)stranger->ledger_id, (long long)stranger->first_entry, name, remedy(x));
+			wk_verifier_damage(verifier, x->name,
+			                   "its range of ledger %lld from entry %lld on is not in the footer of %s, and an open "
+			                   "believes it. %s",
+			                   (long long)stranger->ledger_id, (long long)stranger->first_entry, name, remedy(x));
 	}
 	free(footer_runs);
 	if (verifier->report->damaged > before.damaged && !wk_file_view_is_named(&view))

@@ -76,18 +76,18 @@ static wk_status check_link(wk_verify_chain *c, uint32_t file, const wk_footer *
 	if (status != WK_OK || c->gap)
 		return status;
 	if (footer->first_sequence <= c->scan.sequence)
-		wk_verifier_damage(c->verifier, "%s: it starts with block %llu, but earlier files go up to block %llu",
-		                   name_of(c, file, name), (unsigned long long)footer->first_sequence,
-		                   (unsigned long long)c->scan.sequence);
+		wk_verifier_damage(c->verifier, name_of(c, file, name),
+		                   "it starts with block %llu, but earlier files go up to block %llu",
+		                   (unsigned long long)footer->first_sequence, (unsigned long long)c->scan.sequence);
 	else if (footer->first_sequence == c->scan.sequence + 1 && footer->first_previous_crc != c->scan.crc)
-		wk_verifier_damage(c->verifier,
-		                   "%s: its first block follows another block %llu than the one in the file before",
-		                   name_of(c, file, name), (unsigned long long)c->scan.sequence);
+		wk_verifier_damage(c->verifier, name_of(c, file, name),
+		                   "its first block follows another block %llu than the one in the file before",
+		                   (unsigned long long)c->scan.sequence);
 	else if (footer->first_sequence > c->scan.sequence + 1 && c->open != WK_VERIFY_NO_FILE)
-		wk_verifier_damage(c->verifier,
-		                   "%s: block %llu at offset %llu is not whole, but the footer of %s shows that it was durable",
-		                   name_of(c, c->open, name), (unsigned long long)c->scan.sequence + 1,
-		                   (unsigned long long)c->end, name_of(c, file, other));
+		wk_verifier_damage(c->verifier, name_of(c, c->open, name),
+		                   "block %llu at offset %llu is not whole, but the footer of %s shows that it was durable",
+		                   (unsigned long long)c->scan.sequence + 1, (unsigned long long)c->end,
+		                   name_of(c, file, other));
 	else
 		return WK_OK;
 	/* What is whole behind the damage is looked at all the same. */
@@ -160,7 +160,8 @@ static wk_status visit(wk_verify_chain *c, uint32_t file) {
 		status = found ? visit_sealed(c, file, &view, &footer) : visit_open(c, file, &view);
 	wk_file_view_close(&view);
 	if (status == WK_IO) { /* the device gives no more of this file: that is damage, and the others may be whole */
-		wk_verifier_damage(c->verifier, "%s", c->verifier->error->text);
+		char name[40];
+		wk_verifier_damage(c->verifier, name_of(c, file, name), "%s", c->verifier->error->text);
 		c->open = WK_VERIFY_NO_FILE;
 		c->gap = true;
 		status = WK_OK;
@@ -216,10 +217,10 @@ static wk_status judge(wk_verify_chain *c, bool *more, uint32_t *next) {
 			continue;
 		}
 		char name[40];
-		wk_verifier_damage(c->verifier,
-		                   "%s: block %llu at offset %llu is not whole, but block %llu shows that it was durable",
-		                   name_of(c, c->open, name), (unsigned long long)c->scan.sequence + 1,
-		                   (unsigned long long)c->end, (unsigned long long)b.scan.witness);
+		wk_verifier_damage(c->verifier, name_of(c, c->open, name),
+		                   "block %llu at offset %llu is not whole, but block %llu shows that it was durable",
+		                   (unsigned long long)c->scan.sequence + 1, (unsigned long long)c->end,
+		                   (unsigned long long)b.scan.witness);
 		wk_verify_chain_resume(c, &b);
 		if (c->open != WK_VERIFY_NO_FILE)
 			status = wk_verify_chain_settle(c, &progress, &end);
@@ -252,8 +253,9 @@ static wk_status verify_broken_footers(wk_verifier *verifier) {
 		if (wk_file_view_footer(&view, &footer, verifier->error) == WK_OK)
 			status = wk_verify_footer(verifier, file, &view, &footer, &nothing);
 		else if (wk_file_view_is_named(&view))
-			wk_verifier_damage(verifier, "%s: the footer's last page, at offset %llu, is not whole",
-			                   wk_verify_file_name(file, name), (unsigned long long)(view.size - WK_PAGE_SIZE));
+			wk_verifier_damage(verifier, wk_verify_file_name(file, name),
+			                   "the footer's last page, at offset %llu, is not whole",
+			                   (unsigned long long)(view.size - WK_PAGE_SIZE));
 		wk_file_view_close(&view);
 	}
 	return status;

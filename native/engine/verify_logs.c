@@ -3,6 +3,8 @@
  * a file that is not there, and whose loss was not accepted. A directory in use is not asked: its writer knows its
  * files, and lets go of them.
  */
+#include <stdio.h>
+
 #include "engine/catalogue.h"
 #include "engine/follower.h"
 #include "engine/handles.h"
@@ -19,13 +21,14 @@ static wk_status verify_segment(wk_verifier *verifier, wk_engine *engine, const 
 	if (log->first->dlsn.segment > segment->segment)
 		return WK_OK;
 	wk_engine_unlock(engine);
+	char name[sizeof(wk_verify_finding){0}.name];
+	snprintf(name, sizeof name, "log %s", log->name);
 	wk_status status;
 	for (; (status = wk_hole_find(engine, log, segment, &first, last, &end, verifier->error)) == WK_OK; first = end)
-		wk_verifier_damage(
-		    verifier,
-		    "log %s: entries %lld to %lld of ledger %lld are in no file: a file is missing. Restore it from "
-		    "a backup, or salvage the rest with `walkeeper recover`",
-		    log->name, (long long)first, (long long)end - 1, (long long)segment->ledger_id);
+		wk_verifier_damage(verifier, name,
+		                   "entries %lld to %lld of ledger %lld are in no file: a file is missing. Restore it from "
+		                   "a backup, or salvage the rest with `walkeeper recover`",
+		                   (long long)first, (long long)end - 1, (long long)segment->ledger_id);
 	wk_engine_lock(engine);
 	return status == WK_END ? WK_OK : status;
 }
@@ -57,7 +60,7 @@ wk_status wk_verify_logs(wk_verifier *verifier) {
 	if (alone)
 		status = verify_all(verifier, ns->engine);
 	if (status == WK_DAMAGED) { /* in what each file shows by itself, nothing was */
-		wk_verifier_damage(verifier, "%s", verifier->error->text);
+		wk_verifier_damage(verifier, "directory", "%s", verifier->error->text);
 		status = WK_OK;
 	}
 	if (alone && !wk_follower_is_alone(ns->engine)) { /* a writer came meanwhile */

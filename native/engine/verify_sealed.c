@@ -37,9 +37,9 @@ static wk_status walk(wk_verifier *verifier, const wk_verify_file *file, wk_file
 		}
 		char name[40];
 		if (!lost)
-			wk_verifier_damage(
-			    verifier, "%s: block %llu at offset %llu is not whole, or not the one that belongs there",
-			    wk_verify_file_name(file, name), (unsigned long long)chain->sequence + 1, (unsigned long long)at);
+			wk_verifier_damage(verifier, wk_verify_file_name(file, name),
+			                   "block %llu at offset %llu is not whole, or not the one that belongs there",
+			                   (unsigned long long)chain->sequence + 1, (unsigned long long)at);
 		found->damaged = lost = true;
 		at += WK_BLOCK_ALIGNMENT;
 	}
@@ -63,10 +63,9 @@ static wk_status verify(wk_verifier *verifier, const wk_verify_file *file, wk_fi
 	    (chain.sequence != footer->last_sequence || chain.crc != footer->last_crc ||
 	     chain.incarnation != footer->incarnation))
 		wk_verifier_damage(
-		    verifier,
-		    "%s: the footer ends with block %llu, the blocks with block %llu, or with another one of that number",
-		    wk_verify_file_name(file, name), (unsigned long long)footer->last_sequence,
-		    (unsigned long long)chain.sequence);
+		    verifier, wk_verify_file_name(file, name),
+		    "the footer ends with block %llu, the blocks with block %llu, or with another one of that number",
+		    (unsigned long long)footer->last_sequence, (unsigned long long)chain.sequence);
 	return wk_verify_footer(verifier, file, view, footer, found);
 }
 

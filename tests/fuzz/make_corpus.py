@@ -152,12 +152,38 @@ def fuzz_codec() -> dict[str, bytes]:
     }
 
 
+def fuzz_salvage() -> dict[str, bytes]:
+    """How it is opened, then damages: file, what is done, place (3 bytes, little-endian), three bytes for it."""
+    store, zeros, turn, copy_block, cut, remove, seal_again = range(7)
+
+    def damaged(how: int, *damages: tuple[int, int, int, bytes]) -> bytes:
+        units = (bytes([file, what]) + at.to_bytes(3, "little") + more for file, what, at, more in damages)
+        return bytes([how]) + b"".join(units)
+
+    skip, check_all, read_only, closed = 1, 2, 4, 8
+    block = 4096
+    return {
+        "nothing": damaged(skip),
+        "record_stored_over": damaged(skip, (0, store, 300, b"abc")),
+        "zeros_in_the_middle": damaged(0, (0, zeros, 2 * block, b"\x09\0\0")),
+        "bit_of_a_header": damaged(skip | check_all, (1, turn, block + 12, b"\3\0\0")),
+        "block_of_elsewhere": damaged(skip | closed, (2, copy_block, 3 * block, b"\1\0\0")),
+        "first_block_went_astray": damaged(skip, (0, copy_block, 0, b"\1\0\0")),
+        "file_cut_short": damaged(check_all, (1, cut, 5 * block, bytes(3))),
+        "file_gone": damaged(skip | check_all, (1, remove, 0, bytes(3))),
+        "two_files_gone": damaged(read_only | closed, (0, remove, 0, bytes(3)), (2, remove, 0, bytes(3))),
+        "rehearsed": damaged(skip | read_only, (0, zeros, block, b"\x03\0\0")),
+        "sealed_again": damaged(skip, (0, store, 200, b"\xff\xff\xff"), (0, seal_again, 0, bytes(3))),
+    }
+
+
 CORPORA: dict[str, Callable[[], dict[str, bytes]]] = {
     "fuzz_entry": fuzz_entry,
     "fuzz_summed_entry": fuzz_summed_entry,
     "fuzz_lost_entry": fuzz_lost_entry,
     "fuzz_record": fuzz_record,
     "fuzz_codec": fuzz_codec,
+    "fuzz_salvage": fuzz_salvage,
 }
 
 

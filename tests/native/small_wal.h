@@ -3,6 +3,7 @@
  */
 #ifndef SMALL_WAL_H
 #define SMALL_WAL_H
+#include "check_status.h"
 #include "engine/catalogue.h"
 #include "engine/store_file.h"
 #include "walkeeper/index_file.h"
@@ -51,9 +52,9 @@ typedef struct subject {
 	file files[FILES_MAX];
 	size_t files_count;
 	bool confirmed;
-	unsigned damaged, cut, same;                 /* outcomes */
-	unsigned accepted, salvaged, lossy, unknown; /* of accepting them */
-	unsigned turned[STRUCTURES][PARTS];          /* bytes that the sample had to take */
+	unsigned damaged, cut, same;                            /* outcomes */
+	unsigned accepted, salvaged, lossy, unknown, rehearsed; /* of accepting them */
+	unsigned turned[STRUCTURES][PARTS];                     /* bytes that the sample had to take */
 } subject;
 
 /* ---- making it ---- */
@@ -374,6 +375,35 @@ static inline int64_t count_records_of_all(wk_namespace *ns) {
 	}
 	wk_free(all);
 	return found;
+}
+
+/* What a read-only open shows of a damaged directory; the disk is left alone. */
+typedef struct rehearsed {
+	bool any; /* it met the damage; else it surfaces when it is read, if ever */
+	int64_t records;
+	wk_recovery_report report;
+} rehearsed;
+
+static inline rehearsed rehearse(wk_io *io, uint32_t on_damage, bool check_all) {
+	enum { CHANGES = WK_FAULT_WRITE | WK_FAULT_ALLOCATE };
+	wk_faulty *disk = wk_faulty_of(io);
+	uint64_t changes = wk_faulty_calls(disk, CHANGES);
+	wk_open_options options;
+	wk_open_options_init(&options);
+	options.read_only = true;
+	options.on_damage = on_damage;
+	options.check_all = check_all;
+	wk_namespace *ns = NULL;
+	wk_error error = {0};
+	check_ok(wk_open_on(io, "wal", &options, &ns, &error), &error, "opening read-only");
+	rehearsed r = {.any = strcmp(ns->engine->io->operations->name, "overlay") == 0};
+	if (r.any) {
+		r.records = count_records_of_all(ns);
+		wk_namespace_recovery(ns, &r.report);
+	}
+	check_ok(wk_close(ns, UINT64_MAX, &error), &error, "closing");
+	CHECK_EQ(wk_faulty_calls(disk, CHANGES), changes);
+	return r;
 }
 
 /* Appends go on behind everything that was ever acknowledged, and the directory opens without a policy from then on. */

@@ -1,6 +1,7 @@
 /*
  * stalling_disk.h: a real disk whose writes and syncs stand still while a test says so. What the engine's driver puts
- * into a queue is written, but the driver does not hear of it.
+ * into a queue is written, but the driver does not hear of it. Reads stand still in a thread that asks for it, until all
+ * may go on.
  */
 #ifndef STALLING_DISK_H
 #define STALLING_DISK_H
@@ -15,6 +16,9 @@ static const struct wk_io_operations *plain_operations;
 static _Atomic bool stalled;
 static _Atomic bool only_superblock; /* what stands still is the writes of that file */
 static wk_file *_Atomic superblock_handle;
+
+static _Thread_local bool reads_slowly;
+static _Atomic bool reading, may_read; /* one stands still; none does any more */
 
 static inline uint64_t now_ms(void) {
 	struct timespec time;
@@ -33,6 +37,15 @@ static inline int stalling_open(wk_io *io, const char *path, uint32_t flags, wk_
 	if (result == 0 && name != NULL && strcmp(name, "/superblock") == 0)
 		superblock_handle = *file;
 	return result;
+}
+
+static inline int64_t stalling_pread(wk_io *io, wk_file *file, void *buffer, size_t size, uint64_t offset) {
+	if (reads_slowly) {
+		atomic_store(&reading, true);
+		while (!atomic_load(&may_read))
+			nap_ms(1);
+	}
+	return plain_operations->pread(io, file, buffer, size, offset);
 }
 
 static inline int64_t stalling_pwrite(wk_io *io, wk_file *file, const void *buffer, size_t size, uint64_t offset,
@@ -61,6 +74,7 @@ static inline wk_io *stalling_disk(void) {
 		plain_operations = io->operations;
 		stalling_operations = *io->operations;
 		stalling_operations.open = stalling_open;
+		stalling_operations.pread = stalling_pread;
 		stalling_operations.pwrite = stalling_pwrite;
 		stalling_operations.sync = stalling_sync;
 		stalling_operations.queue_wait = stalling_queue_wait;
@@ -68,6 +82,8 @@ static inline wk_io *stalling_disk(void) {
 	io->operations = &stalling_operations;
 	atomic_store(&stalled, false);
 	atomic_store(&only_superblock, false);
+	atomic_store(&reading, false);
+	atomic_store(&may_read, false);
 	return io;
 }
 #endif

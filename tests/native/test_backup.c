@@ -129,6 +129,43 @@ TEST(a_destination_that_exists_is_refused_and_left_alone) {
 	remove_tree(place);
 }
 
+/* However the way there is written: by name, through a link, from the working directory. */
+TEST(a_destination_in_the_directory_itself_is_refused_and_nothing_is_made) {
+	static const char *const inside[] = {"wal",          "wal/",        "wal/copy",           "wal/copy//",
+	                                     "wal/./copy",   "link",        "link/copy",          "wal/journal/copy",
+	                                     "far/../wal/x", "beside/copy", "wal/journal/deep/x", "wal/journal/../copy"};
+	const char *place = temporary();
+	char path[100], outside[100];
+	snprintf(path, sizeof path, "%s/wal", place);
+	snprintf(outside, sizeof outside, "%s/wal-copy", place);
+	make_small(path, 3);
+	CHECK_EQ(mkdir(below(place, "far"), 0777), 0);
+	CHECK_EQ(mkdir(below(path, "journal/deep"), 0700), 0);
+	CHECK_EQ(symlink("wal", below(place, "link")), 0);
+	CHECK_EQ(symlink("wal/journal", below(place, "beside")), 0);
+	wk_namespace *ns = open_small(path);
+	wk_error error = {0};
+	for (size_t i = 0; i < sizeof inside / sizeof inside[0]; i++) {
+		CHECK_EQ(wk_namespace_backup(ns, below(place, inside[i]), &error), WK_INVALID);
+		CHECK(strstr(error.text, "name a path outside") != NULL && strstr(error.text, inside[i]) != NULL);
+		CHECK(access(below(path, "copy"), F_OK) != 0 && access(below(path, "x"), F_OK) != 0);
+		CHECK(access(below(path, "journal/copy"), F_OK) != 0 && access(below(path, "journal/deep/x"), F_OK) != 0);
+	}
+	CHECK_EQ(chdir(path), 0);
+	CHECK_EQ(wk_namespace_backup(ns, "copy", &error), WK_INVALID);
+	CHECK_EQ(wk_namespace_backup(ns, ".", &error), WK_INVALID);
+	CHECK_EQ(wk_namespace_backup(ns, "", &error), WK_INVALID);
+	backup(ns, "../copy-beside-it");
+	CHECK_EQ(chdir("/"), 0);
+	backup(ns, outside);
+	backup(ns, below(place, "wal/../link-copy"));
+	backup(ns, below(place, "far/wal"));
+	close_all(ns, NULL, NULL);
+	CHECK_EQ(rmdir(below(path, "journal/deep")), 0);
+	verify_clean(below(place, "copy-beside-it"));
+	remove_tree(place);
+}
+
 TEST(a_file_with_room_is_copied_so_that_neither_side_writes_into_the_others) {
 	const char *place = temporary();
 	char path[100], copy[100];
@@ -556,6 +593,7 @@ int main(void) {
 	RUN(a_copy_can_be_read_before_anybody_writes_in_it);
 	RUN(a_copy_of_an_empty_directory_opens);
 	RUN(a_destination_that_exists_is_refused_and_left_alone);
+	RUN(a_destination_in_the_directory_itself_is_refused_and_nothing_is_made);
 	RUN(a_file_with_room_is_copied_so_that_neither_side_writes_into_the_others);
 	RUN(what_is_truncated_while_the_copy_is_made_stays_in_it);
 	RUN(states_whose_journal_file_was_recycled_are_in_the_copy);

@@ -175,12 +175,20 @@ static void accept(subject *s, const file *f, uint64_t offset, uint32_t bit, uin
 	CHECK_EQ(wk_faulty_image(s->w.disk, 0, 1, &io), 0);
 	CHECK_EQ(wk_faulty_flip(wk_faulty_of(io), f->path, offset, bit), 0);
 	bool check_all = (offset + bit) % 2 == 0;
+	rehearsed shown = rehearse(io, on_damage, check_all);
 	wk_status status = open_checking(io, on_damage, check_all, &ns, &error);
 	if (status != WK_OK)
 		printf("%s\n", error.text);
 	CHECK_EQ(status, WK_OK);
 	wk_recovery_report report;
 	wk_namespace_recovery(ns, &report);
+	if (shown.any) {
+		CHECK_EQ(shown.report.lost_records, report.lost_records);
+		CHECK_EQ(shown.report.catalogue_lost, report.catalogue_lost);
+		CHECK_EQ(shown.report.lost_files, report.lost_files);
+		CHECK_EQ(shown.records, count_records_of_all(ns));
+		s->rehearsed++;
+	}
 	if (report.catalogue_lost > 0 || report.adopted_ledgers > 0) {
 		check_salvaged(s, io, ns, f, offset, &report);
 		return;
@@ -353,11 +361,11 @@ static void check_subject(uint64_t seed, bool closed) {
 	unmake(&s);
 	make(&s, seed, closed);
 	turn_many(&s, seed);
-	printf(
-	    "%u the same, %u damaged, %u cut; accepted %u, of these %u with gaps and %u with blocks unknown; salvaged %u\n",
-	    s.same, s.damaged, s.cut, s.accepted, s.lossy, s.unknown, s.salvaged);
+	printf("%u the same, %u damaged, %u cut; accepted %u, of these %u with gaps and %u with blocks unknown; salvaged "
+	       "%u; read without writing %u\n",
+	       s.same, s.damaged, s.cut, s.accepted, s.lossy, s.unknown, s.salvaged, s.rehearsed);
 	CHECK(s.same > 0 && s.damaged > 0 && s.cut > 0);
-	CHECK(s.accepted > s.salvaged && s.lossy > 0 && s.salvaged > 0);
+	CHECK(s.accepted > s.salvaged && s.lossy > 0 && s.salvaged > 0 && s.rehearsed > 0);
 	if (shares == 1) /* no share has a byte of each */
 		check_strata(&s, closed);
 	unmake(&s);

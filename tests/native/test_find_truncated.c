@@ -2,26 +2,10 @@
  * test_find_truncated.c: what is looked for is truncated while the search reads. The answer is WK_TRUNCATED, as it is a
  * moment later, and not the first record that is left: who asked for one record would go on behind it unawares.
  */
-#include "engine/directory.h"
-#include "io/io.h"
-#include "small_directory.h"
+#include "stalling_disk.h"
 #include <pthread.h>
-#include <stdatomic.h>
 
 enum { RECORDS = 10, WANTED = 2, CUT = 5 };
-
-static struct wk_io_operations operations, original;
-static _Thread_local bool reads_slowly;
-static _Atomic bool reading, may_read;
-
-static int64_t slow_pread(wk_io *io, wk_file *file, void *buffer, size_t size, uint64_t offset) {
-	if (reads_slowly) {
-		atomic_store(&reading, true);
-		while (!atomic_load(&may_read))
-			nap_ms(1);
-	}
-	return original.pread(io, file, buffer, size, offset);
-}
 
 typedef struct desk {
 	wk_log *log;
@@ -42,11 +26,7 @@ static void truncated_during_the_search(uint32_t by) {
 	char path[64];
 	strcpy(path, temporary());
 	make_small(path, RECORDS);
-	wk_io *io = NULL;
-	CHECK_EQ(wk_io_psync_new(&io), 0);
-	original = operations = *io->operations;
-	operations.pread = slow_pread;
-	io->operations = &operations;
+	wk_io *io = stalling_disk();
 	wk_namespace *ns = NULL;
 	wk_error error = {0};
 	check_ok(wk_open_on(io, path, NULL, &ns, &error), &error, "the directory opens");
@@ -55,8 +35,6 @@ static void truncated_during_the_search(uint32_t by) {
 	CHECK_EQ(wk_log_find(d.log, WK_FIND_SEQUENCE_ID, CUT, NULL, &at, NULL), WK_OK);
 	CHECK_EQ(wk_log_find(d.log, WK_FIND_SEQUENCE_ID, WANTED, NULL, &wanted, NULL), WK_OK);
 	d.dlsn = wanted.dlsn;
-	atomic_store(&reading, false);
-	atomic_store(&may_read, false);
 	pthread_t searching;
 	CHECK_EQ(pthread_create(&searching, NULL, search, &d), 0);
 	while (!atomic_load(&reading))

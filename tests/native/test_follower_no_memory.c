@@ -75,11 +75,16 @@ static bool look_without_memory(long number) {
 	return ran_out;
 }
 
-TEST(a_follower_that_had_no_memory_for_a_change_hears_of_it_later) {
+/* Each allocation of the look fails in turn; the look says whether one did. */
+static void without_each_allocation(bool (*look)(long number)) {
 	long number = 0;
-	while (number < ALLOCATIONS_MAX && look_without_memory(number))
+	while (number < ALLOCATIONS_MAX && look(number))
 		number++;
 	CHECK(number > 0 && number < ALLOCATIONS_MAX);
+}
+
+TEST(a_follower_that_had_no_memory_for_a_change_hears_of_it_later) {
+	without_each_allocation(look_without_memory);
 }
 
 /* The same while it hears of the first record of a log. */
@@ -119,10 +124,7 @@ static bool look_for_a_record_without_memory(long number) {
 }
 
 TEST(a_follower_that_had_no_memory_for_a_first_record_shows_it_later) {
-	long number = 0;
-	while (number < ALLOCATIONS_MAX && look_for_a_record_without_memory(number))
-		number++;
-	CHECK(number > 0 && number < ALLOCATIONS_MAX);
+	without_each_allocation(look_for_a_record_without_memory);
 }
 
 int main(void) {

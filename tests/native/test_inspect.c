@@ -7,6 +7,7 @@
 #include "walkeeper/inspect.h"
 #include "walkeeper/journal_block.h"
 #include "walkeeper/superblock.h"
+#include <errno.h>
 
 enum { LINES_MAX = 2000 };
 static char *lines[LINES_MAX];
@@ -192,8 +193,9 @@ TEST(an_index_file_tells_its_files_and_ranges) {
 	inspect(index_file(), false, WK_OK);
 	CHECK(strstr(lines[0], "{\"kind\":\"index\",\"size\":") == lines[0]);
 	CHECK(strstr(lines[0], "\"crc\":\"ok\",\"generation\":") != NULL);
-	CHECK(count("\"file\":") >= 2 * count("\"id\":") && count("\"id\":") >= 4); /* ranges name files, too */
-	CHECK(count("\"range\":") >= 4);
+	/* The mover may have put some of them together already. Ranges name files, too. */
+	CHECK(count("\"id\":") >= 1 && count("\"file\":") >= count("\"id\":") + count("\"range\":"));
+	CHECK(count("\"range\":") >= 2);
 	CHECK_EQ(count("{\"ledger\":"), 0);
 	CHECK_EQ(lines_count, 1 + count("\"id\":") + count("\"range\":"));
 	end();
@@ -206,7 +208,7 @@ TEST(a_bad_page_of_an_index_is_told_and_the_others_are_shown) {
 	flip_bit(index_file(), 4096 + 77);
 	wk_error error = inspect(index_file(), false, WK_CORRUPT);
 	CHECK_EQ(count("\"kind\":\"files\",\"crc\":\"bad\""), 1);
-	CHECK(count("\"range\":") >= 4);
+	CHECK(count("\"range\":") >= 2);
 	CHECK(strstr(error.text, "page of files at offset 4096") != NULL);
 	write_file(index_file(), bytes, 8192); /* cut short: its runs are gone */
 	error = inspect(index_file(), false, WK_CORRUPT);
@@ -413,10 +415,32 @@ TEST(the_doctor_measures_and_leaves_nothing_behind) {
 	CHECK(report.sync_method == WK_SYNC_DSYNC || report.sync_method == WK_SYNC_WRITE_THEN_SYNC);
 	CHECK(report.alignment >= 1 && report.alignment <= 4096);
 	CHECK(report.dsync_ns > 0 && report.write_then_sync_ns > 0);
+	CHECK_EQ(report.write_error, 0);
 	CHECK(report.free_bytes > 0 && report.free_bytes <= report.total_bytes);
 	CHECK(report.file_system != 0);
 	CHECK_EQ(rmdir(path), 0);
 	CHECK_EQ(wk_doctor(path, &report, &error), WK_NOT_FOUND);
+}
+
+/* Not root's: whoever that is may write anywhere. */
+TEST(the_doctor_tells_the_rest_of_a_directory_that_it_cannot_write) {
+	path = temporary();
+	CHECK_EQ(chmod(path, 0555), 0);
+	bool root = geteuid() == 0;
+	CHECK(!root || seteuid(65534) == 0);
+	wk_doctor_report report;
+	wk_error error = {0};
+	wk_status status = wk_doctor(path, &report, &error);
+	CHECK(!root || seteuid(0) == 0);
+	check_ok(status, &error, "the doctor");
+	CHECK_EQ(report.write_error, EACCES);
+	CHECK_EQ(report.sync_method, 0);
+	CHECK_EQ(report.dsync_ns, 0);
+	CHECK_EQ(report.blocks_in_flight, 0);
+	CHECK_EQ(report.backend == WK_BACKEND_URING, report.uring_error == 0);
+	CHECK(report.free_bytes > 0 && report.free_bytes <= report.total_bytes);
+	CHECK(report.file_system != 0);
+	CHECK_EQ(rmdir(path), 0);
 }
 
 int main(void) {
@@ -438,5 +462,6 @@ int main(void) {
 	RUN(any_damage_leaves_lines_that_are_json);
 	RUN(any_bytes_become_a_string_of_json);
 	RUN(the_doctor_measures_and_leaves_nothing_behind);
+	RUN(the_doctor_tells_the_rest_of_a_directory_that_it_cannot_write);
 	return check_done();
 }

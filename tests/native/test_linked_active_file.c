@@ -28,7 +28,16 @@ static void append_to(wk_writer *writer, int records) {
 		append_one(writer);
 }
 
-static void all_is_there_again(bool killed) {
+/* After a kill, too: what the keeper did since it opened is on the disk. */
+static void leave_at_once(wk_namespace *ns, bool killed) {
+	nap_ms(300);
+	if (killed)
+		wk_abandon(ns);
+	else
+		close_all(ns, NULL, NULL);
+}
+
+static void all_is_there_again(bool killed, int times) {
 	char place[64], path[100], links[100];
 	strcpy(place, temporary());
 	snprintf(path, sizeof path, "%s/wal", place);
@@ -74,6 +83,10 @@ static void all_is_there_again(bool killed) {
 		wk_log_release(other);
 		close_all(ns, log, writer);
 	}
+	for (int i = 1; i < times; i++) {
+		check_ok(wk_open(path, &options, &ns, &error), &error, "the directory opens again");
+		leave_at_once(ns, killed);
+	}
 	check_ok(wk_open(path, &options, &ns, &error), &error, "the directory opens again");
 	int64_t first, last;
 	read_all(ns, &first, &last);
@@ -89,15 +102,26 @@ static void all_is_there_again(bool killed) {
 }
 
 TEST(after_closing_in_order_all_is_there) {
-	all_is_there_again(false);
+	all_is_there_again(false, 1);
 }
 
 TEST(after_a_kill_all_is_there) {
-	all_is_there_again(true);
+	all_is_there_again(true, 1);
+}
+
+/* Nothing is recycled at an open before the file without a footer is found to be one. */
+TEST(opened_twice_after_closing_in_order_all_is_there) {
+	all_is_there_again(false, 3);
+}
+
+TEST(opened_twice_after_kills_all_is_there) {
+	all_is_there_again(true, 3);
 }
 
 int main(void) {
 	RUN(after_closing_in_order_all_is_there);
 	RUN(after_a_kill_all_is_there);
+	RUN(opened_twice_after_closing_in_order_all_is_there);
+	RUN(opened_twice_after_kills_all_is_there);
 	return check_done();
 }

@@ -121,6 +121,7 @@ TEST(whatever_is_written_between_two_reads_is_no_damage) {
 			fill_up_to(&b, BLOCKS_A_FILE - 1);
 			b.calls = 0;
 			wk_status status = wk_verify_directory(path, 0, on_the_way, &b, &report, &error);
+			check_findings(&report);
 			if (status != WK_OK)
 				printf("%d records after %llu reads: %s\n", b.records, (unsigned long long)b.at, error.text);
 			CHECK_EQ(status, WK_OK);

@@ -18,6 +18,25 @@ static char files[FILES_MAX][64];            /* its journal files that hold bloc
 static size_t files_count;
 static const char *sealed, *active; /* the second of them, and the last */
 
+/* The findings are what is counted: each has a name of its own, and the first of them is the first damage. */
+static inline void check_findings(const wk_verify_report *report) {
+	uint64_t found = 0;
+	for (uint32_t i = 0; i < report->findings_count; i++) {
+		const wk_verify_finding *finding = &report->findings[i];
+		CHECK(finding->damaged > 0 && finding->name[0] != 0 && finding->first[0] != 0);
+		for (uint32_t other = 0; other < i; other++)
+			CHECK(strcmp(finding->name, report->findings[other].name) != 0);
+		found += finding->damaged;
+	}
+	CHECK_EQ(report->findings_count > 0, report->damaged > 0);
+	CHECK(found == report->damaged || (found < report->damaged && report->findings_count == WK_VERIFY_FINDINGS_MAX));
+	if (report->damaged > 0) {
+		char first[sizeof report->findings[0].name + sizeof report->findings[0].first + 2];
+		snprintf(first, sizeof first, "%s: %s", report->findings[0].name, report->findings[0].first);
+		CHECK(strncmp(first, report->first_damage, sizeof report->first_damage - 1) == 0);
+	}
+}
+
 static inline wk_verify_report verify(wk_status expected) {
 	wk_verify_report report;
 	wk_error error = {0};
@@ -26,6 +45,7 @@ static inline wk_verify_report verify(wk_status expected) {
 		printf("%s\n", report.first_damage);
 	CHECK_EQ(status, expected);
 	CHECK_EQ(report.damaged > 0, expected == WK_DAMAGED);
+	check_findings(&report);
 	return report;
 }
 

@@ -24,6 +24,14 @@ WK_API wk_status wk_inspect_file(const char *path, bool entries, wk_inspect_fn f
 /* Called now and then while verifying; return false to stop (the call answers WK_INTERRUPTED). */
 typedef bool (*wk_verify_fn)(void *context, uint64_t bytes_done, uint64_t bytes_total);
 
+enum { WK_VERIFY_FINDINGS_MAX = 16 };
+
+typedef struct wk_verify_finding {
+	char name[264];   /* the file, "journal/0000000000000014.wkj"; "log NAME" of what no file has; else "directory" */
+	uint64_t damaged; /* structures in it, at least 1 */
+	char first[400];  /* what is wrong with the first of them, and at which offset */
+} wk_verify_finding;
+
 typedef struct wk_verify_report {
 	uint64_t files;
 	uint64_t blocks;
@@ -32,8 +40,10 @@ typedef struct wk_verify_report {
 	uint64_t damaged; /* blocks, pages or entries that break their rule */
 	uint64_t torn_tail_bytes;
 	uint64_t warnings;       /* caches that cannot be used: nothing is lost, and the next open has more to read */
-	char first_damage[400];  /* what and where; empty where there is none */
+	uint32_t findings_count; /* files with damage, as far as there is room; `damaged` counts what others have, too */
+	char first_damage[400];  /* where and what: findings[0] in one line; empty where there is none */
 	char first_warning[400]; /* the same */
+	wk_verify_finding findings[WK_VERIFY_FINDINGS_MAX]; /* in the order in which they were found */
 } wk_verify_report;
 
 /*
@@ -47,6 +57,7 @@ typedef struct wk_doctor_report {
 	uint32_t backend;     /* enum wk_backend that would run here */
 	int32_t uring_error;  /* 0, or the errno that the ring was refused with */
 	uint32_t sync_method; /* enum wk_sync_method that the probe prefers */
+	int32_t write_error;  /* 0, or the errno that a file in `path` was refused with: see below */
 	bool direct;          /* O_DIRECT works here */
 	uint32_t alignment;
 	uint64_t file_system; /* statfs f_type */
@@ -57,6 +68,10 @@ typedef struct wk_doctor_report {
 	uint32_t blocks_in_flight;   /* that the probe's grid prefers */
 	uint32_t grid_ns[16];        /* the grid (wk_probe_grid of superblock.h), row by row */
 } wk_doctor_report;
-/* Probes in a temporary file inside `path` (an existing directory), which it removes. */
+/*
+ * Probes in a temporary file inside `path` (an existing directory), which it removes. Where this user may not make one,
+ * the file system is read-only or full, that is WK_OK with write_error; then nothing was tried, and sync_method, direct,
+ * alignment and what a probe measures are 0.
+ */
 WK_API wk_status wk_doctor(const char *path, wk_doctor_report *report, wk_error *error);
 #endif

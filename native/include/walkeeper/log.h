@@ -45,8 +45,9 @@ typedef struct wk_error {
  * open or the use of a log's end meets it, which readers yield (WK_RECORD_GAP) for ever. POINT_IN_TIME: each log that
  * the open finds to have lost something ends before its first loss; a gap covers the rest. Damage that only a read
  * meets is then as under STOP. Lost sequence ids are not given again. A catalogue that neither of its snapshots leads to
- * is refused by STOP; the others keep what is intact of it (catalogue_lost). Opened read-only, nothing is recorded:
- * SKIP is for reads, and an open that meets damage answers WK_DAMAGED.
+ * is refused by STOP; the others keep what is intact of it (catalogue_lost). Opened read-only, nothing is written: an
+ * open that meets damage repairs it in memory and shows what comes out, as of that moment; WK_DAMAGED where somebody
+ * writes the directory.
  */
 enum wk_on_damage { WK_ON_DAMAGE_STOP = 0, WK_ON_DAMAGE_POINT_IN_TIME = 1, WK_ON_DAMAGE_SKIP = 2 };
 /*
@@ -223,7 +224,10 @@ WK_API uint64_t wk_namespace_clock_jumps(wk_namespace *ns, int64_t *last_ms);
 /* With options.manual: does what is due of the background work; *idle is true when nothing is left to do now. */
 WK_API wk_status wk_namespace_step(wk_namespace *ns, bool *idle, wk_error *error);
 
-/* A consistent copy of the live directory by hard links, in `destination` (same file system, must not exist). */
+/*
+ * A consistent copy of the live directory by hard links, in `destination`: on the same file system, not in the
+ * directory itself (WK_INVALID), a path that does not exist (WK_EXISTS).
+ */
 WK_API wk_status wk_namespace_backup(wk_namespace *ns, const char *destination, wk_error *error);
 
 /* ---- logs ------------------------------------------------------------------------------------------- */
@@ -249,6 +253,7 @@ WK_API wk_status wk_log_open(wk_namespace *ns, const char *name, size_t name_siz
 WK_API void wk_log_release(wk_log *log);
 /* Durable when it returns. Handles on the log answer WK_DELETED from now on; its space is freed. */
 WK_API wk_status wk_log_delete(wk_namespace *ns, const char *name, size_t name_size, wk_error *error);
+/* Durable when it returns. The log keeps its positions: one of an earlier log of the name `to` may mean another record. */
 WK_API wk_status wk_log_rename(wk_namespace *ns, const char *from, size_t from_size, const char *to, size_t to_size,
                                wk_error *error);
 /* The names that start with `prefix`, in byte order, each followed by a NUL byte; release with wk_free. */

@@ -1,0 +1,123 @@
+#include "engine/directory_make.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/directory.h"
+#include "engine/superblock_file.h"
+
+static wk_status sync_here(wk_engine *engine, const char *below, wk_error *error) {
+	char *path = below[0] != 0 ? wk_engine_path(engine, "%s", below) : strdup(engine->path);
+	if (path == NULL)
+		return wk_fail(error, WK_NO_MEMORY, "syncing %s: no memory", engine->path);
+	int result = engine->io->operations->sync_directory(engine->io, path);
+	free(path);
+	return result < 0 ? wk_fail_io(error, result, "syncing the directory %s", engine->path) : WK_OK;
+}
+
+/* The new directory's own name must survive a power cut as well. */
+static int sync_parent(wk_engine *engine) {
+	char *parent = strdup(engine->path);
+	if (parent == NULL)
+		return -ENOMEM;
+	size_t size = strlen(parent);
+	while (size > 1 && parent[size - 1] == '/')
+		size--;
+	while (size > 0 && parent[size - 1] != '/')
+		size--;
+	while (size > 1 && parent[size - 1] == '/')
+		size--;
+	parent[size] = 0;
+	int result = engine->io->operations->sync_directory(engine->io, size > 0 ? parent : ".");
+	free(parent);
+	return result;
+}
+
+/*
+ * Its names are durable, its own in the directory above too, before the second generation of the superblock says so:
+ * whoever finds the first one does this again, as those before were killed, or failed.
+ */
+static wk_status finish_making(wk_engine *engine, wk_error *error) {
+	int result = sync_parent(engine);
+	/* One that may be entered, but not read, cannot be synced from here: that was for whoever made this one in it. */
+	if (result < 0 && (result != -EACCES || engine->made))
+		return wk_fail_io(error, result, "syncing the directory above %s", engine->path);
+	wk_status status = sync_here(engine, "", error);
+	return status == WK_OK ? wk_superblock_store(engine, error) : status;
+}
+
+static wk_status make_folders(wk_engine *engine, wk_error *error) {
+	static const char *const folders[] = {"journal", "entries", "index"};
+	for (uint32_t i = 0; i < 3; i++) {
+		char *path = wk_engine_path(engine, "%s", folders[i]);
+		if (path == NULL)
+			return wk_fail(error, WK_NO_MEMORY, "making %s: no memory", engine->path);
+		int result = engine->io->operations->make_directory(engine->io, path);
+		free(path);
+		if (result < 0 && result != -EEXIST)
+			return wk_fail_io(error, result, "making %s/%s", engine->path, folders[i]);
+	}
+	return WK_OK;
+}
+
+static bool any_name(void *context, const char *name) {
+	/* What a kill in the middle of making a directory leaves does not make it somebody else's. */
+	if (strcmp(name, "lock") != 0 && strcmp(name, "journal") != 0 && strcmp(name, "entries") != 0 &&
+	    strcmp(name, "index") != 0)
+		*(bool *)context = true;
+	return !*(bool *)context;
+}
+
+static bool note_name(void *context, const char *name) {
+	(void)name;
+	*(bool *)context = true;
+	return false;
+}
+
+/*
+ * The first journal file is made after the superblock: where there is none, a power cut came while the directory was
+ * being made.
+ */
+static bool holds_nothing(wk_engine *engine) {
+	char *path = wk_engine_path(engine, "journal");
+	bool any = false;
+	int result = path != NULL ? engine->io->operations->list(engine->io, path, note_name, &any) : -ENOMEM;
+	free(path);
+	return (result == 0 && !any) || result == -ENOENT;
+}
+
+wk_status wk_directory_make_or_load(wk_engine *engine, wk_error *error) {
+	wk_status status = wk_superblock_load(engine, error);
+	if (status == WK_DAMAGED && engine->superblock_file != NULL) {
+		if (!holds_nothing(engine))
+			return status;
+		engine->io->operations->close(engine->io, engine->superblock_file);
+		engine->superblock_file = NULL;
+		char *path = wk_engine_path(engine, "superblock");
+		int result = path != NULL ? engine->io->operations->unlink(engine->io, path) : -ENOMEM;
+		free(path);
+		if (result < 0)
+			return wk_fail_io(error, result, "making %s anew", engine->path);
+	} else if (status != WK_IO || error->system_error != ENOENT) {
+		if (status == WK_OK)
+			status = wk_check_kind(engine, engine->options.kind, error);
+		bool unfinished = status == WK_OK && !engine->read_only && engine->superblock.generation < 2;
+		return unfinished ? finish_making(engine, error) : status;
+	}
+	if (!engine->options.create || engine->read_only)
+		return wk_fail(error, WK_NOT_FOUND, "%s is no walkeeper directory: it has no superblock", engine->path);
+	bool occupied = false;
+	int result = engine->io->operations->list(engine->io, engine->path, any_name, &occupied);
+	if (result < 0)
+		return wk_fail_io(error, result, "listing %s", engine->path);
+	if (occupied)
+		return wk_fail(
+		    error, WK_INVALID,
+		    "%s is neither empty nor a walkeeper directory: choose another path, or restore its file `superblock`",
+		    engine->path);
+	status = make_folders(engine, error);
+	if (status == WK_OK)
+		status = wk_superblock_create(engine, error);
+	return status == WK_OK ? finish_making(engine, error) : status;
+}

@@ -1,0 +1,59 @@
+/*
+ * enclosure.c: does a path lie in a directory?
+ *
+ * The way up is the kernel's, by "..", and directories are told by what they are and not by their names: so it does not
+ * matter how the path is written, and which links it goes through.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "engine/enclosure.h"
+
+enum { PATH_SIZE_MAX = 4096 }; /* the kernel takes no longer one */
+
+static int identity(wk_io *io, const char *path, wk_io_stat *facts) {
+	wk_file *file = NULL;
+	int result = io->operations->open(io, path, WK_IO_READ, &file);
+	if (result != 0)
+		return result;
+	result = io->operations->stat(io, file, facts);
+	io->operations->close(io, file);
+	return result;
+}
+
+/* The directory that would name it. */
+static void cut_last_name(char *path) {
+	size_t size = strlen(path);
+	while (size > 1 && path[size - 1] == '/')
+		path[--size] = 0;
+	char *slash = strrchr(path, '/');
+	if (slash == NULL)
+		strcpy(path, ".");
+	else
+		slash[slash == path] = 0;
+}
+
+bool wk_enclosure_has(wk_io *io, const char *path, uint64_t device, uint64_t inode) {
+	char at[PATH_SIZE_MAX] = ".";
+	if (strlen(path) >= sizeof at)
+		return false;
+	if (path[0] != 0)
+		strcpy(at, path);
+	wk_io_stat below = {0};
+	for (bool first = true;; first = false) {
+		wk_io_stat facts = {0};
+		int result = identity(io, at, &facts);
+		if (result == 0 && facts.device == device && facts.inode == inode)
+			return true;
+		bool is_root = result == 0 && !first && facts.device == below.device && facts.inode == below.inode;
+		if (is_root || strlen(at) + sizeof "/.." > sizeof at)
+			return false;
+		if (result == -ENOENT && first)
+			cut_last_name(at);
+		else if (result == 0 || result == -EACCES) /* what may not be listed may be passed through */
+			strcat(at, "/..");
+		else
+			return false;
+		below = facts;
+	}
+}

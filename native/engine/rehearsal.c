@@ -1,0 +1,43 @@
+#include "engine/rehearsal.h"
+
+#include "engine/directory.h"
+#include "io/io.h"
+
+static bool accepts_loss(const wk_open_options *options) {
+	return options != NULL && options->read_only && options->kind == WK_KIND_LOGS &&
+	       options->on_damage != WK_ON_DAMAGE_STOP;
+}
+
+bool wk_rehearsal_helps(const wk_open_options *options, wk_status status) {
+	return status == WK_DAMAGED && accepts_loss(options);
+}
+
+bool wk_rehearsal_comes_first(const wk_open_options *options) {
+	return accepts_loss(options) && options->check_all;
+}
+
+wk_status wk_rehearse(wk_io *io, bool owned, const char *path, const wk_open_options *given, wk_io **overlay,
+                      wk_recovery_report *report, wk_error *error) {
+	wk_open_options options = *given;
+	options.read_only = options.create = false;
+	options.manual = true;                         /* nothing but the repair */
+	options.sync_method = WK_SYNC_WRITE_THEN_SYNC; /* of memory there is nothing to measure */
+	options.lock_timeout_ns = 1; /* who writes the directory has opened it: it is not for us to repair */
+	int result = wk_io_overlay_new(io, owned, overlay);
+	if (result < 0) {
+		if (owned)
+			io->operations->destroy(io);
+		return wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", path);
+	}
+	wk_engine *engine;
+	wk_status status = wk_directory_open(path, &options, *overlay, &engine, error);
+	if (status == WK_OK) {
+		*report = engine->report;
+		status = wk_directory_close(engine, UINT64_MAX, error);
+	}
+	if (status != WK_OK) {
+		(*overlay)->operations->destroy(*overlay);
+		*overlay = NULL;
+	}
+	return status;
+}
