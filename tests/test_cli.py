@@ -16,6 +16,7 @@ import pytest
 from command_line import (
     COMMAND,
     ORDERS,
+    damage,
     flip,
     four_orders,
     journal_with,
@@ -196,6 +197,16 @@ def test_a_backup_holds_what_the_directory_held(directory: Path, tmp_path: Path)
     assert run("backup", directory, tmp_path / "copy").exit_code == 2
 
 
+@pytest.mark.parametrize("below", [".", "copy", "journal/copy"])
+def test_a_backup_into_the_directory_itself_is_refused_before_anything_is_made(directory: Path, below: str) -> None:
+    with walkeeper.open(directory) as namespace:
+        with pytest.raises(walkeeper.InvalidError, match="name a path outside"):
+            namespace.backup(directory / below)
+        folders = {folder.relative_to(directory).as_posix() for folder in directory.rglob("*") if folder.is_dir()}
+        assert folders == {"journal", "entries", "index"}
+    assert payloads(directory, "orders") == ORDERS
+
+
 # ---- a directory in use ---------------------------------------------------------------------------------------------
 
 
@@ -306,6 +317,36 @@ def test_a_directory_that_is_not_there_is_said_to_be_so(tmp_path: Path) -> None:
         assert "does not exist" in result.stderr
 
 
+def test_reading_commands_work_on_a_damaged_directory_and_leave_it_alone(tmp_path: Path) -> None:
+    directory = tmp_path / "wal"
+    file = twenty_orders(directory)  # the tenth is damaged
+    before = file.read_bytes()
+    for command, shown in (
+        (("ls", directory), "orders"),
+        (("stat", directory), "1 block cannot be read"),
+        (("cat", directory, "orders"), "order number 19"),
+        (("tail", directory, "orders"), "order number 18"),
+    ):
+        result = run(*command)
+        assert result.exit_code == 1, result.output
+        assert shown in result.stdout
+        assert "damaged, what can be read is shown" in result.stderr
+    lines = run("cat", directory, "orders", "--raw").stdout.splitlines()
+    assert lines == [f"order number {number}" for number in range(20) if number != 9]
+    assert file.read_bytes() == before
+
+
+def test_cat_goes_on_behind_damage_that_only_reads_meet(tmp_path: Path) -> None:
+    small_files(tmp_path / "wal")
+    damage(tmp_path / "wal", b"order number 03")  # in a sealed file
+    result = run("cat", tmp_path / "wal", "orders")
+    assert result.exit_code == 1
+    lines = result.stdout.splitlines()
+    assert len(lines) == 60
+    assert "1 record is lost here" in lines[3]
+    assert lines[59].endswith("order number 59")
+
+
 # ---- verify, inspect ------------------------------------------------------------------------------------------------
 
 
@@ -327,6 +368,41 @@ def test_verify_of_a_damaged_directory_is_1_and_says_where(damaged: tuple[Path, 
     result = run("verify", directory)
     assert result.exit_code == 1
     assert file.name in result.stdout
+
+
+def test_verify_names_each_damaged_file_with_its_first_damage(tmp_path: Path) -> None:
+    directory = small_files(tmp_path / "wal")
+    first, second, *_ = sorted((directory / "journal").glob("*.wkj"))
+    for file, at in ((first, 4096), (first, 3 * 4096), (first, 5 * 4096), (second, 2 * 4096)):
+        flip(file, at + 9)
+    result = run("verify", directory, "--json")
+    assert result.exit_code == 1
+    found = json.loads(result.stdout)
+    assert [(one["name"], one["damaged"]) for one in found["findings"]] == [
+        (f"journal/{first.name}", 3),
+        (f"journal/{second.name}", 1),
+    ]
+    assert "offset 4096" in found["findings"][0]["first"]
+    assert found["first_damage"] == f"journal/{first.name}: {found['findings'][0]['first']}"
+    shown = run("verify", directory).stdout
+    assert f"where      journal/{first.name}: 3 damaged, the first: block " in shown
+    assert f"           journal/{second.name}: block " in shown
+    assert "more" not in shown
+
+
+def test_verify_names_16_damaged_files_and_counts_the_rest(tmp_path: Path) -> None:
+    directory = small_files(tmp_path / "wal", 300)
+    files = [file for file in sorted((directory / "journal").glob("*.wkj")) if any(file.read_bytes()[8192:12288])]
+    assert len(files) > 18
+    for file in files[:18]:
+        flip(file, 4096 + 9)
+    found = json.loads(run("verify", directory, "--json").stdout)
+    assert found["damaged"] == 18
+    assert [one["name"] for one in found["findings"]] == [f"journal/{file.name}" for file in files[:16]]
+    shown = run("verify", directory).stdout
+    assert files[15].name in shown
+    assert files[16].name not in shown
+    assert "           and 2 more, in other files" in shown
 
 
 def index_of(directory: Path) -> Path:
@@ -419,53 +495,3 @@ def test_inspect_of_something_else_is_no_success(tmp_path: Path) -> None:
     result = run("inspect", tmp_path / "letter")
     assert result.exit_code != 0
     assert "Traceback" not in result.output
-
-
-# ---- doctor, bench --------------------------------------------------------------------------------------------------
-
-
-def test_doctor_says_what_runs_here_and_why(tmp_path: Path) -> None:
-    (found,) = json_lines(run("doctor", tmp_path, "--json"))
-    assert found["backend"] in ("uring", "psync")
-    assert found["sync_method"] in ("dsync", "write_then_sync")
-    assert isinstance(found["dsync_ns"], int)
-    assert found["dsync_ns"] > 0
-    shown = run("doctor", tmp_path).stdout
-    for name in ("backend", "durable write", "file system", "device", "free space", "RLIMIT_MEMLOCK"):
-        assert name in shown
-    assert list(tmp_path.iterdir()) == []
-    assert found["chosen"] is None
-    assert "this directory" not in shown
-
-
-def test_doctor_shows_what_a_directory_runs_with_beside_what_it_measures(directory: Path) -> None:
-    with walkeeper.open(directory, read_only=True) as namespace:
-        stats = namespace.stats()
-    (found,) = json_lines(run("doctor", directory, "--json"))
-    assert found["chosen"] == {"sync_method": stats.sync_method, "blocks_in_flight": stats.blocks_in_flight}
-    shown = " ".join(run("doctor", directory).stdout.split())
-    assert f"{stats.blocks_in_flight} blocks in flight: chosen before" in shown
-
-
-def test_the_plug_test_finds_all_that_was_acknowledged_and_misses_what_was_not(tmp_path: Path) -> None:
-    written = run("doctor", tmp_path / "plug", "--plug-test", "write", "--seconds", "0.2")
-    assert written.exit_code == 0, written.output
-    numbers = [int(line) for line in written.stdout.splitlines()]
-    assert numbers == list(range(len(numbers)))
-    last = numbers[-1]
-    found = run("doctor", tmp_path / "plug", "--plug-test", "check", "--acknowledged", last)
-    assert found.exit_code == 0, found.output
-    elsewhere = run("doctor", four_orders(tmp_path / "other"), "--plug-test", "check", "--acknowledged", last)
-    assert elsewhere.exit_code == 1
-    assert "has no log plug-test" in elsewhere.stdout
-    lost = run("doctor", tmp_path / "plug", "--plug-test", "check", "--acknowledged", last + 1)
-    assert lost.exit_code == 1
-    assert f"record {last + 1} was acknowledged" in lost.stdout
-
-
-def test_bench_prints_the_floor_first_and_cleans_up(tmp_path: Path) -> None:
-    rows = json_lines(run("bench", tmp_path, "--seconds", "0.05", "--json"))
-    assert "bare pwritev2" in str(rows[0]["what"])
-    assert len(rows) == 4
-    assert all(isinstance(row["p50_ns"], int) and row["p50_ns"] > 0 for row in rows)
-    assert list(tmp_path.iterdir()) == []

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 
 def test_a_futures_callback_may_close_the_namespace(directory: Path) -> None:
     """The callback runs in the thread that completes futures; another record is on its way when it closes."""
@@ -46,4 +48,87 @@ for _ in range(100):
         pass
 """
     done = subprocess.run([sys.executable, "-c", code, directory], cwd="/", timeout=60, check=False)
+    assert done.returncode == 0
+
+
+def test_a_futures_callback_that_exits_keeps_no_other_future_waiting(directory: Path) -> None:
+    """SystemExit ends a thread without a word, as in any other; but here others wait for that thread."""
+    code = """
+import faulthandler, sys, threading, walkeeper
+faulthandler.dump_traceback_later(30, exit=True)
+with walkeeper.open(sys.argv[1]) as namespace, namespace.log("orders").writer() as writer:
+    called = threading.Event()
+    first = writer.submit(b"first")
+    first.add_done_callback(lambda _: (called.set(), sys.exit(1)))
+    assert called.wait(10)
+    assert writer.submit(b"second").result(10).sequence_id == 1
+"""
+    done = subprocess.run([sys.executable, "-c", code, directory], cwd="/", timeout=60, check=False)
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("cancelled", [False, True], ids=["out of time", "cancelled"])
+def test_a_close_that_fails_tells_the_tasks_that_wait(directory: Path, cancelled: bool) -> None:
+    """Whatever comes of it the namespace is closed: nobody hears of a record after that."""
+    code = """
+import asyncio, faulthandler, sys, walkeeper
+faulthandler.dump_traceback_later(30, exit=True)
+
+async def main():
+    ns = await walkeeper.aio.open(sys.argv[1], deferred_max_delay=1000)
+    writer = await (await ns.log("orders")).writer()
+    waits = await writer.submit(b"first", durability="deferred")
+    if sys.argv[2] == "True":
+        close = ns._sync.close
+        ns._sync.close = lambda timeout: (__import__("time").sleep(0.5), close(timeout))
+        closing = asyncio.ensure_future(ns.close(0.001))
+        await asyncio.sleep(0.2)
+        closing.cancel()
+        await asyncio.wait((closing,))
+    else:
+        try:
+            await ns.close(0.001)
+        except walkeeper.TimeoutError:
+            pass
+    try:
+        await asyncio.wait_for(waits, 10)
+    except walkeeper.ClosedError as closed:
+        assert closed.outcome == "unknown"
+
+asyncio.run(main())
+"""
+    command = [sys.executable, "-c", code, directory, str(cancelled)]
+    done = subprocess.run(command, cwd="/", timeout=60, check=False)
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "aio"])
+@pytest.mark.parametrize("durability", ["sync", "deferred"])
+def test_a_close_does_not_wait_for_what_it_makes_durable_itself(
+    directory: Path, asynchronous: bool, durability: str
+) -> None:
+    """A deferred record may wait for ever, and its future with it. The close makes both come true."""
+    code = """
+import asyncio, faulthandler, math, sys, walkeeper
+faulthandler.dump_traceback_later(30, exit=True)
+
+def write():
+    namespace = walkeeper.open(sys.argv[1], deferred_max_delay=math.inf)
+    writer = namespace.log("orders").writer()
+    futures = [writer.submit(b"first", durability=sys.argv[3]), writer.submit(b"second", durability="deferred")]
+    namespace.close()
+    assert [future.result(0).sequence_id for future in futures] == [0, 1]
+
+async def write_async():
+    ns = await walkeeper.aio.open(sys.argv[1], deferred_max_delay=math.inf)
+    writer = await (await ns.log("orders")).writer()
+    futures = [await writer.submit(b"first", durability=sys.argv[3]),
+               await writer.submit(b"second", durability="deferred")]
+    await ns.close()
+    assert [future.result().sequence_id for future in futures] == [0, 1]
+
+asyncio.run(write_async()) if sys.argv[2] == "True" else write()
+"""
+    command = [sys.executable, "-c", code, directory, str(asynchronous), durability]
+    done = subprocess.run(command, cwd="/", timeout=60, check=False)
     assert done.returncode == 0

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -91,6 +94,60 @@ def test_accepted_loss_stays_and_no_sequence_id_is_used_again(damaged: Path, pol
         with walkeeper.open(damaged) as namespace:
             assert content(namespace, "log-0") == [*accepted, b"and on"]
             assert namespace.recovery().damaged_blocks == 0
+
+
+def files_of(directory: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(directory)): file.read_bytes() for file in directory.rglob("*") if file.is_file()}
+
+
+@pytest.mark.parametrize("policy", ["skip", "point_in_time"])
+def test_who_only_reads_is_shown_what_an_open_would_leave_and_writes_nothing(
+    damaged: Path, policy: walkeeper.OnDamage
+) -> None:
+    before = files_of(damaged)
+    with walkeeper.open(damaged, read_only=True, on_damage=policy) as namespace:
+        shown = [content(namespace, name) for name in ("log-0", "log-1")]
+        report = namespace.recovery()
+        assert namespace.log("log-0").info().next.sequence_id == 5
+        with pytest.raises(walkeeper.errors.ReadOnlyError):
+            namespace.log("log-0").writer()
+        with pytest.raises(walkeeper.errors.ReadOnlyError):
+            namespace.log("log-0").truncate(namespace.log("log-0").info().next)
+    assert files_of(damaged) == before
+    with walkeeper.open(damaged, on_damage=policy) as namespace:
+        assert [content(namespace, name) for name in ("log-0", "log-1")] == shown
+        assert namespace.recovery().lost_records == report.lost_records > 0
+
+
+@pytest.mark.parametrize("policy", ["skip", "point_in_time"])
+def test_who_only_reads_needs_no_folder_of_the_index(damaged: Path, policy: walkeeper.OnDamage) -> None:
+    shutil.rmtree(damaged / "index")
+    with walkeeper.open(damaged, read_only=True, on_damage=policy) as namespace:
+        shown = [content(namespace, name) for name in ("log-0", "log-1")]
+    assert not (damaged / "index").exists()
+    with walkeeper.open(damaged, on_damage=policy) as namespace:
+        assert [content(namespace, name) for name in ("log-0", "log-1")] == shown
+
+
+def test_who_only_reads_is_given_gaps_for_what_only_reads_meet_too(tmp_path: Path) -> None:
+    make(tmp_path / "wal", records=60, **SMALL)
+    turn_a_bit(tmp_path / "wal", payload(3))  # in a sealed file
+    turn_a_bit(tmp_path / "wal", payload(55))  # in one that an open reads
+    with walkeeper.open(tmp_path / "wal", read_only=True, on_damage="skip") as namespace:
+        shown = content(namespace, "log-0")
+    assert [item for item in shown if isinstance(item, tuple)] == [(3, 1), (55, 1)]
+    with walkeeper.open(tmp_path / "wal", on_damage="skip") as namespace:
+        assert content(namespace, "log-0") == shown
+
+
+def test_a_damaged_directory_in_use_is_refused_to_who_only_reads(damaged: Path) -> None:
+    # flock knows descriptors, not processes: this one stands for a writer
+    with (damaged / "lock").open("r+b") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(DamagedError, match=r"journal/0{15}1\.wkj"):
+            walkeeper.open(damaged, read_only=True, on_damage="skip")
+    with walkeeper.open(damaged, read_only=True, on_damage="skip") as namespace:
+        assert namespace.recovery().damaged_blocks == 1
 
 
 def test_a_lost_end_is_a_gap_and_appends_go_on_behind_it(tmp_path: Path) -> None:
@@ -312,3 +369,63 @@ def test_an_index_folder_that_is_missing_is_made_again(tmp_path: Path) -> None:
     assert list((tmp_path / "wal" / "index").glob("*.wki"))
     with walkeeper.open(tmp_path / "wal") as namespace:
         assert content(namespace, "log-0") == 2 * [payload(number) for number in range(60)]
+
+
+# ---- loss that only a closer look finds, seen by who may not write
+
+
+def shown(place: Path, policy: walkeeper.OnDamage, *, check_all: bool, read_only: bool) -> object:
+    """What an open shows of log-0."""
+    with walkeeper.open(place, on_damage=policy, check_all=check_all, read_only=read_only) as namespace:
+        log = namespace.log("log-0")
+        return content(namespace, "log-0"), log.count(), log.segments(), namespace.recovery().lost_records
+
+
+@pytest.mark.parametrize("policy", ["skip", "point_in_time"])
+def test_who_only_reads_may_ask_for_every_entry_to_be_checked(tmp_path: Path, policy: walkeeper.OnDamage) -> None:
+    make(tmp_path / "wal", records=60, **SMALL)
+    turn_a_bit(tmp_path / "wal", payload(3))  # in a sealed file, which no open reads
+    seen = shown(tmp_path / "wal", policy, check_all=True, read_only=True)
+    assert seen == shown(tmp_path / "wal", policy, check_all=True, read_only=False)
+
+
+@pytest.mark.parametrize("policy", ["skip", "point_in_time"])
+def test_who_only_reads_is_shown_what_a_missing_file_leaves(tmp_path: Path, policy: walkeeper.OnDamage) -> None:
+    make(tmp_path / "wal", records=60, **SMALL)
+    journal = (tmp_path / "wal" / "journal").glob("*.wkj")
+    next(file for file in journal if payload(20) in file.read_bytes()).unlink()
+    seen = shown(tmp_path / "wal", policy, check_all=False, read_only=True)
+    assert seen == shown(tmp_path / "wal", policy, check_all=False, read_only=False)
+
+
+def test_with_a_writer_at_it_who_asks_for_all_entries_follows(tmp_path: Path) -> None:
+    with walkeeper.open(tmp_path / "wal") as namespace, namespace.log("log-0").writer() as writer:
+        writer.append(payload(0))
+        code = (
+            "import sys, walkeeper\n"
+            "with walkeeper.open(sys.argv[1], read_only=True, on_damage='skip', check_all=True) as namespace:\n"
+            "    print(namespace.log('log-0').count(), namespace.log('log-0').reader(follow=True).read()[0].payload)\n"
+        )
+        said = subprocess.run(
+            [sys.executable, "-c", code, str(tmp_path / "wal")], capture_output=True, text=True, timeout=60, check=True
+        )
+    assert said.stdout.startswith("1 ")
+
+
+def test_segments_that_loss_takes_are_not_told_of_once_more(tmp_path: Path) -> None:
+    namespace = walkeeper.open(tmp_path / "wal", **SMALL)  # type: ignore[arg-type]
+    with namespace, namespace.log("log-0", segment_bytes=20000).writer() as writer:
+        for number in range(16):
+            writer.append(b"%d" % (number % 10) * 14000)
+    for file in sorted((tmp_path / "wal" / "journal").glob("*.wkj")):
+        shutil.rmtree(tmp_path / "broken", ignore_errors=True)
+        shutil.copytree(tmp_path / "wal", tmp_path / "broken")
+        (tmp_path / "broken" / "journal" / file.name).unlink()
+        try:
+            namespace = walkeeper.open(tmp_path / "broken", on_damage="point_in_time")
+        except DamagedError:
+            continue  # without its first file there is nothing
+        with namespace:
+            accepted = {name: namespace.log(name).segments() for name in namespace.logs()}
+        with walkeeper.open(tmp_path / "broken") as namespace:
+            assert {name: namespace.log(name).segments() for name in namespace.logs()} == accepted, file.name

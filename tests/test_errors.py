@@ -152,6 +152,12 @@ def test_an_option_that_does_not_exist_is_a_type_error(directory: Path) -> None:
         {"lock_timeout": float("nan")},
         {"cache_bytes": -1},
         {"confirm_delay": -1},
+        {"read_bytes": True},
+        {"commit_wait": True},
+        {"unsafe_fs": "no"},
+        {"check_all": None},
+        {"create": "no"},
+        {"read_only": "no"},
     ],
     ids=str,
 )
@@ -159,6 +165,21 @@ def test_an_option_with_a_bad_value_is_refused(directory: Path, options: dict[st
     with pytest.raises(walkeeper.InvalidError, match=f"^{next(iter(options))}="):
         walkeeper.open(directory, **options)
     assert not directory.exists()
+
+
+def test_what_is_yes_or_no_is_asked_for_in_our_words(directory: Path) -> None:
+    with walkeeper.open(directory) as namespace:
+        for call in (
+            lambda: namespace.log("other", create="no"),  # type: ignore[arg-type]
+            lambda: namespace.log("other", segment_bytes=True),
+            lambda: namespace.log("orders").cursor("c", create="no"),  # type: ignore[arg-type]
+            lambda: namespace.log("orders").truncate(walkeeper.DLSN(1, 0, 0), force="no"),  # type: ignore[arg-type]
+        ):
+            with pytest.raises(
+                walkeeper.InvalidError, match=r"^\w+=('no': True or False|True: a whole number) is wanted"
+            ):
+                call()
+        assert namespace.logs() == ["orders"]
 
 
 # What is refused says what was asked for, and what to do.

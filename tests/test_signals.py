@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 
 import walkeeper
+from walkeeper._completions import Completions
 
 
 @pytest.fixture
@@ -210,3 +213,41 @@ def test_ctrl_c_while_waiting_for_the_lock(directory: Path) -> None:
         os.kill(holder, signal.SIGKILL)
         os.waitpid(holder, 0)
     walkeeper.open(directory).close()
+
+
+def test_a_handler_that_raises_while_a_future_is_made_keeps_no_other_future_waiting(directory: Path) -> None:
+    """Handlers run where a function begins: at each one. The next record is in the same block, with the same ticket."""
+    watch = Completions.watch.__code__
+    calls = last = 0
+
+    class Stop(BaseException):
+        pass
+
+    def called(frame: FrameType, *_: object) -> None:
+        nonlocal calls
+        calls += frame.f_code is watch or calls > 0
+        if calls == last:
+            raise Stop
+
+    def is_stopped() -> bool:
+        nonlocal calls
+        calls = 0
+        before = sys.gettrace()
+        try:
+            sys.settrace(called)
+            writer.submit(b"its caller is stopped")
+        except Stop:
+            return True
+        finally:
+            sys.settrace(before)
+        return False
+
+    stopped = True
+    while stopped:
+        last += 1
+        with walkeeper.open(directory, deferred_max_delay=0.05) as namespace:
+            writer = namespace.log("orders").writer(durability="deferred")
+            writer.submit(b"the thread runs").result(10)
+            stopped = is_stopped()
+            writer.submit(b"in the same block").result(10)
+    assert last > 3

@@ -6,7 +6,9 @@ completes everything up to the durable point at one go. It is a daemon: it never
 
 from __future__ import annotations
 
+import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
@@ -29,21 +31,28 @@ class Completions:
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
         self._pending: dict[int, list[tuple[Future[Position], Position, str]]] = {}
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        """C's, and not the condition around it: a signal handler that raises finds no moment to leave it locked."""
+        self._changed = threading.Condition(self._lock)
+        self._wanted = 0
+        """Up to this ticket they become durable by themselves; what is behind may wait for the close."""
         self._thread: threading.Thread | None = None
         self._stopping = False
         self._ended = False
         self._abandoned: bool | None = None
         """None until the namespace was closed; then whether everything accepted is durable."""
 
-    def watch(self, ticket: int, at: Position, log: str) -> Future[Position]:
+    def watch(self, ticket: int, at: Position, log: str, deferred: bool = False) -> Future[Position]:
         """A future that is done, with `at`, when `ticket` is durable."""
         future: Future[Position] = Future()
         future.set_running_or_notify_cancel()
-        with self._changed:
+        with self._lock:
             if self._abandoned is not None:  # another thread closed the namespace since the record was accepted
                 _settle(future, at, log, self._abandoned)
                 return future
+            if not deferred and ticket > self._wanted:
+                self._wanted = ticket
+            self._changed.notify_all()  # first: a signal handler may raise behind any step, and a later call comes here
             waiting = self._pending.get(ticket)
             if waiting is not None:
                 waiting.append((future, at, log))
@@ -53,24 +62,26 @@ class Completions:
                     thread.start()
                     self._thread = thread
                 self._pending[ticket] = [(future, at, log)]
-                self._changed.notify()
             if self._abandoned is not None and not future.done():  # a signal handler closed it since the look above
                 _settle(future, at, log, self._abandoned)
         return future
 
     def stop(self, timeout_ns: int) -> None:
-        """Waits up to `timeout_ns` for the futures to complete, then ends the thread.
+        """Waits up to `timeout_ns` for the futures to complete, then ends the thread. Deferred records may wait for
+        long: those that nothing hurries are left to abandon(), behind the close that makes them durable.
 
         In the thread itself, which a future's callback is in, there is nobody to wait for: what is pending is left to
         abandon().
         """
         seconds = min(timeout_ns / 1e9, threading.TIMEOUT_MAX)
-        with self._changed:
+        with self._lock:
             thread = self._thread
             itself = thread is threading.current_thread()
             if not itself:
                 self._changed.notify_all()  # a signal handler may be here before watch() comes to that
-                self._changed.wait_for(lambda: not self._pending or self._thread is None, seconds)
+                self._changed.wait_for(
+                    lambda: min(self._pending, default=self._wanted + 1) > self._wanted or self._thread is None, seconds
+                )
             self._stopping = True
             self._changed.notify_all()
             if not itself:  # not join(): a signal handler may be here while watch() has the lock, which this lets go of
@@ -78,26 +89,26 @@ class Completions:
 
     def abandon(self, durable: bool) -> None:
         """What still waits after the namespace was closed: done where `durable`, else of unknown outcome."""
-        with self._changed:
+        with self._lock:
             self._abandoned = durable
             left = [item for items in self._pending.values() for item in items]
             self._pending.clear()
             self._changed.notify_all()
         for future, at, log in left:
-            _settle(future, at, log, durable)
+            _tell(_settle, future, at, log, durable)
 
     def _run(self) -> None:
         try:
             self._complete_all()
         finally:
-            with self._changed:
+            with self._lock:
                 self._ended = True
                 self._changed.notify_all()
 
     def _complete_all(self) -> None:
         error = new_error()
         while True:
-            with self._changed:
+            with self._lock:
                 self._changed.wait_for(lambda: self._pending or self._stopping)
                 if self._stopping:
                     return
@@ -117,21 +128,29 @@ class Completions:
                 error = new_error()
 
     def _complete(self, durable: int) -> None:
-        with self._changed:
+        with self._lock:
             tickets = sorted(ticket for ticket in self._pending if ticket <= durable)
             done = [item for ticket in tickets for item in self._pending.pop(ticket)]
-            if not self._pending:
+            if min(self._pending, default=self._wanted + 1) > self._wanted:
                 self._changed.notify_all()
         for future, at, _ in done:
-            future.set_result(at)
+            _tell(future.set_result, at)
 
     def _fail(self, ticket: int, status: int, error: Any) -> None:
-        with self._changed:
+        with self._lock:
             failed = self._pending.pop(ticket, [])
-            if not self._pending:
+            if min(self._pending, default=self._wanted + 1) > self._wanted:
                 self._changed.notify_all()
         for future, at, log in failed:
-            future.set_exception(failure_of(status, error, at, log))
+            _tell(future.set_exception, failure_of(status, error, at, log))
+
+
+def _tell(set_it: Callable[..., None], *what: Any) -> None:
+    """Completes a future. It catches an Exception of its callbacks, which SystemExit is not: others come behind."""
+    try:
+        set_it(*what)
+    except BaseException:
+        threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
 
 
 def failure_of(status: int, error: Any, at: Position, log: str) -> Error:

@@ -18,7 +18,7 @@ _drain = lib.wk_namespace_drain
 class Drain:
     """Listens to a namespace's eventfd in one loop, and completes what is durable, all at one go."""
 
-    __slots__ = ("_durable", "_fd", "_handle", "_pending", "_sync", "_waiting", "failed", "loop")
+    __slots__ = ("_durable", "_fd", "_handle", "_pending", "_sync", "_waiting", "_wanted", "failed", "loop")
 
     def __init__(self, sync: Namespace, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -28,6 +28,8 @@ class Drain:
         self._handle = sync._handle
         self._durable = ffi.new("uint64_t *")
         self._pending: dict[int, list[tuple[asyncio.Future[Position], Position, str]]] = {}
+        self._wanted = 0
+        """Up to this ticket they become durable by themselves; what is behind may wait for the close."""
         self._waiting: dict[asyncio.Future[bool], int] = {}
         """Who waits for the durable point to pass a ticket."""
         with self._sync._handle as native:
@@ -44,12 +46,16 @@ class Drain:
         self._sync._handle.check()
         return durable
 
-    def watch(self, ticket: int, at: Position, log: str, armed: bool = False) -> asyncio.Future[Position]:
+    def watch(
+        self, ticket: int, at: Position, log: str, armed: bool = False, deferred: bool = False
+    ) -> asyncio.Future[Position]:
         """A future that is done, with `at`, when `ticket` is durable.
 
         `armed`: the eventfd was armed for it by the call that gave the ticket, in this turn of the loop.
         """
         future: asyncio.Future[Position] = self.loop.create_future()
+        if not deferred and ticket > self._wanted:
+            self._wanted = ticket
         waiting = self._pending.get(ticket)
         if waiting is not None:
             waiting.append((future, at, log))
@@ -87,8 +93,9 @@ class Drain:
             self._waiting.pop(future, None)
 
     async def stop(self, timeout: float | None) -> None:
-        """Waits for what is pending, then listens no more."""
-        futures = [future for items in self._pending.values() for future, _, _ in items]
+        """Waits for what is pending, then listens no more. Deferred records that nothing hurries wait for the close."""
+        hurried = [items for ticket, items in self._pending.items() if ticket <= self._wanted]
+        futures = [future for items in hurried for future, _, _ in items]
         if futures:
             await asyncio.wait(futures, timeout=timeout)
         if self._fd >= 0:
@@ -99,7 +106,9 @@ class Drain:
         """What still waits now that the namespace is closed."""
         for items in self._pending.values():
             for future, at, log in items:
-                if not future.done():
+                if not future.done() and self._handle.all_durable:
+                    future.set_result(at)
+                elif not future.done():
                     text = "the namespace was closed before the record was known to be durable: it may or may not be"
                     closed = ClosedError(text, log=log, sequence_id=at.sequence_id, outcome="unknown")
                     future.set_exception(closed)

@@ -11,6 +11,7 @@ from walkeeper._native import ffi, lib
 from walkeeper._options import (
     Durability,
     LogOptions,
+    flag,
     milliseconds,
     name_of,
     natural,
@@ -140,7 +141,7 @@ class Log:
         """
         options = ffi.new("wk_read_options *")
         lib.wk_read_options_init(options)
-        options.follow = follow
+        options.follow = flag("follow", follow)
         ways = {"sequence_id": sequence_id, "txid": txid, "time": time}
         given = [name for name, value in ways.items() if value is not None]
         if len(given) > 1 or (given and start != "start"):
@@ -229,8 +230,8 @@ class Log:
         truncation point changes nothing. Raises CursorHoldsError where a cursor still needs some of them, unless
         `force`; InvalidError for a position behind the end.
         """
-        before, error = ffi.new("wk_dlsn *", dlsn_of(position)), new_error()
-        status = uninterrupted(lambda _: lib.wk_log_truncate(self._native, before, force, error))
+        before, forced, error = ffi.new("wk_dlsn *", dlsn_of(position)), flag("force", force), new_error()
+        status = uninterrupted(lambda _: lib.wk_log_truncate(self._native, before, forced, error))
         check(status, error, log=self._name, kinds={lib.WK_EXISTS: CursorHoldsError})
 
     def segments(self) -> list[Segment]:
@@ -256,8 +257,9 @@ class Log:
         that is empty, longer than 255 bytes of UTF-8, or holds a NUL.
         """
         cursor = Cursor(self, name)
+        made = flag("create", create)
         if not cursor._exists():
-            if not create:
+            if not made:
                 raise CursorNotFoundError(f"log {self._name!r} has no cursor {name!r}", log=self._name)
             cursor._set(self.info().first)
         return cursor

@@ -20,6 +20,7 @@ from walkeeper._options import (
     FOREVER,
     SYNC_METHODS,
     OnDamage,
+    flag,
     log_options,
     name_bytes,
     name_of,
@@ -66,9 +67,9 @@ def open(
     When it returns, everything an earlier process was told is durable can be read again, and a torn tail was cut.
     One process writes a directory; `read_only` opens follow it live. `on_damage` says what becomes of acknowledged
     records that cannot be read: "stop" raises DamagedError, "point_in_time" cuts each affected log at its first loss,
-    "skip" leaves gaps. For the further options see OpenOptions. Where this process has the directory open for writing,
-    a second open shares that: its options are checked and otherwise ignored (but `read_only` makes a handle that only
-    reads).
+    "skip" leaves gaps; with `read_only` the directory is left as it is, and the repair takes place in memory. For the
+    further options see OpenOptions. Where this process has the directory open for writing, a second open shares that:
+    its options are checked and otherwise ignored (but `read_only` makes a handle that only reads).
 
     Raises DirectoryLockedError, NotFoundError (without `create`), DamagedError, UnsupportedError, StorageError.
     A str that begins like a URI is one; write "./etcd:1" for a directory that looks like that.
@@ -277,11 +278,11 @@ class Namespace:
         Raises LogNotFoundError without `create`, and of a namespace that was opened read-only; InvalidError for a name
         that is empty, longer than 255 bytes of UTF-8, or holds a space, a control character, "<" or ">".
         """
-        encoded, native_options = name_bytes(name), log_options(options)
+        encoded, native_options, made = name_bytes(name), log_options(options), flag("create", create)
         out, error = ffi.new("wk_log **"), new_error()
         with self._handle as native:
             status = uninterrupted(
-                lambda _: lib.wk_log_open(native, encoded, len(encoded), create, native_options, out, error)
+                lambda _: lib.wk_log_open(native, encoded, len(encoded), made, native_options, out, error)
             )
         check(status, error, log=name, kinds=_KINDS)
         return Log(self, name, out[0])
@@ -307,17 +308,22 @@ class Namespace:
         check(status, error, log=name, kinds=_KINDS)
 
     def rename_log(self, old: str, new: str) -> None:
-        """Renames a log; durable when it returns. Raises LogNotFoundError, and ExistsError where `new` is taken."""
+        """Renames a log; durable when it returns. Raises LogNotFoundError, and ExistsError where `new` is taken.
+
+        The log keeps its positions: one of an earlier log with the new name may mean another record in it.
+        """
         source, target, error = name_bytes(old), name_bytes(new), new_error()
         with self._handle as native:
             status = uninterrupted(lambda _: lib.wk_log_rename(native, source, len(source), target, len(target), error))
         check(status, error, log=old, kinds=_KINDS)
 
     def backup(self, destination: str | os.PathLike[str]) -> None:
-        """Makes a consistent copy of the live directory, by hard links: `destination` must not exist, and lies on the
-        same file system. Appends go on meanwhile. The copy is a namespace of its own; an unfinished one is removed.
+        """Makes a consistent copy of the live directory, by hard links. Appends go on meanwhile.
 
-        Raises ExistsError, ReadOnlyError, StorageError.
+        `destination` must not exist; it lies on the same file system, outside the directory itself. The copy is a
+        namespace of its own; an unfinished one is removed.
+
+        Raises ExistsError, InvalidError, ReadOnlyError, StorageError.
         """
         path, error = os.fsencode(destination), new_error()
         was_there = os.path.lexists(path)

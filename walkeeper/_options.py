@@ -104,6 +104,9 @@ _OPEN_TIMES = {
 }
 
 
+_OPEN_FLAGS = ("unsafe_fs", "manual", "check_all", "ignore_footers")
+
+
 class NewLogOptions(TypedDict, total=False):
     """What may be chosen when a log is created; it is stored with the log."""
 
@@ -132,7 +135,7 @@ def open_options(create: bool, read_only: bool, on_damage: OnDamage, options: Op
     """A wk_open_options. Raises TypeError for a name that is not an option, InvalidError for a value it cannot have."""
     native = ffi.new("wk_open_options *")
     lib.wk_open_options_init(native)
-    native.create, native.read_only = bool(create), bool(read_only)
+    native.create, native.read_only = flag("create", create), flag("read_only", read_only)
     native.on_damage = choice("on_damage", on_damage, _ON_DAMAGE)
     for name, value in options.items():
         if name not in OpenOptions.__annotations__:
@@ -141,6 +144,8 @@ def open_options(create: bool, read_only: bool, on_damage: OnDamage, options: Op
             native.backend = choice(name, value, BACKENDS)
         elif name == "sync_method":
             native.sync_method = choice(name, value, SYNC_METHODS)
+        elif name in _OPEN_FLAGS:
+            setattr(native, name, flag(name, value))
         elif name in _OPEN_TIMES:
             # C takes 0 for "the default"; a caller who writes 0 means no time at all (commit_wait's default is that).
             shortest = 0 if name == "commit_wait" else 1
@@ -190,7 +195,16 @@ def name_of(number: int, choices: dict[str, int]) -> str:
     return next((name for name, value in choices.items() if value == number), f"unknown ({number})")
 
 
+def flag(name: str, value: object) -> bool:
+    """Yes or no: True or False, or 1 or 0. Raises InvalidError for anything else: "no" would count as True."""
+    if isinstance(value, int) and value in (0, 1):
+        return value != 0
+    raise InvalidError(f"{name}={value!r}: True or False is wanted")
+
+
 def set_number(native: Any, name: str, value: object) -> None:
+    if isinstance(value, bool):
+        raise InvalidError(f"{name}={value!r}: a whole number is wanted")
     try:
         setattr(native, name, value)
     except (OverflowError, TypeError) as wrong:
@@ -202,7 +216,7 @@ def nanoseconds(seconds: float | None, name: str = "timeout") -> int:
     if seconds is None or seconds == math.inf:
         return FOREVER
     try:
-        if seconds >= 0:
+        if seconds >= 0 and not isinstance(seconds, bool):
             return min(round(seconds * 1e9), FOREVER - 1)
     except TypeError:
         pass
@@ -218,7 +232,7 @@ def milliseconds(moment: datetime | float) -> int:
         found = (moment - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(milliseconds=1)
     else:
         try:
-            found = math.floor(moment * 1000)
+            found = math.floor(math.nan if isinstance(moment, bool) else moment * 1000)
         except (ArithmeticError, TypeError, ValueError):
             raise InvalidError(f"time={moment!r}: an aware datetime, or seconds since 1970") from None
     if found < 0:
@@ -227,11 +241,13 @@ def milliseconds(moment: datetime | float) -> int:
 
 
 def natural(name: str, value: object) -> int:
-    """A whole number from 0 that C can store. Raises InvalidError for anything else."""
+    """A whole number from 0 that C can store. Raises InvalidError for anything else, True and False among it."""
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise InvalidError(f"{name}={value!r}: a whole number is wanted") from None
+        number = None
+    if number is None or isinstance(value, bool):
+        raise InvalidError(f"{name}={value!r}: a whole number is wanted")
     if not 0 <= number <= INT64_MAX:
         raise InvalidError(f"{name}={value!r}: 0 or more, and below 2**63")
     return number

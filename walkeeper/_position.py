@@ -148,7 +148,7 @@ def position_of(at: Any) -> Position:
 def _check_range(numbers: Iterable[object]) -> None:
     """Raises InvalidError where one of them is no whole number of 64 bits."""
     for number in numbers:
-        if not isinstance(number, int) or not -(2**63) <= number < 2**63:
+        if not isinstance(number, int) or isinstance(number, bool) or not -(2**63) <= number < 2**63:
             raise InvalidError(f"{number!r} in a position: a whole number below 2**63 is wanted")
 
 

@@ -85,9 +85,10 @@ class Reader:
     @property
     def position(self) -> DLSN:
         """Where the reader stands: a reader started here yields what this one would yield next."""
-        left = self._left()
+        stage = self._stage
+        left = operator.length_hint(stage.records)
         if left:
-            return self._stage.fetched[-left].dlsn
+            return stage.fetched[-left].dlsn
         at = ffi.new("wk_dlsn *")
         lib.wk_reader_position(self._open(), at)
         return DLSN(at.segment, at.entry_id, at.slot)
@@ -100,7 +101,9 @@ class Reader:
             return record
         if not self._fetch(FETCH_RECORDS, FETCH_BYTES, self._timeout_ns):
             raise StopIteration
-        return next(self._stage.records)
+        for record in self._stage.records:
+            return record
+        raise self._closed_error()  # just now
 
     def read(
         self, max_records: int | None = None, max_bytes: int | None = None, timeout: float | None = None
@@ -116,15 +119,18 @@ class Reader:
         timeout_ns = self._timeout_ns if timeout is None else nanoseconds(timeout)
         if not self._left() and not self._fetch(records_max, bytes_max, timeout_ns):
             return []
-        if max_bytes is None:
-            return list(islice(self._stage.records, records_max))
         taken: list[Record | Gap] = []
         size = 0
-        for record in islice(self._stage.records, records_max):
-            taken.append(record)
-            size += len(record.payload) if isinstance(record, Record) else 0
-            if size >= bytes_max:
-                break
+        if max_bytes is None:
+            taken = list(islice(self._stage.records, records_max))
+        else:
+            for record in islice(self._stage.records, records_max):
+                taken.append(record)
+                size += len(record.payload) if isinstance(record, Record) else 0
+                if size >= bytes_max:
+                    break
+        if not taken:
+            raise self._closed_error()  # just now
         return taken
 
     def read_arrow(
@@ -137,20 +143,8 @@ class Reader:
         signal handler cut short: take them with read() first.
         """
         pyarrow = _pyarrow()
-        records_max = _limit("max_records", max_records, FETCH_RECORDS)
-        bytes_max = _limit("max_bytes", max_bytes, FETCH_BYTES)
-        timeout_ns = self._timeout_ns if timeout is None else nanoseconds(timeout)
-        if self._stage.out[0] != ffi.NULL and not _is_arrow(self._stage.out[0], records_max):
-            self._take()
-        if self._left():
-            text = f"{self._left()} records were fetched and not yet yielded: take them with read() first"
-            raise InvalidError(text, log=self._log.name)
-        out = self._stage.out
-        # As in _fetch. It is here until the caller has the Arrow batch: nothing can raise behind the last assignment.
-        if out[0] == ffi.NULL and not self._wait(
-            lambda native, left, error: lib.wk_reader_next_records(native, records_max, bytes_max, left, out, error),
-            timeout_ns,
-        ):
+        out = self._arrive(max_records, max_bytes, timeout)
+        if out is None:
             return None
         schema = ffi.gc(ffi.new("uint64_t[9]"), _release_schema)  # struct ArrowSchema
         array = ffi.gc(ffi.new("uint64_t[10]"), _release_array)  # struct ArrowArray
@@ -187,21 +181,47 @@ class Reader:
     def _left(self) -> int:
         return operator.length_hint(self._stage.records)
 
+    def _holds(self) -> bool:
+        """Whether there is something to yield already."""
+        stage = self._stage
+        return operator.length_hint(stage.records) > 0 or stage.out[0] != ffi.NULL
+
+    def _arrive(self, max_records: int | None, max_bytes: int | None, timeout: float | None) -> Any:
+        """The next batch, of records alone, as C gave it: the stage keeps it. None: there is none."""
+        records_max = _limit("max_records", max_records, FETCH_RECORDS)
+        bytes_max = _limit("max_bytes", max_bytes, FETCH_BYTES)
+        timeout_ns = self._timeout_ns if timeout is None else nanoseconds(timeout)
+        out = self._stage.out
+        if out[0] != ffi.NULL and not _is_arrow(out[0], records_max):
+            self._take(out)
+        if left := self._left():
+            text = f"{left} records were fetched and not yet yielded: take them with read() first"
+            raise InvalidError(text, log=self._log.name)
+        # As in _fetch. It is here until the caller has the Arrow batch: nothing can raise behind the last assignment.
+        arrived = out[0] != ffi.NULL or self._wait(
+            lambda native, left, error: lib.wk_reader_next_records(native, records_max, bytes_max, left, out, error),
+            timeout_ns,
+        )
+        return out if arrived else None
+
     def _fetch(self, max_records: int, max_bytes: int, timeout_ns: int) -> bool:
         """Gets the next batch; False where there is none."""
-        out = self._stage.out
+        out = self._stage.out  # this one: close() puts another stage there
         # A signal handler may have raised just after the last batch arrived: then it is still here.
         if out[0] == ffi.NULL and not self._wait(
             lambda native, left, error: lib.wk_reader_next(native, max_records, max_bytes, left, out, error),
             timeout_ns,
         ):
             return False
-        self._take()
+        self._take(out)
         return True
 
-    def _take(self) -> None:
+    def _take(self, out: Any) -> None:
         """The batch that has come, as records to yield."""
-        self._stage = _Stage(records_of(self._stage.out))
+        self._stage = _Stage(records_of(out))
+        if self._native is None:  # another thread, or a signal handler, closed the reader meanwhile
+            self._stage = _Stage([])
+            raise self._closed_error()
 
     def _wait(self, call: Any, timeout_ns: int) -> bool:
         """Calls until there is an answer or the time is over. The handle is asked for each time: another thread may
@@ -225,9 +245,13 @@ class Reader:
                 return False
 
     def _open(self) -> Any:
-        if self._native is None:
-            raise ClosedError(f"this reader of log {self._log.name!r} was closed", log=self._log.name)
-        return self._native
+        native = self._native
+        if native is None:
+            raise self._closed_error()
+        return native
+
+    def _closed_error(self) -> ClosedError:
+        return ClosedError(f"this reader of log {self._log.name!r} was closed", log=self._log.name)
 
 
 def _limit(name: str, value: int | None, default: int) -> int:

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from walkeeper._native import ffi, lib
-from walkeeper._options import FOREVER, Durability, durability_of, nanoseconds, natural, time_left, uninterrupted
+from walkeeper._options import FOREVER, Durability, durability_of, flag, nanoseconds, natural, time_left, uninterrupted
 from walkeeper._position import CELLS, AppendRange, Position, position_of
 from walkeeper.errors import (
     ClosedError,
@@ -183,7 +183,7 @@ class Writer:
         After a SequenceMismatchError every later submit with `expected` is refused too, until flush().
         """
         at, ticket = self._one(payload, txid, expected, durability, timeout)
-        return self._log.namespace._completions.watch(ticket, at, self._log.name)
+        return self._log.namespace._completions.watch(ticket, at, self._log.name, self._defers(durability))
 
     def flush(self, timeout: float | None = None) -> Position:
         """Waits until everything this writer appended or submitted is durable; returns the position just behind it.
@@ -322,7 +322,7 @@ class Writer:
             frame = _Frame()
         timeout_ns = _checked(nanoseconds, timeout)
         options = self._fill(frame.options, None, expected, durability, timeout_ns)
-        options.atomic = atomic
+        options.atomic = _checked(flag, "atomic", atomic)
         started = time.monotonic_ns() if timeout else 0
         each = _from_buffer("uint32_t[]", sizes)
         try:
@@ -357,6 +357,9 @@ class Writer:
         options.durability = self._durability if durability is None else _checked(durability_of, durability)
         options.atomic = options.notify = False
         return options
+
+    def _defers(self, durability: Durability | None) -> bool:
+        return bool((self._durability if durability is None else durability_of(durability)) != lib.WK_SYNC)
 
     def _go_on_appending(
         self, native: Any, data: Any, options: Any, frame: _Frame, started: int, timeout_ns: int
@@ -428,9 +431,10 @@ class Writer:
         return int(status)
 
     def _open(self) -> Any:
-        if self._native is None:
+        native = self._native
+        if native is None:
             raise self._closed_error()
-        return self._native
+        return native
 
     def _closed_error(self) -> ClosedError:
         name = self._log.name
@@ -460,6 +464,8 @@ def _numbers(txids: Iterable[int]) -> array[int]:
     try:
         kept = array("q", many)
     except (OverflowError, TypeError):
+        kept = None
+    if kept is None or (many is not txids and [*map(type, many)].count(bool)):
         kept = array("q", (_number("txids", txid) for txid in many))
     if kept and min(kept) < 0:
         _number("txids", min(kept))

@@ -18,16 +18,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import walkeeper
 from walkeeper._drain import Drain
 from walkeeper._opening import Opening, T, opened_in_a_thread, seen
 from walkeeper._options import FOREVER, nanoseconds
-from walkeeper._reader import FETCH_BYTES, FETCH_RECORDS
+from walkeeper._reader import FETCH_BYTES, FETCH_RECORDS, _pyarrow
 from walkeeper.errors import (
     ClosedError,
     InvalidError,
@@ -124,9 +124,9 @@ class Namespace:
         """Waits until everything accepted is durable, and closes. See walkeeper.Namespace.close."""
         for drain in self._drains:
             await drain.stop(timeout)
-        await asyncio.to_thread(self._sync.close, timeout)
-        for drain in self._drains:
-            drain.abandon()
+        closing = asyncio.ensure_future(asyncio.to_thread(self._sync.close, timeout))
+        closing.add_done_callback(self._closed)
+        await asyncio.shield(closing)  # where this task is cancelled it is closed all the same
 
     async def __aenter__(self) -> Namespace:
         return self
@@ -138,6 +138,12 @@ class Namespace:
 
     def __repr__(self) -> str:
         return f"<walkeeper.aio.Namespace {self.path!r}, {'closed' if self.closed else 'open'}>"
+
+    def _closed(self, closing: asyncio.Future[None]) -> None:
+        """It is, whatever came of it: who waits for a record is told."""
+        seen(closing)
+        for drain in self._drains:
+            drain.abandon()
 
     def _drain(self) -> Drain:
         """What listens to the eventfd, in the running loop."""
@@ -405,7 +411,7 @@ class Writer:
         at, ticket = await self._accepted(
             lambda: self._sync._one(payload, txid, expected, durability, 0, True), self._deadline(timeout)
         )
-        return self._watch(ticket, at, self._name, True)
+        return self._watch(ticket, at, self._name, True, (durability or self._durability) != "sync")
 
     async def flush(self, timeout: float | None = None) -> walkeeper.Position:
         """Waits until everything this writer appended is durable; returns the position just behind it."""
@@ -469,7 +475,7 @@ class Reader:
         self._sync: walkeeper.Reader | None = None
         self._follow = follow
         self._timeout = timeout
-        self._fetching: asyncio.Future[Any] | None = None
+        self._fetching: asyncio.Future[bool] | None = None
         self._closed = False
 
     @property
@@ -508,7 +514,7 @@ class Reader:
         if not await self._filled(self._timeout):
             raise StopAsyncIteration
         assert self._sync is not None
-        return next(self._sync._stage.records)
+        return next(self._sync)  # it waits for nothing; ClosedError where another task closed it just now
 
     async def read(
         self, max_records: int | None = None, max_bytes: int | None = None, timeout: float | None = None
@@ -526,12 +532,13 @@ class Reader:
 
         Where a cancelled call had got a batch, the next call gives it.
         """
+        _pyarrow()  # before anything is fetched
         sync = await self._opened()
-        return await self._until(
-            lambda wait: self._once(lambda: sync.read_arrow(max_records, max_bytes, wait)),
+        arrived = await self._until(
+            lambda wait: sync._arrive(max_records, max_bytes, wait) is not None,
             self._timeout if timeout is None else timeout,
-            None,
         )
+        return sync.read_arrow(max_records, max_bytes, 0) if arrived else None
 
     async def close(self) -> None:
         """Closes the reader; what it gave out stays valid."""
@@ -562,37 +569,41 @@ class Reader:
         sync = await self._opened()
         if sync._left():
             return True
-        return await self._until(
-            lambda wait: self._once(lambda: sync._fetch(FETCH_RECORDS, FETCH_BYTES, nanoseconds(wait))), timeout, False
-        )
+        return await self._until(lambda wait: sync._fetch(FETCH_RECORDS, FETCH_BYTES, nanoseconds(wait)), timeout)
 
-    async def _until(self, fetch: Callable[[float], Awaitable[T]], timeout: float | None, nothing: T) -> T:
-        """What `fetch` gets as soon as it gets something; `nothing` at the end, or when the time is over."""
+    async def _until(self, fetch: Callable[[float], bool], timeout: float | None) -> bool:
+        """Whether there is something: what `fetch` gets, in a thread; False at the end, or when the time is over."""
         loop = asyncio.get_running_loop()
         deadline = None if nanoseconds(timeout) == FOREVER else loop.time() + float(timeout or 0)
         drain = self._log.namespace._drain() if self._follow and not self._log.namespace.read_only else None
         while True:
             seen = drain.durable_point() if drain else 0
-            got = await fetch(_FOLLOWER_WAIT if self._follow and not drain else 0.0)
-            if got is not None and got is not False:
-                return got
+            if await self._fetched(fetch, _FOLLOWER_WAIT if self._follow and not drain else 0.0):
+                return True
             if not self._follow or (self._sync is not None and self._sync.ended):
-                return nothing
+                return False
             if drain is not None:
                 if not await drain.moves(seen, deadline):
-                    return nothing
+                    return False
             elif deadline is not None and loop.time() >= deadline:
-                return nothing
+                return False
 
-    async def _once(self, fetch: Callable[[], T]) -> T:
-        """Fetches in a thread. A cancelled task leaves that running, and the next call takes its answer."""
-        fetching: asyncio.Future[Any] | None = self._fetching
-        if fetching is None:
-            fetching = self._fetching = asyncio.ensure_future(asyncio.to_thread(fetch))
-            fetching.add_done_callback(seen)
+    async def _fetched(self, fetch: Callable[[float], bool], wait: float) -> bool:
+        """Fetches in a thread. A cancelled task leaves that running, and the next call takes what it brings.
+
+        That was perhaps yielded already, as `sync` has it as soon as the thread has it: then it is no answer any more.
+        """
+        if self._fetching is not None:
+            await self._end_of(self._fetching)
+            if self._sync is not None and self._sync._holds():
+                return True
+        self._fetching = asyncio.ensure_future(asyncio.to_thread(fetch, wait))
+        self._fetching.add_done_callback(seen)
+        return await self._end_of(self._fetching)
+
+    async def _end_of(self, fetching: asyncio.Future[bool]) -> bool:
         try:
-            got: T = await asyncio.shield(fetching)
+            return await asyncio.shield(fetching)
         finally:
             if fetching.done():
                 self._fetching = None
-        return got

@@ -122,7 +122,18 @@ def test_the_sources_of_txids_do_not_mix(ns: walkeeper.Namespace) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"timeout": -1}, {"timeout": "5"}, {"timeout": float("nan")}, {"durability": "async"}, {"expected": -1}]
+    "wrong",
+    [
+        {"timeout": -1},
+        {"timeout": "5"},
+        {"timeout": float("nan")},
+        {"timeout": True},
+        {"durability": "async"},
+        {"expected": -1},
+        {"expected": True},
+        {"expected": False},
+    ],
+    ids=str,
 )
 def test_an_argument_that_cannot_be_is_refused_before_anything_is_written(
     log: walkeeper.Log, writer: walkeeper.Writer, wrong: dict[str, Any]
@@ -134,9 +145,11 @@ def test_an_argument_that_cannot_be_is_refused_before_anything_is_written(
     assert log.count() == 0
 
 
-def test_a_txid_below_0_is_refused(writer: walkeeper.Writer) -> None:
-    with pytest.raises(walkeeper.InvalidError):
-        writer.append(b"x", txid=-1)
+@pytest.mark.parametrize("txid", [-1, True, "7"], ids=str)
+def test_a_txid_that_is_no_whole_number_from_0_is_refused(writer: walkeeper.Writer, txid: Any) -> None:
+    with pytest.raises(walkeeper.InvalidError, match="txid=") as caught:
+        writer.append(b"x", txid=txid)
+    assert caught.value.outcome == "not_written"
 
 
 # expected=

@@ -135,9 +135,16 @@ def test_a_batch_stays_together_where_two_threads_wait_for_room(open: Open, cont
         assert payloads[batch.first.sequence_id : batch.last.sequence_id + 1] == [name * 10_000] * 100
 
 
-@pytest.mark.parametrize("txids", [[1, 2**63], [1, 2.5], [-5, 1]], ids=str)
+@pytest.mark.parametrize("txids", [[1, 2**63], [1, 2.5], [-5, 1], [True, 2]], ids=str)
 def test_txids_that_no_record_can_have_are_refused(writer: walkeeper.Writer, txids: list[Any]) -> None:
     with pytest.raises(walkeeper.InvalidError, match="txids=") as caught:
         writer.append_many([b"x", b"y"], txids=txids)
     assert caught.value.outcome == "not_written"
     assert writer.append(b"x").sequence_id == 0
+
+
+def test_atomic_is_yes_or_no(writer: walkeeper.Writer) -> None:
+    with pytest.raises(walkeeper.InvalidError, match=r"^atomic='no': True or False") as caught:
+        writer.append_many([b"x", b"y"], atomic="no")  # type: ignore[arg-type]
+    assert caught.value.outcome == "not_written"
+    assert writer.append_many([b"x", b"y"], atomic=1).count == 2

@@ -8,6 +8,7 @@ import pickle
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 
@@ -164,6 +165,23 @@ def test_limits_are_at_least_1(log: walkeeper.Log) -> None:
         log.reader().read(max_records=0)
     with pytest.raises(walkeeper.InvalidError):
         log.reader().read(max_bytes=-1)
+    with pytest.raises(walkeeper.InvalidError, match="max_records=True"):
+        log.reader().read(max_records=True)
+
+
+@pytest.mark.parametrize("follow", ["x", "False", None, 2, b""], ids=repr)
+def test_follow_is_yes_or_no(log: walkeeper.Log, follow: Any) -> None:
+    with pytest.raises(walkeeper.InvalidError, match=f"^follow={follow!r}: True or False is wanted$"):
+        log.reader(follow=follow)
+
+
+@pytest.mark.parametrize("way", ["sequence_id", "txid", "time"])
+def test_a_place_is_no_yes_or_no(log: walkeeper.Log, ten: list[walkeeper.Position], way: str) -> None:
+    for call in (log.reader, log.find):
+        with pytest.raises(walkeeper.InvalidError, match=f"{way}=True"):
+            call(**{way: True})
+    with pytest.raises(walkeeper.InvalidError, match="True in a position"):
+        log.reader(walkeeper.DLSN(True, 0, 0))
 
 
 def test_leaving_a_loop_loses_nothing(log: walkeeper.Log, ten: list[walkeeper.Position]) -> None:

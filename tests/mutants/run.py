@@ -13,7 +13,8 @@ an error.
     python tests/mutants/run.py --check          only whether each still matches the source
 
 A test is the name of a native test, or a test of pytest ("tests/test_fork.py::test_..."). For the latter the package
-that is installed where this script runs (`make mutants` sees to it) is given the mutant's libwalkeeper.so.
+that is installed where this script runs (`make mutants` sees to it) is given the mutant's libwalkeeper.so and Python
+files.
 """
 
 from __future__ import annotations
@@ -38,6 +39,14 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 SECONDS_MAX = 300  # for a test without a defect in the tree
 TIMES_SLOWER = 4  # a defect that makes a test so much slower (and by 20 s at least) has been noticed
 LIBRARY = "libwalkeeper.so"
+# The package is installed with its Python files left where they are: every interpreter of a test looks into the copy.
+SITE = """
+import sys
+
+for finder in sys.meta_path:
+    known = getattr(finder, "known_source_files", {{}})
+    known.update({{name: path.replace({root!r}, {tree!r}) for name, path in known.items() if path.endswith(".py")}})
+"""
 
 
 @dataclass(frozen=True)
@@ -119,7 +128,8 @@ class Workshop:
         self.seconds: dict[str, float] = {}  # that a test takes without a defect
         self.tree.mkdir(parents=True)
         shutil.copy(ROOT / "pyproject.toml", self.tree)  # what pytest is told
-        for folder in ("native", "tests", "examples", "benchmarks/native"):
+        (self.tree / "sitecustomize.py").write_text(SITE.format(root=str(ROOT), tree=str(self.tree)))
+        for folder in ("native", "walkeeper", "tests", "examples", "benchmarks/native"):
             if (ROOT / folder).is_dir():
                 ignored = shutil.ignore_patterns("__pycache__", "golden")
                 shutil.copytree(ROOT / folder, self.tree / folder, ignore=ignored)
@@ -137,13 +147,15 @@ class Workshop:
         if mutant.is_python:
             # Looked at before the run path of the installed module, in the processes that a test starts as well.
             environment["LD_LIBRARY_PATH"] = str(self.build)
+            environment["PYTHONPATH"] = str(self.tree)
             place = self.tree
             ours = f"assert {str(self.build / LIBRARY)!r} in open('/proc/self/maps').read()"
+            ours += f"; assert walkeeper.__file__.startswith({str(self.tree)!r})"
             loaded = subprocess.run(
                 [sys.executable, "-c", f"import walkeeper; {ours}"], cwd=self.build, env=environment, check=False
             )
             if loaded.returncode != 0:
-                raise SystemExit(f"{mutant.test} would not run with the mutant's {LIBRARY}: is walkeeper installed?")
+                raise SystemExit(f"{mutant.test} would not run with the mutant's files: is walkeeper installed?")
             command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", mutant.test]
         known = self.seconds.get(mutant.test)
         timeout = SECONDS_MAX if known is None else 20 + TIMES_SLOWER * known

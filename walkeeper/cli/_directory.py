@@ -47,24 +47,35 @@ json_flag = click.option("--json", "as_json", is_flag=True, help="One JSON objec
 def reading(path: Path) -> Iterator[walkeeper.Namespace]:
     """The directory, read-only; no lock is taken.
 
-    Where a part of the catalogue is damaged, what can be read is shown, with a word about it. Damage in what an open
-    must follow to its end is refused: `walkeeper recover` makes a copy that opens.
+    Where it is damaged, what can be read is shown, with a word about it, and gaps for the rest. Where opening meets the
+    damage, and it is in use besides, or without a superblock, that is refused.
     """
     with open_to_read(path) as namespace:
         yield namespace
 
 
 def open_to_read(path: Path) -> walkeeper.Namespace:
-    try:
-        return walkeeper.open(path, create=False, read_only=True)
-    except DamagedError as damage:
-        try:
-            namespace = walkeeper.open(path, create=False, read_only=True, on_damage="skip")
-        except walkeeper.Error:
-            raise damage from None
-        click.echo(f"walkeeper: damaged, what can be read is shown: {damage}", err=True)
+    namespace = walkeeper.open(path, create=False, read_only=True, on_damage="skip")
+    report = namespace.recovery()
+    if (
+        report.damaged_blocks
+        or report.lost_files
+        or report.lost_entries
+        or report.lost_records
+        or report.catalogue_lost
+    ):
+        click.echo(f"walkeeper: damaged, what can be read is shown: {damage_of(path)}", err=True)
         click.get_current_context().meta[DAMAGED] = True
-        return namespace
+    return namespace
+
+
+def damage_of(path: Path) -> str:
+    """What an open says that accepts none."""
+    try:
+        walkeeper.open(path, create=False, read_only=True).close()
+    except DamagedError as damage:
+        return str(damage)
+    return f"a file is missing. `walkeeper recover {path} DESTINATION` salvages the rest into a copy"
 
 
 def check_destination(source: Path, destination: Path) -> None:

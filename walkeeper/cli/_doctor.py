@@ -6,77 +6,24 @@ import errno
 import json
 import os
 import resource
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
 from walkeeper._native import lib
+from walkeeper.cli._device import block_device, device_words, file_system
 from walkeeper.cli._directory import directory_to_be, json_flag
 from walkeeper.cli._inspection import DoctorReport, inspect_file, probe
 from walkeeper.cli._left_overs import left_overs, words
+from walkeeper.cli._main import Refusal
 from walkeeper.cli._plug_test import plug_test_check, plug_test_write
 from walkeeper.cli._show import duration, facts, show, size
 from walkeeper.errors import Error
 
-FILE_SYSTEMS = {
-    0xEF53: ("ext4", "supported"),  # ext2 and ext3 share the number
-    0x58465342: ("xfs", "supported"),
-    0x9123683E: ("btrfs", "works; copy on write makes durable writes dearer"),
-    0xF2F52010: ("f2fs", "works; not tested"),
-    0x2FC12FC1: ("zfs", "works; not tested"),
-    0xCA451A4E: ("bcachefs", "works; not tested"),
-    0x794C7630: ("overlayfs", "works; what is durable is up to the file system below"),
-    0x01021994: ("tmpfs", "works, but nothing on it survives a power cut"),
-    0x858458F6: ("ramfs", "works, but nothing on it survives a power cut"),
-    0x6969: ("nfs", "refused without unsafe_fs"),
-    0xFF534D42: ("cifs", "refused without unsafe_fs"),
-    0xFE534D42: ("smb2", "refused without unsafe_fs"),
-    0x65735546: ("fuse", "works as far as the file system behind it keeps its word"),
-    0x01021997: ("9p", "refused without unsafe_fs"),
-    0x00C36400: ("ceph", "refused without unsafe_fs"),
-    0x5346414F: ("afs", "refused without unsafe_fs"),
-}
-
-
-def file_system(magic: int) -> tuple[str, str]:
-    """Name and standing of a file system, from the f_type of statfs."""
-    return FILE_SYSTEMS.get(magic, (f"unknown (0x{magic:X})", "not tested"))
-
-
-def block_device(path: Path) -> dict[str, str] | None:
-    """What /sys tells of the device under a directory; None where there is none (tmpfs, overlayfs, btrfs)."""
-    number = os.stat(path).st_dev
-    found = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
-    if not found.exists():
-        return None
-    device = found.resolve()
-    whole = device if (device / "queue").is_dir() else device.parent  # a partition has no queue of its own
-    read = {"name": device.name}
-    for name, file in (("write_cache", "queue/write_cache"), ("fua", "queue/fua"), ("model", "device/model")):
-        if said := first_line(whole / file):
-            read[name] = said
-    return read
-
-
-def first_line(file: Path) -> str:
-    """A line of /sys; empty where it cannot be read."""
-    try:
-        return file.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return ""
-
-
-def device_words(device: dict[str, str] | None) -> str:
-    if device is None:
-        return "not visible from here: its write cache cannot be told"
-    cache = {
-        "write back": "volatile write cache: a durable write makes it flush",
-        "write through": "no volatile write cache, says the kernel",
-    }.get(device.get("write_cache", ""), "write cache unknown")
-    fua = "; writes single blocks through (FUA)" if device.get("fua") == "1" else ""
-    model = f" ({device['model']})" if device.get("model") else ""
-    return f"{device['name']}{model}: {cache}{fua}"
+PROBED = ("direct", "alignment", "dsync_ns", "write_then_sync_ns", "blocks_in_flight", "grid_ns")
+"""What is known once a file was written."""
 
 
 def backend_words(report: DoctorReport) -> str:
@@ -149,6 +96,29 @@ def limit_words(limit: int) -> str:
     return "unlimited" if limit == resource.RLIM_INFINITY else size(limit)
 
 
+def not_writable(path: Path, report: DoctorReport) -> str:
+    """Who cannot write there, and why."""
+    why = os.strerror(report.write_error)
+    if report.write_error in (errno.EACCES, errno.EPERM):
+        return f"{path} cannot be written by this user (uid {os.geteuid()}): {why}"
+    return f"{path} cannot be written: {why}"
+
+
+def write_hint(report: DoctorReport) -> str | None:
+    """What can be done about it."""
+    if report.write_error in (errno.EACCES, errno.EPERM):
+        return "call it as the user that writes there"
+    return None
+
+
+def strangers(path: Path) -> list[dict[str, object]] | None:
+    """Files that are no part of the directory; None where this user may not look for them."""
+    try:
+        return left_overs(path) if (path / "superblock").exists() else []
+    except PermissionError:
+        return None
+
+
 def examine(path: Path) -> dict[str, Any]:
     """Everything that doctor tells, for programs."""
     report = probe(path)
@@ -162,7 +132,7 @@ def examine(path: Path) -> dict[str, Any]:
         "device": block_device(path),
         "memlock_soft": None if soft == resource.RLIM_INFINITY else soft,
         "memlock_hard": None if hard == resource.RLIM_INFINITY else hard,
-        "others": left_overs(path) if (path / "superblock").exists() else [],
+        "others": strangers(path),
         "chosen": chosen_before(path),
     }
 
@@ -177,6 +147,9 @@ def doctor(
     directory: Path, as_json: bool, plug_test: str | None, seconds: float | None, acknowledged: int | None
 ) -> None:
     """What runs in DIR and why: backend, durable write, disk, limits.
+
+    The durable write is tried in a file of its own. Where this user cannot write in DIR the rest is told, and the exit
+    status is 2.
 
     The pull-the-plug test shows whether this disk keeps its word. From another machine:
 
@@ -203,34 +176,48 @@ def doctor(
         raise click.BadParameter(f"{str(directory)!r} is no directory", param_hint="DIR")
     found = examine(directory)
     report: DoctorReport = found.pop("report")
+    tried = report.write_error == 0
     if as_json:
         uring = report.backend == lib.WK_BACKEND_URING
         method = {lib.WK_SYNC_DSYNC: "dsync", lib.WK_SYNC_WRITE_THEN_SYNC: "write_then_sync"}.get(
             report.sync_method, "probe"
         )
-        numbers = {name: getattr(report, name) for name in DoctorReport.__dataclass_fields__}
+        numbers = {
+            name: getattr(report, name) if tried or name not in PROBED else None
+            for name in DoctorReport.__dataclass_fields__
+        }
         named = {
             "backend": "uring" if uring else "psync",
-            "sync_method": method,
+            "sync_method": method if tried else None,
             "file_system_magic": report.file_system,
+            "writable": tried,
         }
         click.echo(json.dumps({**numbers, **found, **named}))
-        return
-    direct = (
-        f"O_DIRECT, aligned to {report.alignment}" if report.direct else "buffered: the file system refuses O_DIRECT"
-    )
-    rows = [
-        ("kernel", found["kernel"]),
-        ("backend", backend_words(report)),
-        ("durable write", method_words(report)),
-        ("blocks in flight", depth_words(report)),
-        *([("this directory", chosen_words(found["chosen"]))] if found["chosen"] else []),
-        ("file system", f"{found['file_system']}: {found['file_system_standing']}"),
-        ("writes", direct),
-        ("device", device_words(found["device"])),
-        ("free space", f"{size(report.free_bytes)} of {size(report.total_bytes)}"),
-        ("RLIMIT_MEMLOCK", limit_words(resource.getrlimit(resource.RLIMIT_MEMLOCK)[0])),
-    ]
+    else:
+        show(facts(list(told(directory, found, report))))
+    if not tried:
+        raise Refusal(f"{not_writable(directory, report)}; the durable write was not tried", write_hint(report))
+
+
+def told(directory: Path, found: dict[str, Any], report: DoctorReport) -> Iterator[tuple[str, str]]:
+    """The rows for people: what could not be tried is said to be so."""
+    yield "kernel", found["kernel"]
+    yield "backend", backend_words(report)
+    if report.write_error:
+        yield "durable write", f"not tried: {not_writable(directory, report)}"
+    else:
+        yield "durable write", method_words(report)
+        yield "blocks in flight", depth_words(report)
+    if found["chosen"]:
+        yield "this directory", chosen_words(found["chosen"])
+    yield "file system", f"{found['file_system']}: {found['file_system_standing']}"
+    if not report.write_error:
+        direct = f"O_DIRECT, aligned to {report.alignment}"
+        yield "writes", direct if report.direct else "buffered: the file system refuses O_DIRECT"
+    yield "device", device_words(found["device"])
+    yield "free space", f"{size(report.free_bytes)} of {size(report.total_bytes)}"
+    yield "RLIMIT_MEMLOCK", limit_words(resource.getrlimit(resource.RLIMIT_MEMLOCK)[0])
     if found["others"]:
-        rows.append(("no part of it", words(found["others"])))
-    show(facts(rows))
+        yield "no part of it", words(found["others"])
+    elif found["others"] is None:
+        yield "no part of it", "cannot be told: this user may not read all of it"

@@ -13,7 +13,7 @@ import click
 
 from walkeeper._options import INT64_MAX
 from walkeeper.cli._directory import Place, directory, json_flag
-from walkeeper.cli._inspection import inspect_file, verify_directory
+from walkeeper.cli._inspection import VerifyReport, inspect_file, verify_directory
 from walkeeper.cli._left_overs import left_overs
 from walkeeper.cli._left_overs import words as left_over_words
 from walkeeper.cli._main import EXIT_DAMAGED
@@ -104,6 +104,15 @@ def bytes_per_second(rate: float | None) -> int:
     return 0 if rate is None else max(1, int(min(INT64_MAX, rate * 1e6)))
 
 
+def finding_lines(found: VerifyReport) -> Iterator[str]:
+    """A line for each damaged file, and one for those that are not named."""
+    for finding in found.findings:
+        several = f"{finding.damaged:,} damaged, the first: " if finding.damaged > 1 else ""
+        yield printable(f"{finding.name}: {several}{finding.first}")
+    if more := found.damaged - sum(finding.damaged for finding in found.findings):
+        yield f"and {more:,} more, in other files"
+
+
 @click.command()
 @directory
 @click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Read at most so many MB a second.")
@@ -112,7 +121,8 @@ def verify(directory: Path, rate: float | None, as_json: bool) -> None:
     """Read every byte of DIR that matters, and check every structure.
 
     Exit status 0: clean. 1: damaged. 2: it could not be told. A torn tail is no damage: it was never acknowledged. A
-    warning is none either: it tells of a cache that cannot be used. Files that are no part of DIR are named.
+    warning is none either: it tells of a cache that cannot be used. Each file that is damaged is named, up to 16 of
+    them, with the first damage in it. Files that are no part of DIR are named, too.
     """
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
@@ -142,8 +152,8 @@ def verify(directory: Path, rate: float | None, as_json: bool) -> None:
             ("torn tail", torn),
             ("damaged", f"{found.damaged:,}"),
         ]
-        if found.first_damage:
-            rows.append(("first", found.first_damage))
+        if found.damaged:
+            rows.append(("where", "\n".join(finding_lines(found))))
         if found.warnings:
             rows += [("warnings", f"{found.warnings:,}"), ("first", found.first_warning)]
         if others:

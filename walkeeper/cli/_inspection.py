@@ -11,7 +11,7 @@ from typing import Any
 from walkeeper._native import ffi, lib
 from walkeeper.errors import check, new_error
 
-__all__ = ["DoctorReport", "VerifyReport", "inspect_file", "probe", "verify_directory"]
+__all__ = ["DoctorReport", "Finding", "VerifyReport", "inspect_file", "probe", "verify_directory"]
 
 
 class _Callback:
@@ -69,10 +69,21 @@ def inspect_file(path: Path, entries: bool, take: Callable[[str], bool]) -> None
 
 
 @dataclass(frozen=True)
+class Finding:
+    """A file that is damaged: so many structures in it, and what is wrong with the first of them."""
+
+    name: str
+    """Below the directory; "log NAME" of what no file has."""
+    damaged: int
+    first: str
+
+
+@dataclass(frozen=True)
 class VerifyReport:
     """What wk_verify_directory found. `damaged` counts blocks, pages and entries that break their rule.
 
-    `warnings` counts caches that cannot be used: nothing is lost with them.
+    `warnings` counts caches that cannot be used: nothing is lost with them. `findings` are as many of the damaged files
+    as C has room for, in the order in which they were found; `damaged` counts what the others have, too.
     """
 
     files: int
@@ -84,6 +95,7 @@ class VerifyReport:
     warnings: int
     first_damage: str
     first_warning: str
+    findings: list[Finding]
 
 
 def verify_directory(path: Path, bytes_per_second: int, advance: Callable[[int, int], bool]) -> VerifyReport:
@@ -100,8 +112,16 @@ def verify_directory(path: Path, bytes_per_second: int, advance: Callable[[int, 
         check(status, error)
     fields: dict[str, Any] = {name: getattr(native, name) for name in VerifyReport.__dataclass_fields__}
     for name in ("first_damage", "first_warning"):
-        fields[name] = ffi.string(fields[name]).decode("utf-8", "replace")
+        fields[name] = _text(fields[name])
+    fields["findings"] = [
+        Finding(_text(finding.name), finding.damaged, _text(finding.first))
+        for finding in native.findings[0 : native.findings_count]
+    ]
     return VerifyReport(**fields)
+
+
+def _text(native: Any) -> str:
+    return ffi.string(native).decode("utf-8", "replace")
 
 
 @dataclass(frozen=True)
@@ -112,6 +132,8 @@ class DoctorReport:
     uring_error: int
     """0, or the errno that the ring was refused with."""
     sync_method: int
+    write_error: int
+    """0, or the errno that a file was refused with: then nothing was tried, and what a probe measures is 0."""
     direct: bool
     alignment: int
     file_system: int
@@ -127,7 +149,10 @@ class DoctorReport:
 
 
 def probe(path: Path) -> DoctorReport:
-    """Probes a directory, with a temporary file in it that is removed. Raises StorageError, UnsupportedError."""
+    """Probes a directory, with a temporary file in it that is removed; where there can be none, `write_error` says why.
+
+    Raises StorageError, UnsupportedError.
+    """
     native, error = ffi.new("wk_doctor_report *"), new_error()
     check(lib.wk_doctor(os.fsencode(path), native, error), error)
     values = {name: getattr(native, name) for name in DoctorReport.__dataclass_fields__}
