@@ -17,6 +17,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := $(shell find native -type f)
 TESTS_C := $(shell find tests examples benchmarks/native -name '*.[ch]' 2>/dev/null)
+MODULES := $(shell find walkeeper -name '*.py' | sort | cksum | cut -d ' ' -f 1)
 C_FILES := $(filter %.c %.h,$(NATIVE)) $(TESTS_C)
 PYTHON_FILES := walkeeper tests benchmarks examples native/python .ci/build_requires .ci/coverage
 
@@ -71,9 +72,13 @@ $(VENV)/builders: $(VENV)/packages pyproject.toml
 		xargs -d '\n' $(BIN)/python -m pip install"
 	@touch $@
 
-# The compiled parts go to site-packages, the Python files stay where they are: edits of .py need no build.
-$(VENV)/installed: $(VENV)/builders $(NATIVE)
+# The compiled parts go to site-packages, the Python files stay where they are: edits of .py need no build, new names do.
+$(VENV)/installed: $(VENV)/builders $(VENV)/modules-$(MODULES) $(NATIVE)
 	@.ci/quietly build/walkeeper.log $(BIN)/python -m pip install --no-build-isolation -e '.[arrow]'
+	@touch $@
+
+$(VENV)/modules-$(MODULES): | $(VENV)/builders
+	@rm -f $(VENV)/modules-*
 	@touch $@
 
 # What only the main job needs: its data, and the picture.

@@ -1,4 +1,4 @@
-"""Opening: what is awaited, or entered with `async with`; and futures of threads. Imported by walkeeper.aio only."""
+"""Opening: what is awaited, or entered with `async with`; and futures of threads."""
 
 from __future__ import annotations
 

@@ -1,0 +1,26 @@
+"""walkeeper with async and await: the same names, the same promises.
+
+    async with walkeeper.aio.open("/var/lib/app/wal") as ns:
+        log = await ns.log("orders")
+        async with log.writer() as w:
+            at = await w.append(b"paid 42")                  # durable when it returns
+        async for record in log.reader(start=at, follow=True):
+            await apply(record.payload)
+
+No thread waits for appends: the engine signals an eventfd, the event loop reads it, and one call completes all that is
+durable by then. Whatever may touch the disk in the calling thread (opening, reading, truncating) runs in the loop's
+default executor; what is a property without `await` and may do so is a method here: `await log.options()`, `await
+cursor.position()`, `await reader.position()`. One event loop uses a namespace. A cancelled append has an unknown
+outcome, as after a time-out: the record was handed over, or not; the log is consistent either way.
+"""
+
+from __future__ import annotations
+
+from walkeeper.aio._cursor import Cursor
+from walkeeper.aio._log import Log
+from walkeeper.aio._namespace import Namespace, open
+from walkeeper.aio._opening import Opening
+from walkeeper.aio._reader import Reader
+from walkeeper.aio._writer import Writer
+
+__all__ = ["Cursor", "Log", "Namespace", "Opening", "Reader", "Writer", "open"]

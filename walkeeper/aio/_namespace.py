@@ -1,0 +1,130 @@
+"""Namespace and open of walkeeper.aio."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import walkeeper
+from walkeeper.aio._drain import Drain
+from walkeeper.aio._log import Log
+from walkeeper.aio._opening import Opening, opened_in_a_thread, seen
+from walkeeper.errors import InvalidError
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from walkeeper._options import NewLogOptions, OpenOptions
+
+__all__ = ["Namespace", "open"]
+
+
+def open(
+    uri: str | os.PathLike[str],
+    *,
+    create: bool = True,
+    read_only: bool = False,
+    on_damage: walkeeper.OnDamage = "stop",
+    **options: Unpack[OpenOptions],
+) -> Opening[Namespace]:
+    """walkeeper.open: `ns = await open(uri)`, or `async with open(uri) as ns`."""
+
+    async def start() -> Namespace:
+        return Namespace(
+            await opened_in_a_thread(
+                lambda: walkeeper.open(uri, create=create, read_only=read_only, on_damage=on_damage, **options),
+                lambda namespace: namespace.close(),
+            )
+        )
+
+    return Opening(start)
+
+
+class Namespace:
+    """The logs in one directory. See walkeeper.Namespace."""
+
+    __slots__ = ("_drains", "_sync")
+
+    def __init__(self, sync: walkeeper.Namespace) -> None:
+        self._sync = sync
+        self._drains: list[Drain] = []  # none, or the one
+
+    @property
+    def path(self) -> str:
+        """The directory."""
+        return self._sync.path
+
+    @property
+    def read_only(self) -> bool:
+        """Whether it was opened to read only."""
+        return self._sync.read_only
+
+    @property
+    def closed(self) -> bool:
+        """Whether close() was called."""
+        return self._sync.closed
+
+    async def log(self, name: str, *, create: bool = True, **options: Unpack[NewLogOptions]) -> Log:
+        """See walkeeper.Namespace.log."""
+        return Log(self, await asyncio.to_thread(self._sync.log, name, create=create, **options))
+
+    async def logs(self, prefix: str = "") -> list[str]:
+        """See walkeeper.Namespace.logs."""
+        return await asyncio.to_thread(self._sync.logs, prefix)
+
+    async def delete_log(self, name: str) -> None:
+        """See walkeeper.Namespace.delete_log."""
+        await asyncio.to_thread(self._sync.delete_log, name)
+
+    async def rename_log(self, old: str, new: str) -> None:
+        """See walkeeper.Namespace.rename_log."""
+        await asyncio.to_thread(self._sync.rename_log, old, new)
+
+    async def backup(self, destination: str | os.PathLike[str]) -> None:
+        """See walkeeper.Namespace.backup."""
+        await asyncio.to_thread(self._sync.backup, destination)
+
+    async def stats(self) -> walkeeper.Stats:
+        """See walkeeper.Namespace.stats."""
+        return await asyncio.to_thread(self._sync.stats)
+
+    async def recovery(self) -> walkeeper.RecoveryReport:
+        """See walkeeper.Namespace.recovery."""
+        return await asyncio.to_thread(self._sync.recovery)
+
+    async def close(self, timeout: float | None = None) -> None:
+        """Waits until everything accepted is durable, and closes. See walkeeper.Namespace.close."""
+        for drain in self._drains:
+            await drain.stop(timeout)
+        closing = asyncio.ensure_future(asyncio.to_thread(self._sync.close, timeout))
+        closing.add_done_callback(self._closed)
+        await asyncio.shield(closing)  # where this task is cancelled it is closed all the same
+
+    async def __aenter__(self) -> Namespace:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<walkeeper.aio.Namespace {self.path!r}, {'closed' if self.closed else 'open'}>"
+
+    def _closed(self, closing: asyncio.Future[None]) -> None:
+        """It is, whatever came of it: who waits for a record is told."""
+        seen(closing)
+        for drain in self._drains:
+            drain.abandon()
+
+    def _drain(self) -> Drain:
+        """What listens to the eventfd, in the running loop."""
+        loop = asyncio.get_running_loop()
+        if not self._drains:
+            self._drains.append(Drain(self._sync, loop))
+        drain = self._drains[0]
+        if drain.loop is not loop:
+            raise InvalidError(f"{self!r} is used by another event loop: open the directory once more in this one")
+        return drain

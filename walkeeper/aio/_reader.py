@@ -1,0 +1,173 @@
+"""Reader of walkeeper.aio: records fetched in a thread, waited for without one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import walkeeper
+from walkeeper._options import FOREVER, nanoseconds
+from walkeeper._reader import FETCH_BYTES, FETCH_RECORDS, _pyarrow
+from walkeeper.aio._opening import seen
+from walkeeper.errors import ClosedError
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from walkeeper.aio._log import Log
+
+__all__ = ["Reader"]
+
+_FOLLOWER_WAIT = 0.25
+"""Seconds that a reader of a read-only namespace waits in a thread at a time: no event tells of another process."""
+
+
+class Reader:
+    """The records of a log in order, for `async for`. See walkeeper.Reader; used by one task at a time.
+
+    Cancelling a task that waits here loses nothing: the next read yields what it would have yielded.
+    """
+
+    __slots__ = ("_closed", "_fetching", "_follow", "_log", "_open", "_sync", "_timeout")
+
+    def __init__(self, log: Log, open: Callable[[], walkeeper.Reader], follow: bool, timeout: float | None) -> None:
+        nanoseconds(timeout)
+        self._log = log
+        self._open = open
+        self._sync: walkeeper.Reader | None = None
+        self._follow = follow
+        self._timeout = timeout
+        self._fetching: asyncio.Future[bool] | None = None
+        self._closed = False
+
+    @property
+    def log(self) -> Log:
+        """The log it reads."""
+        return self._log
+
+    @property
+    def closed(self) -> bool:
+        """Whether close() was called."""
+        return self._closed
+
+    @property
+    def ended(self) -> bool:
+        """Whether the last answer was "nothing more". See walkeeper.Reader.ended."""
+        return self._sync is not None and self._sync.ended
+
+    async def position(self) -> walkeeper.DLSN:
+        """Where the reader stands: a reader started here yields what this one would yield next.
+
+        Raises what walkeeper.Log.reader raises, where nothing was read yet.
+        """
+        sync = await self._opened()
+        if self._fetching is not None:  # of a read that was cancelled: a reader is used by one thread at a time
+            await asyncio.wait((self._fetching,))
+        return sync.position
+
+    def __aiter__(self) -> Reader:
+        return self
+
+    async def __anext__(self) -> walkeeper.Record | walkeeper.Gap:
+        sync = self._sync
+        if sync is not None:
+            for record in sync._stage.records:
+                return record
+        if not await self._filled(self._timeout):
+            raise StopAsyncIteration
+        assert self._sync is not None
+        return next(self._sync)  # it waits for nothing; ClosedError where another task closed it just now
+
+    async def read(
+        self, max_records: int | None = None, max_bytes: int | None = None, timeout: float | None = None
+    ) -> list[walkeeper.Record | walkeeper.Gap]:
+        """The next records; empty where there is nothing more, or nothing came in time. See walkeeper.Reader.read."""
+        if not await self._filled(self._timeout if timeout is None else timeout):
+            return []
+        assert self._sync is not None
+        return self._sync.read(max_records, max_bytes, 0)
+
+    async def read_arrow(
+        self, max_records: int | None = None, max_bytes: int | None = None, timeout: float | None = None
+    ) -> pyarrow.RecordBatch | None:
+        """The next records as a pyarrow.RecordBatch; None where read() would answer an empty list.
+
+        Where a cancelled call had got a batch, the next call gives it.
+        """
+        _pyarrow()  # before anything is fetched
+        sync = await self._opened()
+        arrived = await self._until(
+            lambda wait: sync._arrive(max_records, max_bytes, wait) is not None,
+            self._timeout if timeout is None else timeout,
+        )
+        return sync.read_arrow(max_records, max_bytes, 0) if arrived else None
+
+    async def close(self) -> None:
+        """Closes the reader; what it gave out stays valid."""
+        self._closed = True
+        if self._sync is not None:
+            self._sync.close()
+
+    async def __aenter__(self) -> Reader:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<walkeeper.aio.Reader of log {self._log.name!r}, {'closed' if self._closed else 'open'}>"
+
+    async def _opened(self) -> walkeeper.Reader:
+        if self._closed:
+            raise ClosedError(f"this reader of log {self._log.name!r} was closed", log=self._log.name)
+        if self._sync is None:
+            self._sync = await asyncio.to_thread(self._open)
+        return self._sync
+
+    async def _filled(self, timeout: float | None) -> bool:
+        """Whether there is a record to yield, fetched where need be; following, it waits."""
+        sync = await self._opened()
+        if sync._left():
+            return True
+        return await self._until(lambda wait: sync._fetch(FETCH_RECORDS, FETCH_BYTES, nanoseconds(wait)), timeout)
+
+    async def _until(self, fetch: Callable[[float], bool], timeout: float | None) -> bool:
+        """Whether there is something: what `fetch` gets, in a thread; False at the end, or when the time is over."""
+        loop = asyncio.get_running_loop()
+        deadline = None if nanoseconds(timeout) == FOREVER else loop.time() + float(timeout or 0)
+        drain = self._log.namespace._drain() if self._follow and not self._log.namespace.read_only else None
+        while True:
+            seen = drain.durable_point() if drain else 0
+            if await self._fetched(fetch, _FOLLOWER_WAIT if self._follow and not drain else 0.0):
+                return True
+            if not self._follow or (self._sync is not None and self._sync.ended):
+                return False
+            if drain is not None:
+                if not await drain.moves(seen, deadline):
+                    return False
+            elif deadline is not None and loop.time() >= deadline:
+                return False
+
+    async def _fetched(self, fetch: Callable[[float], bool], wait: float) -> bool:
+        """Fetches in a thread. A cancelled task leaves that running, and the next call takes what it brings.
+
+        That was perhaps yielded already, as `sync` has it as soon as the thread has it: then it is no answer any more.
+        """
+        if self._fetching is not None:
+            await self._end_of(self._fetching)
+            if self._sync is not None and self._sync._holds():
+                return True
+        self._fetching = asyncio.ensure_future(asyncio.to_thread(fetch, wait))
+        self._fetching.add_done_callback(seen)
+        return await self._end_of(self._fetching)
+
+    async def _end_of(self, fetching: asyncio.Future[bool]) -> bool:
+        try:
+            return await asyncio.shield(fetching)
+        finally:
+            if fetching.done():
+                self._fetching = None
