@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,6 +11,11 @@ import pytest
 import walkeeper
 
 Open = Callable[..., walkeeper.Namespace]
+
+
+def pytest_configure() -> None:
+    """A shell ignores SIGINT for what it starts in the background; tests send it, to this process and to others."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@
 #include "engine/enclosure.h"
 #include "engine/handles.h"
 #include "engine/keeper.h"
+#include "engine/parent_path.h"
 #include "engine/store_file.h"
 
 enum { COPY_CHUNK = 1 << 20 };
@@ -277,17 +278,7 @@ static wk_status sync_folders(const backup *b, wk_error *error) {
 /* The destination itself, and the directory that names it. */
 static wk_status sync_name(const backup *b, wk_error *error) {
 	wk_status status = sync_folder(b, b->destination, error);
-	char *parent = strdup(b->destination);
-	if (parent != NULL) {
-		size_t size = strlen(parent);
-		while (size > 1 && parent[size - 1] == '/')
-			parent[--size] = 0;
-		char *slash = strrchr(parent, '/');
-		if (slash == NULL)
-			strcpy(parent, ".");
-		else
-			slash[slash == parent] = 0;
-	}
+	char *parent = wk_parent_path(b->destination);
 	if (status == WK_OK)
 		status = sync_folder(b, parent, error);
 	free(parent);

@@ -5,31 +5,20 @@
 #include <string.h>
 
 #include "engine/directory.h"
+#include "engine/parent_path.h"
 #include "engine/superblock_file.h"
 
-static wk_status sync_here(wk_engine *engine, const char *below, wk_error *error) {
-	char *path = below[0] != 0 ? wk_engine_path(engine, "%s", below) : strdup(engine->path);
-	if (path == NULL)
-		return wk_fail(error, WK_NO_MEMORY, "syncing %s: no memory", engine->path);
-	int result = engine->io->operations->sync_directory(engine->io, path);
-	free(path);
+static wk_status sync_here(wk_engine *engine, wk_error *error) {
+	int result = engine->io->operations->sync_directory(engine->io, engine->path);
 	return result < 0 ? wk_fail_io(error, result, "syncing the directory %s", engine->path) : WK_OK;
 }
 
 /* The new directory's own name must survive a power cut as well. */
 static int sync_parent(wk_engine *engine) {
-	char *parent = strdup(engine->path);
+	char *parent = wk_parent_path(engine->path);
 	if (parent == NULL)
 		return -ENOMEM;
-	size_t size = strlen(parent);
-	while (size > 1 && parent[size - 1] == '/')
-		size--;
-	while (size > 0 && parent[size - 1] != '/')
-		size--;
-	while (size > 1 && parent[size - 1] == '/')
-		size--;
-	parent[size] = 0;
-	int result = engine->io->operations->sync_directory(engine->io, size > 0 ? parent : ".");
+	int result = engine->io->operations->sync_directory(engine->io, parent);
 	free(parent);
 	return result;
 }
@@ -43,7 +32,7 @@ static wk_status finish_making(wk_engine *engine, wk_error *error) {
 	/* One that may be entered, but not read, cannot be synced from here: that was for whoever made this one in it. */
 	if (result < 0 && (result != -EACCES || engine->made))
 		return wk_fail_io(error, result, "syncing the directory above %s", engine->path);
-	wk_status status = sync_here(engine, "", error);
+	wk_status status = sync_here(engine, error);
 	return status == WK_OK ? wk_superblock_store(engine, error) : status;
 }
 

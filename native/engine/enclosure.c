@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "engine/enclosure.h"
+#include "engine/parent_path.h"
 
 enum { PATH_SIZE_MAX = 4096 }; /* the kernel takes no longer one */
 
@@ -19,18 +20,6 @@ static int identity(wk_io *io, const char *path, wk_io_stat *facts) {
 	result = io->operations->stat(io, file, facts);
 	io->operations->close(io, file);
 	return result;
-}
-
-/* The directory that would name it. */
-static void cut_last_name(char *path) {
-	size_t size = strlen(path);
-	while (size > 1 && path[size - 1] == '/')
-		path[--size] = 0;
-	char *slash = strrchr(path, '/');
-	if (slash == NULL)
-		strcpy(path, ".");
-	else
-		slash[slash == path] = 0;
 }
 
 bool wk_enclosure_has(wk_io *io, const char *path, uint64_t device, uint64_t inode) {
@@ -48,9 +37,10 @@ bool wk_enclosure_has(wk_io *io, const char *path, uint64_t device, uint64_t ino
 		bool is_root = result == 0 && !first && facts.device == below.device && facts.inode == below.inode;
 		if (is_root || strlen(at) + sizeof "/.." > sizeof at)
 			return false;
-		if (result == -ENOENT && first)
-			cut_last_name(at);
-		else if (result == 0 || result == -EACCES) /* what may not be listed may be passed through */
+		if (result == -ENOENT && first) {
+			size_t size = wk_parent_size(at);
+			strcpy(at + size, size > 0 ? "" : ".");
+		} else if (result == 0 || result == -EACCES) /* what may not be listed may be passed through */
 			strcat(at, "/..");
 		else
 			return false;

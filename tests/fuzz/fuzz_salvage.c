@@ -130,11 +130,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
 	CHECK_EQ(wk_faulty_image(s->w.disk, 0, 1, &io), 0);
 	for (size_t at = 1, count = 0; at + DAMAGE_SIZE <= size && count < DAMAGES_MAX; at += DAMAGE_SIZE, count++)
 		honest &= inflict(s, io, bytes + at);
-	wk_open_options options;
-	wk_open_options_init(&options);
-	options.manual = true;
-	options.file_size_min = options.file_size_max = FILE_BYTES;
-	options.sync_method = WK_SYNC_DSYNC;
+	wk_open_options options = manual_options(FILE_BYTES);
 	options.on_damage = policy;
 	options.check_all = check_all;
 	options.read_only = reads;

@@ -19,6 +19,7 @@
 #include "engine/settle.h"
 #include "engine/store_file.h"
 #include "io/io.h"
+#include "manual_options.h"
 
 enum { LEDGERS = 4, IDS = 2000, FILE_BYTES = 64 * 1024, SIZE_MAX_ENTRY = 900 };
 enum pattern { DENSE, STRIPED, SHUFFLED, ANYWHERE };
@@ -47,11 +48,7 @@ static inline wk_engine *engine_of(const directory *d) {
 /* ---- the words ---- */
 
 static inline void open_it(directory *d) {
-	wk_open_options options;
-	wk_open_options_init(&options);
-	options.manual = true;
-	options.file_size_min = options.file_size_max = FILE_BYTES;
-	options.sync_method = WK_SYNC_DSYNC;
+	wk_open_options options = manual_options(FILE_BYTES);
 	options.cache_bytes = 128 * 1024;
 	options.range_bytes = d->range_bytes;
 	options.memtable_bytes = 256 * 1024;

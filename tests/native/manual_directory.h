@@ -6,6 +6,7 @@
 #define MANUAL_DIRECTORY_H
 #include "engine/directory.h"
 #include "io/io.h"
+#include "manual_options.h"
 #include "small_directory.h"
 #include "walkeeper/superblock.h"
 
@@ -17,12 +18,7 @@ static inline wk_io *disk_of(uint64_t seed) {
 
 /* `change` (may be NULL) is given the options. */
 static inline wk_namespace *open_with(wk_io *io, void (*change)(wk_open_options *)) {
-	wk_open_options options;
-	wk_open_options_init(&options);
-	options.manual = true;
-	options.file_size_min = 64 * 1024;
-	options.file_size_max = 64 * 1024;
-	options.sync_method = WK_SYNC_DSYNC;
+	wk_open_options options = manual_options(64 * 1024);
 	if (change != NULL)
 		change(&options);
 	wk_namespace *ns = NULL;

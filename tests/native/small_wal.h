@@ -6,6 +6,7 @@
 #include "check_status.h"
 #include "engine/catalogue.h"
 #include "engine/store_file.h"
+#include "manual_options.h"
 #include "walkeeper/index_file.h"
 #include "walkeeper/superblock.h"
 #include "workload.h"
@@ -61,11 +62,7 @@ typedef struct subject {
 
 static inline wk_status open_checking(wk_io *io, uint32_t on_damage, bool check_all, wk_namespace **ns,
                                       wk_error *error) {
-	wk_open_options options;
-	wk_open_options_init(&options);
-	options.manual = true;
-	options.file_size_min = options.file_size_max = FILE_BYTES;
-	options.sync_method = WK_SYNC_DSYNC;
+	wk_open_options options = manual_options(FILE_BYTES);
 	options.on_damage = on_damage;
 	options.check_all = check_all;
 	*ns = NULL;

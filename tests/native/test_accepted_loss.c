@@ -3,6 +3,7 @@
  * cut in the middle of the accepting open changes nothing of that.
  */
 #include "engine/engine.h"
+#include "manual_options.h"
 #include "small_wal.h"
 
 static subject s;
@@ -259,11 +260,7 @@ enum { BLOCKS = 60 };
 
 static wk_status open_sized(wk_io *io, uint32_t on_damage, uint64_t file_size, wk_namespace **ns) {
 	wk_error error = {0};
-	wk_open_options options;
-	wk_open_options_init(&options);
-	options.manual = true;
-	options.file_size_min = options.file_size_max = file_size;
-	options.sync_method = WK_SYNC_DSYNC;
+	wk_open_options options = manual_options(file_size);
 	options.on_damage = on_damage;
 	return wk_open_on(io, "wal", &options, ns, &error);
 }

@@ -5,6 +5,7 @@
 #include "check_status.h"
 #include "engine/directory.h"
 #include "io/io.h"
+#include "manual_options.h"
 #include "walkeeper/log.h"
 #include <stdlib.h>
 
@@ -14,11 +15,7 @@ static const char *const names[LOGS] = {"first", "second"};
 static const char *const journal = "wal/journal/0000000000000001.wkj";
 
 static wk_namespace *open_with(wk_io *io, bool read_only) {
-	wk_open_options options;
-	wk_open_options_init(&options);
-	options.manual = true;
-	options.file_size_min = options.file_size_max = FILE_BYTES;
-	options.sync_method = WK_SYNC_DSYNC;
+	wk_open_options options = manual_options(FILE_BYTES);
 	options.read_only = read_only;
 	options.on_damage = read_only ? WK_ON_DAMAGE_SKIP : WK_ON_DAMAGE_STOP;
 	wk_namespace *ns;

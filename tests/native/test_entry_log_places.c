@@ -6,6 +6,7 @@
 #include "engine/directory.h"
 #include "engine/engine.h"
 #include "io/io.h"
+#include "manual_options.h"
 #include "walkeeper/footer.h"
 #include "walkeeper/log.h"
 
@@ -16,12 +17,8 @@ static char path[64]; /* of the entry log */
 static wk_footer footer;
 
 static void open_it(wk_io *io) {
-	wk_open_options options;
 	wk_error error = {0};
-	wk_open_options_init(&options);
-	options.manual = true;
-	options.file_size_min = options.file_size_max = FILE_BYTES;
-	options.sync_method = WK_SYNC_DSYNC;
+	wk_open_options options = manual_options(FILE_BYTES);
 	wk_status status = wk_open_on(io, "wal", &options, &ns, &error);
 	if (status != WK_OK)
 		printf("%s\n", error.text);

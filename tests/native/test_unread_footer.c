@@ -6,6 +6,7 @@
 
 #include "engine/handles.h"
 #include "manual_directory.h"
+#include "manual_options.h"
 
 enum { LARGE = 20000, READS_MAX = 1000 };
 static char payload[LARGE];
@@ -48,12 +49,8 @@ static size_t leave_full_file(wk_io *io) {
 
 /* Opens while read number `number` fails, and appends one. false: an open reads less. */
 static bool append_behind_failed_read(wk_io *io, uint64_t number, size_t records) {
-	wk_open_options options;
-	wk_open_options_init(&options);
-	options.manual = true;
-	options.file_size_min = options.file_size_max = 64 * 1024;
+	wk_open_options options = manual_options(64 * 1024);
 	options.ignore_footers = true;
-	options.sync_method = WK_SYNC_DSYNC;
 	wk_namespace *ns;
 	wk_error error;
 	wk_faulty_fail(wk_faulty_of(io), WK_FAULT_READ, number, EIO, false);

@@ -10,6 +10,7 @@
 #include "engine/index_file.h"
 #include "engine/store_file.h"
 #include "io/io.h"
+#include "manual_options.h"
 #include "small_directory.h"
 
 enum { RECORDS_A_FILE = 12 };
@@ -26,11 +27,7 @@ enum { LOG, THIN };
 static const char *const names[2] = {"log", "thin"};
 
 static inline wk_open_options small_files(void) {
-	wk_open_options options;
-	wk_open_options_init(&options);
-	options.manual = true;
-	options.file_size_min = options.file_size_max = SMALL_FILE_SIZE;
-	options.sync_method = WK_SYNC_DSYNC;
+	wk_open_options options = manual_options(SMALL_FILE_SIZE);
 	return options;
 }
 
