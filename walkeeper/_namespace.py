@@ -67,7 +67,8 @@ def open(
     When it returns, everything an earlier process was told is durable can be read again, and a torn tail was cut.
     One process writes a directory; `read_only` opens follow it live. `on_damage` says what becomes of acknowledged
     records that cannot be read: "stop" raises DamagedError, "point_in_time" cuts each affected log at its first loss,
-    "skip" leaves gaps; with `read_only` the directory is left as it is, and the repair takes place in memory. For the
+    "skip" leaves gaps; with `read_only` the directory is left as it is, and the repair takes place in memory: a look at
+    one moment, whose reads raise DirectoryLockedError once somebody has opened the directory for writing. For the
     further options see OpenOptions. Where this process has the directory open for writing, a second open shares that:
     its options are checked and otherwise ignored (but `read_only` makes a handle that only reads).
 

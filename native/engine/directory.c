@@ -350,11 +350,12 @@ static wk_status open_rehearsed(const char *path, const wk_open_options *given, 
                                 wk_error *error) {
 	wk_open_options options = *given;
 	wk_io *io = borrowed, *overlay;
+	uint64_t generation;
 	wk_recovery_report report;
 	options.on_damage = WK_ON_DAMAGE_STOP;
 	wk_status status = borrowed == NULL ? make_io(given->backend, &io, error) : WK_OK;
 	if (status == WK_OK)
-		status = wk_rehearse(io, borrowed == NULL, path, given, &overlay, &report, error);
+		status = wk_rehearse(io, borrowed == NULL, path, given, &overlay, &generation, &report, error);
 	if (status != WK_OK)
 		return status;
 	status = open_directory(path, &options, overlay, ATTEMPTS, opened, error);
@@ -363,6 +364,8 @@ static wk_status open_rehearsed(const char *path, const wk_open_options *given, 
 		return status;
 	}
 	(*opened)->owns_io = true;
+	(*opened)->rehearsed.below = io;
+	(*opened)->rehearsed.generation = generation;
 	(*opened)->report = report;
 	(*opened)->options.on_damage = given->on_damage; /* of what only reads meet */
 	return status;

@@ -225,6 +225,10 @@ struct wk_engine {
 	wk_file *lock_file;
 	wk_recovery_report report;
 	bool read_only;
+	struct {
+		wk_io *below; /* the disk of a damaged directory whose repair is seen here in memory (rehearsal.h); else NULL */
+		uint64_t generation; /* of its superblock then */
+	} rehearsed;
 	bool made;                /* the directory, by this process */
 	struct wk_loss *loss;     /* accepted by this open, not yet recorded; NULL: none */
 	struct wk_claims *claims; /* while opening (claims.h); NULL: none */

@@ -10,6 +10,7 @@
 #include "engine/follower_renew.h"
 #include "engine/ledger.h"
 #include "engine/recovery.h"
+#include "engine/rehearsal.h"
 #include "engine/shared_page.h"
 #include "engine/store_file.h"
 #include "engine/store_footer.h"
@@ -292,6 +293,8 @@ static wk_status refresh(wk_engine *engine, bool anew, wk_error *error) {
 wk_status wk_follower_refresh(wk_engine *engine, wk_error *error) {
 	if (engine->follower == NULL)
 		return WK_OK;
+	if (engine->rehearsed.below != NULL)
+		return wk_rehearsal_check(engine, error);
 	pthread_mutex_lock(&engine->catalogue_lock);
 	wk_status status = refresh(engine, false, error);
 	pthread_mutex_unlock(&engine->catalogue_lock);
@@ -302,6 +305,16 @@ bool wk_follower_try_again(wk_engine *engine, wk_status *status, int *attempt, w
 	struct wk_follower *f = engine->follower;
 	if (f == NULL || *status != WK_DAMAGED || *attempt >= ATTEMPTS)
 		return false;
+	if (engine->rehearsed.below != NULL) { /* what is damaged stays so, unless another writes by now */
+		wk_error stale;
+		wk_status now = wk_rehearsal_check(engine, &stale);
+		if (now != WK_OK) {
+			*status = now;
+			if (error != NULL)
+				*error = stale;
+		}
+		return false;
+	}
 	static const uint32_t nobody = 0;
 	if (*attempt > 0)
 		wk_futex_wait(&nobody, 0, POLL_MAX_NS);

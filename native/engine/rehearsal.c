@@ -1,6 +1,7 @@
 #include "engine/rehearsal.h"
 
 #include "engine/directory.h"
+#include "engine/superblock_file.h"
 #include "io/io.h"
 
 static bool accepts_loss(const wk_open_options *options) {
@@ -17,7 +18,7 @@ bool wk_rehearsal_comes_first(const wk_open_options *options) {
 }
 
 wk_status wk_rehearse(wk_io *io, bool owned, const char *path, const wk_open_options *given, wk_io **overlay,
-                      wk_recovery_report *report, wk_error *error) {
+                      uint64_t *generation, wk_recovery_report *report, wk_error *error) {
 	wk_open_options options = *given;
 	options.read_only = options.create = false;
 	options.manual = true;                         /* nothing but the repair */
@@ -30,6 +31,9 @@ wk_status wk_rehearse(wk_io *io, bool owned, const char *path, const wk_open_opt
 		return wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", path);
 	}
 	wk_engine *engine;
+	wk_superblock before = {0};
+	(void)wk_superblock_look(io, path, &before); /* what hinders it hinders the opening */
+	*generation = before.generation;
 	wk_status status = wk_directory_open(path, &options, *overlay, &engine, error);
 	if (status == WK_OK) {
 		*report = engine->report;
@@ -40,4 +44,19 @@ wk_status wk_rehearse(wk_io *io, bool owned, const char *path, const wk_open_opt
 		*overlay = NULL;
 	}
 	return status;
+}
+
+wk_status wk_rehearsal_check(const wk_engine *engine, wk_error *error) {
+	if (engine->rehearsed.below == NULL)
+		return WK_OK;
+	wk_superblock now = {0};
+	int result = wk_superblock_look(engine->rehearsed.below, engine->path, &now);
+	if (result < 0)
+		return wk_fail_io(error, result, "reading the superblock of %s", engine->path);
+	if (now.generation != engine->rehearsed.generation)
+		return wk_fail(error, WK_LOCKED,
+		               "%s was damaged when it was opened to be read, and was opened for writing since: what was read "
+		               "in spite of the damage is not what is there now. Open it again",
+		               engine->path);
+	return WK_OK;
 }

@@ -1,6 +1,7 @@
 #include "engine/superblock_file.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,4 +81,25 @@ wk_status wk_superblock_load(wk_engine *engine, wk_error *error) {
 	}
 	free(slots);
 	return status;
+}
+
+int wk_superblock_look(wk_io *io, const char *directory, wk_superblock *superblock) {
+	char *path;
+	if (asprintf(&path, "%s/superblock", directory) < 0)
+		return -ENOMEM;
+	uint8_t *slots = aligned_alloc(WK_SUPERBLOCK_SLOT_SIZE, 2 * WK_SUPERBLOCK_SLOT_SIZE);
+	wk_file *file = NULL;
+	int result = slots != NULL ? io->operations->open(io, path, WK_IO_READ | WK_IO_DIRECT, &file) : -ENOMEM;
+	if (result == 0) {
+		memset(slots, 0, 2 * WK_SUPERBLOCK_SLOT_SIZE);
+		int64_t got = io->operations->pread(io, file, slots, 2 * WK_SUPERBLOCK_SLOT_SIZE, 0);
+		if (got < 0)
+			result = (int)got;
+		else
+			result = wk_superblock_choose(slots, superblock) < 0 ? -EBADMSG : 0;
+		io->operations->close(io, file);
+	}
+	free(slots);
+	free(path);
+	return result;
 }

@@ -47,7 +47,7 @@ typedef struct wk_error {
  * meets is then as under STOP. Lost sequence ids are not given again. A catalogue that neither of its snapshots leads to
  * is refused by STOP; the others keep what is intact of it (catalogue_lost). Opened read-only, nothing is written: an
  * open that meets damage repairs it in memory and shows what comes out, as of that moment; WK_DAMAGED where somebody
- * writes the directory.
+ * writes the directory, and WK_LOCKED for reads once somebody has opened it for writing since.
  */
 enum wk_on_damage { WK_ON_DAMAGE_STOP = 0, WK_ON_DAMAGE_POINT_IN_TIME = 1, WK_ON_DAMAGE_SKIP = 2 };
 /*
