@@ -54,6 +54,9 @@ def test_what_a_cancelled_read_arrow_got_is_there_for_a_read(directory: Path, mo
                 await asyncio.wait_for(reader.read_arrow(), 0.1)
             may_go_on.set()
             await asyncio.sleep(0.2)
+            at = await reader.position()
+            assert not reader.ended
+            assert [record.sequence_id for record in await log.reader(at).read()] == [0, 1, 2]
             assert [record.sequence_id for record in await reader.read()] == [0, 1, 2]
 
     asyncio.run(asyncio.wait_for(main(), 60))

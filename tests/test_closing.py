@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
+
+import walkeeper
 
 
 def test_a_futures_callback_may_close_the_namespace(directory: Path) -> None:
@@ -132,3 +136,25 @@ asyncio.run(write_async()) if sys.argv[2] == "True" else write()
     command = [sys.executable, "-c", code, directory, str(asynchronous), durability]
     done = subprocess.run(command, cwd="/", timeout=60, check=False)
     assert done.returncode == 0
+
+
+def test_a_callback_that_does_not_return_keeps_nobody(directory: Path) -> None:
+    """It waits for what the thread that closes holds: closing takes the time that it was given, and closes."""
+    held, inside = threading.Lock(), threading.Event()
+
+    def wait_for_it(_: object) -> None:
+        inside.set()
+        with held:
+            pass
+
+    namespace = walkeeper.open(directory)
+    writer = namespace.log("log").writer()
+    with held:
+        writer.submit(b"x").add_done_callback(wait_for_it)
+        assert inside.wait(30)
+        waiting = writer.submit(b"y")
+        begin = time.monotonic()
+        namespace.close(timeout=2)
+        assert time.monotonic() - begin < 20
+        assert waiting.result(30).sequence_id == 1
+        walkeeper.open(directory, lock_timeout=10).close()

@@ -312,6 +312,22 @@ def test_a_reader_that_follows_read_only_may_skip_too(sealed: Path) -> None:
         assert content(namespace, "log-0")[3] == (3, 1)
 
 
+def test_a_gap_does_not_go_back_behind_what_was_read(tmp_path: Path) -> None:
+    """What a reader gave out before the disk lost it is not told of as lost."""
+    with walkeeper.open(tmp_path / "wal") as namespace, namespace.log("log").writer() as writer:
+        for number in range(20):
+            writer.append(b"<%02d>" % number * 150_000)
+    with walkeeper.open(tmp_path / "wal", read_only=True, on_damage="skip") as namespace:
+        reader = namespace.log("log").reader()
+        assert [reader.read(1)[0].sequence_id for _ in range(5)] == [0, 1, 2, 3, 4]
+        for number in range(3, 9):
+            turn_a_bit(tmp_path / "wal", b"<%02d>" % number * 10)
+        gap = reader.read(1)[0]
+        assert isinstance(gap, Gap)
+        assert (gap.sequence_id, gap.count) == (5, 4)
+        assert [record.sequence_id for record in reader] == list(range(9, 20))
+
+
 @pytest.fixture
 def ended(tmp_path: Path) -> Path:
     """A log whose last record, 2, is damaged in a sealed file; another log went on for long."""
@@ -329,6 +345,19 @@ def ended(tmp_path: Path) -> Path:
 def test_a_log_whose_end_is_damaged_says_so(ended: Path) -> None:
     with walkeeper.open(ended) as namespace, pytest.raises(DamagedError, match="entry 2"):
         namespace.log("ended").info()
+
+
+@pytest.mark.parametrize("first", ["reader", "info", "find"])
+def test_who_only_reads_is_given_a_gap_for_a_damaged_end(ended: Path, first: str) -> None:
+    """Whatever it asks first."""
+    with walkeeper.open(ended, read_only=True, on_damage="skip") as namespace:
+        log = namespace.log("ended")
+        if first == "info":
+            assert log.info().next.sequence_id == 3
+        if first == "find":
+            assert log.find(sequence_id=2).sequence_id == 2
+        assert content(namespace, "ended") == [payload(0), payload(1), (2, 1)]
+        assert log.info().next.sequence_id == 3
 
 
 def test_under_skip_the_damaged_end_becomes_a_gap_for_ever(ended: Path) -> None:
@@ -396,6 +425,14 @@ def test_who_only_reads_is_shown_what_a_missing_file_leaves(tmp_path: Path, poli
     next(file for file in journal if payload(20) in file.read_bytes()).unlink()
     seen = shown(tmp_path / "wal", policy, check_all=False, read_only=True)
     assert seen == shown(tmp_path / "wal", policy, check_all=False, read_only=False)
+
+
+def test_who_asks_for_all_entries_of_a_whole_directory_follows_it(tmp_path: Path) -> None:
+    make(tmp_path / "wal")
+    with walkeeper.open(tmp_path / "wal", read_only=True, on_damage="skip", check_all=True) as view:
+        with walkeeper.open(tmp_path / "wal") as namespace, namespace.log("log-0").writer() as writer:
+            writer.append(b"and on")
+        assert content(view, "log-0") == [*(payload(number) for number in range(10)), b"and on"]
 
 
 def test_with_a_writer_at_it_who_asks_for_all_entries_follows(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,7 @@ def test_what_is_left_of_a_lost_segment_stays_away(directory: Path, policy: walk
         for name in [*held, "new", "another"]:
             with namespace.log(name).writer() as writer:
                 writer.append(b"new")
+    shutil.rmtree(directory / "index")  # every footer is read again
     with walkeeper.open(directory) as namespace:
         for name in [*held, "new", "another"]:
             log = namespace.log(name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
@@ -67,13 +68,16 @@ class Completions:
         return future
 
     def stop(self, timeout_ns: int) -> None:
-        """Waits up to `timeout_ns` for the futures to complete, then ends the thread. Deferred records may wait for
-        long: those that nothing hurries are left to abandon(), behind the close that makes them durable.
+        """Waits up to `timeout_ns` for the futures to complete, and for the end of the thread.
+
+        Deferred records may wait for long: those that nothing hurries are left to abandon(), behind the close that
+        makes them durable. A callback that does not return keeps the thread, and nobody else.
 
         In the thread itself, which a future's callback is in, there is nobody to wait for: what is pending is left to
         abandon().
         """
         seconds = min(timeout_ns / 1e9, threading.TIMEOUT_MAX)
+        deadline = time.monotonic() + seconds
         with self._lock:
             thread = self._thread
             itself = thread is threading.current_thread()
@@ -85,7 +89,9 @@ class Completions:
             self._stopping = True
             self._changed.notify_all()
             if not itself:  # not join(): a signal handler may be here while watch() has the lock, which this lets go of
-                self._changed.wait_for(lambda: self._ended or self._thread is None)
+                self._changed.wait_for(
+                    lambda: self._ended or self._thread is None, min(deadline - time.monotonic(), threading.TIMEOUT_MAX)
+                )
 
     def abandon(self, durable: bool) -> None:
         """What still waits after the namespace was closed: done where `durable`, else of unknown outcome."""

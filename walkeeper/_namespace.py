@@ -429,7 +429,7 @@ def _close(handle: Handle, completing: list[Completions], pid: int, timeout_ns: 
         return
     started = time.monotonic_ns()
     for completions in completing:
-        completions.stop(timeout_ns)
+        completions.stop(timeout_ns if timeout_ns == FOREVER else timeout_ns * 3 // 4)  # the rest is for the disk
     native = handle.take()
     if native is None:
         return

@@ -80,7 +80,7 @@ class Reader:
     @property
     def ended(self) -> bool:
         """Whether the last answer was "nothing more": the end of the log, of the stream, or the `end` asked for."""
-        return self._ended and not self._left()
+        return self._ended and not self._holds()
 
     @property
     def position(self) -> DLSN:
@@ -89,6 +89,9 @@ class Reader:
         left = operator.length_hint(stage.records)
         if left:
             return stage.fetched[-left].dlsn
+        if stage.out[0] != ffi.NULL:  # of a read_arrow() that was cut short: the next one begins with it
+            first = lib.wk_batch_records(stage.out[0], ffi.new("size_t *"))[0].at.dlsn
+            return DLSN(first.segment, first.entry_id, first.slot)
         at = ffi.new("wk_dlsn *")
         lib.wk_reader_position(self._open(), at)
         return DLSN(at.segment, at.entry_id, at.slot)

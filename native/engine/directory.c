@@ -345,9 +345,18 @@ static wk_status open_directory(const char *path, const wk_open_options *given, 
 
 static const attempts ATTEMPTS = {.left = FOLLOWER_ATTEMPTS, .total = FOLLOWER_ATTEMPTS_MAX};
 
-/* A damaged directory, to be read as it would be behind a repair. WK_LOCKED: somebody writes it. */
-static wk_status open_rehearsed(const char *path, const wk_open_options *given, wk_io *borrowed, wk_engine **opened,
-                                wk_error *error) {
+static bool found_it_whole(const wk_recovery_report *report) {
+	return report->damaged_blocks == 0 && report->unknown_blocks == 0 && report->lost_entries == 0 &&
+	       report->lost_records == 0 && report->lost_files == 0 && report->catalogue_lost == 0 &&
+	       report->adopted_ledgers == 0;
+}
+
+/*
+ * A damaged directory, to be read as it would be behind a repair. WK_LOCKED: somebody writes it; WK_END: it needs none,
+ * where that is not `known`, and may be followed as it is.
+ */
+static wk_status open_rehearsed(const char *path, const wk_open_options *given, wk_io *borrowed, bool known,
+                                wk_engine **opened, wk_error *error) {
 	wk_open_options options = *given;
 	wk_io *io = borrowed, *overlay;
 	uint64_t generation;
@@ -358,7 +367,8 @@ static wk_status open_rehearsed(const char *path, const wk_open_options *given, 
 		status = wk_rehearse(io, borrowed == NULL, path, given, &overlay, &generation, &report, error);
 	if (status != WK_OK)
 		return status;
-	status = open_directory(path, &options, overlay, ATTEMPTS, opened, error);
+	status = known || !found_it_whole(&report) ? open_directory(path, &options, overlay, ATTEMPTS, opened, error)
+	                                           : WK_END;
 	if (status != WK_OK) {
 		overlay->operations->destroy(overlay);
 		return status;
@@ -377,14 +387,14 @@ wk_status wk_directory_open(const char *path, const wk_open_options *given, wk_i
 	error = error != NULL ? error : &local;
 	wk_status status = WK_LOCKED;
 	if (wk_rehearsal_comes_first(given))
-		status = open_rehearsed(path, given, borrowed, opened, error);
-	if (status != WK_LOCKED)
+		status = open_rehearsed(path, given, borrowed, false, opened, error);
+	if (status != WK_LOCKED && status != WK_END)
 		return status;
 	status = open_directory(path, given, borrowed, ATTEMPTS, opened, error);
 	if (!wk_rehearsal_helps(given, status))
 		return status;
 	damage = *error;
-	status = open_rehearsed(path, given, borrowed, opened, error);
+	status = open_rehearsed(path, given, borrowed, true, opened, error);
 	if (status == WK_LOCKED || status == WK_DAMAGED) {
 		*error = damage;
 		status = WK_DAMAGED;

@@ -107,8 +107,15 @@ wk_status wk_log_load_tail(wk_engine *engine, wk_log_state *log, wk_error *error
 				log->handles--;
 				continue;
 			}
-			bool accepts = status == WK_DAMAGED && engine->options.on_damage == WK_ON_DAMAGE_SKIP && !engine->read_only;
-			if (accepts)
+			bool accepts = status == WK_DAMAGED && engine->options.on_damage == WK_ON_DAMAGE_SKIP;
+			if (accepts && engine->read_only) { /* what a reader meets there is a gap */
+				wk_gap gap;
+				accepts = false;
+				last = (last_record){.slot = 0};
+				status = wk_loss_at_end(engine, log, &copy, last_entry, &gap, &last.txid, error);
+				if (status == WK_OK)
+					last.position = gap.first_sequence_id + gap.count - copy.first_sequence_id;
+			} else if (accepts)
 				status = wk_loss_accept_end(engine, log, &copy, last_entry, error);
 			wk_engine_lock(engine);
 			log->handles--;

@@ -272,18 +272,25 @@ static int64_t records_of(wk_engine *engine, int64_t ledger_id, int64_t entry_id
 	return count;
 }
 
-wk_status wk_loss_accept_end(wk_engine *engine, wk_log_state *log, const wk_segment *segment, int64_t last_entry,
-                             wk_error *error) {
-	wk_gap gap;
-	int64_t after, txid;
+wk_status wk_loss_at_end(wk_engine *engine, const wk_log_state *log, const wk_segment *segment, int64_t last_entry,
+                         wk_gap *gap, int64_t *txid, wk_error *error) {
+	int64_t after;
 	wk_engine_lock(engine);
 	wk_position first = *log->first;
 	wk_engine_unlock(engine);
-	wk_status status = wk_loss_around(engine, segment, &first, last_entry, last_entry, -1, &gap, &after, &txid, error);
+	wk_status status = wk_loss_around(engine, segment, &first, last_entry, last_entry, -1, gap, &after, txid, error);
+	for (int64_t at = gap->entry_id; status == WK_OK && at <= last_entry; at++)
+		gap->count += records_of(engine, segment->ledger_id, at);
+	return status;
+}
+
+wk_status wk_loss_accept_end(wk_engine *engine, wk_log_state *log, const wk_segment *segment, int64_t last_entry,
+                             wk_error *error) {
+	wk_gap gap;
+	int64_t txid;
+	wk_status status = wk_loss_at_end(engine, log, segment, last_entry, &gap, &txid, error);
 	if (status != WK_OK)
 		return status;
-	for (int64_t at = gap.entry_id; at <= last_entry; at++)
-		gap.count += records_of(engine, segment->ledger_id, at);
 	int64_t payload = wk_loss_payload_before(engine, segment, gap.entry_id);
 	wk_engine_lock(engine);
 	const wk_segment *open = wk_log_open_segment(log);

@@ -63,6 +63,9 @@ wk_status wk_loss_settle(wk_engine *engine, wk_error *error);
 /* Makes them durable, then seals what was damaged. While opening, no thread runs yet. No lock held. */
 wk_status wk_loss_record(wk_engine *engine, wk_error *error);
 
+/* What is lost with the last entry of a log's open segment, and the last txid before that. No lock held. */
+wk_status wk_loss_at_end(wk_engine *engine, const wk_log_state *log, const wk_segment *segment, int64_t last_entry,
+                         wk_gap *gap, int64_t *txid, wk_error *error);
 /*
  * Under on_damage=skip: the last entry of a log's open segment cannot be read, which nobody noticed before the log
  * was used. Records that as a gap, and completes the segment. No lock held.

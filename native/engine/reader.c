@@ -176,17 +176,23 @@ static wk_status take_records(wk_reader *reader, wk_batch *batch, size_t max_rec
 		};
 		wk_batch_add(batch, &out);
 		reader->at.slot = slot + 1;
+		reader->next_sequence_id = out.at.sequence_id + 1;
 		reader->fresh = false;
 	}
 	return WK_OK;
 }
 
-/* What was truncated meanwhile is not part of it any more. */
+/*
+ * What was truncated meanwhile is not part of it any more; nor is what the reader gave out, and what cannot be read by
+ * now.
+ */
 static wk_status take_gap(wk_engine *engine, wk_reader *reader, wk_batch *batch, wk_error *error) {
 	wk_gap *gap = &reader->gap;
 	wk_engine_lock(engine);
-	int64_t cut = reader->state->first->sequence_id - gap->first_sequence_id;
+	int64_t begin = reader->state->first->sequence_id;
 	wk_engine_unlock(engine);
+	begin = begin > reader->next_sequence_id ? begin : reader->next_sequence_id;
+	int64_t cut = begin - gap->first_sequence_id;
 	if (cut > 0)
 		*gap = (wk_gap){gap->segment, gap->entry_id, gap->last_entry_id, gap->first_sequence_id + cut,
 		                gap->count - cut};
@@ -213,6 +219,7 @@ static wk_status take_gap(wk_engine *engine, wk_reader *reader, wk_batch *batch,
 	if (status != WK_OK)
 		return status;
 	wk_batch_add(batch, &out);
+	reader->next_sequence_id = gap->first_sequence_id + gap->count;
 	reader->at = reader->gap_end;
 	reader->in_gap = reader->fresh = false;
 	return WK_OK;

@@ -147,6 +147,16 @@ static wk_status step_over(wk_engine *engine, wk_reader *reader, const wk_segmen
 	return reader->in_gap ? WK_OK : WK_NOT_FOUND;
 }
 
+/* The last entry of the log may be what is damaged: where the loss ends is where the log does. Whether that is news. */
+static bool learns_end(wk_engine *engine, wk_log_state *log, const wk_segment *segment) {
+	if (segment->records_count >= 0)
+		return false;
+	wk_engine_lock(engine);
+	bool learnt = log->tail == NULL && wk_log_load_tail(engine, log, NULL) == WK_OK && log->tail != NULL;
+	wk_engine_unlock(engine);
+	return learnt;
+}
+
 /*
  * Reads the entries from reader->at on. What was truncated or moved between the look and the read is looked up again;
  * only what stays unreadable is damage. A follower's look may be an old one: its writer has recycled the file since
@@ -180,6 +190,8 @@ static wk_status read_ahead(wk_engine *engine, wk_reader *reader, wk_error *erro
 		}
 		if (status == WK_DAMAGED && engine->options.on_damage == WK_ON_DAMAGE_SKIP) {
 			wk_error local;
+			if (learns_end(engine, reader->state, &segment))
+				continue;
 			wk_status stepped = step_over(engine, reader, &segment, last, &local);
 			return stepped == WK_OK ? WK_OK : status;
 		}

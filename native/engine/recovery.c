@@ -234,19 +234,19 @@ static wk_status drop_unnamed(wk_engine *engine) {
 	return WK_OK;
 }
 
-/*
- * A completed segment was whole once, and durable. Where the index does not know its last entries any more, a file is
- * missing, and that is damage: readers must not take what is left for all there was.
- */
-static wk_status expect_completed(wk_engine *engine) {
+wk_status wk_recovery_expect_completed(wk_engine *engine, bool all) {
 	for (uint32_t i = 0; i < engine->by_id_capacity; i++) {
 		wk_log_state *log = engine->logs_by_id[i];
-		for (uint32_t s = 0; log != NULL && !log->deleted && s < log->segments_count; s++) {
+		bool as_expected = false;
+		for (uint32_t s = log != NULL && !log->deleted ? log->segments_count : 0; s-- > 0 && (all || !as_expected);) {
 			const wk_segment *segment = &log->segments[s];
-			wk_ledger *ledger = segment->records_count > 0 ? wk_ledger_get(engine, segment->ledger_id) : NULL;
-			if (segment->records_count > 0 && ledger == NULL)
+			if (segment->records_count <= 0)
+				continue;
+			wk_ledger *ledger = wk_ledger_get(engine, segment->ledger_id);
+			if (ledger == NULL)
 				return WK_NO_MEMORY;
-			if (ledger != NULL && ledger->last_entry < segment->last_entry)
+			as_expected = ledger->last_entry >= segment->last_entry;
+			if (!as_expected)
 				ledger->last_entry = ledger->durable_entry = segment->last_entry;
 		}
 	}
@@ -321,7 +321,7 @@ static wk_status settle_logs(wk_engine *engine, wk_error *error) {
 		status = wk_loss_check_all(engine, error);
 	if (status == WK_OK && engine->loss != NULL)
 		status = wk_loss_settle(engine, error);
-	if (status == WK_OK && (drop_unnamed(engine) != WK_OK || expect_completed(engine) != WK_OK))
+	if (status == WK_OK && (drop_unnamed(engine) != WK_OK || wk_recovery_expect_completed(engine, true) != WK_OK))
 		status = wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", engine->path);
 	return status;
 }

@@ -153,10 +153,19 @@ static int stat_file(wk_io *io, wk_file *file, wk_io_stat *stat) {
 	return leave(self, result);
 }
 
+/* Nobody else uses the overlay. Whoever has the lock below is told of, and nobody is kept from it. */
 static int lock_file(wk_io *io, wk_file *file, bool exclusive) {
 	(void)exclusive;
 	overlay *self = (overlay *)io;
-	return file->below != NULL ? self->below->operations->lock(self->below, file->below, false) : 0;
+	wk_file *other;
+	if (file->below == NULL)
+		return 0;
+	int result = self->below->operations->open(self->below, file->node->below, WK_IO_READ, &other);
+	if (result < 0)
+		return result;
+	result = self->below->operations->lock(self->below, other, false);
+	self->below->operations->close(self->below, other);
+	return result;
 }
 
 static int map_shared(wk_io *io, wk_file *file, size_t size, bool writable, void **address) {
