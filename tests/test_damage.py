@@ -400,6 +400,15 @@ def test_an_index_folder_that_is_missing_is_made_again(tmp_path: Path) -> None:
         assert content(namespace, "log-0") == 2 * [payload(number) for number in range(60)]
 
 
+def test_copies_that_leave_out_empty_folders_open(tmp_path: Path) -> None:
+    make(tmp_path / "wal")
+    (tmp_path / "wal" / "entries").rmdir()
+    for read_only, on_damage in ((True, "stop"), (True, "skip"), (False, "stop")):
+        with walkeeper.open(tmp_path / "wal", read_only=read_only, on_damage=on_damage) as namespace:  # type: ignore[arg-type]
+            assert content(namespace, "log-0") == [payload(number) for number in range(10)]
+    assert (tmp_path / "wal" / "entries").is_dir()
+
+
 # ---- loss that only a closer look finds, seen by who may not write
 
 

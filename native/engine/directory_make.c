@@ -36,6 +36,11 @@ static wk_status finish_making(wk_engine *engine, wk_error *error) {
 	return status == WK_OK ? wk_superblock_store(engine, error) : status;
 }
 
+int wk_directory_make_folder(wk_engine *engine, const char *path) {
+	int result = engine->io->operations->make_directory(engine->io, path);
+	return result == 0 ? engine->io->operations->sync_directory(engine->io, engine->path) : result;
+}
+
 static wk_status make_folders(wk_engine *engine, wk_error *error) {
 	static const char *const folders[] = {"journal", "entries", "index"};
 	for (uint32_t i = 0; i < 3; i++) {

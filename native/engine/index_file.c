@@ -47,6 +47,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/directory_make.h"
 #include "engine/index_moment.h"
 #include "engine/journal.h"
 #include "engine/ledger_delete.h"
@@ -104,11 +105,6 @@ static int sync_entry_logs(wk_engine *engine) {
 	return result;
 }
 
-static int make_folder(wk_engine *engine, const char *folder) {
-	int result = engine->io->operations->make_directory(engine->io, folder);
-	return result == 0 ? engine->io->operations->sync_directory(engine->io, engine->path) : result;
-}
-
 static int make_file(wk_engine *engine, wk_index_moment *moment, bool from_reserve) {
 	const struct wk_io_operations *io = engine->io->operations;
 	uint64_t generation = moment->header.generation;
@@ -121,7 +117,7 @@ static int make_file(wk_engine *engine, wk_index_moment *moment, bool from_reser
 	if (result == 0) {
 		result = wk_index_moment_write(engine, moment, temporary, taken);
 		if (result == -ENOENT &&
-		    (result = make_folder(engine, folder)) == 0) /* somebody removed the cache, as a whole */
+		    (result = wk_directory_make_folder(engine, folder)) == 0) /* somebody removed the cache, as a whole */
 			result = wk_index_moment_write(engine, moment, temporary, taken);
 		if (result == 0)
 			result = io->rename(engine->io, temporary, final);

@@ -8,6 +8,7 @@
 #include "engine/catalogue.h"
 #include "engine/catalogue_recovery.h"
 #include "engine/claims.h"
+#include "engine/directory_make.h"
 #include "engine/files.h"
 #include "engine/follower.h"
 #include "engine/handles.h"
@@ -69,6 +70,8 @@ static wk_status sync_names(wk_engine *engine, wk_error *error) {
 	for (uint32_t i = 0; i < 2; i++) {
 		char *path = wk_engine_path(engine, "%s", folders[i]);
 		int result = path != NULL ? engine->io->operations->sync_directory(engine->io, path) : -ENOMEM;
+		if (result == -ENOENT)
+			result = wk_directory_make_folder(engine, path);
 		free(path);
 		if (result < 0)
 			return wk_fail_io(error, result, "syncing %s/%s", engine->path, folders[i]);

@@ -155,9 +155,9 @@ static wk_status list_files(wk_verifier *verifier) {
 		snprintf(path, size, "%s/%s", verifier->path, folders[i]);
 		int result = verifier->io->operations->list(verifier->io, path, add_file, verifier);
 		free(path);
-		if (result == -ENOENT)
+		if (result == -ENOENT && i == 0)
 			wk_verifier_damage(verifier, folders[i], "the folder is not there");
-		else if (result < 0)
+		else if (result < 0 && result != -ENOENT) /* what entry logs are missed, the index says */
 			return wk_fail_io(verifier->error, result, "listing %s/%s", verifier->path, folders[i]);
 	}
 	if (verifier->files_count > 0)

@@ -235,7 +235,6 @@ static int unlink_file(wk_io *io, const char *path) {
 	return result;
 }
 
-/* A folder that is not there below has, here, what was made in it. */
 static int sync_directory(wk_io *io, const char *path) {
 	overlay *self = (overlay *)io;
 	int result = as_read_only(self->below->operations->sync_directory(self->below, path));
@@ -249,10 +248,11 @@ static int list_directory(wk_io *io, const char *path, wk_io_list_fn fn, void *c
 	char *folder = wk_overlay_plain(path);
 	int result = folder == NULL ? -ENOMEM
 	                            : self->below->operations->list(self->below, folder, wk_overlay_listing_add, &l);
-	if (result == 0 && l.result == 0) {
+	if ((result == 0 || result == -ENOENT) && l.result == 0) {
 		enter(io);
 		wk_overlay_amend(&self->names, folder, &l);
 		leave(self, 0);
+		result = l.count > 0 ? 0 : result; /* a folder that is not there below has, here, what was made in it */
 	}
 	result = result == 0 ? l.result : result;
 	bool more = result == 0;
