@@ -53,7 +53,7 @@ test: setup $(VENV)/checked ## setup, then everything that CI checks; the Python
 	@$(MAKE) crash-states N=30000
 	@$(MAKE) faults N=20000
 	@$(MAKE) kills N=200
-	@$(MAKE) mutants
+	@$(MAKE) mutants SOME=120
 	@$(MAKE) asan
 	@$(MAKE) tsan
 	@$(MAKE) fuzz TIME=30
@@ -162,8 +162,8 @@ bit-flips: $(VENV)/packages ## every bit of every byte of two small directories,
 	@$(call native,native)
 	@cd build/native && seq $(FROM) 31 | xargs -P $(JOBS) -I@ sh -c './test_bit_flips all @ 32 && echo "share @ of 32"'
 
-mutants: setup $(VENV)/checked ## seeded defects, each of which a named test must notice
-	@$(BIN)/python tests/mutants/run.py --jobs $(JOBS) $(if $(SEED),--seed $(SEED))
+mutants: setup $(VENV)/checked ## seeded defects, each of which a named test must notice; SOME=n of them
+	@$(BIN)/python tests/mutants/run.py --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(SOME),--some $(SOME))
 
 aarch64: $(VENV)/packages ## all of native/ compiled for 64-bit ARM, its codecs and the engine run under qemu
 	@PYTHON='$(PYTHON)' .ci/packages aarch64
