@@ -89,9 +89,7 @@ class Completions:
             self._stopping = True
             self._changed.notify_all()
             if not itself:  # not join(): a signal handler may be here while watch() has the lock, which this lets go of
-                self._changed.wait_for(
-                    lambda: self._ended or self._thread is None, min(deadline - time.monotonic(), threading.TIMEOUT_MAX)
-                )
+                self._changed.wait_for(lambda: self._ended or self._thread is None, deadline - time.monotonic())
 
     def abandon(self, durable: bool) -> None:
         """What still waits after the namespace was closed: done where `durable`, else of unknown outcome."""

@@ -186,20 +186,13 @@ static wk_status apply_changes(wk_engine *engine, wk_error *error) {
 		if (status == WK_OK && alone && wk_claims_settle(engine, false) != WK_OK)
 			status = WK_NO_MEMORY;
 		if (status == WK_OK)
-			status = wk_recovery_expect_completed(engine, true);
+			status = wk_recovery_expect_completed(engine);
 		wk_engine_unlock(engine);
 		if (status == WK_OK) /* else it is tried again */
 			wk_claims_free(engine);
 		return status;
 	}
-	if (last < first)
-		return WK_OK;
-	wk_status status = wk_catalogue_load(engine, first, last, error);
-	wk_engine_lock(engine);
-	if (status == WK_OK)
-		status = wk_recovery_expect_completed(engine, false);
-	wk_engine_unlock(engine);
-	return status;
+	return last < first ? WK_OK : wk_catalogue_load(engine, first, last, error);
 }
 
 /* What the journal says beyond what was seen of it. (catalogue_lock) *behind: the writer is further than its chain can be followed. */

@@ -237,19 +237,15 @@ static wk_status drop_unnamed(wk_engine *engine) {
 	return WK_OK;
 }
 
-wk_status wk_recovery_expect_completed(wk_engine *engine, bool all) {
+wk_status wk_recovery_expect_completed(wk_engine *engine) {
 	for (uint32_t i = 0; i < engine->by_id_capacity; i++) {
 		wk_log_state *log = engine->logs_by_id[i];
-		bool as_expected = false;
-		for (uint32_t s = log != NULL && !log->deleted ? log->segments_count : 0; s-- > 0 && (all || !as_expected);) {
+		for (uint32_t s = 0; log != NULL && !log->deleted && s < log->segments_count; s++) {
 			const wk_segment *segment = &log->segments[s];
-			if (segment->records_count <= 0)
-				continue;
-			wk_ledger *ledger = wk_ledger_get(engine, segment->ledger_id);
-			if (ledger == NULL)
+			wk_ledger *ledger = segment->records_count > 0 ? wk_ledger_get(engine, segment->ledger_id) : NULL;
+			if (segment->records_count > 0 && ledger == NULL)
 				return WK_NO_MEMORY;
-			as_expected = ledger->last_entry >= segment->last_entry;
-			if (!as_expected)
+			if (ledger != NULL && ledger->last_entry < segment->last_entry)
 				ledger->last_entry = ledger->durable_entry = segment->last_entry;
 		}
 	}
@@ -324,7 +320,7 @@ static wk_status settle_logs(wk_engine *engine, wk_error *error) {
 		status = wk_loss_check_all(engine, error);
 	if (status == WK_OK && engine->loss != NULL)
 		status = wk_loss_settle(engine, error);
-	if (status == WK_OK && (drop_unnamed(engine) != WK_OK || wk_recovery_expect_completed(engine, true) != WK_OK))
+	if (status == WK_OK && (drop_unnamed(engine) != WK_OK || wk_recovery_expect_completed(engine) != WK_OK))
 		status = wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", engine->path);
 	return status;
 }

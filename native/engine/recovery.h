@@ -10,8 +10,8 @@
 wk_status wk_recover(wk_engine *engine, wk_error *error);
 /*
  * (locked) A completed segment was whole once, and its last entries were durable before the catalogue said so. Where no
- * file shows them, one is missing, and that is damage: readers must not take what is left for all there was. Without
- * `all`: of each log only what was completed since the last look. WK_NO_MEMORY.
+ * file shows them, one is missing, and that is damage: readers must not take what is left for all there was. A follower
+ * asks once: what is completed later it has seen block by block, or it looks anew. WK_NO_MEMORY.
  */
-wk_status wk_recovery_expect_completed(wk_engine *engine, bool all);
+wk_status wk_recovery_expect_completed(wk_engine *engine);
 #endif

@@ -158,7 +158,7 @@ static int lock_file(wk_io *io, wk_file *file, bool exclusive) {
 	(void)exclusive;
 	overlay *self = (overlay *)io;
 	wk_file *other;
-	if (file->below == NULL)
+	if (file->node == NULL || file->below == NULL)
 		return 0;
 	int result = self->below->operations->open(self->below, file->node->below, WK_IO_READ, &other);
 	if (result < 0)
@@ -235,6 +235,7 @@ static int unlink_file(wk_io *io, const char *path) {
 	return result;
 }
 
+/* A folder that is not there below has, here, what was made in it: in memory, where there is nothing to sync. */
 static int sync_directory(wk_io *io, const char *path) {
 	overlay *self = (overlay *)io;
 	int result = as_read_only(self->below->operations->sync_directory(self->below, path));
