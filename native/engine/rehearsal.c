@@ -32,7 +32,7 @@ wk_status wk_rehearse(wk_io *io, bool owned, const char *path, const wk_open_opt
 	}
 	wk_engine *engine;
 	wk_superblock before = {0};
-	(void)wk_superblock_look(io, path, &before); /* what hinders it hinders the opening */
+	(void)wk_superblock_look(io, path, &before, NULL); /* what hinders it hinders the opening */
 	*generation = before.generation;
 	wk_status status = wk_directory_open(path, &options, *overlay, &engine, error);
 	if (status == WK_OK) {
@@ -40,7 +40,7 @@ wk_status wk_rehearse(wk_io *io, bool owned, const char *path, const wk_open_opt
 		status = wk_directory_close(engine, UINT64_MAX, error);
 	}
 	wk_superblock after = {0}; /* nobody is kept from writing meanwhile */
-	if (status != WK_LOCKED && wk_superblock_look(io, path, &after) == 0 && after.generation != before.generation)
+	if (status != WK_LOCKED && wk_superblock_look(io, path, &after, NULL) == WK_OK && after.generation != before.generation)
 		status = wk_fail(error, WK_LOCKED, "%s was opened for writing while it was looked at", path);
 	if (status != WK_OK) {
 		(*overlay)->operations->destroy(*overlay);
@@ -53,9 +53,9 @@ wk_status wk_rehearsal_check(const wk_engine *engine, wk_error *error) {
 	if (engine->rehearsed.below == NULL)
 		return WK_OK;
 	wk_superblock now = {0};
-	int result = wk_superblock_look(engine->rehearsed.below, engine->path, &now);
-	if (result < 0)
-		return wk_fail_io(error, result, "reading the superblock of %s", engine->path);
+	wk_status status = wk_superblock_look(engine->rehearsed.below, engine->path, &now, error);
+	if (status != WK_OK)
+		return status;
 	if (now.generation != engine->rehearsed.generation)
 		return wk_fail(error, WK_LOCKED,
 		               "%s was damaged when it was opened to be read, and was opened for writing since: what was read "

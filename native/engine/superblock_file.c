@@ -56,50 +56,48 @@ wk_status wk_superblock_create(wk_engine *engine, wk_error *error) {
 	return wk_superblock_store(engine, error);
 }
 
-wk_status wk_superblock_load(wk_engine *engine, wk_error *error) {
-	wk_status status = open_file(engine, (engine->read_only ? WK_IO_READ : WK_IO_WRITE) | WK_IO_DIRECT, error);
-	if (status != WK_OK)
-		return status;
+static wk_status read_slots(wk_io *io, wk_file *file, const char *directory, wk_superblock *superblock,
+                            wk_error *error) {
 	uint8_t *slots = aligned_alloc(WK_SUPERBLOCK_SLOT_SIZE, 2 * WK_SUPERBLOCK_SLOT_SIZE);
 	if (slots == NULL)
-		return wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", engine->path);
+		return wk_fail(error, WK_NO_MEMORY, "reading the superblock of %s: no memory", directory);
 	memset(slots, 0, 2 * WK_SUPERBLOCK_SLOT_SIZE);
-	int64_t result = engine->io->operations->pread(engine->io, engine->superblock_file, slots,
-	                                               2 * WK_SUPERBLOCK_SLOT_SIZE, 0);
+	wk_status status = WK_OK;
+	int64_t result = io->operations->pread(io, file, slots, 2 * WK_SUPERBLOCK_SLOT_SIZE, 0);
 	if (result < 0)
-		status = wk_fail_io(error, (int)result, "reading the superblock of %s", engine->path);
-	else if (wk_superblock_choose(slots, &engine->superblock) < 0) {
+		status = wk_fail_io(error, (int)result, "reading the superblock of %s", directory);
+	else if (wk_superblock_choose(slots, superblock) < 0) {
 		wk_superblock one;
 		bool newer = wk_superblock_decode(slots, &one) == WK_UNSUPPORTED ||
 		             wk_superblock_decode(slots + WK_SUPERBLOCK_SLOT_SIZE, &one) == WK_UNSUPPORTED;
 		status = newer ? wk_fail(error, WK_UNSUPPORTED, "%s was written by a newer version of walkeeper: use that one",
-		                         engine->path)
+		                         directory)
 		               : wk_fail(error, WK_DAMAGED,
 		                         "opening %s: both slots of the superblock are damaged; restore the file `superblock` "
 		                         "from a backup",
-		                         engine->path);
+		                         directory);
 	}
 	free(slots);
 	return status;
 }
 
-int wk_superblock_look(wk_io *io, const char *directory, wk_superblock *superblock) {
+wk_status wk_superblock_load(wk_engine *engine, wk_error *error) {
+	wk_status status = open_file(engine, (engine->read_only ? WK_IO_READ : WK_IO_WRITE) | WK_IO_DIRECT, error);
+	return status != WK_OK
+	               ? status
+	               : read_slots(engine->io, engine->superblock_file, engine->path, &engine->superblock, error);
+}
+
+wk_status wk_superblock_look(wk_io *io, const char *directory, wk_superblock *superblock, wk_error *error) {
 	char *path;
 	if (asprintf(&path, "%s/superblock", directory) < 0)
-		return -ENOMEM;
-	uint8_t *slots = aligned_alloc(WK_SUPERBLOCK_SLOT_SIZE, 2 * WK_SUPERBLOCK_SLOT_SIZE);
-	wk_file *file = NULL;
-	int result = slots != NULL ? io->operations->open(io, path, WK_IO_READ | WK_IO_DIRECT, &file) : -ENOMEM;
-	if (result == 0) {
-		memset(slots, 0, 2 * WK_SUPERBLOCK_SLOT_SIZE);
-		int64_t got = io->operations->pread(io, file, slots, 2 * WK_SUPERBLOCK_SLOT_SIZE, 0);
-		if (got < 0)
-			result = (int)got;
-		else
-			result = wk_superblock_choose(slots, superblock) < 0 ? -EBADMSG : 0;
-		io->operations->close(io, file);
-	}
-	free(slots);
+		return wk_fail(error, WK_NO_MEMORY, "reading the superblock of %s: no memory", directory);
+	wk_file *file;
+	int result = io->operations->open(io, path, WK_IO_READ | WK_IO_DIRECT, &file);
 	free(path);
-	return result;
+	if (result < 0)
+		return wk_fail_io(error, result, "opening the superblock of %s", directory);
+	wk_status status = read_slots(io, file, directory, superblock, error);
+	io->operations->close(io, file);
+	return status;
 }

@@ -6,8 +6,8 @@
 /* Makes both slots. */
 wk_status wk_superblock_create(wk_engine *engine, wk_error *error);
 wk_status wk_superblock_load(wk_engine *engine, wk_error *error);
-/* What the file says now; not for one that was opened for writing. 0 or -errno, -EBADMSG: damaged. */
-int wk_superblock_look(wk_io *io, const char *directory, wk_superblock *superblock);
+/* What the file says now; not for one that was opened for writing. */
+wk_status wk_superblock_look(wk_io *io, const char *directory, wk_superblock *superblock, wk_error *error);
 /*
  * Writes engine->superblock with the next generation into the older slot, durably. No lock held but catalogue_lock or
  * while opening: the keeper is its one writer.
