@@ -9,7 +9,12 @@
 #include "core/bytes.h"
 #include "small_wal.h"
 
-enum { SAMPLE = 2000 };
+/* What is turned beside, of all bytes; and bytes at least of each structure's header, body and padding, in each file. */
+#ifdef __SANITIZE_ADDRESS__ /* slow, and asks another question */
+enum { SAMPLE = 300, EACH = 1 };
+#else
+enum { SAMPLE = 2000, EACH = 3 };
+#endif
 
 static bool everything;
 static uint64_t share, shares = 1; /* of all bytes, those whose offset leaves this remainder */
@@ -279,7 +284,6 @@ static void turn(subject *s, const file *f, uint64_t offset, uint32_t bit) {
 
 /* ---- all of them ---- */
 
-enum { EACH = 3 }; /* bytes at least of each structure's header, body and padding, in each file */
 
 /* One stratum of the sample: what is taken of one part of one structure of a file. */
 typedef struct stratum {
