@@ -139,10 +139,6 @@ static wk_status load_from(wk_engine *engine, const wk_snapshot_place *base, con
 	return status == WK_OK ? load_range(engine, next, last, error) : status;
 }
 
-static bool is_damage(wk_status status) {
-	return status == WK_DAMAGED || status == WK_IO;
-}
-
 static wk_status refuse(wk_status status, const wk_error *first, wk_error *error) {
 	wk_error found = *first;
 	if (error == NULL)
@@ -167,13 +163,13 @@ static wk_status salvage(wk_engine *engine, int64_t last, wk_error *error) {
 	const wk_snapshot_place none = {-1, -1};
 	wk_status status = WK_DAMAGED;
 	int64_t first = 0;
-	for (int i = 0; i < 2 && is_damage(status); i++) {
+	for (int i = 0; i < 2 && wk_is_unreadable(status, error); i++) {
 		const wk_snapshot_place *base = &engine->superblock.snapshots[i];
 		if (base->first_entry >= 0)
 			status = load_from(engine, base, &none, base->last_entry, error);
 		first = base->last_entry + 1;
 	}
-	if (is_damage(status)) {
+	if (wk_is_unreadable(status, error)) {
 		const wk_ledger *catalogue = wk_ledger_find(engine, WK_CATALOGUE_LEDGER);
 		wk_catalogue_forget(engine);
 		engine->catalogue_base = none;
@@ -209,19 +205,19 @@ wk_status wk_catalogue_recover(wk_engine *engine, int64_t last, bool accepts, wk
 	                      "file is missing, and which logs there are is not known without it",
 	                      engine->path)
 	            : load_from(engine, &places[0], &none, last, &newest);
-	if (is_damage(status) && places[0].first_entry >= 0) {
+	if (wk_is_unreadable(status, &newest) && places[0].first_entry >= 0) {
 		wk_status second = load_from(engine, &places[1], &places[0], last, &earlier);
 		if (second == WK_OK) {
 			engine->report.catalogue_fallbacks++;
 			engine->catalogue_rewrite = true;
 			status = WK_OK;
-		} else if (!is_damage(second)) {
+		} else if (!wk_is_unreadable(second, &earlier)) {
 			newest = earlier;
 			status = second;
 		}
 	}
 	engine->report.catalogue_lost += missing && accepts; /* one at least */
-	if (is_damage(status))
+	if (wk_is_unreadable(status, &newest))
 		status = accepts ? salvage(engine, last, &newest) : refuse(status, &newest, error);
 	else if (status != WK_OK)
 		wk_fail(error, status, "%s", newest.text);

@@ -222,11 +222,12 @@ static wk_status pass_lost_beginning(wk_engine *engine, wk_log_state *log) {
 
 wk_status wk_catalogue_salvage(wk_engine *engine, int64_t first, int64_t last, wk_error *error) {
 	wk_span *span = malloc(sizeof *span);
+	wk_error found = {0};
 	wk_status status = span != NULL ? WK_OK : WK_NO_MEMORY;
 	for (int64_t entry_id = first; entry_id <= last && status == WK_OK;) {
 		span->buffer = NULL;
-		status = wk_read_entries(engine, WK_CATALOGUE_LEDGER, entry_id, last, 1 << 20, span, NULL);
-		if (status == WK_DAMAGED || status == WK_IO || status == WK_NOT_FOUND) {
+		status = wk_read_entries(engine, WK_CATALOGUE_LEDGER, entry_id, last, 1 << 20, span, &found);
+		if (status == WK_NOT_FOUND || wk_is_unreadable(status, &found)) {
 			engine->report.catalogue_lost++;
 			entry_id++;
 			status = WK_OK;
@@ -249,7 +250,9 @@ wk_status wk_catalogue_salvage(wk_engine *engine, int64_t first, int64_t last, w
 		if (engine->ledgers[i] != NULL && (uint64_t)engine->ledgers[i]->id >= engine->next_ledger_id)
 			engine->next_ledger_id = (uint64_t)engine->ledgers[i]->id + 1;
 	engine->next_ledger_id += IDS_UNKNOWN;
-	return status == WK_OK ? WK_OK : wk_fail(error, status, "opening %s: no memory", engine->path);
+	if (status == WK_IO && error != NULL)
+		*error = found;
+	return status == WK_OK || status == WK_IO ? status : wk_fail(error, status, "opening %s: no memory", engine->path);
 }
 
 /* ---- ledgers that no log names ---- */

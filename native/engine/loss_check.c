@@ -33,11 +33,11 @@ static wk_status lose(wk_engine *engine, const wk_ledger *ledger, int64_t entry_
 	return wk_loss_add(engine->loss, &lost);
 }
 
-static wk_status check_ledger(wk_engine *engine, const wk_ledger *ledger, wk_span *span) {
+static wk_status check_ledger(wk_engine *engine, const wk_ledger *ledger, wk_span *span, wk_error *error) {
 	wk_status status = WK_OK;
 	for (int64_t at = ledger->first_live; at <= ledger->last_entry && status == WK_OK;) {
 		wk_stretch found;
-		status = wk_lookup(engine, ledger->id, at, ledger->last_entry, WK_LOOKUP_ALL, NULL, 0, &found, NULL);
+		status = wk_lookup(engine, ledger->id, at, ledger->last_entry, WK_LOOKUP_ALL, NULL, 0, &found, error);
 		bool hole = status == WK_OK && found.file == NULL;
 		wk_stretch_release(engine, &found);
 		if (hole) { /* wk_loss_settle sees it as it is */
@@ -47,11 +47,11 @@ static wk_status check_ledger(wk_engine *engine, const wk_ledger *ledger, wk_spa
 			continue;
 		}
 		span->buffer = NULL;
-		status = wk_read_entries(engine, ledger->id, at, ledger->last_entry, 1 << 20, span, NULL);
+		status = wk_read_entries(engine, ledger->id, at, ledger->last_entry, 1 << 20, span, error);
 		if (status == WK_OK) {
 			at = span->entries[span->count - 1].entry_id + 1;
 			wk_buffer_release(span->buffer);
-		} else if (status == WK_DAMAGED || status == WK_IO) {
+		} else if (wk_is_unreadable(status, error)) { /* what the machine refuses for another reason is not lost */
 			status = lose(engine, ledger, at++, span);
 		}
 	}
@@ -61,10 +61,15 @@ static wk_status check_ledger(wk_engine *engine, const wk_ledger *ledger, wk_spa
 wk_status wk_loss_check_all(wk_engine *engine, wk_error *error) {
 	wk_span *span = malloc(sizeof *span);
 	engine->loss = engine->loss != NULL ? engine->loss : wk_loss_new(); /* entries that no file has are lost, too */
+	wk_error found = {0};
 	wk_status status = span != NULL && engine->loss != NULL ? WK_OK : WK_NO_MEMORY;
 	for (uint32_t i = 0; i < engine->ledgers_capacity && status == WK_OK; i++)
 		if (engine->ledgers[i] != NULL && engine->ledgers[i]->id != WK_CATALOGUE_LEDGER)
-			status = check_ledger(engine, engine->ledgers[i], span);
+			status = check_ledger(engine, engine->ledgers[i], span, &found);
 	free(span);
-	return status == WK_OK ? WK_OK : wk_fail(error, status, "checking all entries of %s: no memory", engine->path);
+	if (status == WK_IO && error != NULL)
+		*error = found;
+	return status == WK_OK || status == WK_IO
+	           ? status
+	           : wk_fail(error, status, "checking all entries of %s: no memory", engine->path);
 }

@@ -111,10 +111,11 @@ static wk_status from_file(wk_engine *engine, const places *found, int64_t ledge
 	*count = 1;
 	while (*count < found->count) {
 		const wk_footer_item *item = &found->items[*count];
-		if (item->offset < end || item->offset > end + GAP_MAX ||
-		    item->offset + (uint64_t)item->size > start + max_bytes)
+		uint64_t item_end = item->offset + (uint64_t)item->size;
+		if (item->offset < end || item->offset > end + GAP_MAX || item_end > start + max_bytes ||
+		    item_end > found->file->size)
 			break;
-		end = item->offset + (uint64_t)item->size;
+		end = item_end;
 		(*count)++;
 	}
 	size_t size = (size_t)((end - start + WK_IO_ALIGNMENT - 1) / WK_IO_ALIGNMENT * WK_IO_ALIGNMENT);
@@ -139,6 +140,24 @@ static wk_status from_file(wk_engine *engine, const places *found, int64_t ledge
 	               wk_file_name_of(found->file->id, found->file->kind).text, engine->path, (unsigned long long)end);
 }
 
+bool wk_is_unreadable(wk_status status, const wk_error *error) {
+	return status == WK_DAMAGED || (status == WK_IO && error->system_error == EIO);
+}
+
+/* One read fails for all that it asks for: half as many, then, until it is the first entry that cannot be read. */
+static wk_status from_readable(wk_engine *engine, places *found, int64_t ledger_id, size_t max_bytes, wk_span *span,
+                               uint32_t *count, uint64_t *base, wk_error *error) {
+	wk_error own = {0};
+	error = error != NULL ? error : &own;
+	for (;;) {
+		wk_status status = from_file(engine, found, ledger_id, max_bytes, span, count, base, error);
+		if (!wk_is_unreadable(status, error) || *count == 1)
+			return status;
+		found->count = *count / 2;
+		wk_error_clear(error);
+	}
+}
+
 static wk_status read_entries(wk_engine *engine, int64_t ledger_id, int64_t first, int64_t last, size_t max_bytes,
                               bool verify, wk_span *span, wk_error *error) {
 	places *found = malloc(sizeof *found);
@@ -152,7 +171,7 @@ static wk_status read_entries(wk_engine *engine, int64_t ledger_id, int64_t firs
 		uint64_t base = 0;
 		bool cached = from_memtable(engine, found, span, &count, &base);
 		if (!cached)
-			status = from_file(engine, found, ledger_id, max_bytes, span, &count, &base, error);
+			status = from_readable(engine, found, ledger_id, max_bytes, span, &count, &base, error);
 		if (status == WK_OK)
 			status = fill(engine, found, count, base, ledger_id, verify && !cached, span, error);
 		unpin(engine, found->file);

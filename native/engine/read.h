@@ -20,10 +20,12 @@ typedef struct wk_span {
 	wk_span_entry entries[WK_SPAN_ENTRIES_MAX];
 } wk_span;
 
+/* Damaged, or on a sector that the disk does not read: it will not be better the next time. */
+bool wk_is_unreadable(wk_status status, const wk_error *error);
 /*
  * Entries from `first` on, at least one, up to `last` and about max_bytes, as far as one read of one file goes. Takes
- * the lock itself. WK_NOT_FOUND: the ledger has no such entry, for certain. WK_DAMAGED: it has, but its bytes are not
- * what was written.
+ * the lock itself. WK_NOT_FOUND: the ledger has no such entry, for certain. WK_DAMAGED: it has, but the first one's bytes
+ * are not what was written. Unreadable: the first one, whatever stands behind it.
  */
 wk_status wk_read_entries(wk_engine *engine, int64_t ledger_id, int64_t first, int64_t last, size_t max_bytes,
                           wk_span *span, wk_error *error);

@@ -40,7 +40,8 @@ wk_status wk_rehearse(wk_io *io, bool owned, const char *path, const wk_open_opt
 		status = wk_directory_close(engine, UINT64_MAX, error);
 	}
 	wk_superblock after = {0}; /* nobody is kept from writing meanwhile */
-	if (status != WK_LOCKED && wk_superblock_look(io, path, &after, NULL) == WK_OK && after.generation != before.generation)
+	if (status != WK_LOCKED && wk_superblock_look(io, path, &after, NULL) == WK_OK &&
+	    after.generation != before.generation)
 		status = wk_fail(error, WK_LOCKED, "%s was opened for writing while it was looked at", path);
 	if (status != WK_OK) {
 		(*overlay)->operations->destroy(*overlay);

@@ -94,7 +94,7 @@ bool wk_scrub_step(wk_engine *engine) {
 	}
 	wk_engine_unlock(engine);
 	wk_span *span = malloc(sizeof *span);
-	wk_error error;
+	wk_error error = {0};
 	wk_status status = span != NULL ? wk_read_entries(engine, ledger_id, first, last, SCRUB_BYTES, span, &error)
 	                                : WK_NO_MEMORY;
 	uint64_t bytes = 0;
@@ -113,7 +113,7 @@ bool wk_scrub_step(wk_engine *engine) {
 	}
 	free(span);
 	wk_engine_lock(engine);
-	if (status == WK_DAMAGED)
+	if (wk_is_unreadable(status, &error))
 		engine->counters.scrub_damaged++;
 	engine->scrub.ledger_id = ledger_id;
 	engine->scrub.entry_id = next;

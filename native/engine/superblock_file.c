@@ -83,9 +83,8 @@ static wk_status read_slots(wk_io *io, wk_file *file, const char *directory, wk_
 
 wk_status wk_superblock_load(wk_engine *engine, wk_error *error) {
 	wk_status status = open_file(engine, (engine->read_only ? WK_IO_READ : WK_IO_WRITE) | WK_IO_DIRECT, error);
-	return status != WK_OK
-	               ? status
-	               : read_slots(engine->io, engine->superblock_file, engine->path, &engine->superblock, error);
+	return status != WK_OK ? status
+	                       : read_slots(engine->io, engine->superblock_file, engine->path, &engine->superblock, error);
 }
 
 wk_status wk_superblock_look(wk_io *io, const char *directory, wk_superblock *superblock, wk_error *error) {

@@ -284,7 +284,6 @@ static void turn(subject *s, const file *f, uint64_t offset, uint32_t bit) {
 
 /* ---- all of them ---- */
 
-
 /* One stratum of the sample: what is taken of one part of one structure of a file. */
 typedef struct stratum {
 	uint64_t seen, taken[EACH];

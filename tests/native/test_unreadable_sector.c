@@ -5,8 +5,7 @@
 #include "engine/engine.h"
 #include "engine/ledger.h"
 #include "engine/range.h"
-#include "manual_directory.h"
-#include <errno.h>
+#include "unreadable_sector.h"
 
 static struct wk_io_operations failing_operations;
 static const struct wk_io_operations *plain;
@@ -54,34 +53,6 @@ TEST(an_unreadable_sector_does_not_keep_the_mover_from_all_other_files) {
 	plain->destroy(io);
 }
 
-static struct {
-	int (*open)(wk_io *, const char *, uint32_t, wk_file **);
-	wk_file *files[32]; /* every handle of the file of which a sector cannot be read */
-	size_t count;
-	uint64_t from, to;
-} sector;
-
-static int noting_open(wk_io *io, const char *path, uint32_t flags, wk_file **file) {
-	int result = plain->open(io, path, flags, file);
-	if (result == 0 && strstr(path, "0000000000000001.wkj") != NULL && sector.count < 32)
-		sector.files[sector.count++] = *file;
-	return result;
-}
-
-static void forgetting_close(wk_io *io, wk_file *file) {
-	for (size_t i = 0; i < sector.count; i++)
-		if (sector.files[i] == file)
-			sector.files[i--] = sector.files[--sector.count];
-	plain->close(io, file);
-}
-
-static int64_t sector_pread(wk_io *io, wk_file *file, void *buffer, size_t size, uint64_t offset) {
-	for (size_t i = 0; i < sector.count; i++)
-		if (sector.files[i] == file && offset < sector.to && offset + size > sector.from)
-			return -EIO;
-	return plain->pread(io, file, buffer, size, offset);
-}
-
 static wk_status open_accepting(wk_io *io, bool read_only, uint32_t on_damage, wk_namespace **ns, wk_error *error) {
 	wk_open_options options = manual_options(64 * 1024);
 	options.read_only = read_only;
@@ -102,26 +73,20 @@ TEST(an_open_that_meets_it_says_so_whatever_loss_is_accepted) {
 	wk_writer_close(writer, 0, NULL);
 	wk_log_release(log);
 	wk_faulty_kill(wk_faulty_of(io));
-	plain = io->operations;
-	failing_operations = *plain;
-	failing_operations.open = noting_open;
-	failing_operations.close = forgetting_close;
-	failing_operations.pread = sector_pread;
-	io->operations = &failing_operations;
+	watch_file(io, "0000000000000001.wkj");
 	for (int i = 0; i < 2 * 3 * 7; i++) {
 		wk_error error = {0};
-		sector.from = (uint64_t)(i / 6) * WK_IO_ALIGNMENT;
-		sector.to = sector.from + 512;
+		spoil((uint64_t)(i / 6) * WK_IO_ALIGNMENT, 512);
 		CHECK_EQ(open_accepting(io, i % 2 == 0, policies[i / 2 % 3], &ns, &error), WK_IO);
 		CHECK_EQ(error.system_error, EIO);
 		CHECK(strstr(error.text, "reading journal/0000000000000001.wkj of wal") != NULL);
 	}
-	sector.to = 0;
+	spoil(0, 0);
 	log = log_named(ns = open_with(io, NULL), "log");
 	CHECK_EQ(count_records(log), 7);
 	wk_log_release(log);
 	close_all(ns, NULL, NULL);
-	plain->destroy(io);
+	io->operations->destroy(io);
 }
 
 int main(void) {
