@@ -71,6 +71,9 @@ static bool grow(void **array, uint32_t count, uint32_t *capacity, size_t size) 
 
 int wk_entry_log_add(wk_entry_log_writer *writer, int64_t ledger_id, int64_t entry_id, const uint8_t *bytes,
                      uint32_t size) {
+	uint64_t offset = writer->flushed + writer->chunk_size;
+	if (offset + size > WK_ENTRY_LOG_BYTES_MAX)
+		return -EFBIG;
 	if (!grow((void **)&writer->items, writer->items_count, &writer->items_capacity, sizeof *writer->items) ||
 	    !grow((void **)&writer->runs, writer->runs_count, &writer->runs_capacity, sizeof *writer->runs))
 		return -ENOMEM;
@@ -81,7 +84,7 @@ int wk_entry_log_add(wk_entry_log_writer *writer, int64_t ledger_id, int64_t ent
 		run = &writer->runs[writer->runs_count++];
 		*run = (wk_footer_run){.ledger_id = ledger_id, .first_entry = entry_id, .first_item = writer->items_count};
 	}
-	writer->items[writer->items_count++] = (wk_footer_item){(uint32_t)(writer->flushed + writer->chunk_size), size};
+	writer->items[writer->items_count++] = (wk_footer_item){(uint32_t)offset, size};
 	run->count++;
 	run->bytes += size;
 	return put_bytes(writer, bytes, size);

@@ -7,6 +7,8 @@
 #define WK_ENGINE_ENTRY_LOG_H
 #include "engine/engine.h"
 
+#define WK_ENTRY_LOG_BYTES_MAX UINT32_MAX /* a footer tells places in 32 bits */
+
 typedef struct wk_entry_log_writer {
 	wk_engine *engine;
 	wk_file *handle;
@@ -25,7 +27,7 @@ typedef struct wk_entry_log_writer {
 /* No lock held in all of these. -errno on failure; then wk_entry_log_abort. */
 /* from_reserve: in the space of the mover's reserve, as the disk is full. */
 int wk_entry_log_begin(wk_engine *engine, uint64_t id, bool from_reserve, wk_entry_log_writer *writer);
-/* Entries come sorted. */
+/* Entries come sorted. -EFBIG: behind this one there is no place that a footer could tell. */
 int wk_entry_log_add(wk_entry_log_writer *writer, int64_t ledger_id, int64_t entry_id, const uint8_t *bytes,
                      uint32_t size);
 /*

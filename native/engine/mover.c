@@ -8,6 +8,7 @@
 #include "engine/journal_file.h"
 #include "engine/ledger.h"
 #include "engine/lookup.h"
+#include "engine/mover_victims.h"
 #include "engine/range.h"
 #include "engine/range_live.h"
 #include "engine/range_pager.h"
@@ -15,14 +16,9 @@
 #include "engine/settle.h"
 #include "engine/store_file.h"
 #include "engine/store_footer.h"
+#include "walkeeper/ledger.h"
 
-enum {
-	VICTIMS_MAX = 16,
-	EVACUATE_PERCENT = 10,
-	STEP_BYTES = 1 << 20,
-	RETRY_NS = 1000 * 1000 * 1000,
-	THIN_NS = 500 * 1000 * 1000
-};
+enum { STEP_BYTES = 1 << 20, RETRY_NS = 1000 * 1000 * 1000 };
 
 typedef struct piece { /* a span of one ledger with live entries in one victim, or in several that overlap */
 	int64_t ledger_id, first, last;
@@ -32,7 +28,7 @@ typedef struct piece { /* a span of one ledger with live entries in one victim, 
 
 struct wk_mover {
 	wk_entry_log_writer writer;
-	wk_store_file *victims[VICTIMS_MAX];
+	wk_store_file *victims[WK_VICTIMS_MAX];
 	uint32_t victims_count;
 	piece *pieces;
 	size_t pieces_count, pieces_capacity, next; /* next: the piece under way */
@@ -40,90 +36,11 @@ struct wk_mover {
 	wk_span span;
 	bool by_footers;  /* pieces were found in the victims' footers */
 	uint64_t reserve; /* the output is the reserve, of so many bytes; 0: it is not */
+	uint64_t enough;  /* bytes of output: what is left then, a later pass copies */
+	bool cut;         /* something was left for that */
 };
 
-/* ---- choosing ---- */
-
-static bool below(const wk_store_file *file, uint32_t percent) {
-	return file->live_bytes * 100 < file->size * percent;
-}
-
-/* A file that is thin for a moment is often dead the next, where its log is truncated as it goes. */
-static bool is_worth_it(wk_store_file *file, uint32_t percent, uint64_t now) {
-	if (percent > EVACUATE_PERCENT)
-		return true;
-	if (file->thin_since_ns == 0)
-		file->thin_since_ns = now;
-	return now - file->thin_since_ns >= THIN_NS;
-}
-
-/* The most that its live entries take in an entry log. */
-static uint64_t output_of(const wk_store_file *file) {
-	return file->live_bytes + wk_footer_size(file->live_entries, file->live_entries, 0) + WK_PAGE_SIZE;
-}
-
-/*
- * Does a pass over these give space back, a tenth of what it reads at least? A small file is mostly its footer, and
- * its copy would be one again: what wins nothing would go on for ever.
- */
-static bool wins_space(wk_store_file *const *victims, uint32_t count) {
-	uint64_t size = 0, live_bytes = 0, entries = 0, runs = 0;
-	for (uint32_t i = 0; i < count; i++) {
-		const wk_store_file *file = victims[i];
-		size += file->size;
-		live_bytes += file->live_bytes;
-		entries += file->live_entries;
-		runs += file->footer.runs_count < file->live_entries ? file->footer.runs_count : file->live_entries;
-	}
-	uint64_t pages = (live_bytes + WK_PAGE_SIZE - 1) / WK_PAGE_SIZE;
-	return pages * WK_PAGE_SIZE + wk_footer_size(entries, runs, 0) <= size - size / 10;
-}
-
-/*
- * A pass over the files that fall under `percent`; at most an entry log of the usual size, or of what the reserve
- * holds.
- */
-static uint32_t gather(wk_engine *engine, uint32_t percent, uint64_t now, uint64_t reserve, bool each_wins,
-                       wk_store_file **victims) {
-	uint32_t count = 0;
-	uint64_t bytes = 0;
-	for (uint32_t i = 0; i < engine->files_count && count < VICTIMS_MAX; i++) {
-		wk_store_file *file = engine->files[i];
-		if (file->state != WK_FILE_SEALED || file->live_entries == 0 || file->stuck || !below(file, percent) ||
-		    !is_worth_it(file, percent, now) || (each_wins && !wins_space(&file, 1)))
-			continue;
-		uint64_t output = reserve > 0 ? output_of(file) : file->live_bytes;
-		if (bytes + output > (reserve > 0 ? reserve : engine->options.file_size_max))
-			continue;
-		victims[count++] = file;
-		bytes += output;
-	}
-	return count;
-}
-
-/* Files that win by themselves first: those that win only together must not take the room that the reserve has. */
-static uint32_t choose(wk_engine *engine, uint32_t percent, uint64_t now, uint64_t reserve, wk_store_file **victims) {
-	uint32_t count = gather(engine, percent, now, reserve, true, victims);
-	if (count == 0)
-		count = gather(engine, percent, now, reserve, false, victims);
-	return wins_space(victims, count) ? count : 0;
-}
-
-/* On a full disk every pass is due: nothing else makes room. */
-static uint32_t choose_due(wk_engine *engine, uint64_t now, uint64_t reserve, wk_store_file **victims) {
-	uint32_t count = choose(engine, EVACUATE_PERCENT, now, reserve, victims);
-	if (count == 0 && (now >= engine->minor_due_ns || engine->disk_full)) {
-		count = choose(engine, engine->options.minor_percent, now, reserve, victims);
-		if (count == 0 && reserve == 0)
-			engine->minor_due_ns = wk_time_after(now, engine->options.minor_interval_ns);
-	}
-	if (count == 0 && (now >= engine->major_due_ns || engine->disk_full)) {
-		count = choose(engine, engine->options.major_percent, now, reserve, victims);
-		if (count == 0 && reserve == 0)
-			engine->major_due_ns = wk_time_after(now, engine->options.major_interval_ns);
-	}
-	return count;
-}
+/* ---- what is to be copied ---- */
 
 static bool is_victim(const struct wk_mover *mover, const wk_store_file *file) {
 	for (uint32_t i = 0; i < mover->victims_count; i++)
@@ -233,11 +150,6 @@ static void join_pieces(struct wk_mover *mover) {
 	mover->pieces_count = kept;
 }
 
-/* Damaged, or on a sector that the disk does not read: what stands there stays there. */
-static bool is_unreadable(wk_status status, const wk_error *error) {
-	return status == WK_DAMAGED || (status == WK_IO && error->system_error == EIO);
-}
-
 /* No lock held; 0 or -errno. A victim whose footer cannot be read is not tried again. */
 static int list_by_footers(wk_engine *engine, struct wk_mover *mover) {
 	for (uint32_t i = 0; i < mover->victims_count; i++) {
@@ -246,7 +158,7 @@ static int list_by_footers(wk_engine *engine, struct wk_mover *mover) {
 		if (status == WK_OK)
 			continue;
 		wk_engine_lock(engine);
-		mover->victims[i]->stuck |= is_unreadable(status, &error);
+		mover->victims[i]->stuck |= wk_is_unreadable(status, &error);
 		wk_engine_unlock(engine);
 		return status == WK_NO_MEMORY ? -ENOMEM : -EIO;
 	}
@@ -270,11 +182,22 @@ static void end_pass(wk_engine *engine) {
 	wk_engine_lock(engine);
 }
 
+/*
+ * How many of a file's bytes are live is told from the average of its entries, and may be many times more. An output of
+ * the usual size is enough, or of the largest victim's; places in a file have 32 bits.
+ */
+static uint64_t output_max(const wk_engine *engine, wk_store_file *const *victims, uint32_t count) {
+	uint64_t most = engine->options.file_size_max;
+	for (uint32_t i = 0; i < count; i++)
+		most = victims[i]->size > most ? victims[i]->size : most;
+	return most < WK_ENTRY_LOG_BYTES_MAX - WK_LEDGER_ENTRY_MAX ? most : WK_ENTRY_LOG_BYTES_MAX - WK_LEDGER_ENTRY_MAX;
+}
+
 static bool begin_pass(wk_engine *engine) {
-	wk_store_file *victims[VICTIMS_MAX];
+	wk_store_file *victims[WK_VICTIMS_MAX];
 	bool full = engine->disk_full || engine->space_low || engine->output_short;
 	uint64_t reserve = full ? engine->output_reserve : 0;
-	uint32_t count = choose_due(engine, wk_engine_now(engine), reserve, victims);
+	uint32_t count = wk_victims_choose(engine, wk_engine_now(engine), reserve, victims);
 	if (count == 0) {
 		if (full)
 			engine->mover_due_ns = wk_engine_now(engine) + RETRY_NS / 4;
@@ -289,6 +212,7 @@ static bool begin_pass(wk_engine *engine) {
 		victims[i]->pins++;
 	}
 	mover->reserve = reserve;
+	mover->enough = output_max(engine, victims, count);
 	engine->output_reserve -= reserve;
 	engine->mover = mover;
 	mover->by_footers = engine->pager.paged > 0;
@@ -350,7 +274,7 @@ static wk_status adopt(wk_engine *engine, struct wk_mover *mover, const wk_foote
  * when they come in. A victim with an entry that could not be read stays, and they are caught up one by one.
  */
 static void empty_victims(wk_engine *engine, struct wk_mover *mover) {
-	bool left = false;
+	bool left = mover->cut;
 	leave_victims(engine, mover); /* where nothing was copied, nobody did */
 	for (size_t i = 0; i < mover->pieces_count; i++)
 		left |= mover->pieces[i].left;
@@ -392,7 +316,7 @@ static bool finish_pass(wk_engine *engine) {
 	if (adopted && (mover->by_footers || engine->pager.paged > 0))
 		empty_victims(engine, mover);
 	for (uint32_t i = 0; i < mover->victims_count && adopted; i++)
-		mover->victims[i]->stuck = mover->victims[i]->live_entries > 0;
+		mover->victims[i]->stuck = mover->victims[i]->live_entries > 0 && !mover->cut;
 	end_pass(engine);
 	return true;
 }
@@ -439,7 +363,7 @@ static int copy_some(wk_engine *engine, struct wk_mover *mover, uint64_t *bytes)
 		return 0;
 	}
 	wk_stretch_release(engine, &stretch);
-	if (is_unreadable(status, &error)) { /* an index page: nobody knows what else is there */
+	if (wk_is_unreadable(status, &error)) { /* an index page: nobody knows what else is there */
 		at->left = true;
 		mover->next++;
 		return 0;
@@ -451,13 +375,31 @@ static int copy_some(wk_engine *engine, struct wk_mover *mover, uint64_t *bytes)
 		result = copy_span(mover, at->ledger_id, bytes);
 		at->next = mover->span.entries[mover->span.count - 1].entry_id + 1;
 		wk_buffer_release(mover->span.buffer);
-	} else if (is_unreadable(status, &error)) {
+	} else if (wk_is_unreadable(status, &error)) {
 		at->left = true;
 		at->next++;
 	} else if (status != WK_NOT_FOUND) { /* that: it was truncated or deleted between the two looks */
 		result = error.system_error != 0 ? -error.system_error : -EIO;
 	}
 	return result;
+}
+
+static bool has_enough(const struct wk_mover *mover) {
+	return mover->writer.flushed + mover->writer.chunk_size >= mover->enough;
+}
+
+/* What was not copied stays where it is: of the piece under way what is behind the last copy. */
+static void leave_the_rest(struct wk_mover *mover) {
+	for (; mover->next < mover->pieces_count; mover->next++) {
+		piece *at = &mover->pieces[mover->next];
+		if (at->next > at->last)
+			continue;
+		mover->cut = true;
+		if (at->next > at->first && !at->left)
+			at->last = at->next - 1;
+		else
+			at->left = true;
+	}
 }
 
 bool wk_mover_step(wk_engine *engine) {
@@ -469,12 +411,14 @@ bool wk_mover_step(wk_engine *engine) {
 	if (engine->mover == NULL && !begin_pass(engine))
 		return false;
 	struct wk_mover *mover = engine->mover;
+	if (has_enough(mover))
+		leave_the_rest(mover);
 	if (mover->next == mover->pieces_count)
 		return finish_pass(engine);
 	wk_engine_unlock(engine);
 	uint64_t bytes = 0;
 	int result = 0;
-	while (result == 0 && bytes < STEP_BYTES && mover->next < mover->pieces_count)
+	while (result == 0 && bytes < STEP_BYTES && mover->next < mover->pieces_count && !has_enough(mover))
 		result = copy_some(engine, mover, &bytes);
 	wk_engine_lock(engine);
 	if (result < 0) {
@@ -500,13 +444,9 @@ uint64_t wk_mover_file_id(const wk_engine *engine) {
 uint64_t wk_mover_deadline(wk_engine *engine) {
 	if (engine->mover != NULL)
 		return engine->mover_due_ns;
-	uint64_t due = engine->minor_due_ns < engine->major_due_ns ? engine->minor_due_ns : engine->major_due_ns;
+	uint64_t due = wk_victims_deadline(engine);
 	if (engine->unsettled_count > 0 && engine->settle_due_ns < due)
 		due = engine->settle_due_ns;
-	for (uint32_t i = 0; i < engine->files_count; i++)
-		if (engine->files[i]->thin_since_ns != 0 && !engine->files[i]->stuck &&
-		    engine->files[i]->thin_since_ns + THIN_NS < due)
-			due = engine->files[i]->thin_since_ns + THIN_NS;
 	return due > engine->mover_due_ns ? due : engine->mover_due_ns;
 }
 

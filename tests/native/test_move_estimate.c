@@ -1,0 +1,116 @@
+/*
+ * test_move_estimate.c: how many bytes of a file are live is told from the average of its entries. Where those that are
+ * left are far larger, the mover's passes are not: entry logs keep to the usual size.
+ */
+#include "engine/engine.h"
+#include "manual_directory.h"
+
+enum { FILE_SIZE = 1 << 20, LARGE = 180 * 1000, SMALLS = 150, LOGS = 8 };
+
+static uint64_t file_size = FILE_SIZE;
+
+static void eager(wk_open_options *options) {
+	options->file_size_min = options->file_size_max = file_size;
+	options->minor_interval_ns = options->major_interval_ns = 1000 * 1000 * 1000;
+	options->compact_rate = (uint64_t)1 << 40;
+}
+
+typedef struct mixed { /* a log of small records, then two large ones, and small ones until its file is full */
+	wk_log *log;
+	wk_position first_kept;
+	int64_t kept;
+} mixed;
+
+/* What is kept: from the first large one on. */
+static void fill_file(wk_namespace *ns, mixed *m, const char *name) {
+	static char large[LARGE];
+	m->log = log_named(ns, name);
+	wk_writer *writer = writer_of(m->log);
+	uint64_t file = ns->engine->active->id;
+	for (int i = 0; i < SMALLS; i++)
+		put(writer, "small", WK_SYNC);
+	wk_position last = {0};
+	for (int i = 0; i < 2; i++) {
+		last = put_bytes(writer, large, sizeof large, -1, WK_SYNC);
+		m->first_kept = i == 0 ? last : m->first_kept;
+	}
+	while (ns->engine->active->id == file)
+		last = put(writer, "small", WK_SYNC);
+	m->kept = last.sequence_id + 1 - m->first_kept.sequence_id;
+	wk_writer_close(writer, UINT64_MAX, NULL);
+}
+
+static void truncate_log(mixed *m) {
+	wk_error error = {0};
+	check_ok(wk_log_truncate(m->log, &m->first_kept.dlsn, false, &error), &error, "the truncation");
+}
+
+static int count_files(const wk_engine *engine, uint32_t kind, uint64_t *largest) {
+	int count = 0;
+	for (uint32_t i = 0; i < engine->files_count; i++)
+		if (engine->files[i]->kind == kind) {
+			*largest = engine->files[i]->size > *largest ? engine->files[i]->size : *largest;
+			count++;
+		}
+	return count;
+}
+
+static void check_kept(mixed *logs, int count) {
+	for (int k = 0; k < count; k++) {
+		CHECK_EQ(count_records(logs[k].log), logs[k].kept);
+		wk_log_release(logs[k].log);
+	}
+}
+
+TEST(an_entry_log_keeps_to_the_usual_size) {
+	mixed logs[LOGS];
+	file_size = FILE_SIZE;
+	wk_io *io = disk_of(1);
+	wk_namespace *ns = open_with(io, eager);
+	for (int k = 0; k < LOGS; k++) {
+		char name[] = {(char)('a' + k), 0};
+		fill_file(ns, &logs[k], name);
+		wait_and_work(io, ns, 1);
+	}
+	for (int k = 0; k < LOGS; k++)
+		truncate_log(&logs[k]);
+	for (int i = 0; i < 60; i++)
+		wait_and_work(io, ns, 1000);
+	uint64_t largest = 0, ignored = 0;
+	int entry_logs = count_files(ns->engine, WK_FILE_ENTRY_LOG, &largest);
+	printf("%d entry logs, of %llu bytes at most\n", entry_logs, (unsigned long long)largest);
+	CHECK(entry_logs > 1);
+	CHECK(largest <= FILE_SIZE + LARGE + 64 * 1024);
+	CHECK(count_files(ns->engine, WK_FILE_JOURNAL, &ignored) <= 4); /* what a pass left, another copied */
+	check_kept(logs, LOGS);
+	close_all(ns, NULL, NULL);
+	io->operations->destroy(io);
+}
+
+TEST(a_file_that_is_larger_than_the_usual_is_compacted) {
+	mixed logs[LOGS];
+	file_size = FILE_SIZE;
+	wk_io *io = disk_of(2);
+	wk_namespace *ns = open_with(io, eager);
+	for (int k = 0; k < LOGS; k++) {
+		char name[] = {(char)('a' + k), 0};
+		fill_file(ns, &logs[k], name);
+		wk_log_release(logs[k].log);
+	}
+	close_all(ns, NULL, NULL);
+	file_size = FILE_SIZE / 16;
+	ns = open_with(io, eager);
+	uint64_t ignored = 0;
+	int files = count_files(ns->engine, WK_FILE_JOURNAL, &ignored);
+	for (int i = 0; i < 60; i++)
+		wait_and_work(io, ns, 1000);
+	CHECK(count_files(ns->engine, WK_FILE_JOURNAL, &ignored) < files / 2); /* of padding, above all */
+	close_all(ns, NULL, NULL);
+	io->operations->destroy(io);
+}
+
+int main(void) {
+	RUN(an_entry_log_keeps_to_the_usual_size);
+	RUN(a_file_that_is_larger_than_the_usual_is_compacted);
+	return check_done();
+}
