@@ -21,7 +21,7 @@ from walkeeper._options import (
 from walkeeper._position import DLSN, Position, dlsn_of, position_of
 from walkeeper._reader import Reader
 from walkeeper._writer import Writer
-from walkeeper.errors import CursorHoldsError, CursorNotFoundError, InvalidError, check, new_error
+from walkeeper.errors import CursorHoldsError, CursorNotFoundError, InvalidError, check, new_error, shown
 
 if TYPE_CHECKING:
     from walkeeper._namespace import Namespace
@@ -145,7 +145,7 @@ class Log:
         ways = {"sequence_id": sequence_id, "txid": txid, "time": time}
         given = [name for name, value in ways.items() if value is not None]
         if len(given) > 1 or (given and start != "start"):
-            raise InvalidError(f"a reader starts in one way, not by {' and '.join(given)} and start={start!r}")
+            raise InvalidError(f"a reader starts in one way, not by {' and '.join(given)} and start={shown(start)}")
         if given:
             way, options.value = _way(given[0], ways[given[0]], _FROM)
             setattr(options, "from", way)  # a word of Python
