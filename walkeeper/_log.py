@@ -11,6 +11,7 @@ from walkeeper._native import ffi, lib
 from walkeeper._options import (
     Durability,
     LogOptions,
+    durability_of,
     flag,
     milliseconds,
     name_of,
@@ -111,13 +112,14 @@ class Log:
         """The writer of this log. An earlier one is fenced: its next append raises FencedError.
 
         What the earlier writer had in flight is durable, and readable, when this returns. `durability` is the default
-        of the writer's appends. Raises ReadOnlyError, LogDeletedError, JournalFailedError. Warns (ClockJumpWarning)
-        where the clock stands more than an hour behind the last record that it stamped.
+        of the writer's appends. Raises ReadOnlyError, LogDeletedError, JournalFailedError, InvalidError. Warns
+        (ClockJumpWarning) where the clock stands more than an hour behind the last record that it stamped.
         """
+        by_default = durability_of(durability)  # before the earlier one is fenced
         out, error = ffi.new("wk_writer **"), new_error()
         status = uninterrupted(lambda _: lib.wk_writer_open(self._native, out, error))
         check(status, error, log=self._name)
-        writer = Writer(self, out[0], durability)
+        writer = Writer(self, out[0], by_default)
         self._namespace._look_at_the_clock()
         return writer
 
