@@ -22,7 +22,15 @@ from walkeeper._options import (
 from walkeeper._position import DLSN, Position, dlsn_of, position_of
 from walkeeper._reader import Reader
 from walkeeper._writer import Writer
-from walkeeper.errors import CursorHoldsError, CursorNotFoundError, InvalidError, check, new_error, shown
+from walkeeper.errors import (
+    CursorHoldsError,
+    CursorNotFoundError,
+    InvalidError,
+    TruncatedError,
+    check,
+    new_error,
+    shown,
+)
 
 if TYPE_CHECKING:
     from walkeeper._namespace import Namespace
@@ -260,10 +268,18 @@ class Log:
         """
         cursor = Cursor(self, name)
         made = flag("create", create)
-        if not cursor._exists():
+        tried: Position | None = None
+        while not cursor._exists():
             if not made:
                 raise CursorNotFoundError(f"log {self._name!r} has no cursor {name!r}", log=self._name)
-            cursor._set(self.info().first)
+            first = self.info().first
+            try:
+                cursor._set(first)
+                break
+            except (InvalidError, TruncatedError):  # another made it and moved it on; or the first record was let go
+                if first == tried:
+                    raise
+                tried = first
         return cursor
 
     def cursors(self) -> list[str]:
