@@ -32,3 +32,23 @@ def test_a_close_with_a_time_that_cannot_be_leaves_a_namespace_that_works(direct
             assert (await asyncio.wait_for(waits, 10)).sequence_id == 0
 
     run(main())
+
+
+def test_limits_that_cannot_be_are_refused_before_a_reader_waits(directory: Path) -> None:
+    async def main() -> None:
+        async with walkeeper.aio.open(directory) as ns:
+            log = await ns.log("orders")
+            for wrong in ({"max_records": 0}, {"max_records": -1}, {"max_bytes": "x"}, {"timeout": -1}):
+                arguments: dict[str, Any] = wrong
+                for follow in (False, True):
+                    with pytest.raises(walkeeper.InvalidError, match=f"^{next(iter(arguments))}="):
+                        await asyncio.wait_for(log.reader(follow=follow).read(**arguments), 10)
+            reader = log.reader()
+            async with log.writer() as writer:
+                await writer.append_many([b"x", b"y"])
+            await anext(reader)
+            with pytest.raises(walkeeper.InvalidError, match=r"^timeout="):
+                await reader.read(timeout=-1)
+            assert len(await reader.read()) == 1
+
+    run(main())
