@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 import threading
@@ -158,3 +159,28 @@ def test_a_callback_that_does_not_return_keeps_nobody(directory: Path) -> None:
         assert time.monotonic() - begin < 20
         assert waiting.result(30).sequence_id == 1
         walkeeper.open(directory, lock_timeout=10).close()
+
+
+@pytest.mark.parametrize("how", ["task", "loop"])
+def test_a_close_that_is_cancelled_while_records_are_on_their_way_closes(directory: Path, how: str) -> None:
+    """Where its own task is cancelled, and where the loop ends and cancels every task."""
+
+    async def main() -> walkeeper.aio.Namespace:
+        ns = await walkeeper.aio.open(directory, commit_wait=1)
+        writer = await (await ns.log("orders")).writer()
+        waits = await writer.submit(b"x")
+        closing = asyncio.ensure_future(ns.close())
+        await asyncio.sleep(0.1)
+        assert not waits.done()
+        if how == "task":
+            closing.cancel()
+            await asyncio.wait((closing,))
+            assert (await asyncio.wait_for(waits, 10)).sequence_id == 0
+            while not ns.closed:  # noqa: ASYNC110 - nothing else tells
+                await asyncio.sleep(0.01)
+        return ns
+
+    ns = asyncio.run(asyncio.wait_for(main(), 30))
+    assert ns.closed
+    with walkeeper.open(directory) as again:
+        assert again.log("orders").count() == 1

@@ -69,3 +69,73 @@ def test_another_task_may_close_a_reader(directory: Path) -> None:
                 await reading
 
     asyncio.run(asyncio.wait_for(main(), 60))
+
+
+def test_an_iterator_ends_where_its_reader_is_closed(directory: Path) -> None:
+    """What was fetched and not yet yielded is let go: iterating and reading say the same."""
+    with walkeeper.open(directory) as namespace:
+        log = namespace.log("log")
+        with log.writer() as writer:
+            writer.append_many([b"x"] * 10)
+        reader = log.reader()
+        records = iter(reader)
+        first = next(records)
+        reader.close()
+        for take in (lambda: next(records), reader.read, lambda: next(reader)):
+            with pytest.raises(walkeeper.ClosedError):
+                take()
+        assert isinstance(first, walkeeper.Record)
+        assert bytes(first.payload) == b"x"
+
+
+def test_an_iterator_of_a_task_ends_where_its_reader_is_closed(directory: Path) -> None:
+    async def main() -> None:
+        async with walkeeper.aio.open(directory) as ns:
+            log = await ns.log("log")
+            async with log.writer() as writer:
+                await writer.append_many([b"x"] * 10)
+            reader = log.reader()
+            records = aiter(reader)
+            await anext(records)
+            await reader.close()
+            with pytest.raises(walkeeper.ClosedError):
+                await anext(records)
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
+@pytest.mark.parametrize("read_only", [False, True], ids=["by events", "by looks"])
+@pytest.mark.parametrize("way", ["read", "__anext__", "read_arrow"])
+def test_a_task_that_waits_is_told_that_its_reader_was_closed(directory: Path, way: str, read_only: bool) -> None:
+    if way == "read_arrow":
+        pytest.importorskip("pyarrow", reason="the extra walkeeper[arrow] is not installed")
+
+    async def main() -> None:
+        async with walkeeper.aio.open(directory) as ns:
+            await ns.log("log")
+            async with walkeeper.aio.open(directory, read_only=read_only) as follower:
+                reader = (await follower.log("log", create=False)).reader(follow=True)
+                waiting = asyncio.ensure_future(getattr(reader, way)())
+                await asyncio.sleep(0.3)
+                assert not waiting.done()
+                await reader.close()
+                with pytest.raises(walkeeper.ClosedError):
+                    await asyncio.wait_for(waiting, 10)
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
+def test_a_reader_that_is_closed_while_it_is_opened_yields_nothing(directory: Path) -> None:
+    async def main() -> None:
+        async with walkeeper.aio.open(directory) as ns:
+            log = await ns.log("log")
+            async with log.writer() as writer:
+                await writer.append(b"x")
+            reader = log.reader()
+            reading = asyncio.ensure_future(reader.read())
+            await asyncio.sleep(0)
+            await reader.close()
+            with pytest.raises(walkeeper.ClosedError):
+                await reading
+
+    asyncio.run(asyncio.wait_for(main(), 60))

@@ -33,6 +33,19 @@ def test_a_loop_that_keeps_nothing_reads_any_log(filled: Path, backend: walkeepe
         assert sum(len(batch) for batch in iter(reader.read, [])) == COUNT
 
 
+@pytest.mark.parametrize("loops", [2, 4])
+def test_several_loops_that_keep_nothing_read_any_log_with_ten_mebibytes_each(filled: Path, loops: int) -> None:
+    """The Reader says so. Each is at another batch, and holds it while it reads the next."""
+    with walkeeper.open(filled, read_bytes=loops * 10 * 1024 * 1024) as ns:
+        readers = [iter(ns.log("orders").reader()) for _ in range(loops)]
+        for number, reader in enumerate(readers):
+            for _ in range(number * COUNT // loops):
+                next(reader)
+        for _ in range(COUNT // loops):
+            kept = [next(reader) for reader in readers]
+        assert kept[-1].sequence_id == COUNT - 1
+
+
 def test_records_that_are_kept_reach_the_limit_and_reading_goes_on_when_some_are_let_go(filled: Path) -> None:
     with walkeeper.open(filled, read_bytes=LIMIT) as ns:
         reader = ns.log("orders").reader()

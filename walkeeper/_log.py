@@ -11,6 +11,7 @@ from walkeeper._native import ffi, lib
 from walkeeper._options import (
     Durability,
     LogOptions,
+    durability_of,
     flag,
     milliseconds,
     name_of,
@@ -21,7 +22,15 @@ from walkeeper._options import (
 from walkeeper._position import DLSN, Position, dlsn_of, position_of
 from walkeeper._reader import Reader
 from walkeeper._writer import Writer
-from walkeeper.errors import CursorHoldsError, CursorNotFoundError, InvalidError, check, new_error
+from walkeeper.errors import (
+    CursorHoldsError,
+    CursorNotFoundError,
+    InvalidError,
+    TruncatedError,
+    check,
+    new_error,
+    shown,
+)
 
 if TYPE_CHECKING:
     from walkeeper._namespace import Namespace
@@ -111,13 +120,14 @@ class Log:
         """The writer of this log. An earlier one is fenced: its next append raises FencedError.
 
         What the earlier writer had in flight is durable, and readable, when this returns. `durability` is the default
-        of the writer's appends. Raises ReadOnlyError, LogDeletedError, JournalFailedError. Warns (ClockJumpWarning)
-        where the clock stands more than an hour behind the last record that it stamped.
+        of the writer's appends. Raises ReadOnlyError, LogDeletedError, JournalFailedError, InvalidError. Warns
+        (ClockJumpWarning) where the clock stands more than an hour behind the last record that it stamped.
         """
+        by_default = durability_of(durability)  # before the earlier one is fenced
         out, error = ffi.new("wk_writer **"), new_error()
         status = uninterrupted(lambda _: lib.wk_writer_open(self._native, out, error))
         check(status, error, log=self._name)
-        writer = Writer(self, out[0], durability)
+        writer = Writer(self, out[0], by_default)
         self._namespace._look_at_the_clock()
         return writer
 
@@ -145,7 +155,7 @@ class Log:
         ways = {"sequence_id": sequence_id, "txid": txid, "time": time}
         given = [name for name, value in ways.items() if value is not None]
         if len(given) > 1 or (given and start != "start"):
-            raise InvalidError(f"a reader starts in one way, not by {' and '.join(given)} and start={start!r}")
+            raise InvalidError(f"a reader starts in one way, not by {' and '.join(given)} and start={shown(start)}")
         if given:
             way, options.value = _way(given[0], ways[given[0]], _FROM)
             setattr(options, "from", way)  # a word of Python
@@ -258,10 +268,18 @@ class Log:
         """
         cursor = Cursor(self, name)
         made = flag("create", create)
-        if not cursor._exists():
+        tried: Position | None = None
+        while not cursor._exists():
             if not made:
                 raise CursorNotFoundError(f"log {self._name!r} has no cursor {name!r}", log=self._name)
-            cursor._set(self.info().first)
+            first = self.info().first
+            try:
+                cursor._set(first)
+                break
+            except (InvalidError, TruncatedError):  # another made it and moved it on; or the first record was let go
+                if first == tried:
+                    raise
+                tried = first
         return cursor
 
     def cursors(self) -> list[str]:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 import warnings
 import weakref
-from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
 
+from walkeeper._directory import directory_of, path_bytes, remove_empty
 from walkeeper._log import Log, names_of
 from walkeeper._native import ffi, lib
 from walkeeper._options import (
@@ -33,9 +31,7 @@ from walkeeper.errors import (
     ClockJumpWarning,
     ClosedError,
     ForkedError,
-    InvalidError,
     LogNotFoundError,
-    UnsupportedError,
     check,
     new_error,
 )
@@ -72,10 +68,11 @@ def open(
     further options see OpenOptions. Where this process has the directory open for writing, a second open shares that:
     its options are checked and otherwise ignored (but `read_only` makes a handle that only reads).
 
-    Raises DirectoryLockedError, NotFoundError (without `create`), DamagedError, UnsupportedError, StorageError.
+    Raises DirectoryLockedError, NotFoundError (without `create`), DamagedError, UnsupportedError, StorageError, and
+    InvalidError for an option or a path that cannot be.
     A str that begins like a URI is one; write "./etcd:1" for a directory that looks like that.
     """
-    path = _directory_of(uri)
+    path = directory_of(uri)
     native_options = open_options(create, read_only, on_damage, options)
     out, error, started = ffi.new("wk_namespace **"), new_error(), time.monotonic_ns()
     lock_timeout_ns = left = native_options.lock_timeout_ns
@@ -277,7 +274,8 @@ class Namespace:
         """The log of that name; created, with `options`, where there is none. An existing log keeps its own options.
 
         Raises LogNotFoundError without `create`, and of a namespace that was opened read-only; InvalidError for a name
-        that is empty, longer than 255 bytes of UTF-8, or holds a space, a control character, "<" or ">".
+        that is empty, longer than 255 bytes of UTF-8, begins with ".", ends with "/", or holds a space, a control
+        character, "<" or ">".
         """
         encoded, native_options, made = name_bytes(name), log_options(options), flag("create", create)
         out, error = ffi.new("wk_log **"), new_error()
@@ -326,12 +324,12 @@ class Namespace:
 
         Raises ExistsError, InvalidError, ReadOnlyError, StorageError.
         """
-        path, error = os.fsencode(destination), new_error()
+        path, error = path_bytes(destination, f"back up to {destination!r}"), new_error()
         was_there = os.path.lexists(path)
         with self._handle as native:
             status = uninterrupted(lambda _: lib.wk_namespace_backup(native, path, error))
         if status != lib.WK_OK and not was_there:
-            _remove_empty(path)
+            remove_empty(path)
         check(status, error)
 
     def stats(self) -> Stats:
@@ -441,34 +439,3 @@ def _close(handle: Handle, completing: list[Completions], pid: int, timeout_ns: 
         completions.abandon(handle.all_durable)
     if report:  # where no outcome is unknown everything is durable: "not_written" would be the contrary
         check(status, error, write=bool(error.outcome_unknown))
-
-
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
-
-
-def _remove_empty(backup: bytes) -> None:
-    """The directories of a backup that failed; its files are removed already."""
-    for folder in (b"journal", b"entries", b"index", b""):
-        with suppress(OSError):
-            os.rmdir(os.path.join(backup, folder))
-
-
-def _directory_of(uri: str | os.PathLike[str]) -> str:
-    """The path that a caller named. Raises UnsupportedError for a scheme that is not file:."""
-    path = os.fspath(uri)
-    if isinstance(path, bytes):
-        path = os.fsdecode(path)
-    if isinstance(uri, str) and (match := _SCHEME.match(uri)):
-        scheme = match.group()[:-1].lower()
-        if scheme != "file":
-            raise UnsupportedError(
-                f"cannot open {uri!r}: walkeeper {scheme}: namespaces do not exist today",
-                hint='a directory is what exists today: a path, or file:///path; write "./..." for a path with a colon',
-            )
-        parts = urlsplit(uri)
-        if parts.netloc not in ("", "localhost") or parts.query or parts.fragment:
-            raise InvalidError(f"cannot open {uri!r}: a file: URI has a path and nothing else: file:///var/lib/app/wal")
-        path = unquote(parts.path, errors="surrogateescape")
-    if not path or "\0" in path:
-        raise InvalidError(f"cannot open {uri!r}: a directory has a path without NUL bytes")
-    return path

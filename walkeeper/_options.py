@@ -11,7 +11,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from walkeeper._native import ffi, lib
-from walkeeper.errors import InvalidError
+from walkeeper.errors import InvalidError, shown
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -186,7 +186,7 @@ def durability_of(durability: Durability) -> int:
 def choice(option: str, value: object, choices: dict[str, int]) -> int:
     """The number of a named choice; InvalidError that lists the names for any other."""
     if not isinstance(value, str) or value not in choices:
-        raise InvalidError(f"{option}={value!r}: it is one of {', '.join(map(repr, choices))}")
+        raise InvalidError(f"{option}={shown(value)}: it is one of {', '.join(map(repr, choices))}")
     return choices[value]
 
 
@@ -199,28 +199,38 @@ def flag(name: str, value: object) -> bool:
     """Yes or no: True or False, or 1 or 0. Raises InvalidError for anything else: "no" would count as True."""
     if isinstance(value, int) and value in (0, 1):
         return value != 0
-    raise InvalidError(f"{name}={value!r}: True or False is wanted")
+    raise InvalidError(f"{name}={shown(value)}: True or False is wanted")
 
 
 def set_number(native: Any, name: str, value: object) -> None:
     if isinstance(value, bool):
-        raise InvalidError(f"{name}={value!r}: a whole number is wanted")
+        raise InvalidError(f"{name}={shown(value)}: a whole number is wanted")
     try:
         setattr(native, name, value)
-    except (OverflowError, TypeError) as wrong:
-        raise InvalidError(f"{name}={value!r}: {wrong}") from None
+    except (OverflowError, TypeError, ValueError) as wrong:
+        raise InvalidError(f"{name}={shown(value)}: {wrong}") from None
 
 
 def nanoseconds(seconds: float | None, name: str = "timeout") -> int:
-    """A time-out as C takes it; None is for ever. Raises InvalidError for less than 0, NaN, and what is no number."""
-    if seconds is None or seconds == math.inf:
+    """A time-out as C takes it; None is for ever. What is too long to be counted is centuries, the longest it takes.
+    Raises InvalidError for less than 0, NaN, and what is no number."""
+    if seconds is None:
         return FOREVER
     try:
+        if seconds == math.inf:
+            return FOREVER
         if seconds >= 0 and not isinstance(seconds, bool):
             return min(round(seconds * 1e9), FOREVER - 1)
-    except TypeError:
+    except OverflowError:
+        return FOREVER - 1
+    except (ArithmeticError, TypeError):
         pass
-    raise InvalidError(f"{name}={seconds!r}: seconds, 0 or more, or None to wait for ever")
+    raise InvalidError(f"{name}={shown(seconds)}: seconds, 0 or more, or None to wait for ever")
+
+
+def seconds_of(timeout_ns: int) -> float | None:
+    """A time-out as asyncio takes it, from nanoseconds(): None is for ever."""
+    return None if timeout_ns == FOREVER else timeout_ns / 1e9
 
 
 def milliseconds(moment: datetime | float) -> int:
@@ -234,9 +244,9 @@ def milliseconds(moment: datetime | float) -> int:
         try:
             found = math.floor(math.nan if isinstance(moment, bool) else moment * 1000)
         except (ArithmeticError, TypeError, ValueError):
-            raise InvalidError(f"time={moment!r}: an aware datetime, or seconds since 1970") from None
+            raise InvalidError(f"time={shown(moment)}: an aware datetime, or seconds since 1970") from None
     if found < 0:
-        raise InvalidError(f"time={moment!r} lies before 1970")
+        raise InvalidError(f"time={shown(moment)} lies before 1970")
     return found
 
 
@@ -247,9 +257,9 @@ def natural(name: str, value: object) -> int:
     except TypeError:
         number = None
     if number is None or isinstance(value, bool):
-        raise InvalidError(f"{name}={value!r}: a whole number is wanted")
+        raise InvalidError(f"{name}={shown(value)}: a whole number is wanted")
     if not 0 <= number <= INT64_MAX:
-        raise InvalidError(f"{name}={value!r}: 0 or more, and below 2**63")
+        raise InvalidError(f"{name}={shown(value)}: 0 or more, and below 2**63")
     return number
 
 
@@ -275,7 +285,7 @@ def time_left(started_ns: int, timeout_ns: int) -> int:
 def name_bytes(name: str) -> bytes:
     """A log's or cursor's name as C takes it."""
     if not isinstance(name, str):
-        raise TypeError(f"a name is a str, not {name!r}")
+        raise TypeError(f"a name is a str, not {shown(name)}")
     try:
         return name.encode("utf-8")
     except UnicodeEncodeError as wrong:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walkeeper._native import ffi, lib
-from walkeeper.errors import CorruptError, InvalidError
+from walkeeper.errors import CorruptError, InvalidError, shown
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 __all__ = ["DLSN", "AppendRange", "Position"]
 
@@ -36,11 +39,11 @@ class DLSN(NamedTuple):
         return bytes(ffi.buffer(memory))
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> DLSN:
-        """The DLSN that to_bytes() wrote. Raises CorruptError for anything else."""
-        dlsn = ffi.new("wk_dlsn *")
-        if len(data) != lib.WK_DLSN_SIZE or lib.wk_dlsn_decode(data, len(data), dlsn) != lib.WK_OK:
-            raise CorruptError(f"not a DLSN: {bytes(data[:32])!r} ({len(data)} bytes)")
+    def from_bytes(cls, data: Buffer) -> DLSN:
+        """The DLSN that to_bytes() wrote, from any bytes-like object. Raises CorruptError for anything else in it."""
+        stored, dlsn = _bytes_of(data), ffi.new("wk_dlsn *")
+        if len(stored) != lib.WK_DLSN_SIZE or lib.wk_dlsn_decode(stored, len(stored), dlsn) != lib.WK_OK:
+            raise CorruptError(f"not a DLSN: {stored[:32]!r} ({len(stored)} bytes)")
         return cls(dlsn.segment, dlsn.entry_id, dlsn.slot)
 
 
@@ -81,16 +84,16 @@ class Position:
         return self.dlsn.to_bytes() + _NUMBERS.pack(*self._cells[3:])
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Position:
+    def from_bytes(cls, data: Buffer) -> Position:
         """The position that to_bytes() wrote; also from the 25 bytes of a DLSN, with sequence id and txid unknown.
 
-        Raises CorruptError for anything else.
+        `data` is any bytes-like object. Raises CorruptError for anything else in it.
         """
-        size = lib.WK_DLSN_SIZE
-        if len(data) not in (size, size + _NUMBERS.size):
-            raise CorruptError(f"not a position: {bytes(data[:48])!r} ({len(data)} bytes)")
-        sequence_id, txid = _NUMBERS.unpack(data[size:]) if len(data) > size else (-1, -1)
-        dlsn = DLSN.from_bytes(data[:size])
+        stored, size = _bytes_of(data), lib.WK_DLSN_SIZE
+        if len(stored) not in (size, size + _NUMBERS.size):
+            raise CorruptError(f"not a position: {stored[:48]!r} ({len(stored)} bytes)")
+        sequence_id, txid = _NUMBERS.unpack(stored[size:]) if len(stored) > size else (-1, -1)
+        dlsn = DLSN.from_bytes(stored[:size])
         return cls((dlsn.segment, dlsn.entry_id, dlsn.slot, sequence_id, txid))
 
     def __eq__(self, other: object) -> bool:
@@ -145,19 +148,25 @@ def position_of(at: Any) -> Position:
     return Position((dlsn.segment, dlsn.entry_id, dlsn.slot, at.sequence_id, at.txid))
 
 
+def _bytes_of(data: Buffer) -> bytes:
+    """What a caller stored. TypeError for what is not bytes-like: a list of numbers, or a number, made bytes too."""
+    return data if type(data) is bytes else bytes(memoryview(data))
+
+
 def _check_range(numbers: Iterable[object]) -> None:
     """Raises InvalidError where one of them is no whole number of 64 bits."""
     for number in numbers:
         if not isinstance(number, int) or isinstance(number, bool) or not -(2**63) <= number < 2**63:
-            raise InvalidError(f"{number!r} in a position: a whole number below 2**63 is wanted")
+            raise InvalidError(f"{shown(number)} in a position: a whole number below 2**63 is wanted")
 
 
 def dlsn_of(place: Position | DLSN) -> DLSN:
     """The DLSN of what a caller gave; TypeError for anything but a Position or a DLSN, InvalidError for one that no
     record can have."""
     if isinstance(place, Position):
-        place = place.dlsn
+        _check_range(place._cells)
+        return place.dlsn
     if isinstance(place, DLSN):
         _check_range(place)
         return place
-    raise TypeError(f"a Position or a DLSN is wanted, not {place!r}")
+    raise TypeError(f"a Position or a DLSN is wanted, not {shown(place)}")

@@ -51,7 +51,10 @@ class Reader:
 
     Records that you keep hold their memory (see Record). What all of them hold is limited by the `read_bytes` that the
     namespace was opened with: at that limit reading raises LimitError, at once, as nobody but you can let go; the
-    reader stands where it stood. A loop that keeps no more than the batch it is at is never refused.
+    reader stands where it stood. A loop that keeps no more than the batch it is at is never refused where it is the
+    only one. Several hold a batch each, and who reads on takes the next beside it: 10 MiB of `read_bytes` for each are
+    enough, unless their records lie far apart between those of other logs. Then a batch may be half of `read_bytes`,
+    and read() with a small `max_records` takes less.
 
     Iterating and reading may be mixed: what was fetched and not yet yielded comes first. A reader is used by one thread
     at a time (close may come from any). A context manager: leaving it closes the reader.
@@ -160,9 +163,14 @@ class Reader:
         return made
 
     def close(self) -> None:
-        """Closes the reader; records and payloads that it gave out stay valid. Closing twice is fine."""
+        """Closes the reader; records and payloads that it gave out stay valid. Closing twice is fine.
+
+        What was fetched and not yet yielded is let go: who iterates or reads on gets ClosedError.
+        """
         self._native = None
-        self._stage = _Stage([])
+        stage, self._stage = self._stage, _Stage([])
+        for _ in stage.records:  # an iterator that somebody has ends here, and asks for more
+            pass
 
     def __enter__(self) -> Reader:
         return self

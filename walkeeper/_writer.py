@@ -64,12 +64,12 @@ class Writer:
 
     __slots__ = ("_durability", "_frames", "_log", "_native", "_notifying", "_options", "_pid")
 
-    def __init__(self, log: Log, native: Any, durability: Durability) -> None:
+    def __init__(self, log: Log, native: Any, durability: int) -> None:
         self._log = log
         # Closing drops this reference; the C writer is freed when the last call that is inside has returned.
         self._native: Any = ffi.gc(native, _close)
         self._frames: list[_Frame] = []
-        self._durability = durability_of(durability)
+        self._durability = durability
         self._options = ffi.new("wk_append_options *")
         self._pid = os.getpid()
         self._fill(self._options, None, None, None, FOREVER)
@@ -208,16 +208,16 @@ class Writer:
     def close(self, timeout: float | None = None) -> None:
         """Waits as flush does, and closes the writer whatever comes of it. Closing twice is fine.
 
-        Raises what flush raises. In a forked child it only forgets the handle: the writer is the parent's.
+        Raises what flush raises, and InvalidError for a `timeout` that cannot be: the writer is then as it was. In a
+        forked child it only forgets the handle: the writer is the parent's.
         """
+        timeout_ns = nanoseconds(timeout)
         native, self._native = self._native, None
         if native is None or os.getpid() != self._pid:
             return
         error = new_error()
         try:
-            status = uninterrupted(
-                lambda left: lib.wk_writer_flush(native, left or 1, ffi.NULL, error), nanoseconds(timeout)
-            )
+            status = uninterrupted(lambda left: lib.wk_writer_flush(native, left or 1, ffi.NULL, error), timeout_ns)
         finally:
             native = None  # the last reference, unless another thread is inside: an exception may keep this frame
         if status not in (lib.WK_CLOSED, lib.WK_DELETED):
@@ -478,6 +478,9 @@ def _buffer(payload: Any) -> Any:
         return _from_buffer(payload)
     except TypeError:
         raise TypeError(f"a payload is a bytes-like object, not {type(payload).__name__}") from None
+    except (BufferError, ValueError) as wrong:  # it has holes, or was released
+        text = f"a payload is one contiguous buffer ({wrong}): of a view with steps, append bytes(view)"
+        raise InvalidError(text, outcome="not_written") from None
 
 
 def _joined(payloads: Iterable[Payload]) -> tuple[bytes, array[int]]:
@@ -488,8 +491,9 @@ def _joined(payloads: Iterable[Payload]) -> tuple[bytes, array[int]]:
     try:
         if [*map(type, many)].count(bytes) == len(many):
             return b"".join(many), array("I", [*map(len, many)])
-        views = [memoryview(payload) for payload in many]  # len() of another buffer counts its items, not its bytes
-        return b"".join(views), array("I", [view.nbytes for view in views])
+        # len() of another buffer counts its items, not its bytes.
+        parts = [payload if type(payload) is bytes else ffi.buffer(_buffer(payload)) for payload in many]
+        return b"".join(parts), array("I", [*map(len, parts)])
     except OverflowError:
         raise TooLargeError("a payload of 4 GiB or more", outcome="not_written") from None
 

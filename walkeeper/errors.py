@@ -333,5 +333,13 @@ def new_error() -> Any:
     return error
 
 
+def shown(value: object) -> str:
+    """What a caller gave, for the text of an exception. Python refuses to write numbers of thousands of digits."""
+    try:
+        return repr(value)
+    except ValueError:
+        return f"<{type(value).__name__}, too long to be shown>"
+
+
 def _known(number: int) -> int | None:
     return None if number < 0 else int(number)

@@ -279,3 +279,14 @@ def test_a_str_is_no_payload(writer: walkeeper.Writer) -> None:
         with pytest.raises(TypeError, match="bytes-like object, not str"):
             append("paid 42")  # type: ignore[arg-type]
     assert writer.append(b"x").sequence_id == 0
+
+
+@pytest.mark.parametrize("way", ["append", "submit", "append_many"])
+def test_a_view_with_holes_is_refused_with_what_to_do(writer: walkeeper.Writer, way: str) -> None:
+    holes, released = memoryview(b"0123456789")[::2], memoryview(b"x")
+    released.release()
+    for payload in (holes, released):
+        with pytest.raises(walkeeper.InvalidError, match=r"append bytes\(view\)$") as caught:
+            getattr(writer, way)([b"x", payload] if way == "append_many" else payload)
+        assert caught.value.outcome == "not_written"
+    assert writer.append(bytes(holes)).sequence_id == 0

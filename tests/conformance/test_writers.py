@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -87,3 +88,19 @@ def test_while_writers_fence_one_another_every_acknowledged_record_is_there_once
     assert not wrong
     assert [payloads[number] for number in sorted(acknowledged)] == [acknowledged[n] for n in sorted(acknowledged)]
     assert len(set(payloads)) == len(payloads)
+
+
+def test_a_writer_that_cannot_be_opened_as_asked_fences_nobody(log: walkeeper.Log) -> None:
+    with log.writer() as writer:
+        with pytest.raises(walkeeper.InvalidError, match=r"^durability="):
+            log.writer(durability="soon")  # type: ignore[arg-type]
+        assert writer.append(b"x").sequence_id == 0
+
+
+@pytest.mark.parametrize("timeout", [-1, float("nan"), "x"])
+def test_a_close_with_a_time_that_cannot_be_closes_nothing(log: walkeeper.Log, timeout: Any) -> None:
+    with log.writer() as writer:
+        with pytest.raises(walkeeper.InvalidError, match=r"^timeout="):
+            writer.close(timeout)
+        assert not writer.closed
+        assert writer.append(b"x").sequence_id == 0

@@ -30,7 +30,7 @@ class Drain:
         self._pending: dict[int, list[tuple[asyncio.Future[Position], Position, str]]] = {}
         self._wanted = 0
         """Up to this ticket they become durable by themselves; what is behind may wait for the close."""
-        self._waiting: dict[asyncio.Future[bool], int] = {}
+        self._waiting: dict[asyncio.Future[None], int] = {}
         """Who waits for the durable point to pass a ticket."""
         with self._sync._handle as native:
             self._fd: int = lib.wk_namespace_eventfd(native)
@@ -77,18 +77,18 @@ class Drain:
             raise TimeoutError(text, log=log, sequence_id=at.sequence_id, outcome="unknown")
         future.result()
 
-    async def moves(self, beyond: int, deadline: float | None) -> bool:
-        """Waits until the durable point has passed `beyond`, or the journal failed; False where neither was by the
-        deadline. Raises JournalFailedError where it failed before."""
+    async def moves(self, beyond: int, deadline: float | None, *others: asyncio.Future[None]) -> bool:
+        """Waits until the durable point has passed `beyond`, the journal failed, or one of the others is done; False
+        where nothing was by the deadline. Raises JournalFailedError where it failed before."""
         if self.failed:
             raise JournalFailedError("the journal failed: no record can follow")
-        future: asyncio.Future[bool] = self.loop.create_future()
+        future: asyncio.Future[None] = self.loop.create_future()
         self._waiting[future] = beyond + 1
         try:
             self._arm()
             timeout = None if deadline is None else max(0, deadline - self.loop.time())
-            done, _ = await asyncio.wait((future,), timeout=timeout)
-            return bool(done) and future.result()
+            done, _ = await asyncio.wait((future, *others), timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            return bool(done)
         finally:
             self._waiting.pop(future, None)
 
@@ -115,7 +115,7 @@ class Drain:
         self._pending.clear()
         for waiting in self._waiting:
             if not waiting.done():
-                waiting.set_result(True)
+                waiting.set_result(None)
 
     def _arm(self) -> None:
         tickets = [*self._pending, *self._waiting.values()]
@@ -144,7 +144,7 @@ class Drain:
                     future.set_result(at)
         for waiting, ticket in self._waiting.items():
             if ticket <= durable and not waiting.done():
-                waiting.set_result(True)
+                waiting.set_result(None)
 
     def _complete_failed(self) -> None:
         """After the journal failed: each ticket has its own answer, and those who wait look again and learn."""
@@ -161,4 +161,4 @@ class Drain:
                     future.set_exception(failure_of(status, error, at, log))
         for waiting in self._waiting:
             if not waiting.done():
-                waiting.set_result(True)
+                waiting.set_result(None)

@@ -41,6 +41,7 @@ class Log:
         """The writer of this log: `w = await log.writer()`, or `async with log.writer() as w`."""
 
         async def start() -> Writer:
+            self._namespace._drain()  # another loop's namespace is refused before the earlier writer is fenced
             sync = await opened_in_a_thread(
                 lambda: self._sync.writer(durability=durability), lambda writer: writer.close(0)
             )

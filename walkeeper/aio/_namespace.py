@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 import walkeeper
+from walkeeper._options import nanoseconds, seconds_of
 from walkeeper.aio._drain import Drain
 from walkeeper.aio._log import Log
 from walkeeper.aio._opening import Opening, opened_in_a_thread, seen
@@ -96,10 +97,9 @@ class Namespace:
 
     async def close(self, timeout: float | None = None) -> None:
         """Waits until everything accepted is durable, and closes. See walkeeper.Namespace.close."""
-        for drain in self._drains:
-            await drain.stop(timeout)
-        closing = asyncio.ensure_future(asyncio.to_thread(self._sync.close, timeout))
-        closing.add_done_callback(self._closed)
+        seconds = seconds_of(nanoseconds(timeout))  # where it cannot be, nothing was stopped
+        closing = asyncio.ensure_future(self._close(seconds))
+        closing.add_done_callback(seen)
         await asyncio.shield(closing)  # where this task is cancelled it is closed all the same
 
     async def __aenter__(self) -> Namespace:
@@ -113,11 +113,22 @@ class Namespace:
     def __repr__(self) -> str:
         return f"<walkeeper.aio.Namespace {self.path!r}, {'closed' if self.closed else 'open'}>"
 
+    async def _close(self, seconds: float | None) -> None:
+        """Closes it behind what is pending, and also where the loop ends and cancels all of its tasks."""
+        try:
+            for drain in self._drains:
+                await drain.stop(seconds)
+        finally:
+            closing = asyncio.ensure_future(asyncio.to_thread(self._sync.close, seconds))
+            closing.add_done_callback(self._closed)
+            await asyncio.shield(closing)
+
     def _closed(self, closing: asyncio.Future[None]) -> None:
         """It is, whatever came of it: who waits for a record is told."""
         seen(closing)
-        for drain in self._drains:
-            drain.abandon()
+        if self.closed:
+            for drain in self._drains:
+                drain.abandon()
 
     def _drain(self) -> Drain:
         """What listens to the eventfd, in the running loop."""

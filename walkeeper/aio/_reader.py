@@ -8,8 +8,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 import walkeeper
-from walkeeper._options import FOREVER, nanoseconds
-from walkeeper._reader import FETCH_BYTES, FETCH_RECORDS, _pyarrow
+from walkeeper._options import nanoseconds, seconds_of
+from walkeeper._reader import FETCH_BYTES, FETCH_RECORDS, _limit, _pyarrow
 from walkeeper.aio._opening import seen
 from walkeeper.errors import ClosedError
 
@@ -30,7 +30,7 @@ class Reader:
     Cancelling a task that waits here loses nothing: the next read yields what it would have yielded.
     """
 
-    __slots__ = ("_closed", "_fetching", "_follow", "_log", "_open", "_sync", "_timeout")
+    __slots__ = ("_closed", "_closing", "_fetching", "_follow", "_log", "_open", "_sync", "_timeout")
 
     def __init__(self, log: Log, open: Callable[[], walkeeper.Reader], follow: bool, timeout: float | None) -> None:
         nanoseconds(timeout)
@@ -41,6 +41,8 @@ class Reader:
         self._timeout = timeout
         self._fetching: asyncio.Future[bool] | None = None
         self._closed = False
+        self._closing: asyncio.Future[None] | None = None
+        """Done when it is closed, for those who wait; made with the first of them."""
 
     @property
     def log(self) -> Log:
@@ -84,7 +86,11 @@ class Reader:
         self, max_records: int | None = None, max_bytes: int | None = None, timeout: float | None = None
     ) -> list[walkeeper.Record | walkeeper.Gap]:
         """The next records; empty where there is nothing more, or nothing came in time. See walkeeper.Reader.read."""
-        if not await self._filled(self._timeout if timeout is None else timeout):
+        _limit("max_records", max_records, FETCH_RECORDS)  # before it waits
+        _limit("max_bytes", max_bytes, FETCH_BYTES)
+        wait = self._timeout if timeout is None else timeout
+        nanoseconds(wait)
+        if not await self._filled(wait):
             return []
         assert self._sync is not None
         return self._sync.read(max_records, max_bytes, 0)
@@ -105,10 +111,12 @@ class Reader:
         return sync.read_arrow(max_records, max_bytes, 0) if arrived else None
 
     async def close(self) -> None:
-        """Closes the reader; what it gave out stays valid."""
+        """Closes the reader; what it gave out stays valid. A task that waits for records gets ClosedError."""
         self._closed = True
         if self._sync is not None:
             self._sync.close()
+        if self._closing is not None and not self._closing.done():
+            self._closing.set_result(None)
 
     async def __aenter__(self) -> Reader:
         return self
@@ -122,11 +130,16 @@ class Reader:
         return f"<walkeeper.aio.Reader of log {self._log.name!r}, {'closed' if self._closed else 'open'}>"
 
     async def _opened(self) -> walkeeper.Reader:
+        self._check()
+        if self._sync is None:
+            opened = await asyncio.to_thread(self._open)
+            self._check()  # another task may have closed it meanwhile
+            self._sync = opened
+        return self._sync
+
+    def _check(self) -> None:
         if self._closed:
             raise ClosedError(f"this reader of log {self._log.name!r} was closed", log=self._log.name)
-        if self._sync is None:
-            self._sync = await asyncio.to_thread(self._open)
-        return self._sync
 
     async def _filled(self, timeout: float | None) -> bool:
         """Whether there is a record to yield, fetched where need be; following, it waits."""
@@ -138,7 +151,10 @@ class Reader:
     async def _until(self, fetch: Callable[[float], bool], timeout: float | None) -> bool:
         """Whether there is something: what `fetch` gets, in a thread; False at the end, or when the time is over."""
         loop = asyncio.get_running_loop()
-        deadline = None if nanoseconds(timeout) == FOREVER else loop.time() + float(timeout or 0)
+        if self._closing is None:
+            self._closing = loop.create_future()
+        seconds = seconds_of(nanoseconds(timeout))
+        deadline = None if seconds is None else loop.time() + seconds
         drain = self._log.namespace._drain() if self._follow and not self._log.namespace.read_only else None
         while True:
             seen = drain.durable_point() if drain else 0
@@ -147,8 +163,9 @@ class Reader:
             if not self._follow or (self._sync is not None and self._sync.ended):
                 return False
             if drain is not None:
-                if not await drain.moves(seen, deadline):
+                if not await drain.moves(seen, deadline, self._closing):
                     return False
+                self._check()
             elif deadline is not None and loop.time() >= deadline:
                 return False
 
@@ -166,8 +183,10 @@ class Reader:
         return await self._end_of(self._fetching)
 
     async def _end_of(self, fetching: asyncio.Future[bool]) -> bool:
-        try:
-            return await asyncio.shield(fetching)
-        finally:
-            if fetching.done():
-                self._fetching = None
+        """What it brings; ClosedError where the reader is closed before. The thread is left to itself then, too."""
+        assert self._closing is not None
+        await asyncio.wait((fetching, self._closing), return_when=asyncio.FIRST_COMPLETED)
+        if fetching.done():
+            self._fetching = None
+        self._check()
+        return fetching.result()

@@ -8,7 +8,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 import walkeeper
-from walkeeper._options import FOREVER, nanoseconds
+from walkeeper._options import nanoseconds, seconds_of
+from walkeeper._writer import _checked
 from walkeeper.aio._opening import T
 from walkeeper.errors import SequenceMismatchError, WouldBlockError
 
@@ -119,6 +120,9 @@ class Writer:
                 batch, ticket = await asyncio.to_thread(
                     self._sync._many, many, txids, expected, atomic, durability, timeout, False
                 )
+        except SequenceMismatchError:
+            await self.flush()  # as for one record
+            raise
         finally:
             self._queued -= 1
         if (durability or self._durability) == "sync":
@@ -164,7 +168,8 @@ class Writer:
         return f"<walkeeper.aio.Writer of log {self._log.name!r}, {'closed' if self.closed else 'open'}>"
 
     def _deadline(self, timeout: float | None) -> float | None:
-        return None if nanoseconds(timeout) == FOREVER else self._drain.loop.time() + float(timeout or 0)
+        seconds = seconds_of(_checked(nanoseconds, timeout))
+        return None if seconds is None else self._drain.loop.time() + seconds
 
     async def _accepted(self, call: Callable[[], T], deadline: float | None) -> T:
         """The answer of a call that does not wait for room, called again when there may be some."""
