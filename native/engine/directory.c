@@ -421,11 +421,7 @@ static wk_status failed_words(wk_engine *engine, wk_error *error) {
  * stalled disk holds up that thread and not this one.
  */
 static wk_status wait_for_good(wk_engine *engine, uint64_t ticket, uint64_t deadline_ns, wk_error *error) {
-	wk_status status;
-	do
-		status = wk_journal_wait(engine, ticket, deadline_ns, deadline_ns == UINT64_MAX, error);
-	while (status == WK_INTERRUPTED);
-	return status;
+	return wk_journal_wait_out(engine, ticket, deadline_ns, deadline_ns == UINT64_MAX, error);
 }
 
 /* (locked, dropped) Everything accepted, durable. */

@@ -120,7 +120,7 @@ static uint64_t next_deadline(wk_engine *engine) {
 		uint64_t confirm = wk_time_after(engine->last_activity_ns, engine->options.confirm_delay_ns);
 		deadline = confirm < deadline ? confirm : deadline;
 	}
-	if (engine->open.sync_wanted && engine->options.commit_wait_ns > 0) {
+	if (engine->open.sync_wanted && !engine->open.at_once && engine->options.commit_wait_ns > 0) {
 		uint64_t commit = engine->open.first_ns + engine->options.commit_wait_ns;
 		deadline = commit < deadline ? commit : deadline;
 	}

@@ -195,6 +195,7 @@ typedef struct wk_block {
 	uint32_t catalogue_builder; /* number of the last one that holds changes of the catalogue, from 1; 0: none */
 	wk_ledger_block ledgers;    /* in a ledger store; there are no builders there */
 	bool sync_wanted;           /* somebody wants it durable now */
+	bool at_once;               /* ... and no signal ends that wait: it does not wait for company by commit_wait */
 	uint32_t appends;           /* that want it durable now */
 	bool confirm;
 	/* once sealed: */

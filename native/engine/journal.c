@@ -283,7 +283,7 @@ static bool may_go(const wk_engine *engine, uint64_t now_ns) {
 		return false;
 	if (open->estimate >= engine->options.block_size_max || open->confirm)
 		return true;
-	if (open->sync_wanted && engine->options.commit_wait_ns == 0)
+	if (open->sync_wanted && (engine->options.commit_wait_ns == 0 || open->at_once))
 		return !wk_journal_awaits_company(engine, now_ns);
 	if (open->sync_wanted)
 		return now_ns >= open->first_ns + engine->options.commit_wait_ns;
@@ -414,6 +414,20 @@ wk_status wk_journal_wait(wk_engine *engine, uint64_t ticket, uint64_t deadline_
 			return status;
 		}
 	}
+}
+
+wk_status wk_journal_wait_out(wk_engine *engine, uint64_t ticket, uint64_t deadline_ns, bool may_drive,
+                              wk_error *error) {
+	if (ticket == engine->open.sequence && engine->options.commit_wait_ns > 0) {
+		engine->open.at_once = true;
+		if (engine->driver_runs) /* it may be asleep until the time has come */
+			wk_driver_wake(engine);
+	}
+	wk_status status;
+	do
+		status = wk_journal_wait(engine, ticket, deadline_ns, may_drive, error);
+	while (status == WK_INTERRUPTED);
+	return status;
 }
 
 static void free_builders(wk_builder *builders, uint32_t capacity) {

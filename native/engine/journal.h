@@ -52,6 +52,12 @@ void wk_journal_want_block(wk_engine *engine, uint64_t ticket);
  * may_drive: this thread may write the block itself.
  */
 wk_status wk_journal_wait(wk_engine *engine, uint64_t ticket, uint64_t deadline_ns, bool may_drive, wk_error *error);
+/*
+ * The same for what is accepted and nobody else would go on with: a signal does not take it back, and so does not end
+ * the wait, which is as short as the device allows (commit_wait is for appends).
+ */
+wk_status wk_journal_wait_out(wk_engine *engine, uint64_t ticket, uint64_t deadline_ns, bool may_drive,
+                              wk_error *error);
 /* (locked) Sees to it that somebody drives the open block. */
 void wk_journal_kick(wk_engine *engine);
 /* (locked) The same, but for the wake itself: where it is true the caller wakes the driver, best without the lock. */

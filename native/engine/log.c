@@ -26,10 +26,7 @@ wk_status wk_catalogue_settled(wk_engine *engine, wk_log_state *log, wk_error *e
 		return WK_OK;
 	if (log != NULL)
 		log->handles++;
-	wk_status status;
-	do
-		status = wk_journal_wait(engine, ticket, UINT64_MAX, false, error);
-	while (status == WK_INTERRUPTED);
+	wk_status status = wk_journal_wait_out(engine, ticket, UINT64_MAX, false, error);
 	if (log != NULL) {
 		log->unsettled &= engine->catalogue_ticket > engine->durable;
 		wk_log_state_release(engine, log);
@@ -103,9 +100,7 @@ wk_status wk_catalogue_commit(wk_engine *engine, const wk_catalogue_record *reco
 	if (record->type == WK_CATALOGUE_TRUNCATE)
 		wk_log_truncated(log, ticket);
 	engine->catalogue_ticket = ticket;
-	do /* the change is accepted: a signal does not take it back */
-		status = wk_journal_wait(engine, ticket, UINT64_MAX, true, error);
-	while (status == WK_INTERRUPTED);
+	status = wk_journal_wait_out(engine, ticket, UINT64_MAX, true, error);
 	if (status == WK_OK && record->type == WK_CATALOGUE_TRUNCATE)
 		wk_log_truncation_durable(log, record);
 	log->unsettled = engine->catalogue_ticket > engine->durable;
@@ -407,11 +402,7 @@ static const wk_cursor_state *cursor_before(const wk_log_state *log, const wk_dl
 
 /* (locked, dropped) It was truncated that far already; but perhaps by another thread, and not durably yet. */
 static wk_status truncated_already(wk_engine *engine, wk_error *error) {
-	wk_status status;
-	do
-		status = wk_journal_wait(engine, wk_journal_flush(engine), UINT64_MAX, true, error);
-	while (status == WK_INTERRUPTED);
-	return status;
+	return wk_journal_wait_out(engine, wk_journal_flush(engine), UINT64_MAX, true, error);
 }
 
 /* (locked, dropped) After wk_catalogue_turn. *again: nothing was done, and another turn is needed. */

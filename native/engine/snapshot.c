@@ -92,9 +92,7 @@ wk_status wk_snapshot_write(wk_engine *engine, wk_error *error) {
 	engine->snapshotting = false;
 	wk_journal_wake_room(engine);
 	if (status == WK_OK)
-		do /* it is accepted, and nobody else would go on with it: a signal does not take it back */
-			status = wk_journal_wait(engine, ticket, UINT64_MAX, true, error);
-		while (status == WK_INTERRUPTED);
+		status = wk_journal_wait_out(engine, ticket, UINT64_MAX, true, error);
 	if (status != WK_OK)
 		return status;
 	wk_engine_unlock(engine);

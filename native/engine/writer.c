@@ -452,9 +452,7 @@ wk_status wk_writer_end_of_stream(wk_writer *writer, wk_error *error) {
 		wk_journal_want(a.engine, true, UINT64_MAX);
 		a.log->unsettled = true; /* who asks is told of the end once it is durable */
 		a.engine->catalogue_ticket = ticket;
-		do
-			status = wk_journal_wait(a.engine, ticket, UINT64_MAX, true, error);
-		while (status == WK_INTERRUPTED);
+		status = wk_journal_wait_out(a.engine, ticket, UINT64_MAX, true, error);
 	}
 	end(&a);
 	return status;

@@ -259,6 +259,29 @@ TEST(the_wait_for_another_batch_ends_at_its_deadline) {
 	leave_desk(&d);
 }
 
+static void long_commit_wait(wk_open_options *options) {
+	options->commit_wait_ns = 20000000000u; /* 20 s */
+}
+
+/* No signal takes back what is accepted, so its wait must be short (storage rule 30). */
+TEST(changes_of_the_catalogue_do_not_wait_for_commit_wait) {
+	uint64_t begin = now_ms();
+	desk d = open_desk(long_commit_wait);
+	wk_append_options options;
+	wk_append_options_init(&options);
+	options.timeout_ns = GIVEN_NS;
+	wk_position at, next;
+	CHECK_EQ(wk_writer_append(d.writer, "a record", 8, &options, &at, NULL), WK_TIMEOUT); /* appends do */
+	wk_writer_next(d.writer, &next);
+	CHECK_EQ(wk_cursor_set(d.log, "cursor", 6, &next, NULL), WK_OK);
+	CHECK_EQ(wk_cursor_delete(d.log, "cursor", 6, NULL), WK_OK);
+	CHECK_EQ(wk_log_truncate(d.log, &next.dlsn, false, NULL), WK_OK);
+	CHECK_EQ(wk_log_rename(d.ns, "log", 3, "other", 5, NULL), WK_OK);
+	CHECK_EQ(wk_writer_end_of_stream(d.writer, NULL), WK_OK);
+	leave_desk(&d);
+	CHECK(now_ms() - begin < 5000);
+}
+
 int main(void) {
 	RUN(a_failed_condition_is_answered_without_waiting_for_the_deferred_delay);
 	RUN(who_asks_for_room_again_and_again_need_not_wait_until_what_is_open_is_due);
@@ -267,5 +290,6 @@ int main(void) {
 	RUN(a_signal_ends_the_wait_for_a_snapshot);
 	RUN(the_wait_for_a_snapshot_ends_at_its_deadline);
 	RUN(the_wait_for_another_batch_ends_at_its_deadline);
+	RUN(changes_of_the_catalogue_do_not_wait_for_commit_wait);
 	return check_done();
 }
