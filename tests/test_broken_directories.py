@@ -232,3 +232,38 @@ def test_files_whose_names_were_swapped_are_damage(sound: Path, tmp_path: Path) 
 def test_a_copy_is_not_made_inside_the_original(sound: Path) -> None:
     assert run("recover", sound, sound / "journal" / "copy").exit_code == 2
     assert not (sound / "journal" / "copy").exists()
+
+
+@pytest.mark.parametrize("others", [{"lock": b"4711\n"}, {"lock": b"4711\n", "data.db": b"data"}, {"data.db": b"data"}])
+@pytest.mark.parametrize("create", [True, False])
+def test_a_directory_of_another_program_is_left_as_it_is(
+    tmp_path: Path, others: dict[str, bytes], create: bool
+) -> None:
+    for name, content in others.items():
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises((walkeeper.InvalidError, walkeeper.NotFoundError)):
+        walkeeper.open(tmp_path, create=create)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == others
+
+
+def test_a_journal_without_its_superblock_is_damage_and_no_place_for_a_new_directory(
+    sound: Path, tmp_path: Path
+) -> None:
+    place = tmp_path / "wal"
+    shutil.copytree(sound, place)
+    (place / "superblock").unlink()
+    for options in ({}, {"create": False}, {"read_only": True}, {"on_damage": "skip"}):
+        with pytest.raises(walkeeper.DamagedError, match="its file `superblock` is missing"):
+            walkeeper.open(place, **options)  # type: ignore[arg-type]
+    assert not (place / "superblock").exists()
+
+
+@pytest.mark.parametrize("command", ["ls", "stat", "verify"])
+def test_a_folder_of_journal_files_that_is_gone_is_damage(sound: Path, tmp_path: Path, command: str) -> None:
+    place = tmp_path / "wal"
+    shutil.copytree(sound, place)
+    shutil.rmtree(place / "journal")
+    result = CliRunner().invoke(commands, [command, str(place)])
+    assert result.exit_code == 1
+    with pytest.raises(walkeeper.DamagedError, match="its folder `journal` is missing"):
+        walkeeper.open(place)

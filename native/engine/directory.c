@@ -315,6 +315,8 @@ static wk_status open_directory(const char *path, const wk_open_options *given, 
 	}
 	if (status == WK_OK)
 		status = check_file_system(engine, error);
+	if (status == WK_OK && !engine->read_only) /* the lock is a file, and no other program's */
+		status = wk_directory_check(engine, error);
 	if (status == WK_OK && !engine->read_only)
 		status = wk_directory_lock(engine, error);
 	uint64_t begin = status == WK_OK ? wk_engine_now(engine) : 0;

@@ -24,12 +24,12 @@ static int64_t read_holder(wk_engine *engine) {
 }
 
 static int write_holder(wk_engine *engine) {
-	char *page = aligned_alloc(WK_IO_ALIGNMENT, WK_IO_ALIGNMENT);
+	char *page = aligned_alloc(WK_IO_ALIGNMENT, WK_LOCK_SIZE);
 	if (page == NULL)
 		return -ENOMEM;
-	memset(page, 0, WK_IO_ALIGNMENT);
+	memset(page, 0, WK_LOCK_SIZE);
 	snprintf(page, 32, "%lld\n", (long long)wk_process_id());
-	int64_t result = engine->io->operations->pwrite(engine->io, engine->lock_file, page, WK_IO_ALIGNMENT, 0, 0);
+	int64_t result = engine->io->operations->pwrite(engine->io, engine->lock_file, page, WK_LOCK_SIZE, 0, 0);
 	free(page);
 	return result < 0 ? (int)result : 0;
 }

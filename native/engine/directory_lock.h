@@ -3,6 +3,8 @@
 #define WK_ENGINE_DIRECTORY_LOCK_H
 #include "engine/engine.h"
 
+enum { WK_LOCK_SIZE = WK_IO_ALIGNMENT }; /* of the file, once somebody has held it */
+
 /* Takes the lock within options.lock_timeout_ns and writes who holds it; WK_LOCKED names the holder. */
 wk_status wk_directory_lock(wk_engine *engine, wk_error *error);
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/directory.h"
+#include "engine/directory_lock.h"
 #include "engine/parent_path.h"
 #include "engine/superblock_file.h"
 
@@ -73,18 +74,68 @@ static bool note_name(void *context, const char *name) {
  * The first journal file is made after the superblock: where there is none, a power cut came while the directory was
  * being made.
  */
-static bool holds_nothing(wk_engine *engine) {
+static wk_status holds_files(wk_engine *engine, bool *any, wk_error *error) {
 	char *path = wk_engine_path(engine, "journal");
-	bool any = false;
-	int result = path != NULL ? engine->io->operations->list(engine->io, path, note_name, &any) : -ENOMEM;
+	*any = false;
+	int result = path != NULL ? engine->io->operations->list(engine->io, path, note_name, any) : -ENOMEM;
 	free(path);
-	return (result == 0 && !any) || result == -ENOENT;
+	return result == 0 || result == -ENOENT || result == -ENOTDIR
+	           ? WK_OK
+	           : wk_fail_io(error, result, "listing %s/journal", engine->path);
+}
+
+/* A file `lock` is ours where it is empty, or of the size that we give it: of that a power cut may leave some sectors. */
+static bool has_strange_lock(wk_engine *engine) {
+	char *path = wk_engine_path(engine, "lock");
+	wk_file *file = NULL;
+	wk_io_stat stat = {0};
+	bool there = path != NULL && engine->io->operations->open(engine->io, path, WK_IO_READ, &file) == 0 &&
+	             engine->io->operations->stat(engine->io, file, &stat) == 0;
+	if (file != NULL)
+		engine->io->operations->close(engine->io, file);
+	free(path);
+	return there && (stat.size % 512 != 0 || stat.size > WK_LOCK_SIZE);
+}
+
+/* There is no superblock: may a directory be made here? */
+static wk_status check_vacant(wk_engine *engine, wk_error *error) {
+	bool any = false, occupied = false;
+	wk_status status = holds_files(engine, &any, error);
+	if (status != WK_OK)
+		return status;
+	if (any)
+		return wk_fail(error, WK_DAMAGED,
+		               "opening %s: its file `superblock` is missing, and its journal is there. Nothing was changed. "
+		               "Restore that file from a backup",
+		               engine->path);
+	if (!engine->options.create || engine->read_only)
+		return wk_fail(error, WK_NOT_FOUND, "%s is no walkeeper directory: it has no superblock", engine->path);
+	int result = engine->io->operations->list(engine->io, engine->path, any_name, &occupied);
+	if (result < 0)
+		return wk_fail_io(error, result, "listing %s", engine->path);
+	return occupied || has_strange_lock(engine)
+	           ? wk_fail(error, WK_INVALID,
+	                     "%s is neither empty nor a walkeeper directory: choose another path, or restore its file "
+	                     "`superblock`",
+	                     engine->path)
+	           : WK_OK;
+}
+
+wk_status wk_directory_check(wk_engine *engine, wk_error *error) {
+	char *path = wk_engine_path(engine, "superblock");
+	wk_file *file = NULL;
+	int result = path != NULL ? engine->io->operations->open(engine->io, path, WK_IO_READ, &file) : -ENOMEM;
+	free(path);
+	if (file != NULL)
+		engine->io->operations->close(engine->io, file);
+	return result == -ENOENT ? check_vacant(engine, error) : WK_OK; /* what else is wrong is told with the lock held */
 }
 
 wk_status wk_directory_make_or_load(wk_engine *engine, wk_error *error) {
 	wk_status status = wk_superblock_load(engine, error);
 	if (status == WK_DAMAGED && engine->superblock_file != NULL) {
-		if (!holds_nothing(engine))
+		bool any = true;
+		if (holds_files(engine, &any, NULL) != WK_OK || any)
 			return status;
 		engine->io->operations->close(engine->io, engine->superblock_file);
 		engine->superblock_file = NULL;
@@ -99,18 +150,9 @@ wk_status wk_directory_make_or_load(wk_engine *engine, wk_error *error) {
 		bool unfinished = status == WK_OK && !engine->read_only && engine->superblock.generation < 2;
 		return unfinished ? finish_making(engine, error) : status;
 	}
-	if (!engine->options.create || engine->read_only)
-		return wk_fail(error, WK_NOT_FOUND, "%s is no walkeeper directory: it has no superblock", engine->path);
-	bool occupied = false;
-	int result = engine->io->operations->list(engine->io, engine->path, any_name, &occupied);
-	if (result < 0)
-		return wk_fail_io(error, result, "listing %s", engine->path);
-	if (occupied)
-		return wk_fail(
-		    error, WK_INVALID,
-		    "%s is neither empty nor a walkeeper directory: choose another path, or restore its file `superblock`",
-		    engine->path);
-	status = make_folders(engine, error);
+	status = check_vacant(engine, error);
+	if (status == WK_OK)
+		status = make_folders(engine, error);
 	if (status == WK_OK)
 		status = wk_superblock_create(engine, error);
 	return status == WK_OK ? finish_making(engine, error) : status;

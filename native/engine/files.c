@@ -48,7 +48,15 @@ wk_status wk_files_find(wk_engine *engine, wk_error *error) {
 		listing list = {engine, folders[i], path == NULL ? WK_NO_MEMORY : WK_OK};
 		int result = path != NULL ? engine->io->operations->list(engine->io, path, list_file, &list) : 0;
 		free(path);
-		bool left_out = result == -ENOENT && i == 1; /* as copies leave out what is empty; else claims.h tells */
+		bool accepts = engine->options.on_damage != WK_ON_DAMAGE_STOP;
+		bool left_out = result == -ENOENT &&
+		                (i == 1 || accepts); /* as copies leave out what is empty; else claims.h tells */
+		if (result == -ENOENT && !left_out)
+			return wk_fail(error, WK_DAMAGED,
+			               "opening %s: its folder `journal` is missing, and all that was in it. Nothing was changed. "
+			               "Restore it from a backup, or salvage what is in `entries` into a copy: `walkeeper recover "
+			               "%s DESTINATION`",
+			               engine->path, engine->path);
 		if (result < 0 && !left_out)
 			return wk_fail_io(error, result, "listing %s/%s", engine->path, folders[i]);
 		if (list.status != WK_OK)

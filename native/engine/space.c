@@ -66,6 +66,7 @@ static wk_store_file *first_free(const wk_engine *engine, uint64_t now) {
 static bool give_away(wk_engine *engine, wk_store_file *file) {
 	uint32_t before = file->state; /* one without a footer does not come to have one */
 	file->state = WK_FILE_DYING;
+	wk_ledgers_forget_file(engine, file); /* nobody finds it any more, and takes hold of it meanwhile */
 	wk_block_cache_drop_file(engine->memtable, file->id);
 	wk_engine_unlock(engine);
 	bool reused = false;
