@@ -11,8 +11,6 @@
 #include "engine/store_file.h"
 #include "engine/store_footer.h"
 
-static const uint64_t size_max = (uint64_t)1 << 32;
-
 typedef struct contents {
 	uint8_t *bytes;
 	size_t size;
@@ -29,6 +27,27 @@ static void free_contents(contents *held) {
 	free(held->ranges);
 }
 
+/* Its first page, and whether the file is as long as that says: what it takes in memory is known then. */
+static wk_status read_header(wk_engine *engine, wk_file *handle, const char *path, uint64_t size, contents *held,
+                             wk_error *error) {
+	wk_index_header *header = &held->header;
+	uint8_t *page = aligned_alloc(WK_PAGE_SIZE, WK_PAGE_SIZE);
+	if (page == NULL)
+		return WK_NO_MEMORY;
+	int64_t result = engine->io->operations->pread(engine->io, handle, page, WK_PAGE_SIZE, 0);
+	wk_status status = result < 0 ? wk_fail_io(error, (int)result, "reading %s", path)
+	                   : result != WK_PAGE_SIZE || wk_index_decode(page, header) != WK_OK ||
+	                           header->generation != engine->superblock.index_generation ||
+	                           header->replay_epoch != engine->superblock.replay_epoch ||
+	                           memcmp(header->directory_id, engine->superblock.directory_id,
+	                                  sizeof header->directory_id) != 0 ||
+	                           wk_index_size(header->files_count, header->ledgers_count, header->ranges_count) != size
+	                       ? WK_CORRUPT
+	                       : WK_OK;
+	free(page);
+	return status;
+}
+
 /* The whole file. WK_CORRUPT: there is none. WK_IO: it may be there and whole, but the machine refuses it now. */
 static wk_status read_bytes(wk_engine *engine, contents *held, wk_error *error) {
 	const struct wk_io_operations *io = engine->io->operations;
@@ -42,8 +61,8 @@ static wk_status read_bytes(wk_engine *engine, contents *held, wk_error *error) 
 	wk_status status = opened == 0         ? WK_OK
 	                   : opened == -ENOENT ? WK_CORRUPT
 	                                       : wk_fail_io(error, opened, "opening %s", path);
-	if (status == WK_OK && (stat.size == 0 || stat.size % WK_PAGE_SIZE != 0 || stat.size > size_max))
-		status = WK_CORRUPT;
+	if (status == WK_OK)
+		status = read_header(engine, handle, path, stat.size, held, error);
 	if (status == WK_OK) {
 		held->size = (size_t)stat.size;
 		held->bytes = aligned_alloc(WK_PAGE_SIZE, held->size);
@@ -110,13 +129,8 @@ static wk_status decode_ranges(contents *held) {
 	return WK_OK;
 }
 
-static wk_status decode(const wk_engine *engine, contents *held) {
-	wk_index_header *header = &held->header;
-	if (wk_index_decode(held->bytes, header) != WK_OK || header->generation != engine->superblock.index_generation ||
-	    header->replay_epoch != engine->superblock.replay_epoch ||
-	    memcmp(header->directory_id, engine->superblock.directory_id, sizeof header->directory_id) != 0 ||
-	    wk_index_size(header->files_count, header->ledgers_count, header->ranges_count) != held->size)
-		return WK_CORRUPT;
+static wk_status decode(contents *held) {
+	const wk_index_header *header = &held->header;
 	held->files = malloc((header->files_count + (size_t)1) * sizeof *held->files);
 	held->ledgers = malloc((header->ledgers_count + (size_t)1) * sizeof *held->ledgers);
 	held->ranges = malloc((header->ranges_count + (size_t)1) * sizeof *held->ranges);
@@ -236,7 +250,7 @@ wk_status wk_index_load(wk_engine *engine, wk_error *error) {
 	contents held = {0};
 	wk_status status = read_bytes(engine, &held, error);
 	if (status == WK_OK)
-		status = decode(engine, &held);
+		status = decode(&held);
 	if (status == WK_OK && scans && !ledgers) {
 		status = claim_all(engine, &held);
 		free_contents(&held);
