@@ -256,6 +256,9 @@ def test_a_journal_without_its_superblock_is_damage_and_no_place_for_a_new_direc
         with pytest.raises(walkeeper.DamagedError, match="its file `superblock` is missing"):
             walkeeper.open(place, **options)  # type: ignore[arg-type]
     assert not (place / "superblock").exists()
+    result = CliRunner().invoke(commands, ["verify", str(place)])
+    assert result.exit_code == 1
+    assert "superblock: it is missing" in result.output
 
 
 @pytest.mark.parametrize("command", ["ls", "stat", "verify"])

@@ -234,9 +234,29 @@ wk_status wk_verifier_superblock(wk_verifier *verifier, wk_superblock *superbloc
 	return status == WK_OK && chosen < 0 ? WK_DAMAGED : status;
 }
 
+static bool note_any(void *context, const char *name) {
+	(void)name;
+	*(bool *)context = true;
+	return false;
+}
+
+static bool has_journal(const wk_verifier *verifier) {
+	char *path;
+	bool any = false;
+	if (asprintf(&path, "%s/journal", verifier->path) < 0)
+		return false;
+	verifier->io->operations->list(verifier->io, path, note_any, &any);
+	free(path);
+	return any;
+}
+
 static wk_status verify_superblock(wk_verifier *verifier) {
 	wk_file_view view;
 	wk_status status = wk_verifier_open_below(verifier, "superblock", &view);
+	if (status == WK_NOT_FOUND && has_journal(verifier)) {
+		wk_verifier_damage(verifier, "superblock", "it is missing, and the journal is there: restore it from a backup");
+		return WK_DAMAGED;
+	}
 	if (status == WK_NOT_FOUND)
 		return wk_fail(verifier->error, WK_NOT_FOUND, "%s is no walkeeper directory: it has no superblock",
 		               verifier->path);
