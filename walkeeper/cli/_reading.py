@@ -6,17 +6,20 @@ import dataclasses
 import functools
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
-from walkeeper import Gap, Namespace, Reader
+from walkeeper import Gap, Log, Namespace, Reader
 from walkeeper.cli._directory import directory, json_flag, log_name, reading
 from walkeeper.cli._main import EXIT_DAMAGED
 from walkeeper.cli._place import place
 from walkeeper.cli._show import counted, duration, facts, printable, show, size, table, write_record
+from walkeeper.errors import CursorNotFoundError, LogDeletedError, LogNotFoundError, TruncatedError
+
+Told = TypeVar("Told")
 
 STYLES = {
     "json": "One JSON object a line.",
@@ -40,46 +43,66 @@ def with_styles(command: Callable[..., None]) -> Callable[..., None]:
     return styled
 
 
+def of_each(namespace: Namespace, tell: Callable[[Log], Told]) -> Iterator[Told]:
+    """What is told of each log, by name. In a directory in use logs come and go: one that is deleted is left out."""
+    for name in namespace.logs():
+        try:
+            told = tell(namespace.log(name, create=False))
+        except (LogDeletedError, LogNotFoundError):
+            continue
+        yield told
+
+
+def row(log: Log) -> dict[str, Any]:
+    """What ls tells of a log."""
+    info = log.info()
+    return {
+        "log": log.name,
+        "records": info.count,
+        "first_sequence_id": info.first.sequence_id,
+        "next_sequence_id": info.next.sequence_id,
+        "segments": info.segments_count,
+        "bytes": sum(segment.payload_bytes for segment in log.segments()),
+    }
+
+
 @click.command()
 @directory
 @json_flag
 def ls(directory: Path, as_json: bool) -> None:
     """The logs of DIR: how many records, from which sequence id on, and bytes."""
     with reading(directory) as namespace:
-        rows: list[dict[str, Any]] = []
-        for name in namespace.logs():
-            log = namespace.log(name, create=False)
-            info = log.info()
-            rows.append(
-                {
-                    "log": name,
-                    "records": info.count,
-                    "first_sequence_id": info.first.sequence_id,
-                    "next_sequence_id": info.next.sequence_id,
-                    "segments": info.segments_count,
-                    "bytes": sum(segment.payload_bytes for segment in log.segments()),
-                }
-            )
+        rows = list(of_each(namespace, row))
     if as_json:
-        for row in rows:
-            click.echo(json.dumps(row, ensure_ascii=False))
+        for each in rows:
+            click.echo(json.dumps(each, ensure_ascii=False))
         return
     if not rows:
         click.echo("no logs", err=True)
         return
     shown = table("log", ">records", ">first", ">next", ">segments", ">bytes")
-    for row in rows:
-        numbers = [f"{row[key]:,}" for key in ("records", "first_sequence_id", "next_sequence_id", "segments")]
-        shown.add_row(printable(row["log"]), *numbers, size(row["bytes"]))
+    for each in rows:
+        numbers = [f"{each[key]:,}" for key in ("records", "first_sequence_id", "next_sequence_id", "segments")]
+        shown.add_row(printable(each["log"]), *numbers, size(each["bytes"]))
     show(shown)
 
 
-def pour(reader: Reader, style: str, records_max: int | None) -> tuple[int, int]:
-    """Writes records until there are no more; returns how many, and how many of them were gaps. Flushes each batch."""
+def pour(begin: Callable[[], Reader], style: str, records_max: int | None, *, anew: bool) -> tuple[int, int]:
+    """Writes records until there are no more; returns how many, and how many of them were gaps. Flushes each batch.
+
+    With `anew` it begins again where the log is truncated before the first record is read: nobody named that place.
+    """
+    reader = begin()
     count = gaps = 0
     left = records_max
     while left is None or left > 0:
-        batch = reader.read(max_records=min(left or 4096, 4096))
+        try:
+            batch = reader.read(max_records=min(left or 4096, 4096))
+        except TruncatedError:
+            if count or not anew:
+                raise
+            reader = begin()
+            continue
         if not batch:
             break
         for item in batch:
@@ -104,7 +127,8 @@ def cat(directory: Path, log: str, start: dict[str, Any], records_max: int | Non
     """The records of LOG. For people by default: sequence id, DLSN, payload."""
     with reading(directory) as namespace:
         opened = namespace.log(log, create=False)
-        count, gaps = pour(opened.reader(**start), style, records_max)
+        from_start = start.get("start") == "start"
+        count, gaps = pour(lambda: opened.reader(**start), style, records_max, anew=from_start)
         if count == 0 and records_max != 0 and start.get("start") not in ("start", "end"):
             next_one = opened.info().next.sequence_id
             said = f"walkeeper: log {printable(log)} has no record from there on; its next one will be {next_one}"
@@ -125,11 +149,19 @@ def tail(directory: Path, log: str, count: int, follow: bool, style: str) -> Non
     """The last records of LOG; with -f also those to come."""
     with reading(directory) as namespace:
         opened = namespace.log(log, create=False)
-        info = opened.info()
-        start = max(info.first.sequence_id, info.next.sequence_id - count)
-        _, gaps = pour(opened.reader(sequence_id=start, follow=follow), style, None)
+        _, gaps = pour(lambda: last_records(opened, count, follow), style, None, anew=True)
     if gaps:
         sys.exit(EXIT_DAMAGED)
+
+
+def last_records(log: Log, count: int, follow: bool) -> Reader:
+    """A reader that begins so many records before the end, or where the log begins."""
+    while True:
+        info = log.info()
+        try:
+            return log.reader(sequence_id=max(info.first.sequence_id, info.next.sequence_id - count), follow=follow)
+        except TruncatedError:
+            continue  # it was truncated meanwhile, and begins later now
 
 
 @click.command()
@@ -151,10 +183,8 @@ def log_of(namespace: Namespace, ledger: int) -> str | None:
     """The log that has a ledger; None for the catalogue's (0), and where no log has it any more."""
     if ledger <= 0:
         return None
-    for name in namespace.logs():
-        if any(segment.ledger_id == ledger for segment in namespace.log(name, create=False).segments()):
-            return name
-    return None
+    ledgers = of_each(namespace, lambda log: (log.name, {segment.ledger_id for segment in log.segments()}))
+    return next((name for name, theirs in ledgers if ledger in theirs), None)
 
 
 def file_name(directory: Path, number: int) -> str:
