@@ -172,19 +172,54 @@ def stat(directory: Path, as_json: bool) -> None:
     with reading(directory) as namespace:
         stats = dataclasses.asdict(namespace.stats())
         recovery = dataclasses.asdict(namespace.recovery())
-        stats["oldest_log"] = log_of(namespace, stats["oldest_ledger"])
+        stats |= pin_of(namespace, stats["oldest_ledger"])
     if as_json:
         click.echo(json.dumps({**stats, "recovery": recovery}, default=str))
         return
     show(facts([*stat_rows(directory, stats), *recovery_rows(recovery)]))
 
 
-def log_of(namespace: Namespace, ledger: int) -> str | None:
-    """The log that has a ledger; None for the catalogue's (0), and where no log has it any more."""
-    if ledger <= 0:
+def pin_of(namespace: Namespace, ledger: int) -> dict[str, Any]:
+    """The log that has a ledger, and the cursor that keeps it; None for the catalogue's (0), and where none has it."""
+    found = (told for told in of_each(namespace, lambda log: pin(log, ledger)) if told)
+    return (next(found, None) if ledger > 0 else None) or {"oldest_log": None, "oldest_cursor": None}
+
+
+def pin(log: Log, ledger: int) -> dict[str, Any] | None:
+    """What pin_of tells of the log that has the ledger; None of any other."""
+    if all(segment.ledger_id != ledger for segment in log.segments()):
         return None
-    ledgers = of_each(namespace, lambda log: (log.name, {segment.ledger_id for segment in log.segments()}))
-    return next((name for name, theirs in ledgers if ledger in theirs), None)
+    return {"oldest_log": log.name, "oldest_cursor": holding_cursor(log)}
+
+
+def holding_cursor(log: Log) -> dict[str, Any] | None:
+    """The lowest cursor, where it stands at the first record: truncation is refused. None where there is none there."""
+    places = [at for name in log.cursors() if (at := cursor_place(log, name)) is not None]
+    sequence_id, name = min(places, default=(-1, ""))
+    if not name or sequence_id > log.info().first.sequence_id:
+        return None
+    return {"name": name, "sequence_id": sequence_id}
+
+
+def cursor_place(log: Log, name: str) -> tuple[int, str] | None:
+    """The sequence id of a cursor, and its name; None where it was deleted meanwhile."""
+    try:
+        return log.cursor(name, create=False).position.sequence_id, name
+    except CursorNotFoundError:
+        return None
+
+
+def pin_words(stats: dict[str, Any]) -> str:
+    """Who keeps the oldest file, and what frees it."""
+    if stats["oldest_ledger"] <= 0:
+        return "by the catalogue"
+    if stats["oldest_log"] is None:
+        return "by a log that is gone: it is freed in the background"
+    by = f"by the log {printable(stats['oldest_log'])}"
+    if cursor := stats["oldest_cursor"]:
+        held = f"its cursor {printable(cursor['name'])} still needs record {cursor['sequence_id']}"
+        return f"{by}: {held}; moving that and truncating, or compaction, frees it"
+    return f"{by}: truncating it, or compaction, frees it"
 
 
 def file_name(directory: Path, number: int) -> str:
@@ -205,9 +240,7 @@ def stat_rows(directory: Path, stats: dict[str, Any]) -> list[tuple[str, str]]:
         ("on disk", f"{size(disk)}, of them live {size(live)}" + (f" ({live / disk:.0%})" if disk else "")),
     ]
     if stats["oldest_file"]:
-        log = stats["oldest_log"]
-        by = f"by the log {printable(log)}: truncating it, or compaction, frees it" if log else "by the catalogue"
-        rows.append(("pinned longest", f"{file_name(directory, stats['oldest_file'])}, {by}"))
+        rows.append(("pinned longest", f"{file_name(directory, stats['oldest_file'])}, {pin_words(stats)}"))
     parts = (value for key, value in stats.items() if key.startswith("memory_") and key != "memory_ranges")
     rows.append(("memory", f"{size(sum(parts))}, of this command"))  # the ranges are in memory_logs
     if stats["disk_full"]:
