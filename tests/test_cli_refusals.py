@@ -190,6 +190,31 @@ def test_in_a_locale_without_letters_nothing_fails(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii", "utf-8", "cp1252"])
+def test_json_is_json_in_every_locale(tmp_path: Path, encoding: str) -> None:
+    directory, name, payload = tmp_path / "wal", "größe😀", "Maß 😀"
+    with walkeeper.open(directory) as namespace, namespace.log(name).writer() as writer:
+        writer.append(payload.encode())
+    (journal,) = (file for file in (directory / "journal").glob("*.wkj") if payload.encode() in file.read_bytes())
+    found: dict[str, str] = {}
+    for command, *more in (
+        ("ls", directory),
+        ("cat", directory, name),
+        ("tail", directory, name),
+        ("stat", directory),
+        ("recover", directory, tmp_path / "saved"),
+        ("inspect", journal, "--entries"),
+        ("verify", directory),
+        ("doctor", directory),
+    ):
+        done = run_process(command, "--json", *more, PYTHONIOENCODING=encoding)
+        assert done.returncode == 0, done.stderr
+        found[command] = " ".join(str(json.loads(line)) for line in done.stdout.splitlines())
+        assert done.stdout.isascii()
+    assert all(name in found[command] for command in ("ls", "recover"))
+    assert all(payload in found[command] for command in ("cat", "tail"))
+
+
 def test_ctrl_c_on_the_way_into_a_callback_is_ctrl_c(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> bool:
         raise KeyboardInterrupt

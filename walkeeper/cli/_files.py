@@ -39,7 +39,7 @@ def inspect(file: Path, entries: bool, as_json: bool) -> None:
 
     def take(line: str) -> bool:
         if as_json:
-            click.echo(line)
+            click.echo(json.dumps(json.loads(line)))  # names in it are UTF-8, which the output may not be
         else:
             objects.append(json.loads(line))
         return True

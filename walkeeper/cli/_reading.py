@@ -75,7 +75,7 @@ def ls(directory: Path, as_json: bool) -> None:
         rows = list(of_each(namespace, row))
     if as_json:
         for each in rows:
-            click.echo(json.dumps(each, ensure_ascii=False))
+            click.echo(json.dumps(each))
         return
     if not rows:
         click.echo("no logs", err=True)

@@ -150,7 +150,7 @@ def recover(directory: Path, destination: Path, on_damage: str, as_json: bool) -
     if as_json:
         named = {str(file.relative_to(directory)): count for file, count in unreadable.items()}
         told = {"lossy": lossy, "intact": intact, "unreadable": named, "recovery": recovery, "logs": logs}
-        click.echo(json.dumps(told, ensure_ascii=False))
+        click.echo(json.dumps(told))
     else:
         for file, count in unreadable.items():
             show(f"{size(count)} of {printable(str(file))} cannot be read (input/output error): zeros in the copy.")
