@@ -87,6 +87,25 @@ def test_the_lowest_rate_is_a_byte_a_second(directory: Path, monkeypatch: pytest
     assert asked == [1, 1_000_000, 2**63 - 1, 0]
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "verify --rate nan",
+        "verify --rate -nan",
+        "verify --rate 0",
+        "bench --seconds nan",
+        "bench --seconds inf",
+        "doctor --plug-test write --seconds nan",
+        "doctor --plug-test write --seconds inf",
+    ],
+)
+def test_what_is_no_number_or_no_limit_is_a_usage_error(directory: Path, words: str) -> None:
+    result = run(*words.split(), directory)
+    assert result.exit_code == 2
+    assert "Usage:" in result.stderr
+    assert words.split()[-1] in result.stderr
+
+
 def test_bench_refuses_a_batch_that_would_fill_the_memory(tmp_path: Path) -> None:
     result = run("bench", tmp_path, "--size", 999999, "--batch", 65536)
     assert result.exit_code == 2
