@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +16,7 @@ from walkeeper.cli._floor import READ_SIZE, bytes_read, durable_writes, sequenti
 from walkeeper.cli._inspection import inspect_file
 from walkeeper.cli._main import Refusal
 from walkeeper.cli._number import Number
+from walkeeper.cli._scratch import scratch
 from walkeeper.cli._show import counted, duration, show, size, table
 
 Row = dict[str, object]
@@ -157,14 +156,8 @@ def bench(directory: Path, seconds: float, payload_size: int, batch: int, as_jso
     """
     if payload_size * batch > BATCH_BYTES_MAX:
         raise click.UsageError(f"--size times --batch is more than {size(BATCH_BYTES_MAX)}")
-    try:
-        place = Path(tempfile.mkdtemp(prefix="walkeeper-bench-", dir=directory))
-    except OSError as error:
-        raise Refusal(f"{directory}: {error.strerror}", "bench makes a directory of its own there") from error
-    try:
+    with scratch(directory, "walkeeper-bench-", "bench makes a directory of its own there") as place:
         rows = measure(place, payload_size, batch, seconds)
-    finally:
-        shutil.rmtree(place)
     if as_json:
         for measured in rows:
             click.echo(json.dumps(measured))
