@@ -108,3 +108,27 @@ def test_a_place_that_was_named_is_not_replaced(ns: Namespace, tmp_path: Path, m
     result = run("cat", tmp_path / "wal", "orders", "--from", 5)
     assert (result.exit_code, result.stdout) == (2, "")
     assert "it was truncated" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [["tail", "-n", "15"], ["cat"], ["cat", "--from", "5"]], ids=" ".join)
+def test_what_is_appended_and_truncated_behind_the_last_record_is_not_missed(
+    ns: Namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    orders, read = ns.log("orders"), Reader.read
+
+    def append_and_truncate() -> None:
+        with orders.writer() as writer:
+            writer.append(b"later")
+        orders.truncate(orders.info().next)
+
+    append = once(append_and_truncate)
+
+    def late(self: Reader, *given: Any, **options: Any) -> Any:
+        batch = read(self, *given, **options)
+        append()
+        return batch
+
+    monkeypatch.setattr(Reader, "read", late)
+    result = run(arguments[0], tmp_path / "wal", "orders", "--raw", *arguments[1:])
+    assert result.exit_code == 0, result.output
+    assert result.stdout.split()[-15:] == [str(number) for number in range(5, 20)]

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
-from walkeeper import Gap, Log, Namespace, Reader
+from walkeeper import Gap, Log, Namespace, Reader, Record
 from walkeeper.cli._directory import directory, json_flag, log_name, reading
 from walkeeper.cli._main import EXIT_DAMAGED
 from walkeeper.cli._place import place
@@ -87,21 +87,26 @@ def ls(directory: Path, as_json: bool) -> None:
     show(shown)
 
 
-def pour(begin: Callable[[], Reader], style: str, records_max: int | None, *, anew: bool) -> tuple[int, int]:
+def pour(
+    begin: Callable[[], tuple[Reader, int | None]], style: str, records_max: int | None, *, anew: bool
+) -> tuple[int, int]:
     """Writes records until there are no more; returns how many, and how many of them were gaps. Flushes each batch.
 
-    With `anew` it begins again where the log is truncated before the first record is read: nobody named that place.
+    `begin` also names the end of the log: what comes behind it meanwhile may be truncated before it is read. With
+    `anew` it begins again where the log is truncated before the first record is read: nobody named that place.
     """
-    reader = begin()
-    count = gaps = 0
+    reader, end = begin()
+    count = gaps = at = 0
     left = records_max
     while left is None or left > 0:
         try:
             batch = reader.read(max_records=min(left or 4096, 4096))
         except TruncatedError:
+            if count and end is not None and at >= end:
+                break
             if count or not anew:
                 raise
-            reader = begin()
+            reader, end = begin()
             continue
         if not batch:
             break
@@ -110,9 +115,15 @@ def pour(begin: Callable[[], Reader], style: str, records_max: int | None, *, an
             gaps += isinstance(item, Gap)
         sys.stdout.flush()
         count += len(batch)
+        at = behind(batch[-1])
         if left is not None:
             left -= len(batch)
     return count, gaps
+
+
+def behind(item: Record | Gap) -> int:
+    """The sequence id behind a record or a gap."""
+    return item.sequence_id + (item.count if isinstance(item, Gap) else 1)
 
 
 @click.command()
@@ -127,8 +138,11 @@ def cat(directory: Path, log: str, start: dict[str, Any], records_max: int | Non
     """The records of LOG. For people by default: sequence id, DLSN, payload."""
     with reading(directory) as namespace:
         opened = namespace.log(log, create=False)
-        from_start = start.get("start") == "start"
-        count, gaps = pour(lambda: opened.reader(**start), style, records_max, anew=from_start)
+
+        def begin() -> tuple[Reader, int]:
+            return opened.reader(**start), opened.info().next.sequence_id
+
+        count, gaps = pour(begin, style, records_max, anew=start.get("start") == "start")
         if count == 0 and records_max != 0 and start.get("start") not in ("start", "end"):
             next_one = opened.info().next.sequence_id
             said = f"walkeeper: log {printable(log)} has no record from there on; its next one will be {next_one}"
@@ -154,12 +168,13 @@ def tail(directory: Path, log: str, count: int, follow: bool, style: str) -> Non
         sys.exit(EXIT_DAMAGED)
 
 
-def last_records(log: Log, count: int, follow: bool) -> Reader:
-    """A reader that begins so many records before the end, or where the log begins."""
+def last_records(log: Log, count: int, follow: bool) -> tuple[Reader, int | None]:
+    """A reader that begins so many records before the end, or where the log begins; and that end, unless it follows."""
     while True:
         info = log.info()
         try:
-            return log.reader(sequence_id=max(info.first.sequence_id, info.next.sequence_id - count), follow=follow)
+            start = max(info.first.sequence_id, info.next.sequence_id - count)
+            return log.reader(sequence_id=start, follow=follow), None if follow else info.next.sequence_id
         except TruncatedError:
             continue  # it was truncated meanwhile, and begins later now
 
