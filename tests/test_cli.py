@@ -171,6 +171,24 @@ def test_stat_names_what_pins_space(tmp_path: Path) -> None:
     assert f"pinned longest {name}, by the log slow" in shown
 
 
+def test_stat_names_the_cursor_that_keeps_truncation_from_freeing_anything(tmp_path: Path) -> None:
+    small = {"file_size_min": 65536, "file_size_max": 65536}
+    with walkeeper.open(tmp_path / "wal", **small) as namespace:
+        log = namespace.log("slow")
+        with log.writer() as writer:
+            places = [writer.append(b"x" * 30_000) for _ in range(10)]
+        for name in ("audit", "billing"):
+            log.cursor(name)
+    for name, held in (("audit", {"name": "billing", "sequence_id": 0}), ("billing", None)):
+        with walkeeper.open(tmp_path / "wal", **small) as namespace:
+            namespace.log("slow").cursor(name).advance(places[4])
+        (stats,) = json_lines(run("stat", tmp_path / "wal", "--json"))
+        assert (stats["oldest_log"], stats["oldest_cursor"]) == ("slow", held)
+        shown = " ".join(run("stat", tmp_path / "wal").stdout.split())
+        assert ("by the log slow: its cursor billing still needs record 0; moving that" in shown) is (held is not None)
+        assert ("by the log slow: truncating it, or compaction, frees it" in shown) is (held is None)
+
+
 # ---- truncate, backup -----------------------------------------------------------------------------------------------
 
 

@@ -87,6 +87,25 @@ def test_the_lowest_rate_is_a_byte_a_second(directory: Path, monkeypatch: pytest
     assert asked == [1, 1_000_000, 2**63 - 1, 0]
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "verify --rate nan",
+        "verify --rate -nan",
+        "verify --rate 0",
+        "bench --seconds nan",
+        "bench --seconds inf",
+        "doctor --plug-test write --seconds nan",
+        "doctor --plug-test write --seconds inf",
+    ],
+)
+def test_what_is_no_number_or_no_limit_is_a_usage_error(directory: Path, words: str) -> None:
+    result = run(*words.split(), directory)
+    assert result.exit_code == 2
+    assert "Usage:" in result.stderr
+    assert words.split()[-1] in result.stderr
+
+
 def test_bench_refuses_a_batch_that_would_fill_the_memory(tmp_path: Path) -> None:
     result = run("bench", tmp_path, "--size", 999999, "--batch", 65536)
     assert result.exit_code == 2
@@ -188,6 +207,31 @@ def test_in_a_locale_without_letters_nothing_fails(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
     done = run_process("backup", tmp_path / "wal", os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii", "utf-8", "cp1252"])
+def test_json_is_json_in_every_locale(tmp_path: Path, encoding: str) -> None:
+    directory, name, payload = tmp_path / "wal", "größe😀", "Maß 😀"
+    with walkeeper.open(directory) as namespace, namespace.log(name).writer() as writer:
+        writer.append(payload.encode())
+    (journal,) = (file for file in (directory / "journal").glob("*.wkj") if payload.encode() in file.read_bytes())
+    found: dict[str, str] = {}
+    for command, *more in (
+        ("ls", directory),
+        ("cat", directory, name),
+        ("tail", directory, name),
+        ("stat", directory),
+        ("recover", directory, tmp_path / "saved"),
+        ("inspect", journal, "--entries"),
+        ("verify", directory),
+        ("doctor", directory),
+    ):
+        done = run_process(command, "--json", *more, PYTHONIOENCODING=encoding)
+        assert done.returncode == 0, done.stderr
+        found[command] = " ".join(str(json.loads(line)) for line in done.stdout.splitlines())
+        assert done.stdout.isascii()
+    assert all(name in found[command] for command in ("ls", "recover"))
+    assert all(payload in found[command] for command in ("cat", "tail"))
 
 
 def test_ctrl_c_on_the_way_into_a_callback_is_ctrl_c(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +15,8 @@ from walkeeper.cli._directory import directory, json_flag
 from walkeeper.cli._floor import READ_SIZE, bytes_read, durable_writes, sequential_reads
 from walkeeper.cli._inspection import inspect_file
 from walkeeper.cli._main import Refusal
+from walkeeper.cli._number import Number
+from walkeeper.cli._scratch import scratch
 from walkeeper.cli._show import counted, duration, show, size, table
 
 Row = dict[str, object]
@@ -139,9 +139,7 @@ def times(ours: object, floor: object) -> float:
 
 @click.command()
 @directory
-@click.option(
-    "--seconds", type=click.FloatRange(0.05, 600), default=2.0, show_default=True, help="For each measurement."
-)
+@click.option("--seconds", type=Number(0.05, 600), default=2.0, show_default=True, help="For each measurement.")
 @click.option(
     "--size", "payload_size", type=click.IntRange(1, 1_000_000), default=1024, show_default=True, help="Bytes a record."
 )
@@ -158,14 +156,8 @@ def bench(directory: Path, seconds: float, payload_size: int, batch: int, as_jso
     """
     if payload_size * batch > BATCH_BYTES_MAX:
         raise click.UsageError(f"--size times --batch is more than {size(BATCH_BYTES_MAX)}")
-    try:
-        place = Path(tempfile.mkdtemp(prefix="walkeeper-bench-", dir=directory))
-    except OSError as error:
-        raise Refusal(f"{directory}: {error.strerror}", "bench makes a directory of its own there") from error
-    try:
+    with scratch(directory, "walkeeper-bench-", "bench makes a directory of its own there") as place:
         rows = measure(place, payload_size, batch, seconds)
-    finally:
-        shutil.rmtree(place)
     if as_json:
         for measured in rows:
             click.echo(json.dumps(measured))

@@ -79,9 +79,11 @@ def damage_of(path: Path) -> str:
 
 
 def check_destination(source: Path, destination: Path) -> None:
-    """Refuses a destination that exists, or lies inside the source."""
+    """Refuses a destination that exists, lies inside the source, or is no name."""
     if os.path.lexists(destination):
         raise Refusal(f"{destination} exists", "name a path that does not: the copy is made there")
+    if destination.name == "..":
+        raise Refusal(f"{destination} does not exist", "DEST ends with the name of a directory that is made")
     if source.resolve() in destination.resolve().parents:
         raise Refusal(f"{destination} is inside {source}", "name a path outside: DIR itself is left as it is")
 

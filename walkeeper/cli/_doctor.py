@@ -18,6 +18,7 @@ from walkeeper.cli._directory import directory_to_be, json_flag
 from walkeeper.cli._inspection import DoctorReport, inspect_file, probe
 from walkeeper.cli._left_overs import left_overs, words
 from walkeeper.cli._main import Refusal
+from walkeeper.cli._number import Number
 from walkeeper.cli._plug_test import plug_test_check, plug_test_write
 from walkeeper.cli._show import duration, facts, show, size
 from walkeeper.errors import Error
@@ -141,7 +142,7 @@ def examine(path: Path) -> dict[str, Any]:
 @directory_to_be
 @json_flag
 @click.option("--plug-test", type=click.Choice(["write", "check"]), help="The pull-the-plug test: see above.")
-@click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="plug-test write: stop after so long.")
+@click.option("--seconds", type=Number(0, 1e9, min_open=True), help="plug-test write: stop after so long.")
 @click.option("--acknowledged", type=click.IntRange(0), help="plug-test check: the last number that write printed.")
 def doctor(
     directory: Path, as_json: bool, plug_test: str | None, seconds: float | None, acknowledged: int | None

@@ -17,6 +17,7 @@ from walkeeper.cli._inspection import VerifyReport, inspect_file, verify_directo
 from walkeeper.cli._left_overs import left_overs
 from walkeeper.cli._left_overs import words as left_over_words
 from walkeeper.cli._main import EXIT_DAMAGED
+from walkeeper.cli._number import Number
 from walkeeper.cli._show import counted, facts, printable, show, size, table
 from walkeeper.errors import CorruptError
 
@@ -39,7 +40,7 @@ def inspect(file: Path, entries: bool, as_json: bool) -> None:
 
     def take(line: str) -> bool:
         if as_json:
-            click.echo(line)
+            click.echo(json.dumps(json.loads(line)))  # names in it are UTF-8, which the output may not be
         else:
             objects.append(json.loads(line))
         return True
@@ -115,7 +116,7 @@ def finding_lines(found: VerifyReport) -> Iterator[str]:
 
 @click.command()
 @directory
-@click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Read at most so many MB a second.")
+@click.option("--rate", type=Number(min=0, min_open=True), help="Read at most so many MB a second.")
 @json_flag
 def verify(directory: Path, rate: float | None, as_json: bool) -> None:
     """Read every byte of DIR that matters, and check every structure.

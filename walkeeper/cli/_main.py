@@ -6,7 +6,11 @@ import importlib
 import io
 import os
 import re
+import signal
 import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import entry_points
 from typing import Any, ClassVar
 
@@ -80,29 +84,53 @@ class Commands(click.Group):
         assert found is None or isinstance(found, click.Command)
         return found
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def make_context(self, *given: Any, **options: Any) -> click.Context:
         if sys.stdout is None:
             raise Refusal("the output is closed: there is nowhere to write to")
-        if os.environ.get("WALKEEPER_DEBUG") == "1":
-            return super().invoke(ctx)
-        try:
-            result = super().invoke(ctx)
+        with guarded():
+            return super().make_context(*given, **options)
+
+    def invoke(self, ctx: click.Context) -> None:
+        with guarded():
+            super().invoke(ctx)
             sys.stdout.flush()
-        except KeyboardInterrupt:
-            ctx.exit(EXIT_INTERRUPTED)
-        except BrokenPipeError:
-            discard_output()
-            ctx.exit(EXIT_BROKEN_PIPE)
-        except click.ClickException:
-            raise
-        except Exception as error:
-            refusal = refusal_of(error)
-            if refusal is None:
-                raise
-            raise refusal from error
         if ctx.meta.get(DAMAGED):
             ctx.exit(EXIT_DAMAGED)
-        return result
+
+    def main(self, *given: Any, **options: Any) -> Any:
+        """As click's, with our exit statuses: also where what is to be said of it cannot be written."""
+        try:
+            status = super().main(*given, **{**options, "standalone_mode": False})
+        except click.Abort:
+            status = EXIT_INTERRUPTED
+        except click.ClickException as error:
+            status = error.exit_code if isinstance(error, Refusal) else EXIT_CANNOT
+            try:
+                error.show()
+            except OSError:
+                discard(sys.stderr)
+        sys.exit(status)
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """Turns what a command raises into a Refusal or an exit status; with WALKEEPER_DEBUG=1 only Ctrl-C."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
+    except BrokenPipeError:
+        discard(sys.stdout)
+        raise click.exceptions.Exit(EXIT_BROKEN_PIPE) from None
+    except (click.ClickException, click.exceptions.Exit):
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and error.filename == Output.NAME:
+            discard(sys.stdout)
+        refusal = None if os.environ.get("WALKEEPER_DEBUG") == "1" else refusal_of(error)
+        if refusal is None:
+            raise
+        raise refusal from error
 
 
 def refusal_of(error: Exception) -> Refusal | None:
@@ -162,10 +190,30 @@ def holder(pid: int | None) -> str:
     return f"it is held by process {pid}{program}"
 
 
-def discard_output() -> None:
-    """Nobody reads the output any more; what is still buffered must not fail once again at exit."""
+class Output(io.FileIO):
+    """The output: an error of it says so, and not only what the matter is."""
+
+    NAME: ClassVar[str] = "writing the output"
+
+    def write(self, some: Any, /) -> int:
+        try:
+            return super().write(some)
+        except OSError as error:
+            error.filename = self.NAME
+            raise
+
+
+def told_apart(stream: io.TextIOWrapper) -> io.TextIOWrapper:
+    """The same output, whose errors say that they are its."""
+    raw = Output(stream.fileno(), "w", closefd=False)
+    lines, at_once = stream.line_buffering, stream.write_through
+    return io.TextIOWrapper(io.BufferedWriter(raw), stream.encoding, line_buffering=lines, write_through=at_once)
+
+
+def discard(stream: Any) -> None:
+    """Nobody can read this stream any more; what is still buffered must not fail once again at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+    os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
 
 
@@ -181,7 +229,22 @@ def commands() -> None:
 
 def main() -> None:
     """The console script."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # names need not be text, nor the locale be able to show it
-    commands(prog_name="walkeeper")
+    try:
+        if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # of the console script, while it imported this
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout = told_apart(sys.stdout)
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(
+                    errors="backslashreplace"
+                )  # names need not be text, nor the locale be able to show it
+        commands(prog_name="walkeeper")
+    except KeyboardInterrupt:
+        sys.exit(EXIT_INTERRUPTED)
+    except Exception:
+        traceback.print_exc()
+        sys.exit(EXIT_CANNOT)  # and not the status of damage, which is Python's for a traceback
+    finally:
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # what is left to be interrupted is the end of Python

@@ -6,17 +6,20 @@ import dataclasses
 import functools
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
-from walkeeper import Gap, Namespace, Reader
+from walkeeper import Gap, Log, Namespace, Reader, Record
 from walkeeper.cli._directory import directory, json_flag, log_name, reading
 from walkeeper.cli._main import EXIT_DAMAGED
 from walkeeper.cli._place import place
 from walkeeper.cli._show import counted, duration, facts, printable, show, size, table, write_record
+from walkeeper.errors import CursorNotFoundError, LogDeletedError, LogNotFoundError, TruncatedError
+
+Told = TypeVar("Told")
 
 STYLES = {
     "json": "One JSON object a line.",
@@ -40,46 +43,71 @@ def with_styles(command: Callable[..., None]) -> Callable[..., None]:
     return styled
 
 
+def of_each(namespace: Namespace, tell: Callable[[Log], Told]) -> Iterator[Told]:
+    """What is told of each log, by name. In a directory in use logs come and go: one that is deleted is left out."""
+    for name in namespace.logs():
+        try:
+            told = tell(namespace.log(name, create=False))
+        except (LogDeletedError, LogNotFoundError):
+            continue
+        yield told
+
+
+def row(log: Log) -> dict[str, Any]:
+    """What ls tells of a log."""
+    info = log.info()
+    return {
+        "log": log.name,
+        "records": info.count,
+        "first_sequence_id": info.first.sequence_id,
+        "next_sequence_id": info.next.sequence_id,
+        "segments": info.segments_count,
+        "bytes": sum(segment.payload_bytes for segment in log.segments()),
+    }
+
+
 @click.command()
 @directory
 @json_flag
 def ls(directory: Path, as_json: bool) -> None:
     """The logs of DIR: how many records, from which sequence id on, and bytes."""
     with reading(directory) as namespace:
-        rows: list[dict[str, Any]] = []
-        for name in namespace.logs():
-            log = namespace.log(name, create=False)
-            info = log.info()
-            rows.append(
-                {
-                    "log": name,
-                    "records": info.count,
-                    "first_sequence_id": info.first.sequence_id,
-                    "next_sequence_id": info.next.sequence_id,
-                    "segments": info.segments_count,
-                    "bytes": sum(segment.payload_bytes for segment in log.segments()),
-                }
-            )
+        rows = list(of_each(namespace, row))
     if as_json:
-        for row in rows:
-            click.echo(json.dumps(row, ensure_ascii=False))
+        for each in rows:
+            click.echo(json.dumps(each))
         return
     if not rows:
         click.echo("no logs", err=True)
         return
     shown = table("log", ">records", ">first", ">next", ">segments", ">bytes")
-    for row in rows:
-        numbers = [f"{row[key]:,}" for key in ("records", "first_sequence_id", "next_sequence_id", "segments")]
-        shown.add_row(printable(row["log"]), *numbers, size(row["bytes"]))
+    for each in rows:
+        numbers = [f"{each[key]:,}" for key in ("records", "first_sequence_id", "next_sequence_id", "segments")]
+        shown.add_row(printable(each["log"]), *numbers, size(each["bytes"]))
     show(shown)
 
 
-def pour(reader: Reader, style: str, records_max: int | None) -> tuple[int, int]:
-    """Writes records until there are no more; returns how many, and how many of them were gaps. Flushes each batch."""
-    count = gaps = 0
+def pour(
+    begin: Callable[[], tuple[Reader, int | None]], style: str, records_max: int | None, *, anew: bool
+) -> tuple[int, int]:
+    """Writes records until there are no more; returns how many, and how many of them were gaps. Flushes each batch.
+
+    `begin` also names the end of the log: what comes behind it meanwhile may be truncated before it is read. With
+    `anew` it begins again where the log is truncated before the first record is read: nobody named that place.
+    """
+    reader, end = begin()
+    count = gaps = at = 0
     left = records_max
     while left is None or left > 0:
-        batch = reader.read(max_records=min(left or 4096, 4096))
+        try:
+            batch = reader.read(max_records=min(left or 4096, 4096))
+        except TruncatedError:
+            if count and end is not None and at >= end:
+                break
+            if count or not anew:
+                raise
+            reader, end = begin()
+            continue
         if not batch:
             break
         for item in batch:
@@ -87,9 +115,15 @@ def pour(reader: Reader, style: str, records_max: int | None) -> tuple[int, int]
             gaps += isinstance(item, Gap)
         sys.stdout.flush()
         count += len(batch)
+        at = behind(batch[-1])
         if left is not None:
             left -= len(batch)
     return count, gaps
+
+
+def behind(item: Record | Gap) -> int:
+    """The sequence id behind a record or a gap."""
+    return item.sequence_id + (item.count if isinstance(item, Gap) else 1)
 
 
 @click.command()
@@ -104,7 +138,11 @@ def cat(directory: Path, log: str, start: dict[str, Any], records_max: int | Non
     """The records of LOG. For people by default: sequence id, DLSN, payload."""
     with reading(directory) as namespace:
         opened = namespace.log(log, create=False)
-        count, gaps = pour(opened.reader(**start), style, records_max)
+
+        def begin() -> tuple[Reader, int]:
+            return opened.reader(**start), opened.info().next.sequence_id
+
+        count, gaps = pour(begin, style, records_max, anew=start.get("start") == "start")
         if count == 0 and records_max != 0 and start.get("start") not in ("start", "end"):
             next_one = opened.info().next.sequence_id
             said = f"walkeeper: log {printable(log)} has no record from there on; its next one will be {next_one}"
@@ -125,11 +163,20 @@ def tail(directory: Path, log: str, count: int, follow: bool, style: str) -> Non
     """The last records of LOG; with -f also those to come."""
     with reading(directory) as namespace:
         opened = namespace.log(log, create=False)
-        info = opened.info()
-        start = max(info.first.sequence_id, info.next.sequence_id - count)
-        _, gaps = pour(opened.reader(sequence_id=start, follow=follow), style, None)
+        _, gaps = pour(lambda: last_records(opened, count, follow), style, None, anew=True)
     if gaps:
         sys.exit(EXIT_DAMAGED)
+
+
+def last_records(log: Log, count: int, follow: bool) -> tuple[Reader, int | None]:
+    """A reader that begins so many records before the end, or where the log begins; and that end, unless it follows."""
+    while True:
+        info = log.info()
+        try:
+            start = max(info.first.sequence_id, info.next.sequence_id - count)
+            return log.reader(sequence_id=start, follow=follow), None if follow else info.next.sequence_id
+        except TruncatedError:
+            continue  # it was truncated meanwhile, and begins later now
 
 
 @click.command()
@@ -140,21 +187,54 @@ def stat(directory: Path, as_json: bool) -> None:
     with reading(directory) as namespace:
         stats = dataclasses.asdict(namespace.stats())
         recovery = dataclasses.asdict(namespace.recovery())
-        stats["oldest_log"] = log_of(namespace, stats["oldest_ledger"])
+        stats |= pin_of(namespace, stats["oldest_ledger"])
     if as_json:
         click.echo(json.dumps({**stats, "recovery": recovery}, default=str))
         return
     show(facts([*stat_rows(directory, stats), *recovery_rows(recovery)]))
 
 
-def log_of(namespace: Namespace, ledger: int) -> str | None:
-    """The log that has a ledger; None for the catalogue's (0), and where no log has it any more."""
-    if ledger <= 0:
+def pin_of(namespace: Namespace, ledger: int) -> dict[str, Any]:
+    """The log that has a ledger, and the cursor that keeps it; None for the catalogue's (0), and where none has it."""
+    found = (told for told in of_each(namespace, lambda log: pin(log, ledger)) if told)
+    return (next(found, None) if ledger > 0 else None) or {"oldest_log": None, "oldest_cursor": None}
+
+
+def pin(log: Log, ledger: int) -> dict[str, Any] | None:
+    """What pin_of tells of the log that has the ledger; None of any other."""
+    if all(segment.ledger_id != ledger for segment in log.segments()):
         return None
-    for name in namespace.logs():
-        if any(segment.ledger_id == ledger for segment in namespace.log(name, create=False).segments()):
-            return name
-    return None
+    return {"oldest_log": log.name, "oldest_cursor": holding_cursor(log)}
+
+
+def holding_cursor(log: Log) -> dict[str, Any] | None:
+    """The lowest cursor, where it stands at the first record: truncation is refused. None where there is none there."""
+    places = [at for name in log.cursors() if (at := cursor_place(log, name)) is not None]
+    sequence_id, name = min(places, default=(-1, ""))
+    if not name or sequence_id > log.info().first.sequence_id:
+        return None
+    return {"name": name, "sequence_id": sequence_id}
+
+
+def cursor_place(log: Log, name: str) -> tuple[int, str] | None:
+    """The sequence id of a cursor, and its name; None where it was deleted meanwhile."""
+    try:
+        return log.cursor(name, create=False).position.sequence_id, name
+    except CursorNotFoundError:
+        return None
+
+
+def pin_words(stats: dict[str, Any]) -> str:
+    """Who keeps the oldest file, and what frees it."""
+    if stats["oldest_ledger"] <= 0:
+        return "by the catalogue"
+    if stats["oldest_log"] is None:
+        return "by a log that is gone: it is freed in the background"
+    by = f"by the log {printable(stats['oldest_log'])}"
+    if cursor := stats["oldest_cursor"]:
+        held = f"its cursor {printable(cursor['name'])} still needs record {cursor['sequence_id']}"
+        return f"{by}: {held}; moving that and truncating, or compaction, frees it"
+    return f"{by}: truncating it, or compaction, frees it"
 
 
 def file_name(directory: Path, number: int) -> str:
@@ -175,9 +255,7 @@ def stat_rows(directory: Path, stats: dict[str, Any]) -> list[tuple[str, str]]:
         ("on disk", f"{size(disk)}, of them live {size(live)}" + (f" ({live / disk:.0%})" if disk else "")),
     ]
     if stats["oldest_file"]:
-        log = stats["oldest_log"]
-        by = f"by the log {printable(log)}: truncating it, or compaction, frees it" if log else "by the catalogue"
-        rows.append(("pinned longest", f"{file_name(directory, stats['oldest_file'])}, {by}"))
+        rows.append(("pinned longest", f"{file_name(directory, stats['oldest_file'])}, {pin_words(stats)}"))
     parts = (value for key, value in stats.items() if key.startswith("memory_") and key != "memory_ranges")
     rows.append(("memory", f"{size(sum(parts))}, of this command"))  # the ranges are in memory_logs
     if stats["disk_full"]:

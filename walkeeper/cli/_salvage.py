@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from walkeeper.cli._copy import Unreadable, copy, lock_held
 from walkeeper.cli._directory import check_destination, directory, json_flag
 from walkeeper.cli._directory import destination as destination_argument
 from walkeeper.cli._main import EXIT_DAMAGED, Damage, Refusal
+from walkeeper.cli._scratch import scratch
 from walkeeper.cli._show import counted, printable, show, size, table
 from walkeeper.errors import DamagedError, Error
 
@@ -50,19 +50,18 @@ def kept_by_skip(source: Path, place: Path, size: int) -> int | None:
 
 @contextmanager
 def unfinished(source: Path, destination: Path) -> Iterator[Path]:
-    """A name beside the destination; what is made there gets the destination's name at the end, or is removed.
+    """A name on the destination's file system; what is made there gets the destination's at the end, or is removed.
 
     Errors that speak of it are told of the source: it is gone when they are read.
     """
-    place = destination.with_name(f"{destination.name}.unfinished-{os.getpid()}")
-    try:
-        yield place
-        place.rename(destination)
-    except BaseException as stop:
-        shutil.rmtree(place, ignore_errors=True)
-        if isinstance(stop, Error):
+    with scratch(destination.parent, ".walkeeper-recover-", "the copy is made there") as folder:
+        place = folder / "copy"
+        try:
+            yield place
+        except Error as stop:
             stop.args = (str(stop).replace(str(place), str(source)), *stop.args[1:])
-        raise
+            raise
+        place.rename(destination)
 
 
 def salvage(namespace: Namespace, name: str) -> dict[str, Any]:
@@ -143,14 +142,14 @@ def recover(directory: Path, destination: Path, on_damage: str, as_json: bool) -
             raise refused(DamagedError(why.replace(str(place), str(directory))))
         intact = None
         if lost and policy == "point_in_time":
-            kept = kept_by_skip(directory, place.with_name(f"{place.name}-skip"), copied)
+            kept = kept_by_skip(directory, place.with_name("skip"), copied)
             intact = None if kept is None else kept - sum(log["records"] for log in logs)
     unknown = recovery["unknown_blocks"] + recovery["catalogue_lost"] + recovery["adopted_ledgers"] > 0
     lossy = unknown or lost > 0
     if as_json:
         named = {str(file.relative_to(directory)): count for file, count in unreadable.items()}
         told = {"lossy": lossy, "intact": intact, "unreadable": named, "recovery": recovery, "logs": logs}
-        click.echo(json.dumps(told, ensure_ascii=False))
+        click.echo(json.dumps(told))
     else:
         for file, count in unreadable.items():
             show(f"{size(count)} of {printable(str(file))} cannot be read (input/output error): zeros in the copy.")

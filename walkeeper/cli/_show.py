@@ -59,7 +59,10 @@ def counted(count: int, one: str, more: str | None = None) -> str:
 
 
 def record_json(item: Record | Gap) -> str:
-    """A record (or gap) as a JSON object: the payload as text where it is UTF-8, else as base64."""
+    """A record (or gap) as a JSON object: the payload as text where it is UTF-8, else as base64.
+
+    JSON is in ASCII, as all that we write: it is none where the output has another encoding than its reader takes.
+    """
     fields: dict[str, object] = {"sequence_id": item.sequence_id, "dlsn": list(item.dlsn)}
     if isinstance(item, Gap):
         return json.dumps({"gap": item.count, **fields})
@@ -68,7 +71,7 @@ def record_json(item: Record | Gap) -> str:
         fields |= {"txid": item.txid, "payload": payload.decode()}
     except UnicodeDecodeError:
         fields |= {"txid": item.txid, "payload_base64": base64.b64encode(payload).decode()}
-    return json.dumps(fields, ensure_ascii=False)
+    return json.dumps(fields)
 
 
 def lost(gap: Gap) -> str:
