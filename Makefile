@@ -17,9 +17,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := $(shell find native -type f)
 TESTS_C := $(shell find tests examples benchmarks/native -name '*.[ch]' 2>/dev/null)
-MODULES := $(shell find walkeeper walkeeper_script -name '*.py' | sort | cksum | cut -d ' ' -f 1)
+MODULES := $(shell find walkeeper -name '*.py' | sort | cksum | cut -d ' ' -f 1)
 C_FILES := $(filter %.c %.h,$(NATIVE)) $(TESTS_C)
-PYTHON_FILES := walkeeper walkeeper_script tests benchmarks examples native/python .ci/build_requires .ci/coverage
+PYTHON_FILES := walkeeper tests benchmarks examples native/python .ci/build_requires .ci/coverage
 
 # One directory under build/ for each way to compile; `$(call native,NAME)` configures it once and builds it.
 FLAGS_native :=

@@ -102,14 +102,11 @@ def test_ctrl_c_is_130_also_where_tracebacks_are_shown(directory: Path, monkeypa
         assert (result.exit_code, result.stderr) == (_main.EXIT_INTERRUPTED, "")
 
 
-@pytest.mark.parametrize(
-    ("module", "status"),
-    [("walkeeper.errors", -signal.SIGINT), ("click", -signal.SIGINT), ("walkeeper.cli._reading", 130), ("rich", 130)],
-)
-def test_ctrl_c_while_something_is_imported_is_no_traceback(directory: Path, module: str, status: int) -> None:
+@pytest.mark.parametrize("module", ["walkeeper.cli._reading", "rich"])
+def test_ctrl_c_while_a_command_is_imported_is_no_traceback(directory: Path, module: str) -> None:
     command = [sys.executable, "-c", INTERRUPTED + SCRIPT, module, "ls", str(directory)]
     done = subprocess.run(command, capture_output=True, timeout=60)
-    assert (done.returncode, done.stdout, done.stderr) == (status, b"", b"")
+    assert (done.returncode, done.stdout, done.stderr) == (_main.EXIT_INTERRUPTED, b"", b"")
 
 
 def test_ctrl_c_that_is_ignored_stays_so(directory: Path) -> None:

@@ -230,8 +230,6 @@ def commands() -> None:
 def main() -> None:
     """The console script."""
     try:
-        if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # of the console script, while it imported this
-            signal.signal(signal.SIGINT, signal.default_int_handler)
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout = told_apart(sys.stdout)
         for stream in (sys.stdout, sys.stderr):
