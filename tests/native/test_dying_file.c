@@ -82,6 +82,7 @@ TEST(a_reader_finds_no_file_that_is_being_given_away) {
 	atomic_store(&may_read, true);
 	CHECK_EQ(pthread_join(reader, NULL), 0);
 	close_store(store);
+	plain_operations->destroy(io);
 	remove_tree(place);
 }
 
