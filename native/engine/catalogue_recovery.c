@@ -219,8 +219,8 @@ wk_status wk_catalogue_recover(wk_engine *engine, int64_t last, bool accepts, wk
 	engine->report.catalogue_lost += missing && accepts; /* one at least */
 	if (wk_is_unreadable(status, &newest))
 		status = accepts ? salvage(engine, last, &newest) : refuse(status, &newest, error);
-	else if (status != WK_OK)
-		wk_fail(error, status, "%s", newest.text);
+	if (status != WK_OK && error != NULL && !wk_is_unreadable(status, &newest) && newest.status != WK_OK)
+		*error = newest;
 	if (status != WK_OK)
 		return status;
 	wk_engine_lock(engine);

@@ -64,24 +64,35 @@ static bool any_name(void *context, const char *name) {
 	return !*(bool *)context;
 }
 
-static bool note_name(void *context, const char *name) {
+static bool note_journal_file(void *context, const char *name) {
 	(void)name;
 	*(bool *)context = true;
 	return false;
 }
 
+static bool note_entry_log(void *context, const char *name) {
+	size_t size = strlen(name);
+	*(bool *)context |= size > 4 && strcmp(name + size - 4, ".wke") == 0;
+	return !*(bool *)context;
+}
+
 /*
- * The first journal file is made after the superblock: where there is none, a power cut came while the directory was
- * being made.
+ * The first journal file is made after the superblock, and entry logs later: where there is none, a power cut came while
+ * the directory was being made.
  */
 static wk_status holds_files(wk_engine *engine, bool *any, wk_error *error) {
-	char *path = wk_engine_path(engine, "journal");
+	static const char *const folders[] = {"journal", "entries"};
 	*any = false;
-	int result = path != NULL ? engine->io->operations->list(engine->io, path, note_name, any) : -ENOMEM;
-	free(path);
-	return result == 0 || result == -ENOENT || result == -ENOTDIR
-	           ? WK_OK
-	           : wk_fail_io(error, result, "listing %s/journal", engine->path);
+	for (int i = 0; i < 2 && !*any; i++) {
+		char *path = wk_engine_path(engine, "%s", folders[i]);
+		int result = path != NULL ? engine->io->operations->list(engine->io, path,
+		                                                         i == 0 ? note_journal_file : note_entry_log, any)
+		                          : -ENOMEM;
+		free(path);
+		if (result < 0 && result != -ENOENT && result != -ENOTDIR)
+			return wk_fail_io(error, result, "listing %s/%s", engine->path, folders[i]);
+	}
+	return WK_OK;
 }
 
 /* A file `lock` is ours where it is empty, or of the size that we give it: of that a power cut may leave some sectors. */
@@ -104,10 +115,11 @@ static wk_status check_vacant(wk_engine *engine, wk_error *error) {
 	if (status != WK_OK)
 		return status;
 	if (any)
-		return wk_fail(error, WK_DAMAGED,
-		               "opening %s: its file `superblock` is missing, and its journal is there. Nothing was changed. "
-		               "Restore that file from a backup",
-		               engine->path);
+		return wk_fail(
+		    error, WK_DAMAGED,
+		    "opening %s: its file `superblock` is missing, and its other files are there. Nothing was changed. "
+		    "Restore that file from a backup",
+		    engine->path);
 	if (!engine->options.create || engine->read_only)
 		return wk_fail(error, WK_NOT_FOUND, "%s is no walkeeper directory: it has no superblock", engine->path);
 	int result = engine->io->operations->list(engine->io, engine->path, any_name, &occupied);
@@ -121,14 +133,24 @@ static wk_status check_vacant(wk_engine *engine, wk_error *error) {
 	           : WK_OK;
 }
 
-wk_status wk_directory_check(wk_engine *engine, wk_error *error) {
+static bool has_superblock(wk_engine *engine) {
 	char *path = wk_engine_path(engine, "superblock");
 	wk_file *file = NULL;
 	int result = path != NULL ? engine->io->operations->open(engine->io, path, WK_IO_READ, &file) : -ENOMEM;
 	free(path);
 	if (file != NULL)
 		engine->io->operations->close(engine->io, file);
-	return result == -ENOENT ? check_vacant(engine, error) : WK_OK; /* what else is wrong is told with the lock held */
+	return result != -ENOENT;
+}
+
+wk_status wk_directory_check(wk_engine *engine, wk_error *error) {
+	if (has_superblock(engine))
+		return WK_OK; /* what is wrong with it is told with the lock held */
+	wk_status status = check_vacant(engine, error);
+	if (status == WK_OK || !has_superblock(engine))
+		return status;
+	wk_error_clear(error); /* another process made it meanwhile */
+	return WK_OK;
 }
 
 wk_status wk_directory_make_or_load(wk_engine *engine, wk_error *error) {
@@ -147,8 +169,10 @@ wk_status wk_directory_make_or_load(wk_engine *engine, wk_error *error) {
 	} else if (status != WK_IO || error->system_error != ENOENT) {
 		if (status == WK_OK)
 			status = wk_check_kind(engine, engine->options.kind, error);
-		bool unfinished = status == WK_OK && !engine->read_only && engine->superblock.generation < 2;
-		return unfinished ? finish_making(engine, error) : status;
+		if (status != WK_OK || engine->read_only || engine->superblock.generation >= 2)
+			return status;
+		status = make_folders(engine, error); /* their names need not have outlived a power cut */
+		return status == WK_OK ? finish_making(engine, error) : status;
 	}
 	status = check_vacant(engine, error);
 	if (status == WK_OK)

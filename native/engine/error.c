@@ -41,6 +41,8 @@ static const char *hint(int code) {
 	case EROFS:
 		return "; the file system is mounted read-only, perhaps after a disk error (see dmesg)";
 	case EIO:
+	case ENODATA:
+	case EREMOTEIO:
 		return "; the device failed (see dmesg and smartctl)";
 	case ENXIO:
 		return "; a pipe, a socket or a device stands there in place of a file";

@@ -54,9 +54,10 @@ wk_status wk_files_find(wk_engine *engine, wk_error *error) {
 		if (result == -ENOENT && !left_out)
 			return wk_fail(error, WK_DAMAGED,
 			               "opening %s: its folder `journal` is missing, and all that was in it. Nothing was changed. "
-			               "Restore it from a backup, or salvage what is in `entries` into a copy: `walkeeper recover "
-			               "%s DESTINATION`",
-			               engine->path, engine->path);
+			               "Restore it from a backup, or %s",
+			               engine->path,
+			               wk_engine_holds_ledgers(engine) ? WK_LEDGERS_REMEDY
+			                                               : "salvage what is left with `walkeeper recover`");
 		if (result < 0 && !left_out)
 			return wk_fail_io(error, result, "listing %s/%s", engine->path, folders[i]);
 		if (list.status != WK_OK)

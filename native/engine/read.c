@@ -141,7 +141,20 @@ static wk_status from_file(wk_engine *engine, const places *found, int64_t ledge
 }
 
 bool wk_is_unreadable(wk_status status, const wk_error *error) {
-	return status == WK_DAMAGED || (status == WK_IO && error->system_error == EIO);
+	if (status != WK_IO)
+		return status == WK_DAMAGED;
+	switch (
+	    error->system_error) { /* the kernel's words for a medium that fails: ENODATA is a sector that cannot be read */
+	case EIO:
+	case ENODATA:
+	case EILSEQ:
+	case EREMOTEIO:
+	case EBADMSG:
+	case EUCLEAN:
+		return true;
+	default:
+		return false;
+	}
 }
 
 /* One read fails for all that it asks for: half as many, then, until it is the first entry that cannot be read. */

@@ -96,11 +96,12 @@ TEST(a_reader_is_given_what_stands_beside_it) {
 }
 
 /* What is left for ever, where an open accepted the loss. */
-static size_t left_by(void (*policy)(wk_open_options *), uint64_t *lost_entries) {
+static size_t left_by(void (*policy)(wk_open_options *), int result, uint64_t *lost_entries) {
 	wk_io *io = disk_of(1);
 	watch_file(io, "0000000000000001.wkj");
 	many_records(io);
 	spoil(SPOILT * WK_IO_ALIGNMENT, WK_IO_ALIGNMENT);
+	sector.result = result;
 	wk_namespace *ns = open_with(io, policy);
 	wk_recovery_report report;
 	wk_namespace_recovery(ns, &report);
@@ -117,9 +118,11 @@ static size_t left_by(void (*policy)(wk_open_options *), uint64_t *lost_entries)
 
 TEST(an_open_that_accepts_loss_gives_up_what_stands_in_it_and_no_more) {
 	uint64_t lost;
-	CHECK_EQ(left_by(skip, &lost), RECORDS); /* the gap is one */
+	CHECK_EQ(left_by(skip, -EIO, &lost), RECORDS); /* the gap is one */
 	CHECK_EQ(lost, 1);
-	size_t left = left_by(point_in_time, &lost);
+	CHECK_EQ(left_by(skip, -ENODATA, &lost), RECORDS); /* as the kernel says it of a medium */
+	CHECK_EQ(lost, 1);
+	size_t left = left_by(point_in_time, -EIO, &lost);
 	CHECK_EQ(lost, 1);
 	CHECK(left >= SPOILT - 2 && left <= SPOILT + 1);
 }
@@ -181,7 +184,10 @@ TEST(the_catalogue_loses_one_change) {
 	wk_open_options options = manual_options(4 << 20);
 	options.on_damage = WK_ON_DAMAGE_SKIP;
 	wk_namespace *ns;
-	CHECK_EQ(wk_open_on(io, "wal", &options, &ns, NULL), WK_IO);
+	wk_error error = {0};
+	CHECK_EQ(wk_open_on(io, "wal", &options, &ns, &error), WK_IO);
+	CHECK_EQ(error.system_error, EMFILE);
+	CHECK(strstr(error.text, "ulimit -n") != NULL);
 	sector.result = -EIO;
 	CHECK_EQ(wk_open_on(io, "wal", &options, &ns, NULL), WK_OK);
 	wk_recovery_report report;
