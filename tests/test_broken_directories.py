@@ -219,6 +219,28 @@ def test_where_the_superblock_is_lost_nobody_is_sent_to_recover(sound: Path, tmp
         assert "walkeeper recover" not in result.stderr
 
 
+def test_a_copy_that_shares_its_files_is_not_written(sound: Path, tmp_path: Path) -> None:
+    """`cp -al`: journal files are written in place, the original's too."""
+    place, copy, own = tmp_path / "wal", tmp_path / "copy", tmp_path / "own"
+    shutil.copytree(sound, place)
+    shutil.copytree(place, copy, copy_function=os.link)
+    before = {path: path.read_bytes() for path in sorted(place.rglob("*")) if path.is_file()}
+    for shared in (copy, place):
+        with pytest.raises(walkeeper.UnsupportedError, match="cp -al"):
+            walkeeper.open(shared)
+        with walkeeper.open(shared, read_only=True) as reading:
+            assert reading.log("orders").info().count == RECORDS["orders"]
+    assert {path: path.read_bytes() for path in before if path.name != "lock"} == {
+        path: content for path, content in before.items() if path.name != "lock"
+    }
+    shutil.copytree(copy, own)
+    with walkeeper.open(own) as opened:
+        assert opened.log("orders").info().count == RECORDS["orders"]
+    shutil.rmtree(copy)
+    with walkeeper.open(place) as opened:
+        assert opened.log("orders").info().count == RECORDS["orders"]
+
+
 def test_files_whose_names_were_swapped_are_damage(sound: Path, tmp_path: Path) -> None:
     place = tmp_path / "wal"
     shutil.copytree(sound, place)

@@ -74,19 +74,21 @@ struct wk_store_file {
 	uint64_t last_delete; /* highest sequence of a block in it that deletes a ledger, 0: none */
 	uint32_t first_previous_crc;
 	uint32_t last_crc;
-	uint32_t pins;          /* readers, writers and movers that use the handle now */
-	uint32_t kind;          /* enum wk_file_kind */
-	uint32_t state;         /* enum wk_file_state */
-	uint64_t named_from;    /* generation of the first index file that named it, 0: none has */
-	uint64_t thin_since_ns; /* at most a tenth live since then, 0: it is not */
-	uint64_t stays_ns;      /* it could not be renamed or unlinked: not tried again before, 0: it was not tried */
-	bool stuck;             /* the mover could not empty it: an entry is damaged */
-	bool footer_under_way;  /* somebody writes it */
-	bool footer_failed;     /* sealed without a footer: scanned at the next start */
-	bool unreadable_footer; /* recovery: its trailer reads well, its other pages do not */
-	bool emptied;           /* the mover copied all that anybody needs: ranges of it that are paged out count no more */
-	bool gone;              /* a follower's: no longer listed, the writer has recycled or unlinked it */
-	bool retired;           /* out of the table: the last unpin frees it */
+	uint32_t pins;            /* readers, writers and movers that use the handle now */
+	uint32_t kind;            /* enum wk_file_kind */
+	uint32_t state;           /* enum wk_file_state */
+	uint64_t named_from;      /* generation of the first index file that named it, 0: none has */
+	uint64_t thin_since_ns;   /* at most a tenth live since then, 0: it is not */
+	uint64_t refused_reserve; /* a mover's reserve of so many bytes was too small for what is live in it, 0: none was */
+	uint64_t stays_ns;        /* it could not be renamed or unlinked: not tried again before, 0: it was not tried */
+	bool stuck;               /* the mover could not empty it: an entry is damaged */
+	bool footer_under_way;    /* somebody writes it */
+	bool footer_failed;       /* sealed without a footer: scanned at the next start */
+	bool footer_shared;       /* that, as another name shares its bytes: looked at again (journal_footer.c) */
+	bool unreadable_footer;   /* recovery: its trailer reads well, its other pages do not */
+	bool emptied; /* the mover copied all that anybody needs: ranges of it that are paged out count no more */
+	bool gone;    /* a follower's: no longer listed, the writer has recycled or unlinked it */
+	bool retired; /* out of the table: the last unpin frees it */
 };
 
 /* ---- ledgers and their ranges (ledger.c, range.c) ---- */
@@ -247,11 +249,12 @@ struct wk_engine {
 	uint32_t last_crc;
 	uint64_t offset; /* of the next block in the active file */
 	wk_store_file *active;
-	wk_store_file *next;  /* prepared and named, NULL: none yet */
-	uint32_t footers_due; /* full files whose footer is still to be written: at most one when the journal rolls */
-	bool naming_next;     /* somebody gives a prepared file its id and name: journal files are made one at a time */
-	uint64_t rolled_ns;   /* when the journal last went on in another file */
-	uint64_t sync_goal;   /* highest sequence somebody wants durable now */
+	wk_store_file *next;        /* prepared and named, NULL: none yet */
+	uint32_t footers_due;       /* full files whose footer is still to be written: at most one when the journal rolls */
+	uint64_t footers_shared_ns; /* when files without one, as another name shares them, are looked at again */
+	bool naming_next;   /* somebody gives a prepared file its id and name: journal files are made one at a time */
+	uint64_t rolled_ns; /* when the journal last went on in another file */
+	uint64_t sync_goal; /* highest sequence somebody wants durable now */
 	uint64_t deferred_sync_ns; /* blocks written without sync are to be synced by then; UINT64_MAX: none */
 	bool sealing;
 	bool snapshotting; /* the catalogue may not change */
@@ -372,6 +375,7 @@ struct wk_engine {
 	uint64_t reserve_refused;  /* appends from this size on could not be made safe a moment ago; 0: none */
 	bool output_short;         /* the mover had no space: its next pass takes the reserve */
 	uint64_t output_reserve;   /* bytes kept back for the mover's output, 0: none */
+	bool one_victim;           /* what is live in several files together did not fit the reserve: one at a time */
 	uint64_t unplaced_bytes;   /* of the block being sealed, until its place is known */
 	uint32_t unplaced_entries; /* the same */
 

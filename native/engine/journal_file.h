@@ -31,6 +31,11 @@ bool wk_journal_file_give_up_prepared(wk_engine *engine);
  * caller pinned it.
  */
 wk_status wk_journal_file_seal(wk_engine *engine, wk_store_file *file);
+/*
+ * Once a second: of files that went without a footer, as another name shared their bytes, one that has them to itself
+ * is to get it now. (locked, dropped) True: there is one.
+ */
+bool wk_journal_footer_look_again(wk_engine *engine);
 /* A dying file becomes a prepared one, or goes. No lock held. *reused says which. */
 wk_status wk_journal_file_recycle(wk_engine *engine, wk_store_file *file, bool *reused);
 /* The next file id; reserves more in the superblock where needed. No lock held. */

@@ -7,6 +7,8 @@
 #include "engine/ledger.h"
 #include "engine/store_file.h"
 
+enum { LOOK_AGAIN_NS = 1000 * 1000 * 1000 };
+
 typedef struct footer_parts {
 	wk_footer_item *items;
 	wk_footer_run *runs;
@@ -70,8 +72,8 @@ static void let_places_go(wk_engine *engine, wk_store_file *file) {
 }
 
 /*
- * A hard-link backup shares the file's bytes, and may miss entries that are dead only here: then it is left as it is,
- * and scanned at the next start.
+ * Another name (`cp -al`) shares the file's bytes, and may miss entries that are dead only here: then it is left as it
+ * is, and scanned at the next start.
  */
 static bool is_shared(wk_engine *engine, wk_store_file *file) {
 	wk_io_stat stat;
@@ -90,8 +92,11 @@ wk_status wk_journal_file_seal(wk_engine *engine, wk_store_file *file) {
 	footer_parts parts = {0};
 	bool shared = is_shared(engine, file);
 	wk_engine_lock(engine);
-	if (shared)
+	if (shared) {
+		file->footer_shared = true;
+		engine->footers_shared_ns = wk_engine_now(engine) + LOOK_AGAIN_NS;
 		return go_without(engine, file);
+	}
 	wk_footer footer = {
 	    .file_id = file->id,
 	    .file_size = file->size,
@@ -147,4 +152,34 @@ wk_status wk_journal_file_seal(wk_engine *engine, wk_store_file *file) {
 	}
 	wk_engine_unlock(engine);
 	return status;
+}
+
+/* The first file behind `id` that may have a footer once its bytes are its own; NULL: there is none. */
+static wk_store_file *next_shared(const wk_engine *engine, uint64_t id) {
+	for (uint32_t i = 0; i < engine->files_count; i++)
+		if (engine->files[i]->footer_shared && engine->files[i]->state == WK_FILE_FULL && engine->files[i]->id > id)
+			return engine->files[i];
+	return NULL;
+}
+
+bool wk_journal_footer_look_again(wk_engine *engine) {
+	if (wk_engine_now(engine) < engine->footers_shared_ns || engine->footers_due > 0)
+		return false;
+	engine->footers_shared_ns = UINT64_MAX;
+	uint64_t id = 0;
+	for (wk_store_file *file; (file = next_shared(engine, id)) != NULL;) {
+		id = file->id;
+		file->pins++;
+		wk_engine_unlock(engine);
+		bool shared = is_shared(engine, file);
+		wk_engine_lock(engine);
+		file->pins--;
+		engine->footers_shared_ns = wk_engine_now(engine) + (shared ? LOOK_AGAIN_NS : 0);
+		if (shared)
+			continue;
+		file->footer_failed = file->footer_shared = false;
+		engine->footers_due++;
+		return true; /* one at a time: the journal waits for a footer that is due */
+	}
+	return false;
 }

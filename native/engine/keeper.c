@@ -172,6 +172,7 @@ bool wk_keeper_step(wk_engine *engine) {
 	bool worked = wk_range_pager_step(engine);
 	worked |= wk_space_collect(engine); /* space before files: it may be what the next one is made of */
 	worked |= name_next(engine);
+	worked |= wk_journal_footer_look_again(engine);
 	worked |= wk_keeper_seal_oldest(engine);
 	worked |= prepare_reserve(engine);
 	worked |= prepare_outputs(engine);
@@ -208,6 +209,8 @@ static void sleep_until_due(wk_engine *engine) {
 	due = probe > now && probe < due ? probe : due;
 	uint64_t scrub = wk_scrub_deadline(engine);
 	due = scrub > now && scrub < due ? scrub : due;
+	if (engine->footers_shared_ns > now && engine->footers_shared_ns < due)
+		due = engine->footers_shared_ns;
 	bool retains = false;
 	for (uint32_t i = 0; i < engine->log_options_count; i++)
 		retains |= engine->log_options[i]->retention_seconds != 0;

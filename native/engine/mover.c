@@ -197,6 +197,7 @@ static bool begin_pass(wk_engine *engine) {
 	wk_store_file *victims[WK_VICTIMS_MAX];
 	bool full = engine->disk_full || engine->space_low || engine->output_short;
 	uint64_t reserve = full ? engine->output_reserve : 0;
+	engine->one_victim &= full;
 	uint32_t count = wk_victims_choose(engine, wk_engine_now(engine), reserve, victims);
 	if (count == 0) {
 		if (full)
@@ -290,8 +291,15 @@ static void empty_victims(wk_engine *engine, struct wk_mover *mover) {
 	}
 }
 
-/* The next pass takes the reserve. */
+/*
+ * The next pass takes the reserve. Where this one had it, what is live in its victims was more than it seemed: files that
+ * fit must not wait behind those.
+ */
 static void no_space(wk_engine *engine) {
+	struct wk_mover *mover = engine->mover;
+	if (mover->reserve > 0 && mover->victims_count == 1)
+		mover->victims[0]->refused_reserve = mover->reserve;
+	engine->one_victim |= mover->reserve > 0;
 	engine->mover_due_ns = wk_engine_now(engine) + RETRY_NS;
 	engine->output_short = true;
 }
@@ -423,10 +431,10 @@ bool wk_mover_step(wk_engine *engine) {
 	wk_engine_lock(engine);
 	if (result < 0) {
 		/* A full disk, or a file that cannot be read: nothing is lost, the old copies are still the ones that count. */
-		end_pass(engine);
-		engine->mover_due_ns = wk_engine_now(engine) + RETRY_NS;
 		if (result == -ENOSPC || result == -EDQUOT)
 			no_space(engine);
+		end_pass(engine);
+		engine->mover_due_ns = wk_engine_now(engine) + RETRY_NS;
 		return false;
 	}
 	engine->mover_due_ns = now + bytes * 1000000000u / engine->options.compact_rate;

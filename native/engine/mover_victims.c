@@ -39,18 +39,24 @@ static bool wins_space(wk_store_file *const *victims, uint32_t count) {
 	return pages * WK_PAGE_SIZE + wk_footer_size(entries, runs, 0) <= size - size / 10;
 }
 
+/* Could a pass take it at all? */
+static bool is_open(const wk_store_file *file, uint64_t reserve) {
+	bool refused = reserve > 0 && file->refused_reserve >= reserve;
+	return file->state == WK_FILE_SEALED && file->live_entries > 0 && !file->stuck && !refused;
+}
+
 /*
  * A pass over the files that fall under `percent`; about an entry log of the usual size, as far as live bytes can be
  * told from an average, or what the reserve holds. A file that is larger than the usual has a pass of its own.
  */
 static uint32_t gather(wk_engine *engine, uint32_t percent, uint64_t now, uint64_t reserve, bool each_wins,
                        wk_store_file **victims) {
-	uint32_t count = 0;
+	uint32_t count = 0, most = reserve > 0 && engine->one_victim ? 1 : WK_VICTIMS_MAX;
 	uint64_t bytes = 0;
-	for (uint32_t i = 0; i < engine->files_count && count < WK_VICTIMS_MAX; i++) {
+	for (uint32_t i = 0; i < engine->files_count && count < most; i++) {
 		wk_store_file *file = engine->files[i];
-		if (file->state != WK_FILE_SEALED || file->live_entries == 0 || file->stuck || !below(file, percent) ||
-		    !is_worth_it(file, percent, now) || (each_wins && !wins_space(&file, 1)))
+		if (!is_open(file, reserve) || !below(file, percent) || !is_worth_it(file, percent, now) ||
+		    (each_wins && !wins_space(&file, 1)))
 			continue;
 		uint64_t output = reserve > 0 ? output_of(file) : file->live_bytes;
 		bool fits = reserve > 0 ? bytes + output <= reserve

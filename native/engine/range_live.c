@@ -12,6 +12,7 @@ uint64_t wk_range_bytes_of(const wk_range *range, uint32_t entries) {
 void wk_file_less_live(wk_store_file *file, uint64_t entries, uint64_t bytes) {
 	assert(file->live_entries >= entries);
 	file->live_entries -= entries;
+	file->refused_reserve = 0;
 	file->live_bytes -= bytes < file->live_bytes ? bytes : file->live_bytes;
 	if (file->live_entries == 0)
 		file->live_bytes = 0;

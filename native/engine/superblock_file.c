@@ -81,10 +81,27 @@ static wk_status read_slots(wk_io *io, wk_file *file, const char *directory, wk_
 	return status;
 }
 
+/* Files are written in place: with a second name, also those of whoever has that. A backup gets a superblock of its own. */
+static wk_status check_alone(wk_engine *engine, wk_error *error) {
+	wk_io_stat stat;
+	int result = engine->io->operations->stat(engine->io, engine->superblock_file, &stat);
+	if (result < 0)
+		return wk_fail_io(error, result, "looking at the superblock of %s", engine->path);
+	if (stat.links <= 1)
+		return WK_OK;
+	return wk_fail(
+	    error, WK_UNSUPPORTED,
+	    "opening %s for writing: its superblock has another name, as after `cp -al`, and what is written here "
+	    "would be written there; nothing was changed. Copy one of the two with `cp -a`, open the copy, and "
+	    "remove what was copied; `walkeeper backup` makes copies by hard links that can be written",
+	    engine->path);
+}
+
 wk_status wk_superblock_load(wk_engine *engine, wk_error *error) {
 	wk_status status = open_file(engine, (engine->read_only ? WK_IO_READ : WK_IO_WRITE) | WK_IO_DIRECT, error);
-	return status != WK_OK ? status
-	                       : read_slots(engine->io, engine->superblock_file, engine->path, &engine->superblock, error);
+	if (status == WK_OK)
+		status = read_slots(engine->io, engine->superblock_file, engine->path, &engine->superblock, error);
+	return status == WK_OK && !engine->read_only ? check_alone(engine, error) : status;
 }
 
 wk_status wk_superblock_look(wk_io *io, const char *directory, wk_superblock *superblock, wk_error *error) {

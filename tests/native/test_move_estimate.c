@@ -3,9 +3,10 @@
  * left are far larger, the mover's passes are not: entry logs keep to the usual size.
  */
 #include "engine/engine.h"
+#include "engine/store_file.h"
 #include "manual_directory.h"
 
-enum { FILE_SIZE = 1 << 20, LARGE = 180 * 1000, SMALLS = 150, LOGS = 8 };
+enum { FILE_SIZE = 1 << 20, LARGE = 180 * 1000, LOGS = 8 };
 
 static uint64_t file_size = FILE_SIZE;
 
@@ -15,27 +16,28 @@ static void eager(wk_open_options *options) {
 	options->compact_rate = (uint64_t)1 << 40;
 }
 
-typedef struct mixed { /* a log of small records, then two large ones, and small ones until its file is full */
+typedef struct mixed { /* a log of small records, then large ones, and small ones until its file is full */
 	wk_log *log;
-	wk_position first_kept;
+	wk_position first_kept, last;
 	int64_t kept;
 } mixed;
 
 /* What is kept: from the first large one on. */
-static void fill_file(wk_namespace *ns, mixed *m, const char *name) {
+static void fill_file(wk_namespace *ns, mixed *m, const char *name, int smalls, int larges, size_t size) {
 	static char large[LARGE];
 	m->log = log_named(ns, name);
 	wk_writer *writer = writer_of(m->log);
 	uint64_t file = ns->engine->active->id;
-	for (int i = 0; i < SMALLS; i++)
+	for (int i = 0; i < smalls; i++)
 		put(writer, "small", WK_SYNC);
 	wk_position last = {0};
-	for (int i = 0; i < 2; i++) {
-		last = put_bytes(writer, large, sizeof large, -1, WK_SYNC);
+	for (int i = 0; i < larges; i++) {
+		last = put_bytes(writer, large, size, -1, WK_SYNC);
 		m->first_kept = i == 0 ? last : m->first_kept;
 	}
 	while (ns->engine->active->id == file)
 		last = put(writer, "small", WK_SYNC);
+	m->last = last;
 	m->kept = last.sequence_id + 1 - m->first_kept.sequence_id;
 	wk_writer_close(writer, UINT64_MAX, NULL);
 }
@@ -69,7 +71,7 @@ TEST(an_entry_log_keeps_to_the_usual_size) {
 	wk_namespace *ns = open_with(io, eager);
 	for (int k = 0; k < LOGS; k++) {
 		char name[] = {(char)('a' + k), 0};
-		fill_file(ns, &logs[k], name);
+		fill_file(ns, &logs[k], name, 150, 2, LARGE);
 		wait_and_work(io, ns, 1);
 	}
 	for (int k = 0; k < LOGS; k++)
@@ -94,7 +96,7 @@ TEST(a_file_that_is_larger_than_the_usual_is_compacted) {
 	wk_namespace *ns = open_with(io, eager);
 	for (int k = 0; k < LOGS; k++) {
 		char name[] = {(char)('a' + k), 0};
-		fill_file(ns, &logs[k], name);
+		fill_file(ns, &logs[k], name, 150, 2, LARGE);
 		wk_log_release(logs[k].log);
 	}
 	close_all(ns, NULL, NULL);
@@ -109,8 +111,83 @@ TEST(a_file_that_is_larger_than_the_usual_is_compacted) {
 	io->operations->destroy(io);
 }
 
+/* ---- on a full disk, where the output is the reserve, an eighth of a file ---- */
+
+/* Appends until the disk, of which no file gets a byte more, refuses them. */
+static void fill_disk(wk_io *io, wk_namespace *ns) {
+	static char large[LARGE];
+	wk_faulty_set_capacity(wk_faulty_of(io), 1);
+	wk_log *filler = log_named(ns, "filler");
+	wk_writer *writer = writer_of(filler);
+	wk_status status = WK_OK;
+	for (int i = 0; i < 100 && status == WK_OK; i++) {
+		status = wk_writer_append(writer, large, sizeof large, NULL, NULL, NULL);
+		wait_and_work(io, ns, 1);
+	}
+	CHECK_EQ(status, WK_NO_SPACE);
+	wk_writer_close(writer, UINT64_MAX, NULL);
+	wk_log_release(filler);
+}
+
+static void let_the_mover_work(wk_io *io, wk_namespace *ns) {
+	for (int i = 0; i < 20; i++)
+		wait_and_work(io, ns, 1000);
+}
+
+TEST(files_that_do_not_fit_the_reserve_do_not_keep_back_one_that_does) {
+	enum { MIXED = 3 };
+	mixed logs[MIXED + 1];
+	file_size = FILE_SIZE;
+	wk_io *io = disk_of(3);
+	wk_namespace *ns = open_with(io, eager);
+	uint64_t last = 0;
+	for (int k = 0; k <= MIXED; k++) {
+		char name[] = {(char)('a' + k), 0};
+		last = ns->engine->active->id;
+		fill_file(ns, &logs[k], name, k < MIXED ? 155 : 0, k < MIXED ? 2 : 5, LARGE);
+		wait_and_work(io, ns, 1);
+	}
+	fill_disk(io, ns);
+	for (int k = 0; k < MIXED; k++)
+		truncate_log(&logs[k]);
+	let_the_mover_work(io, ns);
+	CHECK_EQ(ns->engine->counters.compacted_bytes, 0);
+	logs[MIXED].first_kept = logs[MIXED].last; /* the large ones go */
+	logs[MIXED].kept = 1;
+	truncate_log(&logs[MIXED]);
+	let_the_mover_work(io, ns);
+	CHECK(wk_store_file_find(ns->engine, last) == NULL);
+	check_kept(logs, MIXED + 1);
+	close_all(ns, NULL, NULL);
+	io->operations->destroy(io);
+}
+
+TEST(what_does_not_fit_the_reserve_together_is_moved_by_itself) {
+	enum { MIXED = 3 };
+	mixed logs[MIXED];
+	file_size = FILE_SIZE;
+	wk_io *io = disk_of(4);
+	wk_namespace *ns = open_with(io, eager);
+	for (int k = 0; k < MIXED; k++) {
+		char name[] = {(char)('a' + k), 0};
+		fill_file(ns, &logs[k], name, 230, 1, 60 * 1000);
+		wait_and_work(io, ns, 1);
+	}
+	fill_disk(io, ns);
+	for (int k = 0; k < MIXED; k++)
+		truncate_log(&logs[k]);
+	CHECK_EQ(ns->engine->counters.compacted_bytes, 0);
+	let_the_mover_work(io, ns);
+	CHECK(ns->engine->counters.compacted_bytes > 60 * 1000);
+	check_kept(logs, MIXED);
+	close_all(ns, NULL, NULL);
+	io->operations->destroy(io);
+}
+
 int main(void) {
 	RUN(an_entry_log_keeps_to_the_usual_size);
 	RUN(a_file_that_is_larger_than_the_usual_is_compacted);
+	RUN(files_that_do_not_fit_the_reserve_do_not_keep_back_one_that_does);
+	RUN(what_does_not_fit_the_reserve_together_is_moved_by_itself);
 	return check_done();
 }
