@@ -51,6 +51,27 @@ def test_an_append_with_a_time_that_cannot_be_says_that_nothing_was_written(dire
     run(main())
 
 
+def test_a_close_has_its_time_once(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waiting for pending records took is not there for the rest any more."""
+    given: list[float | None] = []
+    close = walkeeper.Namespace.close
+
+    def closed_slowly(namespace: walkeeper.Namespace, timeout: float | None = None) -> None:
+        given.append(timeout)
+        close(namespace)
+
+    async def main() -> None:
+        ns = await walkeeper.aio.open(directory, commit_wait=30)
+        writer = await (await ns.log("orders")).writer()
+        waits = await writer.submit(b"x")
+        monkeypatch.setattr(walkeeper.Namespace, "close", closed_slowly)
+        await ns.close(0.2)
+        assert (await waits).sequence_id == 0
+
+    run(main())
+    assert given == [0.0]
+
+
 @pytest.mark.parametrize("timeout", [10**400, 1e300], ids=["10**400", "1e300"])
 def test_a_time_out_that_is_too_long_to_be_counted_is_for_ever(directory: Path, timeout: float) -> None:
     async def main() -> None:

@@ -104,7 +104,7 @@ typedef struct campaign {
 /* Arguments: [STATES [SEED]]. Returns the exit status. */
 static int run_campaign(const campaign *c, int argc, char **argv) {
 	enum { STEPS = 60, STATES_A_WORKLOAD = 10 };
-	uint64_t states = argc > 1 ? strtoull(argv[1], NULL, 10) : c->states;
+	uint64_t states = argc > 1 ? strtoull(argv[1], NULL, 10) : c->states / CHECK_PART;
 	uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : check_seed((uint64_t)time(NULL));
 	static workload w;
 	static char where[64];

@@ -67,7 +67,7 @@ static void every_call_fails(workload *w, uint64_t seed, uint64_t first, uint64_
 }
 
 int main(int argc, char **argv) {
-	uint64_t states = argc > 1 ? strtoull(argv[1], NULL, 10) : STATES_DEFAULT;
+	uint64_t states = argc > 1 ? strtoull(argv[1], NULL, 10) : STATES_DEFAULT / CHECK_PART;
 	uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : check_seed((uint64_t)time(NULL));
 	static workload w;
 	static char where[64];

@@ -115,11 +115,14 @@ class Namespace:
 
     async def _close(self, seconds: float | None) -> None:
         """Closes it behind what is pending, and also where the loop ends and cancels all of its tasks."""
+        loop = asyncio.get_running_loop()
+        deadline = None if seconds is None else loop.time() + seconds
         try:
             for drain in self._drains:
                 await drain.stop(seconds)
         finally:
-            closing = asyncio.ensure_future(asyncio.to_thread(self._sync.close, seconds))
+            left = None if deadline is None else max(0.0, deadline - loop.time())
+            closing = asyncio.ensure_future(asyncio.to_thread(self._sync.close, left))
             closing.add_done_callback(self._closed)
             await asyncio.shield(closing)
 
