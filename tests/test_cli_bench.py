@@ -49,8 +49,6 @@ def test_what_is_filled_of_a_file_ends_with_its_last_block(tmp_path: Path) -> No
 
 
 def test_bare_reads_are_direct_and_of_the_size_that_the_engine_reads(tmp_path: Path) -> None:
-    source = (Path(__file__).parents[1] / "native/engine/reader_entries.c").read_text()
-    assert f"READ_BYTES = 1 << {READ_SIZE.bit_length() - 1}," in source
     files = [tmp_path / name for name in "abc"]
     for file in files:
         file.write_bytes(b"x" * (READ_SIZE + 8192))

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from walkeeper.cli._floor import READ_SIZE
+
 ROOT = Path(__file__).resolve().parents[1]
 OURS = {"walkeeper", "walkeeper_bookie", "walkeeper_sqlite", "walkeeper_spark_checkpoint"}
 
@@ -156,3 +158,8 @@ def test_include_lines_are_seen_with_odd_spacing(tmp_path: Path) -> None:
     source = tmp_path / "file.c"
     source.write_text('#include "a.h"\n  #  include <b.h>\n// #include <c.h>\n')
     assert list(includes(source)) == [('"', "a.h"), ("<", "b.h")]
+
+
+def test_the_bare_reads_beside_a_replay_are_as_large_as_the_engines() -> None:
+    source = (ROOT / "native/engine/reader_entries.c").read_text()
+    assert f"READ_BYTES = 1 << {READ_SIZE.bit_length() - 1}," in source

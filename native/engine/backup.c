@@ -316,12 +316,8 @@ static wk_status copy(backup *b, wk_error *error) {
 	return status;
 }
 
-wk_status wk_namespace_backup(wk_namespace *ns, const char *destination, wk_error *error) {
-	wk_error_clear(error);
-	wk_status status = wk_enter(ns, error);
-	if (status != WK_OK)
-		return status;
-	wk_engine *engine = ns->engine;
+static wk_status back_up(wk_engine *engine, const char *destination, wk_error *error) {
+	wk_status status = WK_OK;
 	backup b = {.engine = engine, .destination = destination};
 	if (engine->read_only) /* its writer may recycle any file at any time: nothing could be pinned */
 		status = wk_fail(error, WK_READ_ONLY,
@@ -341,6 +337,19 @@ wk_status wk_namespace_backup(wk_namespace *ns, const char *destination, wk_erro
 			unmake(&b);
 		let_go(&b);
 	}
+	return status;
+}
+
+wk_status wk_namespace_backup(wk_namespace *ns, const char *destination, wk_error *error) {
+	wk_error_clear(error);
+	wk_status status = wk_enter(ns, error);
+	if (status != WK_OK)
+		return status;
+	wk_io *io = ns->engine->io;
+	char *absolute = io->operations->absolute(io, destination);
+	status = absolute != NULL ? back_up(ns->engine, absolute, error)
+	                          : wk_fail(error, WK_NO_MEMORY, "backing up to %s: no memory", destination);
+	free(absolute);
 	wk_leave(ns);
 	return status;
 }

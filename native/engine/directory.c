@@ -185,6 +185,8 @@ static void free_engine(wk_engine *engine) {
 			engine->io->operations->close(engine->io, engine->superblock_file);
 		if (engine->lock_file != NULL)
 			engine->io->operations->close(engine->io, engine->lock_file);
+		if (engine->holds_path)
+			engine->io->operations->let_go(engine->io);
 		if (engine->owns_io)
 			engine->io->operations->destroy(engine->io);
 	}
@@ -196,7 +198,7 @@ static void free_engine(wk_engine *engine) {
 	free(engine);
 }
 
-static wk_engine *new_engine(const char *path) {
+static wk_engine *new_engine(void) {
 	wk_engine *engine = calloc(1, sizeof *engine);
 	if (engine == NULL)
 		return NULL;
@@ -208,7 +210,6 @@ static wk_engine *new_engine(const char *path) {
 	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
 	pthread_cond_init(&engine->keeper_wake, &attributes);
 	pthread_condattr_destroy(&attributes);
-	engine->path = strdup(path);
 	engine->next_log_id = engine->next_ledger_id = 1;
 	engine->open.deferred_until_ns = engine->deferred_sync_ns = UINT64_MAX;
 	engine->handles = 1;
@@ -221,8 +222,30 @@ static bool make_caches(wk_engine *engine) {
 	engine->block_pool = wk_buffer_pool_new(engine->options.block_size_max + WK_BLOCK_ALIGNMENT, 4);
 	engine->read_pool = wk_buffer_pool_new((1 << 20) + 2 * WK_IO_ALIGNMENT, 4);
 	engine->read_memory = wk_read_memory_new(engine->options.read_bytes);
-	return engine->path != NULL && engine->read_memory != NULL && engine->memtable != NULL && engine->pages != NULL &&
+	return engine->read_memory != NULL && engine->memtable != NULL && engine->pages != NULL &&
 	       engine->block_pool != NULL && engine->read_pool != NULL;
+}
+
+/*
+ * From here on it is this directory, wherever the process or the directory goes. -errno. Tests have several engines on
+ * one `io`: only the first holds its directory.
+ */
+static int hold_directory(wk_engine *engine) {
+	const struct wk_io_operations *io = engine->io->operations;
+	wk_file *handle;
+	wk_io_stat stat = {0};
+	int result = io->hold(engine->io, engine->path);
+	engine->holds_path = result == 0;
+	if (result < 0 && result != -EBUSY)
+		return result;
+	result = io->open(engine->io, engine->path, WK_IO_READ, &handle);
+	if (result < 0)
+		return result;
+	result = io->stat(engine->io, handle, &stat);
+	io->close(engine->io, handle);
+	engine->device = stat.device;
+	engine->inode = stat.inode;
+	return result;
 }
 
 /* The directory itself, made where it may be; its identity (device, inode) once it is there. */
@@ -242,16 +265,11 @@ static wk_status ensure_directory(wk_engine *engine, wk_error *error) {
 		return wk_fail(error, WK_NOT_FOUND, "%s does not exist%s", engine->path,
 		               engine->read_only ? "" : "; open it with create to make it");
 	}
-	wk_io_stat stat = {0};
 	if (result == 0) {
-		result = io->stat(engine->io, handle, &stat);
 		io->close(engine->io, handle);
+		result = hold_directory(engine);
 	}
-	if (result < 0)
-		return wk_fail_io(error, result, "opening %s", engine->path);
-	engine->device = stat.device;
-	engine->inode = stat.inode;
-	return WK_OK;
+	return result < 0 ? wk_fail_io(error, result, "opening %s", engine->path) : WK_OK;
 }
 
 /*
@@ -288,7 +306,7 @@ static wk_status open_directory(const char *path, const wk_open_options *given, 
 	wk_status status = wk_open_options_settle(given, &options, error);
 	if (status != WK_OK)
 		return status;
-	wk_engine *engine = new_engine(path);
+	wk_engine *engine = new_engine();
 	if (engine == NULL)
 		return wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", path);
 	engine->options = options;
@@ -300,6 +318,8 @@ static wk_status open_directory(const char *path, const wk_open_options *given, 
 		status = make_io(options.backend, &engine->io, error);
 		engine->owns_io = status == WK_OK;
 	}
+	if (status == WK_OK && (engine->path = engine->io->operations->absolute(engine->io, path)) == NULL)
+		status = wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", path);
 	if (status == WK_OK)
 		status = ensure_directory(engine, error);
 	wk_engine *shared = NULL;

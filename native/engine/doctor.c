@@ -69,6 +69,7 @@ wk_status wk_doctor(const char *path, wk_doctor_report *report, wk_error *error)
 	report->backend = refused == 0 ? WK_BACKEND_URING : WK_BACKEND_PSYNC;
 	report->uring_error = -refused;
 	wk_io_space space = {0};
+	(void)io->operations->hold(io, path); /* what is wrong with it the next call says */
 	result = io->operations->space(io, path, &space);
 	report->file_system = space.type;
 	report->free_bytes = space.free_bytes;

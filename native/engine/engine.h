@@ -212,6 +212,7 @@ typedef struct wk_block {
 struct wk_engine {
 	wk_io *io;
 	bool owns_io;
+	bool holds_path; /* of the names in it; nobody else's engine uses this `io` */
 	char *path;
 	uint64_t device, inode;
 	wk_open_options options;

@@ -323,6 +323,7 @@ wk_status wk_verify_directory(const char *path, uint64_t bytes_per_second, wk_ve
 	                        .rate = bytes_per_second,
 	                        .begin_ns = io->operations->now(io)};
 	wk_io_space space;
+	(void)io->operations->hold(io, path); /* what is wrong with it the next call says */
 	result = io->operations->space(io, path, &space);
 	wk_status status = result == -ENOENT ? wk_fail(error, WK_NOT_FOUND, "%s does not exist", path)
 	                   : result < 0      ? wk_fail_io(error, result, "looking at %s", path)

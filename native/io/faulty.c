@@ -210,9 +210,27 @@ static void queue_forked(wk_io *io, wk_io_queue *queue) {
 	(void)queue; /* the child has a disk of its own */
 }
 
+static char *absolute(wk_io *io, const char *path) {
+	(void)io;
+	return strdup(path);
+}
+
+/* There is no working directory here, and no directory is renamed. */
+static int hold(wk_io *io, const char *path) {
+	(void)io, (void)path;
+	return 0;
+}
+
+static void let_go(wk_io *io) {
+	(void)io;
+}
+
 static const struct wk_io_operations operations = {
     .name = "faulty",
     .destroy = destroy,
+    .absolute = absolute,
+    .hold = hold,
+    .let_go = let_go,
     .open = wk_faulty_open,
     .close = wk_faulty_close,
     .pread = wk_faulty_pread,

@@ -9,7 +9,8 @@
  * 1. Every call returns 0 (or a count) or -errno; nothing is logged, nothing is retried but EINTR and -EAGAIN.
  *    A short read or write is completed by the implementation: a count smaller than asked means end of file (read);
  *    a write is whole or fails.
- * 2. Paths are absolute or relative to the process; a wk_io keeps none.
+ * 2. Paths are absolute or relative to the process, but for those in the directory that a wk_io holds: they are looked up
+ *    in what stood under that path when it was held.
  * 3. Files opened with WK_IO_DIRECT take only offsets, sizes and buffers aligned to WK_IO_ALIGNMENT (4096). Where the
  *    file system refuses O_DIRECT (tmpfs, some overlayfs) open falls back to buffered and wk_io_stat says so; a
  *    transfer that breaks the rule is -EINVAL all the same.
@@ -94,6 +95,14 @@ struct wk_io_operations {
 	int (*map_shared)(wk_io *, wk_file *, size_t size, bool writable,
 	                  void **address); /* a page shared with other processes */
 	void (*unmap)(wk_io *, void *address, size_t size);
+	/* What a path means just now, from the root on; the caller frees. NULL: no memory. */
+	char *(*absolute)(wk_io *, const char *path);
+	/*
+	 * One directory at a time (-EBUSY), until let_go: paths that begin with this one, letter by letter, lead into it also
+	 * when the process has changed its working directory, or somebody has renamed it. Not beside other calls.
+	 */
+	int (*hold)(wk_io *, const char *path);
+	void (*let_go)(wk_io *);
 	int (*make_directory)(wk_io *, const char *path); /* -EEXIST where it exists */
 	int (*rename)(wk_io *, const char *from, const char *to);
 	int (*link)(wk_io *, const char *from, const char *to);

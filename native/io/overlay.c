@@ -275,6 +275,24 @@ static int space_of(wk_io *io, const char *path, wk_io_space *space) {
 
 /* ---- the rest is the disk below's ---- */
 
+static char *absolute(wk_io *io, const char *path) {
+	overlay *self = (overlay *)io;
+	return self->below->operations->absolute(self->below, path);
+}
+
+static int hold(wk_io *io, const char *path) {
+	overlay *self = (overlay *)io;
+	char *own_path = wk_overlay_plain(path);
+	int result = own_path == NULL ? -ENOMEM : self->below->operations->hold(self->below, own_path);
+	free(own_path);
+	return result;
+}
+
+static void let_go(wk_io *io) {
+	overlay *self = (overlay *)io;
+	self->below->operations->let_go(self->below);
+}
+
 static uint64_t now(wk_io *io) {
 	overlay *self = (overlay *)io;
 	return self->below->operations->now(self->below);
@@ -309,6 +327,9 @@ static const struct wk_io_operations operations = {
     .lock = lock_file,
     .map_shared = map_shared,
     .unmap = unmap,
+    .absolute = absolute,
+    .hold = hold,
+    .let_go = let_go,
     .make_directory = make_directory,
     .rename = rename_file,
     .link = link_file,

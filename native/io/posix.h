@@ -1,7 +1,7 @@
 /*
  * posix.h: the synchronous calls that psync and io_uring share. Private to native/io.
  *
- * Each has the meaning io.h gives to the operation of the same name; none of them looks at its wk_io.
+ * Each has the meaning io.h gives to the operation of the same name; those that take no path do not look at their wk_io.
  */
 #ifndef WK_IO_POSIX_H
 #define WK_IO_POSIX_H
@@ -19,6 +19,20 @@ struct wk_file {
 
 /* A transfer that makes no progress is tried this often. The kernel's own queues drain in far fewer. */
 enum { WK_POSIX_RETRIES_MAX = 100 };
+
+/* A path as the kernel's *at calls take it. */
+typedef struct wk_posix_place {
+	int directory;
+	const char *path;
+} wk_posix_place;
+
+int wk_posix_new(const struct wk_io_operations *operations, wk_io **io);
+void wk_posix_destroy(wk_io *io);
+char *wk_posix_absolute(wk_io *io, const char *path);
+int wk_posix_hold(wk_io *io, const char *path);
+void wk_posix_let_go(wk_io *io);
+/* In the directory that is held, where the path begins with it. */
+wk_posix_place wk_posix_place_of(wk_io *io, const char *path);
 
 /* -EINVAL where a transfer breaks the alignment rule of a file opened with WK_IO_DIRECT. */
 int wk_posix_check(const wk_file *file, const void *buffer, size_t size, uint64_t offset);
@@ -50,11 +64,12 @@ uint64_t wk_posix_wall(wk_io *io);
 int wk_posix_entropy(wk_io *io, void *bytes, size_t size);
 
 /* All but the queue, for the operation tables of psync.c and uring.c. */
-#define WK_POSIX_OPERATIONS                                                                                     \
-	.open = wk_posix_open, .close = wk_posix_close, .pread = wk_posix_pread, .pwrite = wk_posix_pwrite,         \
-	.sync = wk_posix_sync, .allocate = wk_posix_allocate, .truncate = wk_posix_truncate, .stat = wk_posix_stat, \
-	.lock = wk_posix_lock, .map_shared = wk_posix_map_shared, .unmap = wk_posix_unmap,                          \
-	.make_directory = wk_posix_make_directory, .rename = wk_posix_rename, .link = wk_posix_link,                \
-	.unlink = wk_posix_unlink, .sync_directory = wk_posix_sync_directory, .list = wk_posix_list,                \
+#define WK_POSIX_OPERATIONS                                                                                       \
+	.destroy = wk_posix_destroy, .absolute = wk_posix_absolute, .hold = wk_posix_hold, .let_go = wk_posix_let_go, \
+	.open = wk_posix_open, .close = wk_posix_close, .pread = wk_posix_pread, .pwrite = wk_posix_pwrite,           \
+	.sync = wk_posix_sync, .allocate = wk_posix_allocate, .truncate = wk_posix_truncate, .stat = wk_posix_stat,   \
+	.lock = wk_posix_lock, .map_shared = wk_posix_map_shared, .unmap = wk_posix_unmap,                            \
+	.make_directory = wk_posix_make_directory, .rename = wk_posix_rename, .link = wk_posix_link,                  \
+	.unlink = wk_posix_unlink, .sync_directory = wk_posix_sync_directory, .list = wk_posix_list,                  \
 	.space = wk_posix_space, .now = wk_posix_now, .wall = wk_posix_wall, .entropy = wk_posix_entropy
 #endif

@@ -12,17 +12,16 @@
 #include <unistd.h>
 
 static bool ask_for_direct(wk_file *file);
-static int open_without_waiting(const char *path, int mode);
+static int open_without_waiting(wk_posix_place place, int mode);
 static bool fall_back_to_buffered(wk_file *file);
 static ssize_t write_durably(wk_file *file, const void *buffer, size_t size, off_t offset);
 
 int wk_posix_open(wk_io *io, const char *path, uint32_t flags, wk_file **file) {
-	(void)io;
 	int mode = (flags & WK_IO_WRITE ? O_RDWR : O_RDONLY) | (flags & WK_IO_CREATE ? O_CREAT | O_EXCL : 0) | O_CLOEXEC;
 	wk_file *opened = calloc(1, sizeof *opened);
 	if (!opened)
 		return -ENOMEM;
-	opened->fd = open_without_waiting(path, mode);
+	opened->fd = open_without_waiting(wk_posix_place_of(io, path), mode);
 	if (opened->fd < 0) {
 		int error = opened->fd;
 		free(opened);
@@ -36,10 +35,10 @@ int wk_posix_open(wk_io *io, const char *path, uint32_t flags, wk_file **file) {
 	return 0;
 }
 
-static int open_patiently(const char *path, int mode) {
+static int open_patiently(wk_posix_place place, int mode) {
 	int fd;
 	do
-		fd = open(path, mode, 0666);
+		fd = openat(place.directory, place.path, mode, 0666);
 	while (fd < 0 && errno == EINTR);
 	return fd < 0 ? -errno : fd;
 }
@@ -49,10 +48,10 @@ static int open_patiently(const char *path, int mode) {
  * go to it. O_NONBLOCK does not stay on: io_uring would answer -EAGAIN instead of waiting for the disk. And a lease of
  * another process on the file (a file server's) is waited for.
  */
-static int open_without_waiting(const char *path, int mode) {
-	int fd = open_patiently(path, mode | O_NONBLOCK | O_NOCTTY);
+static int open_without_waiting(wk_posix_place place, int mode) {
+	int fd = open_patiently(place, mode | O_NONBLOCK | O_NOCTTY);
 	if (fd == -EWOULDBLOCK)
-		fd = open_patiently(path, mode);
+		fd = open_patiently(place, mode);
 	struct stat facts;
 	if (fd < 0)
 		return fd;

@@ -20,33 +20,39 @@ static int not_a_dot(const struct dirent *entry);
 static uint64_t clock_ns(clockid_t clock);
 
 int wk_posix_make_directory(wk_io *io, const char *path) {
-	(void)io;
-	return mkdir(path, 0777) == 0 ? 0 : -errno;
+	wk_posix_place at = wk_posix_place_of(io, path);
+	return mkdirat(at.directory, at.path, 0777) == 0 ? 0 : -errno;
 }
 
 int wk_posix_rename(wk_io *io, const char *from, const char *to) {
-	(void)io;
-	return rename(from, to) == 0 ? 0 : -errno;
+	wk_posix_place old = wk_posix_place_of(io, from), new = wk_posix_place_of(io, to);
+	return renameat(old.directory, old.path, new.directory, new.path) == 0 ? 0 : -errno;
 }
 
 int wk_posix_link(wk_io *io, const char *from, const char *to) {
-	(void)io;
-	return link(from, to) == 0 ? 0 : -errno;
+	wk_posix_place old = wk_posix_place_of(io, from), new = wk_posix_place_of(io, to);
+	return linkat(old.directory, old.path, new.directory, new.path, 0) == 0 ? 0 : -errno;
 }
 
 int wk_posix_unlink(wk_io *io, const char *path) {
-	(void)io;
-	return unlink(path) == 0 ? 0 : -errno;
+	wk_posix_place at = wk_posix_place_of(io, path);
+	return unlinkat(at.directory, at.path, 0) == 0 ? 0 : -errno;
+}
+
+/* -errno. */
+static int open_path(wk_io *io, const char *path, int mode) {
+	wk_posix_place at = wk_posix_place_of(io, path);
+	int fd;
+	do
+		fd = openat(at.directory, at.path, mode | O_CLOEXEC);
+	while (fd < 0 && errno == EINTR);
+	return fd < 0 ? -errno : fd;
 }
 
 int wk_posix_sync_directory(wk_io *io, const char *path) {
-	(void)io;
-	int fd, result;
-	do
-		fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	while (fd < 0 && errno == EINTR);
+	int fd = open_path(io, path, O_RDONLY | O_DIRECTORY), result;
 	if (fd < 0)
-		return -errno;
+		return fd;
 	do
 		result = fsync(fd);
 	while (result != 0 && errno == EINTR);
@@ -58,9 +64,9 @@ int wk_posix_sync_directory(wk_io *io, const char *path) {
 /* All names are taken before the first is told, in byte order: the callback may rename or unlink, and every run sees
  * the same order. */
 int wk_posix_list(wk_io *io, const char *path, wk_io_list_fn fn, void *context) {
-	(void)io;
+	wk_posix_place at = wk_posix_place_of(io, path);
 	struct dirent **entries;
-	int count = scandir(path, &entries, not_a_dot, by_name);
+	int count = scandirat(at.directory, at.path, &entries, not_a_dot, by_name);
 	if (count < 0)
 		return -errno;
 	bool wanted = true;
@@ -81,14 +87,17 @@ static int not_a_dot(const struct dirent *entry) {
 }
 
 int wk_posix_space(wk_io *io, const char *path, wk_io_space *space) {
-	(void)io;
 	struct statfs facts;
-	int result;
+	int fd = open_path(io, path, O_PATH), result;
+	if (fd < 0)
+		return fd;
 	do
-		result = statfs(path, &facts);
+		result = fstatfs(fd, &facts);
 	while (result != 0 && errno == EINTR);
-	if (result != 0)
-		return -errno;
+	int error = result == 0 ? 0 : -errno;
+	close(fd);
+	if (error != 0)
+		return error;
 	uint64_t unit = (uint64_t)(facts.f_frsize ? facts.f_frsize : facts.f_bsize);
 	*space = (wk_io_space){
 	    .free_bytes = facts.f_bavail * unit,

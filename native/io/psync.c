@@ -33,10 +33,6 @@ static int start_worker(wk_io_queue *queue);
 static void *work(void *context);
 static int64_t carry_out(const wk_io_request *request);
 
-static void destroy(wk_io *io) {
-	free(io);
-}
-
 static int queue_new(wk_io *io, uint32_t depth, wk_io_queue **out) {
 	(void)io;
 	if (depth == 0 || depth > WK_IO_QUEUE_DEPTH_MAX)
@@ -177,7 +173,6 @@ static void queue_forked(wk_io *io, wk_io_queue *queue) {
 
 static const struct wk_io_operations operations = {
     .name = "psync",
-    .destroy = destroy,
     WK_POSIX_OPERATIONS,
     .queue_new = queue_new,
     .queue_free = queue_free,
@@ -188,10 +183,5 @@ static const struct wk_io_operations operations = {
 };
 
 int wk_io_psync_new(wk_io **io) {
-	wk_io *made = malloc(sizeof *made);
-	if (!made)
-		return -ENOMEM;
-	made->operations = &operations;
-	*io = made;
-	return 0;
+	return wk_posix_new(&operations, io);
 }

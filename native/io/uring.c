@@ -21,10 +21,6 @@ static int submit(wk_io_queue *queue);
 static int enter(wk_io_queue *queue, uint64_t timeout_ns);
 static bool reap(wk_io_queue *queue);
 
-static void destroy(wk_io *io) {
-	free(io);
-}
-
 static int queue_new(wk_io *io, uint32_t depth, wk_io_queue **out) {
 	(void)io;
 	if (depth == 0 || depth > WK_IO_QUEUE_DEPTH_MAX)
@@ -237,7 +233,6 @@ static void queue_forked(wk_io *io, wk_io_queue *queue) {
 
 static const struct wk_io_operations operations = {
     .name = "io_uring",
-    .destroy = destroy,
     WK_POSIX_OPERATIONS,
     .queue_new = queue_new,
     .queue_free = queue_free,
@@ -257,12 +252,5 @@ int wk_io_uring_probe(void) {
 
 int wk_io_uring_new(wk_io **io) {
 	int error = wk_io_uring_probe();
-	if (error)
-		return error;
-	wk_io *made = malloc(sizeof *made);
-	if (!made)
-		return -ENOMEM;
-	made->operations = &operations;
-	*io = made;
-	return 0;
+	return error != 0 ? error : wk_posix_new(&operations, io);
 }

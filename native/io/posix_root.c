@@ -1,0 +1,87 @@
+/*
+ * posix_root.c: the directory that a wk_io holds. Names in it are looked up from a descriptor: the process may change
+ * its working directory, and the directory may be renamed, without a file of one log coming to stand in another place.
+ */
+#include "io/posix.h"
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct posix_io {
+	wk_io io;
+	char *root; /* NULL: none is held */
+	size_t root_size;
+	int root_fd;
+} posix_io;
+
+int wk_posix_new(const struct wk_io_operations *operations, wk_io **io) {
+	posix_io *made = calloc(1, sizeof *made);
+	if (made == NULL)
+		return -ENOMEM;
+	made->io.operations = operations;
+	*io = &made->io;
+	return 0;
+}
+
+void wk_posix_let_go(wk_io *io) {
+	posix_io *self = (posix_io *)io;
+	if (self->root == NULL)
+		return;
+	close(self->root_fd);
+	free(self->root);
+	self->root = NULL;
+}
+
+void wk_posix_destroy(wk_io *io) {
+	wk_posix_let_go(io);
+	free(io);
+}
+
+/* Where nobody knows the working directory's name (it was removed, say), the path is as good as it was. */
+char *wk_posix_absolute(wk_io *io, const char *path) {
+	(void)io;
+	char *here = *path == '/' ? NULL : getcwd(NULL, 0), *absolute = NULL;
+	if (here == NULL || *here != '/')
+		absolute = strdup(path);
+	else if (asprintf(&absolute, "%s/%s", strcmp(here, "/") == 0 ? "" : here, path) < 0)
+		absolute = NULL;
+	free(here);
+	return absolute;
+}
+
+int wk_posix_hold(wk_io *io, const char *path) {
+	posix_io *self = (posix_io *)io;
+	if (self->root != NULL)
+		return -EBUSY;
+	int fd;
+	do
+		fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	while (fd < 0 && errno == EINTR);
+	if (fd < 0)
+		return -errno;
+	char *root = strdup(path);
+	if (root == NULL) {
+		close(fd);
+		return -ENOMEM;
+	}
+	self->root = root;
+	self->root_size = strlen(root);
+	self->root_fd = fd;
+	return 0;
+}
+
+wk_posix_place wk_posix_place_of(wk_io *io, const char *path) {
+	const posix_io *self = (const posix_io *)io;
+	if (self->root == NULL || strncmp(path, self->root, self->root_size) != 0)
+		return (wk_posix_place){AT_FDCWD, path};
+	const char *rest = path + self->root_size;
+	if (*rest == 0)
+		return (wk_posix_place){self->root_fd, "."};
+	if (*rest != '/')
+		return (wk_posix_place){AT_FDCWD, path};
+	while (*rest == '/')
+		rest++;
+	return (wk_posix_place){self->root_fd, *rest != 0 ? rest : "."};
+}

@@ -1,0 +1,147 @@
+/*
+ * test_moved_directory.c: an open directory stays the one that was opened: the process changes its working directory,
+ * or somebody renames the directory and makes another under its old name.
+ */
+#include "engine/directory.h"
+#include "small_directory.h"
+#include <dirent.h>
+#include <unistd.h>
+
+enum { BEFORE = 20, AFTER = 200 };
+
+static char place[100], home[1000];
+
+static void in_a_new_place(void) {
+	snprintf(place, sizeof place, "%s", temporary());
+	CHECK_EQ(mkdir(below(place, "elsewhere"), 0777), 0);
+	CHECK(getcwd(home, sizeof home) != NULL);
+	CHECK_EQ(chdir(place), 0);
+}
+
+static wk_namespace *open_at(const char *path, bool read_only) {
+	wk_open_options options;
+	wk_open_options_init(&options);
+	options.file_size_min = options.file_size_max = SMALL_FILE_SIZE;
+	options.read_only = read_only;
+	wk_namespace *ns = NULL;
+	wk_error error = {0};
+	check_ok(wk_open(path, &options, &ns, &error), &error, "the directory opens");
+	return ns;
+}
+
+static void append_to(wk_writer *writer, int records) {
+	for (int i = 0; i < records; i++)
+		append_one(writer);
+}
+
+static void holds(const char *path, bool read_only, int records) {
+	wk_namespace *ns = open_at(path, read_only);
+	int64_t first, last;
+	read_all(ns, &first, &last);
+	CHECK_EQ(first, 0);
+	CHECK_EQ(last, records - 1);
+	close_all(ns, NULL, NULL);
+}
+
+static void is_empty(const char *path) {
+	DIR *list = opendir(path);
+	CHECK(list != NULL);
+	int names = 0;
+	while (readdir(list) != NULL)
+		names++;
+	closedir(list);
+	CHECK_EQ(names, 2); /* . and .. */
+}
+
+static void go_home(void) {
+	CHECK_EQ(chdir(home), 0);
+	remove_tree(place);
+}
+
+TEST(a_writer_goes_on_in_its_directory_when_the_process_goes_to_another) {
+	in_a_new_place();
+	wk_namespace *ns = open_at("wal", false);
+	wk_log *log = log_named(ns, "log");
+	wk_writer *writer = writer_of(log);
+	append_to(writer, BEFORE);
+	CHECK_EQ(chdir("elsewhere"), 0);
+	append_to(writer, AFTER); /* into new files, whose names are synced */
+	is_empty(".");
+	CHECK_EQ(mkdir("wal", 0777), 0); /* another one */
+	wk_error error = {0};
+	check_ok(wk_namespace_backup(ns, "wal/copy", &error), &error, "the backup");
+	CHECK_EQ(wk_namespace_backup(ns, "../wal/copy", NULL), WK_INVALID);
+	close_all(ns, log, writer);
+	holds("wal/copy", false, BEFORE + AFTER);
+	holds("../wal", false, BEFORE + AFTER);
+	go_home();
+}
+
+/* Both have the same names in them. */
+TEST(directories_of_the_same_relative_path_do_not_meet) {
+	in_a_new_place();
+	wk_namespace *ns[2];
+	wk_log *logs[2];
+	wk_writer *writers[2];
+	for (int i = 0; i < 2; i++) {
+		ns[i] = open_at("./wal/", false);
+		logs[i] = log_named(ns[i], "log");
+		writers[i] = writer_of(logs[i]);
+		append_to(writers[i], BEFORE);
+		CHECK_EQ(chdir(i == 0 ? "elsewhere" : ".."), 0);
+	}
+	for (int i = 0; i < 2; i++)
+		append_to(writers[i], AFTER);
+	for (int i = 0; i < 2; i++)
+		close_all(ns[i], logs[i], writers[i]);
+	holds("wal", false, BEFORE + AFTER);
+	holds("elsewhere/wal", false, BEFORE + AFTER);
+	go_home();
+}
+
+TEST(a_reader_finds_its_files_from_another_place) {
+	for (int check = 0; check < 2; check++) { /* as it is, and behind a rehearsal */
+		in_a_new_place();
+		make_small("wal", BEFORE + AFTER);
+		wk_open_options options;
+		wk_open_options_init(&options);
+		options.read_only = true;
+		options.check_all = check != 0;
+		options.on_damage = check != 0 ? WK_ON_DAMAGE_SKIP : WK_ON_DAMAGE_STOP;
+		wk_namespace *ns = NULL;
+		wk_error error = {0};
+		check_ok(wk_open("wal", &options, &ns, &error), &error, "the directory opens");
+		CHECK_EQ(chdir("elsewhere"), 0);
+		int64_t first, last;
+		read_all(ns, &first, &last);
+		CHECK_EQ(last, BEFORE + AFTER - 1);
+		close_all(ns, NULL, NULL);
+		go_home();
+	}
+}
+
+TEST(a_directory_that_is_renamed_takes_its_writer_along) {
+	in_a_new_place();
+	char old[150], new[150];
+	snprintf(old, sizeof old, "%s/wal", place);
+	snprintf(new, sizeof new, "%s/renamed", place);
+	wk_namespace *ns = open_at(old, false);
+	wk_log *log = log_named(ns, "log");
+	wk_writer *writer = writer_of(log);
+	append_to(writer, BEFORE);
+	CHECK_EQ(rename(old, new), 0);
+	CHECK_EQ(mkdir(old, 0777), 0);
+	append_to(writer, AFTER);
+	close_all(ns, log, writer);
+	is_empty(old);
+	holds(new, false, BEFORE + AFTER);
+	go_home();
+}
+
+int main(void) {
+	RUN(a_writer_goes_on_in_its_directory_when_the_process_goes_to_another);
+	RUN(directories_of_the_same_relative_path_do_not_meet);
+	RUN(a_reader_finds_its_files_from_another_place);
+	RUN(a_directory_that_is_renamed_takes_its_writer_along);
+	return check_done();
+}
