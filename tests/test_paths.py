@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -37,3 +38,20 @@ def test_a_backup_to_what_is_no_path_is_refused(tmp_path: Path, name: str) -> No
     with walkeeper.open(tmp_path / "wal") as ns, pytest.raises(walkeeper.InvalidError, match=r"^cannot back up to"):
         ns.backup(f"{tmp_path}/{name}" if name else "")
     assert os.listdir(tmp_path) == ["wal"]
+
+
+def test_a_follower_reads_nothing_of_a_directory_that_took_the_place_of_its_own(tmp_path: Path) -> None:
+    for name in ("orders", "trades"):
+        with walkeeper.open(tmp_path / name) as namespace, namespace.log(name).writer() as writer:
+            writer.append_many([b"%s %d" % (name.encode(), number) for number in range(3)])
+    place = tmp_path / "orders"
+    with walkeeper.open(place, read_only=True) as following:
+        log = following.log("orders")
+        assert len(list(log.reader())) == 3
+        for path in place.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        shutil.copytree(tmp_path / "trades", place, dirs_exist_ok=True)
+        for _ in range(2):
+            with pytest.raises(walkeeper.DamagedError):
+                list(log.reader())
+        assert following.logs() == ["orders"]

@@ -19,7 +19,7 @@ from walkeeper._options import (
     stored_log_options,
     uninterrupted,
 )
-from walkeeper._position import DLSN, Position, dlsn_of, position_of
+from walkeeper._position import DLSN, Position, dlsn_of, position_of, sequence_id_of
 from walkeeper._reader import Reader
 from walkeeper._writer import Writer
 from walkeeper.errors import (
@@ -145,7 +145,8 @@ class Log:
         """A reader from `start` on, inclusive: its first record is the first one at or after it.
 
         Or from the first record with at least this sequence id, txid, or time (an aware datetime, or seconds since
-        1970; only where the clock numbers the records). It stops before `end`, or at the end of the log; with `follow`
+        1970; only where the clock numbers the records). By txid or time it begins with the first record that is still
+        there: nobody knows the numbers of what was truncated. It stops before `end`, or at the end of the log; with `follow`
         it waits there for more: iteration ends after `timeout` seconds in which nothing came (None: never).
         Raises TruncatedError where the start was truncated ("start" never is), InvalidError.
         """
@@ -166,6 +167,7 @@ class Log:
         else:
             setattr(options, "from", lib.WK_FROM_DLSN)
             options.start = dlsn_of(start)
+            options.value = sequence_id_of(start)
         if end is not None:
             options.has_end = True
             options.end = dlsn_of(end)
@@ -193,8 +195,16 @@ class Log:
 
     def first(self) -> Position | None:
         """The first record that can be read; None where there is none."""
-        info = self.info()
-        return info.first if info.count else None
+        while True:
+            info = self.info()
+            if info.count == 0:
+                return None
+            if info.first.txid >= 0:
+                return info.first
+            try:  # it was truncated up to its end, and grew since
+                return self.find(dlsn=info.first)
+            except TruncatedError:  # and was truncated meanwhile
+                continue
 
     def last(self) -> Position | None:
         """The last durable record, truncated or not; None where there never was one."""
@@ -225,7 +235,7 @@ class Log:
             raise InvalidError(f"find wants exactly one of {', '.join(ways)}; {len(given)} were given")
         place = ffi.NULL
         if dlsn is not None:
-            by, value, place = lib.WK_FIND_DLSN, 0, ffi.new("wk_dlsn *", dlsn_of(dlsn))
+            by, value, place = lib.WK_FIND_DLSN, sequence_id_of(dlsn), ffi.new("wk_dlsn *", dlsn_of(dlsn))
         else:
             by, value = _way(given[0], ways[given[0]], _FIND)
         at, error = ffi.new("wk_position *"), new_error()

@@ -160,6 +160,11 @@ def _check_range(numbers: Iterable[object]) -> None:
             raise InvalidError(f"{shown(number)} in a position: a whole number below 2**63 is wanted")
 
 
+def sequence_id_of(place: Position | DLSN) -> int:
+    """The sequence id of what a caller gave, -1 where that does not say."""
+    return place.sequence_id if isinstance(place, Position) else -1
+
+
 def dlsn_of(place: Position | DLSN) -> DLSN:
     """The DLSN of what a caller gave; TypeError for anything but a Position or a DLSN, InvalidError for one that no
     record can have."""

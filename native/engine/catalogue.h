@@ -24,6 +24,13 @@ typedef struct wk_segment {
 } wk_segment;
 
 /* It began at least so many seconds ago. UINT64_MAX is for ever, and nothing a log may hold is too large to be asked. */
+/*
+ * A place has several DLSNs where no record stands between them, as behind a segment's last record; its sequence id is
+ * one.
+ */
+static inline bool wk_position_is_before(const wk_position *a, const wk_position *b) {
+	return a->sequence_id < b->sequence_id && wk_dlsn_compare(&a->dlsn, &b->dlsn) < 0;
+}
 static inline bool wk_segment_is_older(const wk_segment *segment, uint64_t seconds, uint64_t now_ms) {
 	return now_ms >= segment->created_ms && (now_ms - segment->created_ms) / 1000 >= seconds;
 }
@@ -76,6 +83,8 @@ wk_segment *wk_log_segment_at(wk_log_state *log, int64_t segment);
 wk_segment *wk_log_last_segment(wk_log_state *log); /* NULL: none */
 /* The one that is being written; NULL: none. */
 wk_segment *wk_log_open_segment(wk_log_state *log);
+/* One that needs records before `at`; NULL: there is none. */
+const wk_cursor_state *wk_log_cursor_before(const wk_log_state *log, const wk_position *at);
 wk_cursor_state *wk_log_cursor(wk_log_state *log, const char *name, size_t name_size);
 /* The truncation that was applied last is durable with this block. */
 void wk_log_truncated(wk_log_state *log, uint64_t ticket);

@@ -1,6 +1,7 @@
 /* cursor.c: named durable positions. They move forwards, and truncation does not pass them unless it is forced. */
 #include <string.h>
 
+#include "core/utf8.h"
 #include "engine/handles.h"
 
 /* (locked, dropped while it waits) There is no such cursor; said once whatever took it away is durable. */
@@ -18,7 +19,9 @@ static wk_status check_cursor_name(const char *name, size_t size, wk_error *erro
 	if (size == 0 || size > WK_CURSOR_NAME_MAX || memchr(name, 0, size) != NULL)
 		return wk_fail(error, WK_INVALID, "the name of a cursor has 1 to %d bytes, none of them NUL",
 		               WK_CURSOR_NAME_MAX);
-	return WK_OK;
+	return wk_utf8_is_valid(name, size)
+	           ? WK_OK
+	           : wk_fail(error, WK_INVALID, "the name of a cursor is text: its bytes are no UTF-8");
 }
 
 static wk_status check_numbers(const wk_position *at, wk_error *error) {
@@ -71,8 +74,8 @@ wk_status wk_cursor_set(wk_log *log, const char *name, size_t name_size, const w
 	if (status == WK_OK && end_is_known)
 		status = check_end(state, at, error);
 	const wk_cursor_state *cursor = status == WK_OK ? wk_log_cursor(state, name, name_size) : NULL;
-	bool back = cursor != NULL && wk_dlsn_compare(&at->dlsn, &cursor->at.dlsn) < 0;
-	bool cut = status == WK_OK && wk_dlsn_compare(&at->dlsn, &state->first->dlsn) < 0;
+	bool back = cursor != NULL && wk_position_is_before(at, &cursor->at);
+	bool cut = status == WK_OK && wk_position_is_before(at, state->first);
 	if (back || cut) { /* where it stands, or what was cut, is told once it is durable */
 		int64_t stands = back ? cursor->at.sequence_id : state->first->sequence_id;
 		status = wk_catalogue_settled(engine, state, error);

@@ -64,6 +64,7 @@ struct wk_store_file {
 	uint64_t live_entries;
 	uint64_t live_bytes;
 	uint64_t entries_count;
+	uint64_t inode; /* a follower's: of the file that it opened first; 0: not known */
 	wk_file *handle;
 	wk_footer footer;        /* valid where SEALED */
 	wk_footer_state *states; /* of a file not yet sealed */
@@ -389,6 +390,7 @@ struct wk_engine {
 	struct wk_mover *mover; /* a pass under way; the keeper's */
 	uint64_t mover_due_ns, minor_due_ns, major_due_ns;
 	uint64_t retention_due_ns;
+	uint64_t retention_from_ns, retention_from_ms; /* both clocks when retention was first asked; 0: it was not */
 	struct {
 		uint32_t slot; /* of the table of ledgers */
 		int64_t ledger_id, entry_id;

@@ -13,7 +13,7 @@
 /* What is looked for: the first record whose key is at least `value`. */
 typedef struct key {
 	uint32_t by;
-	int64_t value;
+	int64_t value; /* by DLSN: the sequence id that goes with it; 0: not known */
 	wk_dlsn dlsn;
 } key;
 
@@ -176,7 +176,8 @@ static wk_status find(wk_engine *engine, wk_log_state *log, const key *wanted, w
 	}
 	wk_position first = log->first->dlsn.segment != 0 ? *log->first : (wk_position){{0, 0, 0}, 0, -1};
 	bool before = wanted->by == WK_FIND_DLSN
-	                  ? log->first->dlsn.segment != 0 && wk_dlsn_compare(&wanted->dlsn, &first.dlsn) < 0
+	                  ? log->first->dlsn.segment != 0 && wk_dlsn_compare(&wanted->dlsn, &first.dlsn) < 0 &&
+	                        wanted->value != first.sequence_id
 	              : wanted->by == WK_FIND_SEQUENCE_ID ? wanted->value < first.sequence_id
 	                                                  : false;
 	if (before) {
@@ -213,7 +214,11 @@ static wk_status find(wk_engine *engine, wk_log_state *log, const key *wanted, w
 		if (status != WK_OK && status != WK_END)
 			return status;
 		if (status == WK_OK) {
-			*at = wk_dlsn_compare(&found.dlsn, &log->first->dlsn) < 0 ? *log->first : found;
+			if (wk_dlsn_compare(&found.dlsn, &log->first->dlsn) < 0) { /* truncated: the first that is not */
+				key first_left = {WK_FIND_DLSN, 0, log->first->dlsn};
+				return find(engine, log, &first_left, at, error);
+			}
+			*at = found;
 			gap = at->sequence_id > log->first->sequence_id ? wk_gap_of(log, at->sequence_id - 1) : NULL;
 			if (wanted->by != WK_FIND_TXID && wanted->by != WK_FIND_TIME_MS)
 				gap = NULL; /* else what is looked for may be what is lost */

@@ -122,6 +122,12 @@ wk_status wk_follower_renew(wk_engine *engine, wk_error *error) {
 	wk_status status = wk_directory_open(engine->path, &options, engine->io, &fresh, error);
 	if (status != WK_OK)
 		return status;
+	if (memcmp(fresh->superblock.directory_id, engine->superblock.directory_id,
+	           sizeof engine->superblock.directory_id) != 0) {
+		wk_directory_close(fresh, UINT64_MAX, NULL);
+		return wk_fail(error, WK_DAMAGED, "following %s: another directory's files stand there by now; open it again",
+		               engine->path);
+	}
 	wk_engine_lock(engine);
 	wk_store_file_let_go(engine);
 	wk_store_file_let_go(fresh);

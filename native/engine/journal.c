@@ -285,9 +285,8 @@ static bool may_go(const wk_engine *engine, uint64_t now_ns) {
 		return true;
 	if (open->sync_wanted && (engine->options.commit_wait_ns == 0 || open->at_once))
 		return !wk_journal_awaits_company(engine, now_ns);
-	if (open->sync_wanted)
-		return now_ns >= open->first_ns + engine->options.commit_wait_ns;
-	return now_ns >= open->deferred_until_ns;
+	bool waited = open->sync_wanted && now_ns >= open->first_ns + engine->options.commit_wait_ns;
+	return waited || now_ns >= open->deferred_until_ns;
 }
 
 /*

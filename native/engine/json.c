@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/utf8.h"
+
 static void put(wk_json *json, const char *bytes, size_t size) {
 	if (json->size + size > json->capacity) {
 		size_t capacity = json->capacity * 2 > json->size + size ? json->capacity * 2 : json->size + size + 256;
@@ -65,32 +67,12 @@ void wk_json_string(wk_json *json, const char *key, const char *value) {
 	wk_json_text(json, key, value, strlen(value));
 }
 
-/* Bytes of the UTF-8 character at the start; 0: none starts here. Overlong forms, surrogates and what lies above
- * U+10FFFF are none. */
-static size_t character_size(const unsigned char *bytes, size_t size) {
-	unsigned char first = bytes[0];
-	size_t length = first < 0x80                    ? 1
-	                : first >= 0xC2 && first < 0xE0 ? 2
-	                : first >= 0xE0 && first < 0xF0 ? 3
-	                : first >= 0xF0 && first < 0xF5 ? 4
-	                                                : 0;
-	if (length > size)
-		return 0;
-	for (size_t i = 1; i < length; i++)
-		if ((bytes[i] & 0xC0) != 0x80)
-			return 0;
-	bool overlong = (first == 0xE0 && bytes[1] < 0xA0) || (first == 0xF0 && bytes[1] < 0x90);
-	bool surrogate = first == 0xED && bytes[1] >= 0xA0;
-	bool too_high = first == 0xF4 && bytes[1] >= 0x90;
-	return overlong || surrogate || too_high ? 0 : length;
-}
-
 void wk_json_text(wk_json *json, const char *key, const char *bytes, size_t size) {
 	put_key(json, key);
 	put_string(json, "\"");
 	for (size_t at = 0; at < size;) {
 		unsigned char byte = (unsigned char)bytes[at];
-		size_t length = character_size((const unsigned char *)bytes + at, size - at);
+		size_t length = wk_utf8_character_size(bytes + at, size - at);
 		if (byte == '"' || byte == '\\') {
 			put_string(json, "\\");
 			put(json, bytes + at, 1);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/utf8.h"
 #include "engine/gap.h"
 #include "engine/handles.h"
 #include "engine/journal.h"
@@ -121,6 +122,8 @@ static wk_status check_name(const char *name, size_t size, wk_error *error) {
 			return wk_fail(error, WK_INVALID,
 			               "the name of a log may hold no spaces, control characters, '<' or '>'; byte %zu is 0x%02x",
 			               i, (unsigned char)name[i]);
+	if (!wk_utf8_is_valid(name, size))
+		return wk_fail(error, WK_INVALID, "the name of a log is text: its bytes are no UTF-8");
 	if (name[0] == '.' || name[size - 1] == '/')
 		return wk_fail(error, WK_INVALID, "the name of a log neither starts with '.' nor ends with '/'");
 	return WK_OK;
@@ -393,9 +396,9 @@ wk_status wk_log_segments(wk_log *log, int64_t from, wk_segment_info *segments, 
 
 /* ---- truncation and cursors ---- */
 
-static const wk_cursor_state *cursor_before(const wk_log_state *log, const wk_dlsn *at) {
+const wk_cursor_state *wk_log_cursor_before(const wk_log_state *log, const wk_position *at) {
 	for (uint32_t i = 0; i < log->cursors_count; i++)
-		if (wk_dlsn_compare(&log->cursors[i].at.dlsn, at) < 0)
+		if (wk_position_is_before(&log->cursors[i].at, at))
 			return &log->cursors[i];
 	return NULL;
 }
@@ -411,7 +414,7 @@ static wk_status truncate(wk_engine *engine, wk_log_state *log, const wk_positio
 	*again = false;
 	if (log->first->dlsn.segment != 0 && wk_dlsn_compare(&at->dlsn, &log->first->dlsn) <= 0)
 		return truncated_already(engine, error);
-	const wk_cursor_state *cursor = force ? NULL : cursor_before(log, &at->dlsn);
+	const wk_cursor_state *cursor = force ? NULL : wk_log_cursor_before(log, at);
 	*again = cursor != NULL && log->unsettled && engine->catalogue_ticket > engine->durable;
 	if (*again) /* that it stands there is told once it is durable */
 		return wk_catalogue_settled(engine, log, error);

@@ -27,6 +27,7 @@ static wk_status start_at(wk_log *log, const wk_read_options *options, wk_reader
 	}
 	if (options->from == WK_FROM_END) {
 		reader->at = info.next.dlsn;
+		reader->next_sequence_id = info.next.sequence_id;
 		return WK_OK;
 	}
 	if (options->from > WK_FROM_TIME_MS)
@@ -39,11 +40,16 @@ static wk_status start_at(wk_log *log, const wk_read_options *options, wk_reader
 	                (options->from == WK_FROM_SEQUENCE_ID ? at.sequence_id : at.txid) < options->value;
 	reader->wanted_by = options->from;
 	reader->wanted = options->value;
-	if (status ==
-	    WK_OK) /* a DLSN behind the end is where a follower wants to start; find says where the log ends now */
-		reader->at = options->from == WK_FROM_DLSN && wk_dlsn_compare(&options->start, &at.dlsn) > 0 ? options->start
-		                                                                                             : at.dlsn;
-	return status;
+	if (status != WK_OK)
+		return status;
+	bool by_dlsn = options->from == WK_FROM_DLSN;
+	reader->at = at.dlsn;
+	if (by_dlsn && wk_dlsn_compare(&options->start, &at.dlsn) > 0)
+		reader->at =
+		    options->start; /* behind the end, where a follower wants to start: `at` is where the log ends now */
+	else if (by_dlsn)
+		reader->next_sequence_id = at.sequence_id;
+	return WK_OK;
 }
 
 wk_status wk_reader_open(wk_log *log, const wk_read_options *given, wk_reader **opened, wk_error *error) {
@@ -300,7 +306,8 @@ wk_status wk_reader_next(wk_reader *reader, size_t max_records, size_t max_bytes
 			break;
 		}
 		uint32_t seen = wk_wait_word_look(&engine->tail);
-		if (!reader->open)
+		bool looked = !reader->open;
+		if (looked)
 			status = wk_follower_refresh(engine, error);
 		if (status == WK_OK)
 			status = fill(engine, reader, batch, max_records, max_bytes, error);
@@ -310,6 +317,8 @@ wk_status wk_reader_next(wk_reader *reader, size_t max_records, size_t max_bytes
 		}
 		if (status != WK_END)
 			break;
+		if (!looked && !reader->open) /* there was nothing more in the entry: now it is time to look */
+			continue;
 		if (is_ended(engine, reader)) {
 			/* the end of the stream may have come after the last look */
 			status = wk_wait_word_look(&engine->tail) == seen || !reader->follow ? WK_END : WK_OK;

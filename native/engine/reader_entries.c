@@ -29,10 +29,12 @@ static wk_status truncated(const wk_reader *reader, wk_error *error) {
 }
 
 /*
- * (locked) All before this first record of the log was below what the reader asked for: it misses nothing. Several
- * records may have one txid.
+ * (locked) All before this first record of the log was given already (a reader behind a segment's last record stands in
+ * another place by its DLSN), or below what the reader asked for: it misses nothing. Several records may have one txid.
  */
 static bool is_below(const wk_reader *reader, const wk_position *first) {
+	if (reader->next_sequence_id >= first->sequence_id)
+		return true;
 	if (!reader->skips)
 		return false;
 	return reader->wanted_by == WK_FROM_SEQUENCE_ID ? first->sequence_id <= reader->wanted

@@ -4,7 +4,7 @@
 #include "engine/handles.h"
 #include "engine/keeper.h"
 
-enum { LOOK_NS = 1000 * 1000 * 1000 };
+enum { LOOK_NS = 1000 * 1000 * 1000, MS_IN_NS = 1000 * 1000 };
 
 /*
  * The first segment that stays: a segment is as old as its youngest record, that is, as the start of the one behind
@@ -16,10 +16,8 @@ static const wk_segment *first_that_stays(const wk_log_state *log, uint64_t now_
 		const wk_segment *next = &log->segments[i + 1];
 		if (log->segments[i].records_count < 0 || !wk_segment_is_older(next, log->options->retention_seconds, now_ms))
 			break;
-		wk_dlsn at = {next->segment, 0, 0};
-		for (uint32_t c = 0; c < log->cursors_count; c++)
-			if (wk_dlsn_compare(&log->cursors[c].at.dlsn, &at) < 0)
-				return stays;
+		if (wk_log_cursor_before(log, &(wk_position){{next->segment, 0, 0}, next->first_sequence_id, -1}) != NULL)
+			return stays;
 		stays = next;
 	}
 	return stays;
@@ -54,6 +52,20 @@ static bool truncate(wk_engine *engine, wk_log_state *log, uint64_t now_ms) {
 	return status == WK_OK;
 }
 
+/*
+ * The wall clock, but no more of it than passed since this was first asked: who sets a wrong clock right, or a right one
+ * wrong, does not make seconds old what was appended before.
+ */
+static uint64_t clock_ms(wk_engine *engine, uint64_t now_ns) {
+	uint64_t wall_ms = engine->io->operations->wall(engine->io) / MS_IN_NS;
+	if (engine->retention_from_ns == 0) {
+		engine->retention_from_ns = now_ns;
+		engine->retention_from_ms = wall_ms;
+	}
+	uint64_t passed_ms = engine->retention_from_ms + (now_ns - engine->retention_from_ns) / MS_IN_NS;
+	return wall_ms < passed_ms ? wall_ms : passed_ms;
+}
+
 bool wk_retention_step(wk_engine *engine) {
 	uint64_t now = wk_engine_now(engine);
 	if (engine->failed || engine->closing || engine->read_only || now < engine->retention_due_ns)
@@ -62,7 +74,7 @@ bool wk_retention_step(wk_engine *engine) {
 	for (uint32_t i = 0; i < engine->log_options_count; i++)
 		any |= engine->log_options[i]->retention_seconds != 0;
 	engine->retention_due_ns = now + LOOK_NS;
-	uint64_t now_ms = engine->io->operations->wall(engine->io) / 1000000;
+	uint64_t now_ms = clock_ms(engine, now);
 	for (uint32_t i = 0; any && i < engine->by_id_capacity; i++) {
 		wk_log_state *log = engine->logs_by_id[i];
 		if (log == NULL || log->deleted || log->options->retention_seconds == 0)

@@ -90,6 +90,19 @@ void wk_store_file_let_go(wk_engine *engine) {
 	engine->lent = NULL;
 }
 
+/* A follower opens files by their names many times: what has this name is the file of the first time, or it is gone. */
+static int check_same(wk_engine *engine, wk_store_file *file) {
+	wk_io_stat stat;
+	int result = engine->io->operations->stat(engine->io, file->handle, &stat);
+	if (result == 0 && file->inode != 0 && file->inode != stat.inode)
+		result = -ENOENT;
+	if (result == 0)
+		file->inode = stat.inode;
+	else
+		shut(engine, file);
+	return result;
+}
+
 int wk_store_file_use(wk_engine *engine, wk_store_file *file) {
 	if (engine->read_only && engine->lent != file) {
 		wk_store_file_let_go(engine);
@@ -103,7 +116,7 @@ int wk_store_file_use(wk_engine *engine, wk_store_file *file) {
 	int result = engine->io->operations->open(
 	    engine->io, path, (engine->read_only ? WK_IO_READ : WK_IO_WRITE) | WK_IO_DIRECT, &file->handle);
 	free(path);
-	return result;
+	return result == 0 && engine->read_only ? check_same(engine, file) : result;
 }
 
 void wk_store_file_unpin(wk_engine *engine, wk_store_file *file) {

@@ -299,9 +299,11 @@ WK_API wk_status wk_log_segments(wk_log *log, int64_t from, wk_segment_info *seg
 
 enum wk_find_by { WK_FIND_SEQUENCE_ID = 0, WK_FIND_TXID = 1, WK_FIND_TIME_MS = 2, WK_FIND_DLSN = 3 };
 /*
- * The first durable record whose number is at least `value` (dlsn for WK_FIND_DLSN, else ignored and may be NULL).
- * Past the end: the position just behind the last record. WK_TRUNCATED: it lies before the truncation point.
- * WK_INVALID: time on a log whose txids are the application's.
+ * The first durable record whose number is at least `value` (by DLSN, `dlsn`, which else is ignored and may be NULL; then
+ * `value` is the sequence id that goes with it, 0: not known. Behind a record that is truncated by now it is needed to
+ * tell that nothing is missed). Past the end: the position just behind the last record. WK_TRUNCATED: it lies before the
+ * truncation point. By txid or time, what was truncated is passed over: nobody knows its numbers. WK_INVALID: time on a
+ * log whose txids are the application's.
  */
 WK_API wk_status wk_log_find(wk_log *log, uint32_t by, int64_t value, const wk_dlsn *dlsn, wk_position *at,
                              wk_error *error);
@@ -395,7 +397,7 @@ typedef struct wk_read_options {
 	bool follow;   /* wait for more instead of ending */
 	bool has_end;  /* stop before `end` */
 	wk_dlsn start; /* WK_FROM_DLSN: inclusive, the first record at or after it */
-	int64_t value; /* the other ways */
+	int64_t value; /* the other ways; with WK_FROM_DLSN the sequence id that goes with it, 0: not known */
 	wk_dlsn end;   /* exclusive */
 } wk_read_options;
 WK_API void wk_read_options_init(wk_read_options *options);
