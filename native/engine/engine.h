@@ -307,6 +307,7 @@ struct wk_engine {
 	} index;
 	struct {                                    /* range_pager.c */
 		uint64_t bytes;                         /* of all lists of ranges */
+		uint64_t ranges_count;                  /* of all ledgers, in memory */
 		uint64_t above;                         /* a sweep is due when there are more */
 		uint32_t paged;                         /* ledgers that have ranges paged out */
 		uint32_t hand;                          /* in the table of ledgers: where the sweep goes on */
@@ -377,6 +378,7 @@ struct wk_engine {
 	uint64_t reserve_refused;  /* appends from this size on could not be made safe a moment ago; 0: none */
 	bool output_short;         /* the mover had no space: its next pass takes the reserve */
 	uint64_t output_reserve;   /* bytes kept back for the mover's output, 0: none */
+	bool keeps_nothing_back;   /* the file system allocates nothing ahead */
 	bool one_victim;           /* what is live in several files together did not fit the reserve: one at a time */
 	uint64_t unplaced_bytes;   /* of the block being sealed, until its place is known */
 	uint32_t unplaced_entries; /* the same */

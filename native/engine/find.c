@@ -214,11 +214,12 @@ static wk_status find(wk_engine *engine, wk_log_state *log, const key *wanted, w
 		if (status != WK_OK && status != WK_END)
 			return status;
 		if (status == WK_OK) {
-			if (wk_dlsn_compare(&found.dlsn, &log->first->dlsn) < 0) { /* truncated: the first that is not */
+			bool cut = wk_dlsn_compare(&found.dlsn, &log->first->dlsn) < 0;
+			if (cut && wanted->by != WK_FIND_DLSN) { /* truncated: the first that is not */
 				key first_left = {WK_FIND_DLSN, 0, log->first->dlsn};
 				return find(engine, log, &first_left, at, error);
 			}
-			*at = found;
+			*at = cut ? *log->first : found;
 			gap = at->sequence_id > log->first->sequence_id ? wk_gap_of(log, at->sequence_id - 1) : NULL;
 			if (wanted->by != WK_FIND_TXID && wanted->by != WK_FIND_TIME_MS)
 				gap = NULL; /* else what is looked for may be what is lost */

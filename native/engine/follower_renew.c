@@ -73,6 +73,7 @@ static void exchange_views(wk_engine *engine, wk_engine *fresh) {
 	EXCHANGE(states_capacity);
 	EXCHANGE(index);
 	EXCHANGE(pager.bytes);
+	EXCHANGE(pager.ranges_count);
 	EXCHANGE(logs);
 	EXCHANGE(logs_capacity);
 	EXCHANGE(logs_count);

@@ -52,6 +52,7 @@
 #include "engine/journal.h"
 #include "engine/ledger_delete.h"
 #include "engine/range_pager.h"
+#include "engine/reserve.h"
 #include "engine/reserve_file.h"
 #include "engine/store_file.h"
 #include "engine/superblock_file.h"
@@ -60,7 +61,7 @@
  * An index costs its size: it is worth it where it saves the reading of many footers, and is little beside what was
  * written since the last one.
  */
-enum { CHANGED_FILES_MIN = 32, SIZE_FACTOR = 4, RETRY_NS = 1000 * 1000 * 1000, STALE_MAX = 64 };
+enum { CHANGED_FILES_MIN = 32, SIZE_FACTOR = 4, BLOCKED_PART = 2, RETRY_NS = 1000 * 1000 * 1000, STALE_MAX = 64 };
 
 static char *path_of(const wk_engine *engine, uint64_t generation, const char *ending) {
 	return wk_engine_path(engine, "index/%016llx%s", (unsigned long long)generation, ending);
@@ -234,18 +235,19 @@ bool wk_index_write(wk_engine *engine) {
 /* ---- when ---- */
 
 /*
- * Files that a new index would name, or name no longer. *blocked: one of them is only kept for the state records in
- * it.
+ * Files that a new index would name, or name no longer. *blocked: bytes of those that are only kept for the state records
+ * in them.
  */
-static uint64_t changed_files(const wk_engine *engine, bool *blocked) {
+static uint64_t changed_files(const wk_engine *engine, uint64_t *blocked) {
 	uint64_t mark = mark_of(engine), changed = engine->counters.recycled_files - engine->index.recycled_files;
-	*blocked = false;
+	*blocked = 0;
 	for (uint32_t i = 0; i < engine->files_count; i++) {
 		const wk_store_file *file = engine->files[i];
 		if (!wk_index_names(file, mark) || file->id < engine->index.mark)
 			continue;
 		changed++;
-		*blocked |= file->live_entries == 0 && !wk_index_has_states_of(engine, file);
+		if (file->live_entries == 0 && !wk_index_has_states_of(engine, file))
+			*blocked += file->size;
 	}
 	return changed;
 }
@@ -255,18 +257,23 @@ bool wk_index_if_due(wk_engine *engine) {
 		return false;
 	if (engine->pager.orphans_count > 0) /* they are read from the file that this one would replace */
 		return false;
-	bool blocked;
-	uint64_t changed = changed_files(engine, &blocked);
-	/* On a full disk only what gives a file back, which only an index lets go of. */
-	if (engine->disk_full || engine->space_low)
-		return blocked && write_index(engine, true);
+	uint64_t blocked, changed = changed_files(engine, &blocked);
+	/*
+	 * On a full disk only what gives files back, which only an index lets go of: and more than it takes, together with the
+	 * index before it, as the next one needs its reserve, too. But where nothing can be deleted any more, what there is.
+	 */
+	if (engine->disk_full || engine->space_low) {
+		bool pays = blocked + engine->index.size >= engine->index.reserve || !wk_reserve_is_there(engine, UINT32_MAX);
+		return blocked > 0 && pays && write_index(engine, true);
+	}
 	bool many = changed >= CHANGED_FILES_MIN && changed * engine->file_size_next >= SIZE_FACTOR * engine->index.size;
-	return (many || blocked || (engine->index.wanted && changed > 0) || wk_range_pager_wants_index(engine)) &&
+	bool pays = blocked > 0 && blocked * BLOCKED_PART >= engine->index.size;
+	return (many || pays || (engine->index.wanted && changed > 0) || wk_range_pager_wants_index(engine)) &&
 	       wk_index_write(engine);
 }
 
 void wk_index_at_close(wk_engine *engine) {
-	bool blocked;
+	uint64_t blocked;
 	wk_engine_lock(engine);
 	if (!engine->failed && !engine->read_only && engine->active != NULL && changed_files(engine, &blocked) > 0)
 		wk_index_write(engine);

@@ -14,6 +14,7 @@
 #include "engine/probe_grid.h"
 #include "engine/range_pager.h"
 #include "engine/reserve.h"
+#include "engine/reserve_outputs.h"
 #include "engine/retention.h"
 #include "engine/scrub.h"
 #include "engine/snapshot.h"
@@ -54,7 +55,7 @@ static void take_appends_again(wk_engine *engine) {
  * another one.
  */
 static void look_at_the_reserve(wk_engine *engine) {
-	if (engine->disk_full && !engine->sealing && engine->reserve_covers > 0)
+	if (engine->disk_full && !engine->sealing && engine->reserve_covers > 0 && !wk_reserve_owes_outputs(engine))
 		take_appends_again(engine);
 }
 
@@ -73,7 +74,7 @@ static bool name_next(wk_engine *engine) {
 		return true;
 	}
 	engine->next = file;
-	if (engine->disk_full)
+	if (engine->disk_full && !wk_reserve_owes_outputs(engine))
 		take_appends_again(engine);
 	return true;
 }
@@ -107,15 +108,31 @@ static bool prepare_reserve(wk_engine *engine) {
 }
 
 static bool prepare_outputs(wk_engine *engine) {
-	if (!wk_reserve_is_there(engine, UINT32_MAX) || !may_prepare(engine))
-		return false;
-	bool output, index;
-	int result = wk_reserve_output(engine, &output), other = wk_reserve_index(engine, &index);
-	result = result < 0 ? result : other;
+	bool worked;
 	wk_error error;
+	int result = wk_reserve_outputs(engine, &worked);
 	if (result < 0)
 		prepared_or_not(engine, wk_fail_io(&error, result, "keeping back space"), &error);
-	return output || index;
+	return worked;
+}
+
+/*
+ * One is not there at all: it comes before all that the journal wants, and at once where some space was freed. What cannot
+ * be had for it may still do for the journal's reserve.
+ */
+static bool prepare_owed_outputs(wk_engine *engine, bool freed) {
+	bool may = may_prepare(engine) || (freed && !engine->failed && !engine->closing);
+	if (!may || !wk_reserve_owes_outputs(engine))
+		return false;
+	uint64_t retry_ns = engine->retry_space_ns;
+	bool worked = prepare_outputs(engine);
+	engine->retry_space_ns = retry_ns;
+	return worked;
+}
+
+/* As large as they are wanted now: behind the journal's reserve. */
+static bool prepare_larger_outputs(wk_engine *engine) {
+	return may_prepare(engine) && wk_reserve_is_there(engine, UINT32_MAX) && prepare_outputs(engine);
 }
 
 /*
@@ -130,6 +147,8 @@ static bool prepare_next(wk_engine *engine) {
 	uint64_t now = wk_engine_now(engine);
 	bool hurried = engine->rolled_ns != 0 && now - engine->rolled_ns < HURRIED_NS;
 	bool tight = engine->space_low || engine->disk_full;
+	if (tight && wk_reserve_owes_outputs(engine)) /* they are saved for */
+		return false;
 	if (!tight && engine->file_size_next < engine->options.file_size_max && engine->rolled_ns != 0)
 		engine->file_size_next = engine->file_size_next * 2 < engine->options.file_size_max
 		                             ? engine->file_size_next * 2
@@ -170,12 +189,13 @@ bool wk_keeper_seal_oldest(wk_engine *engine) {
 bool wk_keeper_step(wk_engine *engine) {
 	wk_engine_lock(engine);
 	bool worked = wk_range_pager_step(engine);
-	worked |= wk_space_collect(engine); /* space before files: it may be what the next one is made of */
+	bool freed = wk_space_collect(engine); /* space before files: it may be what the next one is made of */
+	worked |= freed | prepare_owed_outputs(engine, freed);
 	worked |= name_next(engine);
 	worked |= wk_journal_footer_look_again(engine);
 	worked |= wk_keeper_seal_oldest(engine);
 	worked |= prepare_reserve(engine);
-	worked |= prepare_outputs(engine);
+	worked |= prepare_larger_outputs(engine);
 	worked |= prepare_next(engine);
 	look_at_the_reserve(engine);
 	worked |= wk_snapshot_if_due(engine);

@@ -58,7 +58,7 @@ static wk_status check_add(const wk_engine *engine, const wk_add *add, wk_error 
 	const uint8_t *bytes = add->bytes;
 	int64_t ledger_id = (int64_t)wk_load_be64(bytes), entry_id = (int64_t)wk_load_be64(bytes + 8);
 	if (entry_id < 0 || entry_id == INT64_MAX)
-		return wk_fail(error, WK_INVALID, "add: entry id %lld of ledger %lld: ids are 0 or more; %s",
+		return wk_fail(error, WK_INVALID, "add: entry id %lld of ledger %lld: ids are 0 to 2^63 - 2; %s",
 		               (long long)entry_id, (long long)ledger_id, NOTHING);
 	wk_status status = check(engine, ledger_id, &(wk_key){add->key, add->key_size}, error);
 	if (status != WK_OK || (add->flags & WK_ADD_RECOVERY) != 0)

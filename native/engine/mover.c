@@ -193,6 +193,19 @@ static uint64_t output_max(const wk_engine *engine, wk_store_file *const *victim
 	return most < WK_ENTRY_LOG_BYTES_MAX - WK_LEDGER_ENTRY_MAX ? most : WK_ENTRY_LOG_BYTES_MAX - WK_LEDGER_ENTRY_MAX;
 }
 
+/*
+ * The next pass takes the reserve. Where this one had it, what is live in its victims was more than it seemed: files that
+ * fit must not wait behind those.
+ */
+static void no_space(wk_engine *engine) {
+	struct wk_mover *mover = engine->mover;
+	if (mover->reserve > 0 && mover->victims_count == 1)
+		mover->victims[0]->refused_reserve = mover->reserve;
+	engine->one_victim |= mover->reserve > 0;
+	engine->mover_due_ns = wk_engine_now(engine) + RETRY_NS;
+	engine->output_short = true;
+}
+
 static bool begin_pass(wk_engine *engine) {
 	wk_store_file *victims[WK_VICTIMS_MAX];
 	bool full = engine->disk_full || engine->space_low || engine->output_short;
@@ -234,6 +247,8 @@ static bool begin_pass(wk_engine *engine) {
 	mover->writer.last_sequence = mover->chose_at;
 	wk_engine_lock(engine);
 	if (result < 0) {
+		if (result == -ENOSPC || result == -EDQUOT)
+			no_space(engine);
 		end_pass(engine);
 		engine->mover_due_ns = wk_engine_now(engine) + RETRY_NS;
 		return false;
@@ -289,19 +304,6 @@ static void empty_victims(wk_engine *engine, struct wk_mover *mover) {
 		if (ledger != NULL && ledger->paged)
 			wk_ranges_fall_behind(engine, ledger);
 	}
-}
-
-/*
- * The next pass takes the reserve. Where this one had it, what is live in its victims was more than it seemed: files that
- * fit must not wait behind those.
- */
-static void no_space(wk_engine *engine) {
-	struct wk_mover *mover = engine->mover;
-	if (mover->reserve > 0 && mover->victims_count == 1)
-		mover->victims[0]->refused_reserve = mover->reserve;
-	engine->one_victim |= mover->reserve > 0;
-	engine->mover_due_ns = wk_engine_now(engine) + RETRY_NS;
-	engine->output_short = true;
 }
 
 static bool finish_pass(wk_engine *engine) {

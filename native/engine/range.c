@@ -203,6 +203,7 @@ wk_range *wk_range_insert(wk_engine *engine, wk_ledger *ledger, const wk_range *
 		return NULL;
 	wk_range *ranges = wk_ranges_in_memory(ledger);
 	uint32_t last = ledger->ranges_count++;
+	engine->pager.ranges_count++;
 	ranges[last] = *fresh;
 	uint32_t at = settle_down(ledger, last);
 	/* The usual one, behind all others, changes nothing for them. */
@@ -245,6 +246,7 @@ void wk_ranges_tidy(wk_engine *engine, wk_ledger *ledger) {
 			ranges[kept] = ranges[i];
 		settle_down(ledger, kept++);
 	}
+	engine->pager.ranges_count -= ledger->ranges_count - kept;
 	ledger->ranges_count = kept;
 	if (ledger->overlap) /* less does not overlap more */
 		survey(engine, ledger);
@@ -256,6 +258,7 @@ void wk_ranges_free(wk_engine *engine, wk_ledger *ledger) {
 		if (ranges[i].open)
 			wk_place_list_free(ranges[i].places);
 	engine->pager.bytes -= list_memory(ledger);
+	engine->pager.ranges_count -= ledger->ranges_count;
 	if (ledger->listed) {
 		free(ledger->ranges.list);
 		free(ledger->ranges.reach);
@@ -277,6 +280,7 @@ static void take_list(wk_engine *engine, wk_ledger *ledger, wk_range *list, uint
 	ledger->ranges.list = list;
 	ledger->ranges.reach = NULL;
 	ledger->ranges.reach_size = 0;
+	engine->pager.ranges_count += count - (uint64_t)ledger->ranges_count;
 	ledger->ranges_count = ledger->ranges_capacity = count;
 	ledger->open_range = count > 0 ? count - 1 : 0;
 	engine->pager.bytes += list_memory(ledger);

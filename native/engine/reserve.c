@@ -6,7 +6,6 @@
 #include "engine/journal_file.h"
 #include "engine/keeper.h"
 #include "engine/ledger_block.h"
-#include "engine/reserve_file.h"
 
 enum {
 	FREEING_BLOCKS = 16,                     /* lone changes that fit behind what was accepted */
@@ -15,8 +14,6 @@ enum {
 	HALF_FULL_PAGES = 3,                     /* of items, runs and states */
 	SLACK = 256,                             /* as wk_journal_room leaves */
 	ENTRY_SIZE_MIN = WK_ENTRY_OVERHEAD + 20, /* an entry of the smallest record; the catalogue's are larger together */
-	OUTPUT_PART = 8,
-	OUTPUT_MIN = 64 * 1024,
 	LOOK_NS = 200 * 1000 * 1000,
 };
 
@@ -155,47 +152,4 @@ wk_status wk_reserve_make_safe(wk_engine *engine, uint64_t payload, enum wk_room
 		return wk_fail(error, WK_WOULD_BLOCK, "append to %s: room for %llu bytes is being prepared", engine->path,
 		               (unsigned long long)payload);
 	return wk_journal_wait_room(engine, deadline_ns, error);
-}
-
-int wk_reserve_output(wk_engine *engine, bool *worked) {
-	uint64_t wanted = engine->file_size_next / OUTPUT_PART / WK_BLOCK_ALIGNMENT * WK_BLOCK_ALIGNMENT;
-	wanted = wanted > OUTPUT_MIN ? wanted : OUTPUT_MIN;
-	*worked = false;
-	bool nothing_to_move = engine->files_count <= 1 + (engine->next != NULL);
-	if (engine->output_reserve >= wanted || engine->mover != NULL || nothing_to_move)
-		return 0;
-	if (engine->output_reserve > 0 && (engine->space_low || engine->disk_full))
-		return 0; /* a small one is better than none, and this is no time to want more */
-	wk_engine_unlock(engine);
-	uint64_t made = 0;
-	int result = wk_reserve_file_make(engine, WK_RESERVE_OUTPUT, wanted, &made);
-	wk_engine_lock(engine);
-	*worked = made != engine->output_reserve;
-	engine->output_reserve = made;
-	return result;
-}
-
-/* What the next index file takes, about. */
-static uint64_t index_size(const wk_engine *engine) {
-	uint64_t least = wk_index_size(engine->files_count, engine->states_count, engine->ledgers_count);
-	return least > engine->index.size ? least : engine->index.size;
-}
-
-int wk_reserve_index(wk_engine *engine, bool *worked) {
-	uint64_t wanted = index_size(engine);
-	*worked = false;
-	bool nothing_to_free = engine->files_count <= 1 + (engine->next != NULL);
-	if (!wk_engine_holds_ledgers(engine) || nothing_to_free || engine->index.reserve >= wanted)
-		return 0;
-	if (engine->index.reserve > 0 && (engine->space_low || engine->disk_full))
-		return 0;
-	wanted = (wanted + wanted / 2) / WK_BLOCK_ALIGNMENT * WK_BLOCK_ALIGNMENT; /* it grows a little all the time */
-	wanted = wanted > OUTPUT_MIN ? wanted : OUTPUT_MIN;
-	wk_engine_unlock(engine);
-	uint64_t made = 0;
-	int result = wk_reserve_file_make(engine, WK_RESERVE_INDEX, wanted, &made);
-	wk_engine_lock(engine);
-	*worked = made != engine->index.reserve;
-	engine->index.reserve = made;
-	return result;
 }

@@ -4,8 +4,7 @@
  * The journal's reserve is a prepared file that takes everything accepted and not yet placed when the disk turns out
  * to be full (the block being sealed and the open one, each of the largest size, with their footer), and room for
  * changes that free space behind it. An append is accepted only where there is such a file, or where what is left of
- * the active file takes all that. The mover's reserve is its output, allocated ahead: compaction runs on a full disk.
- * So is the next index file of a ledger store, without which a file of state records cannot go.
+ * the active file takes all that. What the mover and the index need is another noun (reserve_outputs.h).
  * All of it is guarded by the engine's lock.
  */
 #ifndef WK_ENGINE_RESERVE_H
@@ -25,16 +24,6 @@ uint64_t wk_reserve_size(const wk_engine *engine, uint64_t payload);
 void wk_reserve_count(wk_engine *engine);
 /* (locked) One of the prepared files, `except` apart (UINT32_MAX: none), is the reserve. */
 bool wk_reserve_is_there(const wk_engine *engine, uint32_t except);
-/*
- * (locked, dropped while it works) Sees to it that the mover has its output: an eighth of a journal file, so that one
- * of which a tenth is live can be evacuated on a full disk. -errno; *worked: something was made.
- */
-int wk_reserve_output(wk_engine *engine, bool *worked);
-/*
- * (locked, dropped while it works) The same for the next index of a ledger store: without it a file of state records
- * cannot be given back.
- */
-int wk_reserve_index(wk_engine *engine, bool *worked);
 /* (locked) Why no file could be prepared; appends that are refused for it are told. */
 void wk_reserve_is_short(wk_engine *engine, const wk_error *error);
 /* (locked) WK_IO, WK_NO_MEMORY: it was not the disk's space; that is what an append is told. Else WK_OK. */

@@ -3,31 +3,42 @@
 #include <errno.h>
 #include <stdlib.h>
 
+/* -errno. An allocation that fails may leave a part: that is given back. */
+static int allocate(wk_engine *engine, wk_file *handle, uint64_t size, uint64_t *has) {
+	const struct wk_io_operations *io = engine->io->operations;
+	wk_io_stat stat;
+	int result = io->stat(engine->io, handle, &stat);
+	if (result < 0)
+		return result;
+	*has = stat.size;
+	result = io->allocate(engine->io, handle, size);
+	if (result == 0)
+		*has = size > stat.size ? size : stat.size;
+	else
+		io->truncate(engine->io, handle, stat.size);
+	return result;
+}
+
 int wk_reserve_file_make(wk_engine *engine, const char *reserve, uint64_t size, uint64_t *made) {
 	const struct wk_io_operations *io = engine->io->operations;
 	char *path = wk_engine_path(engine, "%s", reserve), *folder = wk_engine_path(engine, "entries");
 	wk_file *handle = NULL;
-	wk_io_stat stat = {0};
+	*made = 0;
 	int result = path != NULL && folder != NULL ? 0 : -ENOMEM;
 	if (result == 0)
 		result = io->open(engine->io, path, WK_IO_WRITE | WK_IO_DIRECT, &handle);
 	if (result == -ENOENT)
 		result = io->open(engine->io, path, WK_IO_WRITE | WK_IO_CREATE | WK_IO_DIRECT, &handle);
 	if (result == 0) {
-		result = io->allocate(engine->io, handle, size);
-		if (result == -EOPNOTSUPP) /* no space can be kept back here: they do without */
-			result = 0;
+		result = allocate(engine, handle, size, made);
 		if (result == 0)
 			result = io->sync(engine->io, handle);
 		if (result == 0)
 			result = io->sync_directory(engine->io, folder);
-		int status = io->stat(engine->io, handle, &stat);
-		result = result == 0 ? status : result;
 		io->close(engine->io, handle);
-		if (stat.size == 0)
+		if (*made == 0)
 			io->unlink(engine->io, path);
 	}
-	*made = stat.size;
 	free(path);
 	free(folder);
 	return result;

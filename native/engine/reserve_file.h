@@ -9,7 +9,10 @@
 #define WK_RESERVE_OUTPUT "entries/prepared-output.wkp"
 #define WK_RESERVE_INDEX "entries/prepared-index.wkp"
 
-/* The file, of `size` bytes if possible; one that is there stays where there is no space for more. -errno */
+/*
+ * The file, of `size` bytes if possible; one that is there stays as it was where there is no space for more. -errno;
+ * -EOPNOTSUPP: no space can be kept back here.
+ */
 int wk_reserve_file_make(wk_engine *engine, const char *reserve, uint64_t size, uint64_t *made);
 /* It gets this path, and back. -errno */
 int wk_reserve_file_take(wk_engine *engine, const char *reserve, const char *path);

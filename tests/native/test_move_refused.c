@@ -57,6 +57,7 @@ static bool refuse_one(const wk_io *base, const wk_open_options *options, size_t
 	wk_io *io;
 	wk_faulty *whole = wk_faulty_of((wk_io *)(uintptr_t)base);
 	CHECK_EQ(wk_faulty_image(whole, wk_faulty_trace_length(whole), 1, &io), 0);
+	io->operations->unlink(io, "store/entries/prepared-output.wkp"); /* it is to be made again */
 	wk_faulty *disk = wk_faulty_of(io);
 	uint32_t operation = refusals[kind].operation;
 	shelter(io);

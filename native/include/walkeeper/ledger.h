@@ -51,7 +51,7 @@ typedef struct wk_add {
 } wk_add;
 
 /*
- * Adds entries, of one ledger or of many, in this order; any entry id >= 0, in any order. An id that is there already
+ * Adds entries, of one ledger or of many, in this order; any entry id from 0 to INT64_MAX - 1, in any order. An id that is there already
  * is replaced once the new entry is durable. The first add of a ledger makes it, with its key, which is durable before
  * or together with the entry; a key of no bytes is none, and can be set by a later call.
  *
@@ -132,7 +132,10 @@ typedef struct wk_entry_range {
 /* Which entries there are, from id `from` on, as ranges without holes: up to `max` of them; *count says how many. */
 WK_API wk_status wk_ledger_entries(wk_namespace *ns, int64_t ledger_id, int64_t from, wk_entry_range *ranges,
                                    size_t max, size_t *count, wk_error *error);
-/* Ledgers that are known, by id, from `from` on: up to `max` of them; *count says how many. */
+/*
+ * Ledgers that are known, by id, from `from` on: up to `max` of them; *count says how many. Each call looks at all ledgers
+ * under the engine's lock (some milliseconds for 10^5): ask for many at once.
+ */
 WK_API wk_status wk_ledger_list(wk_namespace *ns, int64_t from, int64_t *ledger_ids, size_t max, size_t *count,
                                 wk_error *error);
 #endif
