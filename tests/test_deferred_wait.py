@@ -1,4 +1,4 @@
-"""A record whose durability is deferred is durable after `deferred_max_delay`, whoever waits for company in its block."""
+"""A record whose durability is deferred is durable after its delay, whoever waits for company in its block."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ import walkeeper
 
 
 def test_a_wait_for_company_does_not_hold_up_deferred_records(directory: Path) -> None:
-    with walkeeper.open(directory, commit_wait=50, deferred_max_delay=0.1) as namespace:
-        with namespace.log("orders").writer() as writer, namespace.log("bills").writer() as other:
-            deferred = writer.submit(b"deferred", durability="deferred")
-            waits = other.submit(b"sync")
-            assert deferred.result(timeout=25).sequence_id == 0
-            assert waits.result(timeout=25).sequence_id == 0
+    with (
+        walkeeper.open(directory, commit_wait=50, deferred_max_delay=0.1) as namespace,
+        namespace.log("orders").writer() as writer,
+        namespace.log("bills").writer() as other,
+    ):
+        deferred = writer.submit(b"deferred", durability="deferred")
+        waits = other.submit(b"sync")
+        assert deferred.result(timeout=25).sequence_id == 0
+        assert waits.result(timeout=25).sequence_id == 0

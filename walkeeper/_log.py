@@ -146,8 +146,8 @@ class Log:
 
         Or from the first record with at least this sequence id, txid, or time (an aware datetime, or seconds since
         1970; only where the clock numbers the records). By txid or time it begins with the first record that is still
-        there: nobody knows the numbers of what was truncated. It stops before `end`, or at the end of the log; with `follow`
-        it waits there for more: iteration ends after `timeout` seconds in which nothing came (None: never).
+        there: nobody knows the numbers of what was truncated. It stops before `end`, or at the end of the log; with
+        `follow` it waits there for more: iteration ends after `timeout` seconds in which nothing came (None: never).
         Raises TruncatedError where the start was truncated ("start" never is), InvalidError.
         """
         options = ffi.new("wk_read_options *")

@@ -64,7 +64,7 @@ struct wk_store_file {
 	uint64_t live_entries;
 	uint64_t live_bytes;
 	uint64_t entries_count;
-	uint64_t inode; /* a follower's: of the file that it opened first; 0: not known */
+	uint64_t inode, born_ns; /* a follower's: of the file that it opened first; 0: not known */
 	wk_file *handle;
 	wk_footer footer;        /* valid where SEALED */
 	wk_footer_state *states; /* of a file not yet sealed */

@@ -94,12 +94,14 @@ void wk_store_file_let_go(wk_engine *engine) {
 static int check_same(wk_engine *engine, wk_store_file *file) {
 	wk_io_stat stat;
 	int result = engine->io->operations->stat(engine->io, file->handle, &stat);
-	if (result == 0 && file->inode != 0 && file->inode != stat.inode)
+	if (result == 0 && file->inode != 0 && (file->inode != stat.inode || file->born_ns != stat.born_ns))
 		result = -ENOENT;
-	if (result == 0)
-		file->inode = stat.inode;
-	else
+	if (result < 0)
 		shut(engine, file);
+	else if (file->inode == 0) {
+		file->inode = stat.inode;
+		file->born_ns = stat.born_ns;
+	}
 	return result;
 }
 

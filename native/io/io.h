@@ -49,6 +49,7 @@ typedef struct wk_io_stat {
 	uint64_t links; /* names of this file: 1, more where a hard-link backup holds it */
 	uint64_t device;
 	uint64_t inode;
+	uint64_t born_ns;   /* an inode's number comes again, its birth does not; 0: not told here */
 	uint32_t alignment; /* what direct I/O needs here (statx), at most WK_IO_ALIGNMENT */
 	bool direct;        /* false: buffered, as O_DIRECT was refused */
 } wk_io_stat;

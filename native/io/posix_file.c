@@ -238,6 +238,12 @@ int wk_posix_truncate(wk_io *io, wk_file *file, uint64_t size) {
 	return result == 0 ? 0 : -errno;
 }
 
+static uint64_t birth(const wk_file *file) {
+	struct statx facts;
+	bool told = statx(file->fd, "", AT_EMPTY_PATH, STATX_BTIME, &facts) == 0 && (facts.stx_mask & STATX_BTIME) != 0;
+	return told ? (uint64_t)facts.stx_btime.tv_sec * 1000000000u + facts.stx_btime.tv_nsec : 0;
+}
+
 int wk_posix_stat(wk_io *io, wk_file *file, wk_io_stat *out) {
 	(void)io;
 	struct stat facts;
@@ -249,6 +255,7 @@ int wk_posix_stat(wk_io *io, wk_file *file, wk_io_stat *out) {
 	    .links = facts.st_nlink,
 	    .device = facts.st_dev,
 	    .inode = facts.st_ino,
+	    .born_ns = birth(file),
 	    .alignment = direct ? file->alignment : 1,
 	    .direct = direct,
 	};
