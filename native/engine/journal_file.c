@@ -385,8 +385,7 @@ wk_status wk_journal_file_recycle(wk_engine *engine, wk_store_file *file, bool *
 	char *path = wk_store_file_path(engine, file->id, file->kind);
 	wk_engine_lock(engine);
 	/* A backup that links to the file must keep its bytes: unlink then, never overwrite. */
-	bool owed = (engine->disk_full || engine->space_low) &&
-	            wk_reserve_owes_outputs(engine); /* its space pays for those */
+	bool owed = wk_reserve_owes_outputs(engine); /* its space pays for those */
 	bool keep = result == 0 && !owed && stat.links == 1 && file->kind == WK_FILE_JOURNAL &&
 	            engine->prepared.count < WK_PREPARED_MAX && file->size >= engine->file_size_next &&
 	            file->size <= engine->options.file_size_max &&

@@ -142,13 +142,11 @@ static bool prepare_larger_outputs(wk_engine *engine) {
  */
 static bool prepare_next(wk_engine *engine) {
 	if (engine->next != NULL || wk_journal_file_is_prepared(engine, engine->file_size_next) ||
-	    !wk_reserve_is_there(engine, UINT32_MAX) || !may_prepare(engine))
+	    !wk_reserve_is_there(engine, UINT32_MAX) || wk_reserve_owes_outputs(engine) || !may_prepare(engine))
 		return false;
 	uint64_t now = wk_engine_now(engine);
 	bool hurried = engine->rolled_ns != 0 && now - engine->rolled_ns < HURRIED_NS;
 	bool tight = engine->space_low || engine->disk_full;
-	if (tight && wk_reserve_owes_outputs(engine)) /* they are saved for */
-		return false;
 	if (!tight && engine->file_size_next < engine->options.file_size_max && engine->rolled_ns != 0)
 		engine->file_size_next = engine->file_size_next * 2 < engine->options.file_size_max
 		                             ? engine->file_size_next * 2

@@ -39,10 +39,10 @@ void wk_posix_destroy(wk_io *io) {
 	free(io);
 }
 
-/* Where nobody knows the working directory's name (it was removed, say), the path is as good as it was. */
+/* Where nobody knows the working directory's name (it was removed, say), the path is as good as it was. No path is none. */
 char *wk_posix_absolute(wk_io *io, const char *path) {
 	(void)io;
-	char *here = *path == '/' ? NULL : getcwd(NULL, 0), *absolute = NULL;
+	char *here = *path == '/' || *path == 0 ? NULL : getcwd(NULL, 0), *absolute = NULL;
 	if (here == NULL || *here != '/')
 		absolute = strdup(path);
 	else if (asprintf(&absolute, "%s/%s", strcmp(here, "/") == 0 ? "" : here, path) < 0)
