@@ -132,8 +132,8 @@ wk_status wk_follower_renew(wk_engine *engine, wk_error *error) {
 	/* A list of names taken beside the writer may lack one: what this look does not reach is not gone for that. */
 	if (fresh->follower->walk.scan.sequence < engine->follower->walk.scan.sequence) {
 		wk_directory_close(fresh, UINT64_MAX, NULL);
-		return wk_fail(error, WK_DAMAGED, "following %s: a new look reaches less far than the one before; open it again",
-		               engine->path);
+		return wk_fail(error, WK_DAMAGED,
+		               "following %s: a new look reaches less far than the one before; open it again", engine->path);
 	}
 	wk_engine_lock(engine);
 	wk_store_file_let_go(engine);
