@@ -228,8 +228,9 @@ def test_a_copy_that_shares_its_files_is_not_written(sound: Path, tmp_path: Path
     for shared in (copy, place):
         with pytest.raises(walkeeper.UnsupportedError, match="cp -al"):
             walkeeper.open(shared)
-        with walkeeper.open(shared, read_only=True) as reading:
-            assert reading.log("orders").info().count == RECORDS["orders"]
+        for how in ({}, {"on_damage": "skip", "check_all": True}, {"on_damage": "point_in_time", "check_all": True}):
+            with walkeeper.open(shared, read_only=True, **how) as reading:  # type: ignore[arg-type]
+                assert reading.log("orders").info().count == RECORDS["orders"]
     assert {path: path.read_bytes() for path in before if path.name != "lock"} == {
         path: content for path, content in before.items() if path.name != "lock"
     }

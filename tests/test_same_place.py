@@ -48,10 +48,11 @@ def test_a_reader_goes_on_behind_a_truncation_of_what_it_was_given(log: Log) -> 
 
 def test_a_reader_at_the_end_goes_on_behind_a_truncation_up_to_there(log: Log) -> None:
     readers = [log.reader(), log.reader(start="end", follow=True, timeout=0)]
+    readers.append(log.reader(sequence_id=6, follow=True, timeout=0))
     assert numbers(readers[0]) == [0, 1, 2, 3, 4, 5]
     with log.writer() as writer:
         log.truncate(writer.append(b"6"))
-    assert [numbers(reader.read()) for reader in readers] == [[6], [6]]
+    assert [numbers(reader.read()) for reader in readers] == [[6], [6], [6]]
 
 
 def test_a_reader_misses_what_it_was_not_given(log: Log) -> None:

@@ -23,7 +23,6 @@ typedef struct wk_segment {
 	uint64_t created_ms;
 } wk_segment;
 
-/* It began at least so many seconds ago. UINT64_MAX is for ever, and nothing a log may hold is too large to be asked. */
 /*
  * A place has several DLSNs where no record stands between them, as behind a segment's last record; its sequence id is
  * one.
@@ -31,6 +30,7 @@ typedef struct wk_segment {
 static inline bool wk_position_is_before(const wk_position *a, const wk_position *b) {
 	return a->sequence_id < b->sequence_id && wk_dlsn_compare(&a->dlsn, &b->dlsn) < 0;
 }
+/* It began at least so many seconds ago. UINT64_MAX is for ever, and nothing a log may hold is too large to be asked. */
 static inline bool wk_segment_is_older(const wk_segment *segment, uint64_t seconds, uint64_t now_ms) {
 	return now_ms >= segment->created_ms && (now_ms - segment->created_ms) / 1000 >= seconds;
 }

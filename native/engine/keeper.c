@@ -127,6 +127,8 @@ static bool prepare_owed_outputs(wk_engine *engine, bool freed) {
 	uint64_t retry_ns = engine->retry_space_ns;
 	bool worked = prepare_outputs(engine);
 	engine->retry_space_ns = retry_ns;
+	if (engine->space_low && engine->output_reserve == 0) /* smaller files want a smaller one */
+		shrink_files(engine);
 	return worked;
 }
 

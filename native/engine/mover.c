@@ -199,9 +199,11 @@ static uint64_t output_max(const wk_engine *engine, wk_store_file *const *victim
  */
 static void no_space(wk_engine *engine) {
 	struct wk_mover *mover = engine->mover;
-	if (mover->reserve > 0 && mover->victims_count == 1)
+	uint64_t wanted = mover->writer.flushed + mover->writer.chunk_size +
+	                  wk_footer_size(mover->writer.items_count, mover->writer.runs_count, 0);
+	if (mover->reserve > 0 && mover->victims_count == 1 && wanted > mover->reserve)
 		mover->victims[0]->refused_reserve = mover->reserve;
-	engine->one_victim |= mover->reserve > 0;
+	engine->one_victim = true;
 	engine->mover_due_ns = wk_engine_now(engine) + RETRY_NS;
 	engine->output_short = true;
 }

@@ -51,7 +51,7 @@ static bool is_open(const wk_store_file *file, uint64_t reserve) {
  */
 static uint32_t gather(wk_engine *engine, uint32_t percent, uint64_t now, uint64_t reserve, bool each_wins,
                        wk_store_file **victims) {
-	uint32_t count = 0, most = reserve > 0 && engine->one_victim ? 1 : WK_VICTIMS_MAX;
+	uint32_t count = 0, most = engine->one_victim ? 1 : WK_VICTIMS_MAX;
 	uint64_t bytes = 0;
 	for (uint32_t i = 0; i < engine->files_count && count < most; i++) {
 		wk_store_file *file = engine->files[i];

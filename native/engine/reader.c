@@ -47,7 +47,7 @@ static wk_status start_at(wk_log *log, const wk_read_options *options, wk_reader
 	if (by_dlsn && wk_dlsn_compare(&options->start, &at.dlsn) > 0)
 		reader->at =
 		    options->start; /* behind the end, where a follower wants to start: `at` is where the log ends now */
-	else if (by_dlsn)
+	else if (by_dlsn || options->from == WK_FROM_SEQUENCE_ID)
 		reader->next_sequence_id = at.sequence_id;
 	return WK_OK;
 }
@@ -353,6 +353,7 @@ wk_status wk_reader_next_arrow(wk_reader *reader, size_t max_records, size_t max
 	wk_batch *batch;
 	wk_dlsn before = reader->at;
 	bool fresh = reader->fresh, skips = reader->skips;
+	int64_t next_sequence_id = reader->next_sequence_id;
 	wk_status status = wk_reader_next_records(reader, max_records, max_bytes, timeout_ns, &batch, error);
 	if (status != WK_OK)
 		return status;
@@ -364,6 +365,7 @@ wk_status wk_reader_next_arrow(wk_reader *reader, size_t max_records, size_t max
 	reader->at = before;
 	reader->fresh = fresh;
 	reader->skips = skips;
+	reader->next_sequence_id = next_sequence_id;
 	reader->ended = false;
 	return wk_fail(error, status, "building an Arrow batch: %s", wk_status_text(status));
 }

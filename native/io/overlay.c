@@ -150,6 +150,7 @@ static int stat_file(wk_io *io, wk_file *file, wk_io_stat *stat) {
 		return result;
 	enter(io);
 	stat->size = file->node->size;
+	stat->links = 1; /* what is written here is written nowhere else */
 	return leave(self, result);
 }
 

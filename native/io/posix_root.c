@@ -7,7 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+enum { PATH_SIZE_MAX = 4096 }; /* the kernel takes no longer one */
 
 typedef struct posix_io {
 	wk_io io;
@@ -39,11 +42,25 @@ void wk_posix_destroy(wk_io *io) {
 	free(io);
 }
 
-/* Where nobody knows the working directory's name (it was removed, say), the path is as good as it was. No path is none. */
+/*
+ * Does this name lead to the working directory? It may lead elsewhere by now (something was mounted over it), or be closed
+ * to us.
+ */
+static bool leads_here(const char *name) {
+	struct stat there, here;
+	return *name == '/' && stat(name, &there) == 0 && stat(".", &here) == 0 && there.st_dev == here.st_dev &&
+	       there.st_ino == here.st_ino;
+}
+
+/*
+ * Where the working directory has no name that serves (it was removed, say), and where the path lies in what is held, it
+ * is as good as it was.
+ */
 char *wk_posix_absolute(wk_io *io, const char *path) {
-	(void)io;
-	char *here = *path == '/' || *path == 0 ? NULL : getcwd(NULL, 0), *absolute = NULL;
-	if (here == NULL || *here != '/')
+	bool as_it_is = *path == '/' || *path == 0 || wk_posix_place_of(io, path).directory != AT_FDCWD;
+	char *here = as_it_is ? NULL : getcwd(NULL, 0), *absolute = NULL;
+	bool fits = here != NULL && strlen(here) + sizeof "/" + strlen(path) <= PATH_SIZE_MAX;
+	if (!fits || !leads_here(here))
 		absolute = strdup(path);
 	else if (asprintf(&absolute, "%s/%s", strcmp(here, "/") == 0 ? "" : here, path) < 0)
 		absolute = NULL;

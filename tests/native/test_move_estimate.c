@@ -5,6 +5,7 @@
 #include "engine/engine.h"
 #include "engine/store_file.h"
 #include "manual_directory.h"
+#include <errno.h>
 
 enum { FILE_SIZE = 1 << 20, LARGE = 180 * 1000, LOGS = 8 };
 
@@ -184,10 +185,33 @@ TEST(what_does_not_fit_the_reserve_together_is_moved_by_itself) {
 	io->operations->destroy(io);
 }
 
+/* Somebody else's file took the space, and went again. */
+TEST(a_pass_that_was_refused_space_once_is_tried_again) {
+	mixed m;
+	file_size = FILE_SIZE;
+	wk_io *io = disk_of(5);
+	wk_namespace *ns = open_with(io, eager);
+	uint64_t file = ns->engine->active->id;
+	fill_file(ns, &m, "a", 0, 5, LARGE);
+	wait_and_work(io, ns, 1);
+	fill_disk(io, ns);
+	m.first_kept = m.last;
+	m.kept = 1;
+	truncate_log(&m);
+	wk_faulty_fail(wk_faulty_of(io), WK_FAULT_WRITE, 0, ENOSPC, false);
+	wait_and_work(io, ns, 1);
+	let_the_mover_work(io, ns);
+	CHECK(wk_store_file_find(ns->engine, file) == NULL);
+	check_kept(&m, 1);
+	close_all(ns, NULL, NULL);
+	io->operations->destroy(io);
+}
+
 int main(void) {
 	RUN(an_entry_log_keeps_to_the_usual_size);
 	RUN(a_file_that_is_larger_than_the_usual_is_compacted);
 	RUN(files_that_do_not_fit_the_reserve_do_not_keep_back_one_that_does);
 	RUN(what_does_not_fit_the_reserve_together_is_moved_by_itself);
+	RUN(a_pass_that_was_refused_space_once_is_tried_again);
 	return check_done();
 }

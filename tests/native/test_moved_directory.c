@@ -77,6 +77,32 @@ TEST(a_writer_goes_on_in_its_directory_when_the_process_goes_to_another) {
 	go_home();
 }
 
+TEST(no_path_is_no_directory) {
+	in_a_new_place();
+	CHECK_EQ(chdir("elsewhere"), 0);
+	wk_open_options options;
+	wk_open_options_init(&options);
+	wk_namespace *ns = NULL;
+	CHECK(wk_open("", &options, &ns, NULL) != WK_OK);
+	is_empty(".");
+	go_home();
+}
+
+/* Its path is too long for the kernel; relative to it, others are not. */
+TEST(a_directory_far_below_is_opened) {
+	in_a_new_place();
+	char name[201];
+	memset(name, 'd', sizeof name - 1);
+	name[sizeof name - 1] = 0;
+	for (int depth = 0; depth < 21; depth++) {
+		CHECK_EQ(mkdir(name, 0777), 0);
+		CHECK_EQ(chdir(name), 0);
+	}
+	make_small("wal", BEFORE);
+	holds("wal", true, BEFORE);
+	go_home();
+}
+
 /* Both have the same names in them. */
 TEST(directories_of_the_same_relative_path_do_not_meet) {
 	in_a_new_place();
@@ -140,6 +166,8 @@ TEST(a_directory_that_is_renamed_takes_its_writer_along) {
 
 int main(void) {
 	RUN(a_writer_goes_on_in_its_directory_when_the_process_goes_to_another);
+	RUN(no_path_is_no_directory);
+	RUN(a_directory_far_below_is_opened);
 	RUN(directories_of_the_same_relative_path_do_not_meet);
 	RUN(a_reader_finds_its_files_from_another_place);
 	RUN(a_directory_that_is_renamed_takes_its_writer_along);

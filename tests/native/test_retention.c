@@ -72,6 +72,21 @@ TEST(a_clock_that_is_set_makes_nothing_old) {
 	}
 }
 
+TEST(behind_a_clock_that_was_set_what_is_older_goes) {
+	wk_io *io = disk_of(1);
+	wk_namespace *ns = open_with(io, NULL);
+	wk_log *log = log_that_keeps(ns, 60, 0);
+	wk_writer *writer = writer_of(log);
+	wait_and_work(io, ns, TEN_SECONDS_MS);
+	wk_faulty_shift_wall(wk_faulty_of(io), (int64_t)365 * 24 * 3600 * 1000000000);
+	put_five(writer);
+	wait_and_work(io, ns, 50 * 1000);
+	CHECK_EQ(count_records(log), RECORDS);
+	wait_and_work(io, ns, TEN_SECONDS_MS);
+	CHECK_EQ(count_records(log), 1);
+	leave(io, ns, log, writer);
+}
+
 /* The largest number, and those that come out as a second or as nothing where they are multiplied into 64 bits. */
 static const uint64_t for_ever[] = {UINT64_MAX, UINT64_MAX / 1000 + 1, UINT64_MAX / 1000 + 2, (uint64_t)1 << 61};
 
@@ -221,6 +236,7 @@ TEST(a_cursor_that_came_while_a_truncation_waited_for_its_turn_is_not_passed) {
 int main(void) {
 	RUN(what_is_older_goes_but_for_the_open_segment);
 	RUN(a_clock_that_is_set_makes_nothing_old);
+	RUN(behind_a_clock_that_was_set_what_is_older_goes);
 	RUN(what_is_kept_for_ever_is_kept);
 	RUN(a_segment_that_never_ends_by_its_age_does_not);
 	RUN(a_segment_ends_when_it_is_old);
