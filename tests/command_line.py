@@ -60,12 +60,12 @@ def damage(directory: Path, needle: bytes) -> Path:
     return file
 
 
-def small_files(directory: Path, records: int = 60) -> Path:
-    """A directory with sealed files and an index."""
+def small_files(directory: Path, records: int = 60, size: int = 0) -> Path:
+    """A directory with sealed files and an index. (Files of small records are thin: in time they are packed.)"""
     small = {"file_size_min": 65536, "file_size_max": 65536}
     with walkeeper.open(directory, **small) as namespace, namespace.log("orders").writer() as writer:
         for number in range(records):
-            writer.append(b"order number %02d" % number)
+            writer.append((b"order number %02d" % number).ljust(size, b"."))
     return directory
 
 

@@ -409,7 +409,7 @@ def test_verify_names_each_damaged_file_with_its_first_damage(tmp_path: Path) ->
 
 
 def test_verify_names_16_damaged_files_and_counts_the_rest(tmp_path: Path) -> None:
-    directory = small_files(tmp_path / "wal", 300)
+    directory = small_files(tmp_path / "wal", 150, 8000)
     files = [file for file in sorted((directory / "journal").glob("*.wkj")) if any(file.read_bytes()[8192:12288])]
     assert len(files) > 18
     for file in files[:18]:
