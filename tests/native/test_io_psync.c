@@ -57,7 +57,9 @@ static int leased;
 
 static void give_back(int number) {
 	(void)number;
+	int before = errno;
 	fcntl(leased, F_SETLEASE, F_UNLCK);
+	errno = before;
 }
 
 /* As a file server takes one: a file that is opened without waiting would be refused. */
@@ -67,7 +69,12 @@ TEST(a_lease_of_somebody_else_is_waited_for) {
 	leased = open(at("file"), O_RDWR | O_CLOEXEC);
 	CHECK(leased >= 0);
 	signal(SIGIO, give_back);
-	if (fcntl(leased, F_SETLEASE, F_WRLCK) == 0) { /* not every file system has them */
+#ifdef __SANITIZE_THREAD__ /* signals wait there until openat() returns, and that waits for this one */
+	bool told = false;
+#else
+	bool told = true;
+#endif
+	if (told && fcntl(leased, F_SETLEASE, F_WRLCK) == 0) { /* not every file system has them */
 		CHECK_EQ(ops->open(io, at("file"), WK_IO_WRITE, &file), 0);
 		ops->close(io, file);
 	}
