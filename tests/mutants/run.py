@@ -195,22 +195,23 @@ class Workshop:
         finally:
             source.write_text(sound)
 
-    def judge_all(self, mutants: list[Mutant]) -> int:
-        """Mutants of one test, which passes without them; how many live. SystemExit: it does not pass."""
+    def judge_all(self, mutants: list[Mutant]) -> list[str]:
+        """Mutants of one test, which passes without them; those that live. SystemExit: it does not pass."""
         built = self.compile(mutants[0].target)
         if built.returncode != 0:
             raise SystemExit(built.stdout)
         passed, said = self.run(mutants[0])
         if not passed or said.startswith("skipped"):
             raise SystemExit(f"{mutants[0].test} must pass without a mutant, and says: {said}")
-        alive = 0
+        alive = []
         for mutant in mutants:
             start = time.monotonic()
             killed, said = self.judge(mutant)
             said = re.sub(r"^.*/tests/native/", "", said)
             mark = "killed" if killed else "ALIVE "
             print(f"{mark} {mutant.name} ({mutant.test}, {time.monotonic() - start:.1f} s): {said}", flush=True)
-            alive += not killed
+            if not killed:
+                alive.append(mutant.name)
         return alive
 
 
@@ -222,11 +223,11 @@ def by_test(mutants: list[Mutant]) -> list[list[Mutant]]:
     return sorted((sorted(group, key=lambda mutant: mutant.file) for group in groups.values()), key=len, reverse=True)
 
 
-def judge_in_parallel(mutants: list[Mutant], jobs: int, seed: int) -> int:
-    """How many live."""
+def judge_in_parallel(mutants: list[Mutant], jobs: int, seed: int) -> list[str]:
+    """The names of those that live."""
     idle: queue.SimpleQueue[Workshop] = queue.SimpleQueue()
 
-    def work(group: list[Mutant]) -> int:
+    def work(group: list[Mutant]) -> list[str]:
         workshop = idle.get()
         try:
             return workshop.judge_all(group)
@@ -237,7 +238,8 @@ def judge_in_parallel(mutants: list[Mutant], jobs: int, seed: int) -> int:
         for number in range(jobs):
             idle.put(Workshop(Path(place) / str(number), seed))
         try:
-            return sum(done.result() for done in as_completed([pool.submit(work, group) for group in by_test(mutants)]))
+            judged = as_completed([pool.submit(work, group) for group in by_test(mutants)])
+            return [name for done in judged for name in done.result()]
         finally:
             pool.shutdown(cancel_futures=True)  # where one of them could not be judged
 
@@ -269,7 +271,9 @@ def main() -> int:
     alive = judge_in_parallel(mutants, arguments.jobs, arguments.seed)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(f"{used.ru_utime + used.ru_stime:.0f} s of processor time, seed {arguments.seed}")
-    print(f"{len(mutants) - alive} passed, {alive} failed")
+    if alive:
+        print("alive:", *alive)
+    print(f"{len(mutants) - len(alive)} passed, {len(alive)} failed")
     return 1 if alive else 0
 
 
