@@ -168,9 +168,41 @@ TEST(a_batch_that_found_no_memory_is_given_the_next_time) {
 	CHECK(allocation > 8);
 }
 
+/* What nobody was given, and then is truncated, was missed. */
+TEST(a_truncated_batch_that_found_no_memory_was_not_given) {
+	enum { EACH = 7, KEPT = 2 * EACH };
+	bool ran_out = true;
+	long allocation = 0;
+	for (; ran_out; allocation++) {
+		desk d = desk_with_records();
+		struct ArrowSchema schema;
+		struct ArrowArray array;
+		CHECK_EQ(wk_reader_next_arrow(d.reader, EACH, 1 << 20, 0, &schema, &array, NULL), WK_OK);
+		release(&schema, &array);
+		let_memory_run_out(allocation, 1);
+		bool failed = wk_reader_next_arrow(d.reader, EACH, 1 << 20, 0, &schema, &array, NULL) != WK_OK;
+		ran_out = memory_ran_out();
+		int64_t given = EACH + (failed ? 0 : array.length); /* or only part of a batch */
+		if (!failed)
+			release(&schema, &array);
+		wk_position kept;
+		CHECK_EQ(wk_log_find(d.log, WK_FIND_SEQUENCE_ID, KEPT, NULL, &kept, NULL), WK_OK);
+		CHECK_EQ(wk_log_truncate(d.log, &kept.dlsn, false, NULL), WK_OK);
+		wk_status status = wk_reader_next_arrow(d.reader, EACH, 1 << 20, 0, &schema, &array, NULL);
+		CHECK_EQ(status, given < KEPT ? WK_TRUNCATED : WK_OK);
+		if (status == WK_OK) {
+			check_array(&array, KEPT);
+			release(&schema, &array);
+		}
+		leave_desk(&d);
+	}
+	CHECK(allocation > 8);
+}
+
 int main(void) {
 	RUN(batches_hold_each_record_once_and_in_order);
 	RUN(a_column_that_was_moved_out_lives_by_itself);
 	RUN(a_batch_that_found_no_memory_is_given_the_next_time);
+	RUN(a_truncated_batch_that_found_no_memory_was_not_given);
 	return check_done();
 }
