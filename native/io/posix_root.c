@@ -68,16 +68,29 @@ char *wk_posix_absolute(wk_io *io, const char *path) {
 	return absolute;
 }
 
+/* -errno, or a descriptor. Of a place that is mounted when it is entered (autofs), what is mounted there. */
+static int enter(const char *path) {
+	char *inside = NULL;
+	if (*path == 0)
+		return -ENOENT;
+	if (asprintf(&inside, "%s/.", path) < 0)
+		return -ENOMEM;
+	int fd;
+	do
+		fd = open(inside, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	while (fd < 0 && errno == EINTR);
+	int result = fd < 0 ? -errno : fd;
+	free(inside);
+	return result;
+}
+
 int wk_posix_hold(wk_io *io, const char *path) {
 	posix_io *self = (posix_io *)io;
 	if (self->root != NULL)
 		return -EBUSY;
-	int fd;
-	do
-		fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	while (fd < 0 && errno == EINTR);
+	int fd = enter(path);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	char *root = strdup(path);
 	if (root == NULL) {
 		close(fd);
