@@ -26,10 +26,10 @@ static int64_t one_round(wk_io *io, wk_file *file, uint8_t *block, uint32_t roun
 
 static int measure(wk_io *io, wk_file *file, uint8_t *block, uint64_t budget_ns, uint64_t medians[2]) {
 	uint64_t times[2][ROUNDS_MAX];
-	for (uint32_t i = 0; i < FILE_BLOCKS; i++)
-		if (io->operations->pwrite(io, file, block, WK_IO_ALIGNMENT, (uint64_t)i * WK_IO_ALIGNMENT, 0) < 0)
-			return -EIO;
-	int result = io->operations->sync(io, file);
+	int64_t written = 0;
+	for (uint32_t i = 0; i < FILE_BLOCKS && written >= 0; i++)
+		written = io->operations->pwrite(io, file, block, WK_IO_ALIGNMENT, (uint64_t)i * WK_IO_ALIGNMENT, 0);
+	int result = written < 0 ? (int)written : io->operations->sync(io, file);
 	uint32_t rounds = 0;
 	/* By turns, so that what else the machine does hits both. */
 	for (uint64_t begin = io->operations->now(io);

@@ -218,8 +218,19 @@ static void note(wk_engine *engine, const wk_probe_grid *grid) {
 	engine->grid_wanted = false;
 }
 
+/* (locked, dropped) */
+static void stop(wk_engine *engine) {
+	wk_engine_unlock(engine);
+	wk_probe_grid_stop(engine);
+	wk_engine_lock(engine);
+}
+
 bool wk_probe_grid_step(wk_engine *engine) {
 	uint64_t now = wk_engine_now(engine);
+	if (engine->grid_probe != NULL && (engine->disk_full || engine->space_low)) {
+		stop(engine); /* its file's space is wanted: it begins anew when there is more */
+		return true;
+	}
 	if (!is_wanted(engine) || now < engine->grid_due_ns || !is_idle(engine, now))
 		return false;
 	uint64_t before = engine->open.sequence;
@@ -243,11 +254,8 @@ bool wk_probe_grid_step(wk_engine *engine) {
 		wk_probe_grid grid = engine->grid_probe->grid;
 		note(engine, &grid);
 	}
-	if (!engine->grid_wanted) {
-		wk_engine_unlock(engine);
-		wk_probe_grid_stop(engine);
-		wk_engine_lock(engine);
-	}
+	if (!engine->grid_wanted)
+		stop(engine);
 	return true;
 }
 

@@ -137,10 +137,22 @@ static wk_status prepare_here(wk_engine *engine, uint64_t payload, enum wk_room 
 	return refuse(engine, payload, purpose, error);
 }
 
+/*
+ * A file is being named, perhaps the reserve: it is not prepared any more, and not active yet. What it leaves for changes
+ * is known when it is. (locked, dropped)
+ */
+static wk_status wait_for_name(wk_engine *engine, uint64_t deadline_ns, wk_error *error) {
+	if (deadline_ns == 0)
+		return wk_fail(error, WK_WOULD_BLOCK, "changing %s: the next journal file is being named", engine->path);
+	return wk_journal_wait_room(engine, deadline_ns, error);
+}
+
 wk_status wk_reserve_make_safe(wk_engine *engine, uint64_t payload, enum wk_room purpose, uint64_t deadline_ns,
                                wk_error *error) {
 	bool tried = engine->reserve_refused > 0 && payload >= engine->reserve_refused &&
 	             wk_engine_now(engine) < engine->retry_space_ns;
+	if ((engine->disk_full || tried) && purpose != WK_ROOM_APPEND && engine->naming_next)
+		return wait_for_name(engine, deadline_ns, error);
 	if (engine->disk_full || tried)
 		return refuse(engine, payload, purpose, error);
 	if (payload > engine->reserve_wanted)

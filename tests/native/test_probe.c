@@ -60,6 +60,52 @@ TEST(rule_16_the_rest_of_the_probe_runs_when_nobody_appends) {
 	leave(io, ns, NULL, NULL);
 }
 
+/* So much is free, and no more; somebody else took the rest. */
+static void leave_on_disk(wk_io *io, uint64_t bytes) {
+	wk_io_space space;
+	CHECK_EQ(io->operations->space(io, "wal", &space), 0);
+	wk_faulty_set_capacity(wk_faulty_of(io), space.total_bytes - space.free_bytes + bytes);
+}
+
+TEST(a_full_disk_that_was_not_probed_opens) {
+	for (uint64_t blocks = 0; blocks < 16; blocks++) {
+		wk_io *io = disk_of(6);
+		wk_namespace *ns = open_with(io, NULL); /* with a method that was asked for */
+		wk_log *log = log_named(ns, "log");
+		wk_writer *writer = writer_of(log);
+		fill_files(io, ns, writer, 20);
+		close_all(ns, log, writer);
+		leave_on_disk(io, blocks * WK_IO_ALIGNMENT);
+		ns = open_with(io, probes);
+		CHECK_EQ(stats_of(ns).sync_method, WK_SYNC_WRITE_THEN_SYNC);
+		log = log_named(ns, "log");
+		CHECK_EQ(count_records(log), 20);
+		leave(io, ns, log, NULL);
+	}
+}
+
+TEST(a_probe_under_way_gives_its_space_back_to_a_full_disk) {
+	wk_io *io = disk_of(7);
+	wk_namespace *ns = open_with(io, probes);
+	wk_log *log = log_named(ns, "log");
+	wk_writer *writer = writer_of(log);
+	fill_files(io, ns, writer, 20);
+	for (int i = 0; i < 60 && !is_probing(io); i++)
+		wait_and_work(io, ns, 50);
+	CHECK(is_probing(io));
+	leave_on_disk(io, 0);
+	static char text[8 * 1024];
+	wk_append_options options;
+	wk_append_options_init(&options);
+	wk_status status = WK_OK;
+	for (int i = 0; i < 100 && status == WK_OK; i++)
+		status = wk_writer_append(writer, text, sizeof text, &options, NULL, NULL);
+	CHECK_EQ(status, WK_NO_SPACE);
+	wait_and_work(io, ns, 10);
+	CHECK(!is_probing(io));
+	leave(io, ns, log, writer);
+}
+
 /* Times of a block of 4 and of 64 KiB, 1, 2, 4 and 8 at once; of RWF_DSYNC, then of write and sync. */
 static void choice(const uint32_t times[2][4][2], uint32_t method, uint32_t in_flight) {
 	wk_probe_grid grid;
@@ -95,6 +141,8 @@ TEST(rule_16_the_grid_chooses_the_method_and_k) {
 
 int main(void) {
 	RUN(rule_16_the_rest_of_the_probe_runs_when_nobody_appends);
+	RUN(a_full_disk_that_was_not_probed_opens);
+	RUN(a_probe_under_way_gives_its_space_back_to_a_full_disk);
 	RUN(rule_16_the_grid_chooses_the_method_and_k);
 	return check_done();
 }
