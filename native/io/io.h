@@ -88,8 +88,9 @@ struct wk_io_operations {
 	void (*close)(wk_io *, wk_file *);
 	int64_t (*pread)(wk_io *, wk_file *, void *buffer, size_t size, uint64_t offset);
 	int64_t (*pwrite)(wk_io *, wk_file *, const void *buffer, size_t size, uint64_t offset, uint32_t flags);
-	int (*sync)(wk_io *, wk_file *);                    /* fdatasync */
-	int (*allocate)(wk_io *, wk_file *, uint64_t size); /* fallocate: reserve [0, size), size becomes at least that */
+	int (*sync)(wk_io *, wk_file *); /* fdatasync */
+	/* fallocate: reserve [0, size), size becomes at least that. -EOPNOTSUPP: nothing can be reserved here. */
+	int (*allocate)(wk_io *, wk_file *, uint64_t size);
 	int (*truncate)(wk_io *, wk_file *, uint64_t size);
 	int (*stat)(wk_io *, wk_file *, wk_io_stat *);
 	int (*lock)(wk_io *, wk_file *, bool exclusive); /* flock, never waits: -EWOULDBLOCK */

@@ -208,23 +208,14 @@ int wk_posix_sync(wk_io *io, wk_file *file) {
 }
 
 int wk_posix_allocate(wk_io *io, wk_file *file, uint64_t size) {
+	(void)io;
 	if (size > INT64_MAX || size == 0)
 		return size == 0 ? 0 : -EINVAL;
 	int result;
 	do
 		result = fallocate(file->fd, 0, 0, (off_t)size);
 	while (result != 0 && errno == EINTR);
-	if (result == 0)
-		return 0;
-	if (errno != EOPNOTSUPP)
-		return -errno;
-	/* Nothing can be reserved here. The caller writes every byte before it relies on the file, and learns of a full
-	 * disk then. */
-	wk_io_stat stat = {0};
-	int error = wk_posix_stat(io, file, &stat);
-	if (error || stat.size >= size)
-		return error;
-	return wk_posix_truncate(io, file, size);
+	return result == 0 ? 0 : -errno;
 }
 
 int wk_posix_truncate(wk_io *io, wk_file *file, uint64_t size) {

@@ -27,11 +27,11 @@ static void run_command(const char *format, const char *a, const char *b) {
 		SKIP("no mount of a small file system here");
 }
 
-static void mount_ext4(void) {
+static void mount_ext(const char *type) {
 	strcpy(place, temporary());
 	snprintf(image, sizeof image, "%s.img", place);
 	run_command("truncate -s 24M %s", image, "");
-	run_command("mkfs.ext4 -q -F -m 0 %s 2>/dev/null", image, "");
+	run_command("mkfs.%s -q -F -m 0 %s 2>/dev/null", type, image);
 	run_command("mount -o loop %s %s 2>/dev/null", image, place);
 }
 
@@ -184,17 +184,23 @@ TEST(a_full_tmpfs_with_files_of_1_mib) {
 }
 
 TEST(a_full_ext4_with_files_of_1_mib) {
-	mount_ext4();
+	mount_ext("ext4");
+	try_it(1024 * 1024);
+}
+
+/* Nothing can be kept back there: each file is written before it is used. */
+TEST(a_full_file_system_without_fallocate) {
+	mount_ext("ext3");
 	try_it(1024 * 1024);
 }
 
 TEST(a_full_ext4_with_files_of_64_kib) {
-	mount_ext4();
+	mount_ext("ext4");
 	try_it(64 * 1024);
 }
 
 TEST(a_full_ext4_with_files_of_4_mib) {
-	mount_ext4();
+	mount_ext("ext4");
 	try_it(4 * 1024 * 1024);
 }
 
@@ -205,6 +211,7 @@ int main(void) {
 	RUN(a_full_tmpfs_with_files_of_1_mib);
 	RUN(a_full_ext4_with_files_of_1_mib);
 	RUN(a_full_ext4_with_files_of_4_mib);
+	RUN(a_full_file_system_without_fallocate);
 	RUN(a_full_ext4_with_files_of_64_kib);
 	return check_done();
 }
