@@ -218,6 +218,7 @@ static wk_status start_segment(const wk_appending *a, size_t bytes, int64_t txid
 	if (status != WK_OK)
 		return wk_fail(a->error, status, "starting a segment of log %s: %s; nothing was written", a->log->name,
 		               wk_status_text(status));
+	a->log->segments[a->log->segments_count - 1].begun_ns = wk_engine_now(a->engine);
 	a->log->tail->next_entry = 0;
 	a->log->tail->segment_bytes = 0;
 	a->log->tail->builder_block = 0;

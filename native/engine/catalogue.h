@@ -21,6 +21,7 @@ typedef struct wk_segment {
 	int64_t last_slot;
 	int64_t payload_bytes; /* of a completed segment */
 	uint64_t created_ms;
+	uint64_t begun_ns; /* by the monotonic clock, where this open began it; 0: an earlier one did */
 } wk_segment;
 
 /*

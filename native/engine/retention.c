@@ -7,15 +7,29 @@
 enum { LOOK_NS = 1000 * 1000 * 1000, MS_IN_NS = 1000 * 1000 };
 
 typedef struct moment {
-	uint64_t wall_ms;
-	uint64_t passed_ms; /* the wall clock of the first look, and what passed since */
+	uint64_t now_ns;    /* by the monotonic clock */
+	uint64_t passed_ms; /* since the first look */
+	uint64_t first_ms;  /* the wall clock then */
+	uint64_t wall_ms;   /* and now */
 } moment;
 
-/* What was begun later than that clock can be was begun by one that was set since: by that it ages. */
-static bool is_older(const wk_segment *segment, uint64_t seconds, moment now) {
-	bool set_since = segment->created_ms > now.passed_ms;
-	return wk_segment_is_older(segment, seconds,
-	                           set_since || now.wall_ms < now.passed_ms ? now.wall_ms : now.passed_ms);
+/*
+ * Who sets a wrong clock right, or a right one wrong, does not make old what was appended seconds ago: what this open began
+ * ages by the monotonic clock. For what it found, no more of the wall clock counts than passed since it was first asked;
+ * and where that was behind what it had said before, what passed is all that is known.
+ */
+static uint64_t age_ms(const wk_segment *segment, moment at) {
+	if (segment->begun_ns != 0)
+		return (at.now_ns - segment->begun_ns) / MS_IN_NS;
+	if (segment->created_ms > at.first_ms)
+		return at.passed_ms;
+	uint64_t now_ms = at.first_ms + at.passed_ms;
+	now_ms = at.wall_ms < now_ms ? at.wall_ms : now_ms;
+	return now_ms > segment->created_ms ? now_ms - segment->created_ms : 0;
+}
+
+static bool is_older(const wk_segment *segment, uint64_t seconds, moment at) {
+	return age_ms(segment, at) / 1000 >= seconds;
 }
 
 /*
@@ -64,18 +78,16 @@ static bool truncate(wk_engine *engine, wk_log_state *log, moment now) {
 	return status == WK_OK;
 }
 
-/*
- * For what was there, no more of the wall clock counts than passed since this was first asked: who sets a wrong clock
- * right, or a right one wrong, does not make seconds old what was appended before.
- */
 static moment moment_of(wk_engine *engine, uint64_t now_ns) {
 	uint64_t wall_ms = engine->io->operations->wall(engine->io) / MS_IN_NS;
 	if (engine->retention_from_ns == 0) {
 		engine->retention_from_ns = now_ns;
 		engine->retention_from_ms = wall_ms;
 	}
-	uint64_t passed_ms = engine->retention_from_ms + (now_ns - engine->retention_from_ns) / MS_IN_NS;
-	return (moment){wall_ms, passed_ms};
+	return (moment){.now_ns = now_ns,
+	                .passed_ms = (now_ns - engine->retention_from_ns) / MS_IN_NS,
+	                .first_ms = engine->retention_from_ms,
+	                .wall_ms = wall_ms};
 }
 
 bool wk_retention_step(wk_engine *engine) {

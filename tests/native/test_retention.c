@@ -72,6 +72,75 @@ TEST(a_clock_that_is_set_makes_nothing_old) {
 	}
 }
 
+/* Each is set twice: wrong, then by as much as it takes to make a day of the seconds since the records came. */
+TEST(what_this_open_appended_ages_by_no_clock_that_is_set) {
+	const int64_t day_ns = (int64_t)24 * 3600 * 1000000000, year_ns = 365 * day_ns;
+	const int64_t jumps[][3] = {{0, -day_ns, day_ns}, {-year_ns, year_ns, day_ns}, {year_ns, -year_ns, year_ns}};
+	for (size_t i = 0; i < sizeof jumps / sizeof *jumps; i++) {
+		wk_io *io = disk_of(1);
+		wk_faulty_shift_wall(wk_faulty_of(io), jumps[i][0]);
+		wk_namespace *ns = open_with(io, NULL);
+		wk_log *log = log_that_keeps(ns, 60, 0);
+		wk_writer *writer = writer_of(log);
+		wait_and_work(io, ns, TEN_SECONDS_MS);
+		wk_faulty_shift_wall(wk_faulty_of(io), jumps[i][1]);
+		put_five(writer);
+		wait_and_work(io, ns, TEN_SECONDS_MS);
+		wk_faulty_shift_wall(wk_faulty_of(io), jumps[i][2]);
+		wait_and_work(io, ns, TEN_SECONDS_MS);
+		CHECK_EQ(count_records(log), RECORDS);
+		wait_and_work(io, ns, 45 * 1000);
+		CHECK_EQ(count_records(log), 1);
+		leave(io, ns, log, writer);
+	}
+}
+
+/* Forward by a year; or set right by half a minute that it was ahead when the directory was opened. */
+TEST(what_an_open_finds_is_made_old_by_no_clock_that_is_set) {
+	const int64_t second_ns = 1000000000, year_ns = 365 * 24 * 3600 * second_ns;
+	const int64_t jumps[][2] = {{0, year_ns}, {30 * second_ns, -30 * second_ns}};
+	for (size_t i = 0; i < sizeof jumps / sizeof *jumps; i++) {
+		wk_io *io = disk_of(1);
+		wk_namespace *ns = open_with(io, NULL);
+		wk_log *log = log_that_keeps(ns, 60, 0);
+		wk_writer *writer = writer_of(log);
+		put_five(writer);
+		close_all(ns, log, writer);
+		wk_faulty_shift_wall(wk_faulty_of(io), jumps[i][0]);
+		ns = open_with(io, NULL);
+		log = log_named(ns, "log");
+		work(ns);
+		wk_faulty_shift_wall(wk_faulty_of(io), jumps[i][1]);
+		wait_and_work(io, ns, 50 * 1000);
+		CHECK_EQ(count_records(log), RECORDS);
+		wait_and_work(io, ns, TEN_SECONDS_MS);
+		CHECK_EQ(count_records(log), 1);
+		leave(io, ns, log, NULL);
+	}
+}
+
+/* Records of a clock that was right, found by one that is not (yet): they age, and not by what it is set to. */
+TEST(what_an_open_finds_in_the_future_ages_by_what_passes) {
+	const int64_t year_ns = (int64_t)365 * 24 * 3600 * 1000000000;
+	wk_io *io = disk_of(1);
+	wk_namespace *ns = open_with(io, NULL);
+	wk_log *log = log_that_keeps(ns, 60, 0);
+	wk_writer *writer = writer_of(log);
+	put_five(writer);
+	close_all(ns, log, writer);
+	wk_faulty_shift_wall(wk_faulty_of(io), -year_ns);
+	ns = open_with(io, NULL);
+	log = log_named(ns, "log");
+	work(ns);
+	wait_and_work(io, ns, TEN_SECONDS_MS);
+	wk_faulty_shift_wall(wk_faulty_of(io), 2 * year_ns);
+	wait_and_work(io, ns, 45 * 1000);
+	CHECK_EQ(count_records(log), RECORDS);
+	wait_and_work(io, ns, TEN_SECONDS_MS);
+	CHECK_EQ(count_records(log), 1);
+	leave(io, ns, log, NULL);
+}
+
 TEST(behind_a_clock_that_was_set_what_is_older_goes) {
 	wk_io *io = disk_of(1);
 	wk_namespace *ns = open_with(io, NULL);
@@ -236,6 +305,9 @@ TEST(a_cursor_that_came_while_a_truncation_waited_for_its_turn_is_not_passed) {
 int main(void) {
 	RUN(what_is_older_goes_but_for_the_open_segment);
 	RUN(a_clock_that_is_set_makes_nothing_old);
+	RUN(what_this_open_appended_ages_by_no_clock_that_is_set);
+	RUN(what_an_open_finds_is_made_old_by_no_clock_that_is_set);
+	RUN(what_an_open_finds_in_the_future_ages_by_what_passes);
 	RUN(behind_a_clock_that_was_set_what_is_older_goes);
 	RUN(what_is_kept_for_ever_is_kept);
 	RUN(a_segment_that_never_ends_by_its_age_does_not);
