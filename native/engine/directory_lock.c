@@ -72,5 +72,7 @@ wk_status wk_directory_lock(wk_engine *engine, wk_error *error) {
 	}
 	if (result == 0)
 		result = write_holder(engine);
+	if (result == -ENOSPC || result == -EDQUOT)
+		result = 0; /* who holds it is said to people only, and a full disk must open to be freed */
 	return result < 0 ? wk_fail_io(error, result, "locking %s", engine->path) : WK_OK;
 }

@@ -11,7 +11,7 @@
 enum { CHUNK = 1 << 20 };
 static_assert(CHUNK % WK_IO_ALIGNMENT == 0, "chunks are written with direct I/O");
 
-int wk_entry_log_begin(wk_engine *engine, uint64_t id, bool from_reserve, wk_entry_log_writer *writer) {
+int wk_entry_log_begin(wk_engine *engine, uint64_t id, uint64_t reserve, wk_entry_log_writer *writer) {
 	*writer = (wk_entry_log_writer){.engine = engine, .id = id};
 	writer->temporary = wk_engine_path(engine, "entries/%016llx.tmp", (unsigned long long)id);
 	writer->final = wk_store_file_path(engine, id, WK_FILE_ENTRY_LOG);
@@ -19,16 +19,13 @@ int wk_entry_log_begin(wk_engine *engine, uint64_t id, bool from_reserve, wk_ent
 	if (writer->temporary == NULL || writer->final == NULL || writer->chunk == NULL)
 		return -ENOMEM;
 	const struct wk_io_operations *io = engine->io->operations;
-	if (!from_reserve)
+	if (reserve == 0)
 		return io->open(engine->io, writer->temporary, WK_IO_WRITE | WK_IO_CREATE | WK_IO_DIRECT, &writer->handle);
 	int result = wk_reserve_file_take(engine, WK_RESERVE_OUTPUT, writer->temporary);
 	if (result < 0)
 		return result;
-	writer->from_reserve = true;
-	result = io->open(engine->io, writer->temporary, WK_IO_WRITE | WK_IO_DIRECT, &writer->handle);
-	if (result < 0 && wk_reserve_file_return(engine, WK_RESERVE_OUTPUT, writer->temporary) < 0)
-		io->unlink(engine->io, writer->temporary);
-	return result;
+	writer->reserve = reserve;
+	return io->open(engine->io, writer->temporary, WK_IO_WRITE | WK_IO_DIRECT, &writer->handle);
 }
 
 static int write_out(wk_entry_log_writer *writer, const uint8_t *bytes, size_t size) {
@@ -117,7 +114,7 @@ int wk_entry_log_finish(wk_entry_log_writer *writer, wk_footer *footer, wk_file 
 		result = write_out(writer, bytes, size);
 	}
 	free(bytes);
-	if (result == 0 && writer->from_reserve)
+	if (result == 0 && writer->reserve > 0)
 		result = io->truncate(writer->engine->io, writer->handle, writer->flushed);
 	if (result == 0)
 		result = io->sync(writer->engine->io, writer->handle);
@@ -131,21 +128,25 @@ int wk_entry_log_finish(wk_entry_log_writer *writer, wk_footer *footer, wk_file 
 		return result;
 	*handle = writer->handle;
 	writer->handle = NULL;
+	writer->finished = true;
 	return 0;
 }
 
-void wk_entry_log_free(wk_entry_log_writer *writer) {
+uint64_t wk_entry_log_free(wk_entry_log_writer *writer) {
 	const struct wk_io_operations *io = writer->engine->io->operations;
-	if (writer->handle != NULL) {
+	uint64_t left = 0;
+	if (writer->handle != NULL)
 		io->close(writer->engine->io, writer->handle);
-		if (!writer->from_reserve || wk_reserve_file_return(writer->engine, WK_RESERVE_OUTPUT, writer->temporary) < 0)
-			io->unlink(writer->engine->io, writer->temporary);
-	}
+	if (writer->reserve > 0 && !writer->finished)
+		left = wk_reserve_file_return(writer->engine, WK_RESERVE_OUTPUT, writer->temporary, writer->reserve);
+	else if (writer->handle != NULL)
+		io->unlink(writer->engine->io, writer->temporary);
 	free(writer->temporary);
 	free(writer->final);
 	free(writer->chunk);
 	free(writer->items);
 	free(writer->runs);
+	return left;
 }
 
 typedef struct sweep {

@@ -106,7 +106,8 @@ static int sync_entry_logs(wk_engine *engine) {
 	return result;
 }
 
-static int make_file(wk_engine *engine, wk_index_moment *moment, bool from_reserve) {
+/* *reserve: bytes that are kept back for it; so many are again, as far as is known. */
+static int make_file(wk_engine *engine, wk_index_moment *moment, uint64_t *reserve) {
 	const struct wk_io_operations *io = engine->io->operations;
 	uint64_t generation = moment->header.generation;
 	char *temporary = path_of(engine, generation, ".tmp"), *final = path_of(engine, generation, ".wki"),
@@ -114,7 +115,9 @@ static int make_file(wk_engine *engine, wk_index_moment *moment, bool from_reser
 	int result = temporary == NULL || final == NULL || folder == NULL ? -ENOMEM : 0;
 	if (result == 0 && wk_engine_holds_ledgers(engine))
 		result = sync_entry_logs(engine);
-	bool taken = result == 0 && from_reserve && wk_reserve_file_take(engine, WK_RESERVE_INDEX, temporary) == 0;
+	uint64_t size = *reserve;
+	bool taken = result == 0 && size > 0 && wk_reserve_file_take(engine, WK_RESERVE_INDEX, temporary) == 0;
+	*reserve = 0;
 	if (result == 0) {
 		result = wk_index_moment_write(engine, moment, temporary, taken);
 		if (result == -ENOENT &&
@@ -124,7 +127,9 @@ static int make_file(wk_engine *engine, wk_index_moment *moment, bool from_reser
 			result = io->rename(engine->io, temporary, final);
 		if (result == 0 && (result = io->sync_directory(engine->io, folder)) < 0)
 			io->rename(engine->io, final, temporary); /* nothing names it: its space is given back */
-		if (result < 0 && (!taken || wk_reserve_file_return(engine, WK_RESERVE_INDEX, temporary) < 0))
+		if (result < 0 && taken)
+			*reserve = wk_reserve_file_return(engine, WK_RESERVE_INDEX, temporary, size);
+		else if (result < 0)
 			io->unlink(engine->io, temporary);
 	}
 	free(temporary);
@@ -165,8 +170,8 @@ static void note_named(wk_engine *engine, const wk_index_moment *moment) {
 }
 
 /* No lock held. *source: where ranges that are paged out are read from, from now on; NULL: there are none. */
-static int make(wk_engine *engine, wk_index_moment *moment, bool from_reserve, wk_index_source **source) {
-	int result = make_file(engine, moment, from_reserve);
+static int make(wk_engine *engine, wk_index_moment *moment, uint64_t *reserve, wk_index_source **source) {
+	int result = make_file(engine, moment, reserve);
 	if (result < 0)
 		return result;
 	*source = wk_index_source_new(&moment->header, moment->files);
@@ -176,7 +181,7 @@ static int make(wk_engine *engine, wk_index_moment *moment, bool from_reserve, w
 		result = wk_index_source_open(engine, *source);
 	if (result == 0)
 		return name_in_superblock(engine, &moment->header);
-	moment->failed_before_use = moment->has_its_name = true;
+	moment->failed_before_use = true;
 	remove_file(engine, moment->header.generation);
 	return result;
 }
@@ -193,7 +198,7 @@ static bool write_index(wk_engine *engine, bool use_reserve) {
 	engine->index.generation_last = moment.header.generation; /* whatever becomes of it */
 	wk_engine_unlock(engine);
 	wk_index_source *source = NULL;
-	int result = collected ? make(engine, &moment, reserve > 0, &source) : -ENOMEM;
+	int result = collected ? make(engine, &moment, &reserve, &source) : -ENOMEM;
 	/*
 	 * No memory, or no descriptor, is like no space: nothing was touched. Nor was it where the file before it could not
 	 * be read.
@@ -203,7 +208,7 @@ static bool write_index(wk_engine *engine, bool use_reserve) {
 	wk_engine_lock(engine);
 	if (result < 0) {
 		if (full) {
-			engine->index.reserve += moment.has_its_name ? 0 : reserve;
+			engine->index.reserve += reserve;
 			engine->index.retry_ns = wk_engine_now(engine) + RETRY_NS;
 		} else {
 			wk_journal_fail(engine, result, "writing the index", NULL);

@@ -28,7 +28,6 @@ typedef struct wk_index_moment {
 	wk_range_place *places; /* of ledgers with more than one range */
 	size_t places_count, places_capacity, places_of_paged;
 	bool failed_before_use; /* nothing of what the disk holds has another meaning for it */
-	bool has_its_name;      /* failed behind that: space that was kept back for it is used up */
 } wk_index_moment;
 
 /* (locked) False: no memory. Either way it is to be freed. */

@@ -171,15 +171,14 @@ static int list_by_footers(wk_engine *engine, struct wk_mover *mover) {
 static void end_pass(wk_engine *engine) {
 	struct wk_mover *mover = engine->mover;
 	engine->mover = NULL;
-	if (mover->writer.handle != NULL) /* not finished: the reserve is what it was */
-		engine->output_reserve += mover->reserve;
 	for (uint32_t i = 0; i < mover->victims_count; i++)
 		mover->victims[i]->pins--;
 	wk_engine_unlock(engine);
-	wk_entry_log_free(&mover->writer);
+	uint64_t left = wk_entry_log_free(&mover->writer);
 	free(mover->pieces);
 	free(mover);
 	wk_engine_lock(engine);
+	engine->output_reserve += left;
 }
 
 /*
@@ -243,7 +242,7 @@ static bool begin_pass(wk_engine *engine) {
 	if (result == 0 && wk_file_id_take(engine, &id, &error) != WK_OK)
 		result = -EIO;
 	if (result == 0)
-		result = wk_entry_log_begin(engine, id, reserve > 0, &mover->writer);
+		result = wk_entry_log_begin(engine, id, reserve, &mover->writer);
 	else
 		mover->writer.engine = engine;
 	mover->writer.last_sequence = mover->chose_at;
@@ -451,6 +450,10 @@ uint64_t wk_mover_chose_at(const wk_engine *engine) {
 
 uint64_t wk_mover_file_id(const wk_engine *engine) {
 	return engine->mover != NULL ? engine->mover->writer.id : UINT64_MAX;
+}
+
+bool wk_mover_has_reserve(const wk_engine *engine) {
+	return engine->mover != NULL && engine->mover->reserve > 0;
 }
 
 uint64_t wk_mover_deadline(wk_engine *engine) {

@@ -19,6 +19,8 @@ uint64_t wk_mover_deadline(wk_engine *engine);
 uint64_t wk_mover_chose_at(const wk_engine *engine);
 /* (locked) The id of the entry log that it makes; UINT64_MAX: there is none. */
 uint64_t wk_mover_file_id(const wk_engine *engine);
+/* (locked) The output of the pass under way is what was kept back for it. */
+bool wk_mover_has_reserve(const wk_engine *engine);
 /* Drops a pass half done. */
 void wk_mover_free(wk_engine *engine);
 #endif

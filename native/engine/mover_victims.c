@@ -1,5 +1,7 @@
 #include "engine/mover_victims.h"
 
+#include "engine/space.h"
+
 #include "walkeeper/footer.h"
 
 enum { EVACUATE_PERCENT = 10, THIN_NS = 500 * 1000 * 1000 };
@@ -53,11 +55,18 @@ static uint32_t gather(wk_engine *engine, uint32_t percent, uint64_t now, uint64
                        wk_store_file **victims) {
 	uint32_t count = 0, most = engine->one_victim ? 1 : WK_VICTIMS_MAX;
 	uint64_t bytes = 0;
-	for (uint32_t i = 0; i < engine->files_count && count < most; i++) {
+	bool full = engine->disk_full || engine->space_low || engine->output_short;
+	bool cheapest = engine->one_victim && reserve == 0; /* nobody knows how much room there is */
+	for (uint32_t i = 0; i < engine->files_count && (cheapest || count < most); i++) {
 		wk_store_file *file = engine->files[i];
 		if (!is_open(file, reserve) || !below(file, percent) || !is_worth_it(file, percent, now) ||
 		    (each_wins && !wins_space(&file, 1)))
 			continue;
+		if (full && !wk_space_may_go(engine, i)) /* its copy would take the room, and nothing be given back for it */
+			continue;
+		if (cheapest && count > 0 && output_of(file) >= output_of(victims[0]))
+			continue;
+		count = cheapest ? 0 : count;
 		uint64_t output = reserve > 0 ? output_of(file) : file->live_bytes;
 		bool fits = reserve > 0 ? bytes + output <= reserve
 		                        : count == 0 || bytes + output <= engine->options.file_size_max;

@@ -55,9 +55,18 @@ int wk_reserve_file_take(wk_engine *engine, const char *reserve, const char *pat
 	return result;
 }
 
-int wk_reserve_file_return(wk_engine *engine, const char *reserve, const char *path) {
+uint64_t wk_reserve_file_return(wk_engine *engine, const char *reserve, const char *path, uint64_t size) {
+	const struct wk_io_operations *io = engine->io->operations;
 	char *to = wk_engine_path(engine, "%s", reserve);
-	int result = rename_one(engine, path, to);
+	wk_file *handle;
+	uint64_t has = 0;
+	if (path != NULL && io->open(engine->io, path, WK_IO_WRITE | WK_IO_DIRECT, &handle) == 0) {
+		allocate(engine, handle, size, &has);
+		io->close(engine->io, handle);
+	}
+	bool kept = rename_one(engine, path, to) == 0;
+	if (!kept && path != NULL)
+		io->unlink(engine->io, path);
 	free(to);
-	return result;
+	return kept ? has : 0;
 }

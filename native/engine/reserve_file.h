@@ -14,7 +14,11 @@
  * -EOPNOTSUPP: no space can be kept back here.
  */
 int wk_reserve_file_make(wk_engine *engine, const char *reserve, uint64_t size, uint64_t *made);
-/* It gets this path, and back. -errno */
+/* It gets this path. -errno */
 int wk_reserve_file_take(wk_engine *engine, const char *reserve, const char *path);
-int wk_reserve_file_return(wk_engine *engine, const char *reserve, const char *path);
+/*
+ * And back, of `size` bytes again if they can be had: what was written may have cut it. So many it has, as far as is known; the
+ * path is free again.
+ */
+uint64_t wk_reserve_file_return(wk_engine *engine, const char *reserve, const char *path, uint64_t size);
 #endif

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "engine/mover.h"
 #include "engine/reserve_file.h"
 
 enum { OUTPUT_PART = 8, OUTPUT_MIN = 64 * 1024 };
@@ -22,7 +23,7 @@ static bool wants_any(const wk_engine *engine) {
 }
 
 static bool lacks_output(const wk_engine *engine) {
-	return wants_any(engine) && engine->output_reserve == 0 && engine->mover == NULL;
+	return wants_any(engine) && engine->output_reserve == 0 && !wk_mover_has_reserve(engine);
 }
 
 static bool lacks_index(const wk_engine *engine) {
@@ -47,7 +48,7 @@ static int make(wk_engine *engine, const char *name, uint64_t wanted, uint64_t *
 /* An eighth of a journal file, so that one of which a tenth is live can be evacuated on a full disk. */
 static int make_output(wk_engine *engine) {
 	uint64_t wanted = in_blocks(engine->file_size_next / OUTPUT_PART);
-	if (!wants_any(engine) || engine->output_reserve >= wanted || engine->mover != NULL)
+	if (!wants_any(engine) || engine->output_reserve >= wanted || wk_mover_has_reserve(engine))
 		return 0;
 	if (engine->output_reserve > 0 && is_tight(engine))
 		return 0; /* a small one is better than none, and this is no time to want more */

@@ -6,6 +6,16 @@
 
 enum { PAGE = WK_IO_ALIGNMENT, MAGIC = 0x48534b57, VERSION = 1 };
 
+/* A page without room on the disk would end the process where it is stored to. */
+static int make_room(wk_engine *engine, wk_file *file) {
+	const struct wk_io_operations *io = engine->io->operations;
+	uint8_t bytes[PAGE] = {0};
+	int64_t result = io->allocate(engine->io, file, PAGE);
+	if (result == -EOPNOTSUPP && (result = io->pread(engine->io, file, bytes, PAGE, 0)) >= 0)
+		result = io->pwrite(engine->io, file, bytes, PAGE, 0, 0);
+	return result < 0 ? (int)result : 0;
+}
+
 static int open_page(wk_engine *engine, const char *path, wk_file **file) {
 	const struct wk_io_operations *io = engine->io->operations;
 	if (engine->read_only)
@@ -13,7 +23,9 @@ static int open_page(wk_engine *engine, const char *path, wk_file **file) {
 	int result = io->open(engine->io, path, WK_IO_WRITE, file);
 	if (result == -ENOENT)
 		result = io->open(engine->io, path, WK_IO_WRITE | WK_IO_CREATE, file);
-	return result == 0 ? io->truncate(engine->io, *file, PAGE) : result;
+	if (result == 0)
+		result = io->truncate(engine->io, *file, PAGE);
+	return result == 0 ? make_room(engine, *file) : result;
 }
 
 static bool is_ours(const wk_engine *engine, const wk_shared_page *page) {
@@ -36,7 +48,12 @@ wk_status wk_shared_page_open(wk_engine *engine, wk_error *error) {
 		result = io->map_shared(engine->io, file, PAGE, !engine->read_only, &address);
 	if (file != NULL)
 		io->close(engine->io, file);
+	bool no_room = !engine->read_only && (result == -ENOSPC || result == -EDQUOT);
+	if (no_room) /* what is there may be an earlier writer's */
+		result = io->unlink(engine->io, path);
 	free(path);
+	if (no_room && (result == 0 || result == -ENOENT))
+		return WK_OK; /* a full disk must open to be freed; followers go by the blocks alone */
 	wk_shared_page *page = address;
 	if (engine->read_only) { /* without it a follower goes by the blocks alone */
 		if (page != NULL && !is_ours(engine, page))

@@ -37,8 +37,13 @@ static bool bears_witness(const wk_engine *engine, uint32_t at) {
  */
 static bool is_free(const wk_engine *engine, uint32_t at) {
 	const wk_store_file *file = engine->files[at];
-	bool finished = file->state == WK_FILE_SEALED || (file->state == WK_FILE_FULL && file->footer_failed);
-	if (!finished || file->live_entries > 0 || file->pins > 0 || !wk_index_has_states_of(engine, file))
+	return file->live_entries == 0 && file->pins == 0 && wk_index_has_states_of(engine, file) &&
+	       wk_space_may_go(engine, at);
+}
+
+bool wk_space_may_go(const wk_engine *engine, uint32_t at) {
+	const wk_store_file *file = engine->files[at];
+	if (file->state != WK_FILE_SEALED && (file->state != WK_FILE_FULL || !file->footer_failed))
 		return false;
 	if (file->kind == WK_FILE_ENTRY_LOG || file->end_offset == 0)
 		return true;

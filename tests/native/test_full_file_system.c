@@ -35,10 +35,12 @@ static void mount_ext(const char *type) {
 	run_command("mount -o loop %s %s 2>/dev/null", image, place);
 }
 
-static void mount_tmpfs(void) {
+static void mount_tmpfs(int kib) {
+	char size[32];
+	snprintf(size, sizeof size, "size=%dk", kib);
 	strcpy(place, temporary());
 	image[0] = 0;
-	if (mount("none", place, "tmpfs", 0, "size=24m") != 0)
+	if (mount("none", place, "tmpfs", 0, size) != 0)
 		SKIP("no mount of a small file system here");
 }
 
@@ -179,7 +181,7 @@ static void try_it(uint64_t file_size_min) {
 }
 
 TEST(a_full_tmpfs_with_files_of_1_mib) {
-	mount_tmpfs();
+	mount_tmpfs(24 * 1024);
 	try_it(1024 * 1024);
 }
 
@@ -204,6 +206,31 @@ TEST(a_full_ext4_with_files_of_4_mib) {
 	try_it(4 * 1024 * 1024);
 }
 
+/* A page more each time, until some are left over: what the process stores to is there, or is not stored to. */
+TEST(a_directory_is_made_on_the_last_pages_of_a_disk) {
+	int opened = 0, refused = 0;
+	for (int kib = 16; opened < 8; kib += 4) {
+		wk_open_options options;
+		wk_open_options_init(&options);
+		options.file_size_min = options.file_size_max = SMALL_FILE_SIZE;
+		wk_error error = {0};
+		mount_tmpfs(kib);
+		snprintf(directory, sizeof directory, "%s/wal", place);
+		wk_status status = wk_open(directory, &options, &ns, &error);
+		if (status != WK_NO_SPACE)
+			check_ok(status, &error, "the directory opens");
+		refused += status != WK_OK;
+		opened += status == WK_OK;
+		for (int again = 0; status == WK_OK && again < 2; again++) {
+			check_ok(wk_close(ns, UINT64_MAX, &error), &error, "the directory closes");
+			if (again == 0)
+				check_ok(wk_open(directory, &options, &ns, &error), &error, "the directory opens again");
+		}
+		unmount();
+	}
+	CHECK(refused > 0);
+}
+
 int main(void) {
 	if (geteuid() != 0)
 		SKIP("mounting needs root");
@@ -213,5 +240,6 @@ int main(void) {
 	RUN(a_full_ext4_with_files_of_4_mib);
 	RUN(a_full_file_system_without_fallocate);
 	RUN(a_full_ext4_with_files_of_64_kib);
+	RUN(a_directory_is_made_on_the_last_pages_of_a_disk);
 	return check_done();
 }

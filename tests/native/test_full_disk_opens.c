@@ -1,0 +1,53 @@
+/*
+ * test_full_disk_opens.c: a directory is opened on a disk without room for what only an open wants.
+ */
+#include "ledger_store.h"
+
+enum { PAGE = 4096 };
+
+static uint64_t used(wk_io *io) {
+	wk_io_space space;
+	CHECK_EQ(io->operations->space(io, ".", &space), 0);
+	return space.total_bytes - space.free_bytes;
+}
+
+/* Nobody synced the lock file and the shared page: a power cut may leave them without a byte. */
+TEST(a_disk_without_a_byte_left_is_opened_behind_a_power_cut) {
+	uint64_t empty = 0;
+	for (uint64_t seed = 1; seed <= 40; seed++) {
+		wk_io *io = new_disk(seed);
+		wk_open_options options = store_options();
+		wk_namespace *ns = open_store_with(io, &options);
+		add_entry(ns, 1, 0);
+		wk_abandon(ns);
+		wk_faulty_crash(wk_faulty_of(io), seed);
+		empty += wk_faulty_file_size(wk_faulty_of(io), "store/lock") == 0;
+		wk_faulty_set_capacity(wk_faulty_of(io), used(io));
+		ns = open_store_with(io, &options);
+		CHECK_EQ(entries_of(ns, 1), 1);
+		wk_abandon(ns);
+		io->operations->destroy(io);
+	}
+	CHECK(empty > 0);
+}
+
+/* The device has another number than when it was measured, or never was. */
+TEST(a_full_disk_on_which_writes_cannot_be_tried_is_opened) {
+	wk_io *io = new_disk(1);
+	wk_open_options options = store_options();
+	wk_namespace *ns = open_store_with(io, &options);
+	add_entry(ns, 1, 0);
+	close_store(ns);
+	wk_faulty_set_capacity(wk_faulty_of(io), used(io) + PAGE);
+	options.sync_method = WK_SYNC_PROBE;
+	ns = open_store_with(io, &options);
+	CHECK_EQ(entries_of(ns, 1), 1);
+	close_store(ns);
+	io->operations->destroy(io);
+}
+
+int main(void) {
+	RUN(a_disk_without_a_byte_left_is_opened_behind_a_power_cut);
+	RUN(a_full_disk_on_which_writes_cannot_be_tried_is_opened);
+	return check_done();
+}
