@@ -87,7 +87,12 @@ class Reader:
 
     @property
     def position(self) -> DLSN:
-        """Where the reader stands: a reader started here yields what this one would yield next."""
+        """Where the reader stands: a reader started here yields what this one would yield next.
+
+        Behind the last record of a segment that is not to be told once the log was truncated up to the next one: a
+        reader started here raises TruncatedError then, as records may have stood between. `next` of the last record
+        knows better, as it has a sequence id.
+        """
         stage = self._stage
         left = operator.length_hint(stage.records)
         if left:

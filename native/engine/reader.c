@@ -42,13 +42,12 @@ static wk_status start_at(wk_log *log, const wk_read_options *options, wk_reader
 	reader->wanted = options->value;
 	if (status != WK_OK)
 		return status;
-	bool by_dlsn = options->from == WK_FROM_DLSN;
 	reader->at = at.dlsn;
-	if (by_dlsn && wk_dlsn_compare(&options->start, &at.dlsn) > 0)
+	/* By whichever way: no record before this one is asked for, also where the log begins in another segment later. */
+	reader->next_sequence_id = at.sequence_id;
+	if (options->from == WK_FROM_DLSN && wk_dlsn_compare(&options->start, &at.dlsn) > 0)
 		reader->at =
 		    options->start; /* behind the end, where a follower wants to start: `at` is where the log ends now */
-	else if (by_dlsn || options->from == WK_FROM_SEQUENCE_ID)
-		reader->next_sequence_id = at.sequence_id;
 	return WK_OK;
 }
 
@@ -128,8 +127,12 @@ static wk_status skip_records(wk_engine *engine, wk_reader *reader, wk_error *er
 		if (status != WK_OK)
 			return malformed(reader, before.slot, error);
 		int64_t key = by_sequence ? reader->first_sequence_id + record.position - 1 : record.txid;
-		if ((record.flags & (WK_RECORD_END_OF_STREAM | WK_RECORD_CONTROL)) != 0 || key < reader->wanted)
+		if ((record.flags & (WK_RECORD_END_OF_STREAM | WK_RECORD_CONTROL)) != 0)
 			continue;
+		if (key < reader->wanted) {
+			reader->next_sequence_id = reader->first_sequence_id + record.position;
+			continue;
+		}
 		reader->records = before;
 		reader->skips = false;
 		return WK_OK;

@@ -20,9 +20,9 @@ struct wk_reader {
 	wk_dlsn end;
 	bool has_end, follow, ended;
 	bool fresh; /* at the start: what was truncated since is not missed */
-	int64_t
-	    next_sequence_id; /* behind what it gave out, or where it began; a gap does not begin before that. 0: not known */
-	bool skips;           /* it started beyond the end: what is below `wanted` is passed over until that is reached */
+	/* Behind what it gave out or passed over, or where it began; a gap does not begin before that. 0: from the start. */
+	int64_t next_sequence_id;
+	bool skips; /* it started beyond the end: what is below `wanted` is passed over until that is reached */
 	uint32_t wanted_by;
 	int64_t wanted;
 	wk_span span; /* entries read ahead */

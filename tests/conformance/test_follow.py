@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -104,6 +105,80 @@ def test_what_is_truncated_below_the_start_is_not_missed(log: walkeeper.Log, wri
         assert [record.sequence_id for record in reader] == [3, 4]
     with pytest.raises(walkeeper.TruncatedError):
         next(missed)
+
+
+SIX_RECORDS = 1024
+"""A segment of so many bytes is full behind the sixth record of 200."""
+
+
+@pytest.mark.parametrize("way", ["position", "end", "sequence_id", "txid", "time"])
+def test_who_waits_at_the_end_of_a_segment_misses_nothing_where_the_next_one_is_truncated_up_to(
+    ns: walkeeper.Namespace, way: str
+) -> None:
+    """Nothing was let go but what stood before the reader, whichever way it came there."""
+    log = ns.log("rolls", segment_bytes=SIX_RECORDS)
+    numbers = way == "txid"
+    writer = log.writer()
+    for number in range(6):
+        writer.append(b"z" * 200, txid=number if numbers else None)
+    done = log.reader()
+    assert len(list(done)) == 6
+    soon = time.time() + 0.05
+    start: dict[str, Any] = {
+        "position": {"start": done.position},
+        "end": {"start": "end"},
+        "sequence_id": {"sequence_id": 6},
+        "txid": {"txid": 6},
+        "time": {"time": soon},
+    }[way]
+    waiting, late, never = (log.reader(follow=True, timeout=0.1, **start) for _ in range(3))
+    assert waiting.read() == []
+    time.sleep(max(0.0, soon - time.time()) + 0.05)
+    for number in range(6, 9):
+        writer.append(b"z" * 200, txid=number if numbers else None)
+    assert [segment.first_sequence_id for segment in log.segments()] == [0, 6]
+    log.truncate(log.find(sequence_id=6))
+    for reader in (waiting, late):
+        assert [record.sequence_id for record in reader.read(2)] == [6, 7]
+    log.truncate(log.find(sequence_id=7))
+    with pytest.raises(walkeeper.TruncatedError):
+        never.read()
+
+
+def test_what_was_passed_over_on_the_way_to_a_start_is_not_missed(ns: walkeeper.Namespace) -> None:
+    log = ns.log("rolls", segment_bytes=SIX_RECORDS)
+    writer = log.writer()
+    waiting, untold = (log.reader(follow=True, timeout=0.1, txid=106) for _ in range(2))
+    for number in range(6):
+        writer.append(b"z" * 200, txid=100 + number)
+    assert waiting.read() == []
+    for number in range(6, 9):
+        writer.append(b"z" * 200, txid=100 + number)
+    assert [segment.first_sequence_id for segment in log.segments()] == [0, 6]
+    log.truncate(log.find(sequence_id=6))
+    assert [record.sequence_id for record in waiting.read()] == [6, 7, 8]
+    with pytest.raises(walkeeper.TruncatedError):  # nobody knows by now what txids the first six had
+        untold.read()
+
+
+def test_the_place_behind_a_record_holds_where_the_log_is_truncated_up_to_the_next(ns: walkeeper.Namespace) -> None:
+    """Record.next knows the sequence id. A DLSN alone, as Reader.position is, does not tell that nothing is missed."""
+    log = ns.log("rolls", segment_bytes=SIX_RECORDS)
+    writer = log.writer()
+    for _ in range(6):
+        writer.append(b"z" * 200)
+    reader = log.reader()
+    last = list(reader)[-1]
+    assert isinstance(last, walkeeper.Record)
+    for _ in range(6, 9):
+        writer.append(b"z" * 200)
+    log.truncate(log.find(sequence_id=6))
+    assert [record.sequence_id for record in log.reader(last.next)] == [6, 7, 8]
+    with pytest.raises(walkeeper.TruncatedError):
+        log.reader(reader.position)
+    log.truncate(log.find(sequence_id=7))
+    with pytest.raises(walkeeper.TruncatedError):
+        log.reader(last.next)
 
 
 def test_a_follower_sees_every_record_of_a_busy_writer(log: walkeeper.Log, writer: walkeeper.Writer) -> None:

@@ -446,6 +446,9 @@ WK_API wk_status wk_batch_to_arrow(const wk_batch *batch, void *schema, void *ar
 /* Both in one: the records that could not be made an Arrow batch come the next time. */
 WK_API wk_status wk_reader_next_arrow(wk_reader *reader, size_t max_records, size_t max_bytes, uint64_t timeout_ns,
                                       void *schema, void *array, wk_error *error);
-/* Where the reader stands: the next record it would give. */
+/*
+ * Where the reader stands: the next record it would give. A reader that is opened there (WK_FROM_DLSN) once the log was
+ * truncated up to that record, in the next segment, gets WK_TRUNCATED, unless `value` has its sequence id.
+ */
 WK_API void wk_reader_position(wk_reader *reader, wk_dlsn *at);
 #endif
