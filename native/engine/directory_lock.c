@@ -7,7 +7,7 @@
 
 #include "engine/registry.h"
 
-enum { LOCK_RETRY_NS = 2 * 1000 * 1000 };
+enum { LOCK_RETRY_NS = 2 * 1000 * 1000, LOOKED_AT_NS = 500 * 1000 * 1000 };
 
 static int64_t read_holder(wk_engine *engine) {
 	char *page = aligned_alloc(WK_IO_ALIGNMENT, WK_IO_ALIGNMENT);
@@ -20,7 +20,9 @@ static int64_t read_holder(wk_engine *engine) {
 		pid = strtoll(page, NULL, 10);
 	}
 	free(page);
-	return pid > 0 ? pid : -1;
+	/* Who has just taken the lock may not have written that yet: then it is of the one before. */
+	bool is_past = pid == wk_process_id() && !wk_registry_is_written_here(engine);
+	return pid > 0 && !is_past ? pid : -1;
 }
 
 static int write_holder(wk_engine *engine) {
@@ -32,6 +34,50 @@ static int write_holder(wk_engine *engine) {
 	int64_t result = engine->io->operations->pwrite(engine->io, engine->lock_file, page, WK_LOCK_SIZE, 0, 0);
 	free(page);
 	return result < 0 ? (int)result : 0;
+}
+
+/* Those who look whether somebody writes have the lock for a moment: where a writer has it, no look succeeds. */
+static bool is_only_looked_at(wk_engine *engine) {
+	return engine->io->operations->lock(engine->io, engine->lock_file, false) == 0;
+}
+
+/*
+ * -EWOULDBLOCK once lock_timeout_ns has passed. Who only looks is no reason to refuse, and is waited for a little beyond
+ * that: *looked_at is for one that does not end.
+ */
+static int take(wk_engine *engine, bool *looked_at) {
+	static const uint32_t nobody = 0;
+	uint64_t begin = wk_engine_now(engine), limit = engine->options.lock_timeout_ns, waited;
+	int result;
+	*looked_at = false;
+	for (;;) {
+		result = engine->io->operations->lock(engine->io, engine->lock_file, true);
+		waited = wk_engine_now(engine) - begin;
+		if (result != -EWOULDBLOCK)
+			break;
+		*looked_at = waited >= limit && is_only_looked_at(engine);
+		if (waited >= limit && (!*looked_at || waited - limit >= LOOKED_AT_NS))
+			break;
+		wk_futex_wait(&nobody, 0, LOCK_RETRY_NS);
+	}
+	engine->report.lock_wait_ns = waited;
+	return result;
+}
+
+static wk_status refuse(wk_engine *engine, bool looked_at, wk_error *error) {
+	static const char advice[] = "close it there, or open it here with read_only to follow it";
+	int64_t pid = looked_at ? -1 : read_holder(engine);
+	if (looked_at)
+		wk_fail(error, WK_LOCKED,
+		        "%s is not open for writing, but its lock was kept for %d ms by processes that look whether it is",
+		        engine->path, LOOKED_AT_NS / 1000000);
+	else if (pid < 0)
+		wk_fail(error, WK_LOCKED, "%s is open for writing in another process: %s", engine->path, advice);
+	else
+		wk_fail(error, WK_LOCKED, "%s is open for writing in process %lld: %s", engine->path, (long long)pid, advice);
+	if (error != NULL)
+		error->holder_pid = pid;
+	return WK_LOCKED;
 }
 
 /*
@@ -55,21 +101,10 @@ wk_status wk_directory_lock(wk_engine *engine, wk_error *error) {
 	free(path);
 	if (status != WK_OK)
 		return status;
-	uint64_t begin = wk_engine_now(engine);
-	static const uint32_t nobody = 0;
-	while ((result = io->lock(engine->io, engine->lock_file, true)) == -EWOULDBLOCK &&
-	       wk_engine_now(engine) - begin < engine->options.lock_timeout_ns)
-		wk_futex_wait(&nobody, 0, LOCK_RETRY_NS);
-	engine->report.lock_wait_ns = wk_engine_now(engine) - begin;
-	if (result == -EWOULDBLOCK) {
-		int64_t pid = read_holder(engine);
-		wk_fail(error, WK_LOCKED,
-		        "%s is open for writing in process %lld: close it there, or open it here with read_only to follow it",
-		        engine->path, (long long)pid);
-		if (error != NULL)
-			error->holder_pid = pid;
-		return WK_LOCKED;
-	}
+	bool looked_at;
+	result = take(engine, &looked_at);
+	if (result == -EWOULDBLOCK)
+		return refuse(engine, looked_at, error);
 	if (result == 0)
 		result = write_holder(engine);
 	if (result == -ENOSPC || result == -EDQUOT)

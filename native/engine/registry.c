@@ -85,6 +85,16 @@ bool wk_registry_last(wk_engine *engine) {
 	return last;
 }
 
+bool wk_registry_is_written_here(const wk_engine *engine) {
+	bool here = false;
+	pthread_mutex_lock(&registry.lock);
+	for (const wk_engine *other = registry.engines; other != NULL; other = other->next_in_registry)
+		here |= other != engine && other->lock_file != NULL && other->device == engine->device &&
+		        other->inode == engine->inode;
+	pthread_mutex_unlock(&registry.lock);
+	return here;
+}
+
 void wk_registry_set_aside(wk_engine *engine) {
 	pthread_mutex_lock(&registry.lock);
 	engine->sharable = false;

@@ -15,6 +15,8 @@ void wk_registry_ready(wk_engine *engine);
 /* One user less; true: it was the last, and newcomers wait until wk_registry_leave. */
 bool wk_registry_last(wk_engine *engine);
 void wk_registry_leave(wk_engine *engine);
+/* This process has the engine's directory open for writing, by another engine; or what a close left of one. */
+bool wk_registry_is_written_here(const wk_engine *engine);
 /* It stays until the process ends, and nobody else gets it: a forked child must still know it, and let go of its lock. */
 void wk_registry_set_aside(wk_engine *engine);
 /* No fork between these: a descriptor is opened and noted, or neither. Not for long. */

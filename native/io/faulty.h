@@ -32,7 +32,7 @@ struct wk_file {
 	uint32_t node;
 	uint64_t generation; /* of the disk when it was opened; another one means that its process is dead */
 	uint32_t flags;
-	enum { WK_UNLOCKED, WK_LOCKED_SHARED, WK_LOCKED_EXCLUSIVE } lock;
+	bool locked;
 };
 
 /* A request between its call and its completion (faulty_request.c). */

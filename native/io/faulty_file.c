@@ -142,11 +142,11 @@ int wk_faulty_lock(wk_io *io, wk_file *file, bool exclusive) {
 	for (wk_file *other = faulty->files; !error && other; other = other->next) {
 		if (other == file || other->node != file->node || wk_faulty_file_check(faulty, other) != 0)
 			continue;
-		if (other->lock == WK_LOCKED_EXCLUSIVE || (exclusive && other->lock == WK_LOCKED_SHARED))
+		if (other->locked)
 			error = -EWOULDBLOCK;
 	}
 	if (!error)
-		file->lock = exclusive ? WK_LOCKED_EXCLUSIVE : WK_LOCKED_SHARED;
+		file->locked = exclusive;
 	wk_faulty_leave(faulty);
 	return error;
 }

@@ -93,7 +93,11 @@ struct wk_io_operations {
 	int (*allocate)(wk_io *, wk_file *, uint64_t size);
 	int (*truncate)(wk_io *, wk_file *, uint64_t size);
 	int (*stat)(wk_io *, wk_file *, wk_io_stat *);
-	int (*lock)(wk_io *, wk_file *, bool exclusive); /* flock, never waits: -EWOULDBLOCK */
+	/*
+	 * flock, never waits: -EWOULDBLOCK. Exclusive: until the file is closed. Else it is a look whether another has it
+	 * so; nothing is kept, but whoever takes it exclusively at that moment is refused: such a one looks in turn.
+	 */
+	int (*lock)(wk_io *, wk_file *, bool exclusive);
 	int (*map_shared)(wk_io *, wk_file *, size_t size, bool writable,
 	                  void **address); /* a page shared with other processes */
 	void (*unmap)(wk_io *, void *address, size_t size);
@@ -144,7 +148,7 @@ int wk_io_psync_new(wk_io **io);
  *  - The memory it takes is that of the pages (4 KiB) that were written and do not hold zeros alone.
  *  - No call is durable. A sync is passed on, as bytes below that nobody has written here may want it; that the file
  *    system below cannot be written is no failure then.
- *  - A lock, shared or exclusive, is a shared one below: nobody writes there meanwhile.
+ *  - A lock, shared or exclusive, is a look at the one below: who has that is told of, and nobody is kept from it.
  *  - Queues and new directories are not to be had (-ENOSYS), space there always is.
  *
  * `below` goes with it where it is owned, else it must outlive it. -ENOMEM.

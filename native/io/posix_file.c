@@ -259,7 +259,11 @@ int wk_posix_lock(wk_io *io, wk_file *file, bool exclusive) {
 	do
 		result = flock(file->fd, (exclusive ? LOCK_EX : LOCK_SH) | LOCK_NB);
 	while (result != 0 && errno == EINTR);
-	return result == 0 ? 0 : -errno;
+	if (result != 0)
+		return -errno;
+	if (!exclusive) /* now, and not when it is closed: a child may have been forked since, and has a copy */
+		(void)flock(file->fd, LOCK_UN);
+	return 0;
 }
 
 int wk_posix_map_shared(wk_io *io, wk_file *file, size_t size, bool writable, void **address) {

@@ -5,15 +5,18 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from walkeeper.cli._main import Refusal
 from walkeeper.errors import DirectoryLockedError
 
 CHUNK = 1 << 20
 SECTOR = 4096  # bytes: how finely what a disk cannot read is told from what it can
+LOOKED_AT = 0.5  # seconds: how long those who only look at a lock are waited for
 Unreadable = dict[Path, int]  # bytes of each file that the disk could not read
 
 
@@ -28,14 +31,30 @@ def lock_held(path: Path) -> Iterator[None]:
         yield
         return
     with file.open("rb") as opened:
-        try:
-            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            error = DirectoryLockedError(f"{path} is open for writing")
-            said = opened.read(32).split(b"\n")[0]
-            error.holder_pid = int(said) if said.isdigit() else None
-            raise error from None
+        until = time.monotonic() + LOOKED_AT
+        while not _taken(opened, fcntl.LOCK_EX):
+            looked_at = _taken(opened, fcntl.LOCK_SH)  # who looks whether somebody writes has it so, for a moment
+            if looked_at:
+                fcntl.flock(opened, fcntl.LOCK_UN)
+            if not looked_at:
+                error = DirectoryLockedError(f"{path} is open for writing")
+                said = opened.read(32).split(b"\n")[0]
+                error.holder_pid = int(said) if said.isdigit() else None
+                raise error
+            if time.monotonic() > until:
+                raise DirectoryLockedError(
+                    f"{path}: another process has kept its lock for {LOOKED_AT} s, to look at it"
+                )
+            time.sleep(0.002)
         yield
+
+
+def _taken(opened: BinaryIO, way: int) -> bool:
+    try:
+        fcntl.flock(opened, way | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def copy(source: Path, destination: Path, unreadable: Unreadable | None = None) -> int:
