@@ -86,6 +86,14 @@ uint64_t wk_follower_durable(wk_engine *engine) {
 	return shared > durable ? shared : durable;
 }
 
+/*
+ * The writer's blocks up to `durable` are there, and were not met. Where the page may be another directory's it says
+ * nothing of this one but that what is in both is durable.
+ */
+static bool is_behind(const wk_engine *engine, uint64_t durable) {
+	return !engine->follower->page_is_linked && engine->follower->walk.scan.sequence < durable;
+}
+
 /* Nobody holds the lock, or no writer ever came and made it (a backup): what is there is all there is. */
 bool wk_follower_is_alone(wk_engine *engine) {
 	if (engine->follower == NULL)
@@ -211,7 +219,7 @@ static wk_status catch_up(wk_engine *engine, bool *behind, wk_error *error) {
 		if (status == WK_OK)
 			__atomic_store_n(&f->refreshed_durable, durable, __ATOMIC_RELAXED);
 	}
-	*behind = f->walk.scan.sequence < durable;
+	*behind = is_behind(engine, durable);
 	/* Without a shared page only the file says it: once it is gone, nothing more can come from it. */
 	*behind |= f->walk.last != NULL && f->walk.last->gone && f->walk.last->state != WK_FILE_SEALED;
 	wk_engine_unlock(engine);
@@ -249,7 +257,7 @@ static wk_status start_anew(wk_engine *engine, bool lost, wk_error *error) {
 	f->dross_before = dross(engine); /* what a new look does not take away */
 	uint64_t now = wk_engine_now(engine);
 	f->renewed_ns = now;
-	f->behind = f->walk.scan.sequence < durable;
+	f->behind = is_behind(engine, durable);
 	if (status == WK_OK ? !f->behind || f->walk.scan.sequence > before : !lost) {
 		f->stuck_since_ns = 0;
 		return WK_OK;

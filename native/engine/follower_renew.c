@@ -106,6 +106,7 @@ static void exchange_views(wk_engine *engine, wk_engine *fresh) {
 	if (engine->shared == NULL) {
 		engine->shared = fresh->shared;
 		fresh->shared = NULL;
+		engine->follower->page_is_linked = fresh->follower->page_is_linked;
 	}
 	if (fresh->durable > engine->durable)
 		atomic_store(&engine->durable, atomic_load(&fresh->durable));

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/follower_renew.h"
+
 enum { PAGE = WK_IO_ALIGNMENT, MAGIC = 0x48534b57, VERSION = 1 };
 
 /* A page without room on the disk would end the process where it is stored to. */
@@ -60,6 +62,7 @@ wk_status wk_shared_page_open(wk_engine *engine, wk_error *error) {
 			io->unmap(engine->io, page, PAGE);
 		else
 			engine->shared = page;
+		engine->follower->page_is_linked = stat.links > 1;
 		return WK_OK;
 	}
 	if (result < 0)

@@ -84,6 +84,18 @@ TEST(what_a_failed_sync_left_is_not_shown_and_is_said_to_be_there) {
 	remove_tree(path);
 }
 
+TEST(what_a_failed_sync_left_is_not_shown_where_the_page_has_another_name) {
+	const char *path = temporary();
+	fail_the_sixth(path);
+	char page[100];
+	snprintf(page, sizeof page, "%s", below(path, "shared"));
+	CHECK_EQ(link(page, below(path, "shared-of-a-copy")), 0);
+	uint64_t unconfirmed;
+	CHECK_EQ(last_shown(path, &unconfirmed), 4);
+	CHECK_EQ(unconfirmed, 1);
+	remove_tree(path);
+}
+
 TEST(after_a_start_of_the_machine_a_sync_proves_what_is_on_the_disk) {
 	const char *path = temporary();
 	fail_the_sixth(path);
@@ -120,6 +132,7 @@ TEST(all_that_was_acknowledged_before_a_kill_is_shown) {
 
 int main(void) {
 	RUN(what_a_failed_sync_left_is_not_shown_and_is_said_to_be_there);
+	RUN(what_a_failed_sync_left_is_not_shown_where_the_page_has_another_name);
 	RUN(after_a_start_of_the_machine_a_sync_proves_what_is_on_the_disk);
 	RUN(all_that_was_acknowledged_before_a_kill_is_shown);
 	return check_done();

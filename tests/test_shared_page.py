@@ -1,0 +1,48 @@
+"""The file `shared`, by which followers learn how far the writer is: copied by links."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+
+import walkeeper
+
+SMALL = {"file_size_min": 65536, "file_size_max": 65536}
+STUCK = 2.5  # seconds: behind that a follower that is further behind its writer than it can read says so
+
+
+def copy_by_links(source: Path, destination: Path) -> None:
+    """As `cp -al`."""
+    shutil.copytree(source, destination, copy_function=os.link)
+
+
+def append(log: walkeeper.Log, count: int) -> None:
+    with log.writer() as writer:
+        for _ in range(count):
+            writer.append(b"x" * 2000)
+
+
+def until_there_are(count: int, followed: walkeeper.Log) -> None:
+    deadline = time.monotonic() + 20
+    while followed.count() < count:
+        assert time.monotonic() < deadline, f"{followed.count()} records of {count}"
+        time.sleep(0.02)
+
+
+def test_who_follows_a_copy_by_links_is_not_told_of_what_the_original_goes_on_with(directory: Path) -> None:
+    copy = directory.with_name("copy")
+    with walkeeper.open(directory, **SMALL) as namespace:
+        log = namespace.log("orders")
+        append(log, 50)
+        copy_by_links(directory, copy)
+        with walkeeper.open(copy, read_only=True) as other, walkeeper.open(directory, read_only=True) as own:
+            copied, followed = other.log("orders"), own.log("orders")
+            assert copied.count() == 50
+            append(log, 300)
+            until_there_are(350, followed)
+            started = time.monotonic()
+            while time.monotonic() - started < STUCK:
+                assert 50 <= len(list(copied.reader())) < 350
+                time.sleep(0.05)
