@@ -1,4 +1,4 @@
-"""The file `shared`, by which followers learn how far the writer is: copied by links."""
+"""The file `shared`, by which followers learn how far the writer is: copied by links, removed, replaced."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import shutil
 import time
 from pathlib import Path
+
+import pytest
 
 import walkeeper
 
@@ -46,3 +48,43 @@ def test_who_follows_a_copy_by_links_is_not_told_of_what_the_original_goes_on_wi
             while time.monotonic() - started < STUCK:
                 assert 50 <= len(list(copied.reader())) < 350
                 time.sleep(0.05)
+
+
+@pytest.mark.parametrize("removed", [True, False])
+def test_a_page_that_another_file_takes_the_place_of_makes_no_follower_deaf(directory: Path, removed: bool) -> None:
+    """Between two writers; as a restore does, or an overlay that copies a file up for who writes it."""
+    with walkeeper.open(directory) as namespace:
+        append(namespace.log("orders"), 10)
+    with walkeeper.open(directory, read_only=True) as other:
+        followed = other.log("orders")
+        reader = followed.reader(follow=True, timeout=0.05)
+        assert len(list(reader)) == followed.count() == 10
+        page = directory / "shared"
+        if removed:
+            page.unlink()
+        else:
+            shutil.copy(page, directory.with_name("page"))
+            directory.with_name("page").replace(page)
+        with walkeeper.open(directory) as namespace:
+            append(namespace.log("orders"), 10)
+            until_there_are(20, followed)
+            assert len(list(reader)) == 10
+            append(namespace.log("orders"), 10)
+            until_there_are(30, followed)
+
+
+def test_a_page_that_is_replaced_beside_its_writer_makes_no_follower_deaf(directory: Path) -> None:
+    """The writer goes on with the one that it has: what it writes is seen by its blocks."""
+    with walkeeper.open(directory) as namespace:
+        log = namespace.log("orders")
+        append(log, 10)
+        with walkeeper.open(directory, read_only=True) as other:
+            followed = other.log("orders")
+            assert followed.count() == 10
+            page = directory / "shared"
+            shutil.copy(page, directory.with_name("page"))
+            directory.with_name("page").replace(page)
+            for count in range(20, 60, 10):
+                append(log, 10)
+                until_there_are(count, followed)
+                time.sleep(0.4)

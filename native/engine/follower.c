@@ -19,7 +19,8 @@ enum {
 	POLL_MIN_NS = 200 * 1000,
 	POLL_MAX_NS = 5 * 1000 * 1000,
 	LOCK_LOOK_NS = 100 * 1000 * 1000,
-	RENEW_NS = 20 * 1000 * 1000, /* between two tries where the first did not help */
+	PAGE_LOOK_NS = 1000 * 1000 * 1000, /* between two looks at which file the page is, and at the journal without it */
+	RENEW_NS = 20 * 1000 * 1000,       /* between two tries where the first did not help */
 	STUCK_NS = 2000 * 1000 * 1000,
 	ATTEMPTS = 5,
 	DROSS_MAX = 64,
@@ -29,7 +30,9 @@ wk_status wk_follower_start(wk_engine *engine, wk_error *error) {
 	engine->follower = calloc(1, sizeof *engine->follower);
 	if (engine->follower == NULL)
 		return wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", engine->path);
-	return wk_shared_page_open(engine, error);
+	engine->follower->mapped_ns = wk_engine_now(engine);
+	return wk_shared_page_renew(engine) == -ENOMEM ? wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", engine->path)
+	                                               : WK_OK;
 }
 
 void wk_follower_free(wk_engine *engine) {
@@ -208,8 +211,15 @@ static wk_status catch_up(wk_engine *engine, bool *behind, wk_error *error) {
 	struct wk_follower *f = engine->follower;
 	wk_status status = WK_OK;
 	wk_engine_lock(engine);
+	uint64_t now = wk_engine_now(engine);
+	/* The page may be one that nobody writes, and nothing shows it: sometimes the journal is looked at all the same. */
+	bool due = now - f->mapped_ns >= PAGE_LOOK_NS;
+	if (due) {
+		f->mapped_ns = now;
+		(void)wk_shared_page_renew(engine);
+	}
 	uint64_t durable = wk_follower_durable(engine);
-	if (durable > f->refreshed_durable || f->count > 0 || engine->shared == NULL || f->behind) {
+	if (due || durable > f->refreshed_durable || f->count > 0 || engine->shared == NULL || f->behind) {
 		status = find_new_files(engine, error);
 		if (status == WK_OK)
 			status = walk_on(engine, error);
@@ -353,10 +363,11 @@ wk_status wk_follower_wait(wk_engine *engine, uint64_t timeout_ns) {
 		if (wk_futex_wait(&nobody, 0, nap) == -EINTR)
 			return WK_INTERRUPTED;
 		waited += nap;
-		if (engine->shared == NULL ||
-		    __atomic_load_n(&engine->shared->durable, __ATOMIC_ACQUIRE) >
-		        __atomic_load_n(&f->refreshed_durable, __ATOMIC_RELAXED) ||
-		    waited > LOCK_LOOK_NS)
+		wk_engine_lock(engine); /* another thread may map another page */
+		bool came = engine->shared == NULL || __atomic_load_n(&engine->shared->durable, __ATOMIC_ACQUIRE) >
+		                                          __atomic_load_n(&f->refreshed_durable, __ATOMIC_RELAXED);
+		wk_engine_unlock(engine);
+		if (came || waited > LOCK_LOOK_NS)
 			return WK_OK;
 	}
 	return WK_TIMEOUT;

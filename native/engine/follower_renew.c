@@ -97,17 +97,16 @@ static void exchange_views(wk_engine *engine, wk_engine *fresh) {
 	EXCHANGE(follower->notes);
 	EXCHANGE(follower->count);
 	EXCHANGE(follower->capacity);
-#undef EXCHANGE
 	wk_walk *walks[] = {&engine->follower->walk, &fresh->follower->walk};
 	wk_engine *owners[] = {engine, fresh};
 	for (int i = 0; i < 2; i++)
 		walks[i]->engine = walks[i]->reader.engine = owners[i];
 	__atomic_store_n(&engine->follower->refreshed_durable, fresh->follower->refreshed_durable, __ATOMIC_RELAXED);
-	if (engine->shared == NULL) {
-		engine->shared = fresh->shared;
-		fresh->shared = NULL;
-		engine->follower->page_is_linked = fresh->follower->page_is_linked;
+	if (fresh->shared != NULL) {
+		EXCHANGE(shared);
+		EXCHANGE(follower->page_is_linked);
 	}
+#undef EXCHANGE
 	if (fresh->durable > engine->durable)
 		atomic_store(&engine->durable, atomic_load(&fresh->durable));
 	wk_wait_word_change(&engine->tail);

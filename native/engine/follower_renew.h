@@ -24,6 +24,7 @@ struct wk_follower { /* under catalogue_lock and lock */
 	uint64_t renewed_ns;
 	wk_status renewal;     /* what the last new look came to */
 	uint32_t dross_before; /* files of no use that a new look left */
+	uint64_t mapped_ns;    /* the page, which may be another file's by now */
 	bool page_is_linked;   /* its file has another name: a copy's (`cp -al`), and its writer may be the original's */
 	bool behind;           /* the chain cannot be followed as far as the writer is */
 	bool settled;          /* opened: from here on it may look at the directory anew */

@@ -35,11 +35,14 @@ static bool is_ours(const wk_engine *engine, const wk_shared_page *page) {
 	       memcmp(page->directory_id, engine->superblock.directory_id, sizeof page->directory_id) == 0;
 }
 
-wk_status wk_shared_page_open(wk_engine *engine, wk_error *error) {
+/* What has the name now. */
+static int map_page(wk_engine *engine, wk_shared_page **page, bool *linked) {
 	const struct wk_io_operations *io = engine->io->operations;
 	char *path = wk_engine_path(engine, "shared");
+	*page = NULL;
+	*linked = false;
 	if (path == NULL)
-		return wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", engine->path);
+		return -ENOMEM;
 	wk_file *file = NULL;
 	void *address = NULL;
 	int result = open_page(engine, path, &file);
@@ -53,20 +56,39 @@ wk_status wk_shared_page_open(wk_engine *engine, wk_error *error) {
 	bool no_room = !engine->read_only && (result == -ENOSPC || result == -EDQUOT);
 	if (no_room) /* what is there may be an earlier writer's */
 		result = io->unlink(engine->io, path);
+	result = no_room && result == -ENOENT ? 0 : result;
 	free(path);
-	if (no_room && (result == 0 || result == -ENOENT))
-		return WK_OK; /* a full disk must open to be freed; followers go by the blocks alone */
-	wk_shared_page *page = address;
-	if (engine->read_only) { /* without it a follower goes by the blocks alone */
-		if (page != NULL && !is_ours(engine, page))
-			io->unmap(engine->io, page, PAGE);
-		else
-			engine->shared = page;
-		engine->follower->page_is_linked = stat.links > 1;
-		return WK_OK;
+	*page = address;
+	*linked = stat.links > 1;
+	return result;
+}
+
+int wk_shared_page_renew(wk_engine *engine) {
+	wk_shared_page *page;
+	bool linked;
+	int result = map_page(engine, &page, &linked);
+	if (result == -ENOENT) /* whoever writes now found no room for one, perhaps: the blocks alone tell */
+		wk_shared_page_close(engine);
+	if (page == NULL)
+		return result;
+	if (is_ours(engine, page)) {
+		wk_shared_page_close(engine);
+		engine->shared = page;
+		engine->follower->page_is_linked = linked;
+	} else {
+		engine->io->operations->unmap(engine->io, page, PAGE);
 	}
+	return 0;
+}
+
+wk_status wk_shared_page_open(wk_engine *engine, wk_error *error) {
+	wk_shared_page *page;
+	bool linked; /* whoever follows goes by that */
+	int result = map_page(engine, &page, &linked);
 	if (result < 0)
 		return wk_fail_io(error, result, "mapping %s/shared", engine->path);
+	if (page == NULL)
+		return WK_OK; /* a full disk must open to be freed; followers go by the blocks alone */
 	if (!is_ours(engine, page)) {
 		page->magic = 0;
 		__atomic_store_n(&page->durable, 0, __ATOMIC_RELEASE);

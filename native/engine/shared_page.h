@@ -18,11 +18,15 @@ typedef struct wk_shared_page { /* native byte order: it never leaves the machin
 	uint8_t boot_id[16]; /* of the kernel that `durable` was written under */
 } wk_shared_page;
 
-/*
- * Maps `shared`, made where it is missing (writers), or as it is (followers; engine->shared stays NULL where there is
- * none).
- */
+/* For a writer: maps `shared`, made where it is missing. On a disk without room for it there is none: engine->shared is NULL. */
 wk_status wk_shared_page_open(wk_engine *engine, wk_error *error);
+/*
+ * For a follower, from time to time: maps the file that has the name now. It may be another than the last time: one that
+ * was removed is made again by the next writer, and an overlay copies one up for who writes it. Where there is none
+ * (-ENOENT) engine->shared is NULL, and a follower goes by the blocks alone; where that cannot be told it stays what it was.
+ * (catalogue_lock, locked; who reads it holds one of them.) -errno.
+ */
+int wk_shared_page_renew(wk_engine *engine);
 /*
  * `durable` was written since this machine started: every sync that succeeded is in it, whatever became of its writer.
  */
