@@ -191,7 +191,7 @@ class Reader:
 
     def _batches(self) -> Iterator[Iterator[Record | Gap]]:
         yield self._stage.records
-        while self._fetch(FETCH_RECORDS, FETCH_BYTES, self._timeout_ns):
+        while self._left() or self._fetch(FETCH_RECORDS, FETCH_BYTES, self._timeout_ns):  # left by next() or read()
             yield self._stage.records
 
     def _left(self) -> int:

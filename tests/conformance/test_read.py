@@ -136,6 +136,15 @@ def test_a_reader_that_ended_goes_on_when_there_is_more(log: walkeeper.Log, writ
     assert list(reader) == []
 
 
+def test_iterating_and_reading_may_be_mixed(log: walkeeper.Log, writer: walkeeper.Writer) -> None:
+    """The records are fetched in batches of a few. What next() fetched and left, the iterator yields."""
+    writer.append_many([b"x" * 300_000] * 40)
+    for order in ("iri", "iir", "iiir", "iiiir"):
+        reader = log.reader()
+        ways = {"i": iter(reader), "r": reader}
+        assert [next(ways[way]).sequence_id for way in (order * 40)[:40]] == list(range(40))
+
+
 # In pieces
 
 
