@@ -59,6 +59,22 @@ def test_records_that_are_kept_reach_the_limit_and_reading_goes_on_when_some_are
         assert reader.read()[0].sequence_id == next_id
 
 
+def test_an_iterator_that_met_the_limit_goes_on_when_some_are_let_go(filled: Path) -> None:
+    with walkeeper.open(filled, read_bytes=LIMIT) as ns:
+        records = iter(ns.log("orders").reader())
+        kept: list[walkeeper.Record | walkeeper.Gap] = []
+        with pytest.raises(walkeeper.LimitError):
+            kept.extend(records)
+        for _ in range(2):  # it is no other time than the first
+            with pytest.raises(walkeeper.LimitError):
+                next(records)
+        seen = kept[-1].sequence_id + 1
+        assert 0 < seen < COUNT
+        kept.clear()
+        assert [record.sequence_id for record in records] == list(range(seen, COUNT))
+        assert list(records) == []
+
+
 def test_copies_are_the_callers_and_do_not_count(filled: Path) -> None:
     with walkeeper.open(filled, read_bytes=LIMIT) as ns:
         reader = ns.log("orders").reader()

@@ -69,6 +69,15 @@ def test_ctrl_c_ends_a_wait_and_the_reader_goes_on(log: walkeeper.Log) -> None:
     assert [record.sequence_id for record in reader.read(timeout=10)] == [0]
 
 
+def test_ctrl_c_ends_a_wait_and_the_iterator_goes_on(log: walkeeper.Log) -> None:
+    records = iter(log.reader(follow=True, timeout=10))
+    with pytest.raises(KeyboardInterrupt), ctrl_c_after(0.1):
+        next(records)
+    with log.writer() as writer:
+        writer.append(b"x")
+    assert next(records).sequence_id == 0
+
+
 def test_handlers_run_while_appends_wait_and_none_is_lost_or_doubled(log: walkeeper.Log, alarms: list[float]) -> None:
     signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
     ids: list[int] = []

@@ -56,8 +56,9 @@ class Reader:
     enough, unless their records lie far apart between those of other logs. Then a batch may be half of `read_bytes`,
     and read() with a small `max_records` takes less.
 
-    Iterating and reading may be mixed: what was fetched and not yet yielded comes first. A reader is used by one thread
-    at a time (close may come from any). A context manager: leaving it closes the reader.
+    Iterating and reading may be mixed: what was fetched and not yet yielded comes first. An iterator that raised an
+    error may be asked again, as read() may: it goes on where the reader stands. A reader is used by one thread at a
+    time (close may come from any). A context manager: leaving it closes the reader.
     """
 
     __slots__ = ("_ended", "_log", "_native", "_stage", "_timeout_ns")
@@ -190,9 +191,20 @@ class Reader:
         return f"<walkeeper.Reader of log {self._log.name!r}, {where}>"
 
     def _batches(self) -> Iterator[Iterator[Record | Gap]]:
-        yield self._stage.records
-        while self._left() or self._fetch(FETCH_RECORDS, FETCH_BYTES, self._timeout_ns):  # left by next() or read()
-            yield self._stage.records
+        """What an iterator yields. Raising here would be the end of it: what is yielded instead raises in there."""
+        while True:
+            records = self._stage.records
+            try:
+                while True:
+                    yield records  # Python runs the signal handlers here, too
+                    if not self._left() and not self._fetch(FETCH_RECORDS, FETCH_BYTES, self._timeout_ns):
+                        return  # next() or read() may have left something
+                    records = self._stage.records
+            except GeneratorExit:
+                raise
+            except BaseException as error:
+                raising = _raising(error)
+            yield raising
 
     def _left(self) -> int:
         return operator.length_hint(self._stage.records)
@@ -268,6 +280,11 @@ class Reader:
 
     def _closed_error(self) -> ClosedError:
         return ClosedError(f"this reader of log {self._log.name!r} was closed", log=self._log.name)
+
+
+def _raising(error: BaseException) -> Iterator[Record | Gap]:
+    yield from ()
+    raise error
 
 
 def _limit(name: str, value: int | None, default: int) -> int:
