@@ -33,8 +33,8 @@ def test_what_a_cancelled_read_of_a_follower_brings_late_is_yielded_once(directo
     asyncio.run(asyncio.wait_for(main(), 60))
 
 
-def test_what_a_cancelled_read_arrow_got_is_there_for_a_read(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("pyarrow")
+async def cancel_a_read_arrow(reader: walkeeper.aio.Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it fetches comes when it is cancelled already."""
     may_go_on = threading.Event()
     wait = walkeeper.Reader._wait
 
@@ -42,21 +42,50 @@ def test_what_a_cancelled_read_arrow_got_is_there_for_a_read(directory: Path, mo
         may_go_on.wait(10)
         return wait(*arguments)  # type: ignore[arg-type]
 
+    await reader.position()
+    with monkeypatch.context() as patched:
+        patched.setattr(walkeeper.Reader, "_wait", slow)
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(reader.read_arrow(), 0.1)
+        may_go_on.set()
+        await asyncio.sleep(0.2)
+
+
+def test_what_a_cancelled_read_arrow_got_is_there_for_a_read(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyarrow")
+
     async def main() -> None:
         async with walkeeper.aio.open(directory) as ns:
             log = await ns.log("log")
             async with log.writer() as writer:
                 await writer.append_many([b"0", b"1", b"2"])
             reader = log.reader()
-            await reader.position()
-            monkeypatch.setattr(walkeeper.Reader, "_wait", slow)
-            with pytest.raises(asyncio.TimeoutError):
-                await asyncio.wait_for(reader.read_arrow(), 0.1)
-            may_go_on.set()
-            await asyncio.sleep(0.2)
+            await cancel_a_read_arrow(reader, monkeypatch)
             at = await reader.position()
             assert not reader.ended
             assert [record.sequence_id for record in await log.reader(at).read()] == [0, 1, 2]
             assert [record.sequence_id for record in await reader.read()] == [0, 1, 2]
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
+def test_what_a_cancelled_read_arrow_got_is_there_for_one_that_wants_less(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It gives all of it, and the next one what is behind."""
+    pytest.importorskip("pyarrow")
+
+    async def main() -> None:
+        async with walkeeper.aio.open(directory) as ns:
+            log = await ns.log("log")
+            async with log.writer() as writer:
+                await writer.append_many([b"0", b"1", b"2"])
+                reader = log.reader()
+                await cancel_a_read_arrow(reader, monkeypatch)
+                await writer.append_many([b"3", b"4"])
+            batches = [await reader.read_arrow(1) for _ in range(3)]
+            ids = [batch.column("sequence_id").to_pylist() for batch in batches if batch is not None]
+            assert ids == [[0, 1, 2], [3], [4]]
+            assert await reader.read_arrow(1) is None
 
     asyncio.run(asyncio.wait_for(main(), 60))

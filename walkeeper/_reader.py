@@ -151,8 +151,9 @@ class Reader:
         """The next records as a pyarrow.RecordBatch, made in C; None where read() would answer an empty list.
 
         Columns: segment, entry_id, slot, sequence_id, txid (int64) and payload (large_binary). Needs pyarrow (the extra
-        walkeeper[arrow]). InvalidError where records were fetched and not yet yielded, by iteration or by a call that a
-        signal handler cut short: take them with read() first.
+        walkeeper[arrow]). InvalidError where records were fetched and not yet yielded, by iterating or reading: take
+        them with read() first. Behind a call that a signal handler cut short, the next one gives the batch that had
+        come for it, whole: that may be larger than `max_records` and `max_bytes`.
         """
         pyarrow = _pyarrow()
         out = self._arrive(max_records, max_bytes, timeout)
@@ -220,7 +221,7 @@ class Reader:
         bytes_max = _limit("max_bytes", max_bytes, FETCH_BYTES)
         timeout_ns = self._timeout_ns if timeout is None else nanoseconds(timeout)
         out = self._stage.out
-        if out[0] != ffi.NULL and not _is_arrow(out[0], records_max):
+        if out[0] != ffi.NULL and not _is_arrow(out[0]):
             self._take(out)
         if left := self._left():
             text = f"{left} records were fetched and not yet yielded: take them with read() first"
@@ -295,11 +296,11 @@ def _limit(name: str, value: int | None, default: int) -> int:
     return value
 
 
-def _is_arrow(batch: Any, max_records: int) -> bool:
-    """Whether a batch that an earlier call left may be the answer: it has no gap and no more records than wanted."""
+def _is_arrow(batch: Any) -> bool:
+    """Whether a batch that an earlier call left may be the answer: it has no gap, as one that read() left may have."""
     count = ffi.new("size_t *")
     first = lib.wk_batch_records(batch, count)
-    return count[0] <= max_records and all(first[i].kind != lib.WK_RECORD_GAP for i in range(count[0]))
+    return all(first[i].kind != lib.WK_RECORD_GAP for i in range(count[0]))
 
 
 def _release_schema(schema: Any) -> None:

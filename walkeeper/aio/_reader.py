@@ -100,7 +100,8 @@ class Reader:
     ) -> pyarrow.RecordBatch | None:
         """The next records as a pyarrow.RecordBatch; None where read() would answer an empty list.
 
-        Where a cancelled call had got a batch, the next call gives it.
+        Where a cancelled call had got a batch, the next call gives it, whole: it may be larger than `max_records` and
+        `max_bytes`.
         """
         _pyarrow()  # before anything is fetched
         sync = await self._opened()
