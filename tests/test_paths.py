@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Awaitable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -55,3 +63,80 @@ def test_a_follower_reads_nothing_of_a_directory_that_took_the_place_of_its_own(
             with pytest.raises(walkeeper.DamagedError):
                 list(log.reader())
         assert following.logs() == ["orders"]
+
+
+T = TypeVar("T")
+
+HOLDER = """
+import sys, walkeeper
+with walkeeper.open(sys.argv[1]) as ns:
+    ns.log("orders")
+    print("open", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def held_by_another_process(path: Path, seconds: float) -> Iterator[None]:
+    """For so many seconds from the end of the block on."""
+    command = [sys.executable, "-c", HOLDER, path]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdin is not None
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"open\n"
+        timer = threading.Timer(seconds, holder.stdin.close)
+        try:
+            yield
+        finally:
+            timer.start()
+            timer.join()
+
+
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Two directories; the working directory is the first, until somebody changes it."""
+    both = [tmp_path / name for name in ("a", "b")]
+    for place in both:
+        place.mkdir()
+    monkeypatch.chdir(both[0])
+    return both
+
+
+def test_who_waits_for_the_lock_gets_the_directory_that_was_named(places: list[Path]) -> None:
+    """Wherever the process goes meanwhile."""
+    with ThreadPoolExecutor(1) as pool:
+        with held_by_another_process(places[0] / "wal", 0.5):
+            opening = pool.submit(walkeeper.open, "wal", lock_timeout=60)
+            assert wait([opening], 0.5).not_done
+            os.chdir(places[1])
+        with opening.result() as ns:
+            assert ns.path == "wal"
+            assert ns.logs() == ["orders"]
+    assert os.listdir(places[1]) == []
+
+
+def test_a_task_opens_and_backs_up_to_what_was_named(places: list[Path]) -> None:
+    """Also where no thread is free for it, and the process goes elsewhere meanwhile."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        with ThreadPoolExecutor(1) as pool:
+            loop.set_default_executor(pool)
+
+            async def from_elsewhere(awaitable: Awaitable[T]) -> T:
+                os.chdir(places[0])
+                free = threading.Event()
+                loop.run_in_executor(None, free.wait)
+                task = asyncio.ensure_future(awaitable)
+                await asyncio.sleep(0.05)  # it begins
+                os.chdir(places[1])
+                free.set()
+                return await task
+
+            ns = await from_elsewhere(walkeeper.aio.open("wal"))
+            assert ns.path == "wal"
+            await from_elsewhere(ns.backup("copy"))
+            await ns.close()
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+    assert [sorted(os.listdir(place)) for place in places] == [["copy", "wal"], []]

@@ -7,9 +7,10 @@ import re
 from contextlib import suppress
 from urllib.parse import unquote
 
+from walkeeper._native import ffi, lib
 from walkeeper.errors import InvalidError, UnsupportedError
 
-__all__ = ["directory_of", "path_bytes", "remove_empty"]
+__all__ = ["absolute", "directory_of", "path_bytes", "remove_empty"]
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
@@ -52,6 +53,14 @@ def path_bytes(path: str | os.PathLike[str], doing: str) -> bytes:
     if not encoded or b"\0" in encoded:
         raise InvalidError(f"cannot {doing}: a directory has a path without NUL bytes")
     return encoded
+
+
+def absolute(path: bytes) -> bytes:
+    """What a path means just now: for what is done in several steps, as the process may change its directory."""
+    text = lib.wk_absolute_path(path)
+    if text == ffi.NULL:
+        raise MemoryError
+    return bytes(ffi.string(ffi.gc(text, lib.wk_free)))
 
 
 def remove_empty(backup: bytes) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from walkeeper._directory import directory_of, path_bytes, remove_empty
+from walkeeper._directory import absolute, directory_of, path_bytes, remove_empty
 from walkeeper._log import Log, names_of
 from walkeeper._native import ffi, lib
 from walkeeper._options import (
@@ -73,6 +73,13 @@ def open(
     A str that begins like a URI is one; write "./etcd:1" for a directory that looks like that.
     """
     path = directory_of(uri)
+    return open_at(absolute(os.fsencode(path)), path, create, read_only, on_damage, options)
+
+
+def open_at(
+    place: bytes, path: str, create: bool, read_only: bool, on_damage: OnDamage, options: OpenOptions
+) -> Namespace:
+    """open(), of what its caller named `path`."""
     native_options = open_options(create, read_only, on_damage, options)
     out, error, started = ffi.new("wk_namespace **"), new_error(), time.monotonic_ns()
     lock_timeout_ns = left = native_options.lock_timeout_ns
@@ -80,7 +87,7 @@ def open(
         # C waits for the lock in short naps that no signal ends: between two slices Python runs its signal handlers.
         native_options.lock_timeout_ns = max(1, min(left, _LOCK_WAIT_NS))
         before = time.monotonic_ns() - started
-        status = lib.wk_open(os.fsencode(path), native_options, out, error)
+        status = lib.wk_open(place, native_options, out, error)
         left = time_left(started, lock_timeout_ns)
         if status == lib.WK_OK or left == 0 or status not in (lib.WK_LOCKED, lib.WK_INTERRUPTED):
             break
@@ -324,7 +331,10 @@ class Namespace:
 
         Raises ExistsError, InvalidError, ReadOnlyError, StorageError.
         """
-        path, error = path_bytes(destination, f"back up to {destination!r}"), new_error()
+        self._back_up(absolute(path_bytes(destination, f"back up to {destination!r}")))
+
+    def _back_up(self, path: bytes) -> None:
+        error = new_error()
         was_there = os.path.lexists(path)
         with self._handle as native:
             status = uninterrupted(lambda _: lib.wk_namespace_backup(native, path, error))

@@ -141,6 +141,10 @@ wk_status wk_open_on(wk_io *io, const char *path, const wk_open_options *options
 	return WK_OK;
 }
 
+char *wk_absolute_path(const char *path) {
+	return wk_io_absolute(path);
+}
+
 wk_status wk_open(const char *path, const wk_open_options *options, wk_namespace **ns, wk_error *error) {
 	return wk_open_on(NULL, path, options, ns, error);
 }

@@ -101,7 +101,7 @@ struct wk_io_operations {
 	int (*map_shared)(wk_io *, wk_file *, size_t size, bool writable,
 	                  void **address); /* a page shared with other processes */
 	void (*unmap)(wk_io *, void *address, size_t size);
-	/* What a path means just now, from the root on; the caller frees. NULL: no memory. */
+	/* As wk_io_absolute, on this disk. */
 	char *(*absolute)(wk_io *, const char *path);
 	/*
 	 * One directory at a time (-EBUSY), until let_go: paths that begin with this one, letter by letter, lead into it also
@@ -169,6 +169,8 @@ int wk_thread_start(pthread_t *thread, void *(*run)(void *), void *context);
 
 /* Process facts that only the kernel knows. */
 int64_t wk_process_id(void);
+/* What a path means just now, from the root on; the caller frees. NULL: no memory. */
+char *wk_io_absolute(const char *path);
 /* Of the kernel that runs: another after each start of the machine. Zeros where it cannot be told. */
 void wk_boot_id(uint8_t id[16]);
 

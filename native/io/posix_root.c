@@ -52,12 +52,9 @@ static bool leads_here(const char *name) {
 	       there.st_ino == here.st_ino;
 }
 
-/*
- * Where the working directory has no name that serves (it was removed, say), and where the path lies in what is held, it
- * is as good as it was.
- */
-char *wk_posix_absolute(wk_io *io, const char *path) {
-	bool as_it_is = *path == '/' || *path == 0 || wk_posix_place_of(io, path).directory != AT_FDCWD;
+/* Where the working directory has no name that serves (it was removed, say), a path is as good as it was. */
+char *wk_io_absolute(const char *path) {
+	bool as_it_is = *path == '/' || *path == 0;
 	char *here = as_it_is ? NULL : getcwd(NULL, 0), *absolute = NULL;
 	bool fits = here != NULL && strlen(here) + sizeof "/" + strlen(path) <= PATH_SIZE_MAX;
 	if (!fits || !leads_here(here))
@@ -66,6 +63,11 @@ char *wk_posix_absolute(wk_io *io, const char *path) {
 		absolute = NULL;
 	free(here);
 	return absolute;
+}
+
+/* So is one in what is held. */
+char *wk_posix_absolute(wk_io *io, const char *path) {
+	return wk_posix_place_of(io, path).directory != AT_FDCWD ? strdup(path) : wk_io_absolute(path);
 }
 
 /* -errno, or a descriptor. Of a place that is mounted when it is entered (autofs), what is mounted there. */

@@ -8,6 +8,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 import walkeeper
+from walkeeper._directory import absolute, directory_of, path_bytes
+from walkeeper._namespace import open_at
 from walkeeper._options import nanoseconds, seconds_of
 from walkeeper.aio._drain import Drain
 from walkeeper.aio._log import Log
@@ -33,9 +35,11 @@ def open(
     """walkeeper.open: `ns = await open(uri)`, or `async with open(uri) as ns`."""
 
     async def start() -> Namespace:
+        path = directory_of(uri)
+        place = absolute(os.fsencode(path))  # now: the process may change its directory before a thread is free
         return Namespace(
             await opened_in_a_thread(
-                lambda: walkeeper.open(uri, create=create, read_only=read_only, on_damage=on_damage, **options),
+                lambda: open_at(place, path, create, read_only, on_damage, options),
                 lambda namespace: namespace.close(),
             )
         )
@@ -85,7 +89,8 @@ class Namespace:
 
     async def backup(self, destination: str | os.PathLike[str]) -> None:
         """See walkeeper.Namespace.backup."""
-        await asyncio.to_thread(self._sync.backup, destination)
+        place = absolute(path_bytes(destination, f"back up to {destination!r}"))
+        await asyncio.to_thread(self._sync._back_up, place)
 
     async def stats(self) -> walkeeper.Stats:
         """See walkeeper.Namespace.stats."""

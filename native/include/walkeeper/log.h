@@ -96,6 +96,12 @@ typedef struct wk_open_options {
 WK_API void wk_open_options_init(wk_open_options *options);
 
 /*
+ * What `path` means just now, from the root on; release with wk_free. NULL: no memory. Who calls wk_open again and again
+ * until the directory is free asks once: the working directory may change between two calls.
+ */
+WK_API char *wk_absolute_path(const char *path);
+
+/*
  * Opens (or makes, but not its parents) the directory `path`. The same directory opened twice in one process shares
  * one engine. When it returns, everything that an earlier process was told is durable is readable again, and what
  * could not be confirmed was cut. WK_LOCKED after lock_timeout; WK_NOT_FOUND without create; WK_DAMAGED under
