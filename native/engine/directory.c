@@ -318,7 +318,7 @@ static wk_status open_directory(const char *path, const wk_open_options *given, 
 		status = make_io(options.backend, &engine->io, error);
 		engine->owns_io = status == WK_OK;
 	}
-	if (status == WK_OK && (engine->path = engine->io->operations->absolute(engine->io, path)) == NULL)
+	if (status == WK_OK && (engine->path = strdup(path)) == NULL)
 		status = wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", path);
 	if (status == WK_OK)
 		status = ensure_directory(engine, error);
@@ -403,10 +403,9 @@ static wk_status open_rehearsed(const char *path, const wk_open_options *given, 
 	return status;
 }
 
-wk_status wk_directory_open(const char *path, const wk_open_options *given, wk_io *borrowed, wk_engine **opened,
-                            wk_error *error) {
-	wk_error local, damage;
-	error = error != NULL ? error : &local;
+static wk_status open_at(const char *path, const wk_open_options *given, wk_io *borrowed, wk_engine **opened,
+                         wk_error *error) {
+	wk_error damage;
 	wk_status status = WK_LOCKED;
 	if (wk_rehearsal_comes_first(given))
 		status = open_rehearsed(path, given, borrowed, false, opened, error);
@@ -421,6 +420,18 @@ wk_status wk_directory_open(const char *path, const wk_open_options *given, wk_i
 		*error = damage;
 		status = WK_DAMAGED;
 	}
+	return status;
+}
+
+/* A path is gone through several times until a directory is opened for good: it is to mean the same each time. */
+wk_status wk_directory_open(const char *path, const wk_open_options *given, wk_io *borrowed, wk_engine **opened,
+                            wk_error *error) {
+	wk_error local;
+	error = error != NULL ? error : &local;
+	char *absolute = borrowed != NULL ? borrowed->operations->absolute(borrowed, path) : wk_io_absolute(path);
+	wk_status status = absolute != NULL ? open_at(absolute, given, borrowed, opened, error)
+	                                    : wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", path);
+	free(absolute);
 	return status;
 }
 

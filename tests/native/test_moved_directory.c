@@ -3,8 +3,10 @@
  * or somebody renames the directory and makes another under its old name.
  */
 #include "engine/directory.h"
+#include "engine/engine.h"
 #include "small_directory.h"
 #include <dirent.h>
+#include <errno.h>
 #include <unistd.h>
 
 enum { BEFORE = 20, AFTER = 200 };
@@ -146,6 +148,56 @@ TEST(a_reader_finds_its_files_from_another_place) {
 	}
 }
 
+static struct wk_io_operations operations, original;
+static bool fails_once;
+
+/* The process goes elsewhere, and what is being looked at cannot be read just then. */
+static int open_and_go(wk_io *io, const char *path, uint32_t flags, wk_file **file) {
+	if (!fails_once || strstr(path, "/journal/") == NULL)
+		return original.open(io, path, flags, file);
+	fails_once = false;
+	CHECK_EQ(chdir("elsewhere"), 0);
+	return -EIO;
+}
+
+static int hold_and_go(wk_io *io, const char *path) {
+	int result = original.hold(io, path);
+	if (!fails_once)
+		CHECK(chdir("elsewhere") == 0 || errno == ENOENT); /* it is there already */
+	return result;
+}
+
+/* An open that looks again, or that repairs in memory first, looks at the one directory that it was told of. */
+TEST(a_reader_that_looks_twice_stays_in_one_place) {
+	for (int check = 0; check < 2; check++) {
+		in_a_new_place();
+		make_small("wal", BEFORE);
+		make_small("elsewhere/wal", BEFORE + AFTER);
+		wk_io *io = NULL;
+		CHECK_EQ(wk_io_psync_new(&io), 0);
+		original = operations = *io->operations;
+		operations.open = open_and_go;
+		operations.hold = hold_and_go;
+		io->operations = &operations;
+		fails_once = check == 0;
+		wk_open_options options;
+		wk_open_options_init(&options);
+		options.read_only = true;
+		options.check_all = check != 0;
+		options.on_damage = check != 0 ? WK_ON_DAMAGE_SKIP : WK_ON_DAMAGE_STOP;
+		wk_namespace *ns = NULL;
+		wk_error error = {0};
+		check_ok(wk_open_on(io, "wal", &options, &ns, &error), &error, "the directory opens");
+		CHECK(!fails_once);
+		int64_t first, last;
+		read_all(ns, &first, &last);
+		CHECK_EQ(last, BEFORE - 1);
+		close_all(ns, NULL, NULL);
+		io->operations->destroy(io);
+		go_home();
+	}
+}
+
 TEST(a_directory_that_is_renamed_takes_its_writer_along) {
 	in_a_new_place();
 	char old[150], new[150];
@@ -170,6 +222,7 @@ int main(void) {
 	RUN(a_directory_far_below_is_opened);
 	RUN(directories_of_the_same_relative_path_do_not_meet);
 	RUN(a_reader_finds_its_files_from_another_place);
+	RUN(a_reader_that_looks_twice_stays_in_one_place);
 	RUN(a_directory_that_is_renamed_takes_its_writer_along);
 	return check_done();
 }
