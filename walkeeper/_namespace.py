@@ -70,7 +70,8 @@ def open(
 
     Raises DirectoryLockedError, NotFoundError (without `create`), DamagedError, UnsupportedError, StorageError, and
     InvalidError for an option or a path that cannot be.
-    A str that begins like a URI is one; write "./etcd:1" for a directory that looks like that.
+    A str that begins like a URI is one; write "./etcd:1" for a directory that looks like that. A relative path means
+    what it means when open is called, wherever the process goes while it waits.
     """
     path = directory_of(uri)
     return open_at(absolute(os.fsencode(path)), path, create, read_only, on_damage, options)

@@ -36,6 +36,7 @@ typedef struct backup_file {
 
 typedef struct backup {
 	wk_engine *engine;
+	wk_io *outside; /* for what is made: where the destination lies, whatever the directory was called */
 	const char *destination;
 	wk_superblock superblock;
 	uint64_t filled;
@@ -171,7 +172,7 @@ static int copy_bytes(const backup *b, const backup_file *from, wk_file *to) {
 		if (result >= 0 && result != (int64_t)part)
 			result = -EIO;
 		if (result >= 0)
-			result = io->operations->pwrite(io, to, chunk, part, at, 0);
+			result = b->outside->operations->pwrite(b->outside, to, chunk, part, at, 0);
 		at += part;
 	}
 	free(chunk);
@@ -180,7 +181,7 @@ static int copy_bytes(const backup *b, const backup_file *from, wk_file *to) {
 
 /* The durable blocks in a new file of the same size; behind them zeros, as in a file that was prepared, or its footer. */
 static int copy_file(const backup *b, const backup_file *from, const char *target) {
-	wk_io *io = b->engine->io;
+	wk_io *io = b->outside;
 	wk_file *to = NULL;
 	int result = io->operations->open(io, target, WK_IO_WRITE | WK_IO_CREATE | WK_IO_DIRECT, &to);
 	if (result < 0)
@@ -218,7 +219,7 @@ static wk_status take_file(const backup *b, backup_file *file, wk_error *error) 
 
 /* Both slots say the same, so that either may be lost. */
 static int write_slots(const backup *b, wk_file *file) {
-	wk_io *io = b->engine->io;
+	wk_io *io = b->outside;
 	uint8_t *slots = aligned_alloc(WK_SUPERBLOCK_SLOT_SIZE, 2 * WK_SUPERBLOCK_SLOT_SIZE);
 	if (slots == NULL)
 		return -ENOMEM;
@@ -231,7 +232,7 @@ static int write_slots(const backup *b, wk_file *file) {
 }
 
 static wk_status write_superblock(const backup *b, wk_error *error) {
-	wk_io *io = b->engine->io;
+	wk_io *io = b->outside;
 	char *path = path_in(b, "superblock");
 	wk_file *file = NULL;
 	int result = path == NULL ? -ENOMEM
@@ -247,7 +248,7 @@ static wk_status write_superblock(const backup *b, wk_error *error) {
 static const char *const folders[] = {"journal", "entries", "index"};
 
 static wk_status make_folders(const backup *b, wk_error *error) {
-	wk_io *io = b->engine->io;
+	wk_io *io = b->outside;
 	int result = io->operations->make_directory(io, b->destination);
 	if (result == -EEXIST)
 		return wk_fail(error, WK_EXISTS, "%s exists: name a path that does not, the backup is made there",
@@ -261,7 +262,7 @@ static wk_status make_folders(const backup *b, wk_error *error) {
 }
 
 static wk_status sync_folder(const backup *b, const char *path, wk_error *error) {
-	int result = path != NULL ? b->engine->io->operations->sync_directory(b->engine->io, path) : -ENOMEM;
+	int result = path != NULL ? b->outside->operations->sync_directory(b->outside, path) : -ENOMEM;
 	return result < 0 ? wk_fail_io(error, result, "syncing %s", path != NULL ? path : b->destination) : WK_OK;
 }
 
@@ -289,17 +290,17 @@ static wk_status sync_name(const backup *b, wk_error *error) {
 static void unmake(const backup *b) {
 	char *superblock = path_in(b, "superblock");
 	if (superblock != NULL)
-		b->engine->io->operations->unlink(b->engine->io, superblock);
+		b->outside->operations->unlink(b->outside, superblock);
 	free(superblock);
 	for (uint32_t i = 0; i < b->files_count; i++) {
 		char *path = b->files[i].made ? target_of(b, &b->files[i]) : NULL;
 		if (path != NULL)
-			b->engine->io->operations->unlink(b->engine->io, path);
+			b->outside->operations->unlink(b->outside, path);
 		free(path);
 	}
 	char *index = b->index_made ? index_in(b) : NULL;
 	if (index != NULL)
-		b->engine->io->operations->unlink(b->engine->io, index);
+		b->outside->operations->unlink(b->outside, index);
 	free(index);
 }
 
@@ -316,14 +317,14 @@ static wk_status copy(backup *b, wk_error *error) {
 	return status;
 }
 
-static wk_status back_up(wk_engine *engine, const char *destination, wk_error *error) {
+static wk_status back_up(wk_engine *engine, wk_io *outside, const char *destination, wk_error *error) {
 	wk_status status = WK_OK;
-	backup b = {.engine = engine, .destination = destination};
+	backup b = {.engine = engine, .outside = outside, .destination = destination};
 	if (engine->read_only) /* its writer may recycle any file at any time: nothing could be pinned */
 		status = wk_fail(error, WK_READ_ONLY,
 		                 "backing up %s: it is open read-only here; the process that writes it can make a backup",
 		                 engine->path);
-	if (status == WK_OK && wk_enclosure_has(engine->io, destination, engine->device, engine->inode))
+	if (status == WK_OK && wk_enclosure_has(outside, destination, engine->device, engine->inode))
 		status = wk_fail(error, WK_INVALID,
 		                 "backing up %s to %s: that lies in the directory itself, name a path outside", engine->path,
 		                 destination);
@@ -345,9 +346,9 @@ wk_status wk_namespace_backup(wk_namespace *ns, const char *destination, wk_erro
 	wk_status status = wk_enter(ns, error);
 	if (status != WK_OK)
 		return status;
-	wk_io *io = ns->engine->io;
-	char *absolute = io->operations->absolute(io, destination);
-	status = absolute != NULL ? back_up(ns->engine, absolute, error)
+	wk_io *outside = ns->engine->io->operations->outside(ns->engine->io);
+	char *absolute = outside->operations->absolute(outside, destination);
+	status = absolute != NULL ? back_up(ns->engine, outside, absolute, error)
 	                          : wk_fail(error, WK_NO_MEMORY, "backing up to %s: no memory", destination);
 	free(absolute);
 	wk_leave(ns);

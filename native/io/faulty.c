@@ -225,12 +225,17 @@ static void let_go(wk_io *io) {
 	(void)io;
 }
 
+static wk_io *outside(wk_io *io) {
+	return io;
+}
+
 static const struct wk_io_operations operations = {
     .name = "faulty",
     .destroy = destroy,
     .absolute = absolute,
     .hold = hold,
     .let_go = let_go,
+    .outside = outside,
     .open = wk_faulty_open,
     .close = wk_faulty_close,
     .pread = wk_faulty_pread,

@@ -109,9 +109,11 @@ struct wk_io_operations {
 	 */
 	int (*hold)(wk_io *, const char *path);
 	void (*let_go)(wk_io *);
+	/* The same disk, where no path leads into what is held: for those that a caller names. It goes with `hold`. */
+	wk_io *(*outside)(wk_io *);
 	int (*make_directory)(wk_io *, const char *path); /* -EEXIST where it exists */
 	int (*rename)(wk_io *, const char *from, const char *to);
-	int (*link)(wk_io *, const char *from, const char *to);
+	int (*link)(wk_io *, const char *from, const char *to); /* `to` is outside of what is held */
 	int (*unlink)(wk_io *, const char *path);
 	int (*sync_directory)(wk_io *, const char *path);
 	int (*list)(wk_io *, const char *path, wk_io_list_fn fn, void *context);

@@ -294,6 +294,11 @@ static void let_go(wk_io *io) {
 	self->below->operations->let_go(self->below);
 }
 
+/* Nothing is made for callers here. */
+static wk_io *outside(wk_io *io) {
+	return io;
+}
+
 static uint64_t now(wk_io *io) {
 	overlay *self = (overlay *)io;
 	return self->below->operations->now(self->below);
@@ -331,6 +336,7 @@ static const struct wk_io_operations operations = {
     .absolute = absolute,
     .hold = hold,
     .let_go = let_go,
+    .outside = outside,
     .make_directory = make_directory,
     .rename = rename_file,
     .link = link_file,

@@ -31,6 +31,7 @@ void wk_posix_destroy(wk_io *io);
 char *wk_posix_absolute(wk_io *io, const char *path);
 int wk_posix_hold(wk_io *io, const char *path);
 void wk_posix_let_go(wk_io *io);
+wk_io *wk_posix_outside(wk_io *io);
 /* In the directory that is held, where the path begins with it. */
 wk_posix_place wk_posix_place_of(wk_io *io, const char *path);
 
@@ -64,12 +65,12 @@ uint64_t wk_posix_wall(wk_io *io);
 int wk_posix_entropy(wk_io *io, void *bytes, size_t size);
 
 /* All but the queue, for the operation tables of psync.c and uring.c. */
-#define WK_POSIX_OPERATIONS                                                                                       \
-	.destroy = wk_posix_destroy, .absolute = wk_posix_absolute, .hold = wk_posix_hold, .let_go = wk_posix_let_go, \
-	.open = wk_posix_open, .close = wk_posix_close, .pread = wk_posix_pread, .pwrite = wk_posix_pwrite,           \
-	.sync = wk_posix_sync, .allocate = wk_posix_allocate, .truncate = wk_posix_truncate, .stat = wk_posix_stat,   \
-	.lock = wk_posix_lock, .map_shared = wk_posix_map_shared, .unmap = wk_posix_unmap,                            \
-	.make_directory = wk_posix_make_directory, .rename = wk_posix_rename, .link = wk_posix_link,                  \
-	.unlink = wk_posix_unlink, .sync_directory = wk_posix_sync_directory, .list = wk_posix_list,                  \
+#define WK_POSIX_OPERATIONS                                                                                         \
+	.destroy = wk_posix_destroy, .absolute = wk_posix_absolute, .hold = wk_posix_hold, .let_go = wk_posix_let_go,   \
+	.outside = wk_posix_outside, .open = wk_posix_open, .close = wk_posix_close, .pread = wk_posix_pread,           \
+	.pwrite = wk_posix_pwrite, .sync = wk_posix_sync, .allocate = wk_posix_allocate, .truncate = wk_posix_truncate, \
+	.stat = wk_posix_stat, .lock = wk_posix_lock, .map_shared = wk_posix_map_shared, .unmap = wk_posix_unmap,       \
+	.make_directory = wk_posix_make_directory, .rename = wk_posix_rename, .link = wk_posix_link,                    \
+	.unlink = wk_posix_unlink, .sync_directory = wk_posix_sync_directory, .list = wk_posix_list,                    \
 	.space = wk_posix_space, .now = wk_posix_now, .wall = wk_posix_wall, .entropy = wk_posix_entropy
 #endif

@@ -30,8 +30,8 @@ int wk_posix_rename(wk_io *io, const char *from, const char *to) {
 }
 
 int wk_posix_link(wk_io *io, const char *from, const char *to) {
-	wk_posix_place old = wk_posix_place_of(io, from), new = wk_posix_place_of(io, to);
-	return linkat(old.directory, old.path, new.directory, new.path, 0) == 0 ? 0 : -errno;
+	wk_posix_place old = wk_posix_place_of(io, from);
+	return linkat(old.directory, old.path, AT_FDCWD, to, 0) == 0 ? 0 : -errno;
 }
 
 int wk_posix_unlink(wk_io *io, const char *path) {

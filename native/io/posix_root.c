@@ -17,6 +17,7 @@ typedef struct posix_io {
 	char *root; /* NULL: none is held */
 	size_t root_size;
 	int root_fd;
+	wk_io *outside;
 } posix_io;
 
 int wk_posix_new(const struct wk_io_operations *operations, wk_io **io) {
@@ -34,6 +35,7 @@ void wk_posix_let_go(wk_io *io) {
 		return;
 	close(self->root_fd);
 	free(self->root);
+	free(self->outside);
 	self->root = NULL;
 }
 
@@ -94,14 +96,22 @@ int wk_posix_hold(wk_io *io, const char *path) {
 	if (fd < 0)
 		return fd;
 	char *root = strdup(path);
-	if (root == NULL) {
+	wk_io *outside = NULL;
+	if (root == NULL || wk_posix_new(io->operations, &outside) != 0) {
+		free(root);
 		close(fd);
 		return -ENOMEM;
 	}
 	self->root = root;
+	self->outside = outside;
 	self->root_size = strlen(root);
 	self->root_fd = fd;
 	return 0;
+}
+
+wk_io *wk_posix_outside(wk_io *io) {
+	const posix_io *self = (const posix_io *)io;
+	return self->root != NULL ? self->outside : io;
 }
 
 wk_posix_place wk_posix_place_of(wk_io *io, const char *path) {

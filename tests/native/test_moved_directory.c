@@ -216,6 +216,35 @@ TEST(a_directory_that_is_renamed_takes_its_writer_along) {
 	go_home();
 }
 
+/* What a caller names is what stands there now, and not what stood there when the directory was opened. */
+TEST(a_directory_that_was_renamed_is_backed_up_to_where_it_was) {
+	in_a_new_place();
+	char old[150], new[150], copies[2][200], inside[200];
+	snprintf(old, sizeof old, "%s/wal", place);
+	snprintf(new, sizeof new, "%s/renamed", place);
+	snprintf(copies[0], sizeof copies[0], "%s", old);
+	snprintf(copies[1], sizeof copies[1], "%s/journal/copy", old);
+	snprintf(inside, sizeof inside, "%s/journal/copy", new);
+	wk_namespace *ns = open_at(old, false);
+	wk_log *log = log_named(ns, "log");
+	wk_writer *writer = writer_of(log);
+	append_to(writer, BEFORE + AFTER); /* some files are linked, others copied */
+	CHECK_EQ(rename(old, new), 0);
+	for (int i = 0; i < 2; i++) {
+		wk_error error = {0};
+		check_ok(wk_namespace_backup(ns, copies[i], &error), &error, "the backup");
+		CHECK_EQ(wk_namespace_backup(ns, copies[i], NULL), WK_EXISTS);
+		CHECK_EQ(wk_namespace_backup(ns, inside, NULL), WK_INVALID);
+	}
+	close_all(ns, log, writer);
+	CHECK_EQ(access(inside, F_OK), -1);
+	holds(copies[1], false, BEFORE + AFTER);
+	remove_tree(copies[1]);
+	holds(copies[0], false, BEFORE + AFTER);
+	holds(new, false, BEFORE + AFTER);
+	go_home();
+}
+
 int main(void) {
 	RUN(a_writer_goes_on_in_its_directory_when_the_process_goes_to_another);
 	RUN(no_path_is_no_directory);
@@ -224,5 +253,6 @@ int main(void) {
 	RUN(a_reader_finds_its_files_from_another_place);
 	RUN(a_reader_that_looks_twice_stays_in_one_place);
 	RUN(a_directory_that_is_renamed_takes_its_writer_along);
+	RUN(a_directory_that_was_renamed_is_backed_up_to_where_it_was);
 	return check_done();
 }

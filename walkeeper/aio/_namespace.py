@@ -32,7 +32,10 @@ def open(
     on_damage: walkeeper.OnDamage = "stop",
     **options: Unpack[OpenOptions],
 ) -> Opening[Namespace]:
-    """walkeeper.open: `ns = await open(uri)`, or `async with open(uri) as ns`."""
+    """walkeeper.open: `ns = await open(uri)`, or `async with open(uri) as ns`.
+
+    A relative path means what it means then.
+    """
 
     async def start() -> Namespace:
         path = directory_of(uri)
