@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "engine/catalogue.h"
+#include "engine/directory.h"
 #include "engine/follower.h"
 #include "engine/handles.h"
 #include "engine/hole.h"
@@ -55,7 +56,8 @@ wk_status wk_verify_logs(wk_verifier *verifier) {
 	options.unsafe_fs = true;
 	wk_namespace *ns = NULL;
 	wk_verify_report before = *verifier->report;
-	wk_status status = wk_open(verifier->path, &options, &ns, verifier->error);
+	/* On its disk, which holds the directory: that may have another name by now. */
+	wk_status status = wk_open_on(verifier->io, verifier->path, &options, &ns, verifier->error);
 	bool alone = status == WK_OK && wk_follower_is_alone(ns->engine);
 	if (alone)
 		status = verify_all(verifier, ns->engine);

@@ -5,6 +5,7 @@
 #include "engine/directory.h"
 #include "engine/engine.h"
 #include "small_directory.h"
+#include "walkeeper/inspect.h"
 #include <dirent.h>
 #include <errno.h>
 #include <unistd.h>
@@ -148,6 +149,23 @@ TEST(a_reader_finds_its_files_from_another_place) {
 	}
 }
 
+static bool go_elsewhere(void *context, uint64_t done, uint64_t total) {
+	(void)context, (void)done, (void)total;
+	CHECK(chdir("elsewhere") == 0 || errno == ENOENT); /* it is there already */
+	return true;
+}
+
+TEST(a_directory_is_verified_to_the_end) {
+	in_a_new_place();
+	make_small("wal", BEFORE);
+	wk_verify_report report;
+	wk_error error = {0};
+	check_ok(wk_verify_directory("wal", 0, go_elsewhere, NULL, &report, &error), &error, "it is whole");
+	CHECK_EQ(access("../elsewhere", F_OK), 0);
+	is_empty(".");
+	go_home();
+}
+
 static struct wk_io_operations operations, original;
 static bool fails_once;
 
@@ -251,6 +269,7 @@ int main(void) {
 	RUN(a_directory_far_below_is_opened);
 	RUN(directories_of_the_same_relative_path_do_not_meet);
 	RUN(a_reader_finds_its_files_from_another_place);
+	RUN(a_directory_is_verified_to_the_end);
 	RUN(a_reader_that_looks_twice_stays_in_one_place);
 	RUN(a_directory_that_is_renamed_takes_its_writer_along);
 	RUN(a_directory_that_was_renamed_is_backed_up_to_where_it_was);
