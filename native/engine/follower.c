@@ -112,11 +112,23 @@ bool wk_follower_is_alone(wk_engine *engine) {
 	return free_to_take;
 }
 
+/* Some writer made the lock: this is no backup. */
+static bool was_written(wk_engine *engine) {
+	char *path = wk_engine_path(engine, "lock");
+	wk_file *file = NULL;
+	int result = path != NULL ? engine->io->operations->open(engine->io, path, WK_IO_READ, &file) : -ENOMEM;
+	if (file != NULL)
+		engine->io->operations->close(engine->io, file);
+	free(path);
+	return result != -ENOENT;
+}
+
 /*
  * Blocks that nothing confirms, and no writer. A reader may not write them again, as the next writer will, so a sync of
  * its own proves something only where none can have failed before: behind a start of the machine, when no kernel is
  * left that took bytes for clean which never reached the disk (storage rule 13). Before that the shared page knows
- * every sync that succeeded, and so every block that was acknowledged: what is behind is not shown.
+ * every sync that succeeded, and so every block that was acknowledged: what is behind is not shown. A writer without a
+ * page leaves nobody who knows.
  */
 static void release_what_is_durable(wk_engine *engine) {
 	struct wk_follower *f = engine->follower;
@@ -128,7 +140,8 @@ static void release_what_is_durable(wk_engine *engine) {
 	wk_store_file *file = f->walk.last;
 	if (!wk_follower_is_alone(engine))
 		return;
-	if (!wk_shared_page_is_of_this_boot(engine) && wk_store_file_use(engine, file) == 0 &&
+	bool may_prove = !wk_shared_page_is_of_this_boot(engine) && !(f->page_is_missing && was_written(engine));
+	if (may_prove && wk_store_file_use(engine, file) == 0 &&
 	    engine->io->operations->sync(engine->io, file->handle) == 0)
 		wk_follower_release(engine, f->walk.scan.sequence);
 	engine->report.unconfirmed_blocks = f->walk.scan.sequence - engine->durable;

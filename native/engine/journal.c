@@ -396,7 +396,8 @@ wk_status wk_journal_wait(wk_engine *engine, uint64_t ticket, uint64_t deadline_
 		uint32_t seen = wk_wait_word_look(word);
 		if (!engine->driver_runs && (works_for(engine, ticket) || engine->durable >= ticket || engine->failed))
 			continue;
-		if (!engine->driver_runs && engine->disk_full)
+		bool another_is_at_it = engine->sealing || engine->window.in_flight > 0;
+		if (!engine->driver_runs && engine->disk_full && !another_is_at_it)
 			return wk_fail(error, WK_NO_SPACE, "append to %s: the disk is full", engine->path);
 		wk_journal_kick(engine);
 		uint64_t left;

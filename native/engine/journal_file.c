@@ -66,6 +66,12 @@ static int write_zeros(wk_engine *engine, wk_file *handle, uint64_t size) {
 	return result < 0 ? (int)result : 0;
 }
 
+/* Where nothing can be allocated: a full disk would be written until it is, again and again. */
+static bool has_room(wk_engine *engine, uint64_t size) {
+	wk_io_space space;
+	return engine->io->operations->space(engine->io, engine->path, &space) < 0 || space.free_bytes >= size;
+}
+
 /* A file of its size at `path`, allocated, and where wanted written. */
 static int create_file(wk_engine *engine, const char *path, uint64_t size, bool zero, wk_file **handle) {
 	const struct wk_io_operations *io = engine->io->operations;
@@ -74,7 +80,7 @@ static int create_file(wk_engine *engine, const char *path, uint64_t size, bool 
 		return result;
 	result = io->allocate(engine->io, *handle, size);
 	if (result == -EOPNOTSUPP) {
-		result = 0;
+		result = has_room(engine, size) ? 0 : -ENOSPC;
 		zero = true;
 	}
 	if (result == 0 && zero)

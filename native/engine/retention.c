@@ -20,7 +20,7 @@ typedef struct moment {
  */
 static uint64_t age_ms(const wk_segment *segment, moment at) {
 	if (segment->begun_ns != 0)
-		return (at.now_ns - segment->begun_ns) / MS_IN_NS;
+		return at.now_ns > segment->begun_ns ? (at.now_ns - segment->begun_ns) / MS_IN_NS : 0;
 	if (segment->created_ms > at.first_ms)
 		return at.passed_ms;
 	uint64_t now_ms = at.first_ms + at.passed_ms;
@@ -53,10 +53,26 @@ static bool is_due(const wk_log_state *log, const wk_segment *stays) {
 	return stays != NULL && wk_dlsn_compare(&(wk_dlsn){stays->segment, 0, 0}, &log->first->dlsn) > 0;
 }
 
-/* (locked, dropped while it waits) What goes is looked for once more: cursors came meanwhile, or somebody truncated. */
-static bool truncate(wk_engine *engine, wk_log_state *log, moment now) {
+static moment moment_of(wk_engine *engine, uint64_t now_ns) {
+	uint64_t wall_ms = engine->io->operations->wall(engine->io) / MS_IN_NS;
+	if (engine->retention_from_ns == 0) {
+		engine->retention_from_ns = now_ns;
+		engine->retention_from_ms = wall_ms;
+	}
+	return (moment){.now_ns = now_ns,
+	                .passed_ms = (now_ns - engine->retention_from_ns) / MS_IN_NS,
+	                .first_ms = engine->retention_from_ms,
+	                .wall_ms = wall_ms};
+}
+
+/*
+ * (locked, dropped while it waits) What goes is looked for once more: cursors came meanwhile, segments began, or somebody
+ * truncated.
+ */
+static bool truncate(wk_engine *engine, wk_log_state *log) {
 	log->handles++;
 	wk_status status = wk_catalogue_turn_for(engine, WK_ROOM_FREE, UINT64_MAX, NULL);
+	moment now = moment_of(engine, wk_engine_now(engine));
 	const wk_segment *stays = status == WK_OK && !log->deleted ? first_that_stays(log, now) : NULL;
 	if (!is_due(log, stays)) {
 		wk_log_state_release(engine, log);
@@ -78,18 +94,6 @@ static bool truncate(wk_engine *engine, wk_log_state *log, moment now) {
 	return status == WK_OK;
 }
 
-static moment moment_of(wk_engine *engine, uint64_t now_ns) {
-	uint64_t wall_ms = engine->io->operations->wall(engine->io) / MS_IN_NS;
-	if (engine->retention_from_ns == 0) {
-		engine->retention_from_ns = now_ns;
-		engine->retention_from_ms = wall_ms;
-	}
-	return (moment){.now_ns = now_ns,
-	                .passed_ms = (now_ns - engine->retention_from_ns) / MS_IN_NS,
-	                .first_ms = engine->retention_from_ms,
-	                .wall_ms = wall_ms};
-}
-
 bool wk_retention_step(wk_engine *engine) {
 	uint64_t now = wk_engine_now(engine);
 	if (engine->failed || engine->closing || engine->read_only || now < engine->retention_due_ns)
@@ -105,7 +109,7 @@ bool wk_retention_step(wk_engine *engine) {
 			continue;
 		if (is_due(log, first_that_stays(log, at))) {
 			engine->retention_due_ns = now; /* there may be more */
-			return truncate(engine, log, at);
+			return truncate(engine, log);
 		}
 	}
 	return false;

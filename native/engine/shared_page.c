@@ -8,6 +8,18 @@
 
 enum { PAGE = WK_IO_ALIGNMENT, MAGIC = 0x48534b57, VERSION = 1 };
 
+static bool is_ours(const wk_engine *engine, const wk_shared_page *page) {
+	return page->magic == MAGIC && page->version == VERSION &&
+	       memcmp(page->directory_id, engine->superblock.directory_id, sizeof page->directory_id) == 0;
+}
+
+/* One that was stored to has its room; xfs would want more for it where the disk is nearly full. */
+static bool has_content(wk_engine *engine, wk_file *file) {
+	wk_shared_page page;
+	return engine->io->operations->pread(engine->io, file, &page, sizeof page, 0) == (int64_t)sizeof page &&
+	       is_ours(engine, &page);
+}
+
 /* A page without room on the disk would end the process where it is stored to. */
 static int make_room(wk_engine *engine, wk_file *file) {
 	const struct wk_io_operations *io = engine->io->operations;
@@ -27,12 +39,9 @@ static int open_page(wk_engine *engine, const char *path, wk_file **file) {
 		result = io->open(engine->io, path, WK_IO_WRITE | WK_IO_CREATE, file);
 	if (result == 0)
 		result = io->truncate(engine->io, *file, PAGE);
-	return result == 0 ? make_room(engine, *file) : result;
-}
-
-static bool is_ours(const wk_engine *engine, const wk_shared_page *page) {
-	return page->magic == MAGIC && page->version == VERSION &&
-	       memcmp(page->directory_id, engine->superblock.directory_id, sizeof page->directory_id) == 0;
+	if (result == 0 && !has_content(engine, *file))
+		result = make_room(engine, *file);
+	return result;
 }
 
 /* What has the name now. */
@@ -67,6 +76,7 @@ int wk_shared_page_renew(wk_engine *engine) {
 	wk_shared_page *page;
 	bool linked;
 	int result = map_page(engine, &page, &linked);
+	engine->follower->page_is_missing = result == -ENOENT;
 	if (result == -ENOENT) /* whoever writes now found no room for one, perhaps: the blocks alone tell */
 		wk_shared_page_close(engine);
 	if (page == NULL)

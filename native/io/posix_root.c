@@ -83,6 +83,8 @@ static int enter(const char *path) {
 	do
 		fd = open(inside, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	while (fd < 0 && errno == EINTR);
+	if (fd < 0 && errno == ENAMETOOLONG) /* by two letters, perhaps */
+		fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	int result = fd < 0 ? -errno : fd;
 	free(inside);
 	return result;

@@ -10,16 +10,21 @@
 #include <fcntl.h>
 
 static struct wk_io_operations operations, original;
-static bool syncs_fail;
+static bool syncs_fail, page_has_no_room;
 
 static int sync_or_not(wk_io *io, wk_file *file) {
 	return syncs_fail ? -EIO : original.sync(io, file);
+}
+
+static int allocate_or_not(wk_io *io, wk_file *file, uint64_t size) {
+	return page_has_no_room && size == WK_IO_ALIGNMENT ? -ENOSPC : original.allocate(io, file, size);
 }
 
 static wk_namespace *open_hooked(const char *path, wk_io **io) {
 	CHECK_EQ(wk_io_psync_new(io), 0);
 	original = operations = *(*io)->operations;
 	operations.sync = sync_or_not;
+	operations.allocate = allocate_or_not;
 	(*io)->operations = &operations;
 	wk_open_options options;
 	wk_open_options_init(&options);
@@ -96,6 +101,34 @@ TEST(what_a_failed_sync_left_is_not_shown_where_the_page_has_another_name) {
 	remove_tree(path);
 }
 
+TEST(what_a_failed_sync_left_is_not_shown_where_there_was_no_room_for_a_page) {
+	const char *path = temporary();
+	page_has_no_room = true;
+	fail_the_sixth(path);
+	page_has_no_room = false;
+	CHECK(access(below(path, "shared"), F_OK) != 0);
+	uint64_t unconfirmed;
+	CHECK(last_shown(path, &unconfirmed) <= 4); /* nor what nobody can confirm */
+	CHECK(unconfirmed > 0);
+	remove_tree(path);
+}
+
+/* xfs on a nearly full disk wants room for it also where it has its block. */
+TEST(a_page_that_is_there_stays_where_none_could_be_had) {
+	const char *path = temporary();
+	syncs_fail = false;
+	for (int i = 0; i < 2; i++) {
+		wk_io *io = NULL;
+		page_has_no_room = i == 1;
+		wk_namespace *ns = open_hooked(path, &io);
+		CHECK_EQ(wk_close(ns, UINT64_MAX, NULL), WK_OK);
+		io->operations->destroy(io);
+		CHECK_EQ(access(below(path, "shared"), F_OK), 0);
+	}
+	page_has_no_room = false;
+	remove_tree(path);
+}
+
 TEST(after_a_start_of_the_machine_a_sync_proves_what_is_on_the_disk) {
 	const char *path = temporary();
 	fail_the_sixth(path);
@@ -133,6 +166,8 @@ TEST(all_that_was_acknowledged_before_a_kill_is_shown) {
 int main(void) {
 	RUN(what_a_failed_sync_left_is_not_shown_and_is_said_to_be_there);
 	RUN(what_a_failed_sync_left_is_not_shown_where_the_page_has_another_name);
+	RUN(what_a_failed_sync_left_is_not_shown_where_there_was_no_room_for_a_page);
+	RUN(a_page_that_is_there_stays_where_none_could_be_had);
 	RUN(after_a_start_of_the_machine_a_sync_proves_what_is_on_the_disk);
 	RUN(all_that_was_acknowledged_before_a_kill_is_shown);
 	return check_done();

@@ -1,8 +1,10 @@
 /*
  * test_reserve_in_use.c: a full disk's journal goes on in the reserve. While that is being named it is neither prepared
- * nor in use; who frees space at that moment waits for it, and is not refused.
+ * nor in use; who frees space at that moment waits for it, and is not refused. Another reserve is asked for, and not
+ * written for as long as there is room.
  */
 #include "manual_directory.h"
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -67,7 +69,41 @@ TEST(a_truncation_while_the_reserve_is_named_waits_for_it) {
 	leave(io, ns, log, writer);
 }
 
+static int allocate_nothing(wk_io *io, wk_file *file, uint64_t size) {
+	(void)io, (void)file, (void)size;
+	return -EOPNOTSUPP;
+}
+
+TEST(a_full_disk_where_nothing_can_be_allocated_is_not_written_by_an_idle_process) {
+	static char text[RECORD];
+	wk_io *io = disk_of(3);
+	static struct wk_io_operations poor;
+	poor = *io->operations;
+	poor.allocate = allocate_nothing;
+	io->operations = &poor;
+	wk_namespace *ns = open_with(io, NULL);
+	wk_log *log = log_named(ns, "log");
+	wk_writer *writer = writer_of(log);
+	fill_files(io, ns, writer, 40);
+	wk_io_space space;
+	CHECK_EQ(io->operations->space(io, "wal", &space), 0);
+	wk_faulty_set_capacity(wk_faulty_of(io), space.total_bytes - space.free_bytes + 3 * RECORD);
+	wk_status status = WK_OK;
+	for (int i = 0; i < 100 && status == WK_OK; i++)
+		status = wk_writer_append(writer, text, sizeof text, NULL, NULL, NULL);
+	CHECK_EQ(status, WK_NO_SPACE);
+	for (int i = 0; i < 20; i++) /* what is in hand comes to its end */
+		wait_and_work(io, ns, 500);
+	uint64_t before = wk_faulty_calls(wk_faulty_of(io), WK_FAULT_WRITE);
+	for (int i = 0; i < 20; i++)
+		wait_and_work(io, ns, 500);
+	uint64_t after = wk_faulty_calls(wk_faulty_of(io), WK_FAULT_WRITE);
+	CHECK(after - before < 20);
+	leave(io, ns, log, writer);
+}
+
 int main(void) {
 	RUN(a_truncation_while_the_reserve_is_named_waits_for_it);
+	RUN(a_full_disk_where_nothing_can_be_allocated_is_not_written_by_an_idle_process);
 	return check_done();
 }

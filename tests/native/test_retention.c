@@ -119,6 +119,20 @@ TEST(what_an_open_finds_is_made_old_by_no_clock_that_is_set) {
 	}
 }
 
+/* It may begin while retention waits for its turn, behind the look that it goes by. */
+TEST(what_begins_after_the_look_is_not_old) {
+	wk_io *io = disk_of(1);
+	wk_namespace *ns = open_with(io, NULL);
+	wk_log *log = log_that_keeps(ns, 60, 0);
+	wk_writer *writer = writer_of(log);
+	put_five(writer);
+	for (uint32_t i = 0; i < log->state->segments_count; i++)
+		log->state->segments[i].begun_ns += (uint64_t)TEN_SECONDS_MS * 1000000;
+	work(ns);
+	CHECK_EQ(count_records(log), RECORDS);
+	leave(io, ns, log, writer);
+}
+
 /* Records of a clock that was right, found by one that is not (yet): they age, and not by what it is set to. */
 TEST(what_an_open_finds_in_the_future_ages_by_what_passes) {
 	const int64_t year_ns = (int64_t)365 * 24 * 3600 * 1000000000;
@@ -307,6 +321,7 @@ int main(void) {
 	RUN(a_clock_that_is_set_makes_nothing_old);
 	RUN(what_this_open_appended_ages_by_no_clock_that_is_set);
 	RUN(what_an_open_finds_is_made_old_by_no_clock_that_is_set);
+	RUN(what_begins_after_the_look_is_not_old);
 	RUN(what_an_open_finds_in_the_future_ages_by_what_passes);
 	RUN(behind_a_clock_that_was_set_what_is_older_goes);
 	RUN(what_is_kept_for_ever_is_kept);
