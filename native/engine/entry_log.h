@@ -25,7 +25,7 @@ typedef struct wk_entry_log_writer {
 	uint32_t items_count, items_capacity, runs_count, runs_capacity;
 } wk_entry_log_writer;
 
-/* No lock held in all of these. -errno on failure; then wk_entry_log_abort. */
+/* No lock held in all of these. -errno on failure; then wk_entry_log_free. */
 /* reserve: in the space of the mover's reserve, so many bytes, as the disk is full; 0: not there. */
 int wk_entry_log_begin(wk_engine *engine, uint64_t id, uint64_t reserve, wk_entry_log_writer *writer);
 /* Entries come sorted. -EFBIG: behind this one there is no place that a footer could tell. */

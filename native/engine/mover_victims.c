@@ -1,7 +1,6 @@
 #include "engine/mover_victims.h"
 
 #include "engine/space.h"
-
 #include "walkeeper/footer.h"
 
 enum { EVACUATE_PERCENT = 10, THIN_NS = 500 * 1000 * 1000 };
