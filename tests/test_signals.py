@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import signal
 import sys
@@ -9,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import islice
+from itertools import islice, repeat
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -196,6 +197,67 @@ def test_a_handler_that_raises_when_a_batch_has_come_loses_nothing_of_it(
         assert [record.sequence_id for record in reader.read()] == [2]
     else:
         assert [record.sequence_id for record in reader.read(2)] == [0, 1]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a destructor met a signal, too
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python runs handlers between a call and the assignment")
+@pytest.mark.parametrize("max_bytes", [None, 5_000])
+def test_a_handler_that_raises_while_records_are_handed_over_keeps_them_in_the_reader(
+    log: walkeeper.Log, max_bytes: int | None
+) -> None:
+    """Where an exception comes out of read(), nobody got what it had taken: the next one gives it."""
+
+    class Stop(BaseException):
+        pass
+
+    armed = [False]
+
+    def stop(*_: object) -> None:
+        if armed[0]:
+            raise Stop
+
+    count, stops = 2_000, 0
+    with log.writer() as writer:
+        writer.append_many([b"x" * 16] * count)
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        for _ in range(200):
+            reader, got = log.reader(), 0
+            while got < count:
+                batch: list[walkeeper.Record | walkeeper.Gap] | None = None
+                try:
+                    armed[0] = True
+                    signal.setitimer(signal.ITIMER_REAL, 0.0001 * (1 + stops % 20))
+                    batch = reader.read(None, max_bytes)
+                    armed[0] = False
+                except Stop:
+                    stops += 1
+                armed[0] = False
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                if batch is not None:
+                    assert batch, f"{got} of {count}"
+                    assert isinstance(batch[0], walkeeper.Record)
+                    assert batch[0].sequence_id == got
+                    got += len(batch)
+    finally:
+        armed[0] = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert stops > 5
+
+
+@pytest.mark.parametrize("yielded", [0, 10])
+def test_a_handler_that_raises_where_an_iterator_goes_on_does_not_end_it(log: walkeeper.Log, yielded: int) -> None:
+    with log.writer() as writer:
+        writer.append_many([b"x"] * 10)
+        records = iter(log.reader())
+        assert len(list(islice(records, yielded))) == yielded
+        writer.append_many([b"x"] * 5)
+    with pytest.raises(
+        KeyboardInterrupt
+    ):  # the signal is there when the iterator is asked, before any other function runs
+        next(zip(map(_thread.interrupt_main, repeat(signal.SIGINT)), records))  # noqa: B905
+    assert len(list(records)) == 15 - yielded
 
 
 def test_ctrl_c_while_waiting_for_the_lock(directory: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import time
 from collections.abc import Iterator
-from itertools import chain, islice
+from itertools import chain
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -106,7 +106,9 @@ class Reader:
         return DLSN(at.segment, at.entry_id, at.slot)
 
     def __iter__(self) -> Iterator[Record | Gap]:
-        return chain.from_iterable(self._batches())
+        batches = self._batches()
+        next(batches)
+        return chain.from_iterable(batches)
 
     def __next__(self) -> Record | Gap:
         for record in self._stage.records:
@@ -131,19 +133,20 @@ class Reader:
         timeout_ns = self._timeout_ns if timeout is None else nanoseconds(timeout)
         if not self._left() and not self._fetch(records_max, bytes_max, timeout_ns):
             return []
-        taken: list[Record | Gap] = []
-        size = 0
-        if max_bytes is None:
-            taken = list(islice(self._stage.records, records_max))
-        else:
-            for record in islice(self._stage.records, records_max):
-                taken.append(record)
-                size += len(record.payload) if isinstance(record, Record) else 0
-                if size >= bytes_max:
-                    break
+        stage = self._stage
+        first = len(stage.fetched) - operator.length_hint(stage.records)
+        taken = stage.fetched[first : first + records_max]
+        if max_bytes is not None:
+            del taken[_count_within(taken, bytes_max) :]
         if not taken:
             raise self._closed_error()  # just now
-        return taken
+        # A signal handler that raises here leaves the reader where it stood: what it had taken nobody would get.
+        try:
+            stage.records.__setstate__(first + len(taken))  # type: ignore[attr-defined]  # a list's has it
+            return taken
+        except BaseException:
+            stage.records.__setstate__(first)  # type: ignore[attr-defined]
+            raise
 
     def read_arrow(
         self, max_records: int | None = None, max_bytes: int | None = None, timeout: float | None = None
@@ -192,20 +195,23 @@ class Reader:
         return f"<walkeeper.Reader of log {self._log.name!r}, {where}>"
 
     def _batches(self) -> Iterator[Iterator[Record | Gap]]:
-        """What an iterator yields. Raising here would be the end of it: what is yielded instead raises in there."""
+        """What an iterator yields. Raising here would be the end of it: what is yielded instead raises in there.
+
+        A signal handler runs where a generator goes on, so each `yield` stands in the `try`, and the first, which
+        yields nothing, is asked for before anybody has the iterator.
+        """
+        records: Iterator[Record | Gap] = iter(())
         while True:
-            records = self._stage.records
             try:
                 while True:
-                    yield records  # Python runs the signal handlers here, too
+                    yield records
                     if not self._left() and not self._fetch(FETCH_RECORDS, FETCH_BYTES, self._timeout_ns):
                         return  # next() or read() may have left something
                     records = self._stage.records
-            except GeneratorExit:
+            except GeneratorExit:  # noqa: PERF203  a round is an error
                 raise
             except BaseException as error:
-                raising = _raising(error)
-            yield raising
+                records = _raising(error)
 
     def _left(self) -> int:
         return operator.length_hint(self._stage.records)
@@ -286,6 +292,16 @@ class Reader:
 def _raising(error: BaseException) -> Iterator[Record | Gap]:
     yield from ()
     raise error
+
+
+def _count_within(records: list[Record | Gap], bytes_max: int) -> int:
+    """How many of them reach `bytes_max` of payload."""
+    size = 0
+    for count, record in enumerate(records, 1):
+        size += len(record.payload) if isinstance(record, Record) else 0
+        if size >= bytes_max:
+            return count
+    return len(records)
 
 
 def _limit(name: str, value: int | None, default: int) -> int:
