@@ -20,6 +20,16 @@ def copy_by_links(source: Path, destination: Path) -> None:
     shutil.copytree(source, destination, copy_function=os.link)
 
 
+def spoil(file: Path, offset: int) -> None:
+    with file.open("r+b") as handle:
+        handle.seek(offset)
+        byte = handle.read(1)[0]
+        handle.seek(offset)
+        handle.write(bytes([byte ^ 1]))
+        handle.flush()
+        os.fsync(handle.fileno())
+
+
 def append(log: walkeeper.Log, count: int) -> None:
     with log.writer() as writer:
         for _ in range(count):
@@ -48,6 +58,23 @@ def test_who_follows_a_copy_by_links_is_not_told_of_what_the_original_goes_on_wi
             while time.monotonic() - started < STUCK:
                 assert 50 <= len(list(copied.reader())) < 350
                 time.sleep(0.05)
+
+
+def test_a_copy_by_links_does_not_keep_damage_from_who_follows_the_original(directory: Path) -> None:
+    """The page has two names then, and may be another directory's: that is a reason to look, and none to be silent."""
+    with walkeeper.open(directory) as namespace:
+        log = namespace.log("orders")
+        append(log, 3)
+        copy_by_links(directory, directory.with_name("copy"))
+        with walkeeper.open(directory, read_only=True) as other:
+            followed = other.log("orders")
+            until_there_are(3, followed)
+            active = min((directory / "journal").glob("*.wkj"))
+            end = len(active.read_bytes().rstrip(b"\0"))
+            append(log, 6)
+            spoil(active, (end + 4095) // 4096 * 4096 + 100)
+            with pytest.raises(walkeeper.DamagedError):
+                until_there_are(9, followed)
 
 
 @pytest.mark.parametrize("removed", [True, False])

@@ -25,6 +25,7 @@
 #include "engine/loss.h"
 #include "engine/mover.h"
 #include "engine/open_options.h"
+#include "engine/owned_space.h"
 #include "engine/page_cache.h"
 #include "engine/probe.h"
 #include "engine/probe_grid.h"
@@ -68,13 +69,16 @@ static wk_status first_file(wk_engine *engine, wk_error *error) {
 		if (engine->files[i]->kind == WK_FILE_JOURNAL && engine->files[i]->size > engine->file_size_next &&
 		    engine->files[i]->size <= engine->options.file_size_max)
 			engine->file_size_next = engine->files[i]->size;
-	if (engine->active != NULL)
-		return WK_OK;
+	wk_status status = wk_owned_space_settle(engine, engine->active, error);
+	if (status == WK_OK)
+		status = wk_owned_space_settle(engine, engine->next, error);
+	if (engine->active != NULL || status != WK_OK)
+		return status;
 	wk_store_file *file = engine->next;
 	engine->next = NULL;
 	if (file == NULL) {
 		/* Its space is written: the first appends of a new directory are often lone ones. */
-		wk_status status = wk_journal_file_prepare(engine, engine->file_size_next, true, error);
+		status = wk_journal_file_prepare(engine, engine->file_size_next, true, error);
 		if (status != WK_OK && status != WK_NO_SPACE)
 			return status;
 		wk_engine_lock(engine);

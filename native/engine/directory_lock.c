@@ -1,39 +1,68 @@
 #include "engine/directory_lock.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/lock_text.h"
 #include "engine/registry.h"
 
 enum { LOCK_RETRY_NS = 2 * 1000 * 1000, LOOKED_AT_NS = 500 * 1000 * 1000 };
 
-static int64_t read_holder(wk_engine *engine) {
+/* Of a file that cannot be read, or was not written yet, nothing is known. */
+static wk_lock_text read_file(wk_engine *engine, wk_file *file) {
+	wk_lock_text text = {.pid = -1};
 	char *page = aligned_alloc(WK_IO_ALIGNMENT, WK_IO_ALIGNMENT);
 	if (page == NULL)
-		return -1;
-	int64_t size = engine->io->operations->pread(engine->io, engine->lock_file, page, WK_IO_ALIGNMENT, 0);
-	int64_t pid = -1;
-	if (size > 0) {
-		page[size < 32 ? size : 31] = 0;
-		pid = strtoll(page, NULL, 10);
-	}
+		return text;
+	int64_t size = engine->io->operations->pread(engine->io, file, page, WK_IO_ALIGNMENT, 0);
+	if (size > 0)
+		text = wk_lock_text_read(page, (size_t)size);
 	free(page);
+	return text;
+}
+
+static int64_t read_holder(wk_engine *engine) {
+	int64_t pid = read_file(engine, engine->lock_file).pid;
 	/* Who has just taken the lock may not have written that yet: then it is of the one before. */
 	bool is_past = pid == wk_process_id() && !wk_registry_is_written_here(engine);
 	return pid > 0 && !is_past ? pid : -1;
 }
 
+/*
+ * Durable before anything is written under it: behind a power cut a reader is to know that another kernel runs now. On a
+ * disk without room for it the file says nothing, rather than what an earlier writer said.
+ */
 static int write_holder(wk_engine *engine) {
+	const struct wk_io_operations *io = engine->io->operations;
+	wk_lock_text text = {.pid = wk_process_id()};
+	text.boot_known = io->boot_id(engine->io, text.boot);
 	char *page = aligned_alloc(WK_IO_ALIGNMENT, WK_LOCK_SIZE);
 	if (page == NULL)
 		return -ENOMEM;
 	memset(page, 0, WK_LOCK_SIZE);
-	snprintf(page, 32, "%lld\n", (long long)wk_process_id());
-	int64_t result = engine->io->operations->pwrite(engine->io, engine->lock_file, page, WK_LOCK_SIZE, 0, 0);
+	wk_lock_text_write(&text, page);
+	int64_t result = io->pwrite(engine->io, engine->lock_file, page, WK_LOCK_SIZE, 0, 0);
 	free(page);
+	if (result >= 0)
+		result = io->sync(engine->io, engine->lock_file);
+	if (result == -ENOSPC || result == -EDQUOT)
+		result = io->truncate(engine->io, engine->lock_file, 0);
 	return result < 0 ? (int)result : 0;
+}
+
+bool wk_directory_was_written_under_this_kernel(wk_engine *engine) {
+	const struct wk_io_operations *io = engine->io->operations;
+	char *path = wk_engine_path(engine, "lock");
+	wk_file *file = NULL;
+	int result = path != NULL ? io->open(engine->io, path, WK_IO_READ, &file) : -ENOMEM;
+	free(path);
+	if (result < 0)
+		return result != -ENOENT;
+	wk_lock_text last = read_file(engine, file);
+	io->close(engine->io, file);
+	uint8_t now[WK_BOOT_ID_SIZE];
+	return !last.boot_known || !io->boot_id(engine->io, now) || memcmp(now, last.boot, sizeof now) == 0;
 }
 
 /* Those who look whether somebody writes have the lock for a moment: where a writer has it, no look succeeds. */
@@ -107,7 +136,5 @@ wk_status wk_directory_lock(wk_engine *engine, wk_error *error) {
 		return refuse(engine, looked_at, error);
 	if (result == 0)
 		result = write_holder(engine);
-	if (result == -ENOSPC || result == -EDQUOT)
-		result = 0; /* who holds it is said to people only, and a full disk must open to be freed */
 	return result < 0 ? wk_fail_io(error, result, "locking %s", engine->path) : WK_OK;
 }

@@ -10,4 +10,9 @@ enum { WK_LOCK_SIZE = WK_IO_ALIGNMENT }; /* of the file, once somebody has held 
  * A follower's look at the lock is waited for also beyond that.
  */
 wk_status wk_directory_lock(wk_engine *engine, wk_error *error);
+/*
+ * Whether a writer may have been here since this machine started: then a sync of its own proves nothing to a reader (storage
+ * rule 13). False only where that is certain: the lock is not there (a backup), or its last holder ran under another kernel.
+ */
+bool wk_directory_was_written_under_this_kernel(wk_engine *engine);
 #endif

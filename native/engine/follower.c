@@ -6,6 +6,7 @@
 #include "engine/catalogue.h"
 #include "engine/catalogue_recovery.h"
 #include "engine/claims.h"
+#include "engine/directory_lock.h"
 #include "engine/files.h"
 #include "engine/follower_renew.h"
 #include "engine/ledger.h"
@@ -89,12 +90,17 @@ uint64_t wk_follower_durable(wk_engine *engine) {
 	return shared > durable ? shared : durable;
 }
 
-/*
- * The writer's blocks up to `durable` are there, and were not met. Where the page may be another directory's it says
- * nothing of this one but that what is in both is durable.
- */
+/* The writer's blocks up to `durable` are there, and were not met. */
 static bool is_behind(const wk_engine *engine, uint64_t durable) {
-	return !engine->follower->page_is_linked && engine->follower->walk.scan.sequence < durable;
+	return engine->follower->walk.scan.sequence < durable;
+}
+
+/*
+ * The same, where it is certain. A page that may be another directory's says nothing of this one but that what is in both
+ * is durable: it is a reason to look, and no proof.
+ */
+static bool is_surely_behind(const wk_engine *engine, uint64_t durable) {
+	return !engine->follower->page_is_linked && is_behind(engine, durable);
 }
 
 /* Nobody holds the lock, or no writer ever came and made it (a backup): what is there is all there is. */
@@ -112,23 +118,12 @@ bool wk_follower_is_alone(wk_engine *engine) {
 	return free_to_take;
 }
 
-/* Some writer made the lock: this is no backup. */
-static bool was_written(wk_engine *engine) {
-	char *path = wk_engine_path(engine, "lock");
-	wk_file *file = NULL;
-	int result = path != NULL ? engine->io->operations->open(engine->io, path, WK_IO_READ, &file) : -ENOMEM;
-	if (file != NULL)
-		engine->io->operations->close(engine->io, file);
-	free(path);
-	return result != -ENOENT;
-}
-
 /*
  * Blocks that nothing confirms, and no writer. A reader may not write them again, as the next writer will, so a sync of
  * its own proves something only where none can have failed before: behind a start of the machine, when no kernel is
- * left that took bytes for clean which never reached the disk (storage rule 13). Before that the shared page knows
- * every sync that succeeded, and so every block that was acknowledged: what is behind is not shown. A writer without a
- * page leaves nobody who knows.
+ * left that took bytes for clean which never reached the disk (storage rule 13): the lock says under which one the last
+ * writer ran. Before that the shared page knows every sync that succeeded, and so every block that was acknowledged: what
+ * is behind is not shown. A writer without a page leaves nobody who knows.
  */
 static void release_what_is_durable(wk_engine *engine) {
 	struct wk_follower *f = engine->follower;
@@ -140,10 +135,14 @@ static void release_what_is_durable(wk_engine *engine) {
 	wk_store_file *file = f->walk.last;
 	if (!wk_follower_is_alone(engine))
 		return;
-	bool may_prove = !wk_shared_page_is_of_this_boot(engine) && !(f->page_is_missing && was_written(engine));
-	if (may_prove && wk_store_file_use(engine, file) == 0 &&
-	    engine->io->operations->sync(engine->io, file->handle) == 0)
-		wk_follower_release(engine, f->walk.scan.sequence);
+	bool may_prove = !f->proof_failed && !wk_directory_was_written_under_this_kernel(engine);
+	if (may_prove && wk_store_file_use(engine, file) == 0) {
+		f->proof_failed = engine->io->operations->sync(engine->io, file->handle) != 0;
+		if (!f->proof_failed && !wk_directory_was_written_under_this_kernel(engine)) { /* nor meanwhile */
+			f->proved = true;
+			wk_follower_release(engine, f->walk.scan.sequence);
+		}
+	}
 	engine->report.unconfirmed_blocks = f->walk.scan.sequence - engine->durable;
 }
 
@@ -280,7 +279,7 @@ static wk_status start_anew(wk_engine *engine, bool lost, wk_error *error) {
 	f->dross_before = dross(engine); /* what a new look does not take away */
 	uint64_t now = wk_engine_now(engine);
 	f->renewed_ns = now;
-	f->behind = is_behind(engine, durable);
+	f->behind = is_surely_behind(engine, durable);
 	if (status == WK_OK ? !f->behind || f->walk.scan.sequence > before : !lost) {
 		f->stuck_since_ns = 0;
 		return WK_OK;
@@ -305,7 +304,7 @@ static wk_status refresh(wk_engine *engine, bool anew, wk_error *error) {
 	wk_status status = catch_up(engine, &behind, error != NULL ? error : &local);
 	if (!f->settled) { /* the directory is being opened: who opens it tries again */
 		f->settled = status == WK_OK;
-		f->behind = behind;
+		f->behind = behind && !f->page_is_linked;
 		f->dross_before = dross(engine);
 		return status;
 	}
@@ -317,8 +316,9 @@ static wk_status refresh(wk_engine *engine, bool anew, wk_error *error) {
 	wk_engine_lock(engine);
 	bool wanted = lost || anew || is_full_of_dross(engine);
 	wk_engine_unlock(engine);
-	bool again = !anew && f->renewed_ns != 0 && (f->stuck_since_ns != 0 || !lost);
-	if (!wanted || (again && wk_engine_now(engine) - f->renewed_ns < RENEW_NS))
+	bool suspects = status == WK_OK && behind && f->page_is_linked;
+	bool again = !anew && f->renewed_ns != 0 && (f->stuck_since_ns != 0 || !lost || suspects);
+	if (!wanted || (again && wk_engine_now(engine) - f->renewed_ns < (suspects ? PAGE_LOOK_NS : RENEW_NS)))
 		return WK_OK;
 	return start_anew(engine, lost, error);
 }
@@ -371,7 +371,11 @@ wk_status wk_follower_wait(wk_engine *engine, uint64_t timeout_ns) {
 	struct wk_follower *f = engine->follower;
 	uint64_t waited = 0;
 	static const uint32_t nobody = 0;
-	for (uint64_t nap = POLL_MIN_NS; waited < timeout_ns; nap = nap * 2 < POLL_MAX_NS ? nap * 2 : POLL_MAX_NS) {
+	wk_engine_lock(engine);
+	bool blind = engine->shared == NULL; /* each look is one at the folders */
+	wk_engine_unlock(engine);
+	for (uint64_t nap = blind ? POLL_MAX_NS : POLL_MIN_NS; waited < timeout_ns;
+	     nap = nap * 2 < POLL_MAX_NS ? nap * 2 : POLL_MAX_NS) {
 		nap = nap < timeout_ns - waited ? nap : timeout_ns - waited;
 		if (wk_futex_wait(&nobody, 0, nap) == -EINTR)
 			return WK_INTERRUPTED;

@@ -1,5 +1,6 @@
 #include "engine/follower_renew.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "engine/catalogue.h"
@@ -128,6 +129,12 @@ wk_status wk_follower_renew(wk_engine *engine, wk_error *error) {
 		wk_directory_close(fresh, UINT64_MAX, NULL);
 		return wk_fail(error, WK_DAMAGED, "following %s: another directory's files stand there by now; open it again",
 		               engine->path);
+	}
+	if (engine->follower->proof_failed && fresh->follower->proved) {
+		wk_directory_close(fresh, UINT64_MAX, NULL);
+		return wk_fail_io(error, -EIO,
+		                  "following %s: a sync failed, so a further one does not show what is durable; open it again",
+		                  engine->path);
 	}
 	/* A list of names taken beside the writer may lack one: what this look does not reach is not gone for that. */
 	if (fresh->follower->walk.scan.sequence < engine->follower->walk.scan.sequence) {

@@ -26,7 +26,8 @@ struct wk_follower { /* under catalogue_lock and lock */
 	uint32_t dross_before; /* files of no use that a new look left */
 	uint64_t mapped_ns;    /* the page, which may be another file's by now */
 	bool page_is_linked;   /* its file has another name: a copy's (`cp -al`), and its writer may be the original's */
-	bool page_is_missing;  /* there is no file for it: a backup's, or its writer's disk had no room */
+	bool proved;           /* a sync of its own showed what nothing else confirms */
+	bool proof_failed;     /* such a sync failed: a further one proves nothing */
 	bool behind;           /* the chain cannot be followed as far as the writer is */
 	bool settled;          /* opened: from here on it may look at the directory anew */
 };

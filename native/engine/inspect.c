@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/inspector.h"
+#include "engine/lock_text.h"
 #include "engine/shared_page.h"
 #include "walkeeper/superblock.h"
 
@@ -94,24 +95,14 @@ static wk_status inspect_superblock(wk_inspector *inspector, const uint8_t *slot
 	return status;
 }
 
-/* A process id, a new line, and zeros. */
-static bool is_lock(const uint8_t *bytes, size_t size) {
-	size_t digits = 0;
-	while (digits < size && digits < 20 && bytes[digits] >= '0' && bytes[digits] <= '9')
-		digits++;
-	if (digits == 0 || digits == size || bytes[digits] != '\n')
-		return false;
-	for (size_t i = digits + 1; i < size; i++)
-		if (bytes[i] != 0)
-			return false;
-	return true;
-}
-
 static wk_status inspect_lock(wk_inspector *inspector, const uint8_t *bytes) {
 	wk_json_begin(&inspector->json);
 	wk_json_string(&inspector->json, "kind", "lock");
 	wk_json_unsigned(&inspector->json, "size", inspector->view.size);
-	wk_json_integer(&inspector->json, "last_holder_pid", strtoll((const char *)bytes, NULL, 10));
+	wk_lock_text text = wk_lock_text_read(bytes, inspector->view.size);
+	wk_json_integer(&inspector->json, "last_holder_pid", text.pid);
+	if (text.boot_known)
+		wk_json_hex(&inspector->json, "boot_id", text.boot, sizeof text.boot);
 	return wk_inspector_line(inspector);
 }
 
@@ -224,7 +215,7 @@ static wk_status inspect(wk_inspector *inspector) {
 	bool zeros = only_zeros(bytes, available) && is_called(inspector, "superblock");
 	if (slots && (memcmp(bytes, "WKSB", 4) == 0 || memcmp(bytes + WK_SUPERBLOCK_SLOT_SIZE, "WKSB", 4) == 0 || zeros))
 		return inspect_superblock(inspector, bytes);
-	if (inspector->view.size <= WK_IO_ALIGNMENT && is_lock(bytes, available))
+	if (inspector->view.size <= WK_IO_ALIGNMENT && wk_lock_text_is(bytes, available))
 		return inspect_lock(inspector, bytes);
 	if (inspector->view.size <= WK_IO_ALIGNMENT && is_shared_page(bytes, available))
 		return inspect_shared_page(inspector, bytes);

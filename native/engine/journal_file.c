@@ -7,6 +7,7 @@
 
 #include "engine/journal.h"
 #include "engine/ledger.h"
+#include "engine/owned_space.h"
 #include "engine/page_cache.h"
 #include "engine/reserve.h"
 #include "engine/reserve_outputs.h"
@@ -66,10 +67,11 @@ static int write_zeros(wk_engine *engine, wk_file *handle, uint64_t size) {
 	return result < 0 ? (int)result : 0;
 }
 
-/* Where nothing can be allocated: a full disk would be written until it is, again and again. */
+/* Where nothing can be allocated: a full disk would be written until it is, again and again. Some never say (ramfs). */
 static bool has_room(wk_engine *engine, uint64_t size) {
 	wk_io_space space;
-	return engine->io->operations->space(engine->io, engine->path, &space) < 0 || space.free_bytes >= size;
+	return engine->io->operations->space(engine->io, engine->path, &space) < 0 || space.total_bytes == 0 ||
+	       space.free_bytes >= size;
 }
 
 /* A file of its size at `path`, allocated, and where wanted written. */
@@ -249,19 +251,21 @@ wk_status wk_prepared_load(wk_engine *engine, wk_error *error) {
 		return wk_fail_io(error, result < 0 ? result : -ENOMEM, "listing the journal of %s", engine->path);
 	/*
 	 * A kill may have left one half made: its space may not be written. Their content never counts, so only the size
-	 * matters.
+	 * matters, and that a copy has the space.
 	 */
 	for (uint32_t i = engine->prepared.count; i-- > 0;) {
 		char *full = wk_engine_path(engine, "%s", engine->prepared.names[i]);
 		wk_file *handle = NULL;
 		wk_io_stat stat = {0};
+		bool lacks_space = false;
 		if (full != NULL && io->open(engine->io, full, WK_IO_WRITE | WK_IO_DIRECT, &handle) == 0) {
 			io->stat(engine->io, handle, &stat);
+			lacks_space = wk_owned_space_want(engine, handle) < 0;
 			io->close(engine->io, handle);
 		}
 		engine->prepared.sizes[i] = stat.size;
-		if (full != NULL &&
-		    (stat.size < engine->options.file_size_min || stat.size % WK_BLOCK_ALIGNMENT != 0 || i > WK_PREPARED_MAX)) {
+		if (full != NULL && (stat.size < engine->options.file_size_min || stat.size % WK_BLOCK_ALIGNMENT != 0 ||
+		                     i > WK_PREPARED_MAX || lacks_space)) {
 			io->unlink(engine->io, full);
 			free(take_out(engine, i));
 		}

@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-/* "a/b/" -> "a", "b" and "" -> ".", "/b" and "/" -> "/". The caller frees it; NULL: no memory. */
+/* "a/b/" -> "a", "b" and "" -> ".", "/b" and "/" -> "/", "a/." -> "a/./..". The caller frees it; NULL: no memory. */
 char *wk_parent_path(const char *path);
 /* How many of the path's first bytes are that; 0: it is ".". */
 size_t wk_parent_size(const char *path);

@@ -6,18 +6,22 @@
 
 #include "engine/follower_renew.h"
 
-enum { PAGE = WK_IO_ALIGNMENT, MAGIC = 0x48534b57, VERSION = 1 };
+enum { PAGE = WK_IO_ALIGNMENT, MAGIC = 0x48534b57, VERSION = 2 };
 
 static bool is_ours(const wk_engine *engine, const wk_shared_page *page) {
 	return page->magic == MAGIC && page->version == VERSION &&
 	       memcmp(page->directory_id, engine->superblock.directory_id, sizeof page->directory_id) == 0;
 }
 
-/* One that was stored to has its room; xfs would want more for it where the disk is nearly full. */
-static bool has_content(wk_engine *engine, wk_file *file) {
+/*
+ * Read before it is mapped: a page that the disk cannot read would end the process that looks at it. One that was stored to
+ * has its room; xfs would want more for it where the disk is nearly full. -errno
+ */
+static int look_at_content(wk_engine *engine, wk_file *file, bool *ours) {
 	wk_shared_page page;
-	return engine->io->operations->pread(engine->io, file, &page, sizeof page, 0) == (int64_t)sizeof page &&
-	       is_ours(engine, &page);
+	int64_t size = engine->io->operations->pread(engine->io, file, &page, sizeof page, 0);
+	*ours = size == (int64_t)sizeof page && is_ours(engine, &page);
+	return size < 0 ? (int)size : 0;
 }
 
 /* A page without room on the disk would end the process where it is stored to. */
@@ -32,14 +36,21 @@ static int make_room(wk_engine *engine, wk_file *file) {
 
 static int open_page(wk_engine *engine, const char *path, wk_file **file) {
 	const struct wk_io_operations *io = engine->io->operations;
+	bool ours = false;
+	int result = io->open(engine->io, path, engine->read_only ? WK_IO_READ : WK_IO_WRITE, file);
+	if (result == 0 && (result = look_at_content(engine, *file, &ours)) == -EIO && !engine->read_only) {
+		io->close(engine->io, *file); /* what it says, but where the blocks end, they say too */
+		*file = NULL;
+		result = io->unlink(engine->io, path);
+		result = result == 0 ? -ENOENT : result;
+	}
 	if (engine->read_only)
-		return io->open(engine->io, path, WK_IO_READ, file);
-	int result = io->open(engine->io, path, WK_IO_WRITE, file);
+		return result;
 	if (result == -ENOENT)
 		result = io->open(engine->io, path, WK_IO_WRITE | WK_IO_CREATE, file);
 	if (result == 0)
 		result = io->truncate(engine->io, *file, PAGE);
-	if (result == 0 && !has_content(engine, *file))
+	if (result == 0 && !ours)
 		result = make_room(engine, *file);
 	return result;
 }
@@ -76,7 +87,6 @@ int wk_shared_page_renew(wk_engine *engine) {
 	wk_shared_page *page;
 	bool linked;
 	int result = map_page(engine, &page, &linked);
-	engine->follower->page_is_missing = result == -ENOENT;
 	if (result == -ENOENT) /* whoever writes now found no room for one, perhaps: the blocks alone tell */
 		wk_shared_page_close(engine);
 	if (page == NULL)
@@ -108,17 +118,8 @@ wk_status wk_shared_page_open(wk_engine *engine, wk_error *error) {
 	}
 	__atomic_store_n(&page->incarnation, engine->superblock.incarnation, __ATOMIC_RELEASE);
 	__atomic_store_n(&page->durable, (uint64_t)engine->durable, __ATOMIC_RELEASE);
-	wk_boot_id(page->boot_id);
 	engine->shared = page;
 	return WK_OK;
-}
-
-bool wk_shared_page_is_of_this_boot(const wk_engine *engine) {
-	static const uint8_t unknown[16];
-	uint8_t now[16];
-	wk_boot_id(now);
-	return engine->shared != NULL && memcmp(now, unknown, sizeof now) != 0 &&
-	       memcmp(engine->shared->boot_id, now, sizeof now) == 0;
 }
 
 void wk_shared_page_close(wk_engine *engine) {

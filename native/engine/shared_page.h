@@ -15,7 +15,6 @@ typedef struct wk_shared_page { /* native byte order: it never leaves the machin
 	uint8_t directory_id[16];
 	uint64_t durable; /* sequence of the last durable block */
 	uint64_t incarnation;
-	uint8_t boot_id[16]; /* of the kernel that `durable` was written under */
 } wk_shared_page;
 
 /* For a writer: maps `shared`, made where it is missing. On a disk without room for it there is none: engine->shared is NULL. */
@@ -27,9 +26,5 @@ wk_status wk_shared_page_open(wk_engine *engine, wk_error *error);
  * (catalogue_lock, locked; who reads it holds one of them.) -errno.
  */
 int wk_shared_page_renew(wk_engine *engine);
-/*
- * `durable` was written since this machine started: every sync that succeeded is in it, whatever became of its writer.
- */
-bool wk_shared_page_is_of_this_boot(const wk_engine *engine);
 void wk_shared_page_close(wk_engine *engine);
 #endif

@@ -124,6 +124,7 @@ void wk_faulty_crash(wk_faulty *faulty, uint64_t seed) {
 	release_live(faulty);
 	load_live(faulty);
 	all_handles_die(faulty);
+	faulty->boots++;
 	pthread_mutex_unlock(&faulty->mutex);
 }
 
@@ -155,6 +156,7 @@ int wk_faulty_image(wk_faulty *faulty, uint64_t at, uint64_t seed, wk_io **io) {
 	wk_faulty *image = faulty_new(wk_faulty_chance(seed, at), &disk);
 	image->clock_ns = faulty->clock_ns;
 	image->wall_shift_ns = faulty->wall_shift_ns;
+	image->boots = faulty->boots + 1;
 	image->capacity_bytes = faulty->capacity_bytes;
 	image->flush_on_dsync = faulty->flush_on_dsync;
 	pthread_mutex_unlock(&faulty->mutex);
@@ -203,6 +205,14 @@ static int entropy(wk_io *io, void *bytes, size_t size) {
 		((uint8_t *)bytes)[i] = (uint8_t)wk_faulty_random(&faulty->random_entropy);
 	wk_faulty_leave(faulty);
 	return 0;
+}
+
+static bool boot_id(wk_io *io, uint8_t id[16]) {
+	wk_faulty *faulty = wk_faulty_enter(io);
+	memset(id, 0x5a, 16);
+	memcpy(id, &faulty->boots, sizeof faulty->boots);
+	wk_faulty_leave(faulty);
+	return true;
 }
 
 static void queue_forked(wk_io *io, wk_io_queue *queue) {
@@ -257,6 +267,7 @@ static const struct wk_io_operations operations = {
     .now = now,
     .wall = wall,
     .entropy = entropy,
+    .boot_id = boot_id,
     .queue_new = wk_faulty_queue_new,
     .queue_free = wk_faulty_queue_free,
     .queue_submit = wk_faulty_queue_submit,

@@ -68,6 +68,7 @@ struct wk_faulty {
 	uint64_t generation; /* crashes and kills so far */
 	uint64_t clock_ns;
 	int64_t wall_shift_ns; /* what the wall clock was set to, beside that */
+	uint64_t boots;        /* power cuts that the disk has behind it */
 	uint64_t capacity_bytes;
 	bool flush_on_dsync;
 	uint64_t calls[WK_FAULTY_OPERATIONS];

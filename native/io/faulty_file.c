@@ -126,6 +126,7 @@ int wk_faulty_stat(wk_io *io, wk_file *file, wk_io_stat *stat) {
 	if (!error)
 		*stat = (wk_io_stat){
 		    .size = faulty->nodes[file->node].contents.size,
+		    .owned = faulty->nodes[file->node].contents.size,
 		    .links = wk_faulty_links(faulty, file->node),
 		    .device = 1,
 		    .inode = file->node + 1,

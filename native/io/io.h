@@ -46,6 +46,7 @@ typedef struct wk_io_queue wk_io_queue;
 
 typedef struct wk_io_stat {
 	uint64_t size;
+	uint64_t owned; /* bytes of disk that it takes: less than its size where it is sparse */
 	uint64_t links; /* names of this file: 1, more where a hard-link backup holds it */
 	uint64_t device;
 	uint64_t inode;
@@ -89,7 +90,10 @@ struct wk_io_operations {
 	int64_t (*pread)(wk_io *, wk_file *, void *buffer, size_t size, uint64_t offset);
 	int64_t (*pwrite)(wk_io *, wk_file *, const void *buffer, size_t size, uint64_t offset, uint32_t flags);
 	int (*sync)(wk_io *, wk_file *); /* fdatasync */
-	/* fallocate: reserve [0, size), size becomes at least that. -EOPNOTSUPP: nothing can be reserved here. */
+	/*
+	 * fallocate: reserve [0, size), so that writing there needs no more room; size becomes at least that. -EOPNOTSUPP:
+	 * nothing can be reserved here.
+	 */
 	int (*allocate)(wk_io *, wk_file *, uint64_t size);
 	int (*truncate)(wk_io *, wk_file *, uint64_t size);
 	int (*stat)(wk_io *, wk_file *, wk_io_stat *);
@@ -121,6 +125,8 @@ struct wk_io_operations {
 	uint64_t (*now)(wk_io *);                          /* CLOCK_MONOTONIC, ns */
 	uint64_t (*wall)(wk_io *);                         /* CLOCK_REALTIME, ns */
 	int (*entropy)(wk_io *, void *bytes, size_t size); /* getrandom */
+	/* Of the kernel that runs: another after each start of the machine. False: it cannot be told. */
+	bool (*boot_id)(wk_io *, uint8_t id[16]);
 	/* depth: the most requests in flight; submit beyond it returns -EBUSY */
 	int (*queue_new)(wk_io *, uint32_t depth, wk_io_queue **queue);
 	void (*queue_free)(wk_io *, wk_io_queue *); /* waits for what is in flight */
@@ -173,8 +179,6 @@ int wk_thread_start(pthread_t *thread, void *(*run)(void *), void *context);
 int64_t wk_process_id(void);
 /* What a path means just now, from the root on; the caller frees. NULL: no memory. */
 char *wk_io_absolute(const char *path);
-/* Of the kernel that runs: another after each start of the machine. Zeros where it cannot be told. */
-void wk_boot_id(uint8_t id[16]);
 
 /*
  * The faulty disk (faulty.c). All state is in memory. Everything is deterministic from the seed and the calls; `now`

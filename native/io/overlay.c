@@ -149,7 +149,7 @@ static int stat_file(wk_io *io, wk_file *file, wk_io_stat *stat) {
 	if (file->node == NULL)
 		return result;
 	enter(io);
-	stat->size = file->node->size;
+	stat->size = stat->owned = file->node->size;
 	stat->links = 1; /* what is written here is written nowhere else */
 	return leave(self, result);
 }
@@ -314,6 +314,11 @@ static int entropy(wk_io *io, void *bytes, size_t size) {
 	return self->below->operations->entropy(self->below, bytes, size);
 }
 
+static bool boot_id(wk_io *io, uint8_t id[16]) {
+	overlay *self = (overlay *)io;
+	return self->below->operations->boot_id(self->below, id);
+}
+
 static int queue_new(wk_io *io, uint32_t depth, wk_io_queue **queue) {
 	(void)io, (void)depth, (void)queue;
 	return -ENOSYS;
@@ -347,6 +352,7 @@ static const struct wk_io_operations operations = {
     .now = now,
     .wall = wall,
     .entropy = entropy,
+    .boot_id = boot_id,
     .queue_new = queue_new,
 };
 

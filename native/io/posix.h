@@ -63,6 +63,7 @@ int wk_posix_space(wk_io *io, const char *path, wk_io_space *space);
 uint64_t wk_posix_now(wk_io *io);
 uint64_t wk_posix_wall(wk_io *io);
 int wk_posix_entropy(wk_io *io, void *bytes, size_t size);
+bool wk_posix_boot_id(wk_io *io, uint8_t id[16]);
 
 /* All but the queue, for the operation tables of psync.c and uring.c. */
 #define WK_POSIX_OPERATIONS                                                                                         \
@@ -72,5 +73,6 @@ int wk_posix_entropy(wk_io *io, void *bytes, size_t size);
 	.stat = wk_posix_stat, .lock = wk_posix_lock, .map_shared = wk_posix_map_shared, .unmap = wk_posix_unmap,       \
 	.make_directory = wk_posix_make_directory, .rename = wk_posix_rename, .link = wk_posix_link,                    \
 	.unlink = wk_posix_unlink, .sync_directory = wk_posix_sync_directory, .list = wk_posix_list,                    \
-	.space = wk_posix_space, .now = wk_posix_now, .wall = wk_posix_wall, .entropy = wk_posix_entropy
+	.space = wk_posix_space, .now = wk_posix_now, .wall = wk_posix_wall, .entropy = wk_posix_entropy,               \
+	.boot_id = wk_posix_boot_id
 #endif

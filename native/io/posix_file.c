@@ -11,6 +11,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+enum { STAT_BLOCK = 512 }; /* the unit of st_blocks, whatever the file system's */
+
 static bool ask_for_direct(wk_file *file);
 static int open_without_waiting(wk_posix_place place, int mode);
 static bool fall_back_to_buffered(wk_file *file);
@@ -215,7 +217,13 @@ int wk_posix_allocate(wk_io *io, wk_file *file, uint64_t size) {
 	do
 		result = fallocate(file->fd, 0, 0, (off_t)size);
 	while (result != 0 && errno == EINTR);
-	return result == 0 ? 0 : -errno;
+	if (result != 0)
+		return -errno;
+	do /* blocks that it shares with a copy are another's: xfs, where cp makes such ones */
+		result = fallocate(file->fd, FALLOC_FL_UNSHARE_RANGE, 0, (off_t)size);
+	while (result != 0 && errno == EINTR);
+	bool is_full = result != 0 && (errno == ENOSPC || errno == EDQUOT);
+	return is_full ? -errno : 0;
 }
 
 int wk_posix_truncate(wk_io *io, wk_file *file, uint64_t size) {
@@ -243,6 +251,7 @@ int wk_posix_stat(wk_io *io, wk_file *file, wk_io_stat *out) {
 	bool direct = atomic_load(&file->direct);
 	*out = (wk_io_stat){
 	    .size = (uint64_t)facts.st_size,
+	    .owned = (uint64_t)facts.st_blocks * STAT_BLOCK,
 	    .links = facts.st_nlink,
 	    .device = facts.st_dev,
 	    .inode = facts.st_ino,

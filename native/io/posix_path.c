@@ -139,12 +139,13 @@ int64_t wk_process_id(void) {
 	return getpid();
 }
 
-void wk_boot_id(uint8_t id[16]) {
+bool wk_posix_boot_id(wk_io *io, uint8_t id[16]) {
+	(void)io;
 	char text[40] = {0};
 	memset(id, 0, 16);
 	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return;
+		return false;
 	ssize_t size = read(fd, text, sizeof text - 1);
 	close(fd);
 	int digits = 0;
@@ -157,4 +158,5 @@ void wk_boot_id(uint8_t id[16]) {
 		id[digits / 2] = (uint8_t)(id[digits / 2] << 4 | digit);
 		digits++;
 	}
+	return digits == 32;
 }

@@ -11,9 +11,16 @@ static uint64_t used(wk_io *io) {
 	return space.total_bytes - space.free_bytes;
 }
 
-/* Nobody synced the lock file and the shared page: a power cut may leave them without a byte. */
+/* The power was cut before the lock file was synced, and nobody syncs the shared page: both may be without a byte. */
+static void empty_the_lock(wk_io *io) {
+	wk_file *file = NULL;
+	CHECK_EQ(io->operations->open(io, "store/lock", WK_IO_WRITE, &file), 0);
+	CHECK_EQ(io->operations->truncate(io, file, 0), 0);
+	CHECK_EQ(io->operations->sync(io, file), 0);
+	io->operations->close(io, file);
+}
+
 TEST(a_disk_without_a_byte_left_is_opened_behind_a_power_cut) {
-	uint64_t empty = 0;
 	for (uint64_t seed = 1; seed <= 40; seed++) {
 		wk_io *io = new_disk(seed);
 		wk_open_options options = store_options();
@@ -21,14 +28,13 @@ TEST(a_disk_without_a_byte_left_is_opened_behind_a_power_cut) {
 		add_entry(ns, 1, 0);
 		wk_abandon(ns);
 		wk_faulty_crash(wk_faulty_of(io), seed);
-		empty += wk_faulty_file_size(wk_faulty_of(io), "store/lock") == 0;
+		empty_the_lock(io);
 		wk_faulty_set_capacity(wk_faulty_of(io), used(io));
 		ns = open_store_with(io, &options);
 		CHECK_EQ(entries_of(ns, 1), 1);
 		wk_abandon(ns);
 		io->operations->destroy(io);
 	}
-	CHECK(empty > 0);
 }
 
 /* The device has another number than when it was measured, or never was. */

@@ -8,8 +8,8 @@
 #include <string.h>
 
 TEST(it_is_what_dirname_says) {
-	static const char *const paths[] = {"a",  "a/",  "a/b",  "a/b/", "a//b", "a//b//", "/", "//",
-	                                    "/a", "/a/", "/a/b", ".",    "..",   "../a",   "",  "./a//"};
+	static const char *const paths[] = {"a",   "a/",   "a/b",  "a/b/", "a//b",  "a//b//", "/",     "//", "/a",
+	                                    "/a/", "/a/b", "../a", "",     "./a//", ".a",     "a/..b", "..."};
 	for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
 		char copy[16];
 		strcpy(copy, paths[i]);
@@ -24,7 +24,19 @@ TEST(it_is_what_dirname_says) {
 	}
 }
 
+/* dirname(3) says "." of "..", and "a" of "a/.": no directory that has it. */
+TEST(what_stands_above_no_name_the_kernel_tells) {
+	static const char *const paths[][2] = {
+	    {".", "./.."}, {"..", "../.."}, {"a/.", "a/./.."}, {"/a/..//", "/a/..///.."}};
+	for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+		char *found = wk_parent_path(paths[i][0]);
+		CHECK(strcmp(found, paths[i][1]) == 0);
+		free(found);
+	}
+}
+
 int main(void) {
 	RUN(it_is_what_dirname_says);
+	RUN(what_stands_above_no_name_the_kernel_tells);
 	return check_done();
 }

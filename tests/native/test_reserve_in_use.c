@@ -102,8 +102,31 @@ TEST(a_full_disk_where_nothing_can_be_allocated_is_not_written_by_an_idle_proces
 	leave(io, ns, log, writer);
 }
 
+static int tell_nothing(wk_io *io, const char *path, wk_io_space *space) {
+	int result = plain->space(io, path, space);
+	space->total_bytes = space->free_bytes = 0;
+	return result;
+}
+
+/* As ramfs, and whatever else does not say how much room it has. */
+TEST(a_file_system_that_says_nothing_of_its_room_is_not_taken_for_full) {
+	wk_io *io = disk_of(3);
+	static struct wk_io_operations silent;
+	plain = io->operations;
+	silent = *plain;
+	silent.allocate = allocate_nothing;
+	silent.space = tell_nothing;
+	io->operations = &silent;
+	wk_namespace *ns = open_with(io, NULL);
+	wk_log *log = log_named(ns, "log");
+	wk_writer *writer = writer_of(log);
+	fill_files(io, ns, writer, 40);
+	leave(io, ns, log, writer);
+}
+
 int main(void) {
 	RUN(a_truncation_while_the_reserve_is_named_waits_for_it);
+	RUN(a_file_system_that_says_nothing_of_its_room_is_not_taken_for_full);
 	RUN(a_full_disk_where_nothing_can_be_allocated_is_not_written_by_an_idle_process);
 	return check_done();
 }
