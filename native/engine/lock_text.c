@@ -35,7 +35,8 @@ void wk_lock_text_write(const wk_lock_text *text, char bytes[WK_LOCK_TEXT_SIZE])
 wk_lock_text wk_lock_text_read(const void *bytes, size_t size) {
 	char copy[WK_LOCK_TEXT_SIZE + 1] = {0};
 	wk_lock_text text = {.pid = -1};
-	memcpy(copy, bytes, size < WK_LOCK_TEXT_SIZE ? size : WK_LOCK_TEXT_SIZE);
+	if (size > 0)
+		memcpy(copy, bytes, size < WK_LOCK_TEXT_SIZE ? size : WK_LOCK_TEXT_SIZE);
 	char *end;
 	long long pid = strtoll(copy, &end, 10);
 	if (end == copy || end - copy > DIGITS_MAX || *end != '\n' || pid <= 0)
@@ -50,7 +51,7 @@ bool wk_lock_text_is(const void *bytes, size_t size) {
 	char wanted[WK_LOCK_TEXT_SIZE];
 	wk_lock_text_write(&text, wanted);
 	size_t compared = size < sizeof wanted ? size : sizeof wanted;
-	if (text.pid < 0 || memcmp(bytes, wanted, compared) != 0)
+	if (size == 0 || text.pid < 0 || memcmp(bytes, wanted, compared) != 0)
 		return false;
 	for (size_t i = compared; i < size; i++)
 		if (((const uint8_t *)bytes)[i] != 0)
