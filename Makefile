@@ -34,7 +34,7 @@ ctest = ctest --test-dir build/$1 -j $(JOBS) --output-on-failure --no-tests=erro
 # gcc 12's sanitizers want their shadow memory at fixed addresses, which wide address randomisation may take.
 fixed_addresses := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 # What runs in one thread has no races to find, and is slow under the thread sanitizer.
-ONE_THREAD := no_memory|crash_states|ledger_places|replay|ledger_ranges|ledger_crashes|ledger_space|ledger_add|ledger_state|ledger_read|ledger_move|place_list|live_counts|probe|test_space|catalogue_damage|entry_log_places|scrub|read_only|bit_flips|failing_disk|random_faults|refused_opens|move_refused|range_paging|full_disk|verify_damage|accepted_loss|lost_start|astray_blocks|overlay|recovery|test_index|footer|block|scan|record|entry|codec|crc32c|status|superblock|fuzz_|without_uring|core_is_pure
+ONE_THREAD := no_memory|crash_states|ledger_places|replay|ledger_ranges|ledger_crashes|ledger_space|ledger_add|ledger_state|ledger_read|ledger_move|place_list|live_counts|probe|test_space|catalogue_damage|entry_log_places|scrub|read_only|bit_flips|failing_disk|random_faults|refused_opens|move_refused|range_paging|full_disk|verify_damage|accepted_loss|lost_start|astray_blocks|overlay|recovery|test_index|footer|block|scan|record|entry|codec|crc32c|status|superblock|lock_text|fuzz_|without_uring|core_is_pure
 # What runs on a simulated disk alone, and takes its time, is not run again for a kernel that forbids rings.
 SIMULATED := bit_flips|crash_states|ledger_crashes|random_faults|failing_disk|verify_damage|accepted_loss|unsynced_footer|refused_opens|ledger_ranges|fuzz_
 # A part of CI, and the time it took.

@@ -475,6 +475,22 @@ def catalogue() -> str:
     return show(b"".join(catalogue_records()), create_fields + segment_fields)
 
 
+def lock() -> str:
+    text, data = ffi.new("wk_lock_text *"), ffi.new("uint8_t[]", lib.WK_LOCK_TEXT_SIZE)
+    text.pid, text.boot_known = 4711, True
+    ffi.buffer(text.boot)[:] = DIRECTORY_ID
+    lib.wk_lock_text_encode(text, data)
+    fields = [
+        Field(5, 'pid "4711\\n"'),
+        Field(32, 'boot id "00112233445566778899aabbccddeeff"'),
+        Field(1, "a space"),
+        Field(8, "CRC-32C of the 32 digits before it, in digits"),
+        Field(1, '"\\n"'),
+        Field(49, ""),
+    ]
+    return show(bytes(data), fields)
+
+
 EXAMPLES: dict[str, Callable[[], str]] = {
     function.__name__: function
     for function in (
@@ -491,6 +507,7 @@ EXAMPLES: dict[str, Callable[[], str]] = {
         index_pages,
         superblock,
         catalogue,
+        lock,
     )
 }
 

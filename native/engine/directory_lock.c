@@ -4,20 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/lock_text.h"
 #include "engine/registry.h"
+#include "walkeeper/lock_text.h"
 
 enum { LOCK_RETRY_NS = 2 * 1000 * 1000, LOOKED_AT_NS = 500 * 1000 * 1000 };
 
 /* Of a file that cannot be read, or was not written yet, nothing is known. */
 static wk_lock_text read_file(wk_engine *engine, wk_file *file) {
 	wk_lock_text text = {.pid = -1};
-	char *page = aligned_alloc(WK_IO_ALIGNMENT, WK_IO_ALIGNMENT);
+	uint8_t *page = aligned_alloc(WK_IO_ALIGNMENT, WK_IO_ALIGNMENT);
 	if (page == NULL)
 		return text;
 	int64_t size = engine->io->operations->pread(engine->io, file, page, WK_IO_ALIGNMENT, 0);
-	if (size > 0)
-		text = wk_lock_text_read(page, (size_t)size);
+	wk_lock_text_decode(page, size > 0 ? (size_t)size : 0, &text);
 	free(page);
 	return text;
 }
@@ -37,11 +36,11 @@ static int write_holder(wk_engine *engine) {
 	const struct wk_io_operations *io = engine->io->operations;
 	wk_lock_text text = {.pid = wk_process_id()};
 	text.boot_known = io->boot_id(engine->io, text.boot);
-	char *page = aligned_alloc(WK_IO_ALIGNMENT, WK_LOCK_SIZE);
+	uint8_t *page = aligned_alloc(WK_IO_ALIGNMENT, WK_LOCK_SIZE);
 	if (page == NULL)
 		return -ENOMEM;
 	memset(page, 0, WK_LOCK_SIZE);
-	wk_lock_text_write(&text, page);
+	wk_lock_text_encode(&text, page);
 	int64_t result = io->pwrite(engine->io, engine->lock_file, page, WK_LOCK_SIZE, 0, 0);
 	free(page);
 	if (result >= 0)

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "engine/inspector.h"
-#include "engine/lock_text.h"
 #include "engine/shared_page.h"
+#include "walkeeper/lock_text.h"
 #include "walkeeper/superblock.h"
 
 static const uint64_t file_size_max = 2147483648u; /* of a journal file; entry logs are told by their footer */
@@ -95,14 +95,13 @@ static wk_status inspect_superblock(wk_inspector *inspector, const uint8_t *slot
 	return status;
 }
 
-static wk_status inspect_lock(wk_inspector *inspector, const uint8_t *bytes) {
+static wk_status inspect_lock(wk_inspector *inspector, const wk_lock_text *text) {
 	wk_json_begin(&inspector->json);
 	wk_json_string(&inspector->json, "kind", "lock");
 	wk_json_unsigned(&inspector->json, "size", inspector->view.size);
-	wk_lock_text text = wk_lock_text_read(bytes, inspector->view.size);
-	wk_json_integer(&inspector->json, "last_holder_pid", text.pid);
-	if (text.boot_known)
-		wk_json_hex(&inspector->json, "boot_id", text.boot, sizeof text.boot);
+	wk_json_integer(&inspector->json, "last_holder_pid", text->pid);
+	if (text->boot_known)
+		wk_json_hex(&inspector->json, "boot_id", text->boot, sizeof text->boot);
 	return wk_inspector_line(inspector);
 }
 
@@ -215,8 +214,9 @@ static wk_status inspect(wk_inspector *inspector) {
 	bool zeros = only_zeros(bytes, available) && is_called(inspector, "superblock");
 	if (slots && (memcmp(bytes, "WKSB", 4) == 0 || memcmp(bytes + WK_SUPERBLOCK_SLOT_SIZE, "WKSB", 4) == 0 || zeros))
 		return inspect_superblock(inspector, bytes);
-	if (inspector->view.size <= WK_IO_ALIGNMENT && wk_lock_text_is(bytes, available))
-		return inspect_lock(inspector, bytes);
+	wk_lock_text text;
+	if (inspector->view.size <= WK_IO_ALIGNMENT && wk_lock_text_decode(bytes, available, &text) == WK_OK)
+		return inspect_lock(inspector, &text);
 	if (inspector->view.size <= WK_IO_ALIGNMENT && is_shared_page(bytes, available))
 		return inspect_shared_page(inspector, bytes);
 	if (available >= WK_PAGE_SIZE && memcmp(bytes, "WKIX", 4) == 0)

@@ -265,6 +265,27 @@ def fuzz_catalogue_record() -> dict[str, bytes]:
     }
 
 
+def fuzz_lock_text() -> dict[str, bytes]:
+    """What the file `lock` says, and what it may say of a process of another version, or by another hand."""
+    boot = DIRECTORY_ID.hex().encode()
+    line = b"%b %08x\n" % (boot, crc32c(boot))
+    return {
+        "pid_and_boot": b"4711\n" + line,
+        "in_a_page": (b"4711\n" + line).ljust(PAGE, b"\0"),
+        "pid": b"4711\n",
+        "largest_pid": b"%d\n" % (2**63 - 1) + line,
+        "pid_too_large": b"%d\n" % 2**63 + line,
+        "pid_0": b"0\n" + line,
+        "leading_zero": b"04711\n" + line,
+        "no_newline": b"4711",
+        "upper_case": b"4711\n" + line.upper(),
+        "sum_differs": b"4711\n" + boot + b" 00000000\n",
+        "cut": b"4711\n" + line[:-1],
+        "not_zero": b"4711\n" + line + b"\0x",
+        "nothing": b"",
+    }
+
+
 CORPORA: list[Callable[[], dict[str, bytes]]] = [
     fuzz_journal_block,
     fuzz_journal_scan,
@@ -272,6 +293,7 @@ CORPORA: list[Callable[[], dict[str, bytes]]] = [
     fuzz_index_file,
     fuzz_superblock,
     fuzz_catalogue_record,
+    fuzz_lock_text,
 ]
 
 

@@ -1,9 +1,9 @@
-/*
- * test_lock_text.c: what the file `lock` says of its holder, of any bytes.
- */
+/* What the file `lock` says of its holder, of any bytes. */
 #include "check.h"
-#include "engine/lock_text.h"
+#include "walkeeper/lock_text.h"
 #include <string.h>
+
+enum { PID_LINE = 5 }; /* of the example */
 
 static wk_lock_text example(void) {
 	wk_lock_text text = {.pid = 4711, .boot_known = true};
@@ -12,66 +12,92 @@ static wk_lock_text example(void) {
 	return text;
 }
 
-TEST(what_is_written_is_read) {
-	char bytes[WK_LOCK_TEXT_SIZE];
+static size_t written(uint8_t bytes[WK_LOCK_TEXT_SIZE]) {
 	wk_lock_text text = example();
-	wk_lock_text_write(&text, bytes);
-	CHECK(strncmp(bytes, "4711\n00112233445566778899aabbccddeeff ", 38) == 0);
-	wk_lock_text found = wk_lock_text_read(bytes, sizeof bytes);
-	CHECK_EQ(found.pid, 4711);
-	CHECK(found.boot_known && memcmp(found.boot, text.boot, sizeof text.boot) == 0);
-	CHECK(wk_lock_text_is(bytes, sizeof bytes));
-	text = (wk_lock_text){.pid = INT64_MAX, .boot_known = true};
-	wk_lock_text_write(&text, bytes);
-	CHECK_EQ(wk_lock_text_read(bytes, sizeof bytes).pid, INT64_MAX);
-	CHECK(wk_lock_text_read(bytes, sizeof bytes).boot_known);
-	text.boot_known = false;
-	wk_lock_text_write(&text, bytes);
-	CHECK_EQ(wk_lock_text_read(bytes, sizeof bytes).pid, INT64_MAX);
-	CHECK(!wk_lock_text_read(bytes, sizeof bytes).boot_known);
-	CHECK(wk_lock_text_is(bytes, sizeof bytes));
+	wk_lock_text_encode(&text, bytes);
+	return strlen((const char *)bytes);
+}
+
+TEST(what_is_written_is_read) {
+	static const int64_t pids[] = {1, 9, 10, 4711, INT32_MAX, INT64_MAX};
+	uint8_t bytes[WK_LOCK_TEXT_SIZE];
+	wk_lock_text found;
+	size_t size = written(bytes);
+	uint32_t crc = wk_crc32c("00112233445566778899aabbccddeeff", 32);
+	char wanted[WK_LOCK_TEXT_SIZE];
+	snprintf(wanted, sizeof wanted, "4711\n00112233445566778899aabbccddeeff %08x\n", crc);
+	CHECK_EQ(size, strlen(wanted));
+	CHECK(memcmp(bytes, wanted, size) == 0);
+	for (size_t i = 0; i < sizeof pids / sizeof *pids; i++)
+		for (int known = 0; known < 2; known++) {
+			wk_lock_text text = example();
+			text.pid = pids[i];
+			text.boot_known = known;
+			wk_lock_text_encode(&text, bytes);
+			CHECK_EQ(wk_lock_text_decode(bytes, sizeof bytes, &found), WK_OK);
+			CHECK_EQ(found.pid, pids[i]);
+			CHECK_EQ(found.boot_known, known);
+			CHECK(!known || memcmp(found.boot, text.boot, sizeof text.boot) == 0);
+		}
 }
 
 TEST(no_flipped_bit_makes_another_kernel_of_it) {
-	char bytes[WK_LOCK_TEXT_SIZE];
-	wk_lock_text text = example();
-	wk_lock_text_write(&text, bytes);
-	for (size_t bit = 0; bit < 8 * strlen(bytes); bit++) {
-		bytes[bit / 8] ^= (char)(1 << bit % 8);
-		wk_lock_text found = wk_lock_text_read(bytes, sizeof bytes);
+	uint8_t bytes[WK_LOCK_TEXT_SIZE];
+	wk_lock_text text = example(), found;
+	size_t size = written(bytes);
+	for (size_t bit = 0; bit < 8 * sizeof bytes; bit++) {
+		bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		wk_status status = wk_lock_text_decode(bytes, sizeof bytes, &found);
 		CHECK(!found.boot_known || memcmp(found.boot, text.boot, sizeof text.boot) == 0);
-		bytes[bit / 8] ^= (char)(1 << bit % 8);
+		CHECK(bit / 8 < PID_LINE || status == WK_CORRUPT);
+		CHECK_EQ(found.boot_known, bit / 8 >= size || (bit / 8 < PID_LINE && status == WK_OK));
+		CHECK(bit / 8 < PID_LINE || found.pid == 4711);
+		bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
 	}
 }
 
 /* It is cut anywhere, as a power cut or another program may. */
 TEST(a_part_of_it_says_no_more_than_it_holds) {
-	char bytes[WK_LOCK_TEXT_SIZE];
-	wk_lock_text text = example();
-	wk_lock_text_write(&text, bytes);
-	size_t size = strlen(bytes);
+	uint8_t bytes[WK_LOCK_TEXT_SIZE];
+	wk_lock_text found;
+	size_t size = written(bytes);
 	for (size_t left = 0; left <= size; left++) {
-		wk_lock_text found = wk_lock_text_read(bytes, left);
-		CHECK_EQ(found.pid, left >= 5 ? 4711 : -1);
+		wk_status status = wk_lock_text_decode(bytes, left, &found);
+		CHECK_EQ(status, left == PID_LINE || left == size ? WK_OK : WK_CORRUPT);
+		CHECK_EQ(found.pid, left >= PID_LINE ? 4711 : -1);
 		CHECK_EQ(found.boot_known, left == size);
 	}
 }
 
 TEST(other_bytes_are_no_such_text) {
-	static const char *const others[] = {
-	    "", "\n", "4711", "0\n", "-3\n", "4711 \n", "x\n", "99999999999999999999999999\n", "12\nx"};
-	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-		CHECK(!wk_lock_text_is(others[i], strlen(others[i])));
-	uint32_t random = 1;
-	for (int i = 0; i < 20000; i++) {
-		uint8_t bytes[200];
-		for (size_t j = 0; j < sizeof bytes; j++) {
-			random = random * 1664525 + 1013904223;
-			bytes[j] = (uint8_t)(random >> 24);
-		}
-		CHECK(!wk_lock_text_read(bytes, random % sizeof bytes).boot_known);
-		CHECK(!wk_lock_text_is(bytes, sizeof bytes));
+	static const char *const others[] = {"",         "\n",    "4711", "0\n",  "04711\n", "-3\n",
+	                                     "+3\n",     "4711 ", " 3\n", "x\n",  "12\nx",   "9223372036854775808\n",
+	                                     "12\n\n",   "/\n",   ":\n",  "1:\n", "12\r\n",  "99999999999999999999999999\n",
+	                                     "12\n\0x\n"};
+	wk_lock_text found;
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+		size_t size = i == sizeof others / sizeof *others - 1 ? 6 : strlen(others[i]);
+		CHECK_EQ(wk_lock_text_decode((const uint8_t *)others[i], size, &found), WK_CORRUPT);
+		CHECK_EQ(found.pid, strncmp(others[i], "12\n", 3) == 0 ? 12 : -1);
+		CHECK(!found.boot_known);
 	}
+	CHECK_EQ(wk_lock_text_decode(NULL, 0, &found), WK_CORRUPT);
+	CHECK_EQ(found.pid, -1);
+}
+
+/* Upper case, too, is another spelling; and a digit that is none is not read as one. */
+TEST(a_boot_id_has_one_spelling) {
+	uint8_t bytes[WK_LOCK_TEXT_SIZE];
+	wk_lock_text found;
+	size_t size = written(bytes);
+	for (size_t i = PID_LINE; i < size; i++)
+		for (int other = 0; other < 256; other++) {
+			uint8_t was = bytes[i];
+			bytes[i] = (uint8_t)other;
+			wk_lock_text_decode(bytes, sizeof bytes, &found);
+			CHECK_EQ(found.boot_known, other == was);
+			bytes[i] = was;
+		}
 }
 
 int main(void) {
@@ -79,5 +105,6 @@ int main(void) {
 	RUN(no_flipped_bit_makes_another_kernel_of_it);
 	RUN(a_part_of_it_says_no_more_than_it_holds);
 	RUN(other_bytes_are_no_such_text);
+	RUN(a_boot_id_has_one_spelling);
 	return check_done();
 }
