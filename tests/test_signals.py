@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import operator
 import os
 import signal
 import sys
@@ -248,6 +249,34 @@ def test_a_handler_that_raises_while_records_are_handed_over_keeps_them_in_the_r
         armed[0] = False
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+class MovedAndStopped:
+    """An iterator over a list that moves where it is told to, and is left by an exception just behind that, once."""
+
+    def __init__(self, records: Any) -> None:
+        self.records, self.left = records, False
+
+    def __length_hint__(self) -> int:
+        return operator.length_hint(self.records)
+
+    def __setstate__(self, index: int) -> None:
+        self.records.__setstate__(index)
+        if not self.left:
+            self.left = True
+            raise KeyboardInterrupt
+
+
+def test_a_handler_that_raises_behind_the_last_step_of_a_read_keeps_its_records(log: walkeeper.Log) -> None:
+    with log.writer() as writer:
+        writer.append_many([b"x"] * 10)
+    reader = log.reader()
+    assert len(reader.read(3)) == 3
+    stage = reader._stage
+    stage.records = MovedAndStopped(stage.records)  # type: ignore[assignment]
+    with pytest.raises(KeyboardInterrupt):
+        reader.read(3)
+    assert [record.sequence_id for record in reader.read(3) if isinstance(record, walkeeper.Record)] == [3, 4, 5]
 
 
 @pytest.mark.parametrize("yielded", [0, 10])

@@ -18,7 +18,6 @@
 #include "engine/enclosure.h"
 #include "engine/handles.h"
 #include "engine/keeper.h"
-#include "engine/parent_path.h"
 #include "engine/store_file.h"
 
 enum { COPY_CHUNK = 1 << 20 };
@@ -279,7 +278,7 @@ static wk_status sync_folders(const backup *b, wk_error *error) {
 /* The destination itself, and the directory that names it. */
 static wk_status sync_name(const backup *b, wk_error *error) {
 	wk_status status = sync_folder(b, b->destination, error);
-	char *parent = wk_parent_path(b->destination);
+	char *parent = path_in(b, "..");
 	if (status == WK_OK)
 		status = sync_folder(b, parent, error);
 	free(parent);

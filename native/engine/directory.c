@@ -69,9 +69,7 @@ static wk_status first_file(wk_engine *engine, wk_error *error) {
 		if (engine->files[i]->kind == WK_FILE_JOURNAL && engine->files[i]->size > engine->file_size_next &&
 		    engine->files[i]->size <= engine->options.file_size_max)
 			engine->file_size_next = engine->files[i]->size;
-	wk_status status = wk_owned_space_settle(engine, engine->active, error);
-	if (status == WK_OK)
-		status = wk_owned_space_settle(engine, engine->next, error);
+	wk_status status = wk_owned_space_settle(engine, error);
 	if (engine->active != NULL || status != WK_OK)
 		return status;
 	wk_store_file *file = engine->next;
@@ -97,13 +95,24 @@ static wk_status first_file(wk_engine *engine, wk_error *error) {
 	return WK_OK;
 }
 
+/* What recovery synced is durable, and they need no proof of their own: nor may they have one any more. */
+static wk_status tell_readers(wk_engine *engine, wk_error *error) {
+	wk_status status = wk_shared_page_open(engine, error);
+	int result = status == WK_OK ? wk_directory_lock_tell_kernel(engine) : 0;
+	return result < 0 ? wk_fail_io(error, result, "locking %s", engine->path) : status;
+}
+
 /* From here on blocks may be written: a new incarnation, durable before the first (storage rule 10). */
 static wk_status begin_writing(wk_engine *engine, wk_error *error) {
 	engine->superblock.incarnation++;
 	engine->superblock.clean = false;
 	engine->superblock.closed_sequence = 0;
 	wk_index_begin(engine);
-	wk_status status = wk_probe(engine, error);
+	wk_status status = wk_owned_space_settle_root(engine, error);
+	if (status == WK_OK)
+		status = tell_readers(engine, error);
+	if (status == WK_OK)
+		status = wk_probe(engine, error);
 	if (status == WK_OK)
 		status = wk_superblock_store(engine, error);
 	if (status == WK_OK)
@@ -114,8 +123,6 @@ static wk_status begin_writing(wk_engine *engine, wk_error *error) {
 	engine->major_due_ns = wk_time_after(wk_engine_now(engine), engine->options.major_interval_ns);
 	if (status == WK_OK)
 		status = first_file(engine, error);
-	if (status == WK_OK)
-		status = wk_shared_page_open(engine, error);
 	if (status == WK_OK)
 		status = wk_loss_record(engine, error);
 	engine->other_bytes = wk_files_other_bytes(engine);
@@ -286,6 +293,8 @@ static bool may_try_again(wk_engine *engine, attempts *tries) {
 	tries->seen = durable;
 	tries->left -= !moves;
 	bool alone = wk_follower_is_alone(engine);
+	if (wk_follower_failed_to_prove(engine))
+		return false;
 	if (alone && tries->alone)
 		return false; /* nobody was at it, last time and this time */
 	tries->alone = alone;

@@ -28,26 +28,50 @@ static int64_t read_holder(wk_engine *engine) {
 	return pid > 0 && !is_past ? pid : -1;
 }
 
-/*
- * Durable before anything is written under it: behind a power cut a reader is to know that another kernel runs now. On a
- * disk without room for it the file says nothing, rather than what an earlier writer said.
- */
-static int write_holder(wk_engine *engine) {
-	const struct wk_io_operations *io = engine->io->operations;
-	wk_lock_text text = {.pid = wk_process_id()};
-	text.boot_known = io->boot_id(engine->io, text.boot);
+static int write_text(wk_engine *engine, const wk_lock_text *text) {
 	uint8_t *page = aligned_alloc(WK_IO_ALIGNMENT, WK_LOCK_SIZE);
 	if (page == NULL)
 		return -ENOMEM;
 	memset(page, 0, WK_LOCK_SIZE);
-	wk_lock_text_encode(&text, page);
-	int64_t result = io->pwrite(engine->io, engine->lock_file, page, WK_LOCK_SIZE, 0, 0);
+	wk_lock_text_encode(text, page);
+	int64_t result = engine->io->operations->pwrite(engine->io, engine->lock_file, page, WK_LOCK_SIZE, 0, 0);
 	free(page);
-	if (result >= 0)
-		result = io->sync(engine->io, engine->lock_file);
-	if (result == -ENOSPC || result == -EDQUOT)
-		result = io->truncate(engine->io, engine->lock_file, 0);
 	return result < 0 ? (int)result : 0;
+}
+
+static bool is_full(int result) {
+	return result == -ENOSPC || result == -EDQUOT;
+}
+
+/*
+ * Who holds it now; under which kernel the directory was written last, is as it was: an open that comes to nothing leaves
+ * no word of its own. Nor does it go into a directory of which this one is a copy by links.
+ */
+static int write_holder(wk_engine *engine) {
+	wk_lock_text text = read_file(engine, engine->lock_file);
+	wk_io_stat stat;
+	int result = engine->io->operations->stat(engine->io, engine->lock_file, &stat);
+	if (result < 0 || stat.links > 1)
+		return result;
+	text.pid = wk_process_id();
+	result = write_text(engine, &text);
+	return is_full(result) ? 0 : result;
+}
+
+int wk_directory_lock_tell_kernel(wk_engine *engine) {
+	const struct wk_io_operations *io = engine->io->operations;
+	wk_lock_text last = read_file(engine, engine->lock_file), text = {.pid = wk_process_id()};
+	text.boot_known = io->boot_id(engine->io, text.boot);
+	bool said = last.pid == text.pid && last.boot_known == text.boot_known &&
+	            memcmp(last.boot, text.boot, sizeof text.boot) == 0;
+	if (said)
+		return 0;
+	int result = write_text(engine, &text);
+	if (result == 0)
+		result = io->sync(engine->io, engine->lock_file);
+	if (is_full(result))
+		result = io->truncate(engine->io, engine->lock_file, 0);
+	return result;
 }
 
 bool wk_directory_was_written_under_this_kernel(wk_engine *engine) {

@@ -11,6 +11,13 @@ enum { WK_LOCK_SIZE = WK_IO_ALIGNMENT }; /* of the file, once somebody has held 
  */
 wk_status wk_directory_lock(wk_engine *engine, wk_error *error);
 /*
+ * From here on what is in the journal may be in the memory of this kernel alone: the lock says so, durably, before anything is
+ * written. Before that, what stands there already was synced, and the page `shared` says so: else readers would not be shown
+ * any more what they have seen. On a disk without room for it the lock says nothing, rather than what an earlier writer
+ * said. -errno
+ */
+int wk_directory_lock_tell_kernel(wk_engine *engine);
+/*
  * Whether a writer may have been here since this machine started: then a sync of its own proves nothing to a reader (storage
  * rule 13). False only where that is certain: the lock is not there (a backup), or its last holder ran under another kernel.
  */

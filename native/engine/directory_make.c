@@ -6,7 +6,6 @@
 
 #include "engine/directory.h"
 #include "engine/directory_lock.h"
-#include "engine/parent_path.h"
 #include "engine/superblock_file.h"
 
 static wk_status sync_here(wk_engine *engine, wk_error *error) {
@@ -14,9 +13,9 @@ static wk_status sync_here(wk_engine *engine, wk_error *error) {
 	return result < 0 ? wk_fail_io(error, result, "syncing the directory %s", engine->path) : WK_OK;
 }
 
-/* The new directory's own name must survive a power cut as well. */
+/* Its own name must survive a power cut as well. Which directory has it the kernel tells: a path may lead there by links. */
 static int sync_parent(wk_engine *engine) {
-	char *parent = wk_parent_path(engine->path);
+	char *parent = wk_engine_path(engine, "..");
 	if (parent == NULL)
 		return -ENOMEM;
 	int result = engine->io->operations->sync_directory(engine->io, parent);

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "engine/enclosure.h"
-#include "engine/parent_path.h"
 
 enum { PATH_SIZE_MAX = 4096 }; /* the kernel takes no longer one */
 
@@ -20,6 +19,20 @@ static int identity(wk_io *io, const char *path, wk_io_stat *facts) {
 	result = io->operations->stat(io, file, facts);
 	io->operations->close(io, file);
 	return result;
+}
+
+static size_t without_slashes(const char *path, size_t size) {
+	while (size > 1 && path[size - 1] == '/')
+		size--;
+	return size;
+}
+
+/* How many of the path's first bytes are the directory that names it: 1 of "a/b/", "/b" and "/", 0 of "b": that is ".". */
+static size_t parent_size(const char *path) {
+	size_t size = without_slashes(path, strlen(path));
+	while (size > 0 && path[size - 1] != '/')
+		size--;
+	return without_slashes(path, size);
 }
 
 bool wk_enclosure_has(wk_io *io, const char *path, uint64_t device, uint64_t inode) {
@@ -38,7 +51,7 @@ bool wk_enclosure_has(wk_io *io, const char *path, uint64_t device, uint64_t ino
 		if (is_root || strlen(at) + sizeof "/.." > sizeof at)
 			return false;
 		if (result == -ENOENT && first) {
-			size_t size = wk_parent_size(at);
+			size_t size = parent_size(at);
 			strcpy(at + size, size > 0 ? "" : ".");
 		} else if (result == 0 || result == -EACCES) /* what may not be listed may be passed through */
 			strcat(at, "/..");

@@ -25,7 +25,12 @@ enum {
 	STUCK_NS = 2000 * 1000 * 1000,
 	ATTEMPTS = 5,
 	DROSS_MAX = 64,
+	LEISURE = 50, /* times what a look took are let pass, before one that may be for nothing */
 };
+
+static uint64_t leisure_ns(uint64_t took_ns, uint64_t at_least_ns) {
+	return took_ns * LEISURE > at_least_ns ? took_ns * LEISURE : at_least_ns;
+}
 
 wk_status wk_follower_start(wk_engine *engine, wk_error *error) {
 	engine->follower = calloc(1, sizeof *engine->follower);
@@ -116,6 +121,10 @@ bool wk_follower_is_alone(wk_engine *engine) {
 		io->close(engine->io, file);
 	free(path);
 	return free_to_take;
+}
+
+bool wk_follower_failed_to_prove(const wk_engine *engine) {
+	return engine->follower != NULL && engine->follower->proof_failed;
 }
 
 /*
@@ -274,10 +283,12 @@ static bool is_full_of_dross(const wk_engine *engine) {
 static wk_status start_anew(wk_engine *engine, bool lost, wk_error *error) {
 	struct wk_follower *f = engine->follower;
 	uint64_t before = f->walk.scan.sequence, durable = wk_follower_durable(engine);
+	uint64_t begin = wk_engine_now(engine);
 	wk_status status = wk_follower_renew(engine, error);
 	f->renewal = status;
 	f->dross_before = dross(engine); /* what a new look does not take away */
 	uint64_t now = wk_engine_now(engine);
+	f->renewing_ns = now - begin;
 	f->renewed_ns = now;
 	f->behind = is_surely_behind(engine, durable);
 	if (status == WK_OK ? !f->behind || f->walk.scan.sequence > before : !lost) {
@@ -301,7 +312,9 @@ static wk_status refresh(wk_engine *engine, bool anew, wk_error *error) {
 	struct wk_follower *f = engine->follower;
 	wk_error local;
 	bool behind = false;
+	uint64_t begin = wk_engine_now(engine);
 	wk_status status = catch_up(engine, &behind, error != NULL ? error : &local);
+	__atomic_store_n(&f->looking_ns, wk_engine_now(engine) - begin, __ATOMIC_RELAXED);
 	if (!f->settled) { /* the directory is being opened: who opens it tries again */
 		f->settled = status == WK_OK;
 		f->behind = behind && !f->page_is_linked;
@@ -318,7 +331,8 @@ static wk_status refresh(wk_engine *engine, bool anew, wk_error *error) {
 	wk_engine_unlock(engine);
 	bool suspects = status == WK_OK && behind && f->page_is_linked;
 	bool again = !anew && f->renewed_ns != 0 && (f->stuck_since_ns != 0 || !lost || suspects);
-	if (!wanted || (again && wk_engine_now(engine) - f->renewed_ns < (suspects ? PAGE_LOOK_NS : RENEW_NS)))
+	uint64_t pause = suspects ? leisure_ns(f->renewing_ns, PAGE_LOOK_NS) : RENEW_NS;
+	if (!wanted || (again && wk_engine_now(engine) - f->renewed_ns < pause))
 		return WK_OK;
 	return start_anew(engine, lost, error);
 }
@@ -374,7 +388,9 @@ wk_status wk_follower_wait(wk_engine *engine, uint64_t timeout_ns) {
 	wk_engine_lock(engine);
 	bool blind = engine->shared == NULL; /* each look is one at the folders */
 	wk_engine_unlock(engine);
-	for (uint64_t nap = blind ? POLL_MAX_NS : POLL_MIN_NS; waited < timeout_ns;
+	uint64_t looking = leisure_ns(__atomic_load_n(&f->looking_ns, __ATOMIC_RELAXED), POLL_MAX_NS);
+	uint64_t blind_nap = looking < LOCK_LOOK_NS ? looking : LOCK_LOOK_NS;
+	for (uint64_t nap = blind ? blind_nap : POLL_MIN_NS; waited < timeout_ns;
 	     nap = nap * 2 < POLL_MAX_NS ? nap * 2 : POLL_MAX_NS) {
 		nap = nap < timeout_ns - waited ? nap : timeout_ns - waited;
 		if (wk_futex_wait(&nobody, 0, nap) == -EINTR)

@@ -24,6 +24,8 @@ wk_status wk_follower_note(wk_engine *engine, uint64_t sequence, int64_t ledger_
 void wk_follower_release(wk_engine *engine, uint64_t durable);
 /* Nobody holds the directory's lock just now. False for a writer. */
 bool wk_follower_is_alone(wk_engine *engine);
+/* A sync of its own failed: one of another view of the directory would prove nothing either. False for a writer. */
+bool wk_follower_failed_to_prove(const wk_engine *engine);
 /* How far the writer is known to be durable. */
 uint64_t wk_follower_durable(wk_engine *engine);
 /* Catches up with the directory. No lock held. Cheap where nothing changed. For writers it does nothing. */

@@ -130,7 +130,9 @@ wk_status wk_follower_renew(wk_engine *engine, wk_error *error) {
 		return wk_fail(error, WK_DAMAGED, "following %s: another directory's files stand there by now; open it again",
 		               engine->path);
 	}
-	if (engine->follower->proof_failed && fresh->follower->proved) {
+	bool failed_before = engine->follower->proof_failed;
+	engine->follower->proof_failed |= fresh->follower->proof_failed;
+	if (failed_before && fresh->follower->proved) {
 		wk_directory_close(fresh, UINT64_MAX, NULL);
 		return wk_fail_io(error, -EIO,
 		                  "following %s: a sync failed, so a further one does not show what is durable; open it again",

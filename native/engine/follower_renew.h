@@ -22,6 +22,7 @@ struct wk_follower { /* under catalogue_lock and lock */
 	uint64_t refreshed_durable; /* atomic */
 	uint64_t stuck_since_ns;    /* not even a new look reaches what the writer calls durable, 0: it does */
 	uint64_t renewed_ns;
+	uint64_t looking_ns, renewing_ns; /* what the last look took, and the last one at the directory anew */
 	wk_status renewal;     /* what the last new look came to */
 	uint32_t dross_before; /* files of no use that a new look left */
 	uint64_t mapped_ns;    /* the page, which may be another file's by now */

@@ -12,6 +12,8 @@
  * known then.
  */
 int wk_owned_space_want(wk_engine *engine, wk_file *handle);
-/* The same of a journal file that is written next (NULL: there is none). Prepared files are given up for it; WK_NO_SPACE. */
-wk_status wk_owned_space_settle(wk_engine *engine, wk_store_file *file, wk_error *error);
+/* The same of all journal files that are written to from here on. Prepared files are given up for them; WK_NO_SPACE. */
+wk_status wk_owned_space_settle(wk_engine *engine, wk_error *error);
+/* The same of the superblock. */
+wk_status wk_owned_space_settle_root(wk_engine *engine, wk_error *error);
 #endif

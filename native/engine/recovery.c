@@ -8,6 +8,7 @@
 #include "engine/catalogue.h"
 #include "engine/catalogue_recovery.h"
 #include "engine/claims.h"
+#include "engine/directory_lock.h"
 #include "engine/directory_make.h"
 #include "engine/files.h"
 #include "engine/follower.h"
@@ -133,7 +134,7 @@ static wk_status rewrite_newest_footer(wk_engine *engine, wk_error *error) {
 }
 
 /* What a kill left in the drive's cache must be durable before anybody hears of it (storage rule 13). */
-static wk_status sync_accepted(wk_engine *engine, const wk_walk *walk, wk_error *error) {
+static wk_status sync_all_accepted(wk_engine *engine, const wk_walk *walk, wk_error *error) {
 	wk_status status = sync_names(engine, error);
 	if (status == WK_OK)
 		status = rewrite_unconfirmed(engine, walk, error);
@@ -151,6 +152,14 @@ static wk_status sync_accepted(wk_engine *engine, const wk_walk *walk, wk_error 
 			                  engine->path);
 	}
 	return WK_OK;
+}
+
+/* A sync that failed makes those of others worthless under this kernel. */
+static wk_status sync_accepted(wk_engine *engine, const wk_walk *walk, wk_error *error) {
+	wk_status status = sync_all_accepted(engine, walk, error);
+	if (status != WK_OK)
+		(void)wk_directory_lock_tell_kernel(engine);
+	return status;
 }
 
 /* Its entries are lost, its bytes are left alone: it is set aside once that is recorded. */

@@ -13,10 +13,7 @@ static bool is_ours(const wk_engine *engine, const wk_shared_page *page) {
 	       memcmp(page->directory_id, engine->superblock.directory_id, sizeof page->directory_id) == 0;
 }
 
-/*
- * Read before it is mapped: a page that the disk cannot read would end the process that looks at it. One that was stored to
- * has its room; xfs would want more for it where the disk is nearly full. -errno
- */
+/* Read before it is mapped: a page that the disk cannot read would end the process that looks at it. -errno */
 static int look_at_content(wk_engine *engine, wk_file *file, bool *ours) {
 	wk_shared_page page;
 	int64_t size = engine->io->operations->pread(engine->io, file, &page, sizeof page, 0);
@@ -24,11 +21,18 @@ static int look_at_content(wk_engine *engine, wk_file *file, bool *ours) {
 	return size < 0 ? (int)size : 0;
 }
 
-/* A page without room on the disk would end the process where it is stored to. */
-static int make_room(wk_engine *engine, wk_file *file) {
+/*
+ * A page without room on the disk would end the process where it is stored to. One of ours had its room, unless it is a copy:
+ * of that there may be as much as its first bytes need, and on xfs it may be the original's. Where the disk is nearly full
+ * xfs wants more than it has for a page that is there: such a one is taken for what it was.
+ */
+static int make_room(wk_engine *engine, wk_file *file, bool ours) {
 	const struct wk_io_operations *io = engine->io->operations;
 	uint8_t bytes[PAGE] = {0};
+	wk_io_stat stat;
 	int64_t result = io->allocate(engine->io, file, PAGE);
+	if ((result == -ENOSPC || result == -EDQUOT) && ours && io->stat(engine->io, file, &stat) == 0 && stat.owned >= PAGE)
+		return 0;
 	if (result == -EOPNOTSUPP && (result = io->pread(engine->io, file, bytes, PAGE, 0)) >= 0)
 		result = io->pwrite(engine->io, file, bytes, PAGE, 0, 0);
 	return result < 0 ? (int)result : 0;
@@ -50,8 +54,8 @@ static int open_page(wk_engine *engine, const char *path, wk_file **file) {
 		result = io->open(engine->io, path, WK_IO_WRITE | WK_IO_CREATE, file);
 	if (result == 0)
 		result = io->truncate(engine->io, *file, PAGE);
-	if (result == 0 && !ours)
-		result = make_room(engine, *file);
+	if (result == 0)
+		result = make_room(engine, *file, ours);
 	return result;
 }
 

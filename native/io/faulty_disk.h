@@ -56,6 +56,7 @@ typedef struct wk_name_change {
 } wk_name_change;
 
 wk_name *wk_names_find(const wk_names *names, uint32_t directory, const char *text);
+const wk_name *wk_names_of(const wk_names *names, uint32_t node); /* one of them; NULL: it has none */
 size_t wk_names_first(const wk_names *names,
                       uint32_t directory); /* index of the first name not before that directory's */
 void wk_names_change(wk_names *names, const wk_name_change *change);

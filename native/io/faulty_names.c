@@ -15,6 +15,13 @@ wk_name *wk_names_find(const wk_names *names, uint32_t directory, const char *te
 	return i < names->count && compare(&names->names[i], directory, text) == 0 ? &names->names[i] : NULL;
 }
 
+const wk_name *wk_names_of(const wk_names *names, uint32_t node) {
+	size_t i = 0;
+	while (i < names->count && names->names[i].node != node)
+		i++;
+	return i < names->count ? &names->names[i] : NULL;
+}
+
 size_t wk_names_first(const wk_names *names, uint32_t directory) {
 	return position(names, directory, "");
 }

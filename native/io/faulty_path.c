@@ -1,5 +1,5 @@
 /*
- * faulty_path.c: paths of a simulated disk. The process' own directory is the root; ".." is not understood.
+ * faulty_path.c: paths of a simulated disk. The process' own directory is the root, and above itself.
  */
 #include "io/faulty.h"
 #include <assert.h>
@@ -12,6 +12,12 @@ static const uint64_t unlimited_bytes = 1ull << 40; /* what a disk without a cap
 
 static void change(wk_faulty *faulty, wk_name_change what);
 static wk_name name_at(const wk_place *place, uint32_t node);
+
+/* Of a directory there is one name. */
+static void go_up(const wk_faulty *faulty, wk_place *place) {
+	const wk_name *name = wk_names_of(&faulty->names, place->node);
+	*place = (wk_place){.directory = WK_FAULTY_ROOT, .node = name ? name->directory : WK_FAULTY_ROOT};
+}
 
 int wk_faulty_resolve(const wk_faulty *faulty, const char *path, wk_place *place) {
 	*place = (wk_place){.directory = WK_FAULTY_ROOT, .node = WK_FAULTY_ROOT};
@@ -26,12 +32,15 @@ int wk_faulty_resolve(const wk_faulty *faulty, const char *path, wk_place *place
 		}
 		if (size > WK_FAULTY_NAME_MAX)
 			return -ENAMETOOLONG;
-		if (size == 2 && memcmp(path, "..", 2) == 0)
-			return -EINVAL;
 		if (place->node == UINT32_MAX)
 			return -ENOENT;
 		if (!faulty->disk.nodes[place->node].is_directory)
 			return -ENOTDIR;
+		if (size == 2 && memcmp(path, "..", 2) == 0) {
+			go_up(faulty, place);
+			path += size;
+			continue;
+		}
 		place->directory = place->node;
 		memcpy(place->text, path, size);
 		place->text[size] = 0;

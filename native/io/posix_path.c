@@ -4,6 +4,7 @@
 #include "io/posix.h"
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,14 +140,15 @@ int64_t wk_process_id(void) {
 	return getpid();
 }
 
-bool wk_posix_boot_id(wk_io *io, uint8_t id[16]) {
-	(void)io;
+bool wk_posix_read_boot_id(const char *path, uint8_t id[16]) {
 	char text[40] = {0};
 	memset(id, 0, 16);
-	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
-	ssize_t size = read(fd, text, sizeof text - 1);
+	struct statfs facts; /* a container's manager may have put a file of its own there, which tells of no kernel */
+	bool genuine = fstatfs(fd, &facts) == 0 && facts.f_type == PROC_SUPER_MAGIC;
+	ssize_t size = genuine ? read(fd, text, sizeof text - 1) : 0;
 	close(fd);
 	int digits = 0;
 	for (ssize_t i = 0; i < size && digits < 32; i++) {
@@ -159,4 +161,9 @@ bool wk_posix_boot_id(wk_io *io, uint8_t id[16]) {
 		digits++;
 	}
 	return digits == 32;
+}
+
+bool wk_posix_boot_id(wk_io *io, uint8_t id[16]) {
+	(void)io;
+	return wk_posix_read_boot_id("/proc/sys/kernel/random/boot_id", id);
 }

@@ -10,14 +10,41 @@
 static struct wk_io_operations operations, original;
 static bool is_sparse;
 static uint32_t refusals, passes; /* of space, behind so many that pass */
+static const char *target;        /* only for files whose path has this; NULL: for all of the journal */
+static wk_file *handles[64];      /* theirs, as far as they are open */
+
+static int open_known(wk_io *io, const char *path, uint32_t flags, wk_file **file) {
+	int result = original.open(io, path, flags, file);
+	for (uint32_t i = 0; i < 64 && result == 0 && strstr(path, target != NULL ? target : "/journal/") != NULL; i++)
+		if (handles[i] == NULL) {
+			handles[i] = *file;
+			break;
+		}
+	return result;
+}
+
+static bool is_known(const wk_file *file) {
+	bool found = false;
+	for (uint32_t i = 0; i < 64; i++)
+		found |= handles[i] == file;
+	return found;
+}
+
+static void close_known(wk_io *io, wk_file *file) {
+	for (uint32_t i = 0; i < 64; i++)
+		handles[i] = handles[i] == file ? NULL : handles[i];
+	original.close(io, file);
+}
 
 static int stat_sparse(wk_io *io, wk_file *file, wk_io_stat *stat) {
 	int result = original.stat(io, file, stat);
-	stat->owned = is_sparse ? 4096 : stat->owned;
+	stat->owned = is_sparse && is_known(file) ? 4096 : stat->owned;
 	return result;
 }
 
 static int allocate_or_not(wk_io *io, wk_file *file, uint64_t size) {
+	if (!is_known(file))
+		return original.allocate(io, file, size);
 	if (passes > 0)
 		passes--;
 	else if (refusals > 0) {
@@ -31,6 +58,8 @@ static wk_io *hooked(void) {
 	wk_io *io = NULL;
 	CHECK_EQ(wk_io_psync_new(&io), 0);
 	original = operations = *io->operations;
+	operations.open = open_known;
+	operations.close = close_known;
 	operations.stat = stat_sparse;
 	operations.allocate = allocate_or_not;
 	io->operations = &operations;
@@ -143,6 +172,54 @@ TEST(a_copy_that_cannot_be_written_says_so_before_anything_is) {
 	remove_tree(path);
 }
 
+/* Fills the journal's first file and goes on in the next one; the first one's footer is not written. */
+static void make_full(wk_io *io, const char *path) {
+	is_sparse = false;
+	refusals = 0;
+	wk_namespace *ns;
+	wk_error error = {0};
+	check_ok(open_manual(io, path, &ns, &error), &error, "the directory opens");
+	wk_log *log = log_named(ns, "log");
+	wk_writer *writer = writer_of(log);
+	bool idle = false;
+	for (int i = 0; i < 100 && !idle; i++)
+		CHECK_EQ(wk_namespace_step(ns, &idle, NULL), WK_OK);
+	for (int i = 0; i < SMALL_FILE_SIZE / 4096; i++)
+		append_one(writer);
+	wk_abandon(ns);
+	wk_writer_close(writer, 0, NULL);
+	wk_log_release(log);
+}
+
+/* All that is written to from here on is looked at before anything is: the root, and files that wait for a footer. */
+TEST(no_file_without_its_space_is_counted_on) {
+	static const char *const targets[] = {"/superblock", "0001.wkj", "0002.wkj"};
+	for (int full = 0; full < 2; full++)
+		for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
+			const char *path = temporary();
+			wk_io *io = hooked();
+			target = NULL;
+			if (full)
+				make_full(io, path);
+			else
+				make(io, path);
+			target = targets[i];
+			is_sparse = true;
+			refusals = UINT32_MAX;
+			wk_namespace *ns;
+			wk_error error = {0};
+			CHECK_EQ(open_manual(io, path, &ns, &error), WK_NO_SPACE);
+			CHECK(strstr(error.text, "copied without the space") != NULL);
+			CHECK(strstr(error.text, *targets[i] == '/' ? targets[i] + 1 : targets[i]) != NULL);
+			target = NULL;
+			refusals = 0;
+			check_ok(open_manual(io, path, &ns, &error), &error, "the copy opens where there is room");
+			CHECK_EQ(wk_close(ns, UINT64_MAX, NULL), WK_OK);
+			io->operations->destroy(io);
+			remove_tree(path);
+		}
+}
+
 /* xfs refuses to look at what is there already, where it is nearly full. */
 TEST(files_that_have_their_space_stay_whatever_the_disk_says) {
 	const char *path = temporary();
@@ -183,6 +260,7 @@ int main(void) {
 	RUN(prepared_files_without_space_of_their_own_are_no_reserve);
 	RUN(prepared_files_are_given_up_for_the_one_that_is_written);
 	RUN(a_copy_that_cannot_be_written_says_so_before_anything_is);
+	RUN(no_file_without_its_space_is_counted_on);
 	RUN(files_that_have_their_space_stay_whatever_the_disk_says);
 	RUN(a_hole_gets_its_blocks);
 	return check_done();

@@ -1,6 +1,7 @@
 /*
  * test_io_psync.c: the seam over plain system calls.
  */
+#include "io/posix.h"
 #include "io_machine.h"
 #include <fcntl.h>
 #include <signal.h>
@@ -92,6 +93,21 @@ static void *change_the_word(void *context) {
 	return NULL;
 }
 
+/* Container managers put a file of theirs over it. */
+TEST(a_boot_id_that_is_not_the_kernels_is_none) {
+	static const char text[] = "01234567-89ab-cdef-0123-456789abcdef\n";
+	wk_file *file = create("boot_id", 0);
+	uint8_t id[16], again[16];
+	CHECK_EQ(ops->pwrite(io, file, text, sizeof text - 1, 0, 0), sizeof text - 1);
+	ops->close(io, file);
+	CHECK(!wk_posix_read_boot_id(at("boot_id"), id));
+	CHECK(!wk_posix_read_boot_id(at("missing"), id));
+	CHECK(!wk_posix_read_boot_id("/proc/sys/kernel/random/poolsize", id)); /* too few digits */
+	CHECK(wk_posix_read_boot_id("/proc/sys/kernel/random/boot_id", id) && ops->boot_id(io, again));
+	CHECK(memcmp(id, again, sizeof id) == 0);
+	remove_all("boot_id", NULL);
+}
+
 TEST(a_futex_waits_for_its_word) {
 	pthread_t thread;
 	CHECK_EQ(wk_futex_wait(&word, 1, UINT64_MAX), 0); /* differs already */
@@ -108,6 +124,7 @@ static void psync_run(wk_io *implementation, const char *empty_directory) {
 	directory = empty_directory;
 	RUN(a_pipe_is_no_file_and_is_not_waited_for);
 	RUN(a_lease_of_somebody_else_is_waited_for);
+	RUN(a_boot_id_that_is_not_the_kernels_is_none);
 	RUN(where_the_durable_flag_is_unknown_a_sync_follows);
 	RUN(and_where_that_sync_fails_the_write_fails);
 }

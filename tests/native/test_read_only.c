@@ -2,149 +2,7 @@
  * test_read_only.c: what an open that may not write shows after its writer went away: all that was acknowledged, and
  * nothing whose sync failed or was never asked for (storage rule 13).
  */
-#include "engine/directory.h"
-#include "engine/engine.h"
-#include "engine/follower_renew.h"
-#include "engine/handles.h"
-#include "small_directory.h"
-#include <errno.h>
-#include <fcntl.h>
-#include <time.h>
-
-static struct wk_io_operations operations, original;
-static bool syncs_fail, page_has_no_room, page_is_damaged, boot_is_unknown;
-static int page_refusals;    /* opens of the page that are refused */
-static uint8_t later_starts; /* of the machine */
-
-static int sync_or_not(wk_io *io, wk_file *file) {
-	return syncs_fail ? -EIO : original.sync(io, file);
-}
-
-static int allocate_or_not(wk_io *io, wk_file *file, uint64_t size) {
-	return page_has_no_room && size == WK_IO_ALIGNMENT ? -ENOSPC : original.allocate(io, file, size);
-}
-
-static bool is_page(const char *path) {
-	size_t size = strlen(path);
-	return size > 7 && strcmp(path + size - 7, "/shared") == 0;
-}
-
-static bool is_lock(const char *path) {
-	size_t size = strlen(path);
-	return size > 5 && strcmp(path + size - 5, "/lock") == 0;
-}
-
-static wk_file *page_file, *lock_file;
-static bool lock_has_no_room;
-static _Atomic uint32_t lists;
-
-static int open_or_not(wk_io *io, const char *path, uint32_t flags, wk_file **file) {
-	if (is_page(path) && page_refusals > 0) {
-		page_refusals--;
-		return -EMFILE;
-	}
-	int result = original.open(io, path, flags, file);
-	if (is_page(path))
-		page_file = result == 0 && (flags & WK_IO_CREATE) == 0 ? *file : NULL;
-	if (is_lock(path))
-		lock_file = result == 0 ? *file : NULL;
-	return result;
-}
-
-static int64_t write_or_not(wk_io *io, wk_file *file, const void *buffer, size_t size, uint64_t offset,
-                            uint32_t flags) {
-	return lock_has_no_room && file == lock_file ? -ENOSPC : original.pwrite(io, file, buffer, size, offset, flags);
-}
-
-static int list_counted(wk_io *io, const char *path, wk_io_list_fn fn, void *context) {
-	lists++;
-	return original.list(io, path, fn, context);
-}
-
-static void close_known(wk_io *io, wk_file *file) {
-	page_file = page_file == file ? NULL : page_file;
-	lock_file = lock_file == file ? NULL : lock_file;
-	original.close(io, file);
-}
-
-static int64_t read_or_not(wk_io *io, wk_file *file, void *buffer, size_t size, uint64_t offset) {
-	return page_is_damaged && file == page_file ? -EIO : original.pread(io, file, buffer, size, offset);
-}
-
-static bool boot_id(wk_io *io, uint8_t id[16]) {
-	bool known = original.boot_id(io, id) && !boot_is_unknown;
-	id[3] ^= later_starts;
-	if (!known)
-		memset(id, 0, 16);
-	return known;
-}
-
-static wk_namespace *open_hooked_with(const char *path, bool read_only, wk_io **io) {
-	CHECK_EQ(wk_io_psync_new(io), 0);
-	original = operations = *(*io)->operations;
-	operations.sync = sync_or_not;
-	operations.allocate = allocate_or_not;
-	operations.open = open_or_not;
-	operations.close = close_known;
-	operations.pread = read_or_not;
-	operations.pwrite = write_or_not;
-	operations.list = list_counted;
-	operations.boot_id = boot_id;
-	(*io)->operations = &operations;
-	wk_open_options options;
-	wk_open_options_init(&options);
-	options.manual = !read_only;
-	options.read_only = read_only;
-	options.sync_method = WK_SYNC_WRITE_THEN_SYNC;
-	wk_namespace *ns = NULL;
-	wk_error error = {0};
-	check_ok(wk_open_on(*io, path, &options, &ns, &error), &error, "the directory opens");
-	return ns;
-}
-
-static wk_namespace *open_hooked(const char *path, wk_io **io) {
-	return open_hooked_with(path, false, io);
-}
-
-/* Five records are acknowledged; of the sixth the write succeeds, the sync does not. The process ends. */
-static void fail_the_sixth(const char *path) {
-	wk_io *io = NULL;
-	syncs_fail = false;
-	wk_namespace *ns = open_hooked(path, &io);
-	wk_log *log = log_named(ns, "log");
-	wk_writer *writer = writer_of(log);
-	for (int i = 0; i < 5; i++)
-		append_one(writer);
-	syncs_fail = true;
-	char payload[RECORD_SIZE];
-	payload_of(5, payload);
-	wk_position at;
-	wk_error error = {0};
-	CHECK(wk_writer_append(writer, payload, sizeof payload, NULL, &at, &error) != WK_OK);
-	wk_abandon(ns);
-	wk_writer_close(writer, 0, NULL);
-	wk_log_release(log);
-	io->operations->destroy(io);
-}
-
-static int64_t shown_by(wk_namespace *ns, uint64_t *unconfirmed) {
-	int64_t first, last;
-	read_all(ns, &first, &last);
-	wk_recovery_report report;
-	wk_namespace_recovery(ns, &report);
-	*unconfirmed = report.unconfirmed_blocks;
-	return last;
-}
-
-static int64_t last_shown(const char *path, uint64_t *unconfirmed) {
-	wk_io *io = NULL;
-	syncs_fail = false;
-	wk_namespace *ns = open_hooked_with(path, true, &io);
-	int64_t last = shown_by(ns, unconfirmed);
-	CHECK_EQ(wk_close(ns, UINT64_MAX, NULL), WK_OK);
-	io->operations->destroy(io);
-	return last;
-}
+#include "read_only_hooks.h"
 
 TEST(what_a_failed_sync_left_is_not_shown_and_is_said_to_be_there) {
 	const char *path = temporary();
@@ -202,6 +60,22 @@ TEST(a_page_that_is_there_stays_where_none_could_be_had) {
 	remove_tree(path);
 }
 
+/* As much of it was copied as is not zero (`cp --sparse`, on blocks of 1 KiB). */
+TEST(a_page_without_all_of_its_room_gets_it_or_is_none) {
+	const char *path = temporary();
+	syncs_fail = false;
+	for (int i = 0; i < 2; i++) {
+		wk_io *io = NULL;
+		page_has_no_room = page_is_sparse = i == 1;
+		wk_namespace *ns = open_hooked(path, &io);
+		CHECK_EQ(access(below(path, "shared"), F_OK), i == 0 ? 0 : -1);
+		CHECK_EQ(wk_close(ns, UINT64_MAX, NULL), WK_OK);
+		io->operations->destroy(io);
+	}
+	page_has_no_room = page_is_sparse = false;
+	remove_tree(path);
+}
+
 TEST(after_a_start_of_the_machine_a_sync_proves_what_is_on_the_disk) {
 	const char *path = temporary();
 	fail_the_sixth(path);
@@ -252,6 +126,30 @@ TEST(a_page_that_cannot_be_had_leaves_nobody_who_knows) {
 	remove_tree(path);
 }
 
+/* Behind the look whether somebody writes it cannot be opened any more. */
+TEST(a_lock_that_cannot_be_read_proves_nothing) {
+	const char *path = temporary();
+	fail_the_sixth(path);
+	uint64_t unconfirmed;
+	lock_opens_left = 1;
+	CHECK_EQ(last_shown(path, &unconfirmed), 4);
+	CHECK(lock_opens_left < 0);
+	lock_opens_left = INT32_MAX;
+	remove_tree(path);
+}
+
+TEST(a_sync_beside_which_a_writer_came_proves_nothing) {
+	const char *path = temporary();
+	fail_the_sixth(path);
+	uint64_t unconfirmed;
+	later_starts = 1;
+	written_during_a_sync = path;
+	CHECK_EQ(last_shown(path, &unconfirmed), 4);
+	written_during_a_sync = NULL;
+	later_starts = 0;
+	remove_tree(path);
+}
+
 TEST(a_page_that_the_disk_cannot_read_is_made_anew_by_the_next_writer) {
 	const char *path = temporary();
 	syncs_fail = false;
@@ -293,6 +191,32 @@ TEST(a_reader_whose_sync_failed_proves_nothing_by_another) {
 	pthread_mutex_lock(&ns->engine->catalogue_lock);
 	CHECK_EQ(wk_follower_renew(ns->engine, &error), WK_IO); /* nor by one of a new look */
 	pthread_mutex_unlock(&ns->engine->catalogue_lock);
+	CHECK_EQ(shown_by(ns, &unconfirmed), 4);
+	CHECK_EQ(wk_close(ns, UINT64_MAX, NULL), WK_OK);
+	io->operations->destroy(io);
+	later_starts = 0;
+	remove_tree(path);
+}
+
+TEST(a_sync_that_failed_for_a_new_look_is_remembered) {
+	const char *path = temporary();
+	fail_the_sixth(path);
+	later_starts = 1;
+	uint64_t unconfirmed;
+	wk_io *io = NULL;
+	syncs_fail = false;
+	somebody_writes = true;
+	wk_namespace *ns = open_hooked_with(path, true, &io);
+	CHECK_EQ(shown_by(ns, &unconfirmed), 4);
+	somebody_writes = false;
+	syncs_fail = true;
+	wk_error error = {0};
+	pthread_mutex_lock(&ns->engine->catalogue_lock);
+	check_ok(wk_follower_renew(ns->engine, &error), &error, "a new look");
+	pthread_mutex_unlock(&ns->engine->catalogue_lock);
+	syncs_fail = false;
+	struct timespec nap = {.tv_nsec = 150 * 1000 * 1000};
+	nanosleep(&nap, NULL);
 	CHECK_EQ(shown_by(ns, &unconfirmed), 4);
 	CHECK_EQ(wk_close(ns, UINT64_MAX, NULL), WK_OK);
 	io->operations->destroy(io);
@@ -380,6 +304,33 @@ TEST(all_that_was_acknowledged_before_a_power_cut_is_shown) {
 	io->operations->destroy(io);
 }
 
+/* The page promises what the copy does not have: now and then it is looked at anew. */
+TEST(a_follower_of_a_copy_by_links_does_not_look_all_the_time) {
+	enum { WAIT_MS = 700 };
+	const char *path = temporary();
+	make_small(path, 5);
+	CHECK_EQ(link(below(path, "shared"), below(path, "shared-of-a-copy")), 0);
+	uint64_t durable = 1000;
+	int fd = open(below(path, "shared"), O_WRONLY);
+	CHECK(fd >= 0 && pwrite(fd, &durable, sizeof durable, offsetof(wk_shared_page, durable)) == sizeof durable);
+	close(fd);
+	wk_io *io = NULL;
+	syncs_fail = false;
+	wk_namespace *ns = open_hooked_with(path, true, &io);
+	uint64_t unconfirmed;
+	CHECK_EQ(shown_by(ns, &unconfirmed), 4); /* the first of these looks */
+	uint32_t before = page_opens;
+	for (int i = 0; i < WAIT_MS / 10; i++) {
+		struct timespec nap = {.tv_nsec = 10 * 1000 * 1000};
+		nanosleep(&nap, NULL);
+		CHECK_EQ(shown_by(ns, &unconfirmed), 4);
+	}
+	CHECK(page_opens - before <= 4);
+	CHECK_EQ(wk_close(ns, UINT64_MAX, NULL), WK_OK);
+	io->operations->destroy(io);
+	remove_tree(path);
+}
+
 TEST(all_that_was_acknowledged_before_a_kill_is_shown) {
 	const char *path = temporary();
 	wk_io *io = NULL;
@@ -404,13 +355,18 @@ int main(void) {
 	RUN(what_a_failed_sync_left_is_not_shown_where_the_page_has_another_name);
 	RUN(what_a_failed_sync_left_is_not_shown_where_there_was_no_room_for_a_page);
 	RUN(a_page_that_is_there_stays_where_none_could_be_had);
+	RUN(a_page_without_all_of_its_room_gets_it_or_is_none);
 	RUN(after_a_start_of_the_machine_a_sync_proves_what_is_on_the_disk);
 	RUN(who_cannot_tell_whether_the_machine_was_started_proves_nothing);
 	RUN(a_page_that_cannot_be_had_leaves_nobody_who_knows);
+	RUN(a_lock_that_cannot_be_read_proves_nothing);
+	RUN(a_sync_beside_which_a_writer_came_proves_nothing);
 	RUN(a_page_that_the_disk_cannot_read_is_made_anew_by_the_next_writer);
 	RUN(a_reader_whose_sync_failed_proves_nothing_by_another);
+	RUN(a_sync_that_failed_for_a_new_look_is_remembered);
 	RUN(a_writer_whose_lock_has_no_room_leaves_nothing_there_of_an_earlier_one);
 	RUN(a_follower_without_a_page_does_not_look_all_the_time);
+	RUN(a_follower_of_a_copy_by_links_does_not_look_all_the_time);
 	RUN(all_that_was_acknowledged_before_a_kill_is_shown);
 	RUN(all_that_was_acknowledged_before_a_power_cut_is_shown);
 	return check_done();

@@ -140,6 +140,22 @@ TEST(a_rate_is_kept) {
 	remove_tree(path);
 }
 
+static bool until_half_a_second_is_over(void *context, uint64_t done, uint64_t total) {
+	(void)done;
+	(void)total;
+	return seconds() < *(double *)context + 0.5;
+}
+
+/* A signal that comes just before a sleep begins is noticed behind it, and not when the pace allows the next read. */
+TEST(a_slow_one_can_be_stopped_while_it_sleeps) {
+	make();
+	wk_verify_report report;
+	double begin = seconds();
+	CHECK_EQ(wk_verify_directory(path, 100, until_half_a_second_is_over, &begin, &report, NULL), WK_INTERRUPTED);
+	CHECK(seconds() - begin < 10);
+	remove_tree(path);
+}
+
 int main(void) {
 	RUN(a_directory_closed_in_order_is_clean);
 	RUN(what_is_not_there_is_said_to_be_so);
@@ -149,5 +165,6 @@ int main(void) {
 	RUN(files_between_that_were_recycled_are_no_damage_and_others_are_missed);
 	RUN(progress_grows_up_to_the_total);
 	RUN(a_rate_is_kept);
+	RUN(a_slow_one_can_be_stopped_while_it_sleeps);
 	return check_done();
 }
