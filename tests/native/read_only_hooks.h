@@ -19,9 +19,9 @@
 static struct wk_io_operations operations, original;
 static bool syncs_fail, page_has_no_room, page_is_sparse, page_is_damaged, lock_has_no_room;
 static bool boot_is_unknown, somebody_writes;
-static int page_refusals;    /* opens of the page that are refused */
+static int page_refusals; /* opens of the page that are refused */
 static int lock_opens_left = INT32_MAX;
-static uint8_t later_starts; /* of the machine */
+static uint8_t later_starts;              /* of the machine */
 static const char *written_during_a_sync; /* a directory to which a writer of this kernel comes then */
 
 static wk_file *page_file, *lock_file; /* where they are open */
@@ -80,7 +80,7 @@ static inline int open_or_not(wk_io *io, const char *path, uint32_t flags, wk_fi
 }
 
 static inline int64_t write_or_not(wk_io *io, wk_file *file, const void *buffer, size_t size, uint64_t offset,
-                            uint32_t flags) {
+                                   uint32_t flags) {
 	return lock_has_no_room && file == lock_file ? -ENOSPC : original.pwrite(io, file, buffer, size, offset, flags);
 }
 
