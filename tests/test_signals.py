@@ -271,12 +271,12 @@ def test_a_handler_that_raises_behind_the_last_step_of_a_read_keeps_its_records(
     with log.writer() as writer:
         writer.append_many([b"x"] * 10)
     reader = log.reader()
-    assert len(reader.read(3)) == 3
+    next(reader)
     stage = reader._stage
     stage.records = MovedAndStopped(stage.records)  # type: ignore[assignment]
     with pytest.raises(KeyboardInterrupt):
         reader.read(3)
-    assert [record.sequence_id for record in reader.read(3) if isinstance(record, walkeeper.Record)] == [3, 4, 5]
+    assert [record.sequence_id for record in reader.read(3) if isinstance(record, walkeeper.Record)] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("yielded", [0, 10])
