@@ -110,8 +110,6 @@ static wk_status begin_writing(wk_engine *engine, wk_error *error) {
 	wk_index_begin(engine);
 	wk_status status = wk_owned_space_settle_root(engine, error);
 	if (status == WK_OK)
-		status = tell_readers(engine, error);
-	if (status == WK_OK)
 		status = wk_probe(engine, error);
 	if (status == WK_OK)
 		status = wk_superblock_store(engine, error);
@@ -123,6 +121,8 @@ static wk_status begin_writing(wk_engine *engine, wk_error *error) {
 	engine->major_due_ns = wk_time_after(wk_engine_now(engine), engine->options.major_interval_ns);
 	if (status == WK_OK)
 		status = first_file(engine, error);
+	if (status == WK_OK) /* all that may be refused was not */
+		status = tell_readers(engine, error);
 	if (status == WK_OK)
 		status = wk_loss_record(engine, error);
 	engine->other_bytes = wk_files_other_bytes(engine);

@@ -9,20 +9,22 @@
 
 enum { LOCK_RETRY_NS = 2 * 1000 * 1000, LOOKED_AT_NS = 500 * 1000 * 1000 };
 
-/* Of a file that cannot be read, or was not written yet, nothing is known. */
-static wk_lock_text read_file(wk_engine *engine, wk_file *file) {
-	wk_lock_text text = {.pid = -1};
+/* Of a file that cannot be read, or was not written yet, nothing is known. -errno */
+static int read_file(wk_engine *engine, wk_file *file, wk_lock_text *text) {
+	*text = (wk_lock_text){.pid = -1};
 	uint8_t *page = aligned_alloc(WK_IO_ALIGNMENT, WK_IO_ALIGNMENT);
 	if (page == NULL)
-		return text;
+		return -ENOMEM;
 	int64_t size = engine->io->operations->pread(engine->io, file, page, WK_IO_ALIGNMENT, 0);
-	wk_lock_text_decode(page, size > 0 ? (size_t)size : 0, &text);
+	wk_lock_text_decode(page, size > 0 ? (size_t)size : 0, text);
 	free(page);
-	return text;
+	return size < 0 ? (int)size : 0;
 }
 
 static int64_t read_holder(wk_engine *engine) {
-	int64_t pid = read_file(engine, engine->lock_file).pid;
+	wk_lock_text text;
+	read_file(engine, engine->lock_file, &text);
+	int64_t pid = text.pid;
 	/* Who has just taken the lock may not have written that yet: then it is of the one before. */
 	bool is_past = pid == wk_process_id() && !wk_registry_is_written_here(engine);
 	return pid > 0 && !is_past ? pid : -1;
@@ -45,28 +47,35 @@ static bool is_full(int result) {
 
 /*
  * Who holds it now; under which kernel the directory was written last, is as it was: an open that comes to nothing leaves
- * no word of its own. Nor does it go into a directory of which this one is a copy by links.
+ * no word of its own. One that was made for it names none, by zeros. What cannot be read is not written over, and nothing is written into a
+ * directory of which this one is a copy by links.
  */
-static int write_holder(wk_engine *engine) {
-	wk_lock_text text = read_file(engine, engine->lock_file);
+static int write_holder(wk_engine *engine, bool made) {
+	wk_lock_text text;
 	wk_io_stat stat;
+	bool readable = read_file(engine, engine->lock_file, &text) == 0;
 	int result = engine->io->operations->stat(engine->io, engine->lock_file, &stat);
-	if (result < 0 || stat.links > 1)
+	if (result < 0 || !readable || stat.links > 1)
 		return result;
 	text.pid = wk_process_id();
+	text.boot_known |= made;
 	result = write_text(engine, &text);
 	return is_full(result) ? 0 : result;
 }
 
 int wk_directory_lock_tell_kernel(wk_engine *engine) {
 	const struct wk_io_operations *io = engine->io->operations;
-	wk_lock_text last = read_file(engine, engine->lock_file), text = {.pid = wk_process_id()};
-	text.boot_known = io->boot_id(engine->io, text.boot);
+	wk_lock_text last, text = {.pid = wk_process_id()};
+	read_file(engine, engine->lock_file, &last);
+	int result = io->boot_id(engine->io, text.boot);
+	if (result < 0 && result != -ENODATA)
+		return result;
+	text.boot_known = result == 0;
 	bool said = last.pid == text.pid && last.boot_known == text.boot_known &&
 	            memcmp(last.boot, text.boot, sizeof text.boot) == 0;
 	if (said)
 		return 0;
-	int result = write_text(engine, &text);
+	result = write_text(engine, &text);
 	if (result == 0)
 		result = io->sync(engine->io, engine->lock_file);
 	if (is_full(result))
@@ -82,10 +91,11 @@ bool wk_directory_was_written_under_this_kernel(wk_engine *engine) {
 	free(path);
 	if (result < 0)
 		return result != -ENOENT;
-	wk_lock_text last = read_file(engine, file);
+	wk_lock_text last;
+	read_file(engine, file, &last);
 	io->close(engine->io, file);
 	uint8_t now[WK_BOOT_ID_SIZE];
-	return !last.boot_known || !io->boot_id(engine->io, now) || memcmp(now, last.boot, sizeof now) == 0;
+	return !last.boot_known || io->boot_id(engine->io, now) != 0 || memcmp(now, last.boot, sizeof now) == 0;
 }
 
 /* Those who look whether somebody writes have the lock for a moment: where a writer has it, no look succeeds. */
@@ -142,9 +152,11 @@ wk_status wk_directory_lock(wk_engine *engine, wk_error *error) {
 	if (path == NULL)
 		return wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", engine->path);
 	wk_registry_hold_forks(); /* a child that does not know of this descriptor would keep the lock */
+	bool made = false;
 	int result = io->open(engine->io, path, WK_IO_WRITE, &engine->lock_file);
 	if (result == -ENOENT) {
 		result = io->open(engine->io, path, WK_IO_WRITE | WK_IO_CREATE, &engine->lock_file);
+		made = result == 0;
 		if (result == -EEXIST)
 			result = io->open(engine->io, path, WK_IO_WRITE, &engine->lock_file);
 	}
@@ -158,6 +170,6 @@ wk_status wk_directory_lock(wk_engine *engine, wk_error *error) {
 	if (result == -EWOULDBLOCK)
 		return refuse(engine, looked_at, error);
 	if (result == 0)
-		result = write_holder(engine);
+		result = write_holder(engine, made);
 	return result < 0 ? wk_fail_io(error, result, "locking %s", engine->path) : WK_OK;
 }

@@ -16,6 +16,8 @@
 #include "engine/store_file.h"
 #include "engine/store_footer.h"
 
+static const uint64_t SUSPECT_MAX_NS = 5000000000;
+
 enum {
 	POLL_MIN_NS = 200 * 1000,
 	POLL_MAX_NS = 5 * 1000 * 1000,
@@ -25,11 +27,12 @@ enum {
 	STUCK_NS = 2000 * 1000 * 1000,
 	ATTEMPTS = 5,
 	DROSS_MAX = 64,
-	LEISURE = 50, /* times what a look took are let pass, before one that may be for nothing */
+	LEISURE = 20, /* times what a look took are let pass, before one that may be for nothing */
 };
 
-static uint64_t leisure_ns(uint64_t took_ns, uint64_t at_least_ns) {
-	return took_ns * LEISURE > at_least_ns ? took_ns * LEISURE : at_least_ns;
+static uint64_t leisure_ns(uint64_t took_ns, uint64_t at_least_ns, uint64_t at_most_ns) {
+	uint64_t pause = took_ns < at_most_ns / LEISURE ? took_ns * LEISURE : at_most_ns;
+	return pause > at_least_ns ? pause : at_least_ns;
 }
 
 wk_status wk_follower_start(wk_engine *engine, wk_error *error) {
@@ -312,9 +315,10 @@ static wk_status refresh(wk_engine *engine, bool anew, wk_error *error) {
 	struct wk_follower *f = engine->follower;
 	wk_error local;
 	bool behind = false;
-	uint64_t begin = wk_engine_now(engine);
+	uint64_t begin = wk_engine_now(engine), before = f->walk.scan.sequence;
 	wk_status status = catch_up(engine, &behind, error != NULL ? error : &local);
-	__atomic_store_n(&f->looking_ns, wk_engine_now(engine) - begin, __ATOMIC_RELAXED);
+	if (f->walk.scan.sequence == before) /* for nothing */
+		__atomic_store_n(&f->looking_ns, wk_engine_now(engine) - begin, __ATOMIC_RELAXED);
 	if (!f->settled) { /* the directory is being opened: who opens it tries again */
 		f->settled = status == WK_OK;
 		f->behind = behind && !f->page_is_linked;
@@ -331,7 +335,7 @@ static wk_status refresh(wk_engine *engine, bool anew, wk_error *error) {
 	wk_engine_unlock(engine);
 	bool suspects = status == WK_OK && behind && f->page_is_linked;
 	bool again = !anew && f->renewed_ns != 0 && (f->stuck_since_ns != 0 || !lost || suspects);
-	uint64_t pause = suspects ? leisure_ns(f->renewing_ns, PAGE_LOOK_NS) : RENEW_NS;
+	uint64_t pause = suspects ? leisure_ns(f->renewing_ns, PAGE_LOOK_NS, SUSPECT_MAX_NS) : RENEW_NS;
 	if (!wanted || (again && wk_engine_now(engine) - f->renewed_ns < pause))
 		return WK_OK;
 	return start_anew(engine, lost, error);
@@ -388,8 +392,8 @@ wk_status wk_follower_wait(wk_engine *engine, uint64_t timeout_ns) {
 	wk_engine_lock(engine);
 	bool blind = engine->shared == NULL; /* each look is one at the folders */
 	wk_engine_unlock(engine);
-	uint64_t looking = leisure_ns(__atomic_load_n(&f->looking_ns, __ATOMIC_RELAXED), POLL_MAX_NS);
-	uint64_t blind_nap = looking < LOCK_LOOK_NS ? looking : LOCK_LOOK_NS;
+	uint64_t looking_ns = __atomic_load_n(&f->looking_ns, __ATOMIC_RELAXED);
+	uint64_t blind_nap = leisure_ns(looking_ns, POLL_MAX_NS, LOCK_LOOK_NS);
 	for (uint64_t nap = blind ? blind_nap : POLL_MIN_NS; waited < timeout_ns;
 	     nap = nap * 2 < POLL_MAX_NS ? nap * 2 : POLL_MAX_NS) {
 		nap = nap < timeout_ns - waited ? nap : timeout_ns - waited;

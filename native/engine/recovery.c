@@ -133,12 +133,17 @@ static wk_status rewrite_newest_footer(wk_engine *engine, wk_error *error) {
 	return WK_OK;
 }
 
-/* What a kill left in the drive's cache must be durable before anybody hears of it (storage rule 13). */
-static wk_status sync_all_accepted(wk_engine *engine, const wk_walk *walk, wk_error *error) {
+/*
+ * What a kill left in the drive's cache must be durable before anybody hears of it (storage rule 13). Behind a start of the
+ * machine a sync alone shows that: this kernel has taken nothing for clean, and what is not written cannot fail to be, so an
+ * open that comes to nothing here leaves readers a proof of their own.
+ */
+static wk_status sync_accepted(wk_engine *engine, const wk_walk *walk, wk_error *error) {
+	bool again = wk_directory_was_written_under_this_kernel(engine);
 	wk_status status = sync_names(engine, error);
-	if (status == WK_OK)
+	if (status == WK_OK && again)
 		status = rewrite_unconfirmed(engine, walk, error);
-	if (status == WK_OK)
+	if (status == WK_OK && again)
 		status = rewrite_newest_footer(engine, error);
 	if (status != WK_OK)
 		return status;
@@ -152,14 +157,6 @@ static wk_status sync_all_accepted(wk_engine *engine, const wk_walk *walk, wk_er
 			                  engine->path);
 	}
 	return WK_OK;
-}
-
-/* A sync that failed makes those of others worthless under this kernel. */
-static wk_status sync_accepted(wk_engine *engine, const wk_walk *walk, wk_error *error) {
-	wk_status status = sync_all_accepted(engine, walk, error);
-	if (status != WK_OK)
-		(void)wk_directory_lock_tell_kernel(engine);
-	return status;
 }
 
 /* Its entries are lost, its bytes are left alone: it is set aside once that is recorded. */

@@ -207,12 +207,12 @@ static int entropy(wk_io *io, void *bytes, size_t size) {
 	return 0;
 }
 
-static bool boot_id(wk_io *io, uint8_t id[16]) {
+static int boot_id(wk_io *io, uint8_t id[16]) {
 	wk_faulty *faulty = wk_faulty_enter(io);
 	memset(id, 0x5a, 16);
 	memcpy(id, &faulty->boots, sizeof faulty->boots);
 	wk_faulty_leave(faulty);
-	return true;
+	return 0;
 }
 
 static void queue_forked(wk_io *io, wk_io_queue *queue) {

@@ -125,8 +125,8 @@ struct wk_io_operations {
 	uint64_t (*now)(wk_io *);                          /* CLOCK_MONOTONIC, ns */
 	uint64_t (*wall)(wk_io *);                         /* CLOCK_REALTIME, ns */
 	int (*entropy)(wk_io *, void *bytes, size_t size); /* getrandom */
-	/* Of the kernel that runs: another after each start of the machine. False: it cannot be told. */
-	bool (*boot_id)(wk_io *, uint8_t id[16]);
+	/* Of the kernel that runs: another after each start of the machine, and never zeros. -ENODATA: nobody tells. -errno */
+	int (*boot_id)(wk_io *, uint8_t id[16]);
 	/* depth: the most requests in flight; submit beyond it returns -EBUSY */
 	int (*queue_new)(wk_io *, uint32_t depth, wk_io_queue **queue);
 	void (*queue_free)(wk_io *, wk_io_queue *); /* waits for what is in flight */

@@ -314,7 +314,7 @@ static int entropy(wk_io *io, void *bytes, size_t size) {
 	return self->below->operations->entropy(self->below, bytes, size);
 }
 
-static bool boot_id(wk_io *io, uint8_t id[16]) {
+static int boot_id(wk_io *io, uint8_t id[16]) {
 	overlay *self = (overlay *)io;
 	return self->below->operations->boot_id(self->below, id);
 }

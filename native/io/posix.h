@@ -63,8 +63,8 @@ int wk_posix_space(wk_io *io, const char *path, wk_io_space *space);
 uint64_t wk_posix_now(wk_io *io);
 uint64_t wk_posix_wall(wk_io *io);
 int wk_posix_entropy(wk_io *io, void *bytes, size_t size);
-bool wk_posix_boot_id(wk_io *io, uint8_t id[16]);
-bool wk_posix_read_boot_id(const char *path, uint8_t id[16]); /* of the kernel's own file alone */
+int wk_posix_boot_id(wk_io *io, uint8_t id[16]);
+int wk_posix_read_boot_id(const char *path, uint8_t id[16]); /* of the kernel's own file alone */
 
 /* All but the queue, for the operation tables of psync.c and uring.c. */
 #define WK_POSIX_OPERATIONS                                                                                         \

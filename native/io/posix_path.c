@@ -3,6 +3,7 @@
  */
 #include "io/posix.h"
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <stdio.h>
@@ -140,12 +141,12 @@ int64_t wk_process_id(void) {
 	return getpid();
 }
 
-bool wk_posix_read_boot_id(const char *path, uint8_t id[16]) {
+int wk_posix_read_boot_id(const char *path, uint8_t id[16]) {
 	char text[40] = {0};
 	memset(id, 0, 16);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return false;
+		return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? -errno : -ENODATA;
 	struct statfs facts; /* a container's manager may have put a file of its own there, which tells of no kernel */
 	bool genuine = fstatfs(fd, &facts) == 0 && facts.f_type == PROC_SUPER_MAGIC;
 	ssize_t size = genuine ? read(fd, text, sizeof text - 1) : 0;
@@ -160,10 +161,10 @@ bool wk_posix_read_boot_id(const char *path, uint8_t id[16]) {
 		id[digits / 2] = (uint8_t)(id[digits / 2] << 4 | digit);
 		digits++;
 	}
-	return digits == 32;
+	return digits == 32 ? 0 : -ENODATA;
 }
 
-bool wk_posix_boot_id(wk_io *io, uint8_t id[16]) {
+int wk_posix_boot_id(wk_io *io, uint8_t id[16]) {
 	(void)io;
 	return wk_posix_read_boot_id("/proc/sys/kernel/random/boot_id", id);
 }

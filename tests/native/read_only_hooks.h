@@ -11,6 +11,7 @@
 #include "engine/shared_page.h"
 #include "small_directory.h"
 #include "walkeeper/lock_text.h"
+#include "walkeeper/superblock.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
@@ -18,21 +19,22 @@
 
 static struct wk_io_operations operations, original;
 static bool syncs_fail, page_has_no_room, page_is_sparse, page_is_damaged, lock_has_no_room;
-static bool boot_is_unknown, somebody_writes;
+static bool boot_is_unknown, somebody_writes, superblock_is_refused, lock_is_unreadable, one_sync_fails, reads_fail;
 static int page_refusals; /* opens of the page that are refused */
 static int lock_opens_left = INT32_MAX;
 static uint8_t later_starts;              /* of the machine */
 static const char *written_during_a_sync; /* a directory to which a writer of this kernel comes then */
 
-static wk_file *page_file, *lock_file; /* where they are open */
+static wk_file *page_file, *lock_file, *looked_at; /* where they are open; the last is the lock, to be read */
 static _Atomic uint32_t lists, page_opens;
+static uint32_t blocks_written, blocks_untold; /* the latter under a kernel that the lock does not name */
 
-static inline bool boot_id(wk_io *io, uint8_t id[16]);
+static inline int boot_id(wk_io *io, uint8_t id[16]);
 
 static inline void say_who_writes(wk_io *io, const char *path) {
 	wk_lock_text text = {.pid = 1};
 	uint8_t bytes[WK_LOCK_TEXT_SIZE];
-	text.boot_known = boot_id(io, text.boot);
+	text.boot_known = boot_id(io, text.boot) == 0;
 	wk_lock_text_encode(&text, bytes);
 	int fd = open(below(path, "lock"), O_WRONLY);
 	CHECK(fd >= 0 && pwrite(fd, bytes, sizeof bytes, 0) == sizeof bytes);
@@ -40,6 +42,11 @@ static inline void say_who_writes(wk_io *io, const char *path) {
 }
 
 static inline int sync_or_not(wk_io *io, wk_file *file) {
+	if (one_sync_fails) { /* and so does what is read next */
+		one_sync_fails = false;
+		reads_fail = true;
+		return -EIO;
+	}
 	if (written_during_a_sync != NULL)
 		say_who_writes(io, written_during_a_sync);
 	return syncs_fail ? -EIO : original.sync(io, file);
@@ -75,13 +82,8 @@ static inline int open_or_not(wk_io *io, const char *path, uint32_t flags, wk_fi
 	if (is_page(path))
 		page_file = result == 0 && (flags & WK_IO_CREATE) == 0 ? *file : NULL;
 	if (is_lock(path))
-		lock_file = result == 0 ? *file : NULL;
+		*((flags & WK_IO_WRITE) != 0 ? &lock_file : &looked_at) = result == 0 ? *file : NULL;
 	return result;
-}
-
-static inline int64_t write_or_not(wk_io *io, wk_file *file, const void *buffer, size_t size, uint64_t offset,
-                                   uint32_t flags) {
-	return lock_has_no_room && file == lock_file ? -ENOSPC : original.pwrite(io, file, buffer, size, offset, flags);
 }
 
 static inline int stat_sparse(wk_io *io, wk_file *file, wk_io_stat *stat) {
@@ -98,19 +100,46 @@ static inline int list_counted(wk_io *io, const char *path, wk_io_list_fn fn, vo
 static inline void close_known(wk_io *io, wk_file *file) {
 	page_file = page_file == file ? NULL : page_file;
 	lock_file = lock_file == file ? NULL : lock_file;
+	looked_at = looked_at == file ? NULL : looked_at;
 	original.close(io, file);
 }
 
 static inline int64_t read_or_not(wk_io *io, wk_file *file, void *buffer, size_t size, uint64_t offset) {
+	if (lock_is_unreadable && file == lock_file)
+		return -ENOMEM;
+	if (reads_fail && file != looked_at && file != page_file) {
+		reads_fail = false;
+		return -EIO;
+	}
 	return page_is_damaged && file == page_file ? -EIO : original.pread(io, file, buffer, size, offset);
 }
 
-static inline bool boot_id(wk_io *io, uint8_t id[16]) {
-	bool known = original.boot_id(io, id) && !boot_is_unknown;
+static inline int boot_id(wk_io *io, uint8_t id[16]) {
+	int result = boot_is_unknown ? -ENODATA : original.boot_id(io, id);
 	id[3] ^= later_starts;
-	if (!known)
+	if (result < 0)
 		memset(id, 0, 16);
-	return known;
+	return result;
+}
+
+/* What the lock says of the directory is what this kernel would say. */
+static inline bool lock_tells_this_kernel(wk_io *io) {
+	uint8_t bytes[WK_LOCK_TEXT_SIZE] = {0}, now[WK_BOOT_ID_SIZE];
+	wk_lock_text text;
+	return original.pread(io, lock_file, bytes, sizeof bytes, 0) >= 0 &&
+	       wk_lock_text_decode(bytes, sizeof bytes, &text) == WK_OK && text.boot_known && boot_id(io, now) == 0 &&
+	       memcmp(now, text.boot, sizeof now) == 0;
+}
+
+static inline int64_t write_or_not(wk_io *io, wk_file *file, const void *buffer, size_t size, uint64_t offset,
+                                   uint32_t flags) {
+	if (size >= 4 && memcmp(buffer, "WKJB", 4) == 0) {
+		blocks_written++;
+		blocks_untold += lock_file == NULL || !lock_tells_this_kernel(io);
+	}
+	if (superblock_is_refused && size == WK_SUPERBLOCK_SLOT_SIZE && memcmp(buffer, "WKSB", 4) == 0)
+		return -EIO;
+	return lock_has_no_room && file == lock_file ? -ENOSPC : original.pwrite(io, file, buffer, size, offset, flags);
 }
 
 static inline void use_hooks(wk_io **io) {

@@ -100,11 +100,19 @@ TEST(a_boot_id_that_is_not_the_kernels_is_none) {
 	uint8_t id[16], again[16];
 	CHECK_EQ(ops->pwrite(io, file, text, sizeof text - 1, 0, 0), sizeof text - 1);
 	ops->close(io, file);
-	CHECK(!wk_posix_read_boot_id(at("boot_id"), id));
-	CHECK(!wk_posix_read_boot_id(at("missing"), id));
-	CHECK(!wk_posix_read_boot_id("/proc/sys/kernel/random/poolsize", id)); /* too few digits */
-	CHECK(wk_posix_read_boot_id("/proc/sys/kernel/random/boot_id", id) && ops->boot_id(io, again));
+	static const char genuine[] = "/proc/sys/kernel/random/boot_id";
+	CHECK_EQ(wk_posix_read_boot_id(at("boot_id"), id), -ENODATA);
+	CHECK_EQ(wk_posix_read_boot_id(at("missing"), id), -ENODATA);
+	CHECK_EQ(wk_posix_read_boot_id("/proc/sys/kernel/random/poolsize", id), -ENODATA); /* too few digits */
+	CHECK_EQ(wk_posix_read_boot_id(genuine, id), 0);
+	CHECK_EQ(ops->boot_id(io, again), 0);
 	CHECK(memcmp(id, again, sizeof id) == 0);
+	struct rlimit before, none = {0};
+	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none.rlim_max = before.rlim_max;
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+	CHECK_EQ(wk_posix_read_boot_id(genuine, id), -EMFILE);
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
 	remove_all("boot_id", NULL);
 }
 

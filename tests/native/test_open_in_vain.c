@@ -28,7 +28,16 @@ static void cut_behind_five(const char *path, bool page_is_stale) {
 	close(fd);
 }
 
-enum { WRONG_KIND, NO_DESCRIPTOR, LINKED, UNLOCKED, WAYS };
+enum {
+	WRONG_KIND,
+	NO_DESCRIPTOR,
+	LINKED,
+	NO_ROOM_IN_LOCK,
+	NO_LOCK, /* as in a backup */
+	UNREADABLE_LOCK,
+	NO_PAGE_AND_NO_ROOT,
+	WAYS
+};
 
 /* What an open for writing meets that comes to nothing, in one of these ways. */
 static void fail_to_open(const char *path, int way) {
@@ -36,20 +45,24 @@ static void fail_to_open(const char *path, int way) {
 	wk_open_options options;
 	wk_open_options_init(&options);
 	options.kind = way == WRONG_KIND ? WK_KIND_LEDGERS : WK_KIND_LOGS;
-	page_refusals = way == NO_DESCRIPTOR ? 1 : 0;
+	if (way == NO_LOCK)
+		CHECK_EQ(unlink(below(path, "lock")), 0);
+	page_refusals = way == NO_DESCRIPTOR || way == NO_LOCK || way == UNREADABLE_LOCK;
+	lock_is_unreadable = way == UNREADABLE_LOCK;
+	superblock_is_refused = page_has_no_room = way == NO_PAGE_AND_NO_ROOT;
 	char from[300];
 	snprintf(from, sizeof from, "%s", below(path, way == LINKED ? "superblock" : "lock"));
 	if (way == LINKED)
 		CHECK_EQ(link(from, below(path, "superblock-of-a-copy")), 0);
-	lock_has_no_room = way == UNLOCKED;
+	lock_has_no_room = way == NO_ROOM_IN_LOCK;
 	use_hooks(&io);
 	wk_namespace *ns = NULL;
 	wk_error error = {0};
-	CHECK((wk_open_on(io, path, &options, &ns, &error) == WK_OK) == (way == UNLOCKED));
+	CHECK((wk_open_on(io, path, &options, &ns, &error) == WK_OK) == (way == NO_ROOM_IN_LOCK));
 	if (ns != NULL)
 		wk_abandon(ns);
 	io->operations->destroy(io);
-	lock_has_no_room = false;
+	lock_has_no_room = lock_is_unreadable = superblock_is_refused = page_has_no_room = false;
 	page_refusals = 0;
 	if (way == LINKED)
 		CHECK_EQ(unlink(below(path, "superblock-of-a-copy")), 0);
@@ -69,8 +82,8 @@ TEST(an_open_that_comes_to_nothing_hides_nothing) {
 	}
 }
 
-/* Then those of readers are worth nothing any more under this kernel. */
-TEST(an_open_whose_sync_failed_says_which_kernel_has_its_bytes) {
+/* Nothing was written that a reader's own sync could take for clean. */
+TEST(an_open_whose_sync_failed_leaves_readers_theirs) {
 	const char *path = temporary();
 	uint64_t unconfirmed;
 	cut_behind_five(path, true);
@@ -79,14 +92,49 @@ TEST(an_open_whose_sync_failed_says_which_kernel_has_its_bytes) {
 	wk_open_options_init(&options);
 	use_hooks(&io);
 	syncs_fail = true;
+	blocks_written = blocks_untold = 0;
 	wk_namespace *ns = NULL;
 	wk_error error = {0};
 	CHECK(wk_open_on(io, path, &options, &ns, &error) != WK_OK);
+	CHECK_EQ(blocks_written, 0);
 	io->operations->destroy(io);
-	CHECK(last_shown(path, &unconfirmed) < 4);
-	CHECK(unconfirmed > 0);
+	CHECK_EQ(last_shown(path, &unconfirmed), 4);
+	CHECK_EQ(unconfirmed, 0);
 	later_starts = 0;
 	remove_tree(path);
+}
+
+/* A reader that comes then is not to believe its own sync: that of the block may have failed. */
+TEST(no_block_is_written_before_the_lock_tells_which_kernel_does) {
+	for (int lossy = 0; lossy < 2; lossy++) {
+		const char *path = temporary();
+		wk_io *io = NULL;
+		cut_behind_five(path, true);
+		char file[300];
+		snprintf(file, sizeof file, "%s", below(path, "journal/0000000000000001.wkj"));
+		int fd = open(file, O_WRONLY);
+		CHECK(fd >= 0 && (!lossy || pwrite(fd, "damage", 6, 2 * 4096 + 200) == 6));
+		close(fd);
+		wk_open_options options;
+		wk_open_options_init(&options);
+		options.manual = true;
+		options.on_damage = lossy ? WK_ON_DAMAGE_SKIP : WK_ON_DAMAGE_STOP;
+		use_hooks(&io);
+		blocks_written = blocks_untold = 0;
+		wk_namespace *ns = NULL;
+		wk_error error = {0};
+		check_ok(wk_open_on(io, path, &options, &ns, &error), &error, "the directory opens");
+		CHECK(!lossy || blocks_written > 0); /* what was lost is recorded */
+		wk_log *log = log_named(ns, "another");
+		wk_writer *writer = writer_of(log);
+		append_one(writer);
+		CHECK(blocks_written > 0);
+		CHECK_EQ(blocks_untold, 0);
+		close_all(ns, log, writer);
+		io->operations->destroy(io);
+		later_starts = 0;
+		remove_tree(path);
+	}
 }
 
 /* A copy by links has the original's: that is told of nobody who opens the copy. */
@@ -109,7 +157,8 @@ TEST(a_lock_of_two_directories_is_left_alone) {
 
 int main(void) {
 	RUN(an_open_that_comes_to_nothing_hides_nothing);
-	RUN(an_open_whose_sync_failed_says_which_kernel_has_its_bytes);
+	RUN(an_open_whose_sync_failed_leaves_readers_theirs);
+	RUN(no_block_is_written_before_the_lock_tells_which_kernel_does);
 	RUN(a_lock_of_two_directories_is_left_alone);
 	return check_done();
 }

@@ -224,6 +224,33 @@ TEST(a_sync_that_failed_for_a_new_look_is_remembered) {
 	remove_tree(path);
 }
 
+/* Nor where the directory, that looked damaged, is opened once more for that. */
+TEST(a_sync_that_failed_is_remembered_by_an_open_that_tries_again) {
+	enum { BEFORE = 40 }; /* the catalogue stands in a file that is read again */
+	const char *path = temporary();
+	make_small(path, BEFORE);
+	fail_the_sixth(path);
+	later_starts = 1;
+	syncs_fail = false;
+	wk_io *io = NULL;
+	use_hooks(&io);
+	wk_open_options options;
+	wk_open_options_init(&options);
+	options.read_only = true;
+	one_sync_fails = true;
+	wk_namespace *ns = NULL;
+	wk_error error = {0};
+	uint64_t unconfirmed;
+	if (wk_open_on(io, path, &options, &ns, &error) == WK_OK) {
+		CHECK_EQ(shown_by(ns, &unconfirmed), BEFORE + 4);
+		CHECK_EQ(wk_close(ns, UINT64_MAX, NULL), WK_OK);
+	}
+	CHECK(!one_sync_fails && !reads_fail);
+	io->operations->destroy(io);
+	later_starts = 0;
+	remove_tree(path);
+}
+
 /* What an earlier kernel's writer said would be taken for the last word. */
 TEST(a_writer_whose_lock_has_no_room_leaves_nothing_there_of_an_earlier_one) {
 	const char *path = temporary();
@@ -364,6 +391,7 @@ int main(void) {
 	RUN(a_page_that_the_disk_cannot_read_is_made_anew_by_the_next_writer);
 	RUN(a_reader_whose_sync_failed_proves_nothing_by_another);
 	RUN(a_sync_that_failed_for_a_new_look_is_remembered);
+	RUN(a_sync_that_failed_is_remembered_by_an_open_that_tries_again);
 	RUN(a_writer_whose_lock_has_no_room_leaves_nothing_there_of_an_earlier_one);
 	RUN(a_follower_without_a_page_does_not_look_all_the_time);
 	RUN(a_follower_of_a_copy_by_links_does_not_look_all_the_time);
