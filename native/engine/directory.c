@@ -37,6 +37,7 @@
 #include "engine/shared_page.h"
 #include "engine/store_file.h"
 #include "engine/superblock_file.h"
+#include "engine/unconfirmed.h"
 
 enum { FOLLOWER_ATTEMPTS = 10, FOLLOWER_ATTEMPTS_MAX = 500, FOLLOWER_PAUSE_NS = 20 * 1000 * 1000, HURRY = 20 };
 
@@ -123,6 +124,8 @@ static wk_status begin_writing(wk_engine *engine, wk_error *error) {
 		status = first_file(engine, error);
 	if (status == WK_OK) /* all that may be refused was not */
 		status = tell_readers(engine, error);
+	if (status == WK_OK) /* who had a failed sync may have had another lock, which somebody removed */
+		status = wk_unconfirmed_write_again(engine, error);
 	if (status == WK_OK)
 		status = wk_loss_record(engine, error);
 	engine->other_bytes = wk_files_other_bytes(engine);

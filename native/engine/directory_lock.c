@@ -58,9 +58,23 @@ static int write_holder(wk_engine *engine, bool made) {
 	if (result < 0 || !readable || stat.links > 1)
 		return result;
 	text.pid = wk_process_id();
-	text.boot_known |= made;
+	text.boot_known |= made && stat.size == 0; /* nobody came first, while this one waited */
 	result = write_text(engine, &text);
 	return is_full(result) ? 0 : result;
+}
+
+/* Of a text without a boot id, and of a kernel that nobody tells the id of, nothing is certain: false. */
+static int is_another(wk_engine *engine, const wk_lock_text *last, bool *another) {
+	uint8_t now[WK_BOOT_ID_SIZE];
+	int result = engine->io->operations->boot_id(engine->io, now);
+	*another = result == 0 && last->boot_known && memcmp(now, last->boot, sizeof now) != 0;
+	return result == -ENODATA ? 0 : result;
+}
+
+int wk_directory_lock_names_another(wk_engine *engine, bool *another) {
+	wk_lock_text last;
+	int result = read_file(engine, engine->lock_file, &last);
+	return result < 0 ? result : is_another(engine, &last, another);
 }
 
 int wk_directory_lock_tell_kernel(wk_engine *engine) {
@@ -92,10 +106,10 @@ bool wk_directory_was_written_under_this_kernel(wk_engine *engine) {
 	if (result < 0)
 		return result != -ENOENT;
 	wk_lock_text last;
-	read_file(engine, file, &last);
+	bool another;
+	result = read_file(engine, file, &last);
 	io->close(engine->io, file);
-	uint8_t now[WK_BOOT_ID_SIZE];
-	return !last.boot_known || io->boot_id(engine->io, now) != 0 || memcmp(now, last.boot, sizeof now) == 0;
+	return result < 0 || is_another(engine, &last, &another) < 0 || !another;
 }
 
 /* Those who look whether somebody writes have the lock for a moment: where a writer has it, no look succeeds. */

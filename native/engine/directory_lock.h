@@ -18,6 +18,11 @@ wk_status wk_directory_lock(wk_engine *engine, wk_error *error);
  */
 int wk_directory_lock_tell_kernel(wk_engine *engine);
 /*
+ * For who holds it: does it name another kernel than the one that runs, or none by zeros? Then nothing stands here that this
+ * kernel may have taken for clean; unless somebody removed the lock. -errno: that cannot be told now.
+ */
+int wk_directory_lock_names_another(wk_engine *engine, bool *another);
+/*
  * Whether a writer may have been here since this machine started: then a sync of its own proves nothing to a reader (storage
  * rule 13). False only where that is certain: the lock is not there (a backup), or its last holder ran under another kernel.
  */

@@ -92,6 +92,13 @@ struct wk_store_file {
 	bool retired; /* out of the table: the last unpin frees it */
 };
 
+typedef struct wk_walk_block { /* where an accepted block stands */
+	uint64_t sequence;
+	wk_store_file *file;
+	uint64_t offset;
+	uint32_t size;
+} wk_walk_block;
+
 /* ---- ledgers and their ranges (ledger.c, range.c) ---- */
 
 typedef struct wk_range {            /* the entries of one ledger in one file */
@@ -265,6 +272,11 @@ struct wk_engine {
 	bool space_low; /* the keeper could not prepare a file */
 	int shortage;   /* why: ENOSPC, EDQUOT, EMFILE, ENFILE or ENOMEM */
 	uint64_t retry_space_ns;
+	struct {
+		wk_walk_block blocks[WK_BLOCKS_IN_FLIGHT_MAX];
+		uint32_t count;
+		bool due;
+	} unconfirmed;         /* what recovery found so; to be written again (unconfirmed.h) */
 	bool confirm_at_start; /* recovery: the last block is no confirm block */
 	bool confirm_pending;  /* the last block is not confirmed yet */
 	uint64_t last_activity_ns;

@@ -7,13 +7,6 @@
 #include "engine/journal_reader.h"
 #include "walkeeper/journal_scan.h"
 
-typedef struct wk_walk_block { /* where an accepted block stands */
-	uint64_t sequence;
-	wk_store_file *file;
-	uint64_t offset;
-	uint32_t size;
-} wk_walk_block;
-
 typedef struct wk_walk {
 	wk_engine *engine;
 	wk_scan scan;

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/bytes.h"
 #include "engine/catalogue.h"
 #include "engine/catalogue_recovery.h"
 #include "engine/claims.h"
@@ -21,6 +20,7 @@
 #include "engine/read.h"
 #include "engine/store_file.h"
 #include "engine/store_footer.h"
+#include "engine/unconfirmed.h"
 
 /* ---- what comes out of it ---- */
 
@@ -80,83 +80,23 @@ static wk_status sync_names(wk_engine *engine, wk_error *error) {
 	return WK_OK;
 }
 
-/* The same bytes to the same place: whatever becomes of the write, nothing is worse than before. */
-static int rewrite(wk_engine *engine, const wk_walk_block *block) {
-	const struct wk_io_operations *io = engine->io->operations;
-	uint8_t *bytes = aligned_alloc(WK_IO_ALIGNMENT, block->size);
-	if (bytes == NULL)
-		return -ENOMEM;
-	wk_block_header header;
-	int64_t result = io->pread(engine->io, block->file->handle, bytes, block->size, block->offset);
-	if (result >= 0 && (result != (int64_t)block->size || wk_block_decode(bytes, block->size, &header) != WK_OK ||
-	                    header.sequence != block->sequence))
-		result = -EIO; /* it was whole a moment ago */
-	if (result >= 0)
-		result = io->pwrite(engine->io, block->file->handle, bytes, block->size, block->offset, 0);
-	free(bytes);
-	return result < 0 ? (int)result : 0;
-}
-
-/*
- * Blocks at the chain's end that no later one confirms may stand there because their sync failed and the process
- * ended. After a failed sync the kernel may hold such bytes for clean, and a further sync then proves nothing: they
- * are written once more, so that the sync that follows has something to prove.
- */
-static wk_status rewrite_unconfirmed(wk_engine *engine, const wk_walk *walk, wk_error *error) {
-	for (uint32_t i = 0; i < WK_BLOCKS_IN_FLIGHT_MAX; i++) {
-		const wk_walk_block *block = &walk->latest[i];
-		if (block->sequence <= walk->scan.durable_through || block->file == NULL ||
-		    block->file->state == WK_FILE_SEALED)
-			continue;
-		int result = rewrite(engine, block);
-		if (result < 0)
-			return wk_fail_io(error, result, "writing the last blocks of %s of %s again",
-			                  wk_file_name_of(block->file->id, block->file->kind).text, engine->path);
-	}
-	return WK_OK;
-}
-
-/*
- * The same of the newest footer: it vouches for what stands before it, and files are recycled on its word. Those before
- * it are durable, as the journal goes on in a file only where at most one lacks its footer; so is what the index names.
- */
-static wk_status rewrite_newest_footer(wk_engine *engine, wk_error *error) {
-	for (uint32_t i = engine->files_count; i-- > 0 && engine->files[i]->id >= engine->index.mark;) {
-		wk_store_file *file = engine->files[i];
-		if (file->kind != WK_FILE_JOURNAL || file->state != WK_FILE_SEALED || file->end_offset == 0)
-			continue;
-		int result = wk_store_footer_rewrite(engine, file);
-		return result < 0 ? wk_fail_io(error, result, "writing the footer of %s of %s again",
-		                               wk_file_name_of(file->id, file->kind).text, engine->path)
-		                  : WK_OK;
-	}
-	return WK_OK;
-}
-
 /*
  * What a kill left in the drive's cache must be durable before anybody hears of it (storage rule 13). Behind a start of the
  * machine a sync alone shows that: this kernel has taken nothing for clean, and what is not written cannot fail to be, so an
  * open that comes to nothing here leaves readers a proof of their own.
  */
 static wk_status sync_accepted(wk_engine *engine, const wk_walk *walk, wk_error *error) {
-	bool again = wk_directory_was_written_under_this_kernel(engine);
+	bool another = false;
+	int result = wk_directory_lock_names_another(engine, &another);
+	if (result == 0 && !another) /* else it may name one before that of which nobody tells the id */
+		result = wk_directory_lock_tell_kernel(engine);
+	if (result < 0)
+		return wk_fail_io(error, result, "locking %s", engine->path);
 	wk_status status = sync_names(engine, error);
-	if (status == WK_OK && again)
-		status = rewrite_unconfirmed(engine, walk, error);
-	if (status == WK_OK && again)
-		status = rewrite_newest_footer(engine, error);
 	if (status != WK_OK)
 		return status;
-	for (uint32_t i = 0; i < engine->files_count; i++) {
-		wk_store_file *file = engine->files[i];
-		if (file->kind != WK_FILE_JOURNAL || file->state == WK_FILE_SEALED || file->end_offset == 0)
-			continue;
-		int result = engine->io->operations->sync(engine->io, file->handle);
-		if (result < 0)
-			return wk_fail_io(error, result, "syncing %s of %s", wk_file_name_of(file->id, file->kind).text,
-			                  engine->path);
-	}
-	return WK_OK;
+	wk_unconfirmed_note(engine, walk);
+	return another ? wk_unconfirmed_sync(engine, error) : wk_unconfirmed_write_again(engine, error);
 }
 
 /* Its entries are lost, its bytes are left alone: it is set aside once that is recorded. */

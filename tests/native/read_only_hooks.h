@@ -18,7 +18,7 @@
 #include <time.h>
 
 static struct wk_io_operations operations, original;
-static bool syncs_fail, page_has_no_room, page_is_sparse, page_is_damaged, lock_has_no_room;
+static bool syncs_fail, page_has_no_room, allocate_is_unknown, page_is_sparse, page_is_damaged, lock_has_no_room;
 static bool boot_is_unknown, somebody_writes, superblock_is_refused, lock_is_unreadable, one_sync_fails, reads_fail;
 static int page_refusals; /* opens of the page that are refused */
 static int lock_opens_left = INT32_MAX;
@@ -26,7 +26,9 @@ static uint8_t later_starts;              /* of the machine */
 static const char *written_during_a_sync; /* a directory to which a writer of this kernel comes then */
 
 static wk_file *page_file, *lock_file, *looked_at; /* where they are open; the last is the lock, to be read */
-static _Atomic uint32_t lists, page_opens;
+static _Atomic uint32_t lists, page_opens, watched_syncs;
+static const char *watched; /* syncs of the file whose path has this are counted */
+static wk_file *watched_file;
 static uint32_t blocks_written, blocks_untold; /* the latter under a kernel that the lock does not name */
 
 static inline int boot_id(wk_io *io, uint8_t id[16]);
@@ -42,6 +44,7 @@ static inline void say_who_writes(wk_io *io, const char *path) {
 }
 
 static inline int sync_or_not(wk_io *io, wk_file *file) {
+	watched_syncs += watched_file != NULL && file == watched_file;
 	if (one_sync_fails) { /* and so does what is read next */
 		one_sync_fails = false;
 		reads_fail = true;
@@ -57,7 +60,9 @@ static inline int lock_or_not(wk_io *io, wk_file *file, bool exclusive) {
 }
 
 static inline int allocate_or_not(wk_io *io, wk_file *file, uint64_t size) {
-	return page_has_no_room && size == WK_IO_ALIGNMENT ? -ENOSPC : original.allocate(io, file, size);
+	if (page_has_no_room && size == WK_IO_ALIGNMENT)
+		return allocate_is_unknown ? -EOPNOTSUPP : -ENOSPC;
+	return original.allocate(io, file, size);
 }
 
 static inline bool is_page(const char *path) {
@@ -79,6 +84,8 @@ static inline int open_or_not(wk_io *io, const char *path, uint32_t flags, wk_fi
 		return -EMFILE;
 	int result = original.open(io, path, flags, file);
 	page_opens += is_page(path);
+	if (result == 0 && watched != NULL && strstr(path, watched) != NULL)
+		watched_file = *file;
 	if (is_page(path))
 		page_file = result == 0 && (flags & WK_IO_CREATE) == 0 ? *file : NULL;
 	if (is_lock(path))
@@ -101,6 +108,7 @@ static inline void close_known(wk_io *io, wk_file *file) {
 	page_file = page_file == file ? NULL : page_file;
 	lock_file = lock_file == file ? NULL : lock_file;
 	looked_at = looked_at == file ? NULL : looked_at;
+	watched_file = watched_file == file ? NULL : watched_file;
 	original.close(io, file);
 }
 
@@ -139,6 +147,8 @@ static inline int64_t write_or_not(wk_io *io, wk_file *file, const void *buffer,
 	}
 	if (superblock_is_refused && size == WK_SUPERBLOCK_SLOT_SIZE && memcmp(buffer, "WKSB", 4) == 0)
 		return -EIO;
+	if (page_has_no_room && file == page_file)
+		return -ENOSPC;
 	return lock_has_no_room && file == lock_file ? -ENOSPC : original.pwrite(io, file, buffer, size, offset, flags);
 }
 

@@ -137,6 +137,67 @@ TEST(no_block_is_written_before_the_lock_tells_which_kernel_does) {
 	}
 }
 
+/* Its own lock would have told the next one; a new one tells nothing. What the sync lost is written again all the same. */
+TEST(what_a_failed_sync_left_is_written_again_where_somebody_removed_the_lock) {
+	const char *path = temporary();
+	fail_the_sixth(path);
+	CHECK_EQ(unlink(below(path, "lock")), 0);
+	syncs_fail = false;
+	blocks_written = blocks_untold = 0;
+	wk_io *io = NULL;
+	wk_abandon(open_hooked(path, &io));
+	CHECK(blocks_written > 0);
+	CHECK_EQ(blocks_untold, 0);
+	io->operations->destroy(io);
+	remove_tree(path);
+}
+
+/* Who cannot tell which kernel writes leaves no other's name there. */
+TEST(an_open_without_a_boot_id_leaves_nobody_a_proof) {
+	const char *path = temporary();
+	uint64_t unconfirmed;
+	cut_behind_five(path, true);
+	wk_io *io = NULL;
+	wk_open_options options;
+	wk_open_options_init(&options);
+	use_hooks(&io);
+	syncs_fail = boot_is_unknown = true;
+	wk_namespace *ns = NULL;
+	wk_error error = {0};
+	CHECK(wk_open_on(io, path, &options, &ns, &error) != WK_OK);
+	io->operations->destroy(io);
+	boot_is_unknown = false;
+	CHECK(last_shown(path, &unconfirmed) < 4);
+	CHECK(unconfirmed > 0);
+	later_starts = 0;
+	remove_tree(path);
+}
+
+/* Behind a start of the machine as before it: the drive's cache may have it alone. */
+TEST(the_newest_footer_is_synced) {
+	const char *path = temporary();
+	wk_namespace *ns = open_small(path);
+	wk_log *log = log_named(ns, "log");
+	wk_writer *writer = writer_of(log);
+	for (int i = 0; i < 50; i++) /* of sixteen blocks a file has room for fifteen */
+		append_one(writer);
+	wk_abandon(ns);
+	wk_writer_close(writer, 0, NULL);
+	wk_log_release(log);
+	for (later_starts = 0; later_starts < 2; later_starts++) {
+		wk_io *io = NULL;
+		syncs_fail = false;
+		watched = "0000000000000003.wkj";
+		watched_syncs = 0;
+		wk_abandon(open_hooked(path, &io));
+		CHECK(watched_syncs > 0);
+		watched = NULL;
+		io->operations->destroy(io);
+	}
+	later_starts = 0;
+	remove_tree(path);
+}
+
 /* A copy by links has the original's: that is told of nobody who opens the copy. */
 TEST(a_lock_of_two_directories_is_left_alone) {
 	const char *path = temporary();
@@ -159,6 +220,9 @@ int main(void) {
 	RUN(an_open_that_comes_to_nothing_hides_nothing);
 	RUN(an_open_whose_sync_failed_leaves_readers_theirs);
 	RUN(no_block_is_written_before_the_lock_tells_which_kernel_does);
+	RUN(what_a_failed_sync_left_is_written_again_where_somebody_removed_the_lock);
+	RUN(an_open_without_a_boot_id_leaves_nobody_a_proof);
+	RUN(the_newest_footer_is_synced);
 	RUN(a_lock_of_two_directories_is_left_alone);
 	return check_done();
 }

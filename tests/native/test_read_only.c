@@ -48,15 +48,16 @@ TEST(what_a_failed_sync_left_is_not_shown_where_there_was_no_room_for_a_page) {
 TEST(a_page_that_is_there_stays_where_none_could_be_had) {
 	const char *path = temporary();
 	syncs_fail = false;
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 3; i++) {
 		wk_io *io = NULL;
-		page_has_no_room = i == 1;
+		page_has_no_room = i > 0;
+		allocate_is_unknown = i > 1;
 		wk_namespace *ns = open_hooked(path, &io);
 		CHECK_EQ(wk_close(ns, UINT64_MAX, NULL), WK_OK);
 		io->operations->destroy(io);
 		CHECK_EQ(access(below(path, "shared"), F_OK), 0);
 	}
-	page_has_no_room = false;
+	page_has_no_room = allocate_is_unknown = false;
 	remove_tree(path);
 }
 
