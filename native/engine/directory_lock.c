@@ -72,9 +72,10 @@ static int is_another(wk_engine *engine, const wk_lock_text *last, bool *another
 }
 
 int wk_directory_lock_names_another(wk_engine *engine, bool *another) {
-	wk_lock_text last;
+	wk_lock_text
+	    last; /* of one that the disk cannot read nothing is known: it is written over when the kernel is told */
 	int result = read_file(engine, engine->lock_file, &last);
-	return result < 0 ? result : is_another(engine, &last, another);
+	return result == -ENOMEM ? result : is_another(engine, &last, another);
 }
 
 int wk_directory_lock_tell_kernel(wk_engine *engine) {

@@ -31,11 +31,11 @@ static int make_room(wk_engine *engine, wk_file *file, bool ours) {
 	uint8_t bytes[PAGE] = {0};
 	wk_io_stat stat;
 	int64_t result = io->allocate(engine->io, file, PAGE);
-	if (result == -EOPNOTSUPP && (result = io->pread(engine->io, file, bytes, PAGE, 0)) >= 0)
-		result = io->pwrite(engine->io, file, bytes, PAGE, 0, 0);
 	if ((result == -ENOSPC || result == -EDQUOT) && ours && io->stat(engine->io, file, &stat) == 0 &&
 	    stat.owned >= PAGE)
 		return 0;
+	if (result == -EOPNOTSUPP && (result = io->pread(engine->io, file, bytes, PAGE, 0)) >= 0)
+		result = io->pwrite(engine->io, file, bytes, PAGE, 0, 0); /* refused, a store would be, too: nilfs2 */
 	return result < 0 ? (int)result : 0;
 }
 

@@ -19,7 +19,8 @@
 
 static struct wk_io_operations operations, original;
 static bool syncs_fail, page_has_no_room, allocate_is_unknown, page_is_sparse, page_is_damaged, lock_has_no_room;
-static bool boot_is_unknown, somebody_writes, superblock_is_refused, lock_is_unreadable, one_sync_fails, reads_fail;
+static bool boot_is_unknown, somebody_writes, superblock_is_refused, lock_is_unreadable, lock_is_damaged,
+    one_sync_fails, reads_fail;
 static int page_refusals; /* opens of the page that are refused */
 static int lock_opens_left = INT32_MAX;
 static uint8_t later_starts;              /* of the machine */
@@ -114,7 +115,7 @@ static inline void close_known(wk_io *io, wk_file *file) {
 
 static inline int64_t read_or_not(wk_io *io, wk_file *file, void *buffer, size_t size, uint64_t offset) {
 	if (lock_is_unreadable && file == lock_file)
-		return -ENOMEM;
+		return lock_is_damaged ? -EIO : -ENOMEM;
 	if (reads_fail && file != looked_at && file != page_file) {
 		reads_fail = false;
 		return -EIO;

@@ -173,7 +173,26 @@ TEST(an_open_without_a_boot_id_leaves_nobody_a_proof) {
 	remove_tree(path);
 }
 
-/* Behind a start of the machine as before it: the drive's cache may have it alone. */
+/* A bad sector below the lock keeps nobody out: it is written over. */
+TEST(a_lock_that_the_disk_cannot_read_is_told_anew) {
+	const char *path = temporary();
+	fail_the_sixth(path);
+	syncs_fail = false;
+	lock_is_unreadable = lock_is_damaged = true;
+	blocks_written = 0;
+	wk_io *io = NULL;
+	wk_namespace *ns = open_hooked(path, &io);
+	lock_is_unreadable = lock_is_damaged = false;
+	CHECK(blocks_written > 0 && lock_tells_this_kernel(io));
+	wk_abandon(ns);
+	io->operations->destroy(io);
+	remove_tree(path);
+}
+
+/*
+ * Behind a start of the machine as before it: the drive's cache may have it alone. Then recovery does not write it again, and
+ * that the superblock is refused keeps the open from doing so later.
+ */
 TEST(the_newest_footer_is_synced) {
 	const char *path = temporary();
 	wk_namespace *ns = open_small(path);
@@ -181,16 +200,27 @@ TEST(the_newest_footer_is_synced) {
 	wk_writer *writer = writer_of(log);
 	for (int i = 0; i < 50; i++) /* of sixteen blocks a file has room for fifteen */
 		append_one(writer);
+	for (bool due = true; due;) {
+		wk_engine_lock(ns->engine);
+		due = ns->engine->footers_due > 0;
+		wk_engine_unlock(ns->engine);
+	}
 	wk_abandon(ns);
 	wk_writer_close(writer, 0, NULL);
 	wk_log_release(log);
 	for (later_starts = 0; later_starts < 2; later_starts++) {
 		wk_io *io = NULL;
+		wk_open_options options;
+		wk_open_options_init(&options);
 		syncs_fail = false;
+		superblock_is_refused = true;
 		watched = "0000000000000003.wkj";
 		watched_syncs = 0;
-		wk_abandon(open_hooked(path, &io));
+		use_hooks(&io);
+		wk_namespace *again = NULL;
+		CHECK(wk_open_on(io, path, &options, &again, NULL) != WK_OK);
 		CHECK(watched_syncs > 0);
+		superblock_is_refused = false;
 		watched = NULL;
 		io->operations->destroy(io);
 	}
@@ -222,6 +252,7 @@ int main(void) {
 	RUN(no_block_is_written_before_the_lock_tells_which_kernel_does);
 	RUN(what_a_failed_sync_left_is_written_again_where_somebody_removed_the_lock);
 	RUN(an_open_without_a_boot_id_leaves_nobody_a_proof);
+	RUN(a_lock_that_the_disk_cannot_read_is_told_anew);
 	RUN(the_newest_footer_is_synced);
 	RUN(a_lock_of_two_directories_is_left_alone);
 	return check_done();
