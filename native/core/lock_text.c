@@ -50,7 +50,7 @@ static size_t get_pid(const uint8_t *bytes, size_t size, int64_t *pid) {
 	if (value == 0 || value > INT64_MAX || digits == size)
 		return 0;
 	size_t line = put_pid((int64_t)value, again);
-	if (line > size || memcmp(bytes, again, line) != 0)
+	if (memcmp(bytes, again, line) != 0) /* no longer than what was read */
 		return 0;
 	*pid = (int64_t)value;
 	return line;
