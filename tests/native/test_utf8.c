@@ -10,7 +10,7 @@ TEST(characters_of_every_length_are_text) {
 	CHECK(valid(""));
 	CHECK(valid("orders"));
 	CHECK(valid("caf\xc3\xa9"));
-	CHECK(valid("\xe2\x82\xac\xed\x9f\xbf\xee\x80\x80"));
+	CHECK(valid("\xe0\xa0\x80\xe2\x82\xac\xed\x9f\xbf\xee\x80\x80"));
 	CHECK(valid("\xf0\x90\x80\x80\xf4\x8f\xbf\xbf"));
 }
 
