@@ -14,23 +14,27 @@
 #include "walkeeper/superblock.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <time.h>
 
 static struct wk_io_operations operations, original;
-static bool syncs_fail, page_has_no_room, allocate_is_unknown, page_is_sparse, page_is_damaged, lock_has_no_room;
-static bool boot_is_unknown, somebody_writes, superblock_is_refused, lock_is_unreadable, lock_is_damaged,
+/* All that a hook looks at is atomic: the directory's own threads come by as well. */
+static _Atomic bool syncs_fail, page_has_no_room, allocate_is_unknown, page_is_sparse, page_is_damaged,
+    lock_has_no_room;
+static _Atomic bool boot_is_unknown, somebody_writes, superblock_is_refused, lock_is_unreadable, lock_is_damaged,
     one_sync_fails, reads_fail;
-static int page_refusals; /* opens of the page that are refused */
-static int lock_opens_left = INT32_MAX;
-static uint8_t later_starts;              /* of the machine */
-static const char *written_during_a_sync; /* a directory to which a writer of this kernel comes then */
+static _Atomic int page_refusals; /* opens of the page that are refused */
+static _Atomic int lock_opens_left = INT32_MAX;
+static _Atomic uint8_t later_starts;              /* of the machine */
+static const char *_Atomic written_during_a_sync; /* a directory to which a writer of this kernel comes then */
 
-static wk_file *page_file, *lock_file, *looked_at; /* where they are open; the last is the lock, to be read */
+static wk_file *_Atomic page_file, *_Atomic lock_file,
+    *_Atomic looked_at; /* where they are open; the last is the lock, to be read */
 static _Atomic uint32_t lists, page_opens, watched_syncs;
-static const char *watched; /* syncs of the file whose path has this are counted */
-static wk_file *watched_file;
-static uint32_t blocks_written, blocks_untold; /* the latter under a kernel that the lock does not name */
+static const char *_Atomic watched; /* syncs of the file whose path has this are counted */
+static wk_file *_Atomic watched_file;
+static _Atomic uint32_t blocks_written, blocks_untold; /* the latter under a kernel that the lock does not name */
 
 static inline int boot_id(wk_io *io, uint8_t id[16]);
 
@@ -105,11 +109,15 @@ static inline int list_counted(wk_io *io, const char *path, wk_io_list_fn fn, vo
 	return original.list(io, path, fn, context);
 }
 
+static inline void forget(wk_file *_Atomic *known, wk_file *file) {
+	atomic_compare_exchange_strong(known, &file, NULL);
+}
+
 static inline void close_known(wk_io *io, wk_file *file) {
-	page_file = page_file == file ? NULL : page_file;
-	lock_file = lock_file == file ? NULL : lock_file;
-	looked_at = looked_at == file ? NULL : looked_at;
-	watched_file = watched_file == file ? NULL : watched_file;
+	forget(&page_file, file);
+	forget(&lock_file, file);
+	forget(&looked_at, file);
+	forget(&watched_file, file);
 	original.close(io, file);
 }
 
