@@ -72,8 +72,8 @@ static int is_another(wk_engine *engine, const wk_lock_text *last, bool *another
 }
 
 int wk_directory_lock_names_another(wk_engine *engine, bool *another) {
-	wk_lock_text
-	    last; /* of one that the disk cannot read nothing is known: it is written over when the kernel is told */
+	/* Of one that the disk cannot read nothing is known: it is written over when the kernel is told. */
+	wk_lock_text last;
 	int result = read_file(engine, engine->lock_file, &last);
 	return result == -ENOMEM ? result : is_another(engine, &last, another);
 }

@@ -82,22 +82,26 @@ TEST(an_open_that_comes_to_nothing_hides_nothing) {
 	}
 }
 
-/* Nothing was written that a reader's own sync could take for clean. */
-TEST(an_open_whose_sync_failed_leaves_readers_theirs) {
-	const char *path = temporary();
-	uint64_t unconfirmed;
-	cut_behind_five(path, true);
+static void fail_to_sync(const char *path) {
 	wk_io *io = NULL;
 	wk_open_options options;
 	wk_open_options_init(&options);
 	use_hooks(&io);
 	syncs_fail = true;
-	blocks_written = blocks_untold = 0;
 	wk_namespace *ns = NULL;
 	wk_error error = {0};
 	CHECK(wk_open_on(io, path, &options, &ns, &error) != WK_OK);
-	CHECK_EQ(blocks_written, 0);
 	io->operations->destroy(io);
+}
+
+/* Nothing was written that a reader's own sync could take for clean. */
+TEST(an_open_whose_sync_failed_leaves_readers_theirs) {
+	const char *path = temporary();
+	uint64_t unconfirmed;
+	cut_behind_five(path, true);
+	blocks_written = 0;
+	fail_to_sync(path);
+	CHECK_EQ(blocks_written, 0);
 	CHECK_EQ(last_shown(path, &unconfirmed), 4);
 	CHECK_EQ(unconfirmed, 0);
 	later_starts = 0;
@@ -157,15 +161,8 @@ TEST(an_open_without_a_boot_id_leaves_nobody_a_proof) {
 	const char *path = temporary();
 	uint64_t unconfirmed;
 	cut_behind_five(path, true);
-	wk_io *io = NULL;
-	wk_open_options options;
-	wk_open_options_init(&options);
-	use_hooks(&io);
-	syncs_fail = boot_is_unknown = true;
-	wk_namespace *ns = NULL;
-	wk_error error = {0};
-	CHECK(wk_open_on(io, path, &options, &ns, &error) != WK_OK);
-	io->operations->destroy(io);
+	boot_is_unknown = true;
+	fail_to_sync(path);
 	boot_is_unknown = false;
 	CHECK(last_shown(path, &unconfirmed) < 4);
 	CHECK(unconfirmed > 0);
