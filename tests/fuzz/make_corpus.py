@@ -174,6 +174,9 @@ def fuzz_salvage() -> dict[str, bytes]:
         "two_files_gone": damaged(read_only | closed, (0, remove, 0, bytes(3)), (2, remove, 0, bytes(3))),
         "rehearsed": damaged(skip | read_only, (0, zeros, block, b"\x03\0\0")),
         "sealed_again": damaged(skip, (0, store, 200, b"\xff\xff\xff"), (0, seal_again, 0, bytes(3))),
+        "offset_sealed_again": damaged(skip, (0, store, 41, b"\xff\xff\xff"), (0, seal_again, 0, bytes(3))),
+        "framing_sealed_again": damaged(skip, (0, store, 80, b"\xff\xff\0"), (0, seal_again, 0, bytes(3))),
+        "durable_sealed_again": damaged(skip, (1, store, 64, b"\0\0\0"), (1, seal_again, 0, bytes(3))),
     }
 
 
