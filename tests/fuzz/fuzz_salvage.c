@@ -120,7 +120,8 @@ static void read_all(wk_namespace *ns, bool honest, bool checked) {
 		}
 		if (honest)
 			CHECK(status == WK_END || (status == WK_DAMAGED && !checked));
-		wk_reader_release(reader);
+		if (reader != NULL)
+			wk_reader_release(reader);
 		wk_log_release(log);
 	}
 	wk_free(all);
