@@ -3,6 +3,7 @@
  * (docs/guarantees.md: "What is said of the catalogue stays"). The disk stands still while the end is on its way, or
  * fails under it.
  */
+#include "change_on_its_way.h"
 #include "manual_directory.h"
 #include "stalling_disk.h"
 #include <errno.h>
@@ -54,7 +55,7 @@ TEST(an_append_is_not_told_of_an_end_that_a_crash_may_take_back) {
 	nap_ms(300); /* the keeper has prepared its files, the last block is confirmed */
 	atomic_store(&stalled, true);
 	CHECK_EQ(pthread_create(&ender, NULL, end_the_stream, &d), 0);
-	nap_ms(100);
+	until_a_change_is_on_its_way(d.ns);
 	CHECK_EQ(pthread_create(&appender, NULL, append, &d), 0);
 	nap_ms(200);
 	bool told = atomic_load(&d.answered);
@@ -81,7 +82,7 @@ TEST(a_follower_of_an_empty_log_is_not_told_of_an_end_that_a_crash_may_take_back
 	nap_ms(300);
 	atomic_store(&stalled, true);
 	CHECK_EQ(pthread_create(&ender, NULL, end_the_stream, &d), 0);
-	nap_ms(100);
+	until_a_change_is_on_its_way(d.ns);
 	wk_status told = wk_reader_next(reader, 1, 1 << 20, 100000000, &batch, NULL);
 	atomic_store(&stalled, false);
 	CHECK_EQ(pthread_join(ender, NULL), 0);

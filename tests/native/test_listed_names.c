@@ -2,6 +2,7 @@
  * test_listed_names.c: names that are listed while changes are on their way. One write of a block is let through at a time:
  * what a change says that came while the list waited for an earlier one is not durable, and not told.
  */
+#include "change_on_its_way.h"
 #include "engine/directory.h"
 #include "io/io.h"
 #include "small_directory.h"
@@ -76,7 +77,9 @@ TEST(a_list_of_names_tells_only_what_is_durable) {
 	nap_ms(400); /* the keeper has prepared its files, the last block is confirmed */
 	atomic_store(&gated, true);
 	CHECK_EQ(pthread_create(&first.thread, NULL, create, &first), 0);
-	nap_ms(100); /* its block is on its way */
+	until_a_change_is_on_its_way(ns);
+	while (atomic_load(&arrived) == 0) /* its block: of the two the first */
+		nap_ms(1);
 	CHECK_EQ(pthread_create(&lister.thread, NULL, list, &lister), 0);
 	nap_ms(100); /* it waits for that */
 	CHECK_EQ(pthread_create(&second.thread, NULL, create, &second), 0);

@@ -2,6 +2,7 @@
  * test_stalling_disk.c: the disk stands still (storage rule 30). Who gave a time gets its answer then, what was accepted
  * is not shown before it is durable, and nobody is told that a log has ended while records before its end are under way.
  */
+#include "change_on_its_way.h"
 #include "stalling_disk.h"
 #include <pthread.h>
 
@@ -243,7 +244,7 @@ static void ask_during(void *(*change)(void *), asked *changed, void *(*question
 	pthread_t changing, asking;
 	atomic_store(&stalled, true);
 	CHECK_EQ(pthread_create(&changing, NULL, change, changed), 0);
-	nap_ms(50);
+	until_a_change_is_on_its_way(changed->d->ns);
 	CHECK_EQ(pthread_create(&asking, NULL, question, told), 0);
 	nap_ms(50);
 	CHECK(!atomic_load(&changed->answered));

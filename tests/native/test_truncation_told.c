@@ -3,6 +3,7 @@
  * describe() wait, or go by what is durable: who heard of it goes on behind the records, and a crash would bring them
  * back. (Cursors do so: "where it stands, or what was cut, is told once it is durable".)
  */
+#include "change_on_its_way.h"
 #include "stalling_disk.h"
 #include <pthread.h>
 
@@ -58,7 +59,7 @@ static int64_t answer_during(void *(*ask)(void *), desk *d, bool begins_before) 
 	}
 	atomic_store(&stalled, true);
 	CHECK_EQ(pthread_create(&truncating, NULL, truncate_it, d), 0);
-	nap_ms(200);
+	until_a_change_is_on_its_way(d->ns);
 	if (!begins_before)
 		CHECK_EQ(pthread_create(&asking, NULL, ask, d), 0);
 	atomic_store(&may_read, true);
