@@ -176,8 +176,8 @@ def fuzz_salvage() -> dict[str, bytes]:
         "sealed_again": damaged(skip, (0, store, 200, b"\xff\xff\xff"), (0, seal_again, 0, bytes(3))),
         "offset_sealed_again": damaged(skip, (0, store, 41, b"\xff\xff\xff"), (0, seal_again, 0, bytes(3))),
         "framing_sealed_again": damaged(skip, (0, store, 80, b"\xff\xff\0"), (0, seal_again, 0, bytes(3))),
-        "no_reader": damaged(read_only | closed, (46, remove, 0, bytes(3)), (173, store, 0x323500, b"\x03\0\x03")),
         "durable_sealed_again": damaged(skip, (1, store, 64, b"\0\0\0"), (1, seal_again, 0, bytes(3))),
+        "no_reader": damaged(read_only | closed, (46, remove, 0, bytes(3)), (173, store, 0x323500, b"\x03\0\x03")),
     }
 
 
