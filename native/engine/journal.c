@@ -122,7 +122,9 @@ void wk_journal_want(wk_engine *engine, bool sync, uint64_t deferred_until_ns) {
 void wk_journal_want_later(wk_engine *engine) {
 	uint64_t until = wk_time_after(wk_engine_now(engine), engine->options.deferred_delay_ns);
 	wk_journal_want(engine, false, until);
-	if (engine->driver_runs && !engine->driver_active && until < engine->driver_deadline_ns) {
+	bool waits_for_company = engine->options.commit_wait_ns > 0 && engine->driver_in_flight == 0;
+	bool sleeps = !engine->driver_active || waits_for_company;
+	if (engine->driver_runs && sleeps && until < engine->driver_deadline_ns) {
 		engine->driver_deadline_ns = until;
 		wk_driver_wake(engine);
 	}
