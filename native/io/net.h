@@ -1,0 +1,96 @@
+/*
+ * net.h: the seam to sockets. Private: nothing outside native/ sees it.
+ *
+ * Two implementations: io_uring (net_uring.c) and epoll (net_epoll.c, for kernels that forbid rings), with one
+ * conformance suite. Both look like completions: something was accepted, received, sent.
+ *
+ * Rules
+ * 1. A wk_net belongs to one thread; wk_net_wake alone may be called from any.
+ * 2. Every call returns 0 (or a count) or -errno; nothing is logged.
+ * 3. A connection is named by a number that is never given twice in the life of a wk_net. A call on one that is closed
+ *    is -EBADF and harms nothing. Its `tag` is the owner's, 0 at first, and comes with each event.
+ * 4. What is received stands in memory of the seam until the next wait. A connection receives at once; wk_net_pause stops
+ *    that (what has arrived already may still come once), wk_net_resume goes on.
+ * 5. One send at a time for each connection; the bytes must stay as they are until WK_NET_SENT or WK_NET_CLOSED. A send is
+ *    whole or the connection is closed. Small sends do not wait for others (TCP_NODELAY).
+ * 6. WK_NET_CLOSED comes once, for whatever reason (0: the other end closed in order; else an errno), and nothing of that
+ *    connection behind it. It also comes, with -ECANCELED, for one that its owner closed by wk_net_close: only then has
+ *    the kernel let go of what was being sent.
+ * 7. Out of descriptors or memory, a listener goes on: who could not be accepted waits in the backlog, and it is tried again
+ *    when something was closed, and after 100 ms. Nothing spins.
+ * 8. Connections are kept alive (SO_KEEPALIVE, 60 s idle, 10 s between, 6 probes): a peer that is gone is noticed.
+ */
+#ifndef WK_IO_NET_H
+#define WK_IO_NET_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+typedef struct wk_net wk_net;
+typedef uint64_t wk_connection_id; /* 0: none */
+
+enum { WK_NET_PARTS_MAX = 64 }; /* of one send */
+
+typedef enum wk_net_kind {
+	WK_NET_ACCEPTED = 1, /* a new connection, not receiving before the owner has seen this */
+	WK_NET_CONNECTED,    /* one that was begun by connect; a failure is WK_NET_CLOSED */
+	WK_NET_RECEIVED,     /* bytes, size */
+	WK_NET_SENT,         /* the last send, whole */
+	WK_NET_CLOSED,       /* error */
+	WK_NET_READABLE,     /* a watched descriptor: its tag; told again and again while it is readable */
+	WK_NET_ACCEPT_FAILED, /* error: at most once a second */
+} wk_net_kind;
+
+typedef struct wk_net_event {
+	wk_net_kind kind;
+	int error; /* an errno, 0: none */
+	wk_connection_id connection;
+	uint64_t tag;
+	const uint8_t *bytes;
+	size_t size;
+} wk_net_event;
+
+typedef struct wk_net_address {
+	char host[64]; /* numeric */
+	uint16_t port;
+} wk_net_address;
+
+struct wk_net_operations {
+	const char *name; /* "io_uring", "epoll" */
+	void (*destroy)(wk_net *); /* closes everything */
+	/* A name or a number, and a port, 0: any. *bound: where it listens. -EADDRINUSE, -EADDRNOTAVAIL, -EACCES, -ENOENT (no such host) ... */
+	int (*listen)(wk_net *, const char *host, uint16_t port, wk_net_address *bound);
+	void (*stop_listening)(wk_net *); /* who waits in the backlog is refused */
+	int (*connect)(wk_net *, const char *host, uint16_t port, uint64_t tag, wk_connection_id *connection);
+	int (*set_tag)(wk_net *, wk_connection_id, uint64_t tag);
+	int (*peer)(wk_net *, wk_connection_id, wk_net_address *); /* who is at the other end */
+	int (*send)(wk_net *, wk_connection_id, const struct iovec *parts, uint32_t count);
+	int (*pause)(wk_net *, wk_connection_id);
+	int (*resume)(wk_net *, wk_connection_id);
+	int (*close)(wk_net *, wk_connection_id);
+	/* An eventfd: WK_NET_READABLE while it is readable. At most 4. */
+	int (*watch)(wk_net *, int fd, uint64_t tag);
+	/* Waits until an event, a wake or the timeout (UINT64_MAX: none; 0: do not wait); the count, 0 for wake or timeout. Sends
+	 * that were asked for since the last wait are handed to the kernel here at the latest. */
+	int (*wait)(wk_net *, wk_net_event *events, uint32_t max, uint64_t timeout_ns);
+	void (*wake)(wk_net *);
+};
+
+struct wk_net {
+	const struct wk_net_operations *operations;
+	/* implementation's state follows */
+};
+
+typedef struct wk_net_options {
+	uint32_t connections_max;   /* more are accepted and closed at once; 0: 65536 */
+	uint32_t receive_size;      /* the most bytes of one WK_NET_RECEIVED; 0: 64 KiB */
+	uint32_t receive_buffers;   /* io_uring: so many of them; a power of two; 0: 64 */
+	uint32_t backlog;           /* 0: 1024 */
+} wk_net_options;
+
+/* `options` may be NULL. */
+int wk_net_epoll_new(const wk_net_options *options, wk_net **net);
+/* -ENOSYS, -EPERM and the like where the kernel forbids a ring, or lacks what is needed: the caller falls back to epoll. */
+int wk_net_uring_new(const wk_net_options *options, wk_net **net);
+#endif
