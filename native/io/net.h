@@ -33,12 +33,12 @@ typedef uint64_t wk_connection_id; /* 0: none */
 enum { WK_NET_PARTS_MAX = 64 }; /* of one send */
 
 typedef enum wk_net_kind {
-	WK_NET_ACCEPTED = 1, /* a new connection, not receiving before the owner has seen this */
-	WK_NET_CONNECTED,    /* one that was begun by connect; a failure is WK_NET_CLOSED */
-	WK_NET_RECEIVED,     /* bytes, size */
-	WK_NET_SENT,         /* the last send, whole */
-	WK_NET_CLOSED,       /* error */
-	WK_NET_READABLE,     /* a watched descriptor: its tag; told again and again while it is readable */
+	WK_NET_ACCEPTED = 1,  /* a new connection, not receiving before the owner has seen this */
+	WK_NET_CONNECTED,     /* one that was begun by connect; a failure is WK_NET_CLOSED */
+	WK_NET_RECEIVED,      /* bytes, size */
+	WK_NET_SENT,          /* the last send, whole */
+	WK_NET_CLOSED,        /* error */
+	WK_NET_READABLE,      /* a watched descriptor: its tag; told again and again while it is readable */
 	WK_NET_ACCEPT_FAILED, /* error: at most once a second */
 } wk_net_kind;
 
@@ -57,7 +57,7 @@ typedef struct wk_net_address {
 } wk_net_address;
 
 struct wk_net_operations {
-	const char *name; /* "io_uring", "epoll" */
+	const char *name;          /* "io_uring", "epoll" */
 	void (*destroy)(wk_net *); /* closes everything */
 	/* A name or a number, and a port, 0: any. *bound: where it listens. -EADDRINUSE, -EADDRNOTAVAIL, -EACCES, -ENOENT (no such host) ... */
 	int (*listen)(wk_net *, const char *host, uint16_t port, wk_net_address *bound);
@@ -83,10 +83,10 @@ struct wk_net {
 };
 
 typedef struct wk_net_options {
-	uint32_t connections_max;   /* more are accepted and closed at once; 0: 65536 */
-	uint32_t receive_size;      /* the most bytes of one WK_NET_RECEIVED; 0: 64 KiB */
-	uint32_t receive_buffers;   /* io_uring: so many of them; a power of two; 0: 64 */
-	uint32_t backlog;           /* 0: 1024 */
+	uint32_t connections_max; /* more are accepted and closed at once; 0: 65536 */
+	uint32_t receive_size;    /* the most bytes of one WK_NET_RECEIVED; 0: 64 KiB */
+	uint32_t receive_buffers; /* io_uring: so many of them; a power of two; 0: 64 */
+	uint32_t backlog;         /* 0: 1024 */
 } wk_net_options;
 
 /* `options` may be NULL. */

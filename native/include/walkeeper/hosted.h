@@ -15,12 +15,12 @@ enum { WK_NO_POLL = -1, WK_LAC_NONE = -1, WK_HOSTED_CAPACITY_MIN = 16 };
 /* ---- hosted ledgers ---- */
 
 typedef struct wk_hosted_ledger {
-	int64_t ledger_id;   /* -1: a free slot */
-	int64_t lac;         /* max of what entries and explicit LACs said; WK_LAC_NONE */
-	int64_t lac_ms;      /* wall clock when it was last raised; 0: not since the start */
-	int32_t first_poll;  /* WK_NO_POLL: nobody waits */
-	uint8_t digest;      /* enum wk_wire_digest, as learned: UNKNOWN, CRC32, CRC32C; DUMMY: neither, nothing is verified */
-	bool lac_known;      /* lac also covers what is stored since earlier starts */
+	int64_t ledger_id;  /* -1: a free slot */
+	int64_t lac;        /* max of what entries and explicit LACs said; WK_LAC_NONE */
+	int64_t lac_ms;     /* wall clock when it was last raised; 0: not since the start */
+	int32_t first_poll; /* WK_NO_POLL: nobody waits */
+	uint8_t digest; /* enum wk_wire_digest, as learned: UNKNOWN, CRC32, CRC32C; DUMMY: neither, nothing is verified */
+	bool lac_known; /* lac also covers what is stored since earlier starts */
 	uint8_t reserved[2];
 } wk_hosted_ledger;
 
@@ -60,8 +60,8 @@ typedef struct wk_poll {
 	int64_t ledger_id;
 	int64_t previous_lac; /* it waits for a LAC above this */
 	uint64_t deadline_ns;
-	uint64_t tag;      /* the caller's */
-	uint64_t owner;    /* the caller's: a connection; all polls of one can be dropped */
+	uint64_t tag;           /* the caller's */
+	uint64_t owner;         /* the caller's: a connection; all polls of one can be dropped */
 	int32_t next, previous; /* of the same ledger; of free ones `next` */
 	int32_t owner_next, owner_previous;
 	uint32_t heap_at; /* in the heap by deadline */
