@@ -4,7 +4,59 @@
 
 #include "server/read_job.h"
 
-enum { RANGES_MAX = 512 };
+enum { RANGES_MAX = 512, BATCHES_MIN = 4, BATCH_OVERHEAD = 4, BATCH_HEAD_SIZE = 36 };
+
+void wk_read_job_clear(wk_read_job *job) {
+	for (uint32_t i = 0; i < job->batches_count; i++)
+		wk_entry_batch_release(job->batches[i]);
+	free(job->batches);
+	free(job->list);
+	job->batches = NULL;
+	job->list = NULL;
+	job->batches_count = job->batches_capacity = 0;
+	job->list_size = 0;
+}
+
+static bool keep(wk_read_job *job, wk_entry_batch *batch) {
+	if (job->batches_count == job->batches_capacity) {
+		uint32_t capacity = job->batches_capacity == 0 ? BATCHES_MIN : job->batches_capacity * 2;
+		wk_entry_batch **batches = realloc(job->batches, capacity * sizeof *batches);
+		if (batches == NULL) {
+			wk_entry_batch_release(batch);
+			return false;
+		}
+		job->batches = batches;
+		job->batches_capacity = capacity;
+	}
+	job->batches[job->batches_count++] = batch;
+	return true;
+}
+
+/*
+ * Consecutive entries, within the limits of the job, as far as there are any: what cannot be read behind the first is the
+ * next request's.
+ */
+static void read_entries(wk_namespace *ns, wk_read_job *job) {
+	uint64_t size = BATCH_HEAD_SIZE;
+	uint32_t left = job->max_count;
+	for (int64_t next = job->first; left > 0 && (job->batches_count == 0 || size < job->max_bytes);) {
+		wk_entry_batch *batch = NULL;
+		uint64_t room = size < job->max_bytes ? job->max_bytes - size : 0;
+		wk_status status = wk_ledger_read(ns, job->owed.ledger_id, next, left, room, &batch, NULL);
+		if (status == WK_OK && !keep(job, batch))
+			status = WK_NO_MEMORY;
+		if (status != WK_OK) {
+			job->status = job->batches_count == 0 ? status : WK_OK;
+			return;
+		}
+		size_t count;
+		const wk_stored_entry *entries = wk_entry_batch_entries(batch, &count);
+		for (size_t i = 0; i < count; i++)
+			size += BATCH_OVERHEAD + entries[i].size;
+		left -= (uint32_t)count;
+		next = entries[count - 1].entry_id + 1;
+	}
+}
 
 /* The LAC of the entry with the highest id, and the explicit one: what was known before the last start. */
 static wk_status read_stored_lac(wk_namespace *ns, wk_read_job *job) {
@@ -37,7 +89,8 @@ static void read_lac(wk_namespace *ns, wk_read_job *job) {
 		return;
 	job->lac_size = info.lac_size;
 	memcpy(job->lac, info.lac, info.lac_size);
-	job->status = wk_ledger_read(ns, job->owed.ledger_id, WK_LAST_ENTRY, 1, job->max_bytes, &job->batch, NULL);
+	job->first = WK_LAST_ENTRY;
+	read_entries(ns, job);
 }
 
 static bool make_room(wk_read_job *job, uint64_t *capacity) {
@@ -83,19 +136,16 @@ static void read_list(wk_namespace *ns, wk_read_job *job) {
 
 void wk_read_job_run(wk_namespace *ns, wk_read_job *job) {
 	job->status = WK_OK;
-	wk_entry_batch_release(job->batch); /* of an earlier try */
-	job->batch = NULL;
+	wk_read_job_clear(job); /* of an earlier try */
 	switch (job->kind) {
 	case WK_JOB_READ:
 	case WK_JOB_BATCH:
-		job->status = wk_ledger_read(ns, job->owed.ledger_id, job->first, job->max_count, job->max_bytes, &job->batch,
-		                             NULL);
+		read_entries(ns, job);
 		break;
 	case WK_JOB_LAC:
 		read_lac(ns, job);
 		break;
 	case WK_JOB_LIST:
-		free(job->list);
 		read_list(ns, job);
 		break;
 	case WK_JOB_POLL:
@@ -106,7 +156,6 @@ void wk_read_job_run(wk_namespace *ns, wk_read_job *job) {
 	wk_status learned = read_stored_lac(ns, job);
 	if (job->kind == WK_JOB_POLL || (learned != WK_OK && job->status == WK_OK)) {
 		job->status = learned;
-		wk_entry_batch_release(job->batch);
-		job->batch = NULL;
+		wk_read_job_clear(job);
 	}
 }

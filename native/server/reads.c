@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/bytes.h"
-#include "server/service.h"
+#include "server/read_job.h"
 
 enum { POOL_JOBS_MAX = 64, SINGLE_READ_BYTES = 4096, BATCH_HEAD_SIZE = 36 };
 
@@ -38,8 +38,7 @@ void wk_read_job_release(wk_service *service, wk_read_job *job) {
 	(void)service;
 	if (--job->references > 0)
 		return;
-	wk_entry_batch_release(job->batch);
-	free(job->list);
+	wk_read_job_clear(job);
 	free(job);
 }
 
@@ -179,6 +178,11 @@ static void put_lac(wk_service *service, const wk_read_job *job, wk_wire_reply *
 	reply->lac_update_ms = ledger != NULL && (job->flags & WK_WIRE_LONG_POLL) != 0 ? (uint64_t)ledger->lac_ms : 0;
 }
 
+static const wk_stored_entry *only_entry(const wk_read_job *job, size_t *count) {
+	*count = 0;
+	return job->batches_count > 0 ? wk_entry_batch_entries(job->batches[0], count) : NULL;
+}
+
 static void answer_entry(wk_service *service, wk_read_job *job, uint32_t code) {
 	wk_wire_reply reply;
 	bool piggybacks = (job->flags & WK_WIRE_PIGGYBACK) != 0;
@@ -188,7 +192,7 @@ static void answer_entry(wk_service *service, wk_read_job *job, uint32_t code) {
 	const uint8_t *body = NULL;
 	if (code == WK_WIRE_OK) {
 		size_t count = 0;
-		const wk_stored_entry *entry = job->batch != NULL ? wk_entry_batch_entries(job->batch, &count) : NULL;
+		const wk_stored_entry *entry = only_entry(job, &count);
 		if (count > 0) {
 			reply.has_body = true;
 			reply.body_size = entry->size;
@@ -202,45 +206,53 @@ static void answer_entry(wk_service *service, wk_read_job *job, uint32_t code) {
 	wk_reply_put(service, job->owed.peer, &reply, body, job);
 }
 
-/* As many as the frame and the client's limits take; the first one whatever its size. */
-static size_t fit(const wk_read_job *job, const wk_stored_entry *entries, size_t count, uint64_t *body_size) {
+/* How many bytes of entries the frame and the client's limits take; the first one whatever its size. */
+static uint64_t fit(const wk_read_job *job, uint64_t *fitting) {
 	uint64_t size = BATCH_HEAD_SIZE;
-	size_t fitting = 0;
-	while (fitting < count && fitting < job->max_count) {
-		uint64_t more = size + 4 + entries[fitting].size;
-		if (fitting > 0 && (more > job->max_bytes || more > job->frame_max))
-			break;
-		size = more;
-		fitting++;
+	*fitting = 0;
+	for (uint32_t b = 0; b < job->batches_count; b++) {
+		size_t count;
+		const wk_stored_entry *entries = wk_entry_batch_entries(job->batches[b], &count);
+		for (size_t i = 0; i < count; i++) {
+			uint64_t more = size + 4 + entries[i].size;
+			if (*fitting > 0 && (more > job->max_bytes || more > job->frame_max))
+				return size - BATCH_HEAD_SIZE;
+			size = more;
+			(*fitting)++;
+		}
 	}
-	*body_size = size - BATCH_HEAD_SIZE;
-	return fitting;
+	return size - BATCH_HEAD_SIZE;
+}
+
+static bool put_entry(wk_outbox *outbox, const wk_stored_entry *entry, wk_read_job *job) {
+	uint8_t size[4];
+	wk_store_be32(size, (uint32_t)entry->size);
+	if (!wk_outbox_put(outbox, size, sizeof size))
+		return false;
+	return entry->size > WK_COPY_MAX ? wk_outbox_refer(outbox, entry->bytes, (size_t)entry->size, job)
+	                                 : wk_outbox_put(outbox, entry->bytes, (size_t)entry->size);
 }
 
 static void answer_batch(wk_service *service, wk_read_job *job, uint32_t code) {
 	wk_peer *peer = job->owed.peer;
 	wk_wire_reply reply;
 	wk_reply_begin(&job->owed, code, &reply);
-	size_t count = 0;
-	const wk_stored_entry *entries = NULL;
+	uint64_t left = 0;
 	if (code == WK_WIRE_OK) {
-		entries = wk_entry_batch_entries(job->batch, &count);
-		count = fit(job, entries, count, &reply.body_size);
+		reply.body_size = fit(job, &left);
 		reply.has_body = true;
+		service->stats.read_bytes += reply.body_size - 4 * left;
 	}
 	wk_reply_put(service, peer, &reply, NULL, NULL);
 	if (peer->gone || peer->closing)
 		return;
 	uint64_t before = peer->filling.total;
 	bool put = true;
-	for (size_t i = 0; i < count && put; i++) {
-		uint8_t size[4];
-		wk_store_be32(size, (uint32_t)entries[i].size);
-		put = wk_outbox_put(&peer->filling, size, sizeof size) &&
-		      (entries[i].size > WK_COPY_MAX
-		           ? wk_outbox_refer(&peer->filling, entries[i].bytes, (size_t)entries[i].size, job)
-		           : wk_outbox_put(&peer->filling, entries[i].bytes, (size_t)entries[i].size));
-		service->stats.read_bytes += entries[i].size;
+	for (uint32_t b = 0; b < job->batches_count && code == WK_WIRE_OK; b++) {
+		size_t count;
+		const wk_stored_entry *entries = wk_entry_batch_entries(job->batches[b], &count);
+		for (size_t i = 0; i < count && left > 0 && put; i++, left--)
+			put = put_entry(&peer->filling, &entries[i], job);
 	}
 	service->reply_bytes += peer->filling.total - before;
 	if (!put)
@@ -249,7 +261,7 @@ static void answer_batch(wk_service *service, wk_read_job *job, uint32_t code) {
 
 static void answer_lac(wk_service *service, wk_read_job *job, uint32_t *code) {
 	size_t count = 0;
-	const wk_stored_entry *entry = job->batch != NULL ? wk_entry_batch_entries(job->batch, &count) : NULL;
+	const wk_stored_entry *entry = only_entry(job, &count);
 	if (job->lac_size > 0 || count > 0)
 		*code = WK_WIRE_OK; /* one of the two is enough */
 	else if (*code == WK_WIRE_NO_LEDGER)

@@ -158,7 +158,8 @@ struct wk_read_job {
 	int64_t previous_lac, timeout_ms; /* of a long poll */
 	/* outcome */
 	wk_status status;
-	wk_entry_batch *batch;
+	wk_entry_batch **batches; /* in order: a batch of the store ends where a block does */
+	uint32_t batches_count, batches_capacity;
 	int64_t stored_lac;
 	uint8_t lac[WK_LEDGER_LAC_MAX];
 	uint32_t lac_size;
