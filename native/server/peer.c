@@ -28,7 +28,7 @@ static bool append(wk_service *service, wk_peer *peer, wk_frame_buffer **at, con
                    size_t most) {
 	wk_frame_buffer *buffer = *at;
 	size_t had = buffer != NULL ? buffer->size : 0, before = buffer != NULL ? buffer->capacity : 0;
-	if (had + size > before) {
+	if (buffer == NULL || had + size > before) {
 		size_t capacity = before * 2 > PARTIAL_MIN ? before * 2 : PARTIAL_MIN;
 		capacity = capacity < most ? capacity : most;
 		capacity = capacity > had + size ? capacity : had + size;
@@ -41,7 +41,8 @@ static bool append(wk_service *service, wk_peer *peer, wk_frame_buffer **at, con
 		charge(service, peer, before, capacity);
 		*at = buffer;
 	}
-	memcpy(buffer->bytes + had, bytes, size);
+	if (size > 0)
+		memcpy(buffer->bytes + had, bytes, size);
 	buffer->size = had + size;
 	return true;
 }
