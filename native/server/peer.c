@@ -66,11 +66,12 @@ void wk_peer_close(wk_service *service, wk_peer *peer) {
 }
 
 static void leave_stalled(wk_service *service, wk_peer *peer) {
-	for (wk_peer **at = &service->stalled; peer->waits; at = &(*at)->next_stalled)
-		if (*at == peer) {
-			*at = peer->next_stalled;
-			peer->waits = false;
-		}
+	wk_peer **at = &service->stalled;
+	while (peer->waits && *at != peer)
+		at = &(*at)->next_stalled;
+	if (peer->waits)
+		*at = peer->next_stalled;
+	peer->waits = false;
 	peer->stalls = 0;
 }
 
@@ -103,11 +104,12 @@ void wk_peer_gone(wk_service *service, wk_peer *peer) {
 	free(peer->sent.parts);
 	memset(&peer->filling, 0, sizeof peer->filling);
 	memset(&peer->sent, 0, sizeof peer->sent);
-	for (wk_peer **at = &service->listed; peer->listed; at = &(*at)->next_listed)
-		if (*at == peer) {
-			*at = peer->next_listed;
-			peer->listed = false;
-		}
+	wk_peer **at = &service->listed;
+	while (peer->listed && *at != peer)
+		at = &(*at)->next_listed;
+	if (peer->listed)
+		*at = peer->next_listed;
+	peer->listed = false;
 	*peer->link = peer->next;
 	if (peer->next != NULL)
 		peer->next->link = peer->link;

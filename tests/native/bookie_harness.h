@@ -58,6 +58,8 @@ static inline void queue_put(bytes_queue *queue, const void *bytes, size_t size)
 }
 
 static inline void queue_drop(bytes_queue *queue, size_t size) {
+	if (size == 0)
+		return;
 	queue->size -= size;
 	memmove(queue->bytes, queue->bytes + size, queue->size);
 }
@@ -199,6 +201,8 @@ static inline peer *bookie_connect(bookie *b) {
 	while (b->peers[i].open)
 		CHECK(++i < PEERS_MAX);
 	peer *p = &b->peers[i];
+	free(p->in.bytes);
+	free(p->out.bytes);
 	*p = (peer){.bookie = b, .id = ++b->last_id, .open = true, .version = WK_WIRE_V3};
 	tell(b, (wk_net_event){.kind = WK_NET_ACCEPTED, .connection = p->id});
 	return p;
