@@ -85,6 +85,7 @@ typedef struct wk_wire_request {
 	uint64_t body_size;
 	const uint8_t *auth_name;
 	uint64_t auth_name_size;
+	bool bare; /* v3: the header alone, without the operation's message */
 } wk_wire_request;
 
 typedef struct wk_wire_reply {
@@ -93,8 +94,8 @@ typedef struct wk_wire_reply {
 	uint64_t txn_id;
 	int64_t ledger_id; /* as they were asked for, also -1, but for a piggy-backed entry */
 	int64_t entry_id;
-	bool
-	    has_body; /* read: an entry follows; READ_LAC: the last entry; list of entries: availability; auth: the payload */
+	/* read: an entry follows; READ_LAC: the last entry; list of entries: availability; auth: the payload */
+	bool has_body;
 	bool has_max_lac;
 	bool has_space; /* bookie info: which of the two were asked for stands in `wanted` */
 	uint32_t wanted;
