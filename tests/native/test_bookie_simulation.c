@@ -198,13 +198,14 @@ static void look_at_add(const asked *a, const wk_wire_reply *reply) {
 	if (reply->code != WK_WIRE_OK)
 		return;
 	CHECK(!a->was_fenced || (a->request.flags & WK_WIRE_RECOVERY) != 0);
-	ledger->known = true;
 	if ((a->request.flags & WK_WIRE_DEFERRED) != 0) {
 		if (a->index > entry->acked_soon)
 			entry->acked_soon = a->index;
-	} else if (a->index > entry->acked) {
-		entry->acked = a->index;
+		return;
 	}
+	ledger->known = true; /* durably: its key, too */
+	if (a->index > entry->acked)
+		entry->acked = a->index;
 }
 
 static void look_at_lac(const model_ledger *ledger, const asked *a, const wk_wire_reply *reply) {
