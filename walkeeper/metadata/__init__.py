@@ -1,0 +1,59 @@
+"""Metadata stores: the protocol, and what keeps it. Importing this opens nothing and imports no store's client."""
+
+from __future__ import annotations
+
+# ---- stores ----
+from walkeeper.metadata._faults import Fault, FaultyStore
+from walkeeper.metadata._keys import check_key, check_new, check_prefix, check_transaction, check_value
+from walkeeper.metadata._memory import MemoryStore, MemoryTree
+from walkeeper.metadata._store import (
+    KEY_BYTES_MAX,
+    TRANSACTION_BYTES_MAX,
+    TRANSACTION_OPERATIONS_MAX,
+    VALUE_BYTES_MAX,
+    ClosedError,
+    ConflictError,
+    ExistsError,
+    InvalidKeyError,
+    LimitError,
+    MetadataError,
+    MetadataStore,
+    MissingError,
+    NotEmptyError,
+    Operation,
+    UnavailableError,
+    UnknownOutcomeError,
+    Value,
+    Watch,
+)
+
+__all__ = [
+    # ---- stores ----
+    "MetadataStore",
+    "Value",
+    "Operation",
+    "Watch",
+    "MemoryStore",
+    "MemoryTree",
+    "Fault",
+    "FaultyStore",
+    "MetadataError",
+    "ExistsError",
+    "MissingError",
+    "ConflictError",
+    "NotEmptyError",
+    "InvalidKeyError",
+    "LimitError",
+    "UnknownOutcomeError",
+    "UnavailableError",
+    "ClosedError",
+    "KEY_BYTES_MAX",
+    "VALUE_BYTES_MAX",
+    "TRANSACTION_OPERATIONS_MAX",
+    "TRANSACTION_BYTES_MAX",
+    "check_key",
+    "check_new",
+    "check_prefix",
+    "check_value",
+    "check_transaction",
+]
