@@ -6,6 +6,7 @@ from __future__ import annotations
 from walkeeper.metadata._faults import Fault, FaultyStore
 from walkeeper.metadata._keys import check_key, check_new, check_prefix, check_transaction, check_value
 from walkeeper.metadata._memory import MemoryStore, MemoryTree
+from walkeeper.metadata._sqlite import SqliteStore
 from walkeeper.metadata._store import (
     KEY_BYTES_MAX,
     TRANSACTION_BYTES_MAX,
@@ -35,6 +36,7 @@ __all__ = [
     "Watch",
     "MemoryStore",
     "MemoryTree",
+    "SqliteStore",
     "Fault",
     "FaultyStore",
     "MetadataError",
