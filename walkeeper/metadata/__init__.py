@@ -10,6 +10,32 @@ from walkeeper.metadata._layout import Layout, LedgerManager
 from walkeeper.metadata._ledger_metadata import DigestType, LedgerMetadata, LedgerState
 from walkeeper.metadata._service_info import Endpoint, ServiceInfo
 
+# ---- stores ----
+from walkeeper.metadata._faults import Fault, FaultyStore
+from walkeeper.metadata._keys import check_key, check_new, check_prefix, check_transaction, check_value
+from walkeeper.metadata._memory import MemoryStore, MemoryTree
+from walkeeper.metadata._sqlite import SqliteStore
+from walkeeper.metadata._store import (
+    KEY_BYTES_MAX,
+    TRANSACTION_BYTES_MAX,
+    TRANSACTION_OPERATIONS_MAX,
+    VALUE_BYTES_MAX,
+    ClosedError,
+    ConflictError,
+    ExistsError,
+    InvalidKeyError,
+    LimitError,
+    MetadataError,
+    MetadataStore,
+    MissingError,
+    NotEmptyError,
+    Operation,
+    UnavailableError,
+    UnknownOutcomeError,
+    Value,
+    Watch,
+)
+
 __all__ = [
     # ---- formats ----
     "LedgerMetadata",
@@ -28,4 +54,33 @@ __all__ = [
     "MetadataFormatError",
     "CorruptMetadataError",
     "UnsupportedMetadataError",
+    # ---- stores ----
+    "MetadataStore",
+    "Value",
+    "Operation",
+    "Watch",
+    "MemoryStore",
+    "MemoryTree",
+    "SqliteStore",
+    "Fault",
+    "FaultyStore",
+    "MetadataError",
+    "ExistsError",
+    "MissingError",
+    "ConflictError",
+    "NotEmptyError",
+    "InvalidKeyError",
+    "LimitError",
+    "UnknownOutcomeError",
+    "UnavailableError",
+    "ClosedError",
+    "KEY_BYTES_MAX",
+    "VALUE_BYTES_MAX",
+    "TRANSACTION_OPERATIONS_MAX",
+    "TRANSACTION_BYTES_MAX",
+    "check_key",
+    "check_new",
+    "check_prefix",
+    "check_value",
+    "check_transaction",
 ]
