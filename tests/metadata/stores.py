@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+from zookeeper_backing import ZooKeeperBacking
+
 from walkeeper.metadata import FaultyStore, MemoryStore, MemoryTree, MetadataStore
 
 WAIT_SECONDS = 60.0
@@ -70,6 +72,7 @@ class FaultyBacking:
 STORES: dict[str, Callable[[Path], Backing]] = {
     "memory": MemoryBacking,
     "faulty": FaultyBacking,
+    "zookeeper": ZooKeeperBacking,
 }
 
 
