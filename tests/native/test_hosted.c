@@ -231,9 +231,9 @@ TEST(ids_in_a_pattern_are_spread_as_random_ones_are) {
 
 TEST(a_hundred_thousand_ledgers_come_and_go) {
 	enum { COUNT = 100000, FIRST_ROOM = 16 };
-	uint64_t seed = check_seed(43);
+	uint64_t seed = check_seed(43), secret = check_random(&seed);
 	open_table(FIRST_ROOM);
-	CHECK_EQ(wk_hosted_seed(&table, check_random(&seed)), WK_OK);
+	CHECK_EQ(wk_hosted_seed(&table, secret), WK_OK);
 	wk_hosted_ledger *spare = other_room;
 	for (int64_t i = 0; i < COUNT; i++) {
 		int64_t id = i * 3;
@@ -246,6 +246,7 @@ TEST(a_hundred_thousand_ledgers_come_and_go) {
 		CHECK(wk_hosted_raise(found, i, i + 1));
 	}
 	CHECK_EQ(table.count, COUNT);
+	CHECK_EQ(table.seed, secret); /* the grown table has it too */
 	for (int64_t i = 0; i < COUNT; i += 2)
 		CHECK_EQ(wk_hosted_remove(&table, i * 3), WK_OK);
 	for (int64_t i = 0; i < COUNT; i++) {
