@@ -3,8 +3,6 @@
 #include "walkeeper/hosted.h"
 #include "walkeeper/wire.h"
 
-#include "wire_double.h"
-
 enum { ROOM = 1 << 18 };
 static wk_hosted_ledgers table;
 static wk_hosted_ledger *room, *other_room, *old;
