@@ -31,7 +31,7 @@ def test_a_size_has_a_unit_or_is_bytes(text: str, size: int) -> None:
     assert Size().parse(text) == size
 
 
-@pytest.mark.parametrize("text", ["64M", "64mib", "-1", "", "MiB", "1e3", "0.3B", "1_000", "9999999999999999999", "\u0661"])
+@pytest.mark.parametrize("text", ["64M", "64mib", "-1", "", "MiB", "1e3", "0.3B", "1_000", "9" * 19, "\u0661"])
 def test_no_other_size_is_guessed(text: str) -> None:
     with pytest.raises(WrongValue, match="write"):
         Size().parse(text)
