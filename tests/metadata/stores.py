@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from walkeeper.metadata import FaultyStore, MemoryStore, MemoryTree, MetadataStore
+from walkeeper.metadata import FaultyStore, MemoryStore, MemoryTree, MetadataStore, SqliteStore
 
 WAIT_SECONDS = 60.0
 
@@ -67,9 +67,31 @@ class FaultyBacking:
         self._below.close()
 
 
+class SqliteBacking:
+    root = "/ledgers"
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "metadata.sqlite"
+        self._opened: list[SqliteStore] = []
+        self.open().create(self.root)
+
+    def open(self) -> MetadataStore:
+        self._opened.append(SqliteStore(self._path, busy_timeout=WAIT_SECONDS))
+        return self._opened[-1]
+
+    def expire(self, store: MetadataStore) -> None:
+        assert isinstance(store, SqliteStore)
+        store.expire_session()
+
+    def close(self) -> None:
+        for store in self._opened:
+            store.close()
+
+
 STORES: dict[str, Callable[[Path], Backing]] = {
     "memory": MemoryBacking,
     "faulty": FaultyBacking,
+    "sqlite": SqliteBacking,
 }
 
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 from walkeeper.metadata._faults import Fault, FaultyStore
 from walkeeper.metadata._keys import check_key, check_new, check_prefix, check_transaction, check_value
 from walkeeper.metadata._memory import MemoryStore, MemoryTree
+from walkeeper.metadata._open import OpenedStore, open_store
+from walkeeper.metadata._sqlite import SqliteStore
 from walkeeper.metadata._store import (
     KEY_BYTES_MAX,
     TRANSACTION_BYTES_MAX,
@@ -29,12 +31,15 @@ from walkeeper.metadata._store import (
 
 __all__ = [
     # ---- stores ----
+    "open_store",
+    "OpenedStore",
     "MetadataStore",
     "Value",
     "Operation",
     "Watch",
     "MemoryStore",
     "MemoryTree",
+    "SqliteStore",
     "Fault",
     "FaultyStore",
     "MetadataError",
