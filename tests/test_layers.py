@@ -37,6 +37,10 @@ INCLUDES: dict[str, tuple[tuple[str, ...], set[str] | None]] = {
         ("walkeeper/", "core/", "engine/", "io/io.h", "io/event.h"),
         FREESTANDING | HOSTED | {"pthread.h", "lz4.h", "zstd.h", "zstd_errors.h"},
     ),
+    "native/server": (
+        ("walkeeper/", "core/bytes.h", "server/", "io/io.h", "io/event.h", "io/clock.h", "io/net.h"),
+        FREESTANDING | HOSTED | {"pthread.h"},
+    ),
     "native/io": (("walkeeper/", "core/", "io/"), None),
 }
 NEVER = {"Python.h", "sqlite3.h"}

@@ -6,18 +6,23 @@
  *
  * Rules
  * 1. A wk_net belongs to one thread; wk_net_wake alone may be called from any.
- * 2. Every call returns 0 (or a count) or -errno; nothing is logged.
+ * 2. Every call returns 0 (or a count) or -errno; nothing is logged. An event's error is a -errno too.
  * 3. A connection is named by a number that is never given twice in the life of a wk_net. A call on one that is closed
  *    is -EBADF and harms nothing. Its `tag` is the owner's, 0 at first, and comes with each event.
- * 4. What is received stands in memory of the seam until the next wait. A connection receives at once; wk_net_pause stops
- *    that (what has arrived already may still come once), wk_net_resume goes on.
- * 5. One send at a time for each connection; the bytes must stay as they are until WK_NET_SENT or WK_NET_CLOSED. A send is
- *    whole or the connection is closed. Small sends do not wait for others (TCP_NODELAY).
- * 6. WK_NET_CLOSED comes once, for whatever reason (0: the other end closed in order; else an errno), and nothing of that
- *    connection behind it. It also comes, with -ECANCELED, for one that its owner closed by wk_net_close: only then has
- *    the kernel let go of what was being sent.
+ * 4. What is received stands in memory of the seam until the next wait. A connection receives at once; pause stops that
+ *    (what arrived before the next wait may still come), resume goes on. The end of one that is paused, and has no send
+ *    under way, may be told only when it resumes.
+ * 5. One send at a time for each connection (-EBUSY: one is under way, or WK_NET_SENT not yet told); the bytes must stay as
+ *    they are until WK_NET_SENT or WK_NET_CLOSED, the list of parts need not. A send is whole or the connection is closed.
+ *    Small sends do not wait for others (TCP_NODELAY). No send before WK_NET_CONNECTED: -ENOTCONN.
+ * 6. WK_NET_CLOSED comes once, for whatever reason (0: the other end closed its direction in order, and its last bytes have
+ *    been told; else a -errno), and nothing of that connection behind it. Until it comes its owner may call on the
+ *    connection, in vain. It also comes, with -ECANCELED, for one that its owner closed: only then has the kernel let go of
+ *    what was being sent. No later wait tells anything else of such a one; but events of the batch that is being looked at
+ *    were told before it was closed, and their bytes are good: the owner skips them, and calls on it are -EBADF.
  * 7. Out of descriptors or memory, a listener goes on: who could not be accepted waits in the backlog, and it is tried again
- *    when something was closed, and after 100 ms. Nothing spins.
+ *    when something was closed, and after 100 ms. Nothing spins. One connection too many
+ *    (connections_max) is closed at once; that is told like a shortage of descriptors.
  * 8. Connections are kept alive (SO_KEEPALIVE, 60 s idle, 10 s between, 6 probes): a peer that is gone is noticed.
  */
 #ifndef WK_IO_NET_H
@@ -33,18 +38,18 @@ typedef uint64_t wk_connection_id; /* 0: none */
 enum { WK_NET_PARTS_MAX = 64 }; /* of one send */
 
 typedef enum wk_net_kind {
-	WK_NET_ACCEPTED = 1, /* a new connection, not receiving before the owner has seen this */
-	WK_NET_CONNECTED,    /* one that was begun by connect; a failure is WK_NET_CLOSED */
-	WK_NET_RECEIVED,     /* bytes, size */
-	WK_NET_SENT,         /* the last send, whole */
-	WK_NET_CLOSED,       /* error */
-	WK_NET_READABLE,     /* a watched descriptor: its tag; told again and again while it is readable */
+	WK_NET_ACCEPTED = 1,  /* a new connection, not receiving before the owner has seen this */
+	WK_NET_CONNECTED,     /* one that was begun by connect; a failure is WK_NET_CLOSED */
+	WK_NET_RECEIVED,      /* bytes, size */
+	WK_NET_SENT,          /* the last send, whole */
+	WK_NET_CLOSED,        /* error */
+	WK_NET_READABLE,      /* a watched descriptor: its tag; told again and again while it is readable */
 	WK_NET_ACCEPT_FAILED, /* error: at most once a second */
 } wk_net_kind;
 
 typedef struct wk_net_event {
 	wk_net_kind kind;
-	int error; /* an errno, 0: none */
+	int error; /* -errno, 0: none */
 	wk_connection_id connection;
 	uint64_t tag;
 	const uint8_t *bytes;
@@ -57,11 +62,15 @@ typedef struct wk_net_address {
 } wk_net_address;
 
 struct wk_net_operations {
-	const char *name; /* "io_uring", "epoll" */
+	const char *name;          /* "io_uring", "epoll" */
 	void (*destroy)(wk_net *); /* closes everything */
-	/* A name or a number, and a port, 0: any. *bound: where it listens. -EADDRINUSE, -EADDRNOTAVAIL, -EACCES, -ENOENT (no such host) ... */
+	/*
+	 * A name or a number, NULL or "": every address of this machine; and a port, 0: any. *bound: where it listens. At most 4
+	 * (-ENOSPC). -EADDRINUSE, -EADDRNOTAVAIL, -EACCES, -ENOENT (no such host), -EAGAIN (the resolver cannot say now) ...
+	 */
 	int (*listen)(wk_net *, const char *host, uint16_t port, wk_net_address *bound);
-	void (*stop_listening)(wk_net *); /* who waits in the backlog is refused */
+	void (*stop_listening)(wk_net *); /* all of them; who waits in the backlog is refused */
+	/* Tries the addresses of a name one behind the other. A name is looked up here and now, and may take its time. */
 	int (*connect)(wk_net *, const char *host, uint16_t port, uint64_t tag, wk_connection_id *connection);
 	int (*set_tag)(wk_net *, wk_connection_id, uint64_t tag);
 	int (*peer)(wk_net *, wk_connection_id, wk_net_address *); /* who is at the other end */
@@ -72,7 +81,8 @@ struct wk_net_operations {
 	/* An eventfd: WK_NET_READABLE while it is readable. At most 4. */
 	int (*watch)(wk_net *, int fd, uint64_t tag);
 	/* Waits until an event, a wake or the timeout (UINT64_MAX: none; 0: do not wait); the count, 0 for wake or timeout. Sends
-	 * that were asked for since the last wait are handed to the kernel here at the latest. */
+	 * that were asked for since the last wait are handed to the kernel here at the latest. A wake ends one wait, that which
+	 * is under way or else the next, also beside events. */
 	int (*wait)(wk_net *, wk_net_event *events, uint32_t max, uint64_t timeout_ns);
 	void (*wake)(wk_net *);
 };
@@ -83,10 +93,10 @@ struct wk_net {
 };
 
 typedef struct wk_net_options {
-	uint32_t connections_max;   /* more are accepted and closed at once; 0: 65536 */
-	uint32_t receive_size;      /* the most bytes of one WK_NET_RECEIVED; 0: 64 KiB */
-	uint32_t receive_buffers;   /* io_uring: so many of them; a power of two; 0: 64 */
-	uint32_t backlog;           /* 0: 1024 */
+	uint32_t connections_max; /* more are accepted and closed at once; 0: 65536 */
+	uint32_t receive_size;    /* the most bytes of one WK_NET_RECEIVED; 0: 64 KiB */
+	uint32_t receive_buffers; /* io_uring: so many of them; a power of two; 0: 64 */
+	uint32_t backlog;         /* 0: 1024 */
 } wk_net_options;
 
 /* `options` may be NULL. */

@@ -1,0 +1,15 @@
+#include "io/clock.h"
+
+#include <time.h>
+
+uint64_t wk_clock_monotonic_ns(void) {
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+int64_t wk_clock_wall_ms(void) {
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}

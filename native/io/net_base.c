@@ -1,0 +1,205 @@
+/* net_base.c: what both implementations of the seam to sockets keep. */
+#include "io/net_base.h"
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { NS_PER_S = 1000000000, RETRY_NS = 100000000 };
+
+int wk_net_base_init(wk_net_base *base, const struct wk_net_operations *operations, const wk_net_options *options) {
+	*base = (wk_net_base){.net = {.operations = operations}};
+	wk_net_options *chosen = &base->options;
+	if (options != NULL)
+		*chosen = *options;
+	chosen->connections_max = chosen->connections_max != 0 ? chosen->connections_max : 65536;
+	chosen->receive_size = chosen->receive_size != 0 ? chosen->receive_size : 65536;
+	chosen->receive_buffers = chosen->receive_buffers != 0 ? chosen->receive_buffers : 64;
+	chosen->backlog = chosen->backlog != 0 ? chosen->backlog : 1024;
+	if (chosen->connections_max > WK_NET_CONNECTIONS_MAX || chosen->receive_size > 1 << 24 ||
+	    chosen->receive_buffers > 1 << 15 || (chosen->receive_buffers & (chosen->receive_buffers - 1)) != 0 ||
+	    chosen->backlog > INT32_MAX)
+		return -EINVAL;
+	base->table.max = chosen->connections_max;
+	atomic_init(&base->wake_pending, false);
+	base->wake_fd = eventfd(0, EFD_CLOEXEC);
+	return base->wake_fd < 0 ? -errno : 0;
+}
+
+void wk_net_base_free(wk_net_base *base) {
+	for (uint32_t i = 0; i < base->listeners_count; i++)
+		close(base->listeners[i]);
+	close(base->wake_fd);
+	wk_net_table_free(&base->table);
+	wk_net_send_pool_free(&base->sends);
+}
+
+int wk_net_owned(wk_net_base *base, wk_connection_id id, wk_net_connection **connection) {
+	wk_net_connection *found = wk_net_table_find(&base->table, id);
+	if (found == NULL || found->closed)
+		return -EBADF;
+	*connection = found;
+	return 0;
+}
+
+int wk_net_set_tag(wk_net *net, wk_connection_id id, uint64_t tag) {
+	wk_net_connection *connection;
+	int error = wk_net_owned((wk_net_base *)net, id, &connection);
+	if (error == 0)
+		connection->tag = tag;
+	return error;
+}
+
+int wk_net_peer(wk_net *net, wk_connection_id id, wk_net_address *peer) {
+	wk_net_connection *connection;
+	int error = wk_net_owned((wk_net_base *)net, id, &connection);
+	if (error)
+		return error;
+	return connection->state == WK_NET_OPEN ? wk_net_socket_peer(connection->fd, peer) : -ENOTCONN;
+}
+
+void wk_net_wake(wk_net *net) {
+	wk_net_base *base = (wk_net_base *)net;
+	if (atomic_exchange(&base->wake_pending, true))
+		return; /* one is on its way, and the owner looks at its work only after it has taken it */
+	int error;
+	do
+		error = eventfd_write(base->wake_fd, 1);
+	while (error != 0 && errno == EINTR);
+	assert(error == 0);
+}
+
+int wk_net_begin_send(wk_net_base *base, wk_connection_id id, const struct iovec *parts, uint32_t count,
+                      wk_net_connection **out) {
+	*out = NULL;
+	if (count > WK_NET_PARTS_MAX)
+		return -EINVAL;
+	wk_net_connection *connection;
+	int error = wk_net_owned(base, id, &connection);
+	if (error)
+		return error;
+	if (connection->state == WK_NET_DIALLING)
+		return -ENOTCONN;
+	if (connection->send != NULL || connection->tell & WK_NET_TELL_SENT)
+		return -EBUSY;
+	if (connection->state == WK_NET_ENDED)
+		return 0;
+	connection->send = wk_net_send_take(&base->sends);
+	if (connection->send == NULL)
+		return -ENOMEM;
+	wk_net_send_load(connection->send, parts, count);
+	*out = connection;
+	return 0;
+}
+
+void wk_net_drop_send(wk_net_base *base, wk_net_connection *connection) {
+	if (connection->send != NULL)
+		wk_net_send_give_back(&base->sends, connection->send);
+	connection->send = NULL;
+}
+
+void wk_net_close_socket(wk_net_base *base, wk_net_connection *connection) {
+	if (connection->fd < 0)
+		return;
+	close(connection->fd);
+	connection->fd = -1;
+	if (base->retry_at != 0)
+		base->retry_at = 1; /* long ago: at the next look */
+}
+
+void wk_net_note(wk_net_base *base, wk_net_connection *connection, unsigned what) {
+	connection->tell = (uint8_t)(connection->tell | what);
+	if (connection->listed)
+		return;
+	connection->listed = true;
+	connection->next = NULL;
+	if (base->tell_first == NULL)
+		base->tell_first = connection;
+	else
+		base->tell_last->next = connection;
+	base->tell_last = connection;
+}
+
+/* The first of what is to be told of it. */
+static wk_net_event take_note(wk_net_connection *connection) {
+	wk_net_event event = {.connection = connection->id, .tag = connection->tag};
+	if (connection->tell & WK_NET_TELL_OPEN) {
+		event.kind = connection->accepted ? WK_NET_ACCEPTED : WK_NET_CONNECTED;
+		connection->tell &= (uint8_t)~WK_NET_TELL_OPEN;
+	} else if (connection->tell & WK_NET_TELL_SENT) {
+		event.kind = WK_NET_SENT;
+		connection->tell &= (uint8_t)~WK_NET_TELL_SENT;
+	} else {
+		event.kind = WK_NET_CLOSED;
+		event.error = connection->error;
+		connection->tell = 0;
+	}
+	return event;
+}
+
+uint32_t wk_net_tell(wk_net_base *base, wk_net_event *events, uint32_t max) {
+	uint32_t count = 0;
+	if (base->accept_error && count < max) {
+		events[count++] = (wk_net_event){.kind = WK_NET_ACCEPT_FAILED, .error = base->accept_error};
+		base->accept_error = 0;
+	}
+	while (base->tell_first != NULL && count < max) {
+		wk_net_connection *connection = base->tell_first;
+		bool forgotten = false;
+		while (connection->tell != 0 && count < max) { /* nothing, where its owner closed it meanwhile */
+			events[count] = take_note(connection);
+			forgotten = events[count++].kind == WK_NET_CLOSED;
+		}
+		if (connection->tell != 0)
+			break;
+		base->tell_first = connection->next;
+		connection->listed = false;
+		if (forgotten)
+			wk_net_table_give_back(&base->table, connection);
+	}
+	return count;
+}
+
+void wk_net_accept_failed(wk_net_base *base, int error) {
+	uint64_t now = wk_net_now();
+	if (base->accept_told_at != 0 && now - base->accept_told_at < NS_PER_S)
+		return;
+	base->accept_told_at = now;
+	base->accept_error = error;
+}
+
+void wk_net_accept_later(wk_net_base *base, int error) {
+	base->retry_at = wk_net_now() + RETRY_NS;
+	wk_net_accept_failed(base, error);
+}
+
+uint64_t wk_net_now(void) {
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+wk_net_limit wk_net_limit_new(uint64_t timeout_ns) {
+	wk_net_limit limit = {.deadline = UINT64_MAX};
+	if (timeout_ns != UINT64_MAX) {
+		limit.now = wk_net_now();
+		limit.deadline = timeout_ns < UINT64_MAX - limit.now ? limit.now + timeout_ns : UINT64_MAX;
+	}
+	return limit;
+}
+
+uint64_t wk_net_limit_left(wk_net_limit *limit, const wk_net_base *base) {
+	uint64_t until = limit->deadline;
+	if (base->retry_at != 0 && base->retry_at < until)
+		until = base->retry_at;
+	if (until == UINT64_MAX)
+		return UINT64_MAX;
+	limit->now = wk_net_now();
+	return until > limit->now ? until - limit->now : 0;
+}
+
+bool wk_net_limit_reached(const wk_net_limit *limit) {
+	return limit->deadline != UINT64_MAX && limit->now >= limit->deadline;
+}

@@ -1,0 +1,75 @@
+/*
+ * net_base.h: what both implementations of the seam to sockets keep, and the operations that need no kernel. Private to
+ * net_*.c.
+ */
+#ifndef WK_IO_NET_BASE_H
+#define WK_IO_NET_BASE_H
+#include "io/net_table.h"
+#include <stdatomic.h>
+
+enum {
+	WK_NET_LISTENERS_MAX = 4,
+	WK_NET_WATCHED_MAX = 4,
+	WK_NET_ACCEPTS_PER_WAIT = 64, /* so that a flood of them leaves time for those who are in */
+};
+
+typedef struct wk_net_base {
+	wk_net net;
+	wk_net_options options; /* none is 0 */
+	wk_net_table table;
+	wk_net_send_pool sends;
+	wk_net_connection *tell_first, *tell_last;
+	int listeners[WK_NET_LISTENERS_MAX];
+	uint32_t listeners_count;
+	uint64_t retry_at;       /* when a listener that ran short tries again; 0: none did */
+	int accept_error;        /* to be told */
+	uint64_t accept_told_at; /* 0: never */
+	struct {
+		int fd;
+		uint64_t tag;
+	} watched[WK_NET_WATCHED_MAX];
+	uint32_t watched_count;
+	int wake_fd;
+	bool woken;               /* heard, and not yet told */
+	atomic_bool wake_pending; /* the descriptor has been written: no need to do it twice */
+} wk_net_base;
+
+/* A wait that has begun. */
+typedef struct wk_net_limit {
+	uint64_t deadline; /* UINT64_MAX: none */
+	uint64_t now;      /* 0: nobody needed to know */
+} wk_net_limit;
+
+int wk_net_base_init(wk_net_base *base, const struct wk_net_operations *operations, const wk_net_options *options);
+/* Behind the last connection. */
+void wk_net_base_free(wk_net_base *base);
+
+int wk_net_set_tag(wk_net *net, wk_connection_id id, uint64_t tag);
+int wk_net_peer(wk_net *net, wk_connection_id id, wk_net_address *peer);
+void wk_net_wake(wk_net *net);
+
+/* The connection that its owner may name so, or -EBADF. It may have ended: then WK_NET_CLOSED is on its way. */
+int wk_net_owned(wk_net_base *base, wk_connection_id id, wk_net_connection **connection);
+/* Hangs the send on its connection; *connection stays NULL where that has ended, and there is nothing to do. */
+int wk_net_begin_send(wk_net_base *base, wk_connection_id id, const struct iovec *parts, uint32_t count,
+                      wk_net_connection **connection);
+void wk_net_drop_send(wk_net_base *base, wk_net_connection *connection);
+/* No socket any more: a listener that ran short of them may have this one's place. */
+void wk_net_close_socket(wk_net_base *base, wk_net_connection *connection);
+
+/* Something (WK_NET_TELL_*) is to be told of it. */
+void wk_net_note(wk_net_base *base, wk_net_connection *connection, unsigned what);
+/* Tells what was noted; a connection whose end is told is forgotten. */
+uint32_t wk_net_tell(wk_net_base *base, wk_net_event *events, uint32_t max);
+/* To be told if it is the first within a second. */
+void wk_net_accept_failed(wk_net_base *base, int error);
+/* The same, and the listeners rest until something was closed, or for 100 ms. */
+void wk_net_accept_later(wk_net_base *base, int error);
+
+uint64_t wk_net_now(void);
+wk_net_limit wk_net_limit_new(uint64_t timeout_ns);
+/* How long to sleep: until the deadline, or until a listener tries again. UINT64_MAX: for ever. */
+uint64_t wk_net_limit_left(wk_net_limit *limit, const wk_net_base *base);
+/* As of the last look at the clock. */
+bool wk_net_limit_reached(const wk_net_limit *limit);
+#endif

@@ -1,0 +1,326 @@
+/* peer.c: a connection: what it sent is cut into frames; it stalls, goes on, and is closed. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/service.h"
+
+enum { PARTIAL_MIN = 512, SWEEP_NS = 1000000000 };
+
+/* ---- buffers ---- */
+
+static void charge(wk_service *service, wk_peer *peer, uint64_t before, uint64_t after) {
+	peer->input_bytes += after - before;
+	service->input_bytes += after - before;
+	service->stats.receive_memory = service->input_bytes;
+}
+
+static void drop_buffer(wk_service *service, wk_peer *peer, wk_frame_buffer **buffer) {
+	if (*buffer == NULL)
+		return;
+	charge(service, peer, (*buffer)->capacity, 0);
+	free(*buffer);
+	*buffer = NULL;
+}
+
+/* `most`: it never grows beyond that. */
+static bool append(wk_service *service, wk_peer *peer, wk_frame_buffer **at, const uint8_t *bytes, size_t size,
+                   size_t most) {
+	wk_frame_buffer *buffer = *at;
+	size_t had = buffer != NULL ? buffer->size : 0, before = buffer != NULL ? buffer->capacity : 0;
+	if (buffer == NULL || had + size > before) {
+		size_t capacity = before * 2 > PARTIAL_MIN ? before * 2 : PARTIAL_MIN;
+		capacity = capacity < most ? capacity : most;
+		capacity = capacity > had + size ? capacity : had + size;
+		buffer = realloc(buffer, sizeof *buffer + capacity);
+		if (buffer == NULL)
+			return false;
+		buffer->next = NULL;
+		buffer->size = had;
+		buffer->capacity = capacity;
+		charge(service, peer, before, capacity);
+		*at = buffer;
+	}
+	if (size > 0)
+		memcpy(buffer->bytes + had, bytes, size);
+	buffer->size = had + size;
+	return true;
+}
+
+/* ---- closing ---- */
+
+void wk_peer_release(wk_service *service, wk_peer *peer) {
+	(void)service;
+	assert(peer->references > 0);
+	if (--peer->references > 0)
+		return;
+	assert(peer->partial == NULL && peer->backlog == NULL);
+	free(peer);
+}
+
+void wk_peer_close(wk_service *service, wk_peer *peer) {
+	if (peer->gone || peer->closing)
+		return;
+	peer->closing = true;
+	service->net->operations->close(service->net, peer->id);
+}
+
+static void leave_stalled(wk_service *service, wk_peer *peer) {
+	wk_peer **at = &service->stalled;
+	while (peer->waits && *at != peer)
+		at = &(*at)->next_stalled;
+	if (peer->waits)
+		*at = peer->next_stalled;
+	peer->waits = false;
+	peer->stalls = 0;
+}
+
+static void end_partial(wk_service *service, wk_peer *peer) {
+	service->partial_count--;
+	if (!peer->large)
+		return;
+	peer->large = false;
+	service->large_left++;
+}
+
+void wk_peer_gone(wk_service *service, wk_peer *peer) {
+	peer->gone = true;
+	service->stats.connections--;
+	if (peer->partial != NULL)
+		end_partial(service, peer);
+	drop_buffer(service, peer, &peer->partial);
+	drop_buffer(service, peer, &peer->backlog);
+	leave_stalled(service, peer);
+	if (peer->sending) {
+		peer->sending = false;
+		service->sending_count--;
+	}
+	wk_polls_drop(service, peer);
+	wk_outbox_clear(service, &peer->filling);
+	wk_outbox_clear(service, &peer->sent);
+	free(peer->filling.bytes);
+	free(peer->filling.parts);
+	free(peer->sent.bytes);
+	free(peer->sent.parts);
+	memset(&peer->filling, 0, sizeof peer->filling);
+	memset(&peer->sent, 0, sizeof peer->sent);
+	wk_peer **at = &service->listed;
+	while (peer->listed && *at != peer)
+		at = &(*at)->next_listed;
+	if (peer->listed)
+		*at = peer->next_listed;
+	peer->listed = false;
+	*peer->link = peer->next;
+	if (peer->next != NULL)
+		peer->next->link = peer->link;
+	wk_peers_go_on(service, WK_STALL_INPUT);
+	wk_peer_release(service, peer);
+}
+
+void wk_peer_accepted(wk_service *service, wk_connection_id id) {
+	wk_peer *peer = calloc(1, sizeof *peer);
+	if (peer == NULL) {
+		service->stats.connections_refused++;
+		service->net->operations->close(service->net, id);
+		return;
+	}
+	peer->id = id;
+	peer->version = WK_WIRE_V3;
+	peer->references = 1;
+	peer->first_poll = WK_NO_POLL;
+	peer->next = service->peers;
+	peer->link = &service->peers;
+	if (peer->next != NULL)
+		peer->next->link = &peer->next;
+	service->peers = peer;
+	service->stats.connections++;
+	service->stats.connections_total++;
+	service->net->operations->set_tag(service->net, id, (uint64_t)(uintptr_t)peer);
+}
+
+/* ---- stalling ---- */
+
+static void enlist(wk_service *service, wk_peer *peer, enum wk_stall why) {
+	peer->stalls |= why;
+	if (!peer->waits) {
+		peer->waits = true;
+		peer->next_stalled = service->stalled;
+		service->stalled = peer;
+	}
+	if (!peer->paused && !peer->gone && !peer->closing) {
+		peer->paused = true;
+		service->net->operations->pause(service->net, peer->id);
+	}
+}
+
+void wk_peer_stall(wk_service *service, wk_peer *peer, enum wk_stall why, const uint8_t *frame, size_t size) {
+	if (peer->gone || peer->closing)
+		return;
+	enlist(service, peer, why);
+	if (!append(service, peer, &peer->backlog, frame, size, SIZE_MAX))
+		wk_peer_close(service, peer);
+}
+
+void wk_peer_hold(wk_service *service, wk_peer *peer) {
+	if (!peer->gone && !peer->closing)
+		enlist(service, peer, WK_STALL_DRAIN);
+}
+
+/* What is behind the frames that stall. */
+static bool keep_behind(wk_service *service, wk_peer *peer, const uint8_t *bytes, size_t size) {
+	bool kept = true;
+	if (peer->partial != NULL) {
+		kept = append(service, peer, &peer->backlog, peer->partial->bytes, peer->partial->size, SIZE_MAX);
+		end_partial(service, peer);
+		drop_buffer(service, peer, &peer->partial);
+	}
+	return kept && append(service, peer, &peer->backlog, bytes, size, SIZE_MAX);
+}
+
+static void go_on(wk_service *service, wk_peer *peer) {
+	wk_frame_buffer *backlog = peer->backlog;
+	if (backlog != NULL && peer->partial != NULL && !keep_behind(service, peer, NULL, 0)) {
+		wk_peer_close(service, peer);
+		return;
+	}
+	backlog = peer->backlog;
+	peer->backlog = NULL;
+	peer->frame_began_ns = service->now_ns;
+	if (backlog != NULL) {
+		charge(service, peer, backlog->capacity, 0);
+		wk_peer_receive(service, peer, backlog->bytes, backlog->size);
+		wk_adds_spend(service, backlog);
+	}
+	if (peer->stalls == 0 && peer->paused && !peer->gone && !peer->closing) {
+		peer->paused = false;
+		service->net->operations->resume(service->net, peer->id);
+	}
+}
+
+void wk_peer_unstall(wk_service *service, wk_peer *peer, enum wk_stall why) {
+	if ((peer->stalls & why) == 0)
+		return;
+	uint32_t left = peer->stalls & ~(uint32_t)why;
+	leave_stalled(service, peer);
+	if (left != 0)
+		enlist(service, peer, left);
+	else
+		go_on(service, peer);
+}
+
+void wk_peers_go_on(wk_service *service, enum wk_stall why) {
+	wk_peer *stalled = service->stalled;
+	service->stalled = NULL;
+	while (stalled != NULL) {
+		wk_peer *peer = stalled;
+		stalled = peer->next_stalled;
+		peer->waits = false;
+		bool over = peer->stalls == (uint32_t)why;
+		peer->stalls &= ~(uint32_t)why;
+		if (over)
+			go_on(service, peer);
+		else if (peer->stalls != 0)
+			enlist(service, peer, peer->stalls);
+	}
+}
+
+/* ---- receiving ---- */
+
+static bool has_place(wk_service *service, wk_peer *peer) {
+	if (peer->partial->size < WK_SMALL_FRAME_MAX || peer->large)
+		return service->input_bytes < service->options.receive_bytes || peer->large;
+	if (service->large_left == 0)
+		return false;
+	service->large_left--;
+	return peer->large = true;
+}
+
+/* As much of `bytes` as the frame that is being assembled takes; it is handled once it is whole. */
+static size_t assemble(wk_service *service, wk_peer *peer, const uint8_t *bytes, size_t size) {
+	uint64_t frame_size = 0;
+	size_t taken = 0, had = peer->partial != NULL ? peer->partial->size : 0;
+	if (peer->partial == NULL) {
+		service->partial_count++;
+		peer->frame_began_ns = service->now_ns;
+	}
+	if (had < WK_FRAME_PREFIX_SIZE) {
+		taken = WK_FRAME_PREFIX_SIZE - had < size ? WK_FRAME_PREFIX_SIZE - had : size;
+		if (!append(service, peer, &peer->partial, bytes, taken, PARTIAL_MIN)) {
+			service->partial_count -= peer->partial == NULL;
+			wk_peer_close(service, peer);
+			return size;
+		}
+		had += taken;
+	}
+	if (wk_frame_size(peer->partial->bytes, had, service->options.frame_size_max, &frame_size) != WK_OK) {
+		service->stats.protocol_errors++;
+		wk_peer_close(service, peer);
+		return size;
+	}
+	if (frame_size == 0)
+		return taken; /* the prefix is not whole */
+	size_t more = (size_t)frame_size - had < size - taken ? (size_t)frame_size - had : size - taken;
+	if (!append(service, peer, &peer->partial, bytes + taken, more, (size_t)frame_size)) {
+		wk_peer_close(service, peer);
+		return size;
+	}
+	if (had + more < frame_size) {
+		if (!has_place(service, peer))
+			enlist(service, peer, WK_STALL_INPUT);
+		return taken + more;
+	}
+	wk_frame_buffer *whole = peer->partial;
+	peer->partial = NULL;
+	bool large = peer->large;
+	end_partial(service, peer);
+	charge(service, peer, whole->capacity, 0);
+	wk_request_handle(service, peer, whole->bytes, (size_t)frame_size);
+	wk_adds_spend(service, whole);
+	if (large)
+		wk_peers_go_on(service, WK_STALL_INPUT);
+	return taken + more;
+}
+
+void wk_peer_receive(wk_service *service, wk_peer *peer, const uint8_t *bytes, size_t size) {
+	while (size > 0 && !peer->gone && !peer->closing) {
+		if (peer->stalls != 0) {
+			if (!keep_behind(service, peer, bytes, size))
+				wk_peer_close(service, peer);
+			return;
+		}
+		uint64_t frame_size = 0;
+		if (peer->partial == NULL &&
+		    wk_frame_size(bytes, size, service->options.frame_size_max, &frame_size) != WK_OK) {
+			service->stats.protocol_errors++;
+			wk_peer_close(service, peer);
+			return;
+		}
+		size_t taken = (size_t)frame_size;
+		if (peer->partial != NULL || frame_size == 0 || frame_size > size)
+			taken = assemble(service, peer, bytes, size);
+		else
+			wk_request_handle(service, peer, bytes, taken);
+		bytes += taken;
+		size -= taken;
+	}
+}
+
+/* ---- what takes too long ---- */
+
+void wk_peers_sweep(wk_service *service) {
+	if (service->now_ns < service->next_sweep_ns)
+		return;
+	service->next_sweep_ns = service->now_ns + SWEEP_NS;
+	uint64_t limit = service->options.frame_timeout_ns;
+	bool crowded = service->reply_bytes > service->options.reply_bytes / 2;
+	for (wk_peer *peer = service->peers; peer != NULL; peer = peer->next) {
+		bool drips = peer->partial != NULL && (peer->stalls & ~(uint32_t)WK_STALL_INPUT) == 0 &&
+		             service->now_ns - peer->frame_began_ns > limit;
+		/* Whoever does not read its answers keeps others from theirs. */
+		bool deaf = crowded && peer->sending && service->now_ns - peer->send_began_ns > limit;
+		if (drips || deaf) {
+			service->stats.frame_timeouts++;
+			wk_peer_close(service, peer);
+		}
+	}
+}
