@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+# ---- formats ----
+from walkeeper.metadata._bookie_id import InvalidBookieIdError, bookie_address, check_bookie_id
+from walkeeper.metadata._cookie import Cookie, CookieMismatchError, Difference
+from walkeeper.metadata._corrupt import CorruptMetadataError, MetadataFormatError, UnsupportedMetadataError
+from walkeeper.metadata._layout import Layout, LedgerManager
+from walkeeper.metadata._ledger_metadata import DigestType, LedgerMetadata, LedgerState
+from walkeeper.metadata._service_info import Endpoint, ServiceInfo
+
 # ---- stores ----
 from walkeeper.metadata._faults import Fault, FaultyStore
 from walkeeper.metadata._keys import check_key, check_new, check_prefix, check_transaction, check_value
@@ -61,4 +69,21 @@ __all__ = [
     "check_prefix",
     "check_value",
     "check_transaction",
+    # ---- formats ----
+    "LedgerMetadata",
+    "LedgerState",
+    "DigestType",
+    "Cookie",
+    "Difference",
+    "CookieMismatchError",
+    "ServiceInfo",
+    "Endpoint",
+    "Layout",
+    "LedgerManager",
+    "check_bookie_id",
+    "bookie_address",
+    "InvalidBookieIdError",
+    "MetadataFormatError",
+    "CorruptMetadataError",
+    "UnsupportedMetadataError",
 ]
