@@ -22,12 +22,15 @@ class Backing(Protocol):
 
     def open(self) -> MetadataStore:
         """Another session, in this process."""
+        ...
 
     def expire(self, store: MetadataStore) -> None:
         """The store's session is lost, as if nothing had been heard of it for too long; it gets a new one."""
+        ...
 
     def close(self) -> None:
         """Closes the sessions that are still open."""
+        ...
 
 
 class MemoryBacking:

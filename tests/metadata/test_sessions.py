@@ -327,8 +327,8 @@ def test_close_ends_the_calls_of_other_threads(backing: Backing, root: str) -> N
 
 
 def test_threads_may_do_everything_at_once(store: MetadataStore, other: MetadataStore, root: str) -> None:
-    failed = Calls()
-    hints = Calls()
+    failed, hints, lasting = Calls(), Calls(), Calls()
+    watch = store.watch(root, lasting)
 
     def work(through: MetadataStore, number: int) -> None:
         key = f"{root}/{number}"
@@ -353,7 +353,8 @@ def test_threads_may_do_everything_at_once(store: MetadataStore, other: Metadata
         assert not thread.is_alive()
     assert failed.made == []
     assert store.children(root) == []
-    assert hints.count > 0
+    until(lambda: lasting.count)
+    watch.close()
 
 
 def test_who_wrote_is_seen_by_who_reads_afterwards(store: MetadataStore, other: MetadataStore, root: str) -> None:

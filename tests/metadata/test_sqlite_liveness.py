@@ -204,12 +204,14 @@ def test_a_stopped_process_is_dead_after_its_timeout_and_is_told_when_it_goes_on
     assert len(files(path)) == 1
 
 
-def test_a_process_that_was_taken_for_dead_stays_so(store: SqliteStore, hold: Callable[..., Holder]) -> None:
+def test_a_process_that_was_taken_for_dead_stays_so(
+    store: SqliteStore, path: Path, hold: Callable[..., Holder]
+) -> None:
     """Its keys do not come back with it: somebody has been told that they went."""
     holder = hold(0.5)
     holder.signal(signal.SIGSTOP)
     until(lambda: store.get("/here") is None)
-    store.create("/seen-by-somebody")
+    assert files(path) == [], "it was buried before anybody was told"
     holder.signal(signal.SIGCONT)
     assert holder.line() == "lost 2"
     assert store.get("/here") is None
@@ -275,14 +277,40 @@ def test_time_while_the_machine_slept_counts(
     assert store.children("/") == []
 
 
-def test_a_heartbeat_of_another_boot_is_none(
+def test_a_heartbeat_of_another_boot_says_nothing_and_the_lock_says_it_all(
     store: SqliteStore, hold: Callable[..., Holder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The boot time begins anew: an old heartbeat could look as if it came from the future."""
-    hold()
-    assert store.children("/") == ["here"]
+    """The boot time begins anew with the kernel; containers of one kernel may each have a boot id of their own."""
+    holder = hold(60.0)
     monkeypatch.setattr(_liveness, "boot_id", lambda: "another")
+    for hours in (-1, 1):
+        real = time.clock_gettime_ns
+        monkeypatch.setattr(
+            _liveness, "boot_time_ns", lambda hours=hours, real=real: real(time.CLOCK_BOOTTIME) + hours * 3600 * 10**9
+        )
+        assert store.children("/") == ["here"]
+    holder.kill()
     assert store.children("/") == []
+
+
+@pytest.mark.parametrize("seconds", [-3600, 0, 3600])
+def test_a_session_of_before_a_start_of_the_machine_is_dead(
+    store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch, seconds: int
+) -> None:
+    """Its file is there, with a heartbeat that may look as if it came from the future; nobody holds the lock."""
+    with monkeypatch.context() as before:
+        before.setattr(_liveness, "boot_id", lambda: "the one before")
+        before.setattr(_liveness, "boot_time_ns", lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME) + seconds * 10**9)
+        holder = SqliteStore(path)
+        holder.create("/here", ephemeral=True)
+    file = path.with_name(path.name + "-sessions") / files(path)[0]
+    text = file.read_bytes()
+    assert text.startswith(b"the one before ")
+    file.unlink()
+    file.write_bytes(text)  # as it stands there without the process
+    assert store.children("/") == []
+    assert files(path) == []
+    holder.close()
 
 
 # ---- the files of sessions ----

@@ -107,10 +107,8 @@ class FaultyStore:
             if self._script:
                 fault = self._script.popleft()
             elif self._rates:
-                faults = list(self._rates)
-                rest = max(0.0, 1.0 - sum(self._rates.values()))
-                weights = [*self._rates.values(), rest]
-                fault = self._random.choices([*faults, "none"], weights)[0]
+                rates: dict[Fault, float] = {"none": max(0.0, 1.0 - sum(self._rates.values())), **self._rates}
+                fault = self._random.choices(list(rates), list(rates.values()))[0]
             self.seen[fault] += 1
             return fault
 

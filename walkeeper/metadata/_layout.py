@@ -69,15 +69,15 @@ class LedgerManager(enum.Enum):
         return None
 
     @property
-    def levels(self) -> tuple[tuple[re.Pattern[str], ...], ...]:
+    def levels(self) -> tuple[list[re.Pattern[str]], ...]:
         """Where ledgers are looked for: for each form of a key, what the name on each level looks like."""
         two, three, four, leaf = (re.compile(p) for p in ("[0-9]{2}", "[0-9]{3}", "[0-9]{4}", "L[0-9]{4}"))
-        short, long = (two, four, leaf), (three, four, four, four, leaf)
+        short, long = [two, four, leaf], [three, four, four, four, leaf]
         return {
             LedgerManager.HIERARCHICAL: (short, long),
             LedgerManager.LEGACY_HIERARCHICAL: (short,),
             LedgerManager.LONG_HIERARCHICAL: (long,),
-            LedgerManager.FLAT: ((_FLAT,),),
+            LedgerManager.FLAT: ([_FLAT],),
         }[self]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from walkeeper.metadata._hints import Hint, Hints
 from walkeeper.metadata._keys import (
@@ -28,21 +28,19 @@ from walkeeper.metadata._store import (
 )
 from walkeeper.metadata._tree import Row, Tree
 
-if TYPE_CHECKING:
-    from sortedcontainers import SortedDict  # type: ignore[import-untyped]
-
 Result = TypeVar("Result")
 Place = tuple[str, str]  # (key above, name): children stand together, in the order of their names
+Rows = Any  # SortedDict[Place, tuple[Row, bytes]]; its package has no types
 
 
 class MemoryTree:
     """What several MemoryStores share: the keys, and who is to be told of changes."""
 
     def __init__(self) -> None:
-        from sortedcontainers import SortedDict
+        from sortedcontainers import SortedDict  # type: ignore[import-untyped]
 
         self._lock = threading.RLock()
-        self._rows: SortedDict[Place, tuple[Row, bytes]] = SortedDict({("", ""): (Row(0), b"")})
+        self._rows: Rows = SortedDict({("", ""): (Row(0), b"")})
         self._number = 0
         self._sessions = 0
         self._watches: dict[str, set[Hint]] = {}
@@ -120,7 +118,7 @@ class MemoryTree:
 class _Table:
     """The rows of a MemoryTree while one transaction writes them, and how they were before."""
 
-    def __init__(self, rows: SortedDict[Place, tuple[Row, bytes]], number: int, session: int) -> None:
+    def __init__(self, rows: Rows, number: int, session: int) -> None:
         self.number = number
         self._rows = rows
         self._session = session

@@ -74,9 +74,10 @@ class SqliteTable:
         return bool(sessions)
 
     def next_number(self) -> int:
-        if self._number is None:
-            self._number = self._connection.execute("SELECT number FROM store").fetchone()[0]
-        self._number += 1
+        last = self._number
+        if last is None:
+            last = int(self._connection.execute("SELECT number FROM store").fetchone()[0])
+        self._number = last + 1
         return self._number
 
     def own_session(self) -> int:

@@ -92,6 +92,7 @@ class Watch(Protocol):
 
     def close(self) -> None:
         """No call of the callback begins any more. From any thread, also from the callback."""
+        ...
 
 
 class MetadataStore(Protocol):
@@ -101,6 +102,7 @@ class MetadataStore(Protocol):
 
     def get(self, key: str, *, linearizable: bool = False) -> Value | None:
         """The value, or None where there is no such key. `linearizable`: not older than any write that ended before."""
+        ...
 
     def create(self, key: str, data: bytes = b"", *, ephemeral: bool = False, parents: bool = False) -> int:
         """A new key; its version. ExistsError, MissingError (no parent). `parents`: missing keys above are made, empty.
@@ -108,39 +110,50 @@ class MetadataStore(Protocol):
         An ephemeral key has no children. It goes when this store's session ends: by `close`, or some time after this
         process has died.
         """
+        ...
 
     def create_sequential(self, prefix: str, data: bytes = b"", *, ephemeral: bool = False) -> str:
         """A new key, `prefix` and ten digits that only rise among the children of its parent; the key."""
+        ...
 
     def put(self, key: str, data: bytes, version: int | None = None) -> int:
         """Another value; the new version. ConflictError where `version` is given and is not the key's; MissingError."""
+        ...
 
     def delete(self, key: str, version: int | None = None) -> None:
         """The key goes. ConflictError; MissingError; NotEmptyError where it has children."""
+        ...
 
     def transact(self, operations: Sequence[Operation]) -> list[int | None]:
         """All of them or none, in order; the new versions (None: deleted or checked). The first refusal is raised.
 
         No key is written twice in one (etcd takes no such transaction); one may be checked and written.
         """
+        ...
 
     def children(self, key: str) -> list[str]:
         """The names (not the keys) just below, in byte order; MissingError where the key is not there."""
+        ...
 
     def scan(self, key: str, *, page: int = 1000) -> Iterator[str]:
         """The names just below, in byte order, `page` of them a request. MissingError, also in the middle.
 
         One that comes or goes meanwhile may be missed. A listing that ended by an error is no listing.
         """
+        ...
 
     def watch(self, key: str, callback: Callable[[], None]) -> Watch:
         """Calls back, on a thread of the store, soon after the key's value, existence or children changed."""
+        ...
 
     def on_session(self, callback: Callable[[Literal["lost", "new"]], None]) -> Watch:
         """Calls back when the session is lost (its ephemeral keys go) and when there is a new one."""
+        ...
 
     def session(self) -> int:
         """A number, another one after the session was lost: what was true of the old one must be checked again."""
+        ...
 
     def close(self) -> None:
         """Ends the session: its ephemeral keys go. Idempotent."""
+        ...

@@ -32,27 +32,35 @@ class Table(Protocol):
 
     def row(self, key: str) -> Row | None:
         """The row of a key, the root's included."""
+        ...
 
     def insert(self, key: str, row: Row, data: bytes) -> None:
         """A row that is not there yet."""
+        ...
 
     def replace(self, key: str, version: int, data: bytes) -> None:
         """Another value."""
+        ...
 
     def touch(self, key: str, changed: int, sequence: int) -> None:
         """What a row says of its children."""
+        ...
 
     def remove(self, key: str) -> None:
         """The row goes."""
+        ...
 
     def has_children(self, key: str) -> bool:
         """Whether there is a row just below."""
+        ...
 
     def next_number(self) -> int:
         """Larger than every number that this store has given: versions never come back."""
+        ...
 
     def own_session(self) -> int:
         """The session that new ephemeral keys belong to."""
+        ...
 
 
 class Tree:
