@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -232,9 +234,13 @@ def read_reply(reply: Any, body: bytes, inner: Any, name: str) -> None:
         assert inner.totalDiskCapacity == (reply.total_bytes if inner.HasField("totalDiskCapacity") else 0)
         assert inner.freeDiskSpace == (reply.free_bytes if inner.HasField("freeDiskSpace") else 0)
     elif name == "authResponse":
-        assert inner.SerializeToString() == bytes([0x0A, *varint(reply.auth_name_size)]) + taken(
-            reply.auth_name, reply.auth_name_size
-        ) + bytes([0x12, *varint(len(body))]) + body
+        assert (
+            inner.SerializeToString()
+            == bytes([0x0A, *varint(reply.auth_name_size)])
+            + taken(reply.auth_name, reply.auth_name_size)
+            + bytes([0x12, *varint(len(body))])
+            + body
+        )
     elif name == "getListOfEntriesOfLedgerResponse":
         assert inner.availabilityOfEntriesOfLedger == body
 
@@ -268,3 +274,48 @@ def test_a_reply_is_one_where_protobuf_says_so_and_says_the_same(payload: bytes)
         str(name), "availabilityOfEntriesOfLedger"
     )
     assert taken(reply.body, reply.body_size) == getattr(inner, body, b"")
+
+
+# docs/protocol.md
+
+PAGE = Path(__file__).resolve().parent.parent / "docs/protocol.md"
+
+
+def frames_of_page() -> list[bytes]:
+    """The frames on the page: in blocks of code, a line of hexadecimal and those behind it that are indented."""
+    blocks = re.findall(r"^```\n(.*?)^```", PAGE.read_text(), flags=re.MULTILINE | re.DOTALL)
+    text = "".join(block for block in blocks if re.match(r"[0-9a-f]{8} ", block))
+    return [bytes.fromhex(frame) for frame in re.sub(r"\n +", " ", text).splitlines()]
+
+
+def encoded_again(payload: bytes) -> list[bytes]:
+    """The payload, as request and as reply of the version it is of, decoded and encoded."""
+    held, head = ffi.new("uint8_t[]", payload), ffi.new("uint8_t[]", lib.WK_WIRE_HEAD_SIZE_MAX)
+    version = lib.WK_WIRE_V3 if payload[0] == 0x0A else lib.WK_WIRE_V2
+    found = []
+    status, _, request, _held = decoded_request(payload, version)
+    if status == lib.WK_OK and (version == lib.WK_WIRE_V3 or lib.wk_wire_refusal(request, ffi.new("bool *")) == 0):
+        found.append(taken(head, lib.wk_wire_request_encode(request, head)) + taken(request.body, request.body_size))
+    reply = ffi.new("wk_wire_reply *")
+    if lib.wk_wire_reply_decode(held, len(payload), version, reply) == lib.WK_OK:
+        found.append(taken(head, lib.wk_wire_reply_encode(reply, head)) + taken(reply.body, reply.body_size))
+    return found
+
+
+def test_the_frames_on_the_page_are_what_the_c_reads_and_writes() -> None:
+    frames = frames_of_page()
+    assert len(frames) >= 25
+    for frame in frames:
+        assert int.from_bytes(frame[:4], "big") == len(frame) - 4, frame.hex()
+        assert frame in encoded_again(frame[4:]), frame.hex()
+
+
+def test_every_operation_is_on_the_page_in_both_directions() -> None:
+    requests, replies = set(), set()
+    for frame in frames_of_page():
+        if frame[4] == 0x0A:
+            message = model.parsed(model.Response, frame[4:])
+            name = model.REQUEST_OF[frame[9]]
+            (requests if message is None else replies).add(name)
+    assert requests == set(model.REQUEST_OF.values())
+    assert replies == requests

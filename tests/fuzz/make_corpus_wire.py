@@ -1,7 +1,7 @@
 """Write the corpora of the wire protocol: python tests/fuzz/make_corpus_wire.py
 
-Each function returns the inputs of one fuzzer by file name, from docs/protocol.md alone: payloads, without the prefix of
-their frames. The inputs are a first step into each branch of a decoder. Files already in a corpus under other names
+Each function returns the inputs of one fuzzer by file name, from docs/protocol.md alone: payloads, without the prefix
+of their frames. The inputs are a first step into each branch of a decoder. Files already in a corpus under other names
 (saved findings) are left alone. The output never changes from run to run.
 """
 

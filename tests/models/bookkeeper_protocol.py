@@ -144,6 +144,6 @@ def parsed(kind: Any, payload: bytes) -> Any:
     message = kind()
     try:
         message.ParseFromString(payload)
-    except Exception:  # noqa: BLE001  (each implementation of protobuf raises an error of its own)
+    except Exception:  # each implementation of protobuf raises an error of its own
         return None
     return message if message.IsInitialized() else None
