@@ -185,7 +185,7 @@ class Settings:
     gc_alarm_percent: float = key(
         Percent(),
         "10",
-        "If more of the ledgers than this vanished at once, none is deleted and an alarm is raised.",
+        "If more of the ledgers than this, and more than 100, vanished at once, none is deleted: see *GC alarm*.",
         CLUSTER,
         reloadable=True,
     )
