@@ -48,7 +48,7 @@ class Running:
         self.log = place / f"bookie-{time.monotonic_ns()}.log"
         arguments = ["--metadata", metadata, "--listen", self.bookie_id, "--data", str(data), *options]
         path = os.pathsep.join([str(ROOT / "bookie"), str(ROOT), os.environ.get("PYTHONPATH", "")])
-        self._errors = open(self.log, "wb")
+        self._errors = self.log.open("wb")
         self.process = subprocess.Popen(
             [sys.executable, "-m", "walkeeper_bookie", *arguments],
             stdout=subprocess.PIPE,

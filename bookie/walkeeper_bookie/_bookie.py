@@ -135,7 +135,7 @@ class Bookie:
         )
         self._serve(instance_id)
         self._listen_http()
-        self.metadata.publish(self.bookie_id, settings.advertised(self.server.port), self.http_port)
+        self.metadata.publish(expected, settings.advertised(self.server.port), self.http_port)
         self.registrar = Registrar(self.metadata, instance_id, self.log)
         self._patiently(deadline, lambda: self.registrar.start(self.disk_state.read_only))
         self._undo.append(self.registrar.close)

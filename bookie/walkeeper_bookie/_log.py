@@ -39,16 +39,16 @@ class Log:
         self.level = "info"
         """Lines below it are not written."""
 
-    def debug(self, what: str, **facts: object) -> None:
+    def debug(self, what: str, /, **facts: object) -> None:
         self._write("debug", what, facts)
 
-    def info(self, what: str, **facts: object) -> None:
+    def info(self, what: str, /, **facts: object) -> None:
         self._write("info", what, facts)
 
-    def warning(self, what: str, **facts: object) -> None:
+    def warning(self, what: str, /, **facts: object) -> None:
         self._write("warning", what, facts)
 
-    def error(self, what: str, *, urgent: bool = False, **facts: object) -> None:
+    def error(self, what: str, /, *, urgent: bool = False, **facts: object) -> None:
         self._write("error", what, facts, urgent=urgent)
 
     def _write(self, level: str, what: str, facts: dict[str, object], *, urgent: bool = False) -> None:
@@ -89,6 +89,6 @@ def _value(value: object) -> str:
     if text and all(c.isprintable() and c not in ' "=\\' for c in text):
         return text
     shown = "".join(
-        {'"': '\\"', "\\": "\\\\", "\n": "\\n"}.get(c) or (c if c.isprintable() else f"\\x{ord(c):02x}") for c in text
+        {'"': '\\"', "\\": "\\\\", "\n": "\\n"}.get(c) or (c if c.isprintable() else f"\\u{ord(c):04x}") for c in text
     )
     return f'"{shown}"'

@@ -35,8 +35,8 @@ class Registry(Protocol):
         """Registered so and not otherwise when it returns, in this session. A stale registration, of an earlier
         session of this bookie, is taken over: who calls holds the directory's lock and a matching cookie."""
 
-    def registered(self, read_only: bool) -> bool:
-        """Whether that is so, and this session's."""
+    def registered(self) -> bool:
+        """Whether that is so still, and clients find it."""
 
     def unregister(self) -> None: ...
 
@@ -113,7 +113,7 @@ class Registrar:
     def _is_up_to_date(self, look: bool) -> bool:
         if self.problem or self._done != (self._registry.session(), self._wanted):
             return False
-        return not look or self._registry.registered(self._wanted)
+        return not look or self._registry.registered()
 
     def _register(self) -> None:
         session, read_only = self._registry.session(), self._wanted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import time
 from array import array
@@ -27,20 +28,6 @@ from walkeeper_bookie._state_files import TombstoneFile
 
 SEED = int(os.environ.get("WALKEEPER_TEST_SEED", time.time_ns() % 10**9))
 ROOT = "/ledgers"
-
-
-class Lines:
-    """A log that is kept."""
-
-    def __init__(self) -> None:
-        self.text = ""
-
-    def write(self, text: str) -> int:
-        self.text += text
-        return len(text)
-
-    def flush(self) -> None:
-        pass
 
 
 class Disk:
@@ -77,7 +64,7 @@ class World:
         self.tombs = TombstoneFile(place / "tombstones", keep=7 * 86400.0)
         self.acknowledgement = Acknowledgement(place / "gc-acknowledged")
         self.refused: list[int] = []
-        self.lines = Lines()
+        self.lines = io.StringIO()
         self.collector = self.new_collector(self.metadata)
 
     def new_collector(self, metadata: BookieMetadata) -> Collector:
@@ -88,7 +75,7 @@ class World:
             self.refuse,
             self.acknowledgement,
             self.instance_id,
-            Log(self.lines),  # type: ignore[arg-type]
+            Log(self.lines),
         )
 
     def refuse(self, ledger_ids: Sequence[int]) -> None:
@@ -244,7 +231,7 @@ def test_another_cluster_deletes_nothing(world: World) -> None:
     assert world.collector.run() is None
     assert world.collector.alarm
     assert world.disk.ids == set(range(20))
-    assert "not the bookie's cluster" in world.lines.text
+    assert "not the bookie's cluster" in world.lines.getvalue()
 
 
 def test_a_new_session_sees_the_instance_id_before_anything_is_deleted(world: World) -> None:
@@ -280,8 +267,8 @@ def test_many_that_vanish_at_once_wait_for_an_operator(tmp_path: Path) -> None:
         assert done.alarm
     assert len(world.disk.ids) == 1000
     assert world.collector.alarm
-    assert "gc-acknowledged" in world.lines.text
-    assert "vanished=101" in world.lines.text
+    assert "gc-acknowledged" in world.lines.getvalue()
+    assert "vanished=101" in world.lines.getvalue()
 
     world.acknowledgement.path.write_text("100\n")  # too few
     done = world.collector.run()

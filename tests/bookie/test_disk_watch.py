@@ -15,7 +15,7 @@ THRESHOLDS = Thresholds(
 
 
 def judged(watch: DiskWatch, free: float, total: float = 100, engine_full: bool = False, operator: bool = False) -> str:
-    """"writable", "recovery" (read-only, takes what has high priority), or "nothing"."""
+    """ "writable", "recovery" (read-only, takes what has high priority), or "nothing"."""
     state = watch.judge(Space(int(total * GIB), int(free * GIB)), engine_full=engine_full, operator=operator)
     assert bool(state.reason) == state.read_only
     return "writable" if not state.read_only else "recovery" if state.high_priority else "nothing"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -48,7 +49,7 @@ def store() -> MemoryStore:
 
 
 def limbo_of(store: MemoryStore | FaultyStore, place: Path) -> Limbo:
-    return Limbo(LimboFile(place / "limbo"), BookieMetadata(store, "/ledgers"), ME, Log(open("/dev/null", "w")))  # noqa: SIM115
+    return Limbo(LimboFile(place / "limbo"), BookieMetadata(store, "/ledgers"), ME, Log(io.StringIO()))
 
 
 def test_a_clean_start_and_a_torn_tail_are_no_reason() -> None:

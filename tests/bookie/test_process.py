@@ -277,7 +277,9 @@ def test_sighup_reads_the_settings_again(bookies: Bookies, tmp_path: Path) -> No
     until(lambda: "the settings stay as they were" in bookie.said(), "the wrong value is reported")
     assert "bookie_SERVER_STATUS 1\n" in ask(http, "/metrics")
 
-    file.write_text('disk_check_interval = "1h"\ndisk_read_only_percent = 100\ndisk_writable_percent = 100\ncache = "2MiB"\n')
+    file.write_text(
+        'disk_check_interval = "1h"\ndisk_read_only_percent = 100\ndisk_writable_percent = 100\ncache = "2MiB"\n'
+    )
     bookie.send(signal.SIGHUP)
     until(lambda: "bookie_SERVER_STATUS 0\n" in ask(http, "/metrics"), "no disk has 100 % free")
     until(lambda: "settings=cache" in bookie.said(), "what needs a restart is named")
@@ -297,8 +299,10 @@ def test_an_operator_makes_it_read_only(bookies: Bookies, store: MetadataStore) 
         assert client.add(7, 0, flags=HIGH_PRIORITY) == OK
         assert client.read(7, 0)[0] == OK
     until(
-        lambda: store.children("/ledgers/available/readonly") == [bookie.bookie_id]
-        and store.children("/ledgers/available") == ["readonly"],
+        lambda: (
+            store.children("/ledgers/available/readonly") == [bookie.bookie_id]
+            and store.children("/ledgers/available") == ["readonly"]
+        ),
         "the registration moved",
     )
     assert bookie.stop() == 0
@@ -392,5 +396,3 @@ def test_health_and_readiness(bookies: Bookies) -> None:
     assert bookie.ended() == 0
     with pytest.raises(urllib.error.URLError):
         ask(http, "/health")
-
-
