@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+from zookeeper_backing import ZooKeeperBacking
+
 from walkeeper.metadata import FaultyStore, MemoryStore, MemoryTree, MetadataStore, SqliteStore
 
 WAIT_SECONDS = 60.0
@@ -95,6 +97,7 @@ STORES: dict[str, Callable[[Path], Backing]] = {
     "memory": MemoryBacking,
     "faulty": FaultyBacking,
     "sqlite": SqliteBacking,
+    "zookeeper": ZooKeeperBacking,
 }
 
 
