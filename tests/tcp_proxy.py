@@ -21,6 +21,7 @@ class _Pair:
         self.client = client
         self.server = server
         self.lost_bytes = False
+        self.half_open = False
 
     def close(self) -> None:
         for end in (self.client, self.server):
@@ -44,6 +45,7 @@ class TcpProxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self.accepted = 0  # connections so far
+        self.swallowed = 0  # pieces so far
         self._spawn(self._accept)
 
     @property
@@ -80,6 +82,19 @@ class TcpProxy:
     def swallow_requests(self) -> None:
         """What clients send vanishes: a write is not done, and nobody is told."""
         self._set("swallow", "pass")
+
+    def leave_half_open(self) -> None:
+        """The connections there are stay open and carry nothing any more; new ones are as they should be."""
+        with self._changed:
+            for pair in self._pairs:
+                pair.half_open = True
+
+    def say(self, data: bytes) -> None:
+        """Clients receive it, as if the server had sent it."""
+        with self._changed:
+            pairs = list(self._pairs)
+        for pair in pairs:
+            pair.client.sendall(data)
 
     def heal(self) -> None:
         """Everything passes again. Held bytes arrive; connections that lost bytes are closed: no peer could read on."""
@@ -150,8 +165,9 @@ class TcpProxy:
                 with self._changed:
                     while self._mode(to_server) == "hold" and pair in self._pairs:
                         self._changed.wait()
-                    if self._mode(to_server) == "swallow":
+                    if pair.half_open or self._mode(to_server) == "swallow":
                         pair.lost_bytes = True
+                        self.swallowed += 1
                         continue
                 sink.sendall(data)
         except OSError:

@@ -91,7 +91,7 @@ class ZooKeeperStore:
             data, stat = self._connection.read(send, key)[-1]
         except MissingError:
             return None
-        return Value(data, stat.version, ephemeral=stat.ephemeralOwner != 0)
+        return Value(data or b"", stat.version, ephemeral=stat.ephemeralOwner != 0)  # Java can write null
 
     def children(self, key: str) -> list[str]:
         check_key(key)
