@@ -25,8 +25,10 @@ from tcp_proxy import TcpProxy, proxy_to
 from zookeeper_server import CLASS_PATH, ZooKeeperServer, shared_server
 
 from walkeeper.metadata import (
+    VALUE_BYTES_MAX,
     ClosedError,
     ConflictError,
+    ExistsError,
     MetadataError,
     MissingError,
     Operation,
@@ -245,6 +247,20 @@ def test_parents_are_made_while_somebody_deletes_what_is_empty(
     sweeper.outcome()
 
 
+def test_many_parents_and_a_large_value_need_more_than_a_transaction(other: ZooKeeperStore, root: str) -> None:
+    deep = root + "/d" * 120
+    other.create(deep, b"deep", parents=True)
+    large = bytes(VALUE_BYTES_MAX)
+    other.create(f"{root}/a/b/c", large, parents=True)
+    for key, data in ((deep, b"deep"), (f"{root}/a/b/c", large)):
+        value = other.get(key)
+        assert value is not None
+        assert value.data == data
+    with pytest.raises(ExistsError) as refused:
+        other.create(deep, parents=True)
+    assert refused.value.key == deep
+
+
 def test_hosts_are_separated_by_comma_or_semicolon_and_have_no_path(open_store: Open, server: ZooKeeperServer) -> None:
     dead = "127.0.0.1:1"
     store = open_store(f"{dead};{server.hosts}", session_timeout=LONG)
@@ -321,6 +337,19 @@ def test_a_half_open_connection_is_replaced_before_the_session_is_lost(
     assert isinstance(writing.outcome(), UnknownOutcomeError)
     assert idle.children(root) == ["here"]
     assert [idle.session(), busy.session()] == sessions
+
+
+def test_a_server_that_takes_a_connection_and_never_answers_is_given_up(
+    proxy: TcpProxy, open_store: Open, other: ZooKeeperStore, root: str
+) -> None:
+    """One that is just starting does so. kazoo would wait for it until the session is lost."""
+    store = open_store(proxy.hosts, session_timeout=9.0)
+    store.create(f"{root}/here", ephemeral=True)
+    session = store.session()
+    proxy.leave_next_half_open()
+    proxy.cut()
+    assert store.children(root) == ["here"]
+    assert store.session() == session
 
 
 def test_a_loop_of_kazoo_that_ended_is_started_again(
@@ -477,7 +506,7 @@ def test_the_server_is_killed_and_comes_back_under_use(
     reads = [0]
 
     def count(number: int) -> None:
-        while not ended.is_set():
+        while not ended.wait(0.01):  # the value grows with each
             add_one((store, other)[number % 2], f"{root}/counter")  # type: ignore[arg-type]
             counted[number] += 1
 
@@ -492,14 +521,23 @@ def test_the_server_is_killed_and_comes_back_under_use(
             reads[0] += 1
 
     calls = [*(Call(lambda number=number: count(number)) for number in range(3)), Call(read)]  # type: ignore[misc]
+
+    def all_go_on() -> None:
+        before = [*counted, *reads]
+
+        def go_on() -> bool:
+            assert [call.error for call in calls if not call.is_alive()] == []
+            return all(now > then + 2 for now, then in zip([*counted, *reads], before, strict=True))
+
+        until(go_on)
+
     try:
         for _ in range(2):
-            before = [*counted, *reads]
-            until(lambda: all(now > then + 2 for now, then in zip([*counted, *reads], before, strict=True)))  # noqa: B023
+            all_go_on()
             server.kill()
             server.restart()
-        before, hints_before = [*counted, *reads], hints.count
-        until(lambda: all(now > then for now, then in zip([*counted, *reads], before, strict=True)))
+        hints_before = hints.count
+        all_go_on()
         until(lambda: hints.count > hints_before, "the watch is gone")
     finally:
         ended.set()
