@@ -1,4 +1,7 @@
-"""Fixtures of the tests of the ZooKeeper store, as a plugin of pytest: a server, a proxy before it, stores, a root."""
+"""Fixtures of the tests of the ZooKeeper store, as a plugin of pytest: a server, a proxy before it, stores, a root.
+
+PYTEST_DONT_REWRITE: tests import its names before pytest takes it as a plugin, which it would warn of.
+"""
 
 from __future__ import annotations
 
