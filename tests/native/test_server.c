@@ -59,8 +59,8 @@ static int connect_to_it(void) {
 static void send_all(int fd, const void *bytes, size_t size) {
 	for (size_t sent = 0; sent < size;) {
 		ssize_t count = send(fd, (const char *)bytes + sent, size - sent, MSG_NOSIGNAL);
-		CHECK(count > 0);
-		sent += (size_t)count;
+		CHECK(count > 0 || errno == EINTR);
+		sent += count > 0 ? (size_t)count : 0;
 	}
 }
 
@@ -71,14 +71,25 @@ static void ask(int fd, wk_wire_request request) {
 	send_all(fd, request.body, (size_t)request.body_size);
 }
 
+/* A ring's work may interrupt any call of this process. False: the other end closed. */
+static bool receive(int fd, uint8_t *bytes, size_t size) {
+	for (size_t had = 0; had < size;) {
+		ssize_t count = recv(fd, bytes + had, size - had, 0);
+		if (count == 0 || (count < 0 && errno != EINTR))
+			return false;
+		had += count > 0 ? (size_t)count : 0;
+	}
+	return true;
+}
+
 enum { ANSWER_MAX = 6 << 20 };
 
 /* `bytes` has room for ANSWER_MAX, and the reply points into it. */
 static wk_wire_reply hear_in(int fd, uint32_t version, uint8_t *bytes) {
-	CHECK_EQ(recv(fd, bytes, 4, MSG_WAITALL), 4);
+	CHECK(receive(fd, bytes, 4));
 	uint32_t size = wk_load_be32(bytes);
 	CHECK(size <= ANSWER_MAX);
-	CHECK_EQ(recv(fd, bytes, size, MSG_WAITALL), size);
+	CHECK(receive(fd, bytes, size));
 	wk_wire_reply reply;
 	CHECK_EQ(wk_wire_reply_decode(bytes, size, version, &reply), WK_OK);
 	return reply;
@@ -218,10 +229,10 @@ TEST(a_stop_answers_what_was_accepted) {
 	CHECK_EQ(hear(poller, WK_WIRE_V3).entry_id, -1);
 	int64_t acked = 0;
 	uint8_t prefix[4];
-	while (recv(fd, prefix, 4, MSG_WAITALL) == 4) {
+	while (receive(fd, prefix, 4)) {
 		uint8_t reply_bytes[256];
 		wk_wire_reply reply;
-		CHECK_EQ(recv(fd, reply_bytes, wk_load_be32(prefix), MSG_WAITALL), wk_load_be32(prefix));
+		CHECK(receive(fd, reply_bytes, wk_load_be32(prefix)));
 		CHECK_EQ(wk_wire_reply_decode(reply_bytes, wk_load_be32(prefix), WK_WIRE_V3, &reply), WK_OK);
 		CHECK_EQ(reply.code, WK_WIRE_OK);
 		acked = reply.entry_id;
