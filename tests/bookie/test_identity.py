@@ -1,4 +1,4 @@
-"""Rule 8, the cookies: a bookie starts only on its own directory, and a kill at any step of its first start is repaired."""
+"""Rule 8, cookies: a bookie starts only on its own directory; a kill at any step of its first start is repaired."""
 
 from __future__ import annotations
 
