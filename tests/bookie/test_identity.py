@@ -1,4 +1,4 @@
-"""Rule 8, the cookies: a bookie starts only on its own directory, and a kill at any step of its first start is repaired."""
+"""Rule 8, the cookies: a bookie starts on its own directory only; a kill at any step of its first start is repaired."""
 
 from __future__ import annotations
 
@@ -64,10 +64,13 @@ def test_a_new_bookie_has_the_same_bytes_in_both_places(world: World) -> None:
     there = world.tree.get(f"/ledgers/cookies/{ID}")
     assert there is not None
     assert there.data == world.data.cookie.read_bytes()
-    assert there.data == (
-        f'5\nbookieHost: "{ID}"\njournalDir: "{world.data.path}"\nledgerDirs: "1\\t{world.data.path}"\n'
-        f'instanceId: "{world.instance_id}"\n'
-    ).encode()
+    assert (
+        there.data
+        == (
+            f'5\nbookieHost: "{ID}"\njournalDir: "{world.data.path}"\nledgerDirs: "1\\t{world.data.path}"\n'
+            f'instanceId: "{world.instance_id}"\n'
+        ).encode()
+    )
     assert sorted(os.listdir(world.data.path)) == ["VERSION"]
     assert world.data.cookie.stat().st_mode & 0o777 == 0o600
 
