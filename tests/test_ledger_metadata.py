@@ -281,6 +281,13 @@ def test_an_error_says_what_where_and_what_was_found() -> None:
     assert "ledger 7" in str(caught.value)
 
 
+def test_a_comment_goes_to_the_end_of_its_line() -> None:
+    """What stands in it is never text, also where what follows it is refused."""
+    assert LedgerMetadata.parse(PREFIX + b"2\n# length: 7 $ }\n" + BODY + b"#").segments == {0: ("a",)}
+    with pytest.raises(CorruptMetadataError, match="nothing begins so"):
+        LedgerMetadata.parse(PREFIX + b"2\n" + BODY + b"#" * 25 + b"\n$")
+
+
 @pytest.mark.parametrize(
     "body", [b"#" * 100_000 + b"\n$", b'"' * 99_999, b" \t" * 50_000 + b"$", b'"' + b"\\" * 100_001]
 )

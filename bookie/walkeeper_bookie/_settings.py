@@ -19,7 +19,7 @@ MIB = 2**20
 FRAME_SIZE_MAX = 5 * MIB + 64 * 1024
 
 # What BookKeeper accepts, less the punctuation that its pattern has by mistake. A folder there is called "readonly".
-BOOKIE_ID = r"(?!(?i:readonly)$)[A-Za-z0-9:_.\-]{1,255}"
+BOOKIE_ID = r"(?!(?i:readonly|\.|\.\.)$)[A-Za-z0-9:_.\-]{1,255}"
 
 
 class SettingsError(Exception):
@@ -104,7 +104,7 @@ class Settings:
             "URI", "the URI of a metadata store, such as sqlite:/var/lib/walkeeper/metadata.db", r"[a-z][a-z0-9+.-]*:.*"
         ),
         None,
-        "The metadata store of the cluster: `sqlite:PATH`, `zk+hierarchical://HOST:PORT,HOST:PORT/ledgers`.",
+        "The metadata store of the cluster: `sqlite:PATH`, `zk+hierarchical://HOST:PORT;HOST:PORT/ledgers`.",
         WHERE,
         java=Java("metadataServiceUri"),
     )
@@ -185,7 +185,7 @@ class Settings:
     gc_alarm_percent: float = key(
         Percent(),
         "10",
-        "If more of the ledgers than this vanished at once, none is deleted and an alarm is raised.",
+        "If more of the ledgers than this, and more than 100, vanished at once, none is deleted: see *GC alarm*.",
         CLUSTER,
         reloadable=True,
     )
@@ -447,6 +447,15 @@ KEYS: tuple[Key, ...] = tuple(
 BY_NAME: dict[str, Key] = {one.name: one for one in KEYS}
 
 
+ORDERED = (
+    ("disk_read_only_free", "disk_writable_free"),
+    ("disk_read_only_percent", "disk_writable_percent"),
+    ("file_size_min", "file_size_max"),
+    ("minor_percent", "major_percent"),
+)
+"""The first must not be above the second."""
+
+
 def read_settings(given: Mapping[str, Any], file: Path | None = None) -> Settings:
     """Settings from parsed values of the command line, else of a file, else the defaults. Raises SettingsError."""
     from walkeeper_bookie._config_file import read_file
@@ -481,13 +490,7 @@ def check(settings: Settings) -> None:
         raise SettingsError(
             f"advertise is {settings.advertise}: no client can connect to that. Set it to HOST:PORT as clients see it"
         )
-    ordered = (
-        ("disk_read_only_free", "disk_writable_free"),
-        ("disk_read_only_percent", "disk_writable_percent"),
-        ("file_size_min", "file_size_max"),
-        ("minor_percent", "major_percent"),
-    )
-    for low, high in ordered:
+    for low, high in ORDERED:
         small, large = getattr(settings, low), getattr(settings, high)
         if small > large:
             kind = BY_NAME[low].kind

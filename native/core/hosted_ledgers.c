@@ -58,8 +58,6 @@ wk_status wk_hosted_seed(wk_hosted_ledgers *table, uint64_t seed) {
 }
 
 wk_hosted_ledger *wk_hosted_find(const wk_hosted_ledgers *table, int64_t ledger_id) {
-	if (ledger_id < 0) /* would be found in a free slot */
-		return NULL;
 	wk_hosted_ledger *slot = &table->slots[search(table, ledger_id)];
 	return slot->ledger_id == FREE ? NULL : slot;
 }

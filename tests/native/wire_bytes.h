@@ -26,7 +26,7 @@ static inline bytes hex(const char *text) {
 		if (*text == ' ')
 			continue;
 		uint8_t *byte = &result.at[digits++ / 2];
-		*byte = (uint8_t)(*byte << 4 | digit_of(*text));
+		*byte = (uint8_t)((unsigned)*byte << 4 | digit_of(*text));
 	}
 	result.size = digits / 2;
 	return result;

@@ -37,7 +37,7 @@ class MemoryTree:
     """What several MemoryStores share: the keys, and who is to be told of changes."""
 
     def __init__(self) -> None:
-        from sortedcontainers import SortedDict  # type: ignore[import-untyped]
+        from sortedcontainers import SortedDict
 
         self._lock = threading.RLock()
         self._rows: Rows = SortedDict({("", ""): (Row(0), b"")})

@@ -26,6 +26,10 @@ _log = logging.getLogger("walkeeper.metadata")
 State = tuple[int, int, int] | None  # the transactions that created, wrote, and changed the children; None: not there
 
 
+def _state(stat: Any) -> State:
+    return None if stat is None else (stat.czxid, stat.mzxid, stat.pzxid)
+
+
 class _KeyWatch:
     """One key, and what it was like at the last look."""
 
@@ -37,11 +41,6 @@ class _KeyWatch:
         self._state: State = None
         self._known = False
 
-    def event(self, event: Any) -> None:
-        """Called by kazoo, whose thread must not wait. That a connection was lost is told to us otherwise."""
-        if event.type != EventType.NONE:
-            self._watches.look_again(self, changed=True)
-
     def look(self, connection: Connection, timeout: float | None, *, changed: bool) -> None:
         """Sets the watches, then has the callback called if `changed`, or if the key is not as it was."""
         with self._lock:
@@ -49,24 +48,25 @@ class _KeyWatch:
                 # In this order: a child that comes between the two is in what the second one reads.
                 children = self._children(connection, timeout)
                 (stat,) = connection.read(
-                    lambda client: [client.exists_async(self.key, watch=self.event)], self.key, timeout
+                    lambda client: [client.exists_async(self.key, watch=self._watches.event)], self.key, timeout
                 )
                 if children or stat is None:
                     break  # else the key came meanwhile, and nothing watches its children yet
-            state = None if stat is None else (stat.czxid, stat.mzxid, stat.pzxid)
-            changed = changed or (self._known and state != self._state)
-            self._state, self._known = state, True
+            changed = changed or (self._known and _state(stat) != self._state)
+            self._state, self._known = _state(stat), True
         if changed:
             self.hint.post()
 
     def poll(self, connection: Connection) -> bool:
         """Whether the key is not as it was."""
         (stat,) = connection.read(lambda client: [client.exists_async(self.key)], self.key, 0)
-        return (None if stat is None else (stat.czxid, stat.mzxid, stat.pzxid)) != self._state
+        return _state(stat) != self._state
 
     def _children(self, connection: Connection, timeout: float | None) -> bool:
         try:
-            connection.read(lambda client: [client.get_children_async(self.key, watch=self.event)], self.key, timeout)
+            connection.read(
+                lambda client: [client.get_children_async(self.key, watch=self._watches.event)], self.key, timeout
+            )
         except MissingError:
             return False
         return True
@@ -101,17 +101,22 @@ class Watches:
             raise
         return watch.hint
 
+    def event(self, event: Any) -> None:
+        """Called by kazoo, whose thread must not wait. That a connection was lost is told to us otherwise.
+
+        One function for all keys: kazoo keeps one for each key until it is called, also when nobody watches any more.
+        """
+        if event.type != EventType.NONE:
+            with self._changed:
+                for watch in self._watches:
+                    if watch.key == event.path:
+                        self._waiting[watch] = True
+                self._changed.notify()
+
     def forget(self, watch: _KeyWatch) -> None:
         with self._changed:
             self._watches.discard(watch)
             self._waiting.pop(watch, None)
-
-    def look_again(self, watch: _KeyWatch, *, changed: bool) -> None:
-        """Soon, on the thread."""
-        with self._changed:
-            if watch in self._watches:
-                self._waiting[watch] = changed or self._waiting.get(watch, False)
-                self._changed.notify()
 
     def reconnected(self) -> None:
         """The server's watches went with the connection: every key is looked at."""
@@ -150,7 +155,7 @@ class Watches:
         try:
             watch.look(self._connection, 0, changed=changed)
         except UnavailableError:
-            self.look_again(watch, changed=changed)
+            self._look_again(watch, changed)
             self._pause.wait(RETRY_SECONDS)
         except ClosedError:
             raise
@@ -160,8 +165,13 @@ class Watches:
     def _poll(self, watch: _KeyWatch) -> None:
         try:
             if watch.poll(self._connection):
-                self.look_again(watch, changed=True)
+                self._look_again(watch, True)
         except ClosedError:
             raise
         except MetadataError:
             pass  # no connection: all keys are looked at when there is one
+
+    def _look_again(self, watch: _KeyWatch, changed: bool) -> None:
+        with self._changed:
+            if watch in self._watches:
+                self._waiting[watch] = changed or self._waiting.get(watch, False)

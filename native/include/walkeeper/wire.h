@@ -127,15 +127,16 @@ WK_API wk_status wk_wire_request_decode(const uint8_t *payload, size_t size, uin
                                         wk_wire_request *request);
 /* WK_WIRE_OK where it may be served; else the code that it is answered with, and *bare as in a reply. */
 WK_API uint32_t wk_wire_refusal(const wk_wire_request *request, bool *bare);
-/* A reply to it: version, operation and ids filled in, everything else 0. */
+/* A reply to it: version, operation, ids, `wanted` and `bare` filled in, everything else 0. */
 WK_API void wk_wire_reply_begin(const wk_wire_request *request, uint32_t code, wk_wire_reply *reply);
 
 /*
  * The head of a reply into `head`, which has room for WK_WIRE_HEAD_SIZE_MAX; its size. reply->body_size bytes follow
- * it. A batch read's body is, for each entry, its size in 4 bytes (big-endian) and its bytes.
+ * it. A batch read's body is, for each entry, its size in 4 bytes (big-endian) and its bytes. The LAC packet has at most
+ * 48 bytes; of the plugin's name WK_WIRE_AUTH_NAME_MAX are said.
  */
 WK_API size_t wk_wire_reply_encode(const wk_wire_reply *reply, uint8_t *head);
-/* The head of a request, for clients; request->body_size bytes follow it. */
+/* The head of a request, for clients; request->body_size bytes follow it. A key of v2 has 20 bytes, of v3 at most 48. */
 WK_API size_t wk_wire_request_encode(const wk_wire_request *request, uint8_t *head);
 /* One payload of a bookie, by a client that speaks `version`. A batch read's body is the entries with their sizes. */
 WK_API wk_status wk_wire_reply_decode(const uint8_t *payload, size_t size, uint32_t version, wk_wire_reply *reply);
