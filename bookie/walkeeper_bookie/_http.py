@@ -225,10 +225,10 @@ READ_ONLY_PATHS = ("/api/v1/bookie/state/readonly", "/api/v1/bookie/readonly")
 
 
 def _is_ours(host: str, configured: str) -> bool:
-    name = urlsplit("//" + host).hostname or ""
-    if name in {"localhost", configured.lower(), socket.gethostname().lower()}:
-        return True
     try:
+        name = urlsplit("//" + host).hostname or ""
+        if name in {"localhost", configured.lower(), socket.gethostname().lower()}:
+            return True
         ipaddress.ip_address(name)
     except ValueError:
         return False

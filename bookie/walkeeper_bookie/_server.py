@@ -142,6 +142,7 @@ class Server:
         with self._lock:
             if self._native is not None:
                 lib.wk_server_set_read_only(self._native, read_only, high_priority)
+                self._heard()
 
     def set_space(self, total_bytes: int, free_bytes: int) -> None:
         """What clients are told of the disk."""
@@ -150,18 +151,24 @@ class Server:
                 lib.wk_server_set_space(self._native, total_bytes, free_bytes)
 
     def set_limbo(self, everything: bool, ledger_ids: Iterable[int] = ()) -> None:
-        """Of these ledgers, or of all, nothing is said to be absent any more. Raises NoMemoryError."""
+        """Of these ledgers, or of all, nothing is said to be absent once it returns. Raises NoMemoryError."""
         ids, error = array("q", ledger_ids), new_error()
         with self._lock:
             if self._native is not None:
                 check(lib.wk_server_set_limbo(self._native, everything, _pointer(ids), len(ids), error), error)
+                self._heard()
 
     def set_deleted(self, ledger_ids: Iterable[int]) -> None:
-        """Ids whose adds and fences are refused, in place of those set before. Raises NoMemoryError."""
+        """Adds and fences of these ids are refused once it returns, and of no others. Raises NoMemoryError."""
         ids, error = array("q", ledger_ids), new_error()
         with self._lock:
             if self._native is not None:
                 check(lib.wk_server_set_deleted(self._native, _pointer(ids), len(ids), error), error)
+                self._heard()
+
+    def _heard(self) -> None:
+        """Returns when the server's thread goes by what it was told: it answers this in its turn."""
+        lib.wk_server_stats_get(self._native, ffi.new("wk_server_stats *"))
 
     def stats(self) -> ServerStats:
         """Counts, now; after `stop` those of the last call before it."""

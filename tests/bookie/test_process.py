@@ -386,6 +386,45 @@ def test_a_lost_session_does_not_end_it(bookies: Bookies, store: MetadataStore) 
     assert bookie.process.poll() is None
 
 
+def test_a_failed_journal_ends_it_and_clients_find_it_no_more(
+    bookies: Bookies, store: MetadataStore, tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken"
+    bookie = bookies.start(
+        "--init",
+        before="import os, walkeeper_bookie._bookie as b\n"
+        f"b.Bookie.journal_failed = lambda self: os.path.exists({str(broken)!r})",
+    )
+    bookie.ready()
+    broken.touch()
+    assert bookie.ended() == 5
+    assert "the journal failed" in bookie.said()
+    assert store.children("/ledgers/available") == ["readonly"]
+
+
+@pytest.mark.parametrize("thread", ["_collector.Collector.run", "_bookie.Bookie.look_at_disk"])
+def test_it_does_not_live_on_without_a_thread(bookies: Bookies, thread: str) -> None:
+    module, owner, name = thread.split(".")
+    bookie = bookies.start(
+        "--init", "--gc-interval", "50ms", "--disk-check-interval", "50ms",
+        before=f"import threading, walkeeper_bookie.{module} as m\n"
+        f"sound = m.{owner}.{name}\n"
+        "def broken(self, *given, **named):\n"
+        "    if threading.current_thread() is threading.main_thread(): return sound(self, *given, **named)\n"
+        "    raise RuntimeError('a defect')\n"
+        f"m.{owner}.{name} = broken",
+    )  # fmt: skip
+    bookie.ready()
+    assert bookie.ended() == 1
+    assert "a defect" in bookie.said()
+
+
+def test_a_defect_at_the_start_says_so(bookies: Bookies) -> None:
+    bookie = bookies.start("--init", before="import walkeeper_bookie._bookie as b\nb.Bookie._serve = None")
+    assert bookie.ended() == 1
+    assert "a defect" in bookie.said()
+
+
 def test_health_and_readiness(bookies: Bookies) -> None:
     http = free_port()
     bookie = bookies.start("--init", "--http", f"127.0.0.1:{http}")
