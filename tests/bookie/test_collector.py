@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""Rule 1: garbage collection by metadata deletes what was deleted and nothing else, whatever the store does."""
-=======
 """Rule 1: garbage collection by metadata deletes what was deleted and nothing else, whatever the metadata store does."""
->>>>>>> 6ca9cec1cbac08252ea11e735f2ab46d2ce73336
 
 from __future__ import annotations
 

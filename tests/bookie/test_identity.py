@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""Rule 8, cookies: a bookie starts only on its own directory; a kill at any step of its first start is repaired."""
-=======
 """Rule 8, the cookies: a bookie starts on its own directory only; a kill at any step of its first start is repaired."""
->>>>>>> 6ca9cec1cbac08252ea11e735f2ab46d2ce73336
 
 from __future__ import annotations
 
