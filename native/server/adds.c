@@ -3,7 +3,8 @@
 
 #include "server/service.h"
 
-enum { SLOW_NS = 1000000, SLOW_ROUNDS = 256 };
+/* The loop waits for the disk so long at most: who reads from memory must not wait for a disk that stands still. */
+enum { HERE_NS = 2000000, SLOW_NS = 1000000, SLOW_ROUNDS = 256 };
 
 void wk_adds_spend(wk_service *service, wk_frame_buffer *buffer) {
 	if (service->adds.count == 0) {
@@ -96,9 +97,9 @@ static void accepted(wk_service *service, const wk_add *add, const wk_add_note *
 }
 
 static void settle(wk_service *service, const wk_add *add, const wk_add_note *note, bool durable) {
-	if (add->status == WK_OK) {
-		accepted(service, add, note, durable);
-	} else if (add->status == WK_WOULD_BLOCK) {
+	if (add->status == WK_OK || (add->status == WK_TIMEOUT && add->ticket != 0)) {
+		accepted(service, add, note, durable && add->status == WK_OK);
+	} else if (add->status == WK_WOULD_BLOCK || add->status == WK_TIMEOUT) {
 		wk_peer *peer = note->owed.peer;
 		wk_peer_stall(service, peer, WK_STALL_JOURNAL, note->frame, note->frame_size);
 		service->owed_count--;
@@ -126,7 +127,7 @@ void wk_adds_flush(wk_service *service) {
 	bool here = write_here(service);
 	uint64_t began_ns = service->clock != NULL ? service->clock() : 0;
 	wk_error error;
-	(void)wk_ledger_add(service->ns, batch->adds, count, 0, here, &error);
+	(void)wk_ledger_add(service->ns, batch->adds, count, here ? HERE_NS : 0, here, &error);
 	if (service->clock != NULL && here && service->clock() - began_ns > SLOW_NS)
 		service->slow_rounds = SLOW_ROUNDS;
 	else
