@@ -127,7 +127,10 @@ void wk_adds_flush(wk_service *service) {
 	uint64_t began_ns = service->clock != NULL ? service->clock() : 0;
 	wk_error error;
 	(void)wk_ledger_add(service->ns, batch->adds, count, 0, here, &error);
-	if (service->clock != NULL && here && service->clock() - began_ns > SLOW_NS)
+	uint64_t ended_ns = service->clock != NULL && here ? service->clock() : began_ns;
+	if (ended_ns > service->now_ns) /* this turn's time went on: what waited for the disk took that long */
+		service->now_ns = ended_ns;
+	if (ended_ns - began_ns > SLOW_NS)
 		service->slow_rounds = SLOW_ROUNDS;
 	else
 		service->slow_rounds -= service->slow_rounds > 0 && !here;
