@@ -136,6 +136,8 @@ void wk_peer_accepted(wk_service *service, wk_connection_id id) {
 	service->stats.connections++;
 	service->stats.connections_total++;
 	service->net->operations->set_tag(service->net, id, (uint64_t)(uintptr_t)peer);
+	if (service->draining)
+		wk_peer_hold(service, peer);
 }
 
 /* ---- stalling ---- */
