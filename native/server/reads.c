@@ -185,7 +185,7 @@ static void put_lac(wk_service *service, const wk_read_job *job, wk_wire_reply *
 		return;
 	const wk_hosted_ledger *ledger = wk_hosted_find(&service->hosted, job->owed.ledger_id);
 	reply->has_max_lac = true;
-	reply->max_lac = ledger != NULL ? ledger->lac : WK_LAC_NONE;
+	reply->max_lac = ledger != NULL ? ledger->lac : job->stored_lac; /* none: there was no memory for it */
 	reply->lac_update_ms = ledger != NULL && (job->flags & WK_WIRE_LONG_POLL) != 0 ? (uint64_t)ledger->lac_ms : 0;
 }
 
