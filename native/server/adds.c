@@ -100,6 +100,7 @@ static void settle(wk_service *service, const wk_add *add, const wk_add_note *no
 		accepted(service, add, note, durable);
 	} else if (add->status == WK_WOULD_BLOCK) {
 		wk_peer *peer = note->owed.peer;
+		service->no_room = true;
 		wk_peer_stall(service, peer, WK_STALL_JOURNAL, note->frame, note->frame_size);
 		service->owed_count--;
 		wk_peer_release(service, peer);

@@ -80,14 +80,9 @@ static void feed(wk_service *service) {
 }
 
 static void done_with(wk_service *service, wk_read_job *job, uint32_t code) {
-	wk_peer *peer = job->owed.peer;
-	peer->references++;
-	peer->reads--;
+	wk_peer_read_ends(service, job->owed.peer);
 	wk_owed_settle(service, &job->owed, code);
 	wk_read_job_release(service, job);
-	if (peer->reads == WK_PEER_READS_MAX / 2 && !peer->gone)
-		wk_peer_unstall(service, peer, WK_STALL_READS);
-	wk_peer_release(service, peer);
 }
 
 static void refuse(wk_service *service, wk_read_job *job, uint32_t code) {

@@ -151,21 +151,22 @@ void wk_request_handle(wk_service *service, wk_peer *peer, const uint8_t *frame,
 	}
 	bool bare = false;
 	uint32_t refusal = wk_wire_refusal(&request, &bare);
-	enum wk_stall why = has_too_much(service, peer);
-	if (request.operation == WK_WIRE_ADD && refusal == WK_WIRE_OK && why == 0) {
-		peer->version = version;
-		wk_adds_put(service, peer, &request, frame, size);
-		return;
-	}
-	wk_adds_flush(service); /* what comes behind an add sees that it was accepted */
-	if (peer->stalls != 0)
-		why = (enum wk_stall)peer->stalls;
+	bool adds = request.operation == WK_WIRE_ADD && refusal == WK_WIRE_OK;
+	if (!adds || has_too_much(service, peer) != 0)
+		wk_adds_flush(service); /* what comes behind an add sees that it was accepted */
+	uint32_t why = peer->stalls & ~(uint32_t)WK_STALL_INPUT;
+	if (why == 0)
+		why = has_too_much(service, peer);
+	if (why == 0 && adds && service->no_room)
+		why = WK_STALL_JOURNAL;
 	if (why != 0) {
-		wk_peer_stall(service, peer, why, frame, size);
+		wk_peer_stall(service, peer, (enum wk_stall)why, frame, size);
 		return;
 	}
 	peer->version = version;
-	if (refusal != WK_WIRE_OK)
+	if (adds)
+		wk_adds_put(service, peer, &request, frame, size);
+	else if (refusal != WK_WIRE_OK)
 		refuse(service, peer, &request, refusal, bare);
 	else
 		dispatch(service, peer, &request, frame, size);
