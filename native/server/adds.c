@@ -101,6 +101,7 @@ static void settle(wk_service *service, const wk_add *add, const wk_add_note *no
 		accepted(service, add, note, durable && add->status == WK_OK);
 	} else if (add->status == WK_WOULD_BLOCK || add->status == WK_TIMEOUT) {
 		wk_peer *peer = note->owed.peer;
+		service->no_room = true;
 		wk_peer_stall(service, peer, WK_STALL_JOURNAL, note->frame, note->frame_size);
 		service->owed_count--;
 		wk_peer_release(service, peer);
@@ -128,7 +129,10 @@ void wk_adds_flush(wk_service *service) {
 	uint64_t began_ns = service->clock != NULL ? service->clock() : 0;
 	wk_error error;
 	(void)wk_ledger_add(service->ns, batch->adds, count, here ? HERE_NS : 0, here, &error);
-	if (service->clock != NULL && here && service->clock() - began_ns > SLOW_NS)
+	uint64_t ended_ns = service->clock != NULL && here ? service->clock() : began_ns;
+	if (ended_ns > service->now_ns) /* this turn's time went on: what waited for the disk took that long */
+		service->now_ns = ended_ns;
+	if (ended_ns - began_ns > SLOW_NS)
 		service->slow_rounds = SLOW_ROUNDS;
 	else
 		service->slow_rounds -= service->slow_rounds > 0 && !here;

@@ -55,6 +55,7 @@ void wk_change_fence(wk_service *service, wk_peer *peer, const wk_wire_request *
 	job->certain = true;
 	wk_wait wait = {.ticket = ticket, .job = job, .kind = WK_WAIT_READ};
 	if (!wk_waits_put(service, &wait)) {
+		wk_peer_read_ends(service, peer);
 		wk_reply_code(service, &job->owed, WK_WIRE_IO_ERROR);
 		wk_read_job_release(service, job);
 	}

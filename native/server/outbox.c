@@ -5,7 +5,7 @@
 
 #include "server/service.h"
 
-enum { KEPT_BYTES = 32 * 1024, BYTES_MIN = 1024, PARTS_MIN = 4 };
+enum { KEPT_BYTES = 32 * 1024, KEPT_SHARE = 32, BYTES_MIN = 1024, PARTS_MIN = 4 };
 
 static bool grow(void **memory, size_t *capacity, size_t needed, size_t least, size_t unit) {
 	if (needed <= *capacity)
@@ -67,7 +67,10 @@ void wk_outbox_clear(wk_service *service, wk_outbox *outbox) {
 	outbox->total = 0;
 	outbox->size = 0;
 	outbox->parts_count = 0;
-	if (outbox->capacity <= KEPT_BYTES) /* a connection that is idle keeps little */
+	/* A connection that is idle keeps little, and all of them together no more than a part of what answers may take. */
+	uint64_t kept = outbox->capacity + outbox->parts_capacity * sizeof *outbox->parts;
+	uint64_t share = service->options.reply_bytes / KEPT_SHARE / (service->stats.connections + 1);
+	if (kept <= KEPT_BYTES && kept <= share)
 		return;
 	free(outbox->bytes);
 	free(outbox->parts);

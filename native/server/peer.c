@@ -12,6 +12,7 @@ enum { PARTIAL_MIN = 512, SWEEP_NS = 1000000000 };
 static void charge(wk_service *service, wk_peer *peer, uint64_t before, uint64_t after) {
 	peer->input_bytes += after - before;
 	service->input_bytes += after - before;
+	service->eased |= after < before && service->starved;
 	service->stats.receive_memory = service->input_bytes;
 }
 
@@ -23,6 +24,26 @@ static void drop_buffer(wk_service *service, wk_peer *peer, wk_frame_buffer **bu
 	*buffer = NULL;
 }
 
+/* More than this is not kept: whoever sends it is closed. Those that are told to wait have sent something already. */
+static uint64_t input_limit(const wk_service *service) {
+	return service->options.receive_bytes + service->options.receive_bytes / 16 + service->options.frame_size_max;
+}
+
+static bool grow(wk_service *service, wk_peer *peer, wk_frame_buffer **at, size_t capacity) {
+	size_t had = *at != NULL ? (*at)->size : 0, before = *at != NULL ? (*at)->capacity : 0;
+	if (service->input_bytes + (capacity - before) > input_limit(service))
+		return false;
+	wk_frame_buffer *buffer = realloc(*at, sizeof *buffer + capacity);
+	if (buffer == NULL)
+		return false;
+	buffer->next = NULL;
+	buffer->size = had;
+	buffer->capacity = capacity;
+	charge(service, peer, before, capacity);
+	*at = buffer;
+	return true;
+}
+
 /* `most`: it never grows beyond that. */
 static bool append(wk_service *service, wk_peer *peer, wk_frame_buffer **at, const uint8_t *bytes, size_t size,
                    size_t most) {
@@ -32,14 +53,9 @@ static bool append(wk_service *service, wk_peer *peer, wk_frame_buffer **at, con
 		size_t capacity = before * 2 > PARTIAL_MIN ? before * 2 : PARTIAL_MIN;
 		capacity = capacity < most ? capacity : most;
 		capacity = capacity > had + size ? capacity : had + size;
-		buffer = realloc(buffer, sizeof *buffer + capacity);
-		if (buffer == NULL)
+		if (!grow(service, peer, at, capacity))
 			return false;
-		buffer->next = NULL;
-		buffer->size = had;
-		buffer->capacity = capacity;
-		charge(service, peer, before, capacity);
-		*at = buffer;
+		buffer = *at;
 	}
 	if (size > 0)
 		memcpy(buffer->bytes + had, bytes, size);
@@ -71,6 +87,8 @@ static void leave_stalled(wk_service *service, wk_peer *peer) {
 		at = &(*at)->next_stalled;
 	if (peer->waits)
 		*at = peer->next_stalled;
+	if (peer->waits && *at == NULL)
+		service->stalled_end = at;
 	peer->waits = false;
 	peer->stalls = 0;
 }
@@ -81,6 +99,7 @@ static void end_partial(wk_service *service, wk_peer *peer) {
 		return;
 	peer->large = false;
 	service->large_left++;
+	service->eased |= service->starved;
 }
 
 void wk_peer_gone(wk_service *service, wk_peer *peer) {
@@ -113,7 +132,6 @@ void wk_peer_gone(wk_service *service, wk_peer *peer) {
 	*peer->link = peer->next;
 	if (peer->next != NULL)
 		peer->next->link = peer->link;
-	wk_peers_go_on(service, WK_STALL_INPUT);
 	wk_peer_release(service, peer);
 }
 
@@ -136,6 +154,8 @@ void wk_peer_accepted(wk_service *service, wk_connection_id id) {
 	service->stats.connections++;
 	service->stats.connections_total++;
 	service->net->operations->set_tag(service->net, id, (uint64_t)(uintptr_t)peer);
+	if (service->draining)
+		wk_peer_hold(service, peer);
 }
 
 /* ---- stalling ---- */
@@ -144,9 +164,11 @@ static void enlist(wk_service *service, wk_peer *peer, enum wk_stall why) {
 	peer->stalls |= why;
 	if (!peer->waits) {
 		peer->waits = true;
-		peer->next_stalled = service->stalled;
-		service->stalled = peer;
+		peer->next_stalled = NULL;
+		*service->stalled_end = peer;
+		service->stalled_end = &peer->next_stalled;
 	}
+	service->starved |= (why & WK_STALL_INPUT) != 0;
 	if (!peer->paused && !peer->gone && !peer->closing) {
 		peer->paused = true;
 		service->net->operations->pause(service->net, peer->id);
@@ -169,7 +191,11 @@ void wk_peer_hold(wk_service *service, wk_peer *peer) {
 /* What is behind the frames that stall. */
 static bool keep_behind(wk_service *service, wk_peer *peer, const uint8_t *bytes, size_t size) {
 	bool kept = true;
-	if (peer->partial != NULL) {
+	if (peer->partial != NULL && peer->backlog == NULL) {
+		end_partial(service, peer);
+		peer->backlog = peer->partial;
+		peer->partial = NULL;
+	} else if (peer->partial != NULL) {
 		kept = append(service, peer, &peer->backlog, peer->partial->bytes, peer->partial->size, SIZE_MAX);
 		end_partial(service, peer);
 		drop_buffer(service, peer, &peer->partial);
@@ -208,32 +234,54 @@ void wk_peer_unstall(wk_service *service, wk_peer *peer, enum wk_stall why) {
 		go_on(service, peer);
 }
 
-void wk_peers_go_on(wk_service *service, enum wk_stall why) {
+void wk_peer_read_ends(wk_service *service, wk_peer *peer) {
+	peer->reads--;
+	service->eased |= peer->reads == WK_PEER_READS_MAX / 2;
+}
+
+/* A large frame that has a place gets all its memory at once, so that it can be finished whatever others send. */
+static bool has_place(wk_service *service, wk_peer *peer) {
+	if (peer->partial == NULL || peer->large)
+		return true;
+	uint64_t others = service->input_bytes - peer->input_bytes, frame_size = 0;
+	if (peer->partial->size < WK_SMALL_FRAME_MAX)
+		return others == 0 || service->input_bytes < service->options.receive_bytes;
+	(void)wk_frame_size(peer->partial->bytes, peer->partial->size, service->options.frame_size_max, &frame_size);
+	if (service->large_left == 0 || (others > 0 && others + frame_size > service->options.receive_bytes) ||
+	    !grow(service, peer, &peer->partial, (size_t)frame_size))
+		return false;
+	service->large_left--;
+	return peer->large = true;
+}
+
+static uint32_t stalls_left(wk_service *service, wk_peer *peer, bool journal) {
+	uint32_t left = peer->stalls;
+	if (journal)
+		left &= ~(uint32_t)WK_STALL_JOURNAL;
+	if (peer->reads <= WK_PEER_READS_MAX / 2)
+		left &= ~(uint32_t)WK_STALL_READS;
+	return left == WK_STALL_INPUT && has_place(service, peer) ? 0 : left;
+}
+
+void wk_peers_go_on(wk_service *service, bool journal) {
 	wk_peer *stalled = service->stalled;
 	service->stalled = NULL;
+	service->stalled_end = &service->stalled;
+	service->eased = service->starved = false;
+	service->no_room &= !journal;
 	while (stalled != NULL) {
 		wk_peer *peer = stalled;
 		stalled = peer->next_stalled;
 		peer->waits = false;
-		bool over = peer->stalls == (uint32_t)why;
-		peer->stalls &= ~(uint32_t)why;
-		if (over)
+		peer->stalls = stalls_left(service, peer, journal);
+		if (peer->stalls == 0)
 			go_on(service, peer);
-		else if (peer->stalls != 0)
+		else
 			enlist(service, peer, peer->stalls);
 	}
 }
 
 /* ---- receiving ---- */
-
-static bool has_place(wk_service *service, wk_peer *peer) {
-	if (peer->partial->size < WK_SMALL_FRAME_MAX || peer->large)
-		return service->input_bytes < service->options.receive_bytes || peer->large;
-	if (service->large_left == 0)
-		return false;
-	service->large_left--;
-	return peer->large = true;
-}
 
 /* As much of `bytes` as the frame that is being assembled takes; it is handled once it is whole. */
 static size_t assemble(wk_service *service, wk_peer *peer, const uint8_t *bytes, size_t size) {
@@ -271,19 +319,17 @@ static size_t assemble(wk_service *service, wk_peer *peer, const uint8_t *bytes,
 	}
 	wk_frame_buffer *whole = peer->partial;
 	peer->partial = NULL;
-	bool large = peer->large;
 	end_partial(service, peer);
 	charge(service, peer, whole->capacity, 0);
 	wk_request_handle(service, peer, whole->bytes, (size_t)frame_size);
 	wk_adds_spend(service, whole);
-	if (large)
-		wk_peers_go_on(service, WK_STALL_INPUT);
 	return taken + more;
 }
 
 void wk_peer_receive(wk_service *service, wk_peer *peer, const uint8_t *bytes, size_t size) {
 	while (size > 0 && !peer->gone && !peer->closing) {
-		if (peer->stalls != 0) {
+		/* What has come nonetheless of a frame that there is no place for is a part of it. */
+		if ((peer->stalls & ~(uint32_t)WK_STALL_INPUT) != 0) {
 			if (!keep_behind(service, peer, bytes, size))
 				wk_peer_close(service, peer);
 			return;
@@ -311,6 +357,7 @@ void wk_peers_sweep(wk_service *service) {
 	if (service->now_ns < service->next_sweep_ns)
 		return;
 	service->next_sweep_ns = service->now_ns + SWEEP_NS;
+	service->eased |= service->starved;
 	uint64_t limit = service->options.frame_timeout_ns;
 	bool crowded = service->reply_bytes > service->options.reply_bytes / 2;
 	for (wk_peer *peer = service->peers; peer != NULL; peer = peer->next) {

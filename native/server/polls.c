@@ -42,7 +42,7 @@ static void end_poll(wk_service *service, wk_read_job *job, uint32_t code) {
 	}
 	wk_peer *peer = job->owed.peer;
 	wk_reply_put(service, peer, &reply, NULL, NULL);
-	peer->reads--;
+	wk_peer_read_ends(service, peer);
 	wk_owed_settle(service, &job->owed, code);
 	wk_read_job_release(service, job);
 }
@@ -90,12 +90,14 @@ void wk_polls_learned(wk_service *service, wk_read_job *job) {
 		end_poll(service, job, WK_WIRE_TOO_MANY_REQUESTS);
 		return;
 	}
+	wk_peer_read_ends(service, peer); /* who waits costs little, and may wait long: others behind it do not */
 	service->stats.long_polls++;
 }
 
 static void end_wait(wk_service *service, wk_hosted_ledger *ledger, int32_t at) {
 	wk_read_job *job = (wk_read_job *)(uintptr_t)service->polls.polls[at].tag;
 	wk_polls_remove(&service->polls, at, ledger, &job->owed.peer->first_poll);
+	job->owed.peer->reads++;
 	go_on(service, job);
 }
 

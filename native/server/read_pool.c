@@ -81,6 +81,8 @@ wk_read_job *wk_read_pool_close(wk_read_pool *pool) {
 	*pool->done_end = pool->todo;
 	wk_read_job *left = pool->done;
 	pool->todo = pool->done = NULL;
+	pool->todo_end = &pool->todo;
+	pool->done_end = &pool->done;
 	return left;
 }
 

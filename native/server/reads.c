@@ -9,6 +9,24 @@ enum { POOL_JOBS_MAX = 64, SINGLE_READ_BYTES = 4096, BATCH_HEAD_SIZE = 36 };
 
 /* ---- jobs ---- */
 
+/*
+ * What was accepted of its ledger until now is durable when the job is run. False: it need not wait, or cannot, which its
+ * status says.
+ */
+static bool waits_for_accepted(wk_service *service, wk_read_job *job) {
+	job->certain = true;
+	uint64_t ticket = 0;
+	wk_error error;
+	wk_status status = wk_ledger_force(service->ns, job->owed.ledger_id, 0, &ticket, &error);
+	if (status == WK_NO_LEDGER || (status == WK_OK && ticket == 0))
+		return false; /* nothing was accepted since the start */
+	wk_wait wait = {.ticket = ticket, .job = job, .kind = WK_WAIT_READ};
+	if (status == WK_OK && wk_waits_put(service, &wait))
+		return true;
+	job->status = WK_IO; /* nobody can tell */
+	return false;
+}
+
 wk_read_job *wk_read_job_new(wk_service *service, wk_peer *peer, const wk_wire_request *request, wk_read_kind kind) {
 	wk_read_job *job = calloc(1, sizeof *job);
 	if (job == NULL)
@@ -62,14 +80,9 @@ static void feed(wk_service *service) {
 }
 
 static void done_with(wk_service *service, wk_read_job *job, uint32_t code) {
-	wk_peer *peer = job->owed.peer;
-	peer->references++;
-	peer->reads--;
+	wk_peer_read_ends(service, job->owed.peer);
 	wk_owed_settle(service, &job->owed, code);
 	wk_read_job_release(service, job);
-	if (peer->reads == WK_PEER_READS_MAX / 2 && !peer->gone)
-		wk_peer_unstall(service, peer, WK_STALL_READS);
-	wk_peer_release(service, peer);
 }
 
 static void refuse(wk_service *service, wk_read_job *job, uint32_t code) {
@@ -114,6 +127,13 @@ void wk_reads_ask(wk_service *service, wk_peer *peer, const wk_wire_request *req
 		refuse(service, job, kind == WK_JOB_LAC ? WK_WIRE_NO_ENTRY : WK_WIRE_NO_LEDGER);
 		return;
 	}
+	/* Entries that were acknowledged as deferred are no holes. */
+	if (kind == WK_JOB_LIST && waits_for_accepted(service, job))
+		return;
+	if (job->status != WK_OK) {
+		refuse(service, job, WK_WIRE_IO_ERROR);
+		return;
+	}
 	if (kind == WK_JOB_READ && request->version == WK_WIRE_V3) {
 		const wk_hosted_ledger *ledger = wk_hosted_find(&service->hosted, request->ledger_id);
 		job->learn_lac = ledger == NULL || !ledger->lac_known;
@@ -128,21 +148,7 @@ static bool asks_again(wk_service *service, wk_read_job *job) {
 	bool negative = job->status == WK_NOT_FOUND || job->status == WK_NO_LEDGER;
 	if (!negative || job->certain)
 		return false;
-	job->certain = true;
-	uint64_t ticket = 0;
-	wk_error error;
-	wk_status status = wk_ledger_force(service->ns, job->owed.ledger_id, 0, &ticket, &error);
-	if (status == WK_NO_LEDGER || (status == WK_OK && ticket == 0))
-		return false; /* nothing was accepted since the start */
-	if (status != WK_OK) {
-		job->status = WK_IO; /* nobody can tell */
-		return false;
-	}
-	wk_wait wait = {.ticket = ticket, .job = job, .kind = WK_WAIT_READ};
-	if (wk_waits_put(service, &wait))
-		return true;
-	job->status = WK_IO;
-	return false;
+	return waits_for_accepted(service, job);
 }
 
 static uint32_t code_of(const wk_service *service, const wk_read_job *job) {
@@ -174,7 +180,7 @@ static void put_lac(wk_service *service, const wk_read_job *job, wk_wire_reply *
 		return;
 	const wk_hosted_ledger *ledger = wk_hosted_find(&service->hosted, job->owed.ledger_id);
 	reply->has_max_lac = true;
-	reply->max_lac = ledger != NULL ? ledger->lac : WK_LAC_NONE;
+	reply->max_lac = ledger != NULL ? ledger->lac : job->stored_lac; /* none: there was no memory for it */
 	reply->lac_update_ms = ledger != NULL && (job->flags & WK_WIRE_LONG_POLL) != 0 ? (uint64_t)ledger->lac_ms : 0;
 }
 

@@ -132,7 +132,9 @@ static void dispatch(wk_service *service, wk_peer *peer, const wk_wire_request *
 /* A peer that does not read its answers must not fill the memory with them: nothing more of it is looked at. */
 static enum wk_stall has_too_much(const wk_service *service, const wk_peer *peer) {
 	uint64_t most = service->options.reply_bytes / 16;
-	if (peer->filling.total + peer->sent.total > (most > PEER_OUTPUT_MIN ? most : PEER_OUTPUT_MIN))
+	uint64_t unsent = peer->filling.total + peer->sent.total;
+	bool crowded = unsent > 0 && service->reply_bytes >= service->options.reply_bytes; /* nor must many such peers */
+	if (crowded || unsent > (most > PEER_OUTPUT_MIN ? most : PEER_OUTPUT_MIN))
 		return WK_STALL_OUTPUT;
 	return peer->reads >= WK_PEER_READS_MAX ? WK_STALL_READS : 0;
 }
@@ -149,21 +151,22 @@ void wk_request_handle(wk_service *service, wk_peer *peer, const uint8_t *frame,
 	}
 	bool bare = false;
 	uint32_t refusal = wk_wire_refusal(&request, &bare);
-	enum wk_stall why = has_too_much(service, peer);
-	if (request.operation == WK_WIRE_ADD && refusal == WK_WIRE_OK && why == 0) {
-		peer->version = version;
-		wk_adds_put(service, peer, &request, frame, size);
-		return;
-	}
-	wk_adds_flush(service); /* what comes behind an add sees that it was accepted */
-	if (peer->stalls != 0)
-		why = (enum wk_stall)peer->stalls;
+	bool adds = request.operation == WK_WIRE_ADD && refusal == WK_WIRE_OK;
+	if (!adds || has_too_much(service, peer) != 0)
+		wk_adds_flush(service); /* what comes behind an add sees that it was accepted */
+	uint32_t why = peer->stalls & ~(uint32_t)WK_STALL_INPUT;
+	if (why == 0)
+		why = has_too_much(service, peer);
+	if (why == 0 && adds && service->no_room)
+		why = WK_STALL_JOURNAL;
 	if (why != 0) {
-		wk_peer_stall(service, peer, why, frame, size);
+		wk_peer_stall(service, peer, (enum wk_stall)why, frame, size);
 		return;
 	}
 	peer->version = version;
-	if (refusal != WK_WIRE_OK)
+	if (adds)
+		wk_adds_put(service, peer, &request, frame, size);
+	else if (refusal != WK_WIRE_OK)
 		refuse(service, peer, &request, refusal, bare);
 	else
 		dispatch(service, peer, &request, frame, size);

@@ -29,6 +29,7 @@ wk_status wk_service_new(wk_namespace *ns, wk_net *net, const wk_server_options 
 	service->net = net;
 	service->options = *options;
 	service->reads_end = &service->reads_first;
+	service->stalled_end = &service->stalled;
 	uint64_t large = options->receive_bytes / 2 / options->frame_size_max;
 	service->large_left = large < 1 ? 1 : large > UINT32_MAX ? UINT32_MAX : (uint32_t)large;
 	service->pool = make_tables(service) ? wk_read_pool_new(ns, options->reader_threads) : NULL;
@@ -167,6 +168,10 @@ void wk_service_drain(wk_service *service) {
 		wk_peer_hold(service, peer);
 }
 
+static bool first_is_durable(const wk_service *service) {
+	return service->waits.count > 0 && service->waits.waits[service->waits.first].ticket <= service->durable;
+}
+
 void wk_service_turn(wk_service *service) {
 	uint64_t before = service->durable;
 	/* Answers let connections go on, whose requests are in the batch then: until nothing is left to do. */
@@ -178,10 +183,11 @@ void wk_service_turn(wk_service *service) {
 		wk_polls_expire(service);
 		bool moved = service->durable != before || service->failed;
 		before = service->durable;
-		if (moved || (first && service->waits.count == 0))
-			wk_peers_go_on(service, WK_STALL_JOURNAL);
+		bool journal = moved || (first && service->waits.count == 0);
+		if (journal || service->eased)
+			wk_peers_go_on(service, journal);
 		first = false;
-	} while (service->adds.count > 0);
+	} while (service->adds.count > 0 || first_is_durable(service) || (service->eased && service->stalled != NULL));
 	wk_peers_sweep(service);
 	wk_outboxes_send(service);
 	/* The store tells when the first of those that wait is durable. */

@@ -191,7 +191,10 @@ struct wk_service {
 	uint32_t reads_count;                  /* in the pool */
 	wk_read_job *reads_first, **reads_end; /* that wait for a place in the pool */
 	uint32_t reads_waiting;
-	wk_peer *peers, *listed, *stalled;
+	wk_peer *peers, *listed, *stalled, **stalled_end; /* who stalled first goes on first */
+	bool eased;   /* somebody who stalls may go on: in the turn, where nothing is being walked through */
+	bool no_room; /* the journal had none: adds queue up behind those that stall already */
+	bool starved; /* somebody stalls for want of memory for what comes in */
 	uint32_t owed_count, sending_count, partial_count;
 	uint32_t large_left;     /* places for large frames */
 	uint64_t (*clock)(void); /* how long the store takes; NULL: nobody measures */
@@ -236,7 +239,9 @@ void wk_peer_release(wk_service *service, wk_peer *peer);
 void wk_peer_stall(wk_service *service, wk_peer *peer, enum wk_stall why, const uint8_t *frame, size_t size);
 void wk_peer_hold(wk_service *service, wk_peer *peer); /* for good */
 void wk_peer_unstall(wk_service *service, wk_peer *peer, enum wk_stall why);
-void wk_peers_go_on(wk_service *service, enum wk_stall why); /* those that stall for it */
+/* Those whose reason to stall is over; `journal`: it may have room. From the turn alone: nothing else walks meanwhile. */
+void wk_peers_go_on(wk_service *service, bool journal);
+void wk_peer_read_ends(wk_service *service, wk_peer *peer); /* one of its reads is answered, or only waits */
 void wk_peers_sweep(wk_service *service);
 
 /* request.c: a whole frame */

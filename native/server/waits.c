@@ -41,6 +41,7 @@ static void go_on(wk_service *service, wk_wait *wait, bool durable) {
 			wk_reads_submit(service, wait->job);
 			return;
 		}
+		wk_peer_read_ends(service, wait->job->owed.peer);
 		wk_reply_code(service, &wait->job->owed, code);
 		wk_read_job_release(service, wait->job);
 		return;

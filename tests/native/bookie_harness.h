@@ -9,6 +9,8 @@
  */
 #ifndef BOOKIE_HARNESS_H
 #define BOOKIE_HARNESS_H
+#include <poll.h>
+
 #include "ledger_store.h"
 #include "server/service.h"
 
@@ -230,6 +232,21 @@ static inline void deliver_event(bookie *b, wk_net_event event) {
 	wk_service_event(b->service, &event);
 }
 
+static inline bool store_tells(const bookie *b) {
+	int store, pool;
+	wk_service_descriptors(b->service, &store, &pool);
+	struct pollfd told = {.fd = store, .events = POLLIN};
+	return poll(&told, 1, 0) == 1;
+}
+
+/* Whether the loop would take a turn now, or sleep. */
+static inline bool bookie_is_due(const bookie *b) {
+	bool due = b->events_count > 0 || b->service->reads_count > 0 || wk_service_deadline(b->service) <= b->now_ns;
+	for (int i = 0; i < PEERS_MAX && !due; i++)
+		due = b->peers[i].open && !b->peers[i].paused && b->peers[i].out.size > 0;
+	return due || store_tells(b);
+}
+
 /* A round: what was sent arrives, at most `most` bytes of each connection; then the service's turn. */
 static inline void bookie_turn(bookie *b, size_t most) {
 	b->now_ns += 10000;
@@ -249,6 +266,8 @@ static inline void bookie_turn(bookie *b, size_t most) {
 		deliver_event(
 		    b, (wk_net_event){.kind = WK_NET_RECEIVED, .connection = p->id, .bytes = p->out.bytes, .size = taken[i]});
 	}
+	if (store_tells(b))
+		wk_service_store_event(b->service);
 	wk_service_turn(b->service);
 	for (int i = 0; i < PEERS_MAX; i++)
 		if (taken[i] > 0)
@@ -262,13 +281,14 @@ static inline void bookie_run(bookie *b) {
 		size_t before = 0, after = 0;
 		for (int i = 0; i < PEERS_MAX; i++)
 			before += b->peers[i].in.size + b->peers[i].out.size;
-		bookie_turn(b, SIZE_MAX);
+		if (bookie_is_due(b))
+			bookie_turn(b, SIZE_MAX);
 		bool idle = false;
 		wk_status status = wk_namespace_step(b->ns, &idle, NULL);
 		(void)status; /* a failing disk is the service's to notice */
 		for (int i = 0; i < PEERS_MAX; i++)
 			after += b->peers[i].in.size + b->peers[i].out.size;
-		bool moved = before != after || b->events_count > 0 || wk_namespace_durable(b->ns) != durable;
+		bool moved = before != after || bookie_is_due(b) || wk_namespace_durable(b->ns) != durable;
 		quiet = moved ? 0 : quiet + 1;
 	}
 }
