@@ -42,7 +42,9 @@ def free_port() -> int:
 class Running:
     """A bookie's process."""
 
-    def __init__(self, place: Path, *options: str, port: int, metadata: str, data: Path, env: dict[str, str]) -> None:
+    def __init__(
+        self, place: Path, *options: str, port: int, metadata: str, data: Path, env: dict[str, str], before: str
+    ) -> None:
         self.port, self.data = port, data
         self.bookie_id = f"127.0.0.1:{port}"
         self.log = place / f"bookie-{time.monotonic_ns()}.log"
@@ -50,7 +52,7 @@ class Running:
         path = os.pathsep.join([str(ROOT / "bookie"), str(ROOT), os.environ.get("PYTHONPATH", "")])
         self._errors = self.log.open("wb")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "walkeeper_bookie", *arguments],
+            [sys.executable, "-c", f"{before}\nfrom walkeeper_bookie._main import main\nmain()", *arguments],
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
@@ -109,7 +111,9 @@ class Bookies:
         data: Path | None = None,
         metadata: str | None = None,
         env: dict[str, str] | None = None,
+        before: str = "",
     ) -> Running:
+        """`before`: Python that its process runs first, to break something."""
         running = Running(
             self.place,
             *options,
@@ -117,6 +121,7 @@ class Bookies:
             metadata=metadata or self.metadata,
             data=data or self.place / "data",
             env=env or {},
+            before=before,
         )
         self._all.append(running)
         return running

@@ -5,12 +5,13 @@
 
 #include "server/service.h"
 
-enum { PARTIAL_MIN = 512, SWEEP_NS = 1000000000 };
+enum { PARTIAL_MIN = 512, SWEEP_NS = 1000000000, STARVED = 10 };
 
 /* ---- buffers ---- */
 
 static void charge(wk_service *service, wk_peer *peer, uint64_t before, uint64_t after) {
 	peer->input_bytes += after - before;
+	service->large_bytes += peer->large ? after - before : 0;
 	service->input_bytes += after - before;
 	service->stats.receive_memory = service->input_bytes;
 }
@@ -58,10 +59,23 @@ void wk_peer_release(wk_service *service, wk_peer *peer) {
 	free(peer);
 }
 
+static void end_partial(wk_service *service, wk_peer *peer) {
+	service->partial_count--;
+	if (!peer->large)
+		return;
+	peer->large = false;
+	service->large_bytes -= peer->input_bytes;
+	service->large_left++;
+}
+
 void wk_peer_close(wk_service *service, wk_peer *peer) {
 	if (peer->gone || peer->closing)
 		return;
 	peer->closing = true;
+	if (peer->partial != NULL)
+		end_partial(service, peer);
+	drop_buffer(service, peer, &peer->partial);
+	drop_buffer(service, peer, &peer->backlog);
 	service->net->operations->close(service->net, peer->id);
 }
 
@@ -73,14 +87,6 @@ static void leave_stalled(wk_service *service, wk_peer *peer) {
 		*at = peer->next_stalled;
 	peer->waits = false;
 	peer->stalls = 0;
-}
-
-static void end_partial(wk_service *service, wk_peer *peer) {
-	service->partial_count--;
-	if (!peer->large)
-		return;
-	peer->large = false;
-	service->large_left++;
 }
 
 void wk_peer_gone(wk_service *service, wk_peer *peer) {
@@ -96,6 +102,7 @@ void wk_peer_gone(wk_service *service, wk_peer *peer) {
 		service->sending_count--;
 	}
 	wk_polls_drop(service, peer);
+	wk_reads_drop(service, peer);
 	wk_outbox_clear(service, &peer->filling);
 	wk_outbox_clear(service, &peer->sent);
 	free(peer->filling.bytes);
@@ -113,7 +120,6 @@ void wk_peer_gone(wk_service *service, wk_peer *peer) {
 	*peer->link = peer->next;
 	if (peer->next != NULL)
 		peer->next->link = peer->link;
-	wk_peers_go_on(service, WK_STALL_INPUT);
 	wk_peer_release(service, peer);
 }
 
@@ -185,7 +191,6 @@ static void go_on(wk_service *service, wk_peer *peer) {
 	}
 	backlog = peer->backlog;
 	peer->backlog = NULL;
-	peer->frame_began_ns = service->now_ns;
 	if (backlog != NULL) {
 		charge(service, peer, backlog->capacity, 0);
 		wk_peer_receive(service, peer, backlog->bytes, backlog->size);
@@ -226,13 +231,43 @@ void wk_peers_go_on(wk_service *service, enum wk_stall why) {
 
 /* ---- receiving ---- */
 
+/* One half of the memory is for the first part of any frame, the other one for a few that are large. */
+static bool has_room(const wk_service *service) {
+	return service->input_bytes - service->large_bytes < service->options.receive_bytes / 2;
+}
+
 static bool has_place(wk_service *service, wk_peer *peer) {
-	if (peer->partial->size < WK_SMALL_FRAME_MAX || peer->large)
-		return service->input_bytes < service->options.receive_bytes || peer->large;
-	if (service->large_left == 0)
+	if (peer->large)
+		return true;
+	if (peer->partial->size < WK_SMALL_FRAME_MAX) {
+		service->small_starves |= !has_room(service);
+		return has_room(service);
+	}
+	if (service->large_left == 0) {
+		service->large_starves = true;
 		return false;
+	}
 	service->large_left--;
+	service->large_bytes += peer->input_bytes;
 	return peer->large = true;
+}
+
+/*
+ * A connection that waits for room has brought some bytes already, and there may be very many. Then those go whose
+ * frames have been under way for longest: who means well is done soon.
+ */
+static void make_room(wk_service *service) {
+	uint64_t most = service->options.receive_bytes / 2 + service->options.receive_bytes / 16, longest = 0;
+	if (service->input_bytes - service->large_bytes <= most)
+		return;
+	for (wk_peer *peer = service->peers; peer != NULL; peer = peer->next)
+		if (peer->partial != NULL && !peer->large && service->now_ns - peer->frame_began_ns > longest)
+			longest = service->now_ns - peer->frame_began_ns;
+	for (wk_peer *peer = service->peers; peer != NULL; peer = peer->next)
+		if (peer->partial != NULL && !peer->large && service->now_ns - peer->frame_began_ns >= longest / 2) {
+			service->stats.frame_timeouts++;
+			wk_peer_close(service, peer);
+		}
 }
 
 /* As much of `bytes` as the frame that is being assembled takes; it is handled once it is whole. */
@@ -265,19 +300,18 @@ static size_t assemble(wk_service *service, wk_peer *peer, const uint8_t *bytes,
 		return size;
 	}
 	if (had + more < frame_size) {
-		if (!has_place(service, peer))
+		if (!has_place(service, peer)) {
 			enlist(service, peer, WK_STALL_INPUT);
+			make_room(service);
+		}
 		return taken + more;
 	}
 	wk_frame_buffer *whole = peer->partial;
 	peer->partial = NULL;
-	bool large = peer->large;
 	end_partial(service, peer);
 	charge(service, peer, whole->capacity, 0);
 	wk_request_handle(service, peer, whole->bytes, (size_t)frame_size);
 	wk_adds_spend(service, whole);
-	if (large)
-		wk_peers_go_on(service, WK_STALL_INPUT);
 	return taken + more;
 }
 
@@ -305,6 +339,26 @@ void wk_peer_receive(wk_service *service, wk_peer *peer, const uint8_t *bytes, s
 	}
 }
 
+void wk_peers_take_places(wk_service *service) {
+	bool small = service->small_starves && has_room(service), large = service->large_starves && service->large_left > 0;
+	if (!small && !large)
+		return;
+	service->small_starves = service->large_starves = false; /* who still finds none says so again */
+	wk_peer *stalled = service->stalled;
+	service->stalled = NULL;
+	while (stalled != NULL) {
+		wk_peer *peer = stalled;
+		stalled = peer->next_stalled;
+		peer->waits = false;
+		bool over = (peer->stalls & WK_STALL_INPUT) != 0 && (peer->partial == NULL || has_place(service, peer));
+		peer->stalls &= ~(over ? (uint32_t)WK_STALL_INPUT : 0u);
+		if (over && peer->stalls == 0)
+			go_on(service, peer);
+		else if (peer->stalls != 0)
+			enlist(service, peer, peer->stalls);
+	}
+}
+
 /* ---- what takes too long ---- */
 
 void wk_peers_sweep(wk_service *service) {
@@ -316,8 +370,9 @@ void wk_peers_sweep(wk_service *service) {
 	for (wk_peer *peer = service->peers; peer != NULL; peer = peer->next) {
 		bool drips = peer->partial != NULL && (peer->stalls & ~(uint32_t)WK_STALL_INPUT) == 0 &&
 		             service->now_ns - peer->frame_began_ns > limit;
-		/* Whoever does not read its answers keeps others from theirs. */
-		bool deaf = crowded && peer->sending && service->now_ns - peer->send_began_ns > limit;
+		/* Whoever does not read its answers keeps others from theirs: the sooner it goes. */
+		bool deaf = crowded && peer->sending &&
+		            service->now_ns - peer->send_began_ns > (service->reads_starve ? limit / STARVED : limit);
 		if (drips || deaf) {
 			service->stats.frame_timeouts++;
 			wk_peer_close(service, peer);

@@ -5,7 +5,7 @@
 #include "core/bytes.h"
 #include "server/read_job.h"
 
-enum { POOL_JOBS_MAX = 64, SINGLE_READ_BYTES = 4096, BATCH_HEAD_SIZE = 36 };
+enum { SINGLE_READ_BYTES = 4096, BATCH_HEAD_SIZE = 36 };
 
 /* ---- jobs ---- */
 
@@ -42,25 +42,6 @@ void wk_read_job_release(wk_service *service, wk_read_job *job) {
 	free(job);
 }
 
-/* The pool is given as much as memory for the answers allows: each may be as large as a frame. */
-static void feed(wk_service *service) {
-	while (service->reads_first != NULL && service->reads_count < POOL_JOBS_MAX) {
-		uint64_t expected = service->reply_bytes + (uint64_t)service->reads_count * service->options.frame_size_max;
-		bool room = service->reads_count == 0 ? service->reply_bytes < service->options.reply_bytes
-		                                      : expected < service->options.reply_bytes;
-		if (!room)
-			return;
-		wk_read_job *job = service->reads_first;
-		service->reads_first = job->next;
-		if (service->reads_first == NULL)
-			service->reads_end = &service->reads_first;
-		service->reads_waiting--;
-		service->reads_count++;
-		job->next = NULL;
-		wk_read_pool_put(service->pool, job);
-	}
-}
-
 static void done_with(wk_service *service, wk_read_job *job, uint32_t code) {
 	wk_peer *peer = job->owed.peer;
 	peer->references++;
@@ -85,15 +66,12 @@ void wk_reads_submit(wk_service *service, wk_read_job *job) {
 		done_with(service, job, WK_WIRE_OK);
 		return;
 	}
-	if (service->reads_waiting >= service->options.reads_max && !job->certain) {
+	if (!job->certain && wk_read_queue_is_full(service, peer)) {
 		refuse(service, job, WK_WIRE_TOO_MANY_REQUESTS);
 		return;
 	}
-	job->next = NULL;
-	*service->reads_end = job;
-	service->reads_end = &job->next;
-	service->reads_waiting++;
-	feed(service);
+	wk_read_queue_put(service, job);
+	wk_read_queue_feed(service);
 }
 
 void wk_reads_ask(wk_service *service, wk_peer *peer, const wk_wire_request *request, const uint8_t *frame,
@@ -311,13 +289,23 @@ static void answer(wk_service *service, wk_read_job *job) {
 	done_with(service, job, code);
 }
 
+void wk_reads_drop(wk_service *service, wk_peer *peer) {
+	for (wk_read_job *job = wk_read_queue_remove(service, peer), *next; job != NULL; job = next) {
+		next = job->next;
+		done_with(service, job, WK_WIRE_OK);
+	}
+}
+
 void wk_reads_answer(wk_service *service) {
 	wk_read_job *done = wk_read_pool_take(service->pool);
 	while (done != NULL) {
 		wk_read_job *job = done;
 		done = job->next;
 		service->reads_count--;
-		answer(service, job);
+		job->owed.peer->reads_running--;
+		wk_read_queue_go_on(service, job->owed.peer);
+		if (!wk_read_queue_take_back(service, job))
+			answer(service, job);
 	}
-	feed(service);
+	wk_read_queue_feed(service);
 }
