@@ -156,6 +156,20 @@ static void put_lac(wk_service *service, const wk_read_job *job, wk_wire_reply *
 	reply->lac_update_ms = ledger != NULL && (job->flags & WK_WIRE_LONG_POLL) != 0 ? (uint64_t)ledger->lac_ms : 0;
 }
 
+/* An entry that stands in a large block is copied: who does not take its answers must not hold the block. */
+static bool is_dense(const wk_entry_batch *batch) {
+	size_t count;
+	const wk_stored_entry *entries = wk_entry_batch_entries(batch, &count);
+	uint64_t size = 0;
+	for (size_t i = 0; i < count; i++)
+		size += entries[i].size;
+	return size >= wk_entry_batch_memory(batch) / 2;
+}
+
+static wk_read_job *owner_of_only_entry(wk_read_job *job) {
+	return job->batches_count > 0 && is_dense(job->batches[0]) ? job : NULL;
+}
+
 static const wk_stored_entry *only_entry(const wk_read_job *job, size_t *count) {
 	*count = 0;
 	return job->batches_count > 0 ? wk_entry_batch_entries(job->batches[0], count) : NULL;
@@ -181,7 +195,7 @@ static void answer_entry(wk_service *service, wk_read_job *job, uint32_t code) {
 			reply.entry_id = count > 0 ? entry->entry_id : -1;
 		put_lac(service, job, &reply);
 	}
-	wk_reply_put(service, job->owed.peer, &reply, body, job);
+	wk_reply_put(service, job->owed.peer, &reply, body, owner_of_only_entry(job));
 }
 
 /* How many bytes of entries the frame and the client's limits take; the first one whatever its size. */
@@ -202,13 +216,14 @@ static uint64_t fit(const wk_read_job *job, uint64_t *fitting) {
 	return size - BATCH_HEAD_SIZE;
 }
 
-static bool put_entry(wk_outbox *outbox, const wk_stored_entry *entry, wk_read_job *job) {
+static bool put_entry(wk_outbox *outbox, const wk_stored_entry *entry, wk_read_job *owner) {
 	uint8_t size[4];
 	wk_store_be32(size, (uint32_t)entry->size);
 	if (!wk_outbox_put(outbox, size, sizeof size))
 		return false;
-	return entry->size > WK_COPY_MAX ? wk_outbox_refer(outbox, entry->bytes, (size_t)entry->size, job)
-	                                 : wk_outbox_put(outbox, entry->bytes, (size_t)entry->size);
+	return owner != NULL && entry->size > WK_COPY_MAX
+	           ? wk_outbox_refer(outbox, entry->bytes, (size_t)entry->size, owner)
+	           : wk_outbox_put(outbox, entry->bytes, (size_t)entry->size);
 }
 
 static void answer_batch(wk_service *service, wk_read_job *job, uint32_t code) {
@@ -229,8 +244,9 @@ static void answer_batch(wk_service *service, wk_read_job *job, uint32_t code) {
 	for (uint32_t b = 0; b < job->batches_count && code == WK_WIRE_OK; b++) {
 		size_t count;
 		const wk_stored_entry *entries = wk_entry_batch_entries(job->batches[b], &count);
+		wk_read_job *owner = is_dense(job->batches[b]) ? job : NULL;
 		for (size_t i = 0; i < count && left > 0 && put; i++, left--)
-			put = put_entry(&peer->filling, &entries[i], job);
+			put = put_entry(&peer->filling, &entries[i], owner);
 	}
 	service->reply_bytes += peer->filling.total - before;
 	if (!put)
@@ -255,7 +271,7 @@ static void answer_lac(wk_service *service, wk_read_job *job, uint32_t *code) {
 		reply.body_size = entry->size;
 		service->stats.read_bytes += entry->size;
 	}
-	wk_reply_put(service, job->owed.peer, &reply, count > 0 ? entry->bytes : NULL, job);
+	wk_reply_put(service, job->owed.peer, &reply, count > 0 ? entry->bytes : NULL, owner_of_only_entry(job));
 }
 
 static void answer_list(wk_service *service, wk_read_job *job, uint32_t code) {

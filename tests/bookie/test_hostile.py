@@ -278,14 +278,17 @@ def test_many_reads_that_are_read_are_all_answered(start: Callable[..., Running]
 
 def test_small_answers_do_not_hold_large_blocks(start: Callable[..., Running]) -> None:
     """An entry of 5,000 bytes from each of many blocks of 512 KiB, just written, asked for and not taken."""
-    bookie = start(*SMALL_MEMORY, "--frame-timeout", "1h")
+    bookie = start(*SMALL_MEMORY, "--reply-bytes", "64MiB", "--frame-timeout", "1h")
+    put_large(bookie, 6, 4, MIB)
     with WireClient(bookie.port) as writer, WireClient(bookie.port, receive_buffer=4096) as deaf:
+        deaf.send(b"".join(read_request(3, 6, number % 4) for number in range(6)))  # more than the kernel takes
         before = 0
         for number in range(120):
             adds = [add_request(3, 5, 2 * number, bytes(5000)), add_request(3, 5, 2 * number + 1, bytes(500_000))]
             writer.send(b"".join(adds))
             assert [writer.receive().code for _ in adds] == [OK, OK]
             deaf.send(read_request(3, 5, 2 * number))
+            assert writer.read(5, 2 * number).code == OK  # by then the other one is read, too
             if number == 20:
                 before = resident_bytes(bookie)
         assert resident_bytes(bookie) - before < 24 * MIB
