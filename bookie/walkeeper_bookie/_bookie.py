@@ -22,6 +22,7 @@ from walkeeper.errors import Error, StorageError
 from walkeeper.metadata import ClosedError, MetadataError, UnavailableError, UnknownOutcomeError
 from walkeeper_bookie._collector import ACKNOWLEDGED, Acknowledgement, Collector
 from walkeeper_bookie._data_directory import DataDirectory
+from walkeeper_bookie._descriptors import connections_permitted, raise_limit
 from walkeeper_bookie._directory import Directory, DirectoryStats, Recovery, make_data_directory
 from walkeeper_bookie._disk_watch import DiskState, DiskWatch, Space, look
 from walkeeper_bookie._identity import IdentityError, establish, expected_cookie, refuse_lost_store
@@ -172,7 +173,7 @@ class Bookie:
         """What must hold from the first request on is told to the server before it is writable."""
         settings = self.settings
         try:
-            options = server_options(settings)
+            options = {**server_options(settings), "connections_max": self._connections_max()}
             self.server = Server.start(self.directory, settings.listen.host, settings.listen.port, options)
         except StorageError as wrong:
             raise AddressError(f"listen {settings.listen}: {wrong}") from wrong
@@ -193,6 +194,13 @@ class Bookie:
         self.collector.start()
         self.collector.ledgers = len(self.directory.ledgers())
         self.look_at_disk(first=True)
+
+    def _connections_max(self) -> int:
+        limit = raise_limit()
+        permitted = connections_permitted(self.settings.connections_max, limit)
+        if permitted < self.settings.connections_max:
+            self.log.info("fewer connections than connections_max", connections=permitted, descriptors=limit)
+        return permitted
 
     def _listen_http(self) -> None:
         if self.settings.http is None:

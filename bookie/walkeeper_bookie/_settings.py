@@ -212,7 +212,7 @@ class Settings:
     connections_max: int = key(
         Count(1, 2**31 - 1),
         "65536",
-        "More connections are closed at once.",
+        "More connections are closed at once. Fewer, where the process may not have so many descriptors (LimitNOFILE).",
         REQUESTS,
     )
     frame_size_max: int = key(

@@ -137,5 +137,7 @@ void wk_peer_sent(wk_service *service, wk_peer *peer) {
 	wk_outbox_clear(service, &peer->sent);
 	if (peer->filling.parts_count > 0)
 		wk_peer_list(service, peer);
+	wk_read_queue_go_on(service, peer);
+	wk_read_queue_feed(service);
 	wk_peer_unstall(service, peer, WK_STALL_OUTPUT);
 }

@@ -5,12 +5,13 @@
 
 #include "server/service.h"
 
-enum { PARTIAL_MIN = 512, SWEEP_NS = 1000000000 };
+enum { PARTIAL_MIN = 512, SWEEP_NS = 1000000000, STARVED = 10 };
 
 /* ---- buffers ---- */
 
 static void charge(wk_service *service, wk_peer *peer, uint64_t before, uint64_t after) {
 	peer->input_bytes += after - before;
+	service->large_bytes += peer->large ? after - before : 0;
 	service->input_bytes += after - before;
 	service->eased |= after < before && service->starved;
 	service->stats.receive_memory = service->input_bytes;
@@ -74,10 +75,24 @@ void wk_peer_release(wk_service *service, wk_peer *peer) {
 	free(peer);
 }
 
+static void end_partial(wk_service *service, wk_peer *peer) {
+	service->partial_count--;
+	if (!peer->large)
+		return;
+	peer->large = false;
+	service->large_bytes -= peer->input_bytes;
+	service->large_left++;
+	service->eased |= service->starved;
+}
+
 void wk_peer_close(wk_service *service, wk_peer *peer) {
 	if (peer->gone || peer->closing)
 		return;
 	peer->closing = true;
+	if (peer->partial != NULL)
+		end_partial(service, peer);
+	drop_buffer(service, peer, &peer->partial);
+	drop_buffer(service, peer, &peer->backlog);
 	service->net->operations->close(service->net, peer->id);
 }
 
@@ -93,15 +108,6 @@ static void leave_stalled(wk_service *service, wk_peer *peer) {
 	peer->stalls = 0;
 }
 
-static void end_partial(wk_service *service, wk_peer *peer) {
-	service->partial_count--;
-	if (!peer->large)
-		return;
-	peer->large = false;
-	service->large_left++;
-	service->eased |= service->starved;
-}
-
 void wk_peer_gone(wk_service *service, wk_peer *peer) {
 	peer->gone = true;
 	service->stats.connections--;
@@ -115,6 +121,7 @@ void wk_peer_gone(wk_service *service, wk_peer *peer) {
 		service->sending_count--;
 	}
 	wk_polls_drop(service, peer);
+	wk_reads_drop(service, peer);
 	wk_outbox_clear(service, &peer->filling);
 	wk_outbox_clear(service, &peer->sent);
 	free(peer->filling.bytes);
@@ -211,7 +218,6 @@ static void go_on(wk_service *service, wk_peer *peer) {
 	}
 	backlog = peer->backlog;
 	peer->backlog = NULL;
-	peer->frame_began_ns = service->now_ns;
 	if (backlog != NULL) {
 		charge(service, peer, backlog->capacity, 0);
 		wk_peer_receive(service, peer, backlog->bytes, backlog->size);
@@ -239,18 +245,24 @@ void wk_peer_read_ends(wk_service *service, wk_peer *peer) {
 	service->eased |= peer->reads == WK_PEER_READS_MAX / 2;
 }
 
+/* One half of the memory is for the first part of any frame, the other one for a few that are large. */
+static bool has_room(const wk_service *service, const wk_peer *peer) {
+	uint64_t small = service->input_bytes - service->large_bytes;
+	return small == peer->input_bytes || small < service->options.receive_bytes / 2;
+}
+
 /* A large frame that has a place gets all its memory at once, so that it can be finished whatever others send. */
 static bool has_place(wk_service *service, wk_peer *peer) {
 	if (peer->partial == NULL || peer->large)
 		return true;
-	uint64_t others = service->input_bytes - peer->input_bytes, frame_size = 0;
 	if (peer->partial->size < WK_SMALL_FRAME_MAX)
-		return others == 0 || service->input_bytes < service->options.receive_bytes;
+		return has_room(service, peer);
+	uint64_t frame_size = 0;
 	(void)wk_frame_size(peer->partial->bytes, peer->partial->size, service->options.frame_size_max, &frame_size);
-	if (service->large_left == 0 || (others > 0 && others + frame_size > service->options.receive_bytes) ||
-	    !grow(service, peer, &peer->partial, (size_t)frame_size))
+	if (service->large_left == 0 || !grow(service, peer, &peer->partial, (size_t)frame_size))
 		return false;
 	service->large_left--;
+	service->large_bytes += peer->input_bytes;
 	return peer->large = true;
 }
 
@@ -283,6 +295,24 @@ void wk_peers_go_on(wk_service *service, bool journal) {
 
 /* ---- receiving ---- */
 
+/*
+ * A connection that waits for room has brought some bytes already, and there may be very many. Then those go whose
+ * frames have been under way for longest: who means well is done soon.
+ */
+static void make_room(wk_service *service) {
+	uint64_t most = service->options.receive_bytes / 2 + service->options.receive_bytes / 16, longest = 0;
+	if (service->input_bytes - service->large_bytes <= most)
+		return;
+	for (wk_peer *peer = service->peers; peer != NULL; peer = peer->next)
+		if (peer->partial != NULL && !peer->large && service->now_ns - peer->frame_began_ns > longest)
+			longest = service->now_ns - peer->frame_began_ns;
+	for (wk_peer *peer = service->peers; peer != NULL; peer = peer->next)
+		if (peer->partial != NULL && !peer->large && service->now_ns - peer->frame_began_ns >= longest / 2) {
+			service->stats.frame_timeouts++;
+			wk_peer_close(service, peer);
+		}
+}
+
 /* As much of `bytes` as the frame that is being assembled takes; it is handled once it is whole. */
 static size_t assemble(wk_service *service, wk_peer *peer, const uint8_t *bytes, size_t size) {
 	uint64_t frame_size = 0;
@@ -313,8 +343,10 @@ static size_t assemble(wk_service *service, wk_peer *peer, const uint8_t *bytes,
 		return size;
 	}
 	if (had + more < frame_size) {
-		if (!has_place(service, peer))
+		if (!has_place(service, peer)) {
 			enlist(service, peer, WK_STALL_INPUT);
+			make_room(service);
+		}
 		return taken + more;
 	}
 	wk_frame_buffer *whole = peer->partial;
@@ -363,8 +395,9 @@ void wk_peers_sweep(wk_service *service) {
 	for (wk_peer *peer = service->peers; peer != NULL; peer = peer->next) {
 		bool drips = peer->partial != NULL && (peer->stalls & ~(uint32_t)WK_STALL_INPUT) == 0 &&
 		             service->now_ns - peer->frame_began_ns > limit;
-		/* Whoever does not read its answers keeps others from theirs. */
-		bool deaf = crowded && peer->sending && service->now_ns - peer->send_began_ns > limit;
+		/* Whoever does not read its answers keeps others from theirs: the sooner it goes. */
+		bool deaf = crowded && peer->sending &&
+		            service->now_ns - peer->send_began_ns > (service->reads_starve ? limit / STARVED : limit);
 		if (drips || deaf) {
 			service->stats.frame_timeouts++;
 			wk_peer_close(service, peer);

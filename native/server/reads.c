@@ -5,7 +5,7 @@
 #include "core/bytes.h"
 #include "server/read_job.h"
 
-enum { POOL_JOBS_MAX = 64, SINGLE_READ_BYTES = 4096, BATCH_HEAD_SIZE = 36 };
+enum { SINGLE_READ_BYTES = 4096, BATCH_HEAD_SIZE = 36 };
 
 /* ---- jobs ---- */
 
@@ -60,25 +60,6 @@ void wk_read_job_release(wk_service *service, wk_read_job *job) {
 	free(job);
 }
 
-/* The pool is given as much as memory for the answers allows: each may be as large as a frame. */
-static void feed(wk_service *service) {
-	while (service->reads_first != NULL && service->reads_count < POOL_JOBS_MAX) {
-		uint64_t expected = service->reply_bytes + (uint64_t)service->reads_count * service->options.frame_size_max;
-		bool room = service->reads_count == 0 ? service->reply_bytes < service->options.reply_bytes
-		                                      : expected < service->options.reply_bytes;
-		if (!room)
-			return;
-		wk_read_job *job = service->reads_first;
-		service->reads_first = job->next;
-		if (service->reads_first == NULL)
-			service->reads_end = &service->reads_first;
-		service->reads_waiting--;
-		service->reads_count++;
-		job->next = NULL;
-		wk_read_pool_put(service->pool, job);
-	}
-}
-
 static void done_with(wk_service *service, wk_read_job *job, uint32_t code) {
 	wk_peer_read_ends(service, job->owed.peer);
 	wk_owed_settle(service, &job->owed, code);
@@ -98,15 +79,12 @@ void wk_reads_submit(wk_service *service, wk_read_job *job) {
 		done_with(service, job, WK_WIRE_OK);
 		return;
 	}
-	if (service->reads_waiting >= service->options.reads_max && !job->certain) {
+	if (!job->certain && wk_read_queue_is_full(service, peer)) {
 		refuse(service, job, WK_WIRE_TOO_MANY_REQUESTS);
 		return;
 	}
-	job->next = NULL;
-	*service->reads_end = job;
-	service->reads_end = &job->next;
-	service->reads_waiting++;
-	feed(service);
+	wk_read_queue_put(service, job);
+	wk_read_queue_feed(service);
 }
 
 void wk_reads_ask(wk_service *service, wk_peer *peer, const wk_wire_request *request, const uint8_t *frame,
@@ -184,6 +162,20 @@ static void put_lac(wk_service *service, const wk_read_job *job, wk_wire_reply *
 	reply->lac_update_ms = ledger != NULL && (job->flags & WK_WIRE_LONG_POLL) != 0 ? (uint64_t)ledger->lac_ms : 0;
 }
 
+/* An entry that stands in a large block is copied: who does not take its answers must not hold the block. */
+static bool is_dense(const wk_entry_batch *batch) {
+	size_t count;
+	const wk_stored_entry *entries = wk_entry_batch_entries(batch, &count);
+	uint64_t size = 0;
+	for (size_t i = 0; i < count; i++)
+		size += entries[i].size;
+	return size >= wk_entry_batch_memory(batch) / 2;
+}
+
+static wk_read_job *owner_of_only_entry(wk_read_job *job) {
+	return job->batches_count > 0 && is_dense(job->batches[0]) ? job : NULL;
+}
+
 static const wk_stored_entry *only_entry(const wk_read_job *job, size_t *count) {
 	*count = 0;
 	return job->batches_count > 0 ? wk_entry_batch_entries(job->batches[0], count) : NULL;
@@ -209,7 +201,7 @@ static void answer_entry(wk_service *service, wk_read_job *job, uint32_t code) {
 			reply.entry_id = count > 0 ? entry->entry_id : -1;
 		put_lac(service, job, &reply);
 	}
-	wk_reply_put(service, job->owed.peer, &reply, body, job);
+	wk_reply_put(service, job->owed.peer, &reply, body, owner_of_only_entry(job));
 }
 
 /* How many bytes of entries the frame and the client's limits take; the first one whatever its size. */
@@ -230,13 +222,14 @@ static uint64_t fit(const wk_read_job *job, uint64_t *fitting) {
 	return size - BATCH_HEAD_SIZE;
 }
 
-static bool put_entry(wk_outbox *outbox, const wk_stored_entry *entry, wk_read_job *job) {
+static bool put_entry(wk_outbox *outbox, const wk_stored_entry *entry, wk_read_job *owner) {
 	uint8_t size[4];
 	wk_store_be32(size, (uint32_t)entry->size);
 	if (!wk_outbox_put(outbox, size, sizeof size))
 		return false;
-	return entry->size > WK_COPY_MAX ? wk_outbox_refer(outbox, entry->bytes, (size_t)entry->size, job)
-	                                 : wk_outbox_put(outbox, entry->bytes, (size_t)entry->size);
+	return owner != NULL && entry->size > WK_COPY_MAX
+	           ? wk_outbox_refer(outbox, entry->bytes, (size_t)entry->size, owner)
+	           : wk_outbox_put(outbox, entry->bytes, (size_t)entry->size);
 }
 
 static void answer_batch(wk_service *service, wk_read_job *job, uint32_t code) {
@@ -257,8 +250,9 @@ static void answer_batch(wk_service *service, wk_read_job *job, uint32_t code) {
 	for (uint32_t b = 0; b < job->batches_count && code == WK_WIRE_OK; b++) {
 		size_t count;
 		const wk_stored_entry *entries = wk_entry_batch_entries(job->batches[b], &count);
+		wk_read_job *owner = is_dense(job->batches[b]) ? job : NULL;
 		for (size_t i = 0; i < count && left > 0 && put; i++, left--)
-			put = put_entry(&peer->filling, &entries[i], job);
+			put = put_entry(&peer->filling, &entries[i], owner);
 	}
 	service->reply_bytes += peer->filling.total - before;
 	if (!put)
@@ -283,7 +277,7 @@ static void answer_lac(wk_service *service, wk_read_job *job, uint32_t *code) {
 		reply.body_size = entry->size;
 		service->stats.read_bytes += entry->size;
 	}
-	wk_reply_put(service, job->owed.peer, &reply, count > 0 ? entry->bytes : NULL, job);
+	wk_reply_put(service, job->owed.peer, &reply, count > 0 ? entry->bytes : NULL, owner_of_only_entry(job));
 }
 
 static void answer_list(wk_service *service, wk_read_job *job, uint32_t code) {
@@ -317,13 +311,23 @@ static void answer(wk_service *service, wk_read_job *job) {
 	done_with(service, job, code);
 }
 
+void wk_reads_drop(wk_service *service, wk_peer *peer) {
+	for (wk_read_job *job = wk_read_queue_remove(service, peer), *next; job != NULL; job = next) {
+		next = job->next;
+		done_with(service, job, WK_WIRE_OK);
+	}
+}
+
 void wk_reads_answer(wk_service *service) {
 	wk_read_job *done = wk_read_pool_take(service->pool);
 	while (done != NULL) {
 		wk_read_job *job = done;
 		done = job->next;
 		service->reads_count--;
-		answer(service, job);
+		job->owed.peer->reads_running--;
+		wk_read_queue_go_on(service, job->owed.peer);
+		if (!wk_read_queue_take_back(service, job))
+			answer(service, job);
 	}
-	feed(service);
+	wk_read_queue_feed(service);
 }

@@ -129,12 +129,16 @@ static void dispatch(wk_service *service, wk_peer *peer, const wk_wire_request *
 	}
 }
 
+uint64_t wk_peer_share(const wk_service *service) {
+	uint64_t most = service->options.reply_bytes / 16;
+	return most > PEER_OUTPUT_MIN ? most : PEER_OUTPUT_MIN;
+}
+
 /* A peer that does not read its answers must not fill the memory with them: nothing more of it is looked at. */
 static enum wk_stall has_too_much(const wk_service *service, const wk_peer *peer) {
-	uint64_t most = service->options.reply_bytes / 16;
 	uint64_t unsent = peer->filling.total + peer->sent.total;
 	bool crowded = unsent > 0 && service->reply_bytes >= service->options.reply_bytes; /* nor must many such peers */
-	if (crowded || unsent > (most > PEER_OUTPUT_MIN ? most : PEER_OUTPUT_MIN))
+	if (crowded || unsent > wk_peer_share(service))
 		return WK_STALL_OUTPUT;
 	return peer->reads >= WK_PEER_READS_MAX ? WK_STALL_READS : 0;
 }

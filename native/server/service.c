@@ -28,8 +28,8 @@ wk_status wk_service_new(wk_namespace *ns, wk_net *net, const wk_server_options 
 	service->ns = ns;
 	service->net = net;
 	service->options = *options;
-	service->reads_end = &service->reads_first;
 	service->stalled_end = &service->stalled;
+	service->readers_end = &service->readers;
 	uint64_t large = options->receive_bytes / 2 / options->frame_size_max;
 	service->large_left = large < 1 ? 1 : large > UINT32_MAX ? UINT32_MAX : (uint32_t)large;
 	service->pool = make_tables(service) ? wk_read_pool_new(ns, options->reader_threads) : NULL;
@@ -71,11 +71,6 @@ void wk_service_free(wk_service *service) {
 			next = job->next;
 			drop_job(service, job);
 		}
-	while (service->reads_first != NULL) {
-		wk_read_job *job = service->reads_first;
-		service->reads_first = job->next;
-		drop_job(service, job);
-	}
 	for (; service->waits.count > 0; service->waits.count--) {
 		wk_wait *wait = &service->waits.waits[service->waits.first];
 		service->waits.first = (service->waits.first + 1) & (service->waits.capacity - 1);

@@ -71,10 +71,14 @@ enum wk_stall {
 
 struct wk_peer {
 	wk_connection_id id;
-	uint32_t version;    /* of the protocol that it speaks, enum wk_wire_version */
-	uint32_t references; /* the connection's, and one for each answer that is owed */
-	uint32_t stalls;     /* enum wk_stall: nothing more of it is looked at */
-	uint32_t reads;      /* that are not answered */
+	uint32_t version;                      /* of the protocol that it speaks, enum wk_wire_version */
+	uint32_t references;                   /* the connection's, and one for each answer that is owed */
+	uint32_t stalls;                       /* enum wk_stall: nothing more of it is looked at */
+	uint32_t reads;                        /* that are not answered: of these ... */
+	uint32_t reads_waiting, reads_running; /* ... wait for a place in the pool, are in it */
+	wk_read_job *reads_first, **reads_end; /* that wait; valid while there are any */
+	bool parked;                           /* its reads wait until it takes answers */
+	wk_peer *next_reader;                  /* of those with reads that wait */
 	int32_t first_poll;
 	bool gone;                /* the connection is closed: answers go nowhere */
 	bool closing;             /* it was told to close */
@@ -154,6 +158,7 @@ struct wk_read_job {
 	uint32_t max_count;
 	uint32_t frame_max;
 	bool learn_lac;                   /* the stored LAC is wanted, too */
+	bool large;                       /* its answer was found to be large: it waits for more room */
 	bool certain;                     /* a negative answer counts: everything accepted before is durable */
 	int64_t previous_lac, timeout_ms; /* of a long poll */
 	/* outcome */
@@ -188,9 +193,12 @@ struct wk_service {
 	wk_wait_queue waits;
 	uint64_t armed; /* the ticket that the store's event is armed for, 0: none */
 	wk_read_pool *pool;
-	uint32_t reads_count;                  /* in the pool */
-	wk_read_job *reads_first, **reads_end; /* that wait for a place in the pool */
-	uint32_t reads_waiting;
+	uint32_t reads_count;            /* in the pool */
+	wk_peer *readers, **readers_end; /* connections with reads that wait, in the order of their turns */
+	uint32_t ring_count;             /* of them, but for those that are parked */
+	uint32_t readers_count, reads_waiting;
+	bool reads_starve;    /* some wait, and for nothing but memory */
+	uint64_t large_bytes; /* of input_bytes: of connections with a place for a large frame */
 	wk_peer *peers, *listed, *stalled, **stalled_end; /* who stalled first goes on first */
 	bool eased;   /* somebody who stalls may go on: in the turn, where nothing is being walked through */
 	bool no_room; /* the journal had none: adds queue up behind those that stall already */
@@ -245,6 +253,7 @@ void wk_peer_read_ends(wk_service *service, wk_peer *peer); /* one of its reads 
 void wk_peers_sweep(wk_service *service);
 
 /* request.c: a whole frame */
+uint64_t wk_peer_share(const wk_service *service); /* of the memory for replies */
 void wk_request_handle(wk_service *service, wk_peer *peer, const uint8_t *frame, size_t size);
 wk_owed wk_owe(wk_service *service, wk_peer *peer, const wk_wire_request *request);
 wk_hosted_ledger *wk_service_host(wk_service *service, int64_t ledger_id); /* NULL: no memory */
@@ -283,7 +292,21 @@ void wk_change_lac(wk_service *service, wk_peer *peer, const wk_wire_request *re
 void wk_change_force(wk_service *service, wk_peer *peer, const wk_wire_request *request, const uint8_t *frame,
                      size_t size);
 
+/* read_queue.c */
+/* This connection may have no further read wait. */
+bool wk_read_queue_is_full(const wk_service *service, const wk_peer *peer);
+void wk_read_queue_put(wk_service *service, wk_read_job *job);
+/* One that was run, and whose answer turned out too large for the room there is: it waits again. */
+bool wk_read_queue_take_back(wk_service *service, wk_read_job *job);
+/* It took answers, or has one more. */
+void wk_read_queue_go_on(wk_service *service, wk_peer *peer);
+/* Gives the pool what memory for answers allows. */
+void wk_read_queue_feed(wk_service *service);
+/* What waits of a connection, in a list: it waits no more. */
+wk_read_job *wk_read_queue_remove(wk_service *service, wk_peer *peer);
+
 /* reads.c */
+void wk_reads_drop(wk_service *service, wk_peer *peer); /* what waits of one that is gone */
 void wk_reads_ask(wk_service *service, wk_peer *peer, const wk_wire_request *request, const uint8_t *frame,
                   size_t size);
 wk_read_job *wk_read_job_new(wk_service *service, wk_peer *peer, const wk_wire_request *request, wk_read_kind kind);
