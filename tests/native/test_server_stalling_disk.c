@@ -68,7 +68,8 @@ TEST(who_reads_does_not_wait_for_a_disk_that_stands_still) {
 	wk_namespace *ns = NULL;
 	wk_server *server = NULL;
 	wk_error error = {0};
-	wk_io *io = stalling_disk();
+	static wk_io *io; /* it stays */
+	io = stalling_disk();
 	char path[64];
 	strcpy(path, temporary());
 	check_ok(wk_open_on(io, path, &options, &ns, &error), &error, "the store opens");
