@@ -300,13 +300,18 @@ void wk_peers_go_on(wk_service *service, bool journal) {
  * frames have been under way for longest: who means well is done soon.
  */
 static void make_room(wk_service *service) {
-	uint64_t most = service->options.receive_bytes / 2 + service->options.receive_bytes / 16, longest = 0;
+	uint64_t most = service->options.receive_bytes / 2 + service->options.receive_bytes / 16;
+	uint64_t begun_bytes = 0, longest = 0; /* of frames alone: what waits for the journal is another matter */
 	if (service->input_bytes - service->large_bytes <= most)
 		return;
-	for (wk_peer *peer = service->peers; peer != NULL; peer = peer->next)
-		if (peer->partial != NULL && !peer->large && service->now_ns - peer->frame_began_ns > longest)
+	for (wk_peer *peer = service->peers; peer != NULL; peer = peer->next) {
+		if (peer->partial == NULL || peer->large)
+			continue;
+		begun_bytes += peer->partial->capacity;
+		if (service->now_ns - peer->frame_began_ns > longest)
 			longest = service->now_ns - peer->frame_began_ns;
-	for (wk_peer *peer = service->peers; peer != NULL; peer = peer->next)
+	}
+	for (wk_peer *peer = service->peers; peer != NULL && begun_bytes > most; peer = peer->next)
 		if (peer->partial != NULL && !peer->large && service->now_ns - peer->frame_began_ns >= longest / 2) {
 			service->stats.frame_timeouts++;
 			wk_peer_close(service, peer);
