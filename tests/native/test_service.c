@@ -492,6 +492,7 @@ TEST(a_failed_journal_refuses_and_still_reads) {
 	CHECK_EQ(answer_to(p, an_entry(5, 1, 0, 10, 20, 0)).code, WK_WIRE_IO_ERROR);
 	CHECK_EQ(answer_to(p, a_fence(5, -1)).code, WK_WIRE_IO_ERROR);
 	CHECK_EQ(answer_to(p, a_read(5, 0)).code, WK_WIRE_OK);
+	CHECK_EQ(answer_to(p, a_read(5, 1)).code, WK_WIRE_IO_ERROR); /* nobody can tell: it was accepted */
 	CHECK(b.service->stats.failed);
 	bookie_abandon(&b);
 }
