@@ -77,7 +77,8 @@ static bool is_known(const wk_service *service, const wk_wire_request *request, 
 	int64_t stored;
 	return wk_ledger_describe(service->ns, request->ledger_id, &info, NULL) == WK_OK && info.lac_size > 0 &&
 	       wk_wire_lac_decode(info.lac, info.lac_size, request->ledger_id, &stored) == WK_OK && lac <= stored &&
-	       info.key_size == request->key_size && memcmp(info.key, request->key, info.key_size) == 0;
+	       info.key_size == request->key_size &&
+	       (info.key_size == 0 || memcmp(info.key, request->key, info.key_size) == 0);
 }
 
 void wk_change_lac(wk_service *service, wk_peer *peer, const wk_wire_request *request, const uint8_t *frame,

