@@ -113,7 +113,7 @@ class Bookie:
 
     def _start(self, init: bool) -> None:
         settings = self.settings
-        refuse_lost_store(self._data)
+        refuse_lost_store(self._data, init)
         make_data_directory(self._data.path)
         self.directory = Directory.open(
             self._data.store, directory_options(settings), lock_timeout=settings.lock_timeout, stop=self._told_to_stop
@@ -131,7 +131,8 @@ class Bookie:
             self.limbo.begin(reason)
         expected = expected_cookie(self.bookie_id, self._data.path, instance_id)
         self._patiently(
-            deadline, lambda: establish(self.metadata, self._data, expected, self._is_empty, self._before_it_counts)
+            deadline,
+            lambda: establish(self.metadata, self._data, expected, self._is_empty, self._before_it_counts, init=init),
         )
         self._serve(instance_id)
         self._listen_http()
