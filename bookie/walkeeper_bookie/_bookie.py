@@ -286,7 +286,8 @@ class Bookie:
             worker.wake()  # their intervals may be other ones
 
     def journal_failed(self) -> bool:
-        return self.directory.stats().failed or self.server.stats().failed
+        """A write or a sync of it was refused: nothing more becomes durable."""
+        return self.directory.stats().failed
 
     def problem(self) -> str:
         """Why clients should not be sent here; empty: they may."""
