@@ -46,9 +46,11 @@ class Listing(Protocol):
 
     def ledger_ids(self) -> Iterator[int]:
         """All of them, in any order. One that ends without an exception is whole."""
+        ...
 
     def ledger_exists(self, ledger_id: int) -> bool:
         """By a linearizable read."""
+        ...
 
 
 class Stored(Protocol):
@@ -69,6 +71,7 @@ class Tombs(Protocol):
 
     def expire(self) -> bool:
         """Forgets the old ones; whether there were any."""
+        ...
 
 
 class Acknowledgement:

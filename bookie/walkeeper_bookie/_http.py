@@ -40,6 +40,7 @@ class Views(Protocol):
 
     def not_ready(self) -> str:
         """Why clients should not be sent here; empty: they may."""
+        ...
 
     def info(self) -> Mapping[str, object]: ...
 
@@ -130,7 +131,7 @@ class _Listener(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: _Listener
+    server: _Listener  # pyright: ignore[reportIncompatibleVariableOverride]
     protocol_version = "HTTP/1.0"  # one request a connection: none is smuggled behind another
     server_version, sys_version = "walkeeper-bookie", ""
     timeout = IDLE_S

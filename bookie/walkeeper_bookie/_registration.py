@@ -37,6 +37,7 @@ class Registry(Protocol):
 
     def registered(self) -> bool:
         """Whether that is so still, and clients find it."""
+        ...
 
     def unregister(self) -> None: ...
 

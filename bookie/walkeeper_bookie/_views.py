@@ -23,6 +23,7 @@ class Shown(Protocol):
 
     def problem(self) -> str:
         """Why clients should not be sent here; empty: they may."""
+        ...
 
     def facts(self) -> Facts: ...
 

@@ -12,7 +12,7 @@ import pytest
 from bookie_runs import OK, Bookies, Client, bookies_in, until
 from zookeeper_server import ZooKeeperServer, shared_server
 
-from walkeeper.metadata import MetadataError, open_store
+from walkeeper.metadata import Cluster, LedgerMetadata, MetadataError, open_store
 
 SESSION_S = 1.0
 
@@ -21,6 +21,12 @@ class World:
     def __init__(self, bookies: Bookies, server: ZooKeeperServer) -> None:
         self.bookies, self.server = bookies, server
         bookies.metadata = f"zk+hierarchical://{server.hosts}/{uuid.uuid4().hex}/ledgers"
+
+    def make_ledger(self, ledger_id: int, *members: str) -> None:
+        """What a client does before it adds; of ledgers without metadata the bookie lets go."""
+        opened = open_store(self.bookies.metadata)
+        Cluster(opened.store, opened.root).ledgers.create(LedgerMetadata(1, 1, 1, {0: members}), ledger_id)
+        opened.store.close()
 
     def registered(self) -> list[str]:
         """The writable bookies; asked in a session of its own."""
@@ -45,6 +51,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 def test_it_goes_on_while_zookeeper_is_away_and_registers_again(world: World) -> None:
     bookie = world.bookies.start("--init", "--session-timeout", f"{SESSION_S:.0f}s", "--gc-interval", "100ms")
     bookie.ready()
+    world.make_ledger(7, bookie.bookie_id)
     with Client(bookie.port) as client:
         assert client.add(7, 0) == OK
         world.server.kill()
