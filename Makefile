@@ -37,6 +37,8 @@ fixed_addresses := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 ONE_THREAD := no_memory|crash_states|ledger_places|replay|ledger_ranges|ledger_crashes|ledger_space|ledger_add|ledger_state|ledger_read|ledger_move|place_list|live_counts|probe|test_space|catalogue_damage|entry_log_places|scrub|read_only|bit_flips|failing_disk|random_faults|refused_opens|move_refused|range_paging|full_disk|verify_damage|accepted_loss|lost_start|astray_blocks|overlay|recovery|test_index|footer|block|scan|record|entry|codec|crc32c|status|superblock|lock_text|wire_|availability|hosted|long_polls|id_set|test_service|bookie_simulation|fuzz_|without_uring|core_is_pure
 # What runs on a simulated disk alone, and takes its time, is not run again for a kernel that forbids rings.
 SIMULATED := bit_flips|crash_states|ledger_crashes|random_faults|failing_disk|verify_damage|accepted_loss|unsynced_footer|refused_opens|ledger_ranges|bookie_simulation|test_service|wire_|fuzz_
+# What no ring could change.
+NOT_ENGINE := $(wildcard tests/metadata tests/fuzz tests/test_zookeeper*.py tests/test_wire.py tests/test_ledger_metadata.py tests/test_cookie.py tests/test_service_info.py tests/test_layout.py tests/test_spec.py tests/test_machines.py tests/bookie/test_settings.py tests/bookie/test_config_file.py tests/bookie/test_command_line.py tests/bookie/test_migration.py tests/bookie/test_identity.py tests/bookie/test_collector.py)
 # A part of CI, and the time it took.
 stage = @from=$$(date +%s) && $(MAKE) --no-print-directory $1 && echo "stage $(firstword $1): $$(($$(date +%s) - from)) s"
 # A test that hangs says where after five minutes, and ends the run after another fifteen.
@@ -118,11 +120,12 @@ spec: setup $(VENV)/checked ## the text specs of tests/spec, and the machines ag
 fuzz: $(VENV)/checked ## every fuzzer for TIME seconds, from its saved corpus; what it finds is left in build/fuzz
 	@$(call native,fuzz)
 	@.ci/fuzz build/fuzz $(TIME) $(JOBS)
+	@$(BIN)/python -m tests.fuzz.metadata $(TIME) # parsers in Python
 
 psync-test: setup build/without_uring ## the C and Python tests once more, with the io_uring calls forbidden
 	@$(call native,native)
 	@build/without_uring $(call ctest,native) -E '$(SIMULATED)'
-	@build/without_uring $(pytest) -q --no-header
+	@build/without_uring $(pytest) -q --no-header $(addprefix --ignore=,$(NOT_ENGINE))
 
 build/without_uring: tests/native/without_uring.c tests/native/refused_calls.h
 	@mkdir -p build

@@ -44,6 +44,7 @@ class TcpProxy:
         self._threads: list[threading.Thread] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
+        self._half_open_next = 0
         self.accepted = 0  # connections so far
         self.swallowed = 0  # pieces so far
         self._spawn(self._accept)
@@ -88,6 +89,11 @@ class TcpProxy:
         with self._changed:
             for pair in self._pairs:
                 pair.half_open = True
+
+    def leave_next_half_open(self, count: int = 1) -> None:
+        """So many of the next connections are taken and carry nothing; those behind them are as they should be."""
+        with self._changed:
+            self._half_open_next = count
 
     def say(self, data: bytes) -> None:
         """Clients receive it, as if the server had sent it."""
@@ -150,6 +156,8 @@ class TcpProxy:
                 refused = self._refusing or self._closed
                 if not refused:
                     self._pairs.append(pair)
+                    pair.half_open = self._half_open_next > 0
+                    self._half_open_next -= pair.half_open
             if refused:
                 pair.close()
                 continue

@@ -1,115 +1,39 @@
-"""What is special about the ZooKeeper store: Java's tree, sessions that expire, and a network and a server that fail.
+"""What is special about the ZooKeeper store: Java's tree, sessions that expire, and watches that must not.
 
-What it shares with every other store is in tests/metadata.
+What it shares with every other store is in tests/metadata; how its calls end when the network or the server fails, in
+test_zookeeper_outcomes.py.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
-import random
 import struct
 import subprocess
 import threading
 import time
-import uuid
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 from metadata.stores import WAIT_SECONDS, Calls, until
-from metadata.test_faults import add_one, create, delete
-from tcp_proxy import TcpProxy, proxy_to
-from zookeeper_server import CLASS_PATH, ZooKeeperServer, shared_server
+from tcp_proxy import TcpProxy
+from zookeeper_fixtures import LONG, SHORT, Call, Open
+from zookeeper_server import CLASS_PATH, ZooKeeperServer
 
 from walkeeper.metadata import (
-    ClosedError,
+    VALUE_BYTES_MAX,
     ConflictError,
+    ExistsError,
     MetadataError,
-    MissingError,
     Operation,
-    UnavailableError,
     UnknownOutcomeError,
 )
+from walkeeper.metadata import open_store as open_store_of
 from walkeeper.metadata._zookeeper import ZooKeeperStore
-from walkeeper.metadata._zookeeper_connection import Connection
 from walkeeper.metadata._zookeeper_watches import Watches, _KeyWatch
 
-SHORT = 1.5  # a session that a test waits for the end of
-LONG = 60.0  # one that outlives whatever the test does
-
-Open = Callable[..., ZooKeeperStore]
-
-
-@pytest.fixture
-def server() -> ZooKeeperServer:
-    return shared_server()
-
-
-@pytest.fixture
-def proxy(server: ZooKeeperServer) -> Iterator[TcpProxy]:
-    with proxy_to(server.port) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-def open_store() -> Iterator[Open]:
-    """Opens stores that are closed at the end."""
-    with contextlib.ExitStack() as opened:
-
-        def open_store(hosts: str, **options: Any) -> ZooKeeperStore:
-            options.setdefault("poll_seconds", 3600.0)  # nothing is noticed by luck
-            return opened.enter_context(ZooKeeperStore(hosts, **options))
-
-        yield open_store
-
-
-@pytest.fixture
-def other(server: ZooKeeperServer, open_store: Open) -> ZooKeeperStore:
-    """A store beside the one that is tested, and beside its proxy."""
-    return open_store(server.hosts, session_timeout=LONG)
-
-
-@pytest.fixture
-def root(other: ZooKeeperStore) -> str:
-    root = f"/zookeeper-store-{uuid.uuid4().hex[:12]}"
-    other.create(root)
-    return root
-
-
-@pytest.fixture
-def raw(server: ZooKeeperServer) -> Iterator[KazooClient]:
-    """A client that knows nothing of stores."""
-    client = KazooClient(server.hosts)
-    client.start(timeout=WAIT_SECONDS)
-    yield client
-    client.stop()
-    client.close()
-
-
-class Call(threading.Thread):
-    """A call on a thread of its own."""
-
-    def __init__(self, call: Callable[[], Any]) -> None:
-        super().__init__(daemon=True)
-        self._call = call
-        self.result: Any = None
-        self.error: Exception | None = None
-        self.start()
-
-    def run(self) -> None:
-        try:
-            self.result = self._call()
-        except Exception as error:
-            self.error = error
-
-    def outcome(self) -> Any:
-        """What it returned, or the error it ended with."""
-        self.join(2 * WAIT_SECONDS)
-        assert not self.is_alive()
-        return self.error if self.error is not None else self.result
+pytest_plugins = ["zookeeper_fixtures"]
 
 
 # ---- what Java sees ----
@@ -245,12 +169,28 @@ def test_parents_are_made_while_somebody_deletes_what_is_empty(
     sweeper.outcome()
 
 
+def test_many_parents_and_a_large_value_need_more_than_a_transaction(other: ZooKeeperStore, root: str) -> None:
+    deep = root + "/d" * 120
+    other.create(deep, b"deep", parents=True)
+    large = bytes(VALUE_BYTES_MAX)
+    other.create(f"{root}/a/b/c", large, parents=True)
+    for key, data in ((deep, b"deep"), (f"{root}/a/b/c", large)):
+        value = other.get(key)
+        assert value is not None
+        assert value.data == data
+    with pytest.raises(ExistsError) as refused:
+        other.create(deep, parents=True)
+    assert refused.value.key == deep
+
+
 def test_hosts_are_separated_by_comma_or_semicolon_and_have_no_path(open_store: Open, server: ZooKeeperServer) -> None:
     dead = "127.0.0.1:1"
     store = open_store(f"{dead};{server.hosts}", session_timeout=LONG)
     assert store.uri == f"zk://{dead};{server.hosts}"
     assert store.get("/") is not None
     assert open_store(server.hosts, uri="zk+hierarchical://x/ledgers").uri == "zk+hierarchical://x/ledgers"
+    with contextlib.closing(open_store_of(f"zk+hierarchical://{server.hosts}/ledgers").store) as opened:
+        assert opened.get("/") is not None
     with pytest.raises(MetadataError, match="path"):
         ZooKeeperStore("127.0.0.1:1/ledgers")
 
@@ -323,6 +263,19 @@ def test_a_half_open_connection_is_replaced_before_the_session_is_lost(
     assert [idle.session(), busy.session()] == sessions
 
 
+def test_a_server_that_takes_a_connection_and_never_answers_is_given_up(
+    proxy: TcpProxy, open_store: Open, other: ZooKeeperStore, root: str
+) -> None:
+    """One that is just starting does so. kazoo would wait for it until the session is lost."""
+    store = open_store(proxy.hosts, session_timeout=9.0)
+    store.create(f"{root}/here", ephemeral=True)
+    session = store.session()
+    proxy.leave_next_half_open()
+    proxy.cut()
+    assert store.children(root) == ["here"]
+    assert store.session() == session
+
+
 def test_a_loop_of_kazoo_that_ended_is_started_again(
     proxy: TcpProxy, open_store: Open, other: ZooKeeperStore, root: str
 ) -> None:
@@ -338,218 +291,6 @@ def test_a_loop_of_kazoo_that_ended_is_started_again(
     other.create(f"{root}/a")
     until(lambda: hints.count)
     assert store.children(root) == ["a"]
-
-
-# ---- outcomes ----
-
-
-def writes(store: ZooKeeperStore, root: str) -> list[tuple[Callable[[], Any], Callable[[], bool]]]:
-    """Every kind of write, and whether it is done."""
-
-    def data_of(key: str) -> bytes | None:
-        value = store.get(key, linearizable=True)
-        return value and value.data
-
-    return [
-        (lambda: store.create(f"{root}/created", b"x"), lambda: data_of(f"{root}/created") == b"x"),
-        (lambda: store.create_sequential(f"{root}/n-"), lambda: any(n[:2] == "n-" for n in store.children(root))),
-        (lambda: store.put(f"{root}/put", b"new", 0), lambda: data_of(f"{root}/put") == b"new"),
-        (lambda: store.delete(f"{root}/deleted"), lambda: data_of(f"{root}/deleted") is None),
-        (lambda: store.transact([Operation("create", f"{root}/t")]), lambda: data_of(f"{root}/t") is not None),
-    ]
-
-
-@pytest.mark.parametrize("number", range(5))
-@pytest.mark.parametrize("arrives", [True, False], ids=["arrived", "did_not_arrive"])
-def test_a_write_without_an_answer_is_unknown(
-    proxy: TcpProxy, open_store: Open, other: ZooKeeperStore, root: str, number: int, arrives: bool
-) -> None:
-    other.create(f"{root}/put")
-    other.create(f"{root}/deleted")
-    store = open_store(proxy.hosts, session_timeout=LONG)
-    store.session()
-    write, _ = writes(store, root)[number]
-    _, is_done = writes(other, root)[number]
-    if arrives:
-        proxy.swallow_answers()
-    else:
-        proxy.swallow_requests()
-    writing = Call(write)
-    until(lambda: proxy.swallowed)
-    assert is_done() == arrives
-    proxy.cut()
-    assert isinstance(writing.outcome(), UnknownOutcomeError)
-    proxy.heal()
-    store.children(root)
-    assert is_done() == arrives
-
-
-def test_a_write_without_a_connection_is_not_done_not_even_later(
-    proxy: TcpProxy, open_store: Open, other: ZooKeeperStore, root: str
-) -> None:
-    """kazoo would keep it, and send it as soon as there is a connection."""
-    other.create(f"{root}/put")
-    other.create(f"{root}/deleted")
-    store = open_store(proxy.hosts, session_timeout=LONG, timeout=0.05)
-    until(lambda: store._connection._up is not None)
-    proxy.refuse()
-    until(lambda: store._connection._up is None)
-    for write, _ in writes(store, root):
-        with pytest.raises(UnavailableError):
-            write()
-    with pytest.raises(UnavailableError):
-        store.get(root)
-    proxy.heal()
-    until(lambda: store._connection._up is not None)
-    store.children(root)  # on the connection on which they would have been sent
-    assert [is_done() for _, is_done in writes(other, root)] == [False] * 5
-
-
-def test_a_store_may_be_opened_before_there_is_a_server(
-    proxy: TcpProxy, open_store: Open, other: ZooKeeperStore, root: str
-) -> None:
-    proxy.refuse()
-    impatient = open_store(proxy.hosts, session_timeout=LONG, timeout=0.2)
-    for call in (impatient.session, lambda: impatient.get(root), lambda: impatient.watch(root, lambda: None)):
-        with pytest.raises(UnavailableError, match="cannot be reached"):
-            call()
-    store = open_store(proxy.hosts, session_timeout=LONG)
-    events = Calls()
-    store.on_session(events)
-    reading = Call(lambda: store.children(root))
-    proxy.heal()
-    assert reading.outcome() == []
-    assert events.made == []  # the first session is no new one
-
-
-def test_reads_are_asked_again_of_the_next_connection(
-    proxy: TcpProxy, open_store: Open, other: ZooKeeperStore, root: str
-) -> None:
-    store = open_store(proxy.hosts, session_timeout=LONG)
-    store.session()
-    proxy.hold()
-    calls = [
-        Call(lambda: store.children(root)),
-        Call(lambda: store.get(f"{root}/none", linearizable=True)),
-        Call(lambda: list(store.scan(root))),
-    ]
-    until(lambda: len(store._connection._client._pending) >= 3)
-    proxy.cut()
-    proxy.heal()
-    assert [call.outcome() for call in calls] == [[], None, []]
-
-
-def test_a_read_behind_another_connections_sync_is_asked_again(
-    proxy: TcpProxy, open_store: Open, other: ZooKeeperStore, root: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """sync was answered by one server; the next may be behind it."""
-    store = open_store(proxy.hosts, session_timeout=LONG)
-    store.create(f"{root}/a")
-    answered = Connection._answer
-    asked: list[Any] = []
-
-    def answer_then_cut(self: Connection, result: Any, up: Any) -> Any:
-        answer = answered(self, result, up)
-        asked.append(answer)
-        if len(asked) == 1:  # sync's
-            until(lambda: not up.client._queue and not up.client._pending, "get is not answered")
-            proxy.cut()
-            until(lambda: self._up is not None and self._up.number > up.number)
-        return answer
-
-    monkeypatch.setattr(Connection, "_answer", answer_then_cut)
-    assert store.get(f"{root}/a", linearizable=True) is not None
-    assert len(asked) == 4
-
-
-def test_the_server_is_killed_and_comes_back_under_use(
-    server: ZooKeeperServer, open_store: Open, other: ZooKeeperStore, root: str
-) -> None:
-    """Reads go on; each write is done, or unknown and settled by reading; nothing is done twice or half."""
-    store = open_store(server.hosts, session_timeout=LONG)
-    store.create(f"{root}/counter", b"0 ")
-    store.create(f"{root}/here", ephemeral=True)
-    hints = Calls()
-    store.watch(f"{root}/counter", hints)
-    session = store.session()
-    ended = threading.Event()
-    counted = [0, 0, 0]
-    reads = [0]
-
-    def count(number: int) -> None:
-        while not ended.is_set():
-            add_one((store, other)[number % 2], f"{root}/counter")  # type: ignore[arg-type]
-            counted[number] += 1
-
-    def read() -> None:
-        last = 0
-        while not ended.is_set():
-            value = store.get(f"{root}/counter")
-            assert value is not None
-            number = int(value.data.split()[0])
-            assert number >= last, "a session never reads backwards"
-            last = number
-            reads[0] += 1
-
-    calls = [*(Call(lambda number=number: count(number)) for number in range(3)), Call(read)]  # type: ignore[misc]
-    try:
-        for _ in range(2):
-            before = [*counted, *reads]
-            until(lambda: all(now > then + 2 for now, then in zip([*counted, *reads], before, strict=True)))  # noqa: B023
-            server.kill()
-            server.restart()
-        before, hints_before = [*counted, *reads], hints.count
-        until(lambda: all(now > then for now, then in zip([*counted, *reads], before, strict=True)))
-        until(lambda: hints.count > hints_before, "the watch is gone")
-    finally:
-        ended.set()
-    assert [call.outcome() for call in calls] == [None] * 4
-    value = other.get(f"{root}/counter", linearizable=True)
-    assert value is not None
-    assert int(value.data.split()[0]) == sum(counted)
-    assert store.session() == session
-    assert other.get(f"{root}/here") is not None
-
-
-def test_the_patterns_of_callers_bear_whatever_the_network_does(
-    proxy: TcpProxy, open_store: Open, other: ZooKeeperStore, root: str
-) -> None:
-    seed = int(os.environ.get("WALKEEPER_TEST_SEED", str(time.time_ns() % 2**32)))
-    print(f"WALKEEPER_TEST_SEED={seed}")
-    chance = random.Random(seed)
-    stores = [open_store(proxy.hosts, session_timeout=SHORT) for _ in range(2)]
-    other.create(f"{root}/counter", b"0 ")
-    ended = threading.Event()
-
-    def disturb() -> None:
-        while not ended.wait(chance.uniform(0.02, 0.3)):
-            fault = chance.choice(["cut", "cut", "swallow_answers", "swallow_requests", "hold", "refuse"])
-            getattr(proxy, fault)()
-            ended.wait(chance.uniform(0.01, 0.5))
-            proxy.heal()
-        proxy.heal()
-
-    def work(number: int) -> list[bool]:
-        made = []
-        for turn in range(8):
-            add_one(stores[number % 2], f"{root}/counter")  # type: ignore[arg-type]
-            made.append(create(stores[number % 2], f"{root}/{turn}", uuid.uuid4().bytes))  # type: ignore[arg-type]
-        return made
-
-    disturber = Call(disturb)
-    workers = [Call(lambda number=number: work(number)) for number in range(3)]  # type: ignore[misc]
-    try:
-        made = [worker.outcome() for worker in workers]
-        for turn in range(8):
-            delete(stores[0], f"{root}/{turn}")  # type: ignore[arg-type]
-    finally:
-        ended.set()
-        disturber.outcome()
-    assert [sum(column) for column in zip(*made, strict=True)] == [1] * 8
-    value = other.get(f"{root}/counter", linearizable=True)
-    assert value is not None
-    assert value.data.split()[0] == b"24"
-    assert other.children(root) == ["counter"]
 
 
 # ---- watches ----
@@ -682,52 +423,3 @@ def test_a_callback_that_waits_holds_up_nothing_but_callbacks(
     finally:
         go_on.set()
     until(lambda: hints.count)
-
-
-# ---- close ----
-
-
-def test_close_ends_who_waits_for_a_connection(
-    proxy: TcpProxy, open_store: Open, other: ZooKeeperStore, root: str
-) -> None:
-    proxy.refuse()
-    store = open_store(proxy.hosts, session_timeout=LONG, timeout=3600.0)
-    calls = [
-        Call(lambda: store.get(root)),
-        Call(lambda: store.put(root, b"x")),
-        Call(store.session),
-        Call(lambda: store.watch(root, lambda: None)),
-    ]
-    time.sleep(0.1)
-    store.close()
-    assert all(isinstance(call.outcome(), ClosedError) for call in calls)
-
-
-def test_close_ends_who_waits_for_an_answer(
-    proxy: TcpProxy, open_store: Open, other: ZooKeeperStore, root: str
-) -> None:
-    store = open_store(proxy.hosts, session_timeout=LONG, timeout=3600.0)
-    store.session()
-    proxy.swallow()
-    reading, writing = Call(lambda: store.get(root)), Call(lambda: store.put(root, b"x"))
-    until(lambda: len(store._connection._client._pending) == 2)
-    store.close()
-    assert isinstance(reading.outcome(), ClosedError)
-    assert isinstance(writing.outcome(), UnknownOutcomeError)
-
-
-def test_close_leaves_no_thread_and_no_connection(
-    proxy: TcpProxy, open_store: Open, other: ZooKeeperStore, root: str
-) -> None:
-    before = set(threading.enumerate())
-    for fault in (lambda: None, proxy.cut, proxy.hold):
-        store = ZooKeeperStore(proxy.hosts)
-        store.watch(root, lambda: None)
-        store.on_session(lambda event: None)
-        with contextlib.suppress(MissingError):
-            store.delete(f"{root}/none")
-        fault()
-        store.close()
-        proxy.heal()
-    until(lambda: not proxy._pairs)
-    until(lambda: not {thread for thread in set(threading.enumerate()) - before if "_pump" not in thread.name})

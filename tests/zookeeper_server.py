@@ -108,7 +108,7 @@ class ZooKeeperServer:
         configuration.write_text(f"{CONFIGURATION}dataDir={data}\nclientPort={self.port}\n")
         with (self.directory / "log").open("ab") as log:
             self.process = subprocess.Popen(
-                ["nice", "-n", "5", "java", *JAVA_OPTIONS, "-cp", CLASS_PATH, MAIN, str(configuration)],
+                ["java", *JAVA_OPTIONS, "-cp", CLASS_PATH, MAIN, str(configuration)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

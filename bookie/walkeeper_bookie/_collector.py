@@ -43,6 +43,7 @@ class Listing(Protocol):
 
     def instance_id(self) -> str | None:
         """By a linearizable read."""
+        ...
 
     def ledger_ids(self) -> Iterator[int]:
         """All of them, in any order. One that ends without an exception is whole."""

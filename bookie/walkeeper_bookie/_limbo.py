@@ -30,6 +30,7 @@ class Members(Protocol):
 
     def ledger_members(self, ledger_id: int) -> frozenset[str] | None:
         """The bookies of all its ensembles; None: there is no such ledger (any more)."""
+        ...
 
 
 class Kept(Protocol):

@@ -59,8 +59,8 @@ static int connect_to_it(void) {
 static void send_all(int fd, const void *bytes, size_t size) {
 	for (size_t sent = 0; sent < size;) {
 		ssize_t count = send(fd, (const char *)bytes + sent, size - sent, MSG_NOSIGNAL);
-		CHECK(count > 0);
-		sent += (size_t)count;
+		CHECK(count > 0 || errno == EINTR);
+		sent += count > 0 ? (size_t)count : 0;
 	}
 }
 
@@ -71,15 +71,33 @@ static void ask(int fd, wk_wire_request request) {
 	send_all(fd, request.body, (size_t)request.body_size);
 }
 
-static wk_wire_reply hear(int fd, uint32_t version) {
-	static _Thread_local uint8_t bytes[6 << 20];
-	CHECK_EQ(recv(fd, bytes, 4, MSG_WAITALL), 4);
+/* A ring's work may interrupt any call of this process. False: the other end closed. */
+static bool receive(int fd, uint8_t *bytes, size_t size) {
+	for (size_t had = 0; had < size;) {
+		ssize_t count = recv(fd, bytes + had, size - had, 0);
+		if (count == 0 || (count < 0 && errno != EINTR))
+			return false;
+		had += count > 0 ? (size_t)count : 0;
+	}
+	return true;
+}
+
+enum { ANSWER_MAX = 6 << 20 };
+
+/* `bytes` has room for ANSWER_MAX, and the reply points into it. */
+static wk_wire_reply hear_in(int fd, uint32_t version, uint8_t *bytes) {
+	CHECK(receive(fd, bytes, 4));
 	uint32_t size = wk_load_be32(bytes);
-	CHECK(size <= sizeof bytes);
-	CHECK_EQ(recv(fd, bytes, size, MSG_WAITALL), size);
+	CHECK(size <= ANSWER_MAX);
+	CHECK(receive(fd, bytes, size));
 	wk_wire_reply reply;
 	CHECK_EQ(wk_wire_reply_decode(bytes, size, version, &reply), WK_OK);
 	return reply;
+}
+
+static wk_wire_reply hear(int fd, uint32_t version) {
+	static uint8_t bytes[ANSWER_MAX]; /* the main thread's */
+	return hear_in(fd, version, bytes);
 }
 
 static wk_wire_request an_entry(uint32_t version, int64_t ledger_id, int64_t entry_id, size_t size, uint8_t *bytes) {
@@ -106,7 +124,8 @@ enum { CLIENTS = 6, ENTRIES = 300 };
 static void *client(void *context) {
 	int64_t ledger_id = (int64_t)(intptr_t)context;
 	uint32_t version = ledger_id % 2 == 0 ? WK_WIRE_V2 : WK_WIRE_V3;
-	static _Thread_local uint8_t bytes[5 << 20];
+	uint8_t *bytes = malloc(ANSWER_MAX), *answer = malloc(ANSWER_MAX); /* a thread's stack is small */
+	CHECK(bytes != NULL && answer != NULL);
 	int fd = connect_to_it();
 	uint64_t random = (uint64_t)ledger_id + 1;
 	int64_t acked = 0;
@@ -114,25 +133,27 @@ static void *client(void *context) {
 		size_t size = 40 + check_random(&random) % (id % 100 == 99 ? 4000000 : 3000);
 		ask(fd, an_entry(version, ledger_id, id, size, bytes));
 		for (; id - acked >= 20; acked++) {
-			wk_wire_reply reply = hear(fd, version);
+			wk_wire_reply reply = hear_in(fd, version, answer);
 			CHECK_EQ(reply.code, WK_WIRE_OK);
 			CHECK_EQ(reply.entry_id, acked);
 		}
 	}
 	for (; acked < ENTRIES; acked++)
-		CHECK_EQ(hear(fd, version).code, WK_WIRE_OK);
+		CHECK_EQ(hear_in(fd, version, answer).code, WK_WIRE_OK);
 	random = (uint64_t)ledger_id + 1;
 	for (int64_t id = 0; id < ENTRIES; id++) {
 		size_t size = 40 + check_random(&random) % (id % 100 == 99 ? 4000000 : 3000);
 		ask(fd,
 		    (wk_wire_request){.version = version, .operation = WK_WIRE_READ, .ledger_id = ledger_id, .entry_id = id});
-		wk_wire_reply reply = hear(fd, version);
+		wk_wire_reply reply = hear_in(fd, version, answer);
 		CHECK_EQ(reply.code, WK_WIRE_OK);
 		CHECK_EQ(reply.body_size, size);
 		CHECK(wk_wire_digest_matches(reply.body, size, WK_DIGEST_CRC32C));
 		CHECK_EQ(reply.body[size - 1], size > 40 ? (uint8_t)id : reply.body[size - 1]);
 	}
 	close(fd);
+	free(bytes);
+	free(answer);
 	return NULL;
 }
 
@@ -208,10 +229,10 @@ TEST(a_stop_answers_what_was_accepted) {
 	CHECK_EQ(hear(poller, WK_WIRE_V3).entry_id, -1);
 	int64_t acked = 0;
 	uint8_t prefix[4];
-	while (recv(fd, prefix, 4, MSG_WAITALL) == 4) {
+	while (receive(fd, prefix, 4)) {
 		uint8_t reply_bytes[256];
 		wk_wire_reply reply;
-		CHECK_EQ(recv(fd, reply_bytes, wk_load_be32(prefix), MSG_WAITALL), wk_load_be32(prefix));
+		CHECK(receive(fd, reply_bytes, wk_load_be32(prefix)));
 		CHECK_EQ(wk_wire_reply_decode(reply_bytes, wk_load_be32(prefix), WK_WIRE_V3, &reply), WK_OK);
 		CHECK_EQ(reply.code, WK_WIRE_OK);
 		acked = reply.entry_id;

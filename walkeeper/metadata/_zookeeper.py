@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
@@ -35,7 +35,8 @@ from walkeeper.metadata._zookeeper_connection import Connection, Event, refusal
 from walkeeper.metadata._zookeeper_watches import POLL_SECONDS, Watches
 
 VERSION_MAX = 2**31 - 1
-PARENT_TRIES_MAX = 20  # others delete empty keys above theirs while we make ours
+PARENTS_MAX = 50  # made in one transaction
+DATA_BESIDE_PARENTS_MAX = 512 * 1024
 
 
 class ZooKeeperStore:
@@ -65,8 +66,8 @@ class ZooKeeperStore:
         self._on_session: set[Hint] = set()
         self._closed = False
         self._ready = threading.Event()  # the first connection may be there before the constructor has ended
-        timeout = session_timeout * 1.5 if timeout is None else timeout
-        self._connection = Connection(hosts, session_timeout, timeout, self.uri, self._session_event)
+        self._timeout = session_timeout * 1.5 if timeout is None else timeout
+        self._connection = Connection(hosts, session_timeout, self._timeout, self.uri, self._session_event)
         self._watches = Watches(self._connection, self._hints, poll_seconds)
         self._ready.set()
 
@@ -109,15 +110,13 @@ class ZooKeeperStore:
         if check_key(key) == "/":
             raise ExistsError("the root is always there", key)
         data = check_value(key, data)
-        for _ in range(PARENT_TRIES_MAX if parents else 1):
-            try:
-                self._connection.write(lambda client: [client.create_async(key, data, ephemeral=ephemeral)], key)
-                return 0
-            except MissingError as error:
-                missing = error
-            if parents:
-                self._create_above(key)
-        raise missing
+        try:
+            self._connection.write(lambda client: [client.create_async(key, data, ephemeral=ephemeral)], key)
+        except MissingError:
+            if not parents:
+                raise
+            self._create_with_parents(Operation("create", key, data, ephemeral=ephemeral))
+        return 0
 
     def create_sequential(self, prefix: str, data: bytes = b"", *, ephemeral: bool = False) -> str:
         data = check_value(check_prefix(prefix), data)
@@ -142,24 +141,7 @@ class ZooKeeperStore:
     def transact(self, operations: Sequence[Operation]) -> list[int | None]:
         operations = list(operations)
         check_transaction(operations)
-        numbers = [_number(operation.key, operation.version) for operation in operations]
-
-        def send(client: Any) -> Sequence[Any]:
-            transaction = client.transaction()
-            for operation, number in zip(operations, numbers, strict=True):
-                _add(transaction, operation, number)
-            return [transaction.commit_async()]
-
-        if not operations:
-            return []
-        answers = self._connection.write(send, None)
-        for operation, answer in zip(operations, answers, strict=False):
-            # Those before the refused one say that they were rolled back, those behind it that they were not tried.
-            if isinstance(answer, ZookeeperError) and not isinstance(answer, (RolledBackError, RuntimeInconsistency)):
-                raise refusal(answer, operation.key)
-        if len(answers) != len(operations) or any(isinstance(answer, Exception) for answer in answers):
-            raise UnknownOutcomeError(f"ZooKeeper did not say what became of a transaction: {answers}")
-        return [_version(operation, answer) for operation, answer in zip(operations, answers, strict=True)]
+        return self._commit(operations, None) if operations else []
 
     # ---- what happens ----
 
@@ -204,17 +186,56 @@ class ZooKeeperStore:
         with self._lock:
             self._on_session.discard(hint)
 
-    def _create_above(self, key: str) -> None:
-        """The missing keys above, empty and without an end: as BookKeeper makes them."""
-        above = parent_of(key)
-        missing = []
-        while above != "/" and self.get(above) is None:
-            missing.append(above)
-            above = parent_of(above)
-        for above in reversed(missing):
-            # Somebody is faster, or deletes what is empty, or nobody knows: the caller tries again and sees.
-            with contextlib.suppress(ExistsError, MissingError, UnknownOutcomeError):
-                self.create(above)
+    def _create_with_parents(self, operation: Operation) -> None:
+        """A key and the missing ones above in one transaction: nobody can delete those, as empty, before it is there.
+
+        Those above have no data and no end, as BookKeeper makes them.
+        """
+        deadline = time.monotonic() + self._timeout
+        while True:
+            missing = self._missing_above(operation.key)
+            try:
+                if len(missing) < PARENTS_MAX and len(operation.data) <= DATA_BESIDE_PARENTS_MAX:
+                    self._commit([*missing, operation], operation.key)
+                    return
+                if not missing:
+                    self.create(operation.key, operation.data, ephemeral=operation.ephemeral)
+                    return
+                self._commit(missing[:PARENTS_MAX], operation.key)
+            except (ExistsError, MissingError) as error:  # somebody else made or deleted one of those above
+                if time.monotonic() > deadline or (isinstance(error, ExistsError) and error.key == operation.key):
+                    raise
+
+    def _missing_above(self, key: str) -> list[Operation]:
+        missing: list[Operation] = []
+        while (key := parent_of(key)) != "/" and not self._is_there(key):
+            missing.insert(0, Operation("create", key))
+        return missing
+
+    def _is_there(self, key: str) -> bool:
+        """Unlike the value, this is told also to who may not read the key."""
+        return (
+            self._connection.read(lambda client: [client.sync_async(key), client.exists_async(key)], key)[-1]
+            is not None
+        )
+
+    def _commit(self, operations: Sequence[Operation], key: str | None) -> list[int | None]:
+        numbers = [_number(operation.key, operation.version) for operation in operations]
+
+        def send(client: Any) -> Sequence[Any]:
+            transaction = client.transaction()
+            for operation, number in zip(operations, numbers, strict=True):
+                _add(transaction, operation, number)
+            return [transaction.commit_async()]
+
+        answers = self._connection.write(send, key)
+        for operation, answer in zip(operations, answers, strict=False):
+            # Those before the refused one say that they were rolled back, those behind it that they were not tried.
+            if isinstance(answer, ZookeeperError) and not isinstance(answer, (RolledBackError, RuntimeInconsistency)):
+                raise refusal(answer, operation.key)
+        if len(answers) != len(operations) or any(isinstance(answer, Exception) for answer in answers):
+            raise UnknownOutcomeError(f"ZooKeeper did not say what became of a transaction: {answers}", key)
+        return [_version(operation, answer) for operation, answer in zip(operations, answers, strict=True)]
 
 
 def _number(key: str, version: int | None) -> int:

@@ -113,6 +113,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
     def __init__(self, connect_seconds: float, ended: Callable[[], None]) -> None:
         super().__init__()
         self.connection: socket.socket | None = None
+        self.established = False
         self.closing = False
         self._connect_seconds = connect_seconds
         self._ended = ended
@@ -121,9 +122,17 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
         if self.closing:
             raise ConnectionAbortedError("the store is being closed")
         options["timeout"] = min(options.get("timeout") or self._connect_seconds, self._connect_seconds)
+        self.established = False
         made: socket.socket = super().create_connection(*arguments, **options)
         self.connection = made
         return made
+
+    def select(self, *arguments: Any, **options: Any) -> Any:
+        """A server that is just starting can take a connection and never answer; kazoo gives it the whole session."""
+        if not self.established and len(arguments) == 4:
+            *sockets, timeout = arguments
+            arguments = (*sockets, self._connect_seconds if timeout is None else min(timeout, self._connect_seconds))
+        return super().select(*arguments, **options)
 
     def spawn(self, func: Callable[..., None], *arguments: Any, **options: Any) -> threading.Thread:
         def run() -> None:
@@ -319,6 +328,7 @@ class Connection:
 
     def _connected(self, client: Any, handler: _Handler) -> None:
         assert handler.connection is not None
+        handler.established = True
         self._session = client.client_id[0]
         self._number += 1
         self._up = _Up(client, handler.connection, self._number)
