@@ -114,7 +114,7 @@ class Bookie:
 
     def _start(self, init: bool) -> None:
         settings = self.settings
-        refuse_lost_store(self._data)
+        refuse_lost_store(self._data, init)
         make_data_directory(self._data.path)
         self.directory = Directory.open(
             self._data.store, directory_options(settings), lock_timeout=settings.lock_timeout, stop=self._told_to_stop
@@ -132,7 +132,8 @@ class Bookie:
             self.limbo.begin(reason)
         expected = expected_cookie(self.bookie_id, self._data.path, instance_id)
         self._patiently(
-            deadline, lambda: establish(self.metadata, self._data, expected, self._is_empty, self._before_it_counts)
+            deadline,
+            lambda: establish(self.metadata, self._data, expected, self._is_empty, self._before_it_counts, init=init),
         )
         self._serve(instance_id)
         self._listen_http()
@@ -293,7 +294,8 @@ class Bookie:
             worker.wake()  # their intervals may be other ones
 
     def journal_failed(self) -> bool:
-        return self.directory.stats().failed or self.server.stats().failed
+        """A write or a sync of it was refused: nothing more becomes durable."""
+        return self.directory.stats().failed
 
     def problem(self) -> str:
         """Why clients should not be sent here; empty: they may."""

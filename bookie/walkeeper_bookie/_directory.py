@@ -73,6 +73,8 @@ class Directory:
     def __init__(self, path: Path, native: Any) -> None:
         self.path = path
         self._native = native
+        # Who came in before it was closed, and asks afterwards, is answered that it is closed: the memory stays.
+        self._memory = ffi.gc(lib.wk_namespace_retain(native), lib.wk_namespace_release)
 
     @classmethod
     def open(

@@ -49,13 +49,18 @@ def expected_cookie(bookie_id: str, data: Path, instance_id: str) -> Cookie:
     return Cookie(bookie_id, journal_dirs=(place,), ledger_dirs=(place,), instance_id=instance_id)
 
 
-def refuse_lost_store(data: DataDirectory) -> None:
-    """To be asked before the store is opened, which would make a new one: a directory with a cookie had one."""
-    if data.cookie.exists() and not data.store.is_dir():
+def refuse_lost_store(data: DataDirectory, init: bool) -> None:
+    """To be asked before the store is opened, which would make a new one: a directory with a cookie had one, and
+    without --init none is made."""
+    if data.store.is_dir():
+        return
+    if data.cookie.exists():
         raise IdentityError(
             f"{data.path} is a bookie's, and its ledgers are gone: there is no {data.store}",
             "look whether a disk is not mounted there. If it is lost for good, see A lost disk in the operations page",
         )
+    if not init:
+        raise new_directory(data)
 
 
 def establish(
@@ -64,8 +69,11 @@ def establish(
     expected: Cookie,
     is_empty: Callable[[], bool],
     before_it_counts: Callable[[], None] = lambda: None,
+    *,
+    init: bool = True,
 ) -> bool:
-    """Returns where the directory is this bookie's; whether it is a new bookie, which has its cookies now.
+    """Returns where the directory is this bookie's; whether it is a new bookie, which has its cookies now. `init`: it
+    may be one. One that was begun is finished without that, too.
 
     The caller holds the directory's lock. `before_it_counts` is called for a new bookie before its directory counts as
     one that it had. Raises IdentityError, MetadataError, OSError.
@@ -96,12 +104,21 @@ def establish(
             "delete, and start it again; or start it under another --bookie-id",
         )
     if there is None:
+        if not init and pending is None:
+            raise new_directory(data)
         replace_file(pending_file, expected.serialise())
         _create(store, expected)
     before_it_counts()
     os.rename(pending_file, data.cookie)
     sync_directory(data.path)
     return True
+
+
+def new_directory(data: DataDirectory) -> IdentityError:
+    return IdentityError(
+        f"{data.path} is no bookie's directory yet",
+        "look whether --data is right, and its disk mounted; for a new bookie give --init at its first start",
+    )
 
 
 def _create(store: CookieStore, cookie: Cookie) -> None:

@@ -1,4 +1,4 @@
-"""Rule 1: garbage collection by metadata deletes what was deleted and nothing else, whatever the store does."""
+"""Rule 1: garbage collection deletes what was deleted and nothing else, whatever the metadata store does."""
 
 from __future__ import annotations
 

@@ -75,6 +75,18 @@ def test_a_new_bookie_has_the_same_bytes_in_both_places(world: World) -> None:
     assert world.data.cookie.stat().st_mode & 0o777 == 0o600
 
 
+def test_without_init_there_is_no_new_bookie_but_one_that_was_begun_is_finished(world: World) -> None:
+    def begin(init: bool) -> bool:
+        return establish(world.metadata, world.data, world.expected, lambda: True, init=init)
+
+    with pytest.raises(IdentityError) as caught:
+        begin(init=False)
+    assert "--init" in caught.value.hint
+    assert world.tree.get(f"/ledgers/cookies/{ID}") is None
+    (world.data.path / "VERSION.new").write_bytes(world.expected.serialise())
+    assert begin(init=False)
+
+
 def test_the_next_time_it_is_known(world: World) -> None:
     world.establish()
     world.empty = False
@@ -231,10 +243,12 @@ def test_unknown_outcomes_are_what_was_injected() -> None:
 
 
 def test_a_store_that_is_gone_is_not_made_anew(world: World) -> None:
-    refuse_lost_store(world.data)  # a new directory
+    refuse_lost_store(world.data, init=True)  # a new directory
+    with pytest.raises(IdentityError, match="no bookie's directory yet"):
+        refuse_lost_store(world.data, init=False)
     world.data.store.mkdir()
     world.establish()
-    refuse_lost_store(world.data)
+    refuse_lost_store(world.data, init=False)
     world.data.store.rmdir()
     with pytest.raises(IdentityError, match="gone"):
-        refuse_lost_store(world.data)
+        refuse_lost_store(world.data, init=True)

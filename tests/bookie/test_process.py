@@ -166,6 +166,16 @@ def test_without_a_cluster_it_asks_for_init(bookies: Bookies) -> None:
     bookie = bookies.start()
     assert bookie.ended() == 4
     assert "--init" in bookie.said()
+    assert not bookie.data.exists()
+
+
+def test_a_new_directory_wants_init_too(bookies: Bookies) -> None:
+    first = bookies.start("--init")
+    first.ready()
+    second = bookies.start(data=bookies.place / "second")
+    assert second.ended() == 4
+    assert "--init" in second.said()
+    assert not (bookies.place / "second").exists()
 
 
 def test_init_does_not_overwrite_a_cluster(bookies: Bookies, store: MetadataStore) -> None:
@@ -183,10 +193,10 @@ def test_a_lost_disk_is_not_a_new_bookie(bookies: Bookies) -> None:
     first.ready()
     assert first.stop() == 0
     shutil.rmtree(first.data)
-    second = bookies.start(port=first.port)
+    second = bookies.start("--init", port=first.port)
     assert second.ended() == 4
     assert "not mounted" in second.said()
-    third = bookies.start(port=first.port)  # what the second one left makes no difference
+    third = bookies.start("--init", port=first.port)  # what the second one left makes no difference
     assert third.ended() == 4
 
 
@@ -348,7 +358,7 @@ def test_rule_2_in_limbo_nothing_is_absent(bookies: Bookies, store: MetadataStor
     shutil.rmtree(bookie.data)
     store.delete(f"/ledgers/cookies/{bookie.bookie_id}")  # the operator's word
 
-    again = bookies.start(port=bookie.port)
+    again = bookies.start("--init", port=bookie.port)
     again.ready()
     with Client(bookie.port) as client:
         assert client.read(7, 0)[0] == IO_ERROR
@@ -368,7 +378,7 @@ def test_a_new_bookie_of_a_cluster_without_its_ledgers_is_not_in_limbo_for_long(
     first = bookies.start("--init")
     first.ready()
     make_ledger(store, 7, first.bookie_id)
-    second = bookies.start(data=bookies.place / "second")
+    second = bookies.start("--init", data=bookies.place / "second")
     second.ready()
     with Client(second.port) as client:
         until(lambda: client.read(7, 0)[0] == NO_LEDGER, "its limbo is over")

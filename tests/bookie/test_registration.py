@@ -9,6 +9,7 @@ import pytest
 from bookie_runs import until
 
 from walkeeper.metadata import Cookie, MemoryStore, MemoryTree, MetadataError, UnavailableError
+from walkeeper_bookie import _registration
 from walkeeper_bookie._collector import WrongClusterError
 from walkeeper_bookie._kinds import Address
 from walkeeper_bookie._log import Log
@@ -94,6 +95,14 @@ def test_a_lost_session_is_followed_by_another_registration(world: World) -> Non
         store.expire_session()
         until(lambda: registrar.registered and world.found() == [f"writable {ID}"], "registered again")
         assert registrar.registrations == number
+
+
+def test_a_registration_that_somebody_removed_is_made_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_registration, "LOOK_S", 0.05)
+    _, _, registrar = world.bookie()
+    registrar.start(False)
+    world.looker.delete(f"/ledgers/available/{ID}")
+    until(lambda: world.found() == [f"writable {ID}"], "registered again")
 
 
 def test_a_store_that_is_away_for_a_while_is_waited_for(world: World) -> None:
