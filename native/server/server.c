@@ -247,6 +247,8 @@ wk_status wk_server_start(wk_namespace *ns, const wk_server_options *given, wk_s
 		status = fail(error, WK_NO_MEMORY, 0, "no memory, or no thread, for a server");
 	if (status == WK_OK) {
 		server->service->clock = wk_clock_monotonic_ns;
+		server->service->read_only = options.read_only;
+		server->service->limbo_all = options.limbo_all;
 		status = watch(server, error);
 	}
 	if (status == WK_OK)

@@ -14,6 +14,7 @@ from walkeeper.metadata._service_info import Endpoint, ServiceInfo
 from walkeeper.metadata._faults import Fault, FaultyStore
 from walkeeper.metadata._keys import check_key, check_new, check_prefix, check_transaction, check_value
 from walkeeper.metadata._memory import MemoryStore, MemoryTree
+from walkeeper.metadata._open import OpenedStore, open_store
 from walkeeper.metadata._sqlite import SqliteStore
 from walkeeper.metadata._store import (
     KEY_BYTES_MAX,
@@ -55,6 +56,8 @@ __all__ = [
     "CorruptMetadataError",
     "UnsupportedMetadataError",
     # ---- stores ----
+    "open_store",
+    "OpenedStore",
     "MetadataStore",
     "Value",
     "Operation",

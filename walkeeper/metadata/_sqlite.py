@@ -216,21 +216,21 @@ class SqliteStore:
         table.check_alive(session)
         return True
 
-    def _bury(self, session: int) -> None:
+    def _bury(self, session: int, busy_timeout: float | None = None) -> None:
         def bury(connection: sqlite3.Connection) -> str | None:
             table = SqliteTable(connection, self._folder)
             token = table.bury(session)
             table.finish()
             return token
 
-        token = self._file.write(bury)
+        token = self._file.write(bury, busy_timeout=busy_timeout)
         if token is not None:
             (self._folder / token).unlink(missing_ok=True)
             if self._keeper.has_watches:
                 self._keeper.poke()
 
     def _bury_dead(self) -> None:
-        """Every session that is dead, so that who watches is told without anybody having looked."""
+        """Every session that is dead, so that who watches is told without anybody having looked. Waits for nobody."""
         if self._read_only:
             return
 
@@ -239,8 +239,8 @@ class SqliteStore:
             sessions = [session for (session,) in connection.execute("SELECT id FROM session").fetchall()]
             return [session for session in sessions if not table.alive(session)]
 
-        for session in self._file.read(dead):
-            self._bury(session)
+        for session in self._file.read(dead, busy_timeout=0):
+            self._bury(session, busy_timeout=0)
 
     def _session_was_lost(self) -> None:
         for hint in list(self._on_session):

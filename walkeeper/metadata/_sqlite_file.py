@@ -7,7 +7,6 @@ import stat
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -72,11 +71,18 @@ class SqliteFile:
             self.close()
             raise
 
-    def read(self, look: Callable[[sqlite3.Connection], Result], key: str | None = None) -> Result:
+    def read(
+        self,
+        look: Callable[[sqlite3.Connection], Result],
+        key: str | None = None,
+        *,
+        busy_timeout: float | None = None,
+    ) -> Result:
         """What `look` finds, in one snapshot. It is called again where a writer was in the way."""
         self.check_process()
-        end = time.monotonic() + self._busy_timeout
-        connection = self.take()
+        seconds = self._busy_timeout if busy_timeout is None else busy_timeout
+        end = time.monotonic() + seconds
+        connection = self.take(busy_timeout=seconds)
         healthy = False
         try:
             result = self._while_busy(lambda: self._snapshot(connection, look), end, key)
@@ -107,7 +113,7 @@ class SqliteFile:
         if not self._turn.acquire(timeout=seconds):
             raise UnavailableError(f"{self.path}: other threads have been writing for {seconds:g} s", key)
         try:
-            connection = self.take(last)
+            connection = self.take(last, busy_timeout=seconds)
             healthy = False
             try:
                 self._while_busy(lambda: connection.execute("BEGIN IMMEDIATE"), end, key, last)
@@ -115,23 +121,24 @@ class SqliteFile:
                 self._commit(connection, end, key, last)
                 healthy = True
                 return result
+            except UnknownOutcomeError:
+                raise
+            except BaseException:
+                healthy = connection.in_transaction and self._rolled_back(connection)
+                raise
             finally:
-                if connection.in_transaction:
-                    with suppress(Exception):
-                        connection.execute("ROLLBACK")
-                        healthy = True
-                self.give(connection, healthy)
+                self.give(connection, healthy)  # one of which nobody knows is closed, which rolls back
         finally:
             self._turn.release()
 
-    def take(self, last: bool = False) -> sqlite3.Connection:
+    def take(self, last: bool = False, busy_timeout: float | None = None) -> sqlite3.Connection:
         """A connection that nobody else uses; to be given back."""
         with self._lock:
             if self._closing.is_set() and not last:
                 raise self._closed()
             if self._idle:
                 return self._idle.pop()
-        connection = self._connect(last)
+        connection = self._connect(last, self._busy_timeout if busy_timeout is None else busy_timeout)
         with self._lock:
             self._all.add(connection)
         return connection
@@ -187,7 +194,7 @@ class SqliteFile:
             return UnavailableError(f"{self.path}: {text}", key)
         return MetadataError(f"{self.path}: {text}", key)
 
-    def _connect(self, last: bool) -> sqlite3.Connection:
+    def _connect(self, last: bool, busy_timeout: float) -> sqlite3.Connection:
         import sqlite3
 
         address = self.path.as_uri() + ("?mode=ro" if self.read_only else "?mode=rwc")
@@ -198,7 +205,7 @@ class SqliteFile:
         except sqlite3.Error as error:
             raise self.error(error) from error
         try:
-            end = time.monotonic() + self._busy_timeout
+            end = time.monotonic() + busy_timeout
             for setting in SETTINGS:  # they read the schema first: a writer can be in the way
                 self._while_busy(lambda setting=setting: connection.execute(f"PRAGMA {setting}"), end, None, last)  # type: ignore[misc]
         except BaseException:

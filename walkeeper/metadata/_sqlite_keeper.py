@@ -16,7 +16,7 @@ from walkeeper.metadata._hints import Hint
 from walkeeper.metadata._keys import place_of
 from walkeeper.metadata._sqlite_file import SqliteFile
 from walkeeper.metadata._sqlite_session import SqliteSession
-from walkeeper.metadata._store import ClosedError, MetadataError
+from walkeeper.metadata._store import ClosedError, MetadataError, UnavailableError
 
 if TYPE_CHECKING:
     import sqlite3
@@ -107,8 +107,8 @@ class SqliteKeeper:
             if with_liveness:
                 self._bury_dead()
             self._look()
-        except ClosedError:
-            pass
+        except (ClosedError, UnavailableError) as error:
+            _log.debug("watching a metadata store: %s", error)  # the next turn looks again
         except MetadataError as error:
             _log.warning("watching a metadata store: %s", error)
             self._let_go()
@@ -129,7 +129,7 @@ class SqliteKeeper:
 
         try:
             if self._connection is None:
-                self._connection = self._file.take()
+                self._connection = self._file.take(busy_timeout=0)
                 self._data_version = -1
             (version,) = self._connection.execute("PRAGMA data_version").fetchone()
             with self._changed:

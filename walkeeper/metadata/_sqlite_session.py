@@ -77,7 +77,8 @@ class SqliteSession:
                 return False
             try:
                 there = self._file.read(
-                    lambda connection: connection.execute("SELECT 1 FROM session WHERE id = ?", (session,)).fetchone()
+                    lambda connection: connection.execute("SELECT 1 FROM session WHERE id = ?", (session,)).fetchone(),
+                    busy_timeout=0,  # the heart goes on beating while somebody writes
                 )
             except MetadataError:
                 return True  # nobody knows

@@ -29,6 +29,9 @@ typedef struct wk_server_options {
 	uint64_t batch_bytes_max;  /* of one batch read's reply (default 5 MiB) */
 	uint64_t frame_timeout_ns; /* a frame begun and not finished for so long ends its connection (default 30 s) */
 	uint64_t poll_timeout_max_ns; /* of a long poll (default 60 s) */
+	/* What holds from the first request on, until wk_server_set_read_only and wk_server_set_limbo say otherwise. */
+	bool read_only; /* adds of high priority are refused, too */
+	bool limbo_all;
 } wk_server_options;
 WK_API void wk_server_options_init(wk_server_options *options);
 
