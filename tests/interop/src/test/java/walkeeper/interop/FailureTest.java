@@ -8,7 +8,9 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import org.apache.bookkeeper.client.BKException;
 import org.apache.bookkeeper.client.BookKeeper;
+import org.apache.bookkeeper.client.BookKeeperAdmin;
 import org.apache.bookkeeper.client.LedgerHandle;
 import org.apache.bookkeeper.net.BookieId;
 import org.junit.Rule;
@@ -88,7 +90,8 @@ public class FailureTest extends InteropTest {
             LedgerHandle closed = Ledgers.create(client, 1, 1, 1);
             Ledgers.fill(closed, 500);
             closed.close();
-            LedgerHandle open = Ledgers.create(client, 4, 4, 2);
+            // All must acknowledge: none is still written to when its bookie ends.
+            LedgerHandle open = Ledgers.create(client, 4, 4, 4);
             Ledgers.fill(open, 100);
             Bookie bookie = cluster.bookie(lastEnsemble(closed).get(0));
             for (boolean inOrder : new boolean[] {true, false}) {
@@ -103,7 +106,7 @@ public class FailureTest extends InteropTest {
                     try {
                         Ledgers.check(closed, 0, 499);
                         return true;
-                    } catch (org.apache.bookkeeper.client.BKException notYet) {
+                    } catch (BKException notYet) {
                         return false;
                     }
                 }, "what only the restarted bookie has is read");
@@ -182,7 +185,7 @@ public class FailureTest extends InteropTest {
             alone.close();
             Bookie readOnly = cluster.bookie(lastEnsemble(alone).get(0));
             readOnly.setReadOnly(true);
-            try (org.apache.bookkeeper.client.BookKeeperAdmin admin = cluster.admin()) {
+            try (BookKeeperAdmin admin = cluster.admin()) {
                 Until.holds(() -> admin.getReadOnlyBookies().contains(readOnly.id())
                         && !admin.getAvailableBookies().contains(readOnly.id()), "it is registered as read-only");
                 Ledgers.fill(ledger, 100);

@@ -28,7 +28,7 @@ public class FenceTest extends InteropTest {
     private static final byte[] SECRET = "secret".getBytes(StandardCharsets.UTF_8);
 
     @Rule
-    public final Cluster cluster = new Cluster(3, 0);
+    public final Cluster cluster = new Cluster(4, 0);
 
     private final Protocol protocol;
 
@@ -116,7 +116,7 @@ public class FenceTest extends InteropTest {
         try (BookKeeper writer = cluster.client(protocol); BookKeeper another = cluster.client(protocol)) {
             LedgerHandle ledger = Ledgers.create(writer, 3, 3, 2);
             Ledgers.fill(ledger, 100);
-            cluster.bookies.get(0).kill();
+            cluster.bookie(ledger.getLedgerMetadata().getAllEnsembles().get(0L).get(0)).kill();
             LedgerHandle recovered = Ledgers.recover(another, ledger.getId());
             assertEquals(99, recovered.getLastAddConfirmed());
             Ledgers.check(recovered, 0, 99);

@@ -1,5 +1,6 @@
 package walkeeper.interop;
 
+import java.util.concurrent.TimeUnit;
 import org.junit.AssumptionViolatedException;
 import org.junit.Rule;
 import org.junit.rules.RuleChain;
@@ -10,7 +11,7 @@ import org.junit.runner.Description;
 
 /** A limit for every test, and the bookies' logs beside a failure. */
 public abstract class InteropTest {
-    private static final int LIMIT_S = 240;
+    private static final int LIMIT_S = 150;
 
     /** The cluster of this class. */
     abstract Cluster cluster();
@@ -26,7 +27,7 @@ public abstract class InteropTest {
         protected void skipped(AssumptionViolatedException reason, Description test) {
             System.out.println("#### " + test.getDisplayName() + " skipped: " + reason.getMessage());
         }
-    }).around(Timeout.builder().withTimeout(limitSeconds(), java.util.concurrent.TimeUnit.SECONDS)
+    }).around(Timeout.builder().withTimeout(limitSeconds(), TimeUnit.SECONDS)
             .withLookingForStuckThread(true).build());
 
     int limitSeconds() {

@@ -47,7 +47,7 @@ public class KillsTest extends InteropTest {
 
     @Override
     int limitSeconds() {
-        return 240 + 20 * KILLS;
+        return 150 + 20 * KILLS;
     }
 
     /** Adds until one fails; the last entry of those acknowledged. */

@@ -54,7 +54,7 @@ final class Requests {
         CompletableFuture<Answer> answer = new CompletableFuture<>();
         client.getBookieClient().readEntry(bookie, ledger, entry, (code, l, e, buffer, context) -> {
             try {
-                answer.complete(new Answer(code, code == BKException.Code.OK ? payload(ledger, e, buffer) : null));
+                answer.complete(new Answer(code, code == BKException.Code.OK ? payload(ledger, buffer) : null));
             } catch (Exception wrong) {
                 answer.completeExceptionally(wrong);
             }
@@ -62,10 +62,11 @@ final class Requests {
         return answer.get(PATIENCE_S, TimeUnit.SECONDS);
     }
 
-    private byte[] payload(long ledger, long entry, ByteBuf buffer) throws Exception {
+    private byte[] payload(long ledger, ByteBuf buffer) throws Exception {
         DigestManager digests = DigestManager.instantiate(ledger, Ledgers.PASSWORD, DigestType.CRC32C,
                 UnpooledByteBufAllocator.DEFAULT, client.getConf().getUseV2WireProtocol());
-        ByteBuf bytes = digests.verifyDigestAndReturnData(entry, buffer);
+        // The answer to a read of the last entry has the id that was asked for; the entry has its own.
+        ByteBuf bytes = digests.verifyDigestAndReturnData(buffer.getLong(buffer.readerIndex() + Long.BYTES), buffer);
         return ByteBufUtil.getBytes(bytes);
     }
 

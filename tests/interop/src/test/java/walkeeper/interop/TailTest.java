@@ -78,12 +78,12 @@ public class TailTest extends InteropTest {
     @Test
     public void byAskingForWhatIsConfirmed() throws Exception {
         LedgerHandle ledger = Ledgers.create(writer, 3, 2, 2);
-        CompletableFuture<Void> written = write(ledger, ENTRIES);
+        CompletableFuture<Void> written = write(ledger, ENTRIES + 1);
         LedgerHandle tail = Ledgers.tail(reader, ledger.getId());
         long next = 0;
         while (next < ENTRIES) {
             long confirmed = tail.readLastConfirmed();
-            assertTrue(confirmed < ENTRIES);
+            assertTrue(confirmed <= ENTRIES);
             if (confirmed >= next) {
                 Ledgers.check(tail, next, confirmed);
                 next = confirmed + 1;
@@ -97,7 +97,7 @@ public class TailTest extends InteropTest {
     @Test
     public void byTryingToReadWhatIsConfirmed() throws Exception {
         LedgerHandle ledger = Ledgers.create(writer, 3, 3, 2);
-        Ledgers.fill(ledger, 10);
+        write(ledger, 10).get(60, TimeUnit.SECONDS);
         LedgerHandle tail = Ledgers.tail(reader, ledger.getId());
         Until.holds(() -> tail.tryReadLastConfirmed() >= 8, "the tail is tried");
         tail.close();
@@ -111,10 +111,10 @@ public class TailTest extends InteropTest {
             LedgerHandle ledger = Ledgers.create(writer, 3, 2, 2);
             ReadHandle tail = reader.newOpenLedgerOp().withLedgerId(ledger.getId()).withPassword(Ledgers.PASSWORD)
                     .withRecovery(false).execute().get(60, TimeUnit.SECONDS);
-            CompletableFuture<Void> written = write(ledger, ENTRIES);
+            CompletableFuture<Void> written = write(ledger, ENTRIES + 1);
             for (long next = 0; next < ENTRIES; ) {
                 try (LastConfirmedAndEntry answer = tail.readLastAddConfirmedAndEntry(next, 20_000, parallel)) {
-                    assertTrue(answer.getLastAddConfirmed() < ENTRIES);
+                    assertTrue(answer.getLastAddConfirmed() <= ENTRIES);
                     if (answer.hasEntry()) {
                         LedgerEntry entry = answer.getEntry();
                         assertEquals(next, entry.getEntryId());
@@ -159,9 +159,10 @@ public class TailTest extends InteropTest {
         quiet.close();
     }
 
-    /** Version 3 sends what the bookie knows to be confirmed with every entry, version 2 what stands in the entry. */
+    /** Version 3 sends with every entry what the bookie knows to be confirmed. */
     @Test
     public void byReadingEntries() throws Exception {
+        assumeTrue("version 2 has no place for it", protocol == Protocol.V3);
         BookKeeper quiet = CLUSTER.client(protocol);
         LedgerHandle ledger = Ledgers.create(quiet, 3, 3, 3);
         Ledgers.fill(ledger, 1);
@@ -171,10 +172,6 @@ public class TailTest extends InteropTest {
             ledger.addEntry(Payload.of(ledger.getId(), entry));
         }
         Ledgers.check(ledger.getId(), 0, 0, tail.readUnconfirmedEntries(0, 0));
-        if (protocol == Protocol.V3) {
-            assertEquals("the first entry's answer says it", 18, tail.getLastAddConfirmed());
-        }
-        Ledgers.check(ledger.getId(), 1, 19, tail.readUnconfirmedEntries(1, 19));
         assertEquals(18, tail.getLastAddConfirmed());
         tail.close();
         ledger.close();

@@ -2,7 +2,7 @@ package walkeeper.interop;
 
 /** Waits for what must come, with a limit that no machine should need. */
 final class Until {
-    private static final long PATIENCE_MS = 90_000;
+    private static final long PATIENCE_MS = 60_000;
     private static final long LOOK_MS = 20;
 
     private Until() {}
