@@ -24,6 +24,7 @@ final class Orders {
         ClientConfiguration settings = new ClientConfiguration();
         settings.setMetadataServiceUri(metadata);
         settings.setUseV2WireProtocol(protocol.equals("v2"));
+        settings.setThrottleValue(0); // its default lets 5,000 requests a second through
         return BookKeeper.newBuilder(settings).build();
     }
 

@@ -33,12 +33,11 @@ class Told:
 
 def build() -> None:
     """Compiles what changed; Maven fetches what is not there. Raises ProgramError with what Maven said."""
-    done = subprocess.run(
-        ["mvn", "-q", "-B", "-f", str(HERE / "pom.xml"), "compile"],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-    )
+    command = ["mvn", "-q", "-B", "-f", str(HERE / "pom.xml"), "compile"]
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    except FileNotFoundError:
+        raise ProgramError("mvn is not installed; Debian's packages: default-jdk-headless, maven") from None
     if done.returncode != 0:
         raise ProgramError(f"Maven could not build {HERE}:\n{done.stdout}{done.stderr}")
 

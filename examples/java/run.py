@@ -54,7 +54,8 @@ def ports(bookies: list[str]) -> str:
 
 def rate(first: Told, last: Told) -> float:
     """Orders a second between two `acknowledged`."""
-    return (int(last.words[0]) - int(first.words[0])) / max(last.at - first.at, 1e-3)
+    orders = int(last.words[0]) - int(first.words[0])
+    return orders / max(last.at - first.at, 1e-3)
 
 
 def acknowledged(writer: Program, orders: int) -> Told:
@@ -131,16 +132,19 @@ def run(story: Story, place: Path, orders: int, protocol: str) -> None:
 
 
 def stop(number: int, frame: FrameType | None) -> None:
-    """SIGTERM ends everything in order, as Ctrl-C does."""
+    """The first Ctrl-C, or SIGTERM, ends everything in order; a second one must not cut that short."""
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="A Java client on four bookies, of which one is killed.")
-    parser.add_argument("--orders", type=int, default=20_000, help="how many at least")
+    parser.add_argument("--orders", type=int, default=50_000, help="how many at least")
     parser.add_argument("--protocol", choices=("v2", "v3"), default="v3")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, stop)
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, stop)
     story = Story()
     try:
         build()
