@@ -11,6 +11,8 @@
 #define BOOKIE_HARNESS_H
 #include <poll.h>
 
+#include <errno.h>
+
 #include "ledger_store.h"
 #include "server/service.h"
 
