@@ -34,8 +34,15 @@ final class Orders {
         System.out.flush();
     }
 
-    /** run.py holds standard input open: when that ends, nobody looks on any more. */
+    /**
+     * The program ends, threads of the client or not, by what nobody caught; and when standard input does, which run.py holds open: then
+     * nobody looks on any more.
+     */
     static void endWithStandardInput() {
+        Thread.setDefaultUncaughtExceptionHandler((thread, wrong) -> {
+            wrong.printStackTrace();
+            Runtime.getRuntime().halt(1);
+        });
         Thread watch = new Thread(() -> {
             try {
                 while (System.in.read() >= 0) {}

@@ -25,7 +25,9 @@ final class Writer {
     private final WriteHandle ledger;
     private final Semaphore room = new Semaphore(IN_FLIGHT);
     private final AtomicLong acknowledged = new AtomicLong();
-    private final AtomicReference<Throwable> refused = new AtomicReference<>();
+    private final AtomicReference<Throwable> fenced = new AtomicReference<>();
+    private final AtomicReference<Throwable> refused = new AtomicReference<>(); // for any other reason
+    private volatile boolean ledgerIsClosed;
 
     private Writer(WriteHandle ledger) {
         this.ledger = ledger;
@@ -49,9 +51,8 @@ final class Writer {
         looks.setDaemon(true);
         looks.start();
         writer.write();
-        Throwable why = writer.refused.get();
-        if (!(why instanceof BKException known) || known.getCode() != BKException.Code.LedgerFencedException) {
-            throw new IllegalStateException("not fenced, but failed", why);
+        if (writer.fenced.get() == null || writer.refused.get() != null) {
+            throw new IllegalStateException("not fenced, but failed", writer.refused.get());
         }
         Orders.tell("fenced " + writer.acknowledged.get());
         Runtime.getRuntime().halt(0); // as a crash would: the client closes nothing
@@ -59,18 +60,33 @@ final class Writer {
 
     /** Returns when an append was refused, and all that were under way are answered. */
     private void write() throws InterruptedException {
-        for (long number = 0; refused.get() == null; number++) {
+        for (long number = 0; !isRefused(); number++) {
             room.acquire();
             ledger.appendAsync(Orders.order(number)).whenComplete((entry, wrong) -> {
                 if (wrong == null) {
                     acknowledged.incrementAndGet();
                 } else {
-                    refused.compareAndSet(null, wrong);
+                    note(wrong);
                 }
                 room.release();
             });
         }
         room.acquire(IN_FLIGHT);
+    }
+
+    private boolean isRefused() {
+        return ledgerIsClosed || fenced.get() != null || refused.get() != null;
+    }
+
+    private void note(Throwable wrong) {
+        int code = wrong instanceof BKException known ? known.getCode() : BKException.Code.UnexpectedConditionException;
+        if (code == BKException.Code.LedgerFencedException) {
+            fenced.compareAndSet(null, wrong);
+        } else if (code == BKException.Code.LedgerClosedException) {
+            ledgerIsClosed = true; // by the client itself, because an append that came before was refused: it says why
+        } else {
+            refused.compareAndSet(null, wrong);
+        }
     }
 
     /** Tells how far it is, and of each new ensemble. */
