@@ -105,7 +105,7 @@ $(VENV)/java-demo: $(VENV)/installed
 
 # What only checking needs. pyright brings its own node, as the machine may have none.
 $(VENV)/checked: $(VENV)/demo
-	@PYTHON='$(PYTHON)' .ci/packages check
+	@PYTHON='$(PYTHON)' .ci/packages check interop
 	@.ci/quietly build/tools.log $(BIN)/python -m pip install --group dev 'pyright[nodejs]'
 	@touch $@
 
