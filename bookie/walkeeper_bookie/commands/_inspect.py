@@ -73,7 +73,8 @@ def opened(data: DataDirectory) -> Iterator[Any]:
     try:
         check(lib.wk_open(os.fsencode(data.store), options, out, error), error)
     except DirectoryLockedError as locked:
-        raise Refusal(str(locked), "stop the bookie; what a running one has, its HTTP address tells") from None
+        holder = f"process {locked.holder_pid}" if locked.holder_pid is not None else "a process"
+        raise Refusal(f"{data.path} is in use by {holder}", "stop the bookie to look at its ledgers") from None
     try:
         yield out[0]
     finally:
