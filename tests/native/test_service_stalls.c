@@ -153,6 +153,27 @@ TEST(beginnings_of_frames_stay_within_the_memory_for_them) {
 	bookie_close(&b);
 }
 
+TEST(what_waits_for_the_journal_stays_within_the_memory_for_it) {
+	bookie_prepare(&b, new_disk(7));
+	b.store.in_flight_bytes = 16 * 1024;
+	b.options.frame_size_max = 128 * 1024;
+	b.options.receive_bytes = 256 * 1024;
+	bookie_serve(&b);
+	b.service->slow_rounds = 100000;
+	for (int i = 0; i < PEERS_MAX; i++) {
+		peer *p = bookie_connect(&b);
+		for (int64_t id = 0; id < 100; id++)
+			ask(p, an_entry(i, id, id - 1, 1, 1000, 0));
+	}
+	for (int i = 0; i < 3; i++) {
+		bookie_turn(&b, SIZE_MAX);
+		CHECK(b.service->input_bytes <= 256 * 1024 + 16 * 1024 + 128 * 1024);
+	}
+	CHECK(b.service->stats.connections < PEERS_MAX); /* those that no memory was left for */
+	CHECK(b.service->stats.connections > 0);
+	bookie_close(&b);
+}
+
 TEST(who_waits_for_memory_goes_on_once_there_is_some) {
 	bookie_prepare(&b, new_disk(7));
 	b.store.in_flight_bytes = 16 * 1024;
@@ -349,6 +370,7 @@ int main(void) {
 	RUN(adds_that_go_on_while_a_batch_is_answered_do_not_mix_with_it);
 	RUN(large_frames_of_many_stay_within_the_memory_for_them);
 	RUN(beginnings_of_frames_stay_within_the_memory_for_them);
+	RUN(what_waits_for_the_journal_stays_within_the_memory_for_it);
 	RUN(who_waits_for_memory_goes_on_once_there_is_some);
 	RUN(what_is_durable_already_is_answered_without_another_event);
 	RUN(who_stalls_first_goes_on_first);
