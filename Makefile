@@ -180,6 +180,9 @@ kills: $(VENV)/packages ## N times: kill a writer with SIGKILL, open, and look f
 	@$(call native,native)
 	@cd build/native && ./test_kills $(N) $(SEED)
 
+process-kills: setup $(VENV)/checked ## N times: kill a bookie's process under load, start it again, and look for what it acknowledged
+	@WALKEEPER_PROCESS_KILLS=$(N) $(pytest) -q -s tests/bookie/test_faults.py -k survives_kills
+
 bit-flips: $(VENV)/packages ## every bit of every byte of two small directories, turned one at a time: hours, in 32 shares, from share FROM on
 	@$(call native,native)
 	@cd build/native && seq $(FROM) 31 | xargs -P $(JOBS) -I@ sh -c './test_bit_flips all @ 32 && echo "share @ of 32"'
@@ -207,4 +210,4 @@ clean: ## everything that was made, .venv included
 	rm -rf build dist $(VENV) main-job .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo java-demo test build native-test asan tsan spec fuzz psync-test lint format coverage crash-states faults simulation damage kills bit-flips mutants aarch64 wheel-test bench clean
+.PHONY: help setup demo java-demo test build native-test asan tsan spec fuzz psync-test lint format coverage crash-states faults simulation damage kills process-kills bit-flips mutants aarch64 wheel-test bench clean
