@@ -123,11 +123,12 @@ void wk_net_note(wk_net_base *base, wk_net_connection *connection, unsigned what
 }
 
 /* The first of what is to be told of it. */
-static wk_net_event take_note(wk_net_connection *connection) {
+static wk_net_event take_note(wk_net_base *base, wk_net_connection *connection) {
 	wk_net_event event = {.connection = connection->id, .tag = connection->tag};
 	if (connection->tell & WK_NET_TELL_OPEN) {
 		event.kind = connection->accepted ? WK_NET_ACCEPTED : WK_NET_CONNECTED;
 		connection->tell &= (uint8_t)~WK_NET_TELL_OPEN;
+		connection->opened_in = base->waits;
 	} else if (connection->tell & WK_NET_TELL_SENT) {
 		event.kind = WK_NET_SENT;
 		connection->tell &= (uint8_t)~WK_NET_TELL_SENT;
@@ -135,6 +136,7 @@ static wk_net_event take_note(wk_net_connection *connection) {
 		event.kind = WK_NET_CLOSED;
 		event.error = connection->error;
 		connection->tell = 0;
+		wk_net_table_give_back(&base->table, connection);
 	}
 	return event;
 }
@@ -145,19 +147,18 @@ uint32_t wk_net_tell(wk_net_base *base, wk_net_event *events, uint32_t max) {
 		events[count++] = (wk_net_event){.kind = WK_NET_ACCEPT_FAILED, .error = base->accept_error};
 		base->accept_error = 0;
 	}
+	wk_net_connection *last = base->tell_last; /* what is noted from here on is for the next time */
 	while (base->tell_first != NULL && count < max) {
 		wk_net_connection *connection = base->tell_first;
-		bool forgotten = false;
-		while (connection->tell != 0 && count < max) { /* nothing, where its owner closed it meanwhile */
-			events[count] = take_note(connection);
-			forgotten = events[count++].kind == WK_NET_CLOSED;
-		}
-		if (connection->tell != 0)
-			break;
+		bool is_last = connection == last;
 		base->tell_first = connection->next;
 		connection->listed = false;
-		if (forgotten)
-			wk_net_table_give_back(&base->table, connection);
+		if (connection->tell != 0 && !wk_net_is_new(base, connection)) /* its owner may have closed it meanwhile */
+			events[count++] = take_note(base, connection);
+		if (connection->tell != 0)
+			wk_net_note(base, connection, 0);
+		if (is_last)
+			break;
 	}
 	return count;
 }

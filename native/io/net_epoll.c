@@ -359,7 +359,7 @@ static bool look(epoll_net *epoll, const struct epoll_event *ready, wk_net_event
 		return false;
 	}
 	wk_net_connection *connection = wk_net_table_find(&base->table, data);
-	if (connection == NULL || connection->state == WK_NET_ENDED)
+	if (connection == NULL || connection->state == WK_NET_ENDED || wk_net_is_new(base, connection))
 		return false;
 	if (connection->state == WK_NET_DIALLING) {
 		dialled(epoll, connection);
@@ -382,6 +382,7 @@ static int net_wait(wk_net *net, wk_net_event *events, uint32_t max, uint64_t ti
 	wk_net_base *base = &epoll->base;
 	assert(max > 0);
 	epoll->area_used = 0;
+	base->waits++;
 	wk_net_limit limit = wk_net_limit_new(timeout_ns);
 	for (;;) {
 		if (base->retry_at != 0 && base->retry_at <= wk_net_now()) {
