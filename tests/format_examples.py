@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tests.journals import Record, seal
+from tests.metadata_examples import examples as metadata_examples
 from walkeeper._native import ffi, lib
 
 PAGES = pathlib.Path(__file__).resolve().parents[1] / "docs" / "formats"
@@ -509,7 +510,7 @@ EXAMPLES: dict[str, Callable[[], str]] = {
         catalogue,
         lock,
     )
-}
+} | metadata_examples(lambda data, fields: show(data, [Field(*field) for field in fields]))
 
 
 def main() -> None:

@@ -22,6 +22,9 @@ PACKAGES = {
 }
 PRESENT = [package for package in PACKAGES if (ROOT / package).is_dir()]
 
+# Clients of metadata stores, and the beginning of the only files that import them at once.
+LAZY = {"sqlite3": "sqlite", "kazoo": "zookeeper", "etcd3": "etcd"}
+
 # A bookie must run with the client deleted.
 BOOKIE_MAY_USE = ("walkeeper._native", "walkeeper.errors", "walkeeper.metadata")
 
@@ -36,6 +39,10 @@ INCLUDES: dict[str, tuple[tuple[str, ...], set[str] | None]] = {
     "native/engine": (
         ("walkeeper/", "core/", "engine/", "io/io.h", "io/event.h"),
         FREESTANDING | HOSTED | {"pthread.h", "lz4.h", "zstd.h", "zstd_errors.h"},
+    ),
+    "native/server": (
+        ("walkeeper/", "core/bytes.h", "server/", "io/io.h", "io/event.h", "io/clock.h", "io/net.h"),
+        FREESTANDING | HOSTED | {"pthread.h"},
     ),
     "native/io": (("walkeeper/", "core/", "io/"), None),
 }
@@ -88,6 +95,13 @@ def test_walkeeper_knows_no_spark_and_touches_sqlite_only_in_metadata() -> None:
             assert top(module) != "pyspark", path
             if top(module) in {"sqlite3", "kazoo", "etcd3"}:
                 assert "metadata" in path.parts, path
+                assert not at_once or path.name.startswith(f"_{LAZY[top(module)]}"), path
+
+
+def test_the_file_of_a_metadata_client_is_imported_where_a_store_is_opened() -> None:
+    for path in python_files("walkeeper"):
+        for module, at_once in imports(path):
+            if module.split(".")[-1].startswith("_zookeeper") and not path.name.startswith("_zookeeper"):
                 assert not at_once, path
 
 

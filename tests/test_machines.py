@@ -3,8 +3,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.hosted import DIGESTS, Polls, Table
 from tests.journals import BLOCK_SIZE, recover, seal
-from tests.models import block_window, journal_scan
+from tests.models import block_window, hosted_ledgers, journal_scan, long_polls
 from tests.models.journal_scan import Block
 from walkeeper._native import ffi, lib
 
@@ -14,6 +15,7 @@ STATUSES = {
     lib.WK_END: "WK_END",
     lib.WK_INVALID: "WK_INVALID",
     lib.WK_FAILED: "WK_FAILED",
+    lib.WK_NOT_FOUND: "WK_NOT_FOUND",
 }
 
 # block window
@@ -109,3 +111,112 @@ def test_journal_scan_does_as_its_model(places: list[Block | None]) -> None:
     found = recover({1: bytes_of(places)})
     assert found.accepted == list(range(1, end + 1))
     assert (found.verdict, found.damaged) == (verdict, damaged)
+
+
+# hosted ledgers
+
+ids = st.one_of(st.integers(-2, 30), st.integers(0, 20).map(lambda n: n << 40), st.integers(-(2**63), 2**63 - 1))
+hosted_steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), ids),
+        st.tuples(st.just("put"), ids),  # twice: otherwise the table is mostly empty
+        st.tuples(st.just("remove"), ids),
+        st.tuples(st.just("grow"), st.sampled_from([8, 16, 24, 32, 64])),
+        st.tuples(st.just("raise"), ids, st.integers(-2, 9)),
+        st.tuples(st.just("verify"), ids, st.sampled_from(["CRC32C", "CRC32", "MAC", "none", "damaged", "short"])),
+        st.tuples(st.just("wait"), ids),
+    ),
+    max_size=100,
+)
+
+
+@settings(max_examples=300)
+@given(st.integers(0, 2**64 - 1), hosted_steps)
+def test_hosted_ledgers_do_as_their_model(seed: int, todo: list[tuple[str, int] | tuple[str, int, int | str]]) -> None:
+    model, table = hosted_ledgers.HostedLedgers(16), Table(16)
+    assert table.seed(seed) == lib.WK_OK
+    for now, (verb, number, *rest) in enumerate(todo):
+        known = model.ledgers.get(number)
+        if verb == "put":
+            assert STATUSES[table.put(number)] == model.put(number)
+        elif verb == "remove":
+            assert STATUSES[table.remove(number)] == model.remove(number)
+        elif verb == "grow":
+            assert STATUSES[table.grow(number)] == model.grow(number)
+        elif known is None:
+            assert table.find(number) is None
+        elif verb == "raise":
+            lac = int(rest[0])
+            assert table.rise(number, lac, now) == known.rise(lac, now)
+        elif verb == "verify":
+            digest = str(rest[0])
+            assert table.accepts(number, digest) == known.accepts(digest)
+        else:
+            table.find(number).first_poll = 3 if known.waiting == 0 else lib.WK_NO_POLL
+            known.waiting ^= 1
+        assert (table.table.capacity, table.ids()) == (model.capacity, sorted(model.ledgers))
+        for ledger_id, ledger in model.ledgers.items():
+            found = table.find(ledger_id)
+            assert (found.ledger_id, found.lac, found.lac_ms) == (ledger_id, ledger.lac, ledger.lac_ms)
+            assert DIGESTS[found.digest] == ledger.digest
+
+
+# long polls
+
+ledgers, owners = st.integers(1, 3), st.integers(1, 3)
+poll_steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), ledgers, st.integers(-1, 4), st.integers(0, 40), owners),
+        st.tuples(st.just("add"), ledgers, st.integers(-1, 4), st.integers(0, 40), owners),
+        st.tuples(st.just("add"), ledgers, st.integers(-1, 4), st.integers(0, 40), owners),
+        st.tuples(st.just("raise"), ledgers, st.integers(0, 2)),  # both counted from where the ledger's LAC is
+        st.tuples(st.just("fence"), ledgers),
+        st.tuples(st.just("clock"), st.integers(0, 9)),
+        st.tuples(st.just("drop"), owners),
+    ),
+    max_size=100,
+)
+
+
+@settings(max_examples=300)
+@given(st.integers(0, 20), poll_steps)
+def test_long_polls_do_as_their_model(capacity: int, todo: list[tuple[str, int] | tuple[str, int, int]]) -> None:
+    model, polls, now = long_polls.LongPolls(capacity), Polls(capacity), 0
+    assert polls.status == lib.WK_OK
+    for tag, (verb, number, *rest) in enumerate(todo):
+        if verb == "add":
+            previous_lac, wait, owner = rest
+            poll = long_polls.Poll(tag, number, model.lac(number) + previous_lac, now + wait, owner)
+            added = polls.add(poll.tag, poll.ledger, poll.previous_lac, poll.deadline, poll.owner)
+            assert STATUSES[added] == model.add(poll)
+        elif verb == "raise":
+            lac = model.lac(number) + rest[0]
+            polls.rise(number, lac)
+            model.rise(number, lac)
+            assert polls.wake(number) == [poll.tag for poll in model.wake(number)]
+        elif verb == "fence":
+            assert polls.wake(number, everyone=True) == [poll.tag for poll in model.wake(number, everyone=True)]
+        elif verb == "clock":
+            now += number
+            deadlines = {poll.tag: poll.deadline for poll in model.waiting}
+            expired, expected = polls.expire(now), model.expire(now)
+            assert sorted(expired) == sorted(poll.tag for poll in expected)
+            assert [deadlines[one] for one in expired] == [poll.deadline for poll in expected]  # of equals, any
+        else:
+            assert sorted(polls.drop(number)) == [poll.tag for poll in model.drop(number)]
+        assert polls.polls.count == len(model.waiting)
+        assert polls.deadline() == model.deadline()
+
+
+# id sets
+
+
+@settings(max_examples=300)
+@given(st.lists(st.one_of(st.integers(0, 20), st.integers(-(2**63), 2**63 - 1)), max_size=60))
+def test_an_id_set_is_a_set(given_ids: list[int]) -> None:
+    held, expected = ffi.new("wk_id_set *"), set(given_ids)
+    room = ffi.new("int64_t[]", given_ids)
+    lib.wk_id_set_init(held, room, len(given_ids))
+    assert [held.ids[at] for at in range(held.count)] == sorted(expected)
+    for one in {*given_ids, *range(-1, 22), -(2**63), 2**63 - 1}:
+        assert lib.wk_id_set_has(held, one) == (one in expected)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.hosted import DIGESTS, Polls, Table
 from tests.journals import BLOCK_SIZE, recover, seal
 from walkeeper._native import ffi, lib
 
@@ -138,7 +139,118 @@ class JournalScan(Machine):
         yield f"then {found.verdict}: {end}"
 
 
-MACHINES: dict[str, type[Machine]] = {"block_window": BlockWindow, "journal_scan": JournalScan}
+class HostedLedgers(Machine):
+    """table 16 | seed 5 | put 1 2… | show 1 2… | raise 1 to 5 at 1000 | verify 1 CRC32C damaged… | wait 1 | grow 32 |
+    remove 1 2…"""
+
+    def do_table(self, capacity: str) -> Iterator[str]:
+        self.table = Table(int(capacity))
+        yield self.state() if self.table.status == lib.WK_OK else status_name(self.table.status)
+
+    def do_seed(self, seed: str) -> Iterator[str]:
+        yield from self.refusal(self.table.seed(int(seed)))
+        yield self.state()
+
+    def do_put(self, *ids: str) -> Iterator[str]:
+        for ledger_id in ids:
+            yield from self.refusal(self.table.put(int(ledger_id)), f"{ledger_id} ")
+        yield self.state()
+
+    def do_show(self, *ids: str) -> Iterator[str]:
+        for ledger_id in ids:
+            yield self.known(ledger_id)
+        yield self.state()
+
+    def do_raise(self, ledger_id: str, _to: str, lac: str, _at: str, wall_ms: str) -> Iterator[str]:
+        if not self.table.rise(int(ledger_id), int(lac), int(wall_ms)):
+            yield "no"
+        yield from self.do_show(ledger_id)
+
+    def do_verify(self, ledger_id: str, *digests: str) -> Iterator[str]:
+        for digest in digests:
+            yield "accepted" if self.table.accepts(int(ledger_id), digest) else "mismatch"
+        yield from self.do_show(ledger_id)
+
+    def do_wait(self, ledger_id: str) -> Iterator[str]:
+        self.table.find(int(ledger_id)).first_poll = 0
+        yield self.state()
+
+    def do_grow(self, capacity: str) -> Iterator[str]:
+        yield from self.refusal(self.table.grow(int(capacity)))
+        yield self.state()
+
+    def do_remove(self, *ids: str) -> Iterator[str]:
+        for ledger_id in ids:
+            yield from self.refusal(self.table.remove(int(ledger_id)))
+        yield self.state()
+
+    def refusal(self, status: int, prefix: str = "") -> Iterator[str]:
+        if status != lib.WK_OK:
+            yield prefix + status_name(status)
+
+    def known(self, ledger_id: str) -> str:
+        ledger = self.table.find(int(ledger_id))
+        if ledger is None:
+            return f"{ledger_id}: nothing"
+        return f"{ledger_id}: lac={ledger.lac} at {ledger.lac_ms}, digest {DIGESTS[ledger.digest]}"
+
+    def state(self) -> str:
+        return f"{self.table.table.count} of {self.table.table.capacity}"
+
+
+class LongPolls(Machine):
+    """polls room=4 | add a ledger=1 knows=5 until=100 by=x | raise 1 to 6 | ready 1 | fence 1 | clock 100 | drop x"""
+
+    def do_polls(self, room: str) -> Iterator[str]:
+        self.polls = Polls(int(room.removeprefix("room=")))
+        yield self.state()
+
+    def do_add(self, name: str, *words: str) -> Iterator[str]:
+        given = dict(word.split("=") for word in words)
+        status = self.polls.add(
+            tag=ord(name),
+            ledger_id=int(given["ledger"]),
+            previous_lac=int(given["knows"]),
+            deadline=int(given["until"]),
+            owner=ord(given["by"]),
+        )
+        if status != lib.WK_OK:
+            yield status_name(status)
+        yield self.state()
+
+    def do_raise(self, ledger_id: str, _to: str, lac: str) -> Iterator[str]:
+        self.polls.rise(int(ledger_id), int(lac))
+        return self.do_ready(ledger_id)
+
+    def do_ready(self, ledger_id: str) -> Iterator[str]:
+        return self.told("wake", self.polls.wake(int(ledger_id)))
+
+    def do_fence(self, ledger_id: str) -> Iterator[str]:
+        return self.told("wake", self.polls.wake(int(ledger_id), everyone=True))
+
+    def do_clock(self, now: str) -> Iterator[str]:
+        return self.told("expire", self.polls.expire(int(now)))
+
+    def do_drop(self, owner: str) -> Iterator[str]:
+        yield f"{len(self.polls.drop(ord(owner)))} dropped"
+        yield self.state()
+
+    def told(self, what: str, tags: list[int]) -> Iterator[str]:
+        if tags:
+            yield " ".join([what, *map(chr, tags)])
+        yield self.state()
+
+    def state(self) -> str:
+        count = self.polls.polls.count
+        return f"{count} wait{'s' * (count == 1)} until {self.polls.deadline()}" if count else "none wait"
+
+
+MACHINES: dict[str, type[Machine]] = {
+    "block_window": BlockWindow,
+    "hosted_ledgers": HostedLedgers,
+    "journal_scan": JournalScan,
+    "long_polls": LongPolls,
+}
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda path: path.stem)

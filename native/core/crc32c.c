@@ -14,6 +14,7 @@
  * here changes, so nothing can race.
  */
 #include "core/bytes.h"
+#include "core/crc_spans.h"
 #include "walkeeper/core.h"
 
 #if defined(__x86_64__)
@@ -22,17 +23,6 @@
 #elif defined(__aarch64__) && defined(__ARM_FEATURE_CRC32)
 #include <arm_acle.h>
 #endif
-
-/* All 256 sums of eight numbers, where bit i of the index says whether b_i takes part. */
-#define SPAN1(x, b0) (x), (x) ^ (b0)
-#define SPAN2(x, b0, b1) SPAN1(x, b0), SPAN1((x) ^ (b1), b0)
-#define SPAN3(x, b0, b1, b2) SPAN2(x, b0, b1), SPAN2((x) ^ (b2), b0, b1)
-#define SPAN4(x, b0, b1, b2, b3) SPAN3(x, b0, b1, b2), SPAN3((x) ^ (b3), b0, b1, b2)
-#define SPAN5(x, b0, b1, b2, b3, b4) SPAN4(x, b0, b1, b2, b3), SPAN4((x) ^ (b4), b0, b1, b2, b3)
-#define SPAN6(x, b0, b1, b2, b3, b4, b5) SPAN5(x, b0, b1, b2, b3, b4), SPAN5((x) ^ (b5), b0, b1, b2, b3, b4)
-#define SPAN7(x, b0, b1, b2, b3, b4, b5, b6) SPAN6(x, b0, b1, b2, b3, b4, b5), SPAN6((x) ^ (b6), b0, b1, b2, b3, b4, b5)
-#define SPAN(b0, b1, b2, b3, b4, b5, b6, b7) \
-	SPAN7(0u, b0, b1, b2, b3, b4, b5, b6), SPAN7((b7), b0, b1, b2, b3, b4, b5, b6)
 
 /*
  * slices[k][byte]: the register that held `byte` alone, after that byte and k zero bytes. Linear in the byte, so eight

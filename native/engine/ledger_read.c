@@ -120,6 +120,10 @@ const wk_stored_entry *wk_entry_batch_entries(const wk_entry_batch *batch, size_
 	return batch->entries;
 }
 
+uint64_t wk_entry_batch_memory(const wk_entry_batch *batch) {
+	return sizeof *batch + batch->count * sizeof *batch->entries + batch->buffer->capacity;
+}
+
 void wk_entry_batch_release(wk_entry_batch *batch) {
 	if (batch == NULL)
 		return;

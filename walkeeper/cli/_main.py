@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import io
 import os
 import re
@@ -11,7 +12,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, ClassVar
 
 import click
@@ -70,17 +71,15 @@ class Commands(click.Group):
     added_by: ClassVar[str] = "walkeeper.commands"
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [
-            *COMMANDS,
-            *sorted(point.name for point in entry_points(group=self.added_by) if point.name not in COMMANDS),
-        ]
+        added = {point.name for point in entry_points(group=self.added_by) if is_there(point)}
+        return [*COMMANDS, *sorted(added - COMMANDS.keys())]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in COMMANDS:
             found = getattr(importlib.import_module(f"walkeeper.cli.{COMMANDS[cmd_name]}"), cmd_name)
         else:
-            points = entry_points(group=self.added_by, name=cmd_name)
-            found = next(iter(points)).load() if points else None
+            points = [point for point in entry_points(group=self.added_by, name=cmd_name) if is_there(point)]
+            found = points[0].load() if points else None
         assert found is None or isinstance(found, click.Command)
         return found
 
@@ -110,6 +109,12 @@ class Commands(click.Group):
             except OSError:
                 discard(sys.stderr)
         sys.exit(status)
+
+
+def is_there(point: EntryPoint) -> bool:
+    """Whether its package can be imported: one wheel names the commands of several packages, of which some may be left
+    out where it was installed. Nothing is imported to find out."""
+    return importlib.util.find_spec(point.module.partition(".")[0]) is not None
 
 
 @contextmanager

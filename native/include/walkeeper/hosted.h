@@ -15,12 +15,12 @@ enum { WK_NO_POLL = -1, WK_LAC_NONE = -1, WK_HOSTED_CAPACITY_MIN = 16 };
 /* ---- hosted ledgers ---- */
 
 typedef struct wk_hosted_ledger {
-	int64_t ledger_id;   /* -1: a free slot */
-	int64_t lac;         /* max of what entries and explicit LACs said; WK_LAC_NONE */
-	int64_t lac_ms;      /* wall clock when it was last raised; 0: not since the start */
-	int32_t first_poll;  /* WK_NO_POLL: nobody waits */
-	uint8_t digest;      /* enum wk_wire_digest, as learned: UNKNOWN, CRC32, CRC32C; DUMMY: neither, nothing is verified */
-	bool lac_known;      /* lac also covers what is stored since earlier starts */
+	int64_t ledger_id;  /* -1: a free slot */
+	int64_t lac;        /* max of what entries and explicit LACs said; WK_LAC_NONE */
+	int64_t lac_ms;     /* wall clock when it was last raised; 0: not since the start */
+	int32_t first_poll; /* WK_NO_POLL: nobody waits */
+	uint8_t digest; /* enum wk_wire_digest, as learned: UNKNOWN, CRC32, CRC32C; DUMMY: neither, nothing is verified */
+	bool lac_known; /* lac also covers what is stored since earlier starts */
 	uint8_t reserved[2];
 } wk_hosted_ledger;
 
@@ -29,15 +29,18 @@ typedef struct wk_hosted_ledgers {
 	wk_hosted_ledger *slots;
 	uint32_t capacity; /* a power of two */
 	uint32_t count;
+	uint64_t seed; /* by wk_hosted_seed */
 } wk_hosted_ledgers;
 
 /* `slots`: room for `capacity` (a power of two, at least WK_HOSTED_CAPACITY_MIN). */
 WK_API wk_status wk_hosted_init(wk_hosted_ledgers *table, wk_hosted_ledger *slots, uint32_t capacity);
+/* A random number, so that clients, who choose ids, cannot choose colliding ones. WK_INVALID: the table is not empty. */
+WK_API wk_status wk_hosted_seed(wk_hosted_ledgers *table, uint64_t seed);
 /* NULL: nothing is kept of it. The pointer is good until the next put, grow or remove. */
 WK_API wk_hosted_ledger *wk_hosted_find(const wk_hosted_ledgers *table, int64_t ledger_id);
 /* Made where there is none. WK_FULL: give it more room by wk_hosted_grow. WK_INVALID: an id below 0. */
 WK_API wk_status wk_hosted_put(wk_hosted_ledgers *table, int64_t ledger_id, wk_hosted_ledger **found);
-/* Moves into larger room; *old is the memory that is the caller's again. */
+/* Moves into other room; *old is the memory that is the caller's again. WK_INVALID: more than 3/4 of it would be full. */
 WK_API wk_status wk_hosted_grow(wk_hosted_ledgers *table, wk_hosted_ledger *slots, uint32_t capacity,
                                 wk_hosted_ledger **old);
 /* Nobody waits for it (else WK_INVALID). WK_NOT_FOUND. */
@@ -60,8 +63,8 @@ typedef struct wk_poll {
 	int64_t ledger_id;
 	int64_t previous_lac; /* it waits for a LAC above this */
 	uint64_t deadline_ns;
-	uint64_t tag;      /* the caller's */
-	uint64_t owner;    /* the caller's: a connection; all polls of one can be dropped */
+	uint64_t tag;           /* the caller's */
+	uint64_t owner;         /* the caller's: a connection; all polls of one can be dropped */
 	int32_t next, previous; /* of the same ledger; of free ones `next` */
 	int32_t owner_next, owner_previous;
 	uint32_t heap_at; /* in the heap by deadline */
@@ -74,14 +77,15 @@ typedef struct wk_polls {
 	int32_t free;
 } wk_polls;
 
+/* WK_INVALID: a capacity above INT32_MAX. With none, every poll finds it full. */
 WK_API wk_status wk_polls_init(wk_polls *polls, wk_poll *room, int32_t *heap, uint32_t capacity);
 /* WK_FULL: as many wait as there is room for. *owner_first: the head of the owner's list, WK_NO_POLL at first. */
 WK_API wk_status wk_polls_add(wk_polls *polls, wk_hosted_ledger *ledger, int64_t previous_lac, uint64_t deadline_ns,
                               uint64_t owner, int32_t *owner_first, uint64_t tag, int32_t *poll);
 /* A poll of this ledger whose LAC is passed now, or any (all: fence, delete); WK_NO_POLL. The caller takes it by
- * wk_polls_remove, and asks again. */
+ * wk_polls_remove, and asks again. The lowest previous LAC comes first; those that know as much, in order of arrival. */
 WK_API int32_t wk_polls_ready(const wk_polls *polls, const wk_hosted_ledger *ledger, bool all);
-/* The one with the earliest deadline if that is not after `now_ns`; WK_NO_POLL. */
+/* The one with the earliest deadline if that is not after `now_ns`; WK_NO_POLL. Of equal deadlines, any. */
 WK_API int32_t wk_polls_expired(const wk_polls *polls, uint64_t now_ns);
 /* UINT64_MAX: nobody waits. */
 WK_API uint64_t wk_polls_deadline(const wk_polls *polls);

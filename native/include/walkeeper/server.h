@@ -16,19 +16,22 @@ enum wk_verify_digest { WK_VERIFY_DIGEST_OFF = 0, WK_VERIFY_DIGEST_LEARNED = 1 }
 
 /* wk_server_options_init gives the defaults; 0 in a limit means its default. */
 typedef struct wk_server_options {
-	const char *host;             /* where to listen; default 127.0.0.1 */
-	uint16_t port;                /* 0: any */
-	uint32_t backend;             /* enum wk_backend: io_uring or epoll */
-	uint32_t connections_max;     /* default 65,536; more are closed at once */
-	uint32_t reader_threads;      /* default 2 */
-	uint32_t verify_digest;       /* enum wk_verify_digest (default learned) */
-	uint64_t frame_size_max;      /* default 5 MiB, prefix included; at most 5 MiB + 64 KiB */
-	uint64_t receive_bytes;       /* frames not whole yet, and adds that wait for room (default 256 MiB) */
-	uint64_t reply_bytes;         /* replies not sent yet (default 256 MiB); reads are answered 506 beyond it */
-	uint64_t reads_max;           /* reads that wait for a thread, and long polls (default 10,000 each); 506 beyond it */
-	uint64_t batch_bytes_max;     /* of one batch read's reply (default 5 MiB) */
-	uint64_t frame_timeout_ns;    /* a frame begun and not finished for so long ends its connection (default 30 s) */
+	const char *host;          /* where to listen; default 127.0.0.1 */
+	uint16_t port;             /* 0: any */
+	uint32_t backend;          /* enum wk_backend: io_uring or epoll */
+	uint32_t connections_max;  /* default 65,536; more are closed at once */
+	uint32_t reader_threads;   /* default 2 */
+	uint32_t verify_digest;    /* enum wk_verify_digest (default learned) */
+	uint64_t frame_size_max;   /* default 5 MiB, prefix included; at most 5 MiB + 64 KiB */
+	uint64_t receive_bytes;    /* frames not whole yet, and adds that wait for room (default 256 MiB) */
+	uint64_t reply_bytes;      /* replies not sent yet (default 256 MiB); reads are answered 506 beyond it */
+	uint64_t reads_max;        /* reads that wait for a thread, and long polls (default 10,000 each); 506 beyond it */
+	uint64_t batch_bytes_max;  /* of one batch read's reply (default 5 MiB) */
+	uint64_t frame_timeout_ns; /* a frame begun and not finished for so long ends its connection (default 30 s) */
 	uint64_t poll_timeout_max_ns; /* of a long poll (default 60 s) */
+	/* What holds from the first request on, until wk_server_set_read_only and wk_server_set_limbo say otherwise. */
+	bool read_only; /* adds of high priority are refused, too */
+	bool limbo_all;
 } wk_server_options;
 WK_API void wk_server_options_init(wk_server_options *options);
 
@@ -71,18 +74,18 @@ typedef struct wk_histogram {
 
 typedef struct wk_server_stats {
 	uint64_t connections, connections_total, connections_refused;
-	uint64_t requests[13]; /* by wk_wire_operation, since start */
-	uint64_t failures[13]; /* answered with another code than 0 */
+	uint64_t requests[13];            /* by wk_wire_operation, since start */
+	uint64_t failures[13];            /* answered with another code than 0 */
 	uint64_t added_bytes, read_bytes; /* entries */
 	uint64_t received_bytes, sent_bytes;
 	uint64_t fences, recovery_adds, long_polls;
 	uint64_t digest_mismatches, protocol_errors, frame_timeouts, too_many_requests;
 	uint64_t receive_memory, reply_memory, ledgers_memory;
-	uint64_t ledgers; /* with something in memory */
+	uint64_t ledgers;             /* with something in memory */
 	wk_histogram add_ns, read_ns; /* from the frame to the reply */
-	wk_histogram batch; /* adds accepted in one turn of the loop */
-	uint32_t backend; /* enum wk_backend */
-	bool failed; /* the journal failed: it only reads */
+	wk_histogram batch;           /* adds accepted in one turn of the loop */
+	uint32_t backend;             /* enum wk_backend */
+	bool failed;                  /* the journal failed: it only reads */
 } wk_server_stats;
 WK_API void wk_server_stats_get(wk_server *server, wk_server_stats *stats);
 #endif

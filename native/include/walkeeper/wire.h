@@ -71,31 +71,33 @@ typedef struct wk_wire_request {
 	uint64_t txn_id;         /* v3; of v2 the request id of a batch read, else 0 */
 	uint32_t priority;       /* v3 */
 	bool has_timeout;        /* of a long poll */
-	int64_t ledger_id;       /* of an add by v2: what the entry says; by v3: what the message says. -1 where there is none */
+	int64_t ledger_id; /* of an add by v2: what the entry says; by v3: what the message says. -1 where there is none */
 	int64_t entry_id;
-	int64_t lac;             /* write LAC */
-	int64_t previous_lac;    /* long poll */
-	int64_t timeout_ms;      /* long poll */
-	int64_t max_size;        /* batch read: bytes of its reply */
-	int32_t max_count;       /* batch read: 0 or less: no limit */
-	uint32_t wanted;         /* bookie info: 1 total, 2 free */
-	const uint8_t *key;      /* master key; NULL: none was given */
+	int64_t lac;          /* write LAC */
+	int64_t previous_lac; /* long poll */
+	int64_t timeout_ms;   /* long poll */
+	int64_t max_size;     /* batch read: bytes of its reply */
+	int32_t max_count;    /* batch read: 0 or less: no limit */
+	uint32_t wanted;      /* bookie info: 1 total, 2 free */
+	const uint8_t *key;   /* master key; NULL: none was given */
 	uint64_t key_size;
-	const uint8_t *body;     /* add: the entry; write LAC: the packet; auth: the plugin's payload. NULL where size is 0 */
+	const uint8_t *body; /* add: the entry; write LAC: the packet; auth: the plugin's payload. NULL where size is 0 */
 	uint64_t body_size;
 	const uint8_t *auth_name;
 	uint64_t auth_name_size;
+	bool bare; /* v3: the header alone, without the operation's message */
 } wk_wire_request;
 
 typedef struct wk_wire_reply {
 	uint32_t version, header_version, operation;
-	uint32_t code;     /* wk_wire_code */
+	uint32_t code; /* wk_wire_code */
 	uint64_t txn_id;
 	int64_t ledger_id; /* as they were asked for, also -1, but for a piggy-backed entry */
 	int64_t entry_id;
-	bool has_body;     /* read: an entry follows; READ_LAC: the last entry; list of entries: availability; auth: the payload */
+	/* read: an entry follows; READ_LAC: the last entry; list of entries: availability; auth: the payload */
+	bool has_body;
 	bool has_max_lac;
-	bool has_space;    /* bookie info: which of the two were asked for stands in `wanted` */
+	bool has_space; /* bookie info: which of the two were asked for stands in `wanted` */
 	uint32_t wanted;
 	int64_t max_lac;
 	uint64_t lac_update_ms; /* 0: not told */
@@ -125,15 +127,16 @@ WK_API wk_status wk_wire_request_decode(const uint8_t *payload, size_t size, uin
                                         wk_wire_request *request);
 /* WK_WIRE_OK where it may be served; else the code that it is answered with, and *bare as in a reply. */
 WK_API uint32_t wk_wire_refusal(const wk_wire_request *request, bool *bare);
-/* A reply to it: version, operation and ids filled in, everything else 0. */
+/* A reply to it: version, operation, ids, `wanted` and `bare` filled in, everything else 0. */
 WK_API void wk_wire_reply_begin(const wk_wire_request *request, uint32_t code, wk_wire_reply *reply);
 
 /*
  * The head of a reply into `head`, which has room for WK_WIRE_HEAD_SIZE_MAX; its size. reply->body_size bytes follow
- * it. A batch read's body is, for each entry, its size in 4 bytes (big-endian) and its bytes.
+ * it. A batch read's body is, for each entry, its size in 4 bytes (big-endian) and its bytes. The LAC packet has at most
+ * 48 bytes; of the plugin's name WK_WIRE_AUTH_NAME_MAX are said.
  */
 WK_API size_t wk_wire_reply_encode(const wk_wire_reply *reply, uint8_t *head);
-/* The head of a request, for clients; request->body_size bytes follow it. */
+/* The head of a request, for clients; request->body_size bytes follow it. A key of v2 has 20 bytes, of v3 at most 48. */
 WK_API size_t wk_wire_request_encode(const wk_wire_request *request, uint8_t *head);
 /* One payload of a bookie, by a client that speaks `version`. A batch read's body is the entries with their sizes. */
 WK_API wk_status wk_wire_reply_decode(const uint8_t *payload, size_t size, uint32_t version, wk_wire_reply *reply);
@@ -150,7 +153,13 @@ WK_API wk_status wk_wire_entry_decode(const uint8_t *bytes, size_t size, wk_wire
 WK_API wk_status wk_wire_lac_decode(const uint8_t *bytes, size_t size, int64_t ledger_id, int64_t *lac);
 
 /* The digest of an entry: CRC-32C in 4 bytes, CRC-32 (IEEE) in 8, the first four of them 0. */
-enum wk_wire_digest { WK_DIGEST_UNKNOWN = 0, WK_DIGEST_CRC32 = 1, WK_DIGEST_MAC = 2, WK_DIGEST_CRC32C = 3, WK_DIGEST_DUMMY = 4 };
+enum wk_wire_digest {
+	WK_DIGEST_UNKNOWN = 0,
+	WK_DIGEST_CRC32 = 1,
+	WK_DIGEST_MAC = 2,
+	WK_DIGEST_CRC32C = 3,
+	WK_DIGEST_DUMMY = 4
+};
 /* Whether the entry has this digest, CRC32 or CRC32C. False: it is shorter, or damaged, or of another type. */
 WK_API bool wk_wire_digest_matches(const uint8_t *bytes, size_t size, uint32_t digest);
 /* Puts it behind the header of an entry whose payload starts at header + digest's size (clients, tests). */

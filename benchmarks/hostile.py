@@ -1,0 +1,250 @@
+"""
+What paying clients notice of an attack, and what memory it takes.
+
+    python benchmarks/hostile.py [--seconds S] [--only ATTACK[,ATTACK…]] [--dir SCRATCH]
+
+Starts a bookie with its default limits of memory and 1,000 connections. A good client adds and reads entries of 1 KiB,
+one in flight, in a process of its own; its percentiles are taken alone and during each attack, in turn. Attackers are
+processes too. With fewer cores than processes part of what is seen is the machine's, not the bookie's: each attack's
+share of the CPU stands beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import multiprocessing
+import os
+import random
+import resource
+import socket
+import struct
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "bookie")]
+
+from bookie_process import resident_bytes, resident_bytes_peak  # noqa: E402
+from bookie_runs import Running, bookies_in  # noqa: E402
+from wire_client import OK, WireClient, read_request  # noqa: E402
+
+MIB = 1024 * 1024
+LARGE = 5 * MIB - 1024
+CONNECTIONS_MAX = 1000
+LARGE_LEDGER = 5
+
+Port = int
+
+
+# ---- attacks: each goes on until its process is ended ----
+
+
+def connect(port: Port, receive_buffer: int = 0) -> socket.socket:
+    made = socket.socket()
+    if receive_buffer:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+    made.connect(("127.0.0.1", port))
+    return made
+
+
+def never_reads(port: Port, connections: int) -> None:
+    """A million reads of 5 MiB, on so many connections, and nothing is taken."""
+    asked = b"".join(read_request(2, LARGE_LEDGER, number % 8) for number in range(1000))
+    left = {connect(port, 4096): 10**6 // connections * len(asked) // 1000 for _ in range(connections)}
+    for one in left:
+        one.setblocking(False)
+    while True:
+        for one in list(left):
+            with contextlib.suppress(OSError):  # nothing more is taken from us
+                left[one] -= one.send(asked[: left[one]]) if left[one] > 0 else 0
+        time.sleep(0.01)
+
+
+def reads_all(port: Port) -> None:
+    """The same reads, sixteen in flight, and all is taken as fast as it comes."""
+    one = connect(port)
+    asked = read_request(2, LARGE_LEDGER, 0)
+    one.sendall(asked * 16)
+    buffer, taken = bytearray(MIB), 0
+    while True:
+        taken += one.recv_into(buffer)
+        while taken >= LARGE:
+            taken -= LARGE
+            one.sendall(asked)
+
+
+def crowds(port: Port) -> None:
+    """Ten times the connections that are allowed, again and again."""
+    while True:
+        held = [connect(port) for _ in range(10 * CONNECTIONS_MAX)]
+        time.sleep(0.5)
+        for one in held:
+            one.close()
+
+
+def drips(port: Port) -> None:
+    """500 connections, each with a byte a second of a frame of 5 MiB."""
+    held = [connect(port) for _ in range(500)]
+    for one in held:
+        one.sendall(struct.pack(">I", LARGE))
+    while True:
+        for number, one in enumerate(held):
+            if not drip(one):
+                held[number] = connect(port)
+                held[number].sendall(struct.pack(">I", LARGE))
+        time.sleep(1)
+
+
+def drip(one: socket.socket) -> bool:
+    try:
+        return one.send(b"x") == 1
+    except OSError:
+        return False
+
+
+def begins(port: Port) -> None:
+    """Beginnings of large frames, 400 KB each, on 900 connections."""
+    held: list[socket.socket] = []
+    while True:
+        held.append(connect(port))
+        held[-1].setblocking(False)
+        try:
+            held[-1].send(struct.pack(">I", LARGE) + bytes(400_000))
+        except OSError:
+            pass
+        if len(held) >= 900:
+            held.pop(0).close()
+            time.sleep(0.001)
+
+
+def garbage(port: Port) -> None:
+    """A connection with noise behind a request, and the next one."""
+    source = random.Random(1)
+    while True:
+        with connect(port) as one:
+            try:
+                one.sendall(read_request(3, 1, 1) + source.randbytes(5000))
+                while one.recv(65536):
+                    pass
+            except OSError:
+                pass
+
+
+ATTACKS: dict[str, Callable[[Port], None]] = {
+    "never reads, 1 connection": lambda port: never_reads(port, 1),
+    "never reads, 200 connections": lambda port: never_reads(port, 200),
+    "reads 5 MiB entries": reads_all,
+    "10 x connections": crowds,
+    "drips": drips,
+    "beginnings of frames": begins,
+    "garbage": garbage,
+}
+
+
+# ---- the good client ----
+
+
+Latencies = tuple[list[float], list[float]]
+
+
+class GoodClient:
+    """A process with one connection, made before any attack; `measure` sends it to work for a while."""
+
+    def __init__(self, port: Port, ledger_id: int) -> None:
+        self._mine, its = multiprocessing.Pipe()
+        self._process = multiprocessing.Process(target=_work, args=(port, ledger_id, its), daemon=True)
+        self._process.start()
+
+    def measure(self, seconds: float) -> Latencies:
+        """Of adds and of reads, in seconds."""
+        self._mine.send(seconds)
+        if not self._mine.poll(seconds + 120):
+            raise TimeoutError("the good client is not answered")
+        found: Latencies = self._mine.recv()
+        return found
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.join()
+
+
+def _work(port: Port, ledger_id: int, orders: Any) -> None:
+    with WireClient(port) as client:
+        entry_id = 0
+        while True:
+            adds: list[float] = []
+            reads: list[float] = []
+            until = orders.recv() + time.monotonic()
+            while time.monotonic() < until:
+                began = time.perf_counter()
+                assert client.add(ledger_id, entry_id, b"x" * 1024) == OK
+                added = time.perf_counter()
+                assert client.read(ledger_id, entry_id).code == OK
+                adds.append(added - began)
+                reads.append(time.perf_counter() - added)
+                entry_id += 1
+            orders.send((adds, reads))
+
+
+def percentile(values: list[float], part: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * part))] * 1e6
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def attack(bookie: Running, name: str, seconds: float) -> None:
+    good = GoodClient(bookie.port, 100)
+    alone = good.measure(seconds)
+    before = resident_bytes(bookie)
+    attacker = multiprocessing.Process(target=ATTACKS[name], args=(bookie.port,), daemon=True)
+    attacker.start()
+    assert attacker.pid is not None
+    time.sleep(1)
+    cpu = cpu_seconds(attacker.pid)
+    under = good.measure(seconds)
+    cpu = (cpu_seconds(attacker.pid) - cpu) / seconds
+    good.close()
+    attacker.kill()
+    attacker.join()
+    row = [f"{name:30}"]
+    for quiet, busy in zip(alone, under, strict=True):
+        quiet_p99, busy_p99 = percentile(quiet, 0.99), percentile(busy, 0.99)
+        row.append(f"{quiet_p99:9.0f} {busy_p99:9.0f} {busy_p99 / quiet_p99:6.2f}")
+    grown = (resident_bytes_peak(bookie) - before) / MIB
+    row.append(f"{grown:9.0f} {cpu:6.2f} {len(bookie.said().splitlines()):6}")
+    print(" ".join(row), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=10.0, help="of each measurement")
+    parser.add_argument("--only", help="attacks whose names begin so, with commas between")
+    parser.add_argument("--dir", help="where the bookies keep their data")
+    given = parser.parse_args()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 20_000)), hard))
+    names = [name for name in ATTACKS if not given.only or name.startswith(tuple(given.only.split(",")))]
+    print(f"{'':30} {'add p99, us':>26} {'read p99, us':>26} {'peak':>9} {'its':>6} {'log':>6}")
+    columns = f"{'alone':>9} {'attacked':>9} {'x':>6}"
+    print(f"{'attack':30} {columns} {columns} {'+ MiB':>9} {'CPU':>6} {'lines':>6}")
+    for name in names:
+        with tempfile.TemporaryDirectory(dir=given.dir) as place, bookies_in(Path(place)) as bookies:
+            bookie = bookies.start("--init", "--connections-max", str(CONNECTIONS_MAX))
+            bookie.ready()
+            with WireClient(bookie.port) as client:
+                for entry_id in range(8):
+                    assert client.add(LARGE_LEDGER, entry_id, bytes(LARGE - 200)) == OK
+            attack(bookie, name, given.seconds)
+
+
+if __name__ == "__main__":
+    main()

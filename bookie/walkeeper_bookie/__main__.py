@@ -1,0 +1,4 @@
+from walkeeper_bookie._main import main
+
+if __name__ == "__main__":
+    main()

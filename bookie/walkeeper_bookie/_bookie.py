@@ -1,0 +1,373 @@
+"""Bookie: the parts of a running bookie, brought up in an order in which none believes what is not checked yet.
+
+directory     its lock: nobody else is this bookie while we hold it
+cluster       its INSTANCEID, and the cookies: this directory is that bookie
+limbo, tombs  what must not be said to be absent, and what is refused: before the first request
+server        serves from here on; whoever knows the address may come
+HTTP          not ready yet
+registration  clients find it
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from walkeeper.errors import Error, StorageError
+from walkeeper.metadata import ClosedError, MetadataError, UnavailableError, UnknownOutcomeError
+from walkeeper_bookie._collector import ACKNOWLEDGED, Acknowledgement, Collector
+from walkeeper_bookie._data_directory import DataDirectory
+from walkeeper_bookie._descriptors import connections_permitted, raise_limit
+from walkeeper_bookie._directory import Directory, DirectoryStats, Recovery, make_data_directory
+from walkeeper_bookie._disk_watch import DiskState, DiskWatch, Space, look
+from walkeeper_bookie._identity import IdentityError, establish, expected_cookie, refuse_lost_store
+from walkeeper_bookie._limbo import Limbo, reason_for_limbo
+from walkeeper_bookie._log import Log
+from walkeeper_bookie._metadata import BookieMetadata, open_metadata
+from walkeeper_bookie._metrics import Facts
+from walkeeper_bookie._native_options import directory_options, server_options, thresholds
+from walkeeper_bookie._registration import Registrar
+from walkeeper_bookie._server import Server, ServerStats
+from walkeeper_bookie._settings import Settings
+from walkeeper_bookie._state_files import LimboFile, ReadOnlyFile, TombstoneFile
+from walkeeper_bookie._views import BookieViews
+from walkeeper_bookie._worker import Worker
+
+if TYPE_CHECKING:
+    from walkeeper_bookie._http import HttpServer
+
+__all__ = ["AddressError", "Bookie", "MetadataUnreachableError", "MetadataUriError", "StoppedError"]
+
+Result = TypeVar("Result")
+RETRY_S = 0.2
+LIMBO_RETRY_S = 10.0
+NOTE_S = 10.0
+WORKER_END_S = 30.0
+
+
+class MetadataUnreachableError(Exception):
+    """The metadata store did not answer within start_timeout."""
+
+
+class AddressError(Exception):
+    """It could not listen."""
+
+
+class MetadataUriError(Exception):
+    """The metadata URI names no store."""
+
+
+class StoppedError(Exception):
+    """It was told to stop while it started."""
+
+
+class Bookie:
+    """One bookie. `start`, then `stop`, once each and by one thread; the rest from any thread."""
+
+    directory: Directory
+    metadata: BookieMetadata
+    server: Server
+    collector: Collector
+    registrar: Registrar
+    limbo: Limbo
+    bookie_id: str
+
+    def __init__(self, settings: Settings, log: Log, told_to_stop: Callable[[], bool]) -> None:
+        self.settings, self.log = settings, log
+        self._told_to_stop = told_to_stop
+        self._data = DataDirectory(Path(os.path.abspath(settings.data)))
+        self._switch = ReadOnlyFile(self._data.read_only)
+        self._started = time.monotonic()
+        self._undo: list[Callable[[], None]] = []
+        self._workers: dict[str, Worker] = {}
+        self._watch = DiskWatch(thresholds(settings))
+        self._watching = threading.Lock()
+        self._tombs: TombstoneFile | None = None
+        self._http: HttpServer | None = None
+        self._views = BookieViews(self)
+        self._recovery = Recovery(0, 0, 0, 0, 0, 0)
+        self._version = _version()
+        self._ready = False
+        self.start_seconds = 0.0
+        self.disk_state = DiskState(read_only=False, high_priority=True, reason="")
+        self.space: Space | None = None
+        self.stopping = False
+        self.crashed: tuple[str, BaseException] | None = None
+        """A thread that ended by what it raised: the process must not live on without it."""
+        self.drained = True
+        self.close_error: Error | None = None
+
+    # ---- start ----
+
+    def start(self, init: bool) -> None:
+        """Serves and is registered when it returns. Raises what went wrong, with everything undone."""
+        try:
+            self._start(init)
+        except BaseException:
+            self.stop()
+            raise
+
+    def _start(self, init: bool) -> None:
+        settings = self.settings
+        refuse_lost_store(self._data, init)
+        make_data_directory(self._data.path)
+        self.directory = Directory.open(
+            self._data.store, directory_options(settings), lock_timeout=settings.lock_timeout, stop=self._told_to_stop
+        )
+        self._undo.append(self._close_directory)
+        self._recovery = self.directory.recovery()
+        deadline = time.monotonic() + settings.start_timeout
+        self.metadata = self._patiently(deadline, self._open_metadata)
+        self._undo.append(self.metadata.close)
+        instance_id = self._patiently(deadline, lambda: self._cluster(init))
+        self.bookie_id = settings.identity(0)
+        self.limbo = Limbo(LimboFile(self._data.limbo), self.metadata, self.bookie_id, self.log, self._told_to_stop)
+        self.limbo.load()
+        if reason := reason_for_limbo(self._recovery):
+            self.limbo.begin(reason)
+        expected = expected_cookie(self.bookie_id, self._data.path, instance_id)
+        self._patiently(
+            deadline,
+            lambda: establish(self.metadata, self._data, expected, self._is_empty, self._before_it_counts, init=init),
+        )
+        self._serve(instance_id)
+        self._listen_http()
+        self.metadata.publish(expected, settings.advertised(self.server.port), self.http_port)
+        self.registrar = Registrar(self.metadata, instance_id, self.log)
+        self._patiently(deadline, lambda: self.registrar.start(self.disk_state.read_only))
+        self._undo.append(self.registrar.close)
+        self._start_workers()
+        self.start_seconds = time.monotonic() - self._started
+        self._ready = True
+
+    def _open_metadata(self) -> BookieMetadata:
+        try:
+            return open_metadata(self.settings.metadata, self.settings.session_timeout)
+        except (UnavailableError, UnknownOutcomeError):
+            raise
+        except MetadataError as wrong:
+            raise MetadataUriError(str(wrong)) from wrong
+
+    def _cluster(self, init: bool) -> str:
+        found = self.metadata.initialize() if init else self.metadata.instance_id()
+        if found is None:
+            raise IdentityError(
+                f"there is no cluster at {self.metadata.uri} (no INSTANCEID)",
+                "look at --metadata; where a new cluster is meant, give --init at the first start",
+            )
+        return found
+
+    def _is_empty(self) -> bool:
+        return len(self.directory.ledgers()) == 0
+
+    def _before_it_counts(self) -> None:
+        """The directory is new. If one was lost under this id, ledgers of the cluster may be those that it held."""
+        if next(self.metadata.ledger_ids(), None) is not None:
+            self.limbo.begin(reason_for_limbo(self._recovery, new=True))
+
+    def _serve(self, instance_id: str) -> None:
+        """What must hold from the first request on is told to the server before it is writable."""
+        settings = self.settings
+        try:
+            options = {**server_options(settings), "connections_max": self._connections_max()}
+            self.server = Server.start(self.directory, settings.listen.host, settings.listen.port, options)
+        except StorageError as wrong:
+            raise AddressError(f"listen {settings.listen}: {wrong}") from wrong
+        self._undo.append(self._stop_server)
+        self.limbo.attach(self.server.set_limbo)
+        self._tombs = TombstoneFile(self._data.tombstones, settings.gc_tombstone_time)
+        self.collector = Collector(
+            self.directory,
+            self.metadata,
+            self._tombs,
+            self.server.set_deleted,
+            Acknowledgement(self._data.path / ACKNOWLEDGED),
+            instance_id,
+            self.log,
+            vanished_part_max=settings.gc_alarm_percent / 100,
+            stop=lambda: self.stopping,
+        )
+        self.collector.start()
+        self.collector.ledgers = len(self.directory.ledgers())
+        self.look_at_disk(first=True)
+
+    def _connections_max(self) -> int:
+        limit = raise_limit()
+        permitted = connections_permitted(self.settings.connections_max, limit)
+        if permitted < self.settings.connections_max:
+            self.log.info("fewer connections than connections_max", connections=permitted, descriptors=limit)
+        return permitted
+
+    def _listen_http(self) -> None:
+        if self.settings.http is None:
+            return
+        from walkeeper_bookie._http import HttpServer  # what nobody asked for takes no memory
+
+        try:
+            self._http = HttpServer(self.settings.http.host, self.settings.http.port, self._views)
+        except OSError as wrong:
+            raise AddressError(f"http {self.settings.http}: {wrong.strerror or wrong}") from wrong
+        self._undo.append(self._http.close)
+
+    @property
+    def http_port(self) -> int | None:
+        return self._http.port if self._http else None
+
+    def _start_workers(self) -> None:
+        def add(name: str, work: Callable[[], object], interval: Callable[[], float]) -> Worker:
+            worker = self._workers[name] = Worker(name, work, interval, self._worker_failed)
+            self._undo.append(worker.stop)
+            return worker
+
+        add("disk watch", self.look_at_disk, lambda: self.settings.disk_check_interval)
+        add("collector", self.collector.run, lambda: self.settings.gc_interval)
+        if self._http is not None:
+            add("metrics", self._views.note, lambda: NOTE_S)
+        if self.limbo.state.everything:
+            add("limbo", self.limbo.note, lambda: LIMBO_RETRY_S if self.limbo.state.everything else 1e6).wake()
+
+    def _worker_failed(self, name: str, error: BaseException) -> None:
+        self.crashed = (name, error)
+
+    def _patiently(self, deadline: float, call: Callable[[], Result]) -> Result:
+        """The call's result, tried again while the metadata store does not answer, until the deadline."""
+        said = False
+        while True:
+            if self._told_to_stop():
+                raise StoppedError
+            try:
+                return call()
+            except (UnavailableError, UnknownOutcomeError, ClosedError) as wrong:
+                if time.monotonic() >= deadline:
+                    raise MetadataUnreachableError(f"{self.settings.metadata}: {wrong}") from wrong
+                if not said:
+                    self.log.warning("the metadata store does not answer, trying again", error=wrong)
+                said = True
+            time.sleep(RETRY_S)
+
+    # ---- while it runs ----
+
+    def look_at_disk(self, first: bool = False) -> None:
+        """Looks how much is free, and becomes read-only or writable accordingly."""
+        with self._watching:
+            try:
+                self.space = look(self._data.path)
+            except OSError as wrong:
+                self.log.warning("the data directory cannot be looked at", error=wrong)
+                self.space = None
+            state = self._watch.judge(
+                self.space, engine_full=self.directory.stats().disk_full, operator=self._switch.wished()
+            )
+            before, self.disk_state = self.disk_state, state
+            if self.space is not None:
+                self.server.set_space(self.space.total, self.space.free)
+            # The server first, both ways: who finds us registered as writable must be able to write.
+            self.server.set_read_only(state.read_only, state.high_priority)
+            if not first:
+                self.registrar.want(state.read_only)
+            if before.read_only != state.read_only:
+                if state.read_only:
+                    self.log.warning("read-only now", reason=state.reason)
+                else:
+                    self.log.info("writable again")
+
+    def wish_read_only(self, read_only: bool) -> None:
+        """The operator's wish; kept over restarts. Raises OSError."""
+        self._switch.set(read_only, "over HTTP" if read_only else "")
+        if self._ready and not self.stopping:
+            self.look_at_disk()
+
+    def reload(self, settings: Settings) -> None:
+        """Other settings, of those that can change."""
+        self.settings = settings
+        self.log.level = settings.log_level
+        self._watch.thresholds = thresholds(settings)
+        self.collector.vanished_part_max = settings.gc_alarm_percent / 100
+        if self._tombs is not None:
+            self._tombs.keep = settings.gc_tombstone_time
+        for worker in self._workers.values():
+            worker.wake()  # their intervals may be other ones
+
+    def journal_failed(self) -> bool:
+        """A write or a sync of it was refused: nothing more becomes durable."""
+        return self.directory.stats().failed
+
+    def problem(self) -> str:
+        """Why clients should not be sent here; empty: they may."""
+        if self.stopping:
+            return "stopping"
+        if not self._ready:
+            return "starting"
+        if self.journal_failed():
+            return "the journal failed"
+        if not self.registrar.registered:
+            return f"not registered: {self.registrar.problem or 'the session was lost'}"
+        return ""
+
+    def facts(self) -> Facts:
+        ready = self._ready
+        return Facts(
+            version=self._version,
+            bookie_id=self.bookie_id,
+            read_only=self.disk_state.read_only,
+            registered=ready and not self.stopping and self.registrar.registered,
+            space=self.space,
+            ledgers=self.collector.ledgers,
+            limbo_all=self.limbo.state.everything,
+            limbo_ledgers=len(self.limbo.state.ledger_ids),
+            tombstones=len(self.collector.tombs.ids()),
+            gc_alarm=self.collector.alarm,
+            gc_passes=self.collector.passes,
+            gc_failures=self.collector.failures,
+            gc_deleted=self.collector.deleted,
+            gc_last_success=self.collector.last_success,
+            registrations=self.registrar.registrations if ready else 0,
+            start_seconds=self.start_seconds,
+        )
+
+    def server_stats(self) -> ServerStats:
+        return self.server.stats()
+
+    def directory_stats(self) -> DirectoryStats:
+        return self.directory.stats()
+
+    def recovery(self) -> Recovery:
+        return self._recovery
+
+    # ---- stop ----
+
+    def stop(self) -> None:
+        """Clients find it no more, what was accepted is answered, everything is closed. It goes through whatever
+        fails: `drained` and `close_error` say how it went."""
+        self.stopping = True
+        for undo in reversed(self._undo):
+            try:
+                undo()
+            except Exception as wrong:  # noqa: PERF203 - each for itself
+                self.log.error("stopping", error=wrong, urgent=True)
+        self._undo.clear()
+
+    def _stop_server(self) -> None:
+        self.drained = self.server.stop(self.settings.drain_timeout)
+
+    def _close_directory(self) -> None:
+        for worker in self._workers.values():
+            worker.join(WORKER_END_S)
+        if self._tombs is not None:
+            try:
+                self._tombs.save()
+            except OSError as wrong:
+                self.log.warning("the tombstones keep an older count", error=wrong)
+        self.close_error = self.directory.close()
+
+
+def _version() -> str:
+    try:
+        return version("walkeeper")
+    except PackageNotFoundError:
+        return "unknown"

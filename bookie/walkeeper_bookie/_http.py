@@ -1,0 +1,243 @@
+"""HTTP: metrics, health and the few calls of BookKeeper's HTTP interface that operators' scripts use.
+
+Off unless configured; meant for loopback, as it has no login. Therefore: nothing changes by GET; what changes the
+bookie is taken from this machine alone, never from a web page (no Origin), and under no name that a page could have
+been given (Host). Requests are small, short and few at a time.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from walkeeper_bookie._metrics import CONTENT_TYPE
+
+__all__ = ["HttpServer", "Views"]
+
+BODY_MAX = 64 * 1024
+CONNECTIONS_MAX = 32
+IDLE_S = 10.0
+REQUEST_S = 30.0
+"""A connection that is older is closed, however it keeps itself busy."""
+
+JSON = "application/json"
+TEXT = "text/plain; charset=utf-8"
+
+
+class Views(Protocol):
+    """What the process shows. From any thread."""
+
+    def metrics(self) -> str: ...
+
+    def not_ready(self) -> str:
+        """Why clients should not be sent here; empty: they may."""
+        ...
+
+    def info(self) -> Mapping[str, object]: ...
+
+    def state(self) -> Mapping[str, object]: ...
+
+    def set_read_only(self, read_only: bool) -> None:
+        """The operator's wish. OSError: it could not be kept."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: HTTPStatus
+    body: str
+    kind: str = TEXT
+
+
+class HttpServer:
+    """Serves from its making until `close`. Raises OSError where it cannot listen."""
+
+    def __init__(self, host: str, port: int, views: Views) -> None:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+
+        class Listener(_Listener):
+            address_family = family
+
+        self._server = Listener((host, port), views, host)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.2,), name="http", daemon=True)
+        self._thread.start()
+
+    @property
+    def port(self) -> int:
+        return int(self._server.server_address[1])
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._server.cut(0)
+        self._thread.join()
+
+
+class _Listener(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    allow_reuse_address = True
+    request_queue_size = CONNECTIONS_MAX
+
+    def __init__(self, address: tuple[str, int], views: Views, host: str) -> None:
+        self.views, self.host = views, host
+        self._open: dict[socket.socket, float] = {}
+        self._lock = threading.Lock()
+        super().__init__(address, _Handler)
+
+    def server_bind(self) -> None:
+        # Not HTTPServer's, which asks the name service for the name of the address.
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_address = self.socket.getsockname()
+        self.server_name, self.server_port = self.host, int(self.server_address[1])
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        with self._lock:
+            if len(self._open) >= CONNECTIONS_MAX:
+                return False
+            self._open[request] = time.monotonic()
+            return True
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        self.cut(REQUEST_S)
+
+    def cut(self, age: float) -> None:
+        """Ends connections that are older."""
+        limit = time.monotonic() - age
+        with self._lock:
+            old = [connection for connection, since in self._open.items() if since <= limit]
+        for connection in old:
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:  # noqa: PERF203 - it has gone by itself
+                pass
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients that go away, and time-outs, are nobody's concern."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Listener  # pyright: ignore[reportIncompatibleVariableOverride]
+    protocol_version = "HTTP/1.0"  # one request a connection: none is smuggled behind another
+    server_version, sys_version = "walkeeper-bookie", ""
+    timeout = IDLE_S
+
+    def do_GET(self) -> None:
+        self._reply(self._got(urlsplit(self.path).path))
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def do_PUT(self) -> None:
+        self._reply(self._put(urlsplit(self.path).path))
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Not on stderr."""
+
+    def _got(self, path: str) -> Answer:
+        views = self.server.views
+        if path == "/metrics":
+            return Answer(HTTPStatus.OK, views.metrics(), CONTENT_TYPE)
+        if path in ("/health", "/heartbeat"):
+            return Answer(HTTPStatus.OK, "OK\n")
+        if path == "/ready":
+            return self._readiness("ready")
+        if not path.startswith("/api/"):
+            return _missing()
+        if refused := self._refusal():
+            return refused
+        if path == "/api/v1/bookie/is_ready":
+            return self._readiness("Success")
+        if path == "/api/v1/bookie/info":
+            return _json(views.info())
+        if path == "/api/v1/bookie/state":
+            return _json(views.state())
+        if path in READ_ONLY_PATHS:
+            return _json({"readOnly": views.state()["readOnly"]})
+        return _missing()
+
+    def _readiness(self, yes: str) -> Answer:
+        reason = self.server.views.not_ready()
+        return Answer(HTTPStatus.SERVICE_UNAVAILABLE, reason + "\n") if reason else Answer(HTTPStatus.OK, yes + "\n")
+
+    def _put(self, path: str) -> Answer:
+        if path not in READ_ONLY_PATHS:
+            return _missing()
+        if refused := self._refusal():
+            return refused
+        if "Origin" in self.headers:
+            return Answer(HTTPStatus.FORBIDDEN, "a web page may not do this\n")
+        if not ipaddress.ip_address(self.client_address[0].partition("%")[0]).is_loopback:
+            return Answer(HTTPStatus.FORBIDDEN, "only from the bookie's own machine; or: walkeeper bookie readonly\n")
+        length = self.headers.get("Content-Length", "")
+        if "Transfer-Encoding" in self.headers or not (length.isascii() and length.isdigit()):
+            return Answer(HTTPStatus.LENGTH_REQUIRED, "a body with its Content-Length is wanted\n")
+        if len(length) > 9 or int(length) > BODY_MAX:
+            return Answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body of at most {BODY_MAX} bytes is taken\n")
+        try:
+            wish = json.loads(self.rfile.read(int(length)))["readOnly"]
+        except (ValueError, TypeError, KeyError, RecursionError):
+            wish = None
+        if not isinstance(wish, bool):
+            return Answer(HTTPStatus.BAD_REQUEST, 'the body is {"readOnly": true} or {"readOnly": false}\n')
+        try:
+            self.server.views.set_read_only(wish)
+        except OSError as wrong:
+            return Answer(HTTPStatus.INTERNAL_SERVER_ERROR, f"the wish could not be kept: {wrong.strerror}\n")
+        return _json({"readOnly": self.server.views.state()["readOnly"]})
+
+    def _refusal(self) -> Answer | None:
+        """A page of some site can make a browser ask us, once the site's name points to this machine; the name it was
+        given then stands in Host."""
+        hosts = self.headers.get_all("Host") or []
+        if len(hosts) == 1 and _is_ours(hosts[0], self.server.host):
+            return None
+        return Answer(HTTPStatus.FORBIDDEN, "Host names neither an address nor this machine\n")
+
+    def _reply(self, answer: Answer) -> None:
+        body = answer.body.encode()
+        self.send_response(answer.status)
+        self.send_header("Content-Type", answer.kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+
+READ_ONLY_PATHS = ("/api/v1/bookie/state/readonly", "/api/v1/bookie/readonly")
+"""BookKeeper's, and a shorter one."""
+
+
+def _is_ours(host: str, configured: str) -> bool:
+    try:
+        name = urlsplit("//" + host).hostname or ""
+        if name in {"localhost", configured.lower(), socket.gethostname().lower()}:
+            return True
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _missing() -> Answer:
+    return Answer(HTTPStatus.NOT_FOUND, "there is no such page\n")
+
+
+def _json(value: Mapping[str, object]) -> Answer:
+    return Answer(HTTPStatus.OK, json.dumps(value) + "\n", JSON)

@@ -1,0 +1,127 @@
+"""Limbo: what the bookie does where it may have lost entries that it acknowledged.
+
+It must not say then that a ledger or an entry is absent: such answers are votes of a recovery, and one wrong vote cuts
+off what was acknowledged. Every ledger is in limbo at first; once it is known which ledgers of the metadata have this
+bookie in an ensemble, only these are, until an operator (later: repair by the other bookies) clears each.
+
+A kill that left a torn tail is no reason: what is cut there was never acknowledged.
+"""
+
+from __future__ import annotations
+
+import threading
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
+
+from walkeeper.metadata import MetadataError
+from walkeeper_bookie._directory import Recovery
+from walkeeper_bookie._log import Log
+from walkeeper_bookie._state_files import LimboState
+
+__all__ = ["Limbo", "reason_for_limbo"]
+
+
+class Members(Protocol):
+    """What the metadata can tell; MetadataError where it cannot."""
+
+    def ledger_ids(self) -> Iterator[int]: ...
+
+    def ledger_members(self, ledger_id: int) -> frozenset[str] | None:
+        """The bookies of all its ensembles; None: there is no such ledger (any more)."""
+        ...
+
+
+class Kept(Protocol):
+    """The file that keeps it. Both calls raise OSError."""
+
+    def load(self) -> LimboState: ...
+
+    def save(self, state: LimboState) -> None:
+        """Durable when it returns."""
+
+
+def reason_for_limbo(recovery: Recovery, *, on_damage: str = "stop", new: bool = False) -> str:
+    """Why what was acknowledged may be missing; empty where nothing is.
+
+    `new`: the directory was empty and had no cookie: an earlier one, under this id, may have been lost.
+    """
+    if recovery.lost:
+        return (
+            f"opening the directory found damage: {recovery.damaged_blocks} blocks, {recovery.lost_entries} entries, "
+            f"{recovery.lost_files} files (on_damage {on_damage})"
+        )
+    return "the directory is new" if new else ""
+
+
+class Limbo:
+    """Keeps the state, on disk first, and tells the server. `begin` and `load` come before the server starts."""
+
+    def __init__(
+        self, file: Kept, metadata: Members, bookie_id: str, log: Log, stop: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._file, self._metadata, self._bookie_id = file, metadata, bookie_id
+        self._log, self._stop = log, stop
+        self._lock = threading.RLock()
+        self._tell: Callable[[bool, Iterable[int]], None] = lambda everything, ids: None
+        self.state = LimboState()
+
+    def load(self) -> None:
+        """What an earlier process, or an operator, left. Raises OSError: then nothing may be served."""
+        self._keep(self._file.load())
+
+    def begin(self, reason: str) -> None:
+        """Every ledger is in limbo, durably when it returns. Raises OSError."""
+        with self._lock:
+            if not self.state.everything:
+                self._save(LimboState(everything=True))
+        self._log.warning("every ledger is in limbo: nothing is said to be absent", reason=reason)
+
+    def attach(self, tell: Callable[[bool, Iterable[int]], None]) -> None:
+        """From now on the server is told of each change, and of the state now."""
+        with self._lock:
+            self._tell = tell
+            tell(self.state.everything, self.state.ledger_ids)
+
+    def note(self) -> bool:
+        """Finds the ledgers that it concerns, where that is not done yet; whether it is done now.
+
+        Takes as long as reading the metadata of all ledgers. A failure is logged, and everything stays in limbo.
+        """
+        if not self.state.everything:
+            return True
+        found: array[int] = array("q")
+        try:
+            for ledger_id in self._metadata.ledger_ids():
+                if self._stop():
+                    return False
+                members = self._metadata.ledger_members(ledger_id)
+                if members is not None and self._bookie_id in members:
+                    found.append(ledger_id)
+            self._save(LimboState(ledger_ids=array("q", sorted(found))))
+        except (MetadataError, OSError) as wrong:
+            self._log.warning("ledgers could not be noted for limbo: every ledger stays in it", error=wrong)
+            return False
+        self._log.warning("ledgers noted for limbo, all others are out of it", ledgers=len(found))
+        return True
+
+    def clear(self, ledger_id: int) -> bool:
+        """Takes one ledger out; whether it was in. Raises OSError. Nothing, as long as they are not noted."""
+        with self._lock:
+            ids = self.state.ledger_ids
+            at = bisect_left(ids, ledger_id)
+            if self.state.everything or at == len(ids) or ids[at] != ledger_id:
+                return False
+            self._save(LimboState(ledger_ids=ids[:at] + ids[at + 1 :]))
+            return True
+
+    def _save(self, state: LimboState) -> None:
+        with self._lock:
+            self._file.save(state)
+            self._keep(state)
+
+    def _keep(self, state: LimboState) -> None:
+        with self._lock:
+            self.state = state
+            self._tell(state.everything, state.ledger_ids)

@@ -1,0 +1,94 @@
+"""What the bookie says on stderr: one line an event, and not more lines a second than somebody can read."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import TextIO
+
+__all__ = ["Log", "logfmt"]
+
+LEVELS = ("debug", "info", "warning", "error")
+LINES_PER_SECOND = 10
+BURST = 50
+VALUE_MAX = 2000
+
+
+class Log:
+    """Writes lines of logfmt: time, level, what happened, then facts as key=value.
+
+    Lines are limited to LINES_PER_SECOND, after a burst of BURST; how many were left out stands in the next one that is
+    written. What is `urgent` (the bookie ends, data may be lost) is always written. From any thread. A stream that
+    cannot be written to is no error of the bookie.
+    """
+
+    def __init__(
+        self,
+        stream: TextIO | None = None,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._stream = stream
+        self._monotonic, self._wall = monotonic, wall
+        self._lock = threading.Lock()
+        self._tokens, self._filled = float(BURST), monotonic()
+        self._left_out = 0
+        self.level = "info"
+        """Lines below it are not written."""
+
+    def debug(self, what: str, /, **facts: object) -> None:
+        self._write("debug", what, facts)
+
+    def info(self, what: str, /, **facts: object) -> None:
+        self._write("info", what, facts)
+
+    def warning(self, what: str, /, **facts: object) -> None:
+        self._write("warning", what, facts)
+
+    def error(self, what: str, /, *, urgent: bool = False, **facts: object) -> None:
+        self._write("error", what, facts, urgent=urgent)
+
+    def _write(self, level: str, what: str, facts: dict[str, object], *, urgent: bool = False) -> None:
+        if LEVELS.index(level) < LEVELS.index(self.level):
+            return
+        with self._lock:
+            now = self._monotonic()
+            self._tokens = min(BURST, self._tokens + (now - self._filled) * LINES_PER_SECOND)
+            self._filled = now
+            if self._tokens < 1 and not urgent:
+                self._left_out += 1
+                return
+            self._tokens = max(0.0, self._tokens - 1)
+            if self._left_out:
+                facts = {**facts, "lines_left_out": self._left_out}
+                self._left_out = 0
+            moment = self._wall()
+            stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment)) + f".{int(moment * 1000) % 1000:03d}Z"
+            stream = self._stream or sys.stderr
+            if stream is None:  # Python's own, where the process was started without one
+                return
+            try:
+                stream.write(logfmt({"time": stamp, "level": level, "msg": what, **facts}) + "\n")
+                stream.flush()
+            except (OSError, ValueError):
+                pass
+
+
+def logfmt(facts: dict[str, object]) -> str:
+    """key=value, quoted where a value is not one plain word; nothing in it can begin a line or move a cursor."""
+    return " ".join(f"{key}={_value(value)}" for key, value in facts.items())
+
+
+def _value(value: object) -> str:
+    text = str(value)
+    if len(text) > VALUE_MAX:
+        text = text[:VALUE_MAX] + "..."
+    if text and all(c.isprintable() and c not in ' "=\\' for c in text):
+        return text
+    shown = "".join(
+        {'"': '\\"', "\\": "\\\\", "\n": "\\n"}.get(c) or (c if c.isprintable() else f"\\u{ord(c):04x}") for c in text
+    )
+    return f'"{shown}"'

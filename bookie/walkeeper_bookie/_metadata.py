@@ -1,0 +1,112 @@
+"""What a bookie reads and writes in its cluster's metadata, on any store, in BookKeeper's layout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+from walkeeper.metadata import (
+    Cluster,
+    Cookie,
+    Endpoint,
+    MetadataError,
+    MetadataStore,
+    ServiceInfo,
+    Watch,
+    open_store,
+)
+from walkeeper_bookie._kinds import Address
+
+__all__ = ["BookieMetadata", "open_metadata"]
+
+
+def open_metadata(uri: str, session_timeout: float) -> BookieMetadata:
+    """Opens the store that a URI names. Raises MetadataError; UnavailableError where it does not answer now."""
+    store, root, _ = open_store(uri, session_timeout=session_timeout)
+    return BookieMetadata(store, root)
+
+
+class BookieMetadata:
+    """One bookie's view of the cluster. From any thread. Every call raises MetadataError where the store fails it."""
+
+    def __init__(self, store: MetadataStore, root: str) -> None:
+        self._store, self._root = store, root
+        self._cluster = Cluster(store, root)
+        self._registration = self._cluster.registration(keep=False)  # Registrar does, who looks at the cluster first
+        self._cookie: Cookie | None = None
+        self._service_info = ServiceInfo()
+        self.uri = store.uri
+
+    def close(self) -> None:
+        self._store.close()
+
+    def session(self) -> int:
+        return self._store.session()
+
+    def on_session(self, callback: Callable[[Literal["lost", "new"]], None]) -> Watch:
+        return self._store.on_session(callback)
+
+    # ---- the cluster ----
+
+    def instance_id(self) -> str | None:
+        """Which cluster this is, by a linearizable read; None: there is none."""
+        return self._cluster.instance_id()
+
+    def initialize(self) -> str:
+        """Makes of the cluster's layout what is missing, and overwrites nothing; its INSTANCEID."""
+        return self._cluster.init()
+
+    # ---- cookies ----
+
+    def cookie(self, bookie_id: str) -> Cookie | None:
+        """By a linearizable read."""
+        found = self._cluster.cookies.get(bookie_id)
+        return found.value if found is not None else None
+
+    def create_cookie(self, cookie: Cookie) -> None:
+        """ExistsError, also where the cookie there is the same: who has written it, this cannot tell, and two bookies
+        may be started with the same settings. UnknownOutcomeError."""
+        self._store.create(f"{self._root}/cookies/{cookie.bookie_id}", cookie.serialise(), parents=True)
+
+    # ---- ledgers ----
+
+    def ledger_ids(self) -> Iterator[int]:
+        """All of them. One that ends without an exception is whole."""
+        return self._cluster.ledgers.ids()
+
+    def ledger_exists(self, ledger_id: int) -> bool:
+        """By a linearizable read."""
+        try:
+            return self._cluster.ledgers.exists_linearizable(ledger_id)
+        except ValueError as wrong:
+            raise MetadataError(str(wrong)) from None
+
+    def ledger_members(self, ledger_id: int) -> frozenset[str] | None:
+        """The bookies of all its ensembles; None: there is no such ledger."""
+        found = self._cluster.ledgers.read(ledger_id)
+        if found is None:
+            return None
+        return frozenset(member for ensemble in found.value.segments.values() for member in ensemble)
+
+    # ---- registration ----
+
+    def publish(self, cookie: Cookie, address: Address, http_port: int | None) -> None:
+        """What the next registration says. The cookie is this bookie's, and it holds its directory's lock: what stands
+        there of an earlier session is taken over."""
+        endpoints = ServiceInfo.of_bookie(address.host, address.port).endpoints
+        if http_port is not None:
+            endpoints += (Endpoint("httpserver", address.host, http_port, "http"),)
+        self._cookie, self._service_info = cookie, ServiceInfo(endpoints)
+
+    def register(self, read_only: bool) -> None:
+        """Registered so and not otherwise when it returns, in this session."""
+        assert self._cookie is not None
+        self._registration.register(self._cookie.bookie_id, self._service_info, read_only, cookie=self._cookie)
+
+    def registered(self) -> bool:
+        """Whether that is so, and clients find it."""
+        return self._registration.check()
+
+    def unregister(self) -> None:
+        """Clients do not find it any more."""
+        self._registration.unregister()

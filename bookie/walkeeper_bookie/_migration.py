@@ -1,0 +1,236 @@
+"""From a Java bookie's bk_server.conf to a configuration of ours: what can be carried over, and why the rest cannot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+
+from walkeeper_bookie._kinds import Address, WrongValue, quoted
+from walkeeper_bookie._migration_reasons import reason_for
+from walkeeper_bookie._properties import parse_properties
+from walkeeper_bookie._settings import BY_NAME, KEYS, ORDERED, Java, Key, SettingsError
+
+__all__ = ["Migrated", "migrated"]
+
+BOOKIE_PORT = "3181"
+ZOOKEEPER_PORT = 2181
+ON = {"true", "yes", "on", "1"}
+
+HEAD = """\
+# Made from a Java bookie's bk_server.conf. What is not here has its default; `walkeeper-bookie --help` lists all.
+# The Java bookie's ledgers stay in its directories: this bookie needs one of its own, and makes it at its start.
+# With the Java bookie's id it can only start once that one is decommissioned, and its cookie deleted.
+"""
+
+
+@dataclass
+class Migrated:
+    """The text of a configuration file, and what a person has to look at."""
+
+    toml: str = ""
+    warnings: list[str] = field(default_factory=list)
+
+
+class Unusable(Exception):
+    """A value that cannot be carried over, and why."""
+
+
+def migrated(text: str) -> Migrated:
+    """The configuration that bk_server.conf stands for. Raises SettingsError where the file is malformed."""
+    try:
+        pairs = parse_properties(text)
+    except ValueError as wrong:
+        raise SettingsError(f"this is no properties file: {wrong}") from None
+    migration = Migration({})
+    for name, value in pairs:
+        if name in migration.java:
+            migration.refuse(name, value, "it stands here twice; as in Java the first one counts")
+        else:
+            migration.java[name] = value.strip()
+    migration.run()
+    return migration.result()
+
+
+class Migration:
+    """Takes keys out of `java` one after the other; what is left at the end is refused with a reason."""
+
+    def __init__(self, java: dict[str, str]) -> None:
+        self.java = java
+        self.ours: dict[str, str] = {}  # as TOML
+        self.refused: list[tuple[str, str, str]] = []
+        self.warnings: list[str] = []
+
+    def refuse(self, name: str, value: str, reason: str) -> None:
+        self.refused.append((name, value, reason))
+
+    def take(self, name: str) -> str | None:
+        """A key's value, which is dealt with now; None: not given, or empty, as in Java's template."""
+        return self.java.pop(name, "") or None
+
+    def put(self, name: str, text: str) -> None:
+        """A setting, as the command line has it. Unusable, where it cannot be."""
+        kind = BY_NAME[name].kind
+        try:
+            self.ours[name] = kind.toml(kind.parse(text))
+        except WrongValue as wrong:
+            raise Unusable(f"{text} cannot be {name} here: {wrong}; the default counts") from None
+
+    def run(self) -> None:
+        for part in (self.metadata, self.address, self.data, self.http, self.compaction, self.disk):
+            part()
+        for one in KEYS:
+            if one.java is not None and one.java.key in self.java:
+                self.simple(one, one.java)
+        self.order()
+        for name, value in self.java.items():
+            if value:
+                self.refuse(name, value, reason_for(name))
+
+    def simple(self, one: Key, java: Java) -> None:
+        """A key that has its like here, perhaps in another unit."""
+        value = self.take(java.key)
+        if value is None:
+            return
+        try:
+            self.put(one.name, converted(value, java.unit))
+        except Unusable as why:
+            self.refuse(java.key, value, str(why))
+
+    def metadata(self) -> None:
+        uri, servers = self.take("metadataServiceUri"), self.take("zkServers")
+        root = self.take("zkLedgersRootPath") or "/ledgers"
+        if uri is None and servers is not None:
+            hosts = [host.strip() for host in servers.split(",") if host.strip()]
+            with_ports = ";".join(host if ":" in host else f"{host}:{ZOOKEEPER_PORT}" for host in hosts)
+            uri = f"zk+null://{with_ports}/{root.strip('/')}"
+        if uri is None:
+            self.warnings.append("there is neither metadataServiceUri nor zkServers: write metadata")
+        elif not uri.startswith(("zk:", "zk+")):
+            self.refuse("metadataServiceUri", uri, "only ZooKeeper is known here of BookKeeper's metadata stores")
+            self.warnings.append("metadataServiceUri is no ZooKeeper's: write metadata")
+        else:
+            self.ours["metadata"] = quoted(uri)
+
+    def address(self) -> None:
+        port, host = self.take("bookiePort") or BOOKIE_PORT, self.take("advertisedAddress")
+        bookie_id = self.java.get("bookieId")
+        interface = self.take("listeningInterface")
+        if interface is not None:
+            self.refuse("listeningInterface", interface, "write the address of this interface into listen")
+        try:
+            self.put("listen", f"0.0.0.0:{port}")
+        except Unusable as why:
+            self.refuse("bookiePort", port, str(why))
+            return
+        if host is None:
+            self.warnings.append(
+                f'there is no advertisedAddress: write advertise = "HOST:{port}" as clients see this machine'
+                + ("" if bookie_id else "; it is also the bookie's id")
+            )
+            return
+        try:
+            self.put("advertise", str(Address(host, int(port))))
+        except Unusable as why:
+            self.refuse("advertisedAddress", host, str(why))
+
+    def data(self) -> None:
+        places = self.take("ledgerDirectories") or self.take("ledgerDirectory")
+        if places is None:
+            self.warnings.append("there are no ledgerDirectories: write data")
+            return
+        first, *others = [place.strip() for place in places.split(",") if place.strip()]
+        self.ours["data"] = quoted(first.rstrip("/") + "/walkeeper")
+        if others:
+            self.refuse("ledgerDirectories", ",".join(others), "a bookie has one data directory: run one for each disk")
+
+    def http(self) -> None:
+        enabled = (self.take("httpServerEnabled") or "").lower() in ON
+        port, host = self.take("httpServerPort"), self.take("httpServerHost")
+        prometheus = self.take("prometheusStatsHttpPort")
+        if not enabled:
+            if prometheus is not None:
+                self.refuse("prometheusStatsHttpPort", prometheus, "set http: metrics are served there, off by default")
+            return
+        try:
+            self.put("http", str(Address(host or "0.0.0.0", int(port or "8080"))))
+        except (Unusable, ValueError) as why:
+            self.refuse("httpServerPort", str(port), str(why))
+            return
+        if (host or "0.0.0.0") == "0.0.0.0":
+            self.warnings.append(
+                "http is every address of this machine, as it was; it has no login: 127.0.0.1 is meant"
+            )
+        if prometheus is not None and prometheus != port:
+            self.refuse("prometheusStatsHttpPort", prometheus, "metrics are served on http")
+
+    def compaction(self) -> None:
+        rate, by_bytes = self.take("compactionRateByBytes"), self.take("isThrottleByBytes")
+        if rate is not None and (by_bytes or "").lower() in ON:
+            self.java["compactionRateByBytes"] = rate
+        elif rate is not None:
+            self.refuse("compactionRateByBytes", rate, "it did not count there: isThrottleByBytes is not true")
+        for kind in ("minor", "major"):
+            interval, threshold = self.take(f"{kind}CompactionInterval"), self.take(f"{kind}CompactionThreshold")
+            if any(number(value) is not None and number(value) <= 0 for value in (interval, threshold) if value):  # type: ignore[operator]
+                self.ours[f"{kind}_percent"] = "0"  # no file has less alive than that: off, as it was there
+                continue
+            for name, value in ((f"{kind}CompactionInterval", interval), (f"{kind}CompactionThreshold", threshold)):
+                if value is not None:
+                    self.java[name] = value
+
+    def disk(self) -> None:
+        full = self.java.get("diskUsageThreshold")
+        if full and not self.java.get("diskUsageLwmThreshold") and number(full) is not None:
+            self.java["diskUsageLwmThreshold"] = full  # as there
+
+    def order(self) -> None:
+        """What must not be below the other here is raised to it."""
+        for low, high in ORDERED:
+            kind = BY_NAME[low].kind
+            small, large = (
+                kind.parse(self.ours[name].strip('"') if name in self.ours else BY_NAME[name].default or "")
+                for name in (low, high)
+            )
+            if small > large:
+                self.ours[high] = kind.toml(small)
+                self.warnings.append(f"{high} was raised to {kind.show(small)}: it must not be below {low} here")
+
+    def result(self) -> Migrated:
+        lines = [HEAD]
+        lines += [f"{one.name} = {self.ours[one.name]}" for one in KEYS if one.name in self.ours]
+        if self.refused:
+            lines += ["", "# Not carried over:"]
+            lines += [
+                f"# {comment(name)} = {comment(value)}\n#     {comment(why)}" for name, value, why in self.refused
+            ]
+        if self.warnings:
+            lines += ["", "# To be done by you:"] + [f"# {comment(warning)}" for warning in self.warnings]
+        return Migrated("\n".join(lines) + "\n", list(self.warnings))
+
+
+def number(text: str | None) -> Decimal | None:
+    """A number of Java's; None where it is none."""
+    try:
+        found = Decimal((text or "").strip())
+    except InvalidOperation:
+        return None
+    return found if found.is_finite() and abs(found) < 10**18 else None
+
+
+def converted(value: str, unit: str) -> str:
+    """A value of Java's as our command line has it. Raises Unusable."""
+    if not unit:
+        return value
+    found = number(value)
+    if found is None:
+        raise Unusable("it is no number")
+    if unit == "fraction":
+        return f"{(found * 100).normalize():f}"
+    if unit == "free":
+        return f"{((1 - found) * 100).normalize():f}"
+    return f"{found:f}{unit}"
+
+
+def comment(text: str) -> str:
+    """Text on one line of a comment."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -1,0 +1,127 @@
+"""Why keys of a Java bookie have no like here. The first beginning that fits tells; `""` is every other key."""
+
+from __future__ import annotations
+
+__all__ = ["reason_for"]
+
+_ONE_JOURNAL = "the journal lies in the data directory, and its files are the storage of their entries"
+_GROUPED = "what is written together follows from who waits; there is nothing to wait out"
+_ONE_STORE = "there is one kind of storage"
+_THREADS = "one loop answers adds and what is in memory; reader_threads read files"
+_SECURITY = "there is no TLS and no login yet: keep the port where only clients reach it"
+_RECOVERY = "this bookie repairs nothing by itself: run Java's auto-recovery as a process of its own"
+_NETTY = "sockets are not Netty's; receive_bytes and reply_bytes limit what connections take"
+_ZOOKEEPER = "session_timeout and the URI of metadata are all there is to set"
+_METRICS = "metrics are served on http, in Prometheus' text"
+_GC = "gc_interval, gc_alarm_percent and gc_tombstone_time are all there is to set; each delete is confirmed"
+
+REASONS: tuple[tuple[str, str], ...] = (
+    ("journalSyncData", "an add is never acknowledged before it is durable, unless its client asks for that"),
+    ("journalWriteData", "there is no bookie without a journal"),
+    ("journalMaxGroupWait", _GROUPED),
+    ("journalBufferedEntries", _GROUPED),
+    ("journalFlushWhenQueueEmpty", _GROUPED),
+    ("journalAdaptiveGroupWrites", _GROUPED),
+    ("journalDirector", _ONE_JOURNAL),
+    ("journalMaxSizeMB", "file_size_max limits journal files; they are kept as long as their entries live"),
+    ("journal", _ONE_JOURNAL),
+    ("numJournalCallbackThreads", _THREADS),
+    ("indexDirectories", _ONE_JOURNAL),
+    ("ledgerStorageClass", _ONE_STORE),
+    ("dbStorage_", _ONE_STORE),
+    ("sortedLedgerStorage", _ONE_STORE),
+    ("skipList", _ONE_STORE),
+    ("entryLog", _ONE_STORE),
+    ("logSizeLimit", "file_size_max limits files"),
+    ("flush", "nothing is flushed later: sealed journal files are the storage"),
+    ("openFileLimit", _ONE_STORE),
+    ("pageLimit", "cache limits the memory of indexes"),
+    ("pageSize", "cache limits the memory of indexes"),
+    ("fileInfo", _ONE_STORE),
+    ("readBufferSizeBytes", _ONE_STORE),
+    ("writeBufferSizeBytes", _ONE_STORE),
+    ("compactionRateByEntries", "compaction is limited in bytes: compact_rate"),
+    ("compactionRate", "compaction is limited in bytes: compact_rate"),
+    ("compactionMaxOutstanding", "compaction is limited in bytes: compact_rate"),
+    ("useTransactionalCompaction", "compaction is always atomic"),
+    ("useTargetEntryLogSizeForGc", "usage counts what lives, whatever the size of the file"),
+    ("isForceGC", "deletes and compaction work on a full disk, from a reserve"),
+    ("forceAllowCompaction", "compaction cannot be forced by hand"),
+    ("majorCompaction", "compaction runs until it is done, at compact_rate"),
+    ("minorCompaction", "compaction runs until it is done, at compact_rate"),
+    ("verifyMetadataOnGC", _GC),
+    ("gc", _GC),
+    ("diskUsageWarnThreshold", "there is no warning before; watch the free space in the metrics"),
+    ("readOnlyMode", "a full disk always makes the bookie read-only, and it recovers by itself"),
+    ("persistBookieStatus", "an operator's wish survives restarts; a full disk is looked at anew"),
+    ("minUsableSizeForIndexFileCreation", "indexes have a reserve of their own"),
+    ("reservedSpace", "disk_read_only_free is kept free"),
+    ("num", _THREADS),
+    ("maxPendingAdd", "adds are never refused for being many: connections wait (receive_bytes)"),
+    ("maxAddsInProgress", "adds are never refused for being many: connections wait (receive_bytes)"),
+    ("maxReadsInProgress", "reads_max and reply_bytes limit reads"),
+    ("readWorkerThreadsThrottling", "reads_max and reply_bytes limit reads"),
+    ("closeChannelOn", _NETTY),
+    ("waitTimeoutOnResponse", _NETTY),
+    ("waitTimeoutOnBackpressure", _NETTY),
+    ("server", _NETTY),
+    ("netty", _NETTY),
+    ("allocator", _NETTY),
+    ("byteBufAllocator", _NETTY),
+    ("disableServerSocketBind", "listen says where it listens"),
+    ("enableLocalTransport", "listen says where it listens"),
+    ("allowLoopback", "any address may be advertised"),
+    ("useHostNameAsBookieID", "write advertise, or bookie_id"),
+    ("useShortHostName", "write advertise, or bookie_id"),
+    ("allowEphemeralPorts", "port 0 in listen does that"),
+    ("allowMultipleDirsUnderSameDiskPartition", "there is one data directory"),
+    ("allowStorageExpansion", "there is one data directory"),
+    ("autoRecovery", _RECOVERY),
+    ("auditor", _RECOVERY),
+    ("lostBookieRecovery", _RECOVERY),
+    ("rereplication", _RECOVERY),
+    ("rwRereplicate", _RECOVERY),
+    ("openLedgerRereplication", _RECOVERY),
+    ("lockReleaseOfFailedLedger", _RECOVERY),
+    ("underreplicated", _RECOVERY),
+    ("replication", _RECOVERY),
+    ("dataIntegrity", _RECOVERY),
+    ("tls", _SECURITY),
+    ("ssl", _SECURITY),
+    ("bookieAuthProviderFactoryClass", _SECURITY),
+    ("authorizedRoles", _SECURITY),
+    ("sasl", _SECURITY),
+    ("permittedStartupUsers", "the service's unit says which user runs it"),
+    ("zkEnableSecurity", "ZooKeeper's ACLs are not set yet: its tree must be open to the bookies"),
+    ("zkRetry", "it is tried again for ever; start_timeout limits the start"),
+    ("zk", _ZOOKEEPER),
+    ("ledgerManager", "the cluster's LAYOUT says how ledgers are laid out"),
+    ("enableStatistics", _METRICS),
+    ("statsProvider", _METRICS),
+    ("prometheus", _METRICS),
+    ("codahale", _METRICS),
+    ("httpServerClass", "there is one HTTP server"),
+    ("http", "http says where it listens; it has neither TLS nor login: use loopback"),
+    ("localScrub", "scrub_rate reads everything again at a rate in bytes"),
+    ("localConsistencyCheck", "every open checks the directory"),
+    ("enableBusyWait", "the loop sleeps when there is nothing to do"),
+    ("ignoreExtraServerComponents", "there are no extra components"),
+    ("extraServerComponents", "there are no extra components"),
+    ("storageserver", "there is no table service"),
+    ("storage.", "there is no table service"),
+    ("dlog.", "there is no table service"),
+    ("bookieDeathWatchInterval", "the process ends as soon as its journal fails"),
+    ("shutdownOn", "the process ends as soon as its journal fails"),
+    ("entryLocationRocksdb", _ONE_STORE),
+    ("ledgerMetadataRocksdb", _ONE_STORE),
+    ("defaultRocksdb", _ONE_STORE),
+    ("ensemble", "that is a client's"),
+    ("networkTopology", "that is a client's; racks are not told yet"),
+    ("reppDnsResolver", "that is a client's; racks are not told yet"),
+    ("", "this key is not known here"),
+)
+
+
+def reason_for(key: str) -> str:
+    """Why the key is not carried over."""
+    return next(reason for beginning, reason in REASONS if key.startswith(beginning))

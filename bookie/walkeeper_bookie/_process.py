@@ -1,0 +1,179 @@
+"""The process: signals, the line that says ready, and how it ends. The bookie itself is Bookie."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import traceback
+from types import FrameType
+
+from walkeeper.errors import DirectoryLockedError, Error, InvalidError, NotFoundError
+from walkeeper.metadata import MetadataError
+from walkeeper_bookie._bookie import (
+    AddressError,
+    Bookie,
+    MetadataUnreachableError,
+    MetadataUriError,
+    StoppedError,
+)
+from walkeeper_bookie._collector import WrongClusterError
+from walkeeper_bookie._exit_status import ExitStatus
+from walkeeper_bookie._identity import IdentityError
+from walkeeper_bookie._log import Log
+from walkeeper_bookie._notify import notify
+from walkeeper_bookie._settings import Settings, SettingsError
+
+__all__ = ["run"]
+
+LOOK_S = 0.5
+"""How often the process looks whether the journal failed, or a thread ended."""
+
+
+def run(settings: Settings, *, init: bool) -> int:
+    """Runs a bookie until it is told to stop, or cannot go on; the exit status."""
+    return Process(settings, Log()).run(init)
+
+
+class Process:
+    """What signals turn to. SIGTERM and SIGINT: stop; the second time at once. SIGHUP: read the settings again."""
+
+    def __init__(self, settings: Settings, log: Log) -> None:
+        self.settings, self.log = settings, log
+        log.level = settings.log_level
+        self._stop = self._reload = False
+        self._woken = threading.Event()
+
+    def run(self, init: bool) -> int:
+        os.umask(0o077)
+        for number, handler in (
+            (signal.SIGTERM, self._on_stop),
+            (signal.SIGINT, self._on_stop),
+            (signal.SIGHUP, self._on_reload),
+        ):
+            signal.signal(number, handler)
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+        if self.settings.advertised(0).port == 0 and self.settings.bookie_id is None:
+            self.log.error("port 0 is another one at each start, and no id: set --bookie-id, or a port", urgent=True)
+            return ExitStatus.WRONG_USE
+        bookie = Bookie(self.settings, self.log, lambda: self._stop)
+        status = self._started(bookie, init)
+        if status is not None:
+            return status
+        self._say_ready(bookie)
+        status = self._serve(bookie)
+        notify("STOPPING=1")
+        bookie.stop()
+        if status == ExitStatus.DRAINED:
+            status = self._after(bookie)
+        self.log.info("stopped", status=int(status))
+        return status
+
+    def _started(self, bookie: Bookie, init: bool) -> ExitStatus | None:
+        """Starts it; the exit status where that came to nothing."""
+        try:
+            bookie.start(init)
+        except StoppedError:
+            return ExitStatus.DRAINED
+        except (Error, MetadataError, OSError, *OURS) as wrong:
+            if isinstance(wrong, DirectoryLockedError) and self._stop:
+                return ExitStatus.DRAINED
+            status = status_of(wrong)
+            facts: dict[str, object] = {"reason": wrong, "status": int(status)}
+            if hint := getattr(wrong, "hint", None):
+                facts["hint"] = hint
+            self.log.error("the bookie does not start", urgent=True, **facts)
+            return status
+        except Exception:
+            self.log.error("the bookie does not start: a defect", reason=traceback.format_exc(), urgent=True)
+            return ExitStatus.UNEXPECTED
+        return None
+
+    def _say_ready(self, bookie: Bookie) -> None:
+        settings = self.settings
+        host = settings.listen._replace(port=bookie.server.port)
+        line = (
+            f"walkeeper-bookie {bookie.bookie_id} ready on {host}, data {settings.data}, metadata {settings.metadata}"
+        )
+        try:
+            print(line, flush=True)
+        except (OSError, ValueError, AttributeError):  # nobody reads it, or there is no stdout
+            pass
+        self.log.info("ready", bookie_id=bookie.bookie_id, listen=host, seconds=f"{bookie.start_seconds:.3f}")
+        notify("READY=1")
+
+    def _serve(self, bookie: Bookie) -> ExitStatus:
+        """Returns when it is to end, and why."""
+        while True:
+            self._woken.wait(LOOK_S)
+            self._woken.clear()
+            if self._stop:
+                return ExitStatus.DRAINED
+            if bookie.journal_failed():
+                # Adds cannot be answered any more, and what the disk says from now on cannot be believed.
+                self.log.error("the journal failed: a write or a sync was refused by the disk", urgent=True)
+                return ExitStatus.DISK_FAILED
+            if bookie.crashed:
+                name, error = bookie.crashed
+                shown = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+                self.log.error("a thread ended: a defect", thread=name, reason=shown, urgent=True)
+                return ExitStatus.UNEXPECTED
+            if self._reload:
+                self._reload = False
+                self._read_settings_again(bookie)
+
+    def _read_settings_again(self, bookie: Bookie) -> None:
+        notify("RELOADING=1")
+        try:
+            settings, fixed = self.settings.reloaded()
+        except SettingsError as wrong:
+            self.log.error("the settings stay as they were", reason=wrong)
+        else:
+            self.settings = settings
+            bookie.reload(settings)
+            self.log.info("settings read again")
+            if fixed:
+                self.log.warning("these settings count from the next start on", settings=", ".join(fixed))
+        notify("READY=1")
+
+    def _after(self, bookie: Bookie) -> ExitStatus:
+        if bookie.close_error is not None:
+            self.log.error("closing the directory", reason=bookie.close_error, urgent=True)
+            return status_of(bookie.close_error)
+        if not bookie.drained:
+            self.log.warning("some requests were not answered in time")
+            return ExitStatus.NOT_DRAINED
+        return ExitStatus.DRAINED
+
+    def _on_stop(self, number: int, frame: FrameType | None) -> None:
+        if self._stop:
+            os._exit(ExitStatus.NOT_DRAINED)
+        self._stop = True
+        self._woken.set()
+
+    def _on_reload(self, number: int, frame: FrameType | None) -> None:
+        self._reload = True
+        self._woken.set()
+
+
+OURS = (IdentityError, WrongClusterError, AddressError, MetadataUnreachableError, MetadataUriError)
+
+STATUSES: tuple[tuple[type[BaseException], ExitStatus], ...] = (
+    (MetadataUnreachableError, ExitStatus.METADATA_UNREACHABLE),
+    (MetadataUriError, ExitStatus.WRONG_USE),
+    (IdentityError, ExitStatus.OTHER_IDENTITY),
+    (WrongClusterError, ExitStatus.OTHER_IDENTITY),
+    (AddressError, ExitStatus.ADDRESS_IN_USE),
+    (DirectoryLockedError, ExitStatus.DIRECTORY_LOCKED),
+    (InvalidError, ExitStatus.WRONG_USE),
+    (NotFoundError, ExitStatus.WRONG_USE),
+    (MetadataError, ExitStatus.OTHER_IDENTITY),
+    (Error, ExitStatus.DISK_FAILED),
+    (OSError, ExitStatus.DISK_FAILED),
+)
+"""The first that fits."""
+
+
+def status_of(error: BaseException) -> ExitStatus:
+    """The exit status of what kept the bookie from starting, or from closing its directory."""
+    return next(status for kind, status in STATUSES if isinstance(error, kind))

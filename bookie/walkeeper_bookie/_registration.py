@@ -1,0 +1,131 @@
+"""Registrar: keeps the bookie registered, writable or read-only, whatever becomes of the session with the metadata.
+
+Losing the session is no reason to end: clients that know the bookie go on using it, and it registers anew as soon as
+the store answers. Before that it looks whether that is still its cluster.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Literal, Protocol
+
+from walkeeper.metadata import MetadataError, Watch
+from walkeeper_bookie._collector import WrongClusterError
+from walkeeper_bookie._log import Log
+
+__all__ = ["Registrar", "Registry"]
+
+RETRY_MIN_S = 0.1
+RETRY_MAX_S = 5.0
+LOOK_S = 10.0
+"""How often it looks without being told to, whether the registration is there."""
+
+
+class Registry(Protocol):
+    """The store, as far as registering goes. Every call raises MetadataError where the store does not answer."""
+
+    def session(self) -> int: ...
+
+    def on_session(self, callback: Callable[[Literal["lost", "new"]], None]) -> Watch: ...
+
+    def instance_id(self) -> str | None: ...
+
+    def register(self, read_only: bool) -> None:
+        """Registered so and not otherwise when it returns, in this session. A stale registration, of an earlier
+        session of this bookie, is taken over: who calls holds the directory's lock and a matching cookie."""
+
+    def registered(self) -> bool:
+        """Whether that is so still, and clients find it."""
+        ...
+
+    def unregister(self) -> None: ...
+
+
+class Registrar:
+    """One thread of its own from `start` to `close`."""
+
+    def __init__(self, registry: Registry, instance_id: str, log: Log) -> None:
+        self._registry, self._instance_id, self._log = registry, instance_id, log
+        self._wake = threading.Event()
+        self._closing = False
+        self._wanted = False
+        self._done: tuple[int, bool] | None = None
+        """Session and state of the registration that was made."""
+        self._thread = threading.Thread(target=self._run, name="registrar", daemon=True)
+        self._watch: Watch | None = None
+        self.registrations = 0
+        self.problem = ""
+        """Why it is not registered; for people."""
+
+    def start(self, read_only: bool) -> None:
+        """Registers; from then on it is kept up. Raises MetadataError, WrongClusterError."""
+        self._wanted = read_only
+        self._watch = self._registry.on_session(lambda _: self._wake.set())
+        try:
+            self._register()
+        except BaseException:
+            self._watch.close()
+            raise
+        self._thread.start()
+
+    def want(self, read_only: bool) -> None:
+        """Read-only or writable; it is made so soon."""
+        if self._wanted != read_only:
+            self._wanted = read_only
+            self._wake.set()
+
+    @property
+    def registered(self) -> bool:
+        """As far as is known here: clients can find the bookie, perhaps still in its earlier state."""
+        return self._done is not None and self._done[0] == self._registry.session()
+
+    def close(self) -> None:
+        """Clients find it no more; where the store does not answer, as soon as the session ends."""
+        self._closing = True
+        self._wake.set()
+        if self._watch is not None:
+            self._watch.close()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._done = None
+        try:
+            self._registry.unregister()
+        except MetadataError as wrong:
+            self._log.warning("not unregistered: the session's end will do it", error=wrong)
+
+    def _run(self) -> None:
+        pause = RETRY_MIN_S
+        while not self._closing:
+            told = self._wake.wait(pause if self.problem else LOOK_S)
+            self._wake.clear()
+            if self._closing:
+                return
+            try:
+                if not self._is_up_to_date(look=not told):
+                    self._register()
+                pause = RETRY_MIN_S
+            except (WrongClusterError, MetadataError) as wrong:
+                if str(wrong) != self.problem:
+                    self._log.warning("not registered, trying again", error=wrong)
+                self.problem = str(wrong) or type(wrong).__name__
+                pause = min(pause * 2, RETRY_MAX_S)
+
+    def _is_up_to_date(self, look: bool) -> bool:
+        if self.problem or self._done != (self._registry.session(), self._wanted):
+            return False
+        return not look or self._registry.registered()
+
+    def _register(self) -> None:
+        session, read_only = self._registry.session(), self._wanted
+        found = self._registry.instance_id()
+        if found != self._instance_id:
+            self._done = None
+            raise WrongClusterError(f"INSTANCEID {found or 'absent'}, the cookie has {self._instance_id}")
+        self._registry.register(read_only)
+        if self._registry.session() != session:
+            raise MetadataError("the session was lost while the bookie registered")
+        self._done = (session, read_only)
+        self.registrations += 1
+        self.problem = ""
+        self._log.info("registered", read_only=read_only, session=session)

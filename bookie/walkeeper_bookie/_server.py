@@ -1,0 +1,199 @@
+"""Server: the native server of a directory. Numbers go in and out here; no entry ever comes to Python."""
+
+from __future__ import annotations
+
+import threading
+from array import array
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from walkeeper._native import ffi, lib
+from walkeeper.errors import InvalidError, TimeoutError, check, new_error
+from walkeeper_bookie._native_options import set_fields
+
+if TYPE_CHECKING:
+    from walkeeper_bookie._directory import Directory
+
+__all__ = ["OPERATIONS", "Histogram", "Server", "ServerStats"]
+
+OPERATIONS = {
+    "read": 1,
+    "add": 2,
+    "auth": 5,
+    "write_lac": 6,
+    "read_lac": 7,
+    "bookie_info": 8,
+    "start_tls": 9,
+    "force": 10,
+    "list_entries": 11,
+    "batch_read": 12,
+}
+"""Names of wk_wire_operation that somebody may ask for."""
+
+_NUMBERS = (
+    "connections",
+    "connections_total",
+    "connections_refused",
+    "added_bytes",
+    "read_bytes",
+    "received_bytes",
+    "sent_bytes",
+    "fences",
+    "recovery_adds",
+    "long_polls",
+    "digest_mismatches",
+    "protocol_errors",
+    "frame_timeouts",
+    "too_many_requests",
+    "receive_memory",
+    "reply_memory",
+    "ledgers_memory",
+    "ledgers",
+)
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Bucket i counts values below 2**i, and not below 2**(i - 1)."""
+
+    count: int
+    sum: int
+    buckets: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ServerStats:
+    """Counts since the start, and sizes now; times are nanoseconds."""
+
+    requests: Mapping[str, int]
+    failures: Mapping[str, int]
+    connections: int
+    connections_total: int
+    connections_refused: int
+    added_bytes: int
+    read_bytes: int
+    received_bytes: int
+    sent_bytes: int
+    fences: int
+    recovery_adds: int
+    long_polls: int
+    digest_mismatches: int
+    protocol_errors: int
+    frame_timeouts: int
+    too_many_requests: int
+    receive_memory: int
+    reply_memory: int
+    ledgers_memory: int
+    ledgers: int
+    add_ns: Histogram
+    read_ns: Histogram
+    batch: Histogram
+    failed: bool
+
+
+class Server:
+    """Serves from `start` to `stop`. Every method may be called from any thread; after `stop` they do nothing."""
+
+    def __init__(self, native: Any) -> None:
+        self._native = native
+        self._lock = threading.Lock()  # nobody is inside when the native server is freed
+        self._last: ServerStats | None = None
+
+    @classmethod
+    def start(cls, directory: Directory, host: str, port: int, options: Mapping[str, int] | None = None) -> Server:
+        """Listens and serves when it returns: read-only and with every ledger in limbo, until it is told what holds.
+
+        `options` are further fields of wk_server_options.
+
+        Raises StorageError (an address in use, or none of this machine), InvalidError, UnsupportedError.
+        """
+        native_options = ffi.new("wk_server_options *")
+        lib.wk_server_options_init(native_options)
+        host_text = ffi.new("char[]", host.encode())
+        native_options.host = host_text
+        set_fields(native_options, {"port": port, **(options or {})})
+        native_options.read_only = native_options.limbo_all = True
+        out, error = ffi.new("wk_server **"), new_error()
+        check(lib.wk_server_start(directory.native, native_options, out, error), error)
+        return cls(out[0])
+
+    def stop(self, drain: float) -> bool:
+        """Answers what was accepted, for at most `drain` seconds, and ends. False: some were not answered."""
+        with self._lock:
+            native, self._native = self._native, None
+            if native is None:
+                return True
+            error = new_error()
+            status = lib.wk_server_stop(native, int(drain * 1e9), error)
+        try:
+            check(status, error)
+        except TimeoutError:
+            return False
+        return True
+
+    @property
+    def port(self) -> int:
+        with self._lock:
+            return int(lib.wk_server_port(self._native)) if self._native is not None else 0
+
+    def set_read_only(self, read_only: bool, high_priority: bool) -> None:
+        """Read-only: adds are refused, those of recovery taken if `high_priority`; reads and fences go on."""
+        with self._lock:
+            if self._native is not None:
+                lib.wk_server_set_read_only(self._native, read_only, high_priority)
+                self._heard()
+
+    def set_space(self, total_bytes: int, free_bytes: int) -> None:
+        """What clients are told of the disk."""
+        with self._lock:
+            if self._native is not None:
+                lib.wk_server_set_space(self._native, total_bytes, free_bytes)
+
+    def set_limbo(self, everything: bool, ledger_ids: Iterable[int] = ()) -> None:
+        """Of these ledgers, or of all, nothing is said to be absent once it returns. Raises NoMemoryError."""
+        ids, error = array("q", ledger_ids), new_error()
+        with self._lock:
+            if self._native is not None:
+                check(lib.wk_server_set_limbo(self._native, everything, _pointer(ids), len(ids), error), error)
+                self._heard()
+
+    def set_deleted(self, ledger_ids: Iterable[int]) -> None:
+        """Adds and fences of these ids are refused once it returns, and of no others. Raises NoMemoryError."""
+        ids, error = array("q", ledger_ids), new_error()
+        with self._lock:
+            if self._native is not None:
+                check(lib.wk_server_set_deleted(self._native, _pointer(ids), len(ids), error), error)
+                self._heard()
+
+    def _heard(self) -> None:
+        """Returns when the server's thread goes by what it was told: it answers this in its turn."""
+        lib.wk_server_stats_get(self._native, ffi.new("wk_server_stats *"))
+
+    def stats(self) -> ServerStats:
+        """Counts, now; after `stop` those of the last call before it."""
+        stats = ffi.new("wk_server_stats *")
+        with self._lock:
+            if self._native is None:
+                if self._last is None:
+                    raise InvalidError("the server was stopped")
+                return self._last
+            lib.wk_server_stats_get(self._native, stats)
+            self._last = ServerStats(
+                requests={name: int(stats.requests[number]) for name, number in OPERATIONS.items()},
+                failures={name: int(stats.failures[number]) for name, number in OPERATIONS.items()},
+                add_ns=_histogram(stats.add_ns),
+                read_ns=_histogram(stats.read_ns),
+                batch=_histogram(stats.batch),
+                failed=bool(stats.failed),
+                **{name: int(getattr(stats, name)) for name in _NUMBERS},
+            )
+            return self._last
+
+
+def _histogram(native: Any) -> Histogram:
+    return Histogram(int(native.count), int(native.sum), tuple(int(number) for number in native.buckets))
+
+
+def _pointer(ids: array[int]) -> Any:
+    return ffi.from_buffer("int64_t[]", ids) if ids else ffi.NULL

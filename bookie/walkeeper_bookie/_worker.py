@@ -1,0 +1,54 @@
+"""Worker: a thread that does one thing now and then, until it is told to stop."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+__all__ = ["Worker"]
+
+
+class Worker:
+    """Calls `work` every `interval()` seconds, first after one interval, and sooner when woken.
+
+    What `work` raises goes to `failed`, once: the thread has ended then, and the process must not live on without it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        work: Callable[[], object],
+        interval: Callable[[], float],
+        failed: Callable[[str, BaseException], None],
+    ) -> None:
+        self._work, self._interval, self._failed = work, interval, failed
+        self._wake = threading.Event()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def wake(self) -> None:
+        """It works soon, once."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """It begins nothing more; `join` waits for what it has begun."""
+        self._stopping = True
+        self._wake.set()
+
+    def join(self, timeout: float) -> bool:
+        """Whether it ended in time."""
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while True:
+            self._wake.wait(self._interval())
+            self._wake.clear()
+            if self._stopping:
+                return
+            try:
+                self._work()
+            except BaseException as error:
+                self._failed(self._thread.name, error)
+                return

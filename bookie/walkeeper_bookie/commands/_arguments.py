@@ -1,0 +1,91 @@
+"""What several commands are given: a data directory, ledger ids; and whether a bookie has the directory now."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from walkeeper_bookie._data_directory import DataDirectory
+from walkeeper_bookie.commands._refusal import Refusal
+
+__all__ = ["data_argument", "data_argument_to_be", "held", "json_flag", "ledger_id", "metadata_option"]
+
+ID_MAX = 2**63 - 1
+LOCK_TIMEOUT_S = 1.0
+
+
+def ledger_id(value: str) -> int:
+    """A ledger id in decimal digits, as the type of an argument."""
+    if not re.fullmatch("[0-9]{1,19}", value) or int(value) > ID_MAX:
+        raise click.BadParameter(f"{value!r} is no ledger id: a number from 0 to {ID_MAX}")
+    return int(value)
+
+
+class DataArgument(click.Path):
+    """The path of a data directory."""
+
+    def __init__(self, exists: bool = True) -> None:
+        super().__init__(exists=exists, file_okay=False, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("an empty path names nothing", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+data_argument = click.argument("data", metavar="DIR", type=DataArgument())
+data_argument_to_be = click.argument("data", metavar="DIR", type=DataArgument(exists=False))
+metadata_option = click.option(
+    "--metadata", "metadata", metavar="URI", required=True, help="The metadata store of the cluster."
+)
+json_flag = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+
+
+@contextmanager
+def held(data: DataDirectory) -> Iterator[None]:
+    """No bookie can start on the directory meanwhile. Refusal where one has it.
+
+    A directory that has no store yet cannot be held, and nobody serves from it.
+    """
+    try:
+        descriptor = os.open(data.store / "lock", os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        yield
+        return
+    try:
+        if not locked(descriptor):
+            raise Refusal(
+                f"a bookie serves {data.path}, or another command is at it", "stop it; it reads this when it starts"
+            )
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def locked(descriptor: int) -> bool:
+    """Whether the lock was to be had within LOCK_TIMEOUT_S; a reader of the store has it for a moment."""
+    until = time.monotonic() + LOCK_TIMEOUT_S
+    while not try_lock(descriptor):
+        if time.monotonic() >= until:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in (errno.EAGAIN, errno.EACCES):
+            raise
+        return False
+    return True

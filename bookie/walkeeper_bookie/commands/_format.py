@@ -1,0 +1,99 @@
+"""format: a new directory of a bookie, with its cookies."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import click
+
+from walkeeper._native import ffi, lib
+from walkeeper.errors import check, new_error
+from walkeeper_bookie._checked_lines import replace_file, sync_directory
+from walkeeper_bookie._data_directory import DataDirectory
+from walkeeper_bookie._settings import BY_NAME, parse_value
+from walkeeper_bookie._state_files import LimboFile, LimboState
+from walkeeper_bookie.commands._arguments import data_argument_to_be, held, metadata_option
+from walkeeper_bookie.commands._cluster import Cluster, cluster_at, cookie_file
+from walkeeper_bookie.commands._cookie import expected_cookie
+from walkeeper_bookie.commands._refusal import Refusal
+
+__all__ = ["format"]
+
+FOREVER = 2**64 - 1
+
+
+@click.command()
+@data_argument_to_be
+@metadata_option
+@click.option("--bookie-id", metavar="ID", required=True, help="Its id; of most, the HOST:PORT that it advertises.")
+@click.option(
+    "--force", is_flag=True, help="Also a directory that is not empty, whose ledgers are lost; asks for the id."
+)
+def format(data: Path, metadata: str, bookie_id: str, force: bool) -> None:
+    """Prepare DIR for a new bookie of the cluster, and write its cookies.
+
+    `walkeeper-bookie --init` does that by itself at the first start. Every ledger is put into limbo: a bookie of this
+    id may have been in the cluster before, and what that one acknowledged this one does not have.
+    """
+    directory = DataDirectory(data)
+    parse_value(BY_NAME["bookie_id"], bookie_id)
+    with cluster_at(metadata) as cluster, held(directory):
+        cookie = expected_cookie(cluster, data, bookie_id)
+        if cluster.is_registered(bookie_id):
+            raise Refusal(f"bookie {bookie_id} is registered: it runs", "stop it, and wait for its session to end")
+        there = cluster.cookie(bookie_id)
+        if there is not None and not force:
+            raise Refusal(
+                f"bookie {bookie_id} has been in this cluster before: its cookie is in the metadata",
+                "where it is gone for good: cookie delete, once the other bookies have repaired its ledgers",
+            )
+        if data.is_dir() and any(data.iterdir()):
+            if not force:
+                raise Refusal(f"{data} is not empty", "name another directory, or --force to lose what is in it")
+            confirm(directory, bookie_id)
+        elif force and there is not None:
+            confirm(directory, bookie_id)
+        make(directory, cluster, bookie_id)
+        if there is not None:
+            cluster.delete_cookie(bookie_id)
+        cluster.create_cookie(cookie)
+        replace_file(directory.cookie, cookie.serialise())
+    click.echo(f"{data} is the directory of bookie {bookie_id}")
+
+
+def confirm(data: DataDirectory, bookie_id: str) -> None:
+    """The operator types the id of the bookie that will be lost. Refusal for a directory that is no bookie's."""
+    here = cookie_file(data.cookie) if data.path.is_dir() else None
+    if here is not None and here.bookie_id != bookie_id:
+        raise Refusal(f"{data.path} is the directory of bookie {here.bookie_id}, not of {bookie_id}")
+    if data.path.is_dir() and here is None and any(data.path.iterdir()) and not data.store.is_dir():
+        raise Refusal(f"{data.path} is not empty, and no bookie's directory: nothing in it is removed")
+    click.echo(f"All ledgers in {data.path} will be lost. Other bookies must have their entries.", err=True)
+    if click.prompt(f"Type {bookie_id} to go on", err=True) != bookie_id:
+        raise Refusal("that is another id; nothing was changed")
+
+
+def make(data: DataDirectory, cluster: Cluster, bookie_id: str) -> None:
+    """The directory is there, with an empty store, and everything in limbo. What a bookie left is removed: its cookie
+    first, so that a kill leaves a directory that no bookie starts on."""
+    try:
+        data.path.mkdir(mode=0o700)
+    except FileExistsError:
+        for old in (data.cookie, data.cookie.with_name("VERSION.new"), data.limbo, data.tombstones, data.read_only):
+            old.unlink(missing_ok=True)
+        sync_directory(data.path)
+        if data.store.is_dir():
+            shutil.rmtree(data.store)
+    except FileNotFoundError:
+        raise Refusal(
+            f"there is no {data.path.parent}", "is the disk mounted? Only the directory itself is made"
+        ) from None
+    sync_directory(data.path.absolute().parent)
+    LimboFile(data.limbo).save(LimboState(everything=True))
+    options, out, error = ffi.new("wk_open_options *"), ffi.new("wk_namespace **"), new_error()
+    lib.wk_open_options_init(options)
+    options.kind = lib.WK_KIND_LEDGERS
+    check(lib.wk_open(os.fsencode(data.store), options, out, error), error)
+    check(lib.wk_close(out[0], FOREVER, error), error)

@@ -1,0 +1,88 @@
+"""readonly: an operator's wish that a bookie takes no more adds."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import click
+
+from walkeeper_bookie._data_directory import DataDirectory
+from walkeeper_bookie._kinds import HostPort, WrongValue
+from walkeeper_bookie._state_files import ReadOnlyFile
+from walkeeper_bookie.commands._arguments import DataArgument
+from walkeeper_bookie.commands._refusal import Refusal
+
+__all__ = ["readonly"]
+
+PATH = "/api/v1/bookie/state/readonly"
+TIMEOUT_S = 10.0
+
+
+@click.command()
+@click.argument("wish", metavar="on|off|status", type=click.Choice(["on", "off", "status"]))
+@click.option("--http", metavar="HOST:PORT", help="The HTTP address of a running bookie, on this machine.")
+@click.option("--data", metavar="DIR", type=DataArgument(), help="The data directory of one, running or not.")
+@click.option("--reason", metavar="TEXT", default="", help="With --data: is kept for people.")
+def readonly(wish: str, http: str | None, data: Path | None, reason: str) -> None:
+    """Make a bookie read-only, or writable again; or say what it is.
+
+    Read-only, it answers reads and fences, and refuses adds but those of recovery; clients choose other bookies. The
+    wish survives restarts. By --http it holds when the command returns. By --data it is a file in the directory, which
+    a running bookie looks at every disk_check_interval. A full disk makes a bookie read-only, too: `off` does not
+    change that.
+    """
+    if (http is None) == (data is None):
+        raise Refusal("give --http HOST:PORT of a running bookie, or --data DIR")
+    read_only = by_http(http, wish) if http is not None else by_file(ReadOnlyFile(file_of(data)), wish, reason)
+    click.echo("read-only" if read_only else "writable")
+
+
+def file_of(data: Path | None) -> Path:
+    assert data is not None
+    return DataDirectory(data).read_only
+
+
+def by_file(file: ReadOnlyFile, wish: str, reason: str) -> bool:
+    """The wish in the file, after it was changed."""
+    if wish != "status":
+        file.set(wish == "on", reason)
+    elif words := file.reason():
+        click.echo(f"reason: {words}", err=True)
+    return file.wished()
+
+
+def by_http(http: str, wish: str) -> bool:
+    """What the bookie says it is, after it was told."""
+    try:
+        address = HostPort().parse(http)
+    except WrongValue as wrong:
+        raise Refusal(f"--http {http!r}: {wrong}") from None
+    body = None if wish == "status" else json.dumps({"readOnly": wish == "on"}).encode()
+    headers = {} if body is None else {"Content-Type": "application/json"}
+    request = urllib.request.Request(f"http://{address}{PATH}", body, headers, method="GET" if body is None else "PUT")
+    # A proxy of the environment is not asked: it would not be on the bookie's machine.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(request, timeout=TIMEOUT_S) as answer:
+            found: Any = json.loads(answer.read(65536))
+    except urllib.error.HTTPError as error:
+        with error:
+            said = error.read(500).decode("utf-8", "replace").strip()
+        raise Refusal(f"the bookie at {http} answers {error.code}: {said}") from None
+    except OSError as error:
+        why = getattr(error, "reason", error)
+        raise Refusal(
+            f"no bookie answers at {http}: {getattr(why, 'strerror', None) or why}",
+            "is it started with --http? --data DIR needs no HTTP",
+        ) from None
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not isinstance(found.get("readOnly"), bool):
+        raise Refusal(f"what answers at {http} is no bookie")
+    if wish == "off" and found["readOnly"]:
+        click.echo("it stays read-only for another reason, such as a full disk: see its log", err=True)
+    return bool(found["readOnly"])

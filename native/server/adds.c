@@ -1,0 +1,150 @@
+/* adds.c: the adds of a turn go to the store together. */
+#include <stdlib.h>
+
+#include "server/service.h"
+
+/* The loop waits for the disk so long at most: who reads from memory must not wait for a disk that stands still. */
+enum { HERE_NS = 2000000, SLOW_NS = 1000000, SLOW_ROUNDS = 256 };
+
+void wk_adds_spend(wk_service *service, wk_frame_buffer *buffer) {
+	if (service->adds.count == 0) {
+		free(buffer);
+		return;
+	}
+	buffer->next = service->adds.spent;
+	service->adds.spent = buffer;
+}
+
+static void free_spent(wk_service *service) {
+	while (service->adds.spent != NULL) {
+		wk_frame_buffer *buffer = service->adds.spent;
+		service->adds.spent = buffer->next;
+		free(buffer);
+	}
+}
+
+/* Whether it may be added at all, as far as the protocol knows. */
+static uint32_t check(wk_service *service, const wk_wire_request *request, wk_hosted_ledger **ledger) {
+	*ledger = NULL;
+	if (request->ledger_id < 0)
+		return WK_WIRE_BAD_REQUEST;
+	if (wk_id_set_has(&service->deleted, request->ledger_id))
+		return WK_WIRE_FENCED;
+	if (service->read_only && !((request->flags & WK_WIRE_HIGH_PRIORITY) != 0 && service->high_priority))
+		return WK_WIRE_READ_ONLY;
+	*ledger = wk_service_host(service, request->ledger_id);
+	return *ledger != NULL ? WK_WIRE_OK : WK_WIRE_IO_ERROR;
+}
+
+void wk_adds_put(wk_service *service, wk_peer *peer, const wk_wire_request *request, const uint8_t *frame,
+                 size_t size) {
+	wk_owed owed = wk_owe(service, peer, request);
+	wk_hosted_ledger *ledger;
+	wk_wire_entry entry;
+	uint32_t code = check(service, request, &ledger);
+	if (code == WK_WIRE_OK && wk_wire_entry_decode(request->body, request->body_size, &entry) != WK_OK)
+		code = WK_WIRE_BAD_REQUEST;
+	if (code == WK_WIRE_OK && service->options.verify_digest == WK_VERIFY_DIGEST_LEARNED) {
+		/* It is learned from entries that were accepted: whoever has not the key teaches nothing. */
+		wk_hosted_ledger judged = *ledger;
+		if (wk_hosted_verify(&judged, request->body, request->body_size) == WK_DIGEST_MISMATCH) {
+			service->stats.digest_mismatches++;
+			code = WK_WIRE_IO_ERROR;
+		}
+	}
+	if (code != WK_WIRE_OK) {
+		wk_reply_code(service, &owed, code);
+		return;
+	}
+	wk_add_batch *batch = &service->adds;
+	batch->adds[batch->count] = (wk_add){.bytes = request->body,
+	                                     .size = request->body_size,
+	                                     .key = request->key,
+	                                     .key_size = (uint32_t)request->key_size};
+	if ((request->flags & WK_WIRE_RECOVERY) != 0) {
+		batch->adds[batch->count].flags |= WK_ADD_RECOVERY;
+		service->stats.recovery_adds++;
+	} else if ((request->flags & WK_WIRE_DEFERRED) != 0) {
+		batch->adds[batch->count].flags |= WK_ADD_DEFERRED;
+	}
+	batch->notes[batch->count] = (wk_add_note){.owed = owed, .lac = entry.lac, .frame = frame, .frame_size = size};
+	if (++batch->count == WK_ADDS_MAX)
+		wk_adds_flush(service);
+}
+
+static void learn_digest(wk_service *service, const wk_add *add, int64_t ledger_id) {
+	if (service->options.verify_digest != WK_VERIFY_DIGEST_LEARNED)
+		return;
+	wk_hosted_ledger *ledger = wk_hosted_find(&service->hosted, ledger_id);
+	if (ledger != NULL && ledger->digest == WK_DIGEST_UNKNOWN)
+		(void)wk_hosted_verify(ledger, add->bytes, (size_t)add->size);
+}
+
+/* Accepted: it is answered once it is durable, or at once where it is, or where the client did not want to wait. */
+static void accepted(wk_service *service, const wk_add *add, const wk_add_note *note, bool durable) {
+	service->stats.added_bytes += add->size;
+	learn_digest(service, add, note->owed.ledger_id);
+	if (durable || (add->flags & WK_ADD_DEFERRED) != 0) {
+		wk_service_raise(service, note->owed.ledger_id, note->lac);
+		wk_reply_code(service, &note->owed, WK_WIRE_OK);
+		return;
+	}
+	wk_wait wait = {.ticket = add->ticket, .owed = note->owed, .lac = note->lac, .kind = WK_WAIT_ADD};
+	if (!wk_waits_put(service, &wait)) /* no memory to remember it: then now */
+		wk_reply_code(service, &note->owed,
+		              wk_namespace_wait(service->ns, add->ticket, UINT64_MAX, NULL) == WK_OK ? WK_WIRE_OK
+		                                                                                     : WK_WIRE_IO_ERROR);
+}
+
+static void settle(wk_service *service, const wk_add *add, const wk_add_note *note, bool durable) {
+	if (add->status == WK_OK || (add->status == WK_TIMEOUT && add->ticket != 0)) {
+		accepted(service, add, note, durable && add->status == WK_OK);
+	} else if (add->status == WK_WOULD_BLOCK || add->status == WK_TIMEOUT) {
+		wk_peer *peer = note->owed.peer;
+		service->no_room = true;
+		wk_peer_stall(service, peer, WK_STALL_JOURNAL, note->frame, note->frame_size);
+		service->owed_count--;
+		wk_peer_release(service, peer);
+	} else {
+		if (add->status == WK_FAILED)
+			service->failed = true;
+		wk_reply_code(service, &note->owed, wk_code_of(add->status));
+	}
+}
+
+/*
+ * A few are written by this thread: two hand-overs less. Where that takes long, what arrives meanwhile waits too long:
+ * then the store's own thread does it for a while.
+ */
+static bool write_here(const wk_service *service) {
+	return service->adds.count <= WK_ADDS_HERE_MAX && service->slow_rounds == 0 && service->waits.count == 0;
+}
+
+void wk_adds_flush(wk_service *service) {
+	wk_add_batch *batch = &service->adds;
+	uint32_t count = batch->count;
+	if (count == 0)
+		return;
+	bool here = write_here(service);
+	uint64_t began_ns = service->clock != NULL ? service->clock() : 0;
+	wk_error error;
+	(void)wk_ledger_add(service->ns, batch->adds, count, here ? HERE_NS : 0, here, &error);
+	uint64_t ended_ns = service->clock != NULL && here ? service->clock() : began_ns;
+	if (ended_ns > service->now_ns) /* this turn's time went on: what waited for the disk took that long */
+		service->now_ns = ended_ns;
+	if (ended_ns - began_ns > SLOW_NS)
+		service->slow_rounds = SLOW_ROUNDS;
+	else
+		service->slow_rounds -= service->slow_rounds > 0 && !here;
+	wk_histogram *histogram = &service->stats.batch;
+	uint32_t bucket = 0;
+	for (uint32_t rest = count; rest > 0; rest >>= 1)
+		bucket++;
+	histogram->buckets[bucket]++;
+	histogram->count++;
+	histogram->sum += count;
+	batch->count = 0; /* answers may lead here again: nothing is in the batch then */
+	for (uint32_t i = 0; i < count; i++)
+		settle(service, &batch->adds[i], &batch->notes[i], here);
+	free_spent(service);
+}

@@ -1,0 +1,411 @@
+/* peer.c: a connection: what it sent is cut into frames; it stalls, goes on, and is closed. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/service.h"
+
+enum { PARTIAL_MIN = 512, SWEEP_NS = 1000000000, STARVED = 10 };
+
+/* ---- buffers ---- */
+
+static void charge(wk_service *service, wk_peer *peer, uint64_t before, uint64_t after) {
+	peer->input_bytes += after - before;
+	service->large_bytes += peer->large ? after - before : 0;
+	service->input_bytes += after - before;
+	service->eased |= after < before && service->starved;
+	service->stats.receive_memory = service->input_bytes;
+}
+
+static void drop_buffer(wk_service *service, wk_peer *peer, wk_frame_buffer **buffer) {
+	if (*buffer == NULL)
+		return;
+	charge(service, peer, (*buffer)->capacity, 0);
+	free(*buffer);
+	*buffer = NULL;
+}
+
+/* More than this is not kept: whoever sends it is closed. Those that are told to wait have sent something already. */
+static uint64_t input_limit(const wk_service *service) {
+	return service->options.receive_bytes + service->options.receive_bytes / 16 + service->options.frame_size_max;
+}
+
+static bool grow(wk_service *service, wk_peer *peer, wk_frame_buffer **at, size_t capacity) {
+	size_t had = *at != NULL ? (*at)->size : 0, before = *at != NULL ? (*at)->capacity : 0;
+	if (service->input_bytes + (capacity - before) > input_limit(service))
+		return false;
+	wk_frame_buffer *buffer = realloc(*at, sizeof *buffer + capacity);
+	if (buffer == NULL)
+		return false;
+	buffer->next = NULL;
+	buffer->size = had;
+	buffer->capacity = capacity;
+	charge(service, peer, before, capacity);
+	*at = buffer;
+	return true;
+}
+
+/* `most`: it never grows beyond that. */
+static bool append(wk_service *service, wk_peer *peer, wk_frame_buffer **at, const uint8_t *bytes, size_t size,
+                   size_t most) {
+	wk_frame_buffer *buffer = *at;
+	size_t had = buffer != NULL ? buffer->size : 0, before = buffer != NULL ? buffer->capacity : 0;
+	if (buffer == NULL || had + size > before) {
+		size_t capacity = before * 2 > PARTIAL_MIN ? before * 2 : PARTIAL_MIN;
+		capacity = capacity < most ? capacity : most;
+		capacity = capacity > had + size ? capacity : had + size;
+		if (!grow(service, peer, at, capacity))
+			return false;
+		buffer = *at;
+	}
+	if (size > 0)
+		memcpy(buffer->bytes + had, bytes, size);
+	buffer->size = had + size;
+	return true;
+}
+
+/* ---- closing ---- */
+
+void wk_peer_release(wk_service *service, wk_peer *peer) {
+	(void)service;
+	assert(peer->references > 0);
+	if (--peer->references > 0)
+		return;
+	assert(peer->partial == NULL && peer->backlog == NULL);
+	free(peer);
+}
+
+static void end_partial(wk_service *service, wk_peer *peer) {
+	service->partial_count--;
+	if (!peer->large)
+		return;
+	peer->large = false;
+	service->large_bytes -= peer->input_bytes;
+	service->large_left++;
+	service->eased |= service->starved;
+}
+
+void wk_peer_close(wk_service *service, wk_peer *peer) {
+	if (peer->gone || peer->closing)
+		return;
+	peer->closing = true;
+	if (peer->partial != NULL)
+		end_partial(service, peer);
+	drop_buffer(service, peer, &peer->partial);
+	drop_buffer(service, peer, &peer->backlog);
+	service->net->operations->close(service->net, peer->id);
+}
+
+static void leave_stalled(wk_service *service, wk_peer *peer) {
+	wk_peer **at = &service->stalled;
+	while (peer->waits && *at != peer)
+		at = &(*at)->next_stalled;
+	if (peer->waits)
+		*at = peer->next_stalled;
+	if (peer->waits && *at == NULL)
+		service->stalled_end = at;
+	peer->waits = false;
+	peer->stalls = 0;
+}
+
+void wk_peer_gone(wk_service *service, wk_peer *peer) {
+	peer->gone = true;
+	service->stats.connections--;
+	if (peer->partial != NULL)
+		end_partial(service, peer);
+	drop_buffer(service, peer, &peer->partial);
+	drop_buffer(service, peer, &peer->backlog);
+	leave_stalled(service, peer);
+	if (peer->sending) {
+		peer->sending = false;
+		service->sending_count--;
+	}
+	wk_polls_drop(service, peer);
+	wk_reads_drop(service, peer);
+	wk_outbox_clear(service, &peer->filling);
+	wk_outbox_clear(service, &peer->sent);
+	free(peer->filling.bytes);
+	free(peer->filling.parts);
+	free(peer->sent.bytes);
+	free(peer->sent.parts);
+	memset(&peer->filling, 0, sizeof peer->filling);
+	memset(&peer->sent, 0, sizeof peer->sent);
+	wk_peer **at = &service->listed;
+	while (peer->listed && *at != peer)
+		at = &(*at)->next_listed;
+	if (peer->listed)
+		*at = peer->next_listed;
+	peer->listed = false;
+	*peer->link = peer->next;
+	if (peer->next != NULL)
+		peer->next->link = peer->link;
+	wk_peer_release(service, peer);
+}
+
+void wk_peer_accepted(wk_service *service, wk_connection_id id) {
+	wk_peer *peer = calloc(1, sizeof *peer);
+	if (peer == NULL) {
+		service->stats.connections_refused++;
+		service->net->operations->close(service->net, id);
+		return;
+	}
+	peer->id = id;
+	peer->version = WK_WIRE_V3;
+	peer->references = 1;
+	peer->first_poll = WK_NO_POLL;
+	peer->next = service->peers;
+	peer->link = &service->peers;
+	if (peer->next != NULL)
+		peer->next->link = &peer->next;
+	service->peers = peer;
+	service->stats.connections++;
+	service->stats.connections_total++;
+	service->net->operations->set_tag(service->net, id, (uint64_t)(uintptr_t)peer);
+	if (service->draining)
+		wk_peer_hold(service, peer);
+}
+
+/* ---- stalling ---- */
+
+static void enlist(wk_service *service, wk_peer *peer, enum wk_stall why) {
+	peer->stalls |= why;
+	if (!peer->waits) {
+		peer->waits = true;
+		peer->next_stalled = NULL;
+		*service->stalled_end = peer;
+		service->stalled_end = &peer->next_stalled;
+	}
+	service->starved |= (why & WK_STALL_INPUT) != 0;
+	if (!peer->paused && !peer->gone && !peer->closing) {
+		peer->paused = true;
+		service->net->operations->pause(service->net, peer->id);
+	}
+}
+
+void wk_peer_stall(wk_service *service, wk_peer *peer, enum wk_stall why, const uint8_t *frame, size_t size) {
+	if (peer->gone || peer->closing)
+		return;
+	enlist(service, peer, why);
+	if (!append(service, peer, &peer->backlog, frame, size, SIZE_MAX))
+		wk_peer_close(service, peer);
+}
+
+void wk_peer_hold(wk_service *service, wk_peer *peer) {
+	if (!peer->gone && !peer->closing)
+		enlist(service, peer, WK_STALL_DRAIN);
+}
+
+/* What is behind the frames that stall. */
+static bool keep_behind(wk_service *service, wk_peer *peer, const uint8_t *bytes, size_t size) {
+	bool kept = true;
+	if (peer->partial != NULL && peer->backlog == NULL) {
+		end_partial(service, peer);
+		peer->backlog = peer->partial;
+		peer->partial = NULL;
+	} else if (peer->partial != NULL) {
+		kept = append(service, peer, &peer->backlog, peer->partial->bytes, peer->partial->size, SIZE_MAX);
+		end_partial(service, peer);
+		drop_buffer(service, peer, &peer->partial);
+	}
+	return kept && append(service, peer, &peer->backlog, bytes, size, SIZE_MAX);
+}
+
+static void go_on(wk_service *service, wk_peer *peer) {
+	wk_frame_buffer *backlog = peer->backlog;
+	if (backlog != NULL && peer->partial != NULL && !keep_behind(service, peer, NULL, 0)) {
+		wk_peer_close(service, peer);
+		return;
+	}
+	backlog = peer->backlog;
+	peer->backlog = NULL;
+	if (backlog != NULL) {
+		charge(service, peer, backlog->capacity, 0);
+		wk_peer_receive(service, peer, backlog->bytes, backlog->size);
+		wk_adds_spend(service, backlog);
+	}
+	if (peer->stalls == 0 && peer->paused && !peer->gone && !peer->closing) {
+		peer->paused = false;
+		service->net->operations->resume(service->net, peer->id);
+	}
+}
+
+void wk_peer_unstall(wk_service *service, wk_peer *peer, enum wk_stall why) {
+	if ((peer->stalls & why) == 0)
+		return;
+	uint32_t left = peer->stalls & ~(uint32_t)why;
+	leave_stalled(service, peer);
+	if (left != 0)
+		enlist(service, peer, left);
+	else
+		go_on(service, peer);
+}
+
+void wk_peer_read_ends(wk_service *service, wk_peer *peer) {
+	peer->reads--;
+	service->eased |= peer->reads == WK_PEER_READS_MAX / 2;
+}
+
+/* One half of the memory is for the first part of any frame, the other one for a few that are large. */
+static bool has_room(const wk_service *service, const wk_peer *peer) {
+	uint64_t small = service->input_bytes - service->large_bytes;
+	return small == peer->input_bytes || small < service->options.receive_bytes / 2;
+}
+
+/* A large frame that has a place gets all its memory at once, so that it can be finished whatever others send. */
+static bool has_place(wk_service *service, wk_peer *peer) {
+	if (peer->partial == NULL || peer->large)
+		return true;
+	if (peer->partial->size < WK_SMALL_FRAME_MAX)
+		return has_room(service, peer);
+	uint64_t frame_size = 0;
+	(void)wk_frame_size(peer->partial->bytes, peer->partial->size, service->options.frame_size_max, &frame_size);
+	if (service->large_left == 0 || !grow(service, peer, &peer->partial, (size_t)frame_size))
+		return false;
+	service->large_left--;
+	service->large_bytes += peer->input_bytes;
+	return peer->large = true;
+}
+
+static uint32_t stalls_left(wk_service *service, wk_peer *peer, bool journal) {
+	uint32_t left = peer->stalls;
+	if (journal)
+		left &= ~(uint32_t)WK_STALL_JOURNAL;
+	if (peer->reads <= WK_PEER_READS_MAX / 2)
+		left &= ~(uint32_t)WK_STALL_READS;
+	return left == WK_STALL_INPUT && has_place(service, peer) ? 0 : left;
+}
+
+void wk_peers_go_on(wk_service *service, bool journal) {
+	wk_peer *stalled = service->stalled;
+	service->stalled = NULL;
+	service->stalled_end = &service->stalled;
+	service->eased = service->starved = false;
+	service->no_room &= !journal;
+	while (stalled != NULL) {
+		wk_peer *peer = stalled;
+		stalled = peer->next_stalled;
+		peer->waits = false;
+		peer->stalls = stalls_left(service, peer, journal);
+		if (peer->stalls == 0)
+			go_on(service, peer);
+		else
+			enlist(service, peer, peer->stalls);
+	}
+}
+
+/* ---- receiving ---- */
+
+/*
+ * A connection that waits for room has brought some bytes already, and there may be very many. Then those go whose
+ * frames have been under way for longest: who means well is done soon.
+ */
+static void make_room(wk_service *service) {
+	uint64_t most = service->options.receive_bytes / 2 + service->options.receive_bytes / 16;
+	uint64_t begun_bytes = 0, longest = 0; /* of frames alone: what waits for the journal is another matter */
+	if (service->input_bytes - service->large_bytes <= most)
+		return;
+	for (wk_peer *peer = service->peers; peer != NULL; peer = peer->next) {
+		if (peer->partial == NULL || peer->large)
+			continue;
+		begun_bytes += peer->partial->capacity;
+		if (service->now_ns - peer->frame_began_ns > longest)
+			longest = service->now_ns - peer->frame_began_ns;
+	}
+	for (wk_peer *peer = service->peers; peer != NULL && begun_bytes > most; peer = peer->next)
+		if (peer->partial != NULL && !peer->large && service->now_ns - peer->frame_began_ns >= longest / 2) {
+			service->stats.frame_timeouts++;
+			wk_peer_close(service, peer);
+		}
+}
+
+/* As much of `bytes` as the frame that is being assembled takes; it is handled once it is whole. */
+static size_t assemble(wk_service *service, wk_peer *peer, const uint8_t *bytes, size_t size) {
+	uint64_t frame_size = 0;
+	size_t taken = 0, had = peer->partial != NULL ? peer->partial->size : 0;
+	if (peer->partial == NULL) {
+		service->partial_count++;
+		peer->frame_began_ns = service->now_ns;
+	}
+	if (had < WK_FRAME_PREFIX_SIZE) {
+		taken = WK_FRAME_PREFIX_SIZE - had < size ? WK_FRAME_PREFIX_SIZE - had : size;
+		if (!append(service, peer, &peer->partial, bytes, taken, PARTIAL_MIN)) {
+			service->partial_count -= peer->partial == NULL;
+			wk_peer_close(service, peer);
+			return size;
+		}
+		had += taken;
+	}
+	if (wk_frame_size(peer->partial->bytes, had, service->options.frame_size_max, &frame_size) != WK_OK) {
+		service->stats.protocol_errors++;
+		wk_peer_close(service, peer);
+		return size;
+	}
+	if (frame_size == 0)
+		return taken; /* the prefix is not whole */
+	size_t more = (size_t)frame_size - had < size - taken ? (size_t)frame_size - had : size - taken;
+	if (!append(service, peer, &peer->partial, bytes + taken, more, (size_t)frame_size)) {
+		wk_peer_close(service, peer);
+		return size;
+	}
+	if (had + more < frame_size) {
+		if (!has_place(service, peer)) {
+			enlist(service, peer, WK_STALL_INPUT);
+			make_room(service);
+		}
+		return taken + more;
+	}
+	wk_frame_buffer *whole = peer->partial;
+	peer->partial = NULL;
+	end_partial(service, peer);
+	charge(service, peer, whole->capacity, 0);
+	wk_request_handle(service, peer, whole->bytes, (size_t)frame_size);
+	wk_adds_spend(service, whole);
+	return taken + more;
+}
+
+void wk_peer_receive(wk_service *service, wk_peer *peer, const uint8_t *bytes, size_t size) {
+	while (size > 0 && !peer->gone && !peer->closing) {
+		/* What has come nonetheless of a frame that there is no place for is a part of it. */
+		if ((peer->stalls & ~(uint32_t)WK_STALL_INPUT) != 0) {
+			if (!keep_behind(service, peer, bytes, size))
+				wk_peer_close(service, peer);
+			return;
+		}
+		uint64_t frame_size = 0;
+		if (peer->partial == NULL &&
+		    wk_frame_size(bytes, size, service->options.frame_size_max, &frame_size) != WK_OK) {
+			service->stats.protocol_errors++;
+			wk_peer_close(service, peer);
+			return;
+		}
+		size_t taken = (size_t)frame_size;
+		if (peer->partial != NULL || frame_size == 0 || frame_size > size)
+			taken = assemble(service, peer, bytes, size);
+		else
+			wk_request_handle(service, peer, bytes, taken);
+		bytes += taken;
+		size -= taken;
+	}
+}
+
+/* ---- what takes too long ---- */
+
+void wk_peers_sweep(wk_service *service) {
+	if (service->now_ns < service->next_sweep_ns)
+		return;
+	service->next_sweep_ns = service->now_ns + SWEEP_NS;
+	service->eased |= service->starved;
+	uint64_t limit = service->options.frame_timeout_ns;
+	bool crowded = service->reply_bytes > service->options.reply_bytes / 2;
+	for (wk_peer *peer = service->peers; peer != NULL; peer = peer->next) {
+		bool drips = peer->partial != NULL && (peer->stalls & ~(uint32_t)WK_STALL_INPUT) == 0 &&
+		             service->now_ns - peer->frame_began_ns > limit;
+		/* Whoever does not read its answers keeps others from theirs: the sooner it goes. */
+		bool deaf = crowded && peer->sending &&
+		            service->now_ns - peer->send_began_ns > (service->reads_starve ? limit / STARVED : limit);
+		if (drips || deaf) {
+			service->stats.frame_timeouts++;
+			wk_peer_close(service, peer);
+		}
+	}
+}

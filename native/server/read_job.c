@@ -1,0 +1,161 @@
+/* read_job.c: a read, as a thread of the pool runs it: nothing of the service is touched. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/read_job.h"
+
+enum { RANGES_MAX = 512, BATCHES_MIN = 4, BATCH_OVERHEAD = 4, BATCH_HEAD_SIZE = 36 };
+
+void wk_read_job_clear(wk_read_job *job) {
+	for (uint32_t i = 0; i < job->batches_count; i++)
+		wk_entry_batch_release(job->batches[i]);
+	free(job->batches);
+	free(job->list);
+	job->batches = NULL;
+	job->list = NULL;
+	job->batches_count = job->batches_capacity = 0;
+	job->list_size = 0;
+}
+
+static bool keep(wk_read_job *job, wk_entry_batch *batch) {
+	if (job->batches_count == job->batches_capacity) {
+		uint32_t capacity = job->batches_capacity == 0 ? BATCHES_MIN : job->batches_capacity * 2;
+		wk_entry_batch **batches = realloc(job->batches, capacity * sizeof *batches);
+		if (batches == NULL) {
+			wk_entry_batch_release(batch);
+			return false;
+		}
+		job->batches = batches;
+		job->batches_capacity = capacity;
+	}
+	job->batches[job->batches_count++] = batch;
+	return true;
+}
+
+/*
+ * Consecutive entries, within the limits of the job, as far as there are any: what cannot be read behind the first is the
+ * next request's.
+ */
+static void read_entries(wk_namespace *ns, wk_read_job *job) {
+	uint64_t size = BATCH_HEAD_SIZE;
+	uint32_t left = job->max_count;
+	for (int64_t next = job->first; left > 0 && (job->batches_count == 0 || size < job->max_bytes);) {
+		wk_entry_batch *batch = NULL;
+		uint64_t room = size < job->max_bytes ? job->max_bytes - size : 0;
+		wk_status status = wk_ledger_read(ns, job->owed.ledger_id, next, left, room, &batch, NULL);
+		if (status == WK_OK && !keep(job, batch))
+			status = WK_NO_MEMORY;
+		if (status != WK_OK) {
+			job->status = job->batches_count == 0 ? status : WK_OK;
+			return;
+		}
+		size_t count;
+		const wk_stored_entry *entries = wk_entry_batch_entries(batch, &count);
+		for (size_t i = 0; i < count; i++)
+			size += BATCH_OVERHEAD + entries[i].size;
+		left -= (uint32_t)count;
+		next = entries[count - 1].entry_id + 1;
+	}
+}
+
+/* The LAC of the entry with the highest id, and the explicit one: what was known before the last start. */
+static wk_status read_stored_lac(wk_namespace *ns, wk_read_job *job) {
+	wk_ledger_info info;
+	wk_status status = wk_ledger_describe(ns, job->owed.ledger_id, &info, NULL);
+	if (status != WK_OK)
+		return status;
+	int64_t lac;
+	if (info.lac_size > 0 && wk_wire_lac_decode(info.lac, info.lac_size, job->owed.ledger_id, &lac) == WK_OK)
+		job->stored_lac = lac;
+	if (info.last_entry < 0)
+		return WK_OK;
+	wk_entry_batch *batch = NULL;
+	status = wk_ledger_read(ns, job->owed.ledger_id, WK_LAST_ENTRY, 1, 0, &batch, NULL);
+	if (status != WK_OK)
+		return status == WK_NOT_FOUND ? WK_OK : status;
+	size_t count;
+	const wk_stored_entry *entry = wk_entry_batch_entries(batch, &count);
+	wk_wire_entry header;
+	if (wk_wire_entry_decode(entry->bytes, (size_t)entry->size, &header) == WK_OK && header.lac > job->stored_lac)
+		job->stored_lac = header.lac;
+	wk_entry_batch_release(batch);
+	return WK_OK;
+}
+
+static void read_lac(wk_namespace *ns, wk_read_job *job) {
+	wk_ledger_info info;
+	job->status = wk_ledger_describe(ns, job->owed.ledger_id, &info, NULL);
+	if (job->status != WK_OK)
+		return;
+	job->lac_size = info.lac_size;
+	memcpy(job->lac, info.lac, info.lac_size);
+	job->first = WK_LAST_ENTRY;
+	read_entries(ns, job);
+}
+
+static bool make_room(wk_read_job *job, uint64_t *capacity) {
+	if (job->list_size + WK_AVAILABILITY_GROUP_SIZE <= *capacity)
+		return true;
+	uint64_t larger = *capacity * 2 < job->frame_max ? *capacity * 2 : job->frame_max;
+	uint8_t *list = larger > *capacity ? realloc(job->list, larger) : NULL;
+	if (list == NULL)
+		return false;
+	job->list = list;
+	*capacity = larger;
+	return job->list_size + WK_AVAILABILITY_GROUP_SIZE <= larger;
+}
+
+/* A list that is longer than a frame is refused: half a list would pass for holes. */
+static void read_list(wk_namespace *ns, wk_read_job *job) {
+	wk_entry_range ranges[RANGES_MAX];
+	uint64_t capacity = 4096;
+	uint32_t groups = 0;
+	job->list = malloc(capacity);
+	job->list_size = WK_AVAILABILITY_HEAD_SIZE;
+	job->status = job->list != NULL ? WK_OK : WK_NO_MEMORY;
+	size_t count = RANGES_MAX;
+	for (int64_t from = 0; job->status == WK_OK && count == RANGES_MAX;) {
+		job->status = wk_ledger_entries(ns, job->owed.ledger_id, from, ranges, RANGES_MAX, &count, NULL);
+		for (size_t i = 0; job->status == WK_OK && i < count; i++) {
+			from = ranges[i].last + 1;
+			for (int64_t first = ranges[i].first; first <= ranges[i].last && job->status == WK_OK; first += INT32_MAX) {
+				if (!make_room(job, &capacity)) {
+					job->status = WK_TOO_LARGE;
+					break;
+				}
+				int64_t last = ranges[i].last - first < INT32_MAX ? ranges[i].last : first + INT32_MAX - 1;
+				wk_availability_run(first, last, job->list + job->list_size);
+				job->list_size += WK_AVAILABILITY_GROUP_SIZE;
+				groups++;
+			}
+		}
+	}
+	if (job->status == WK_OK)
+		wk_availability_head(groups, job->list);
+}
+
+void wk_read_job_run(wk_namespace *ns, wk_read_job *job) {
+	job->status = WK_OK;
+	wk_read_job_clear(job); /* of an earlier try */
+	switch (job->kind) {
+	case WK_JOB_READ:
+	case WK_JOB_BATCH:
+		read_entries(ns, job);
+		break;
+	case WK_JOB_LAC:
+		read_lac(ns, job);
+		break;
+	case WK_JOB_LIST:
+		read_list(ns, job);
+		break;
+	case WK_JOB_POLL:
+		break;
+	}
+	if (!job->learn_lac || (job->status != WK_OK && job->status != WK_NOT_FOUND))
+		return;
+	wk_status learned = read_stored_lac(ns, job);
+	if (job->kind == WK_JOB_POLL || (learned != WK_OK && job->status == WK_OK)) {
+		job->status = learned;
+		wk_read_job_clear(job);
+	}
+}

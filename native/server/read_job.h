@@ -1,0 +1,10 @@
+/* read_job.h: between the pool and what it runs. Private. */
+#ifndef WK_SERVER_READ_JOB_H
+#define WK_SERVER_READ_JOB_H
+#include "server/service.h"
+
+/* What it holds goes. */
+void wk_read_job_clear(wk_read_job *job);
+/* Fills in the job's outcome. From any thread. */
+void wk_read_job_run(wk_namespace *ns, wk_read_job *job);
+#endif

@@ -1,0 +1,167 @@
+/*
+ * read_queue.c: reads that wait for a place in the pool, and whose turn it is.
+ *
+ * Connections take turns, one read each, so that whoever asks for much waits behind its own reads. What a connection
+ * asked for and does not take fills memory: one that has unsent answers gets no more than its share, and never the last
+ * quarter of what all may have. That is for those that have nothing unsent; a large entry does not fit there, and waits
+ * for room in the rest. So a crowd that never reads its answers is in nobody's way who asks for one small entry.
+ */
+#include "server/read_job.h"
+
+enum { POOL_JOBS_MAX = 64, SMALL_ANSWER_MAX = 65536, REFUSED_MAX = 256 };
+
+/* What it was given and did not take yet, and what may become of its reads. */
+static uint64_t own_bytes(const wk_service *service, const wk_peer *peer) {
+	return peer->filling.total + peer->sent.total + peer->reads_running * service->options.frame_size_max;
+}
+
+/* For those that have answers unsent, and for large ones. */
+static uint64_t common_bytes(const wk_service *service) {
+	return service->options.reply_bytes - service->options.reply_bytes / 4;
+}
+
+/* Each read that is under way may be answered with as much as a frame takes. */
+static bool has_room(const wk_service *service, uint64_t limit) {
+	uint64_t expected = service->reply_bytes + (uint64_t)service->reads_count * service->options.frame_size_max;
+	return service->reads_count == 0 ? service->reply_bytes < limit : expected < limit;
+}
+
+static bool may_read(const wk_service *service, const wk_peer *peer) {
+	uint64_t own = own_bytes(service, peer);
+	if (has_room(service, common_bytes(service)))
+		return own == 0 || own < wk_peer_share(service);
+	return own == 0 && !peer->reads_first->large && has_room(service, service->options.reply_bytes);
+}
+
+/* ---- the ring of connections ---- */
+
+static void join(wk_service *service, wk_peer *peer) {
+	peer->next_reader = NULL;
+	peer->parked = false;
+	service->ring_count++;
+	*service->readers_end = peer;
+	service->readers_end = &peer->next_reader;
+}
+
+static wk_peer *leave(wk_service *service) {
+	wk_peer *peer = service->readers;
+	service->readers = peer->next_reader;
+	if (service->readers == NULL)
+		service->readers_end = &service->readers;
+	service->ring_count--;
+	return peer;
+}
+
+static wk_read_job *pop(wk_service *service, wk_peer *peer) {
+	wk_read_job *job = peer->reads_first;
+	peer->reads_first = job->next;
+	if (peer->reads_first == NULL)
+		peer->reads_end = &peer->reads_first;
+	peer->reads_waiting--;
+	service->reads_waiting--;
+	service->readers_count -= peer->reads_waiting == 0;
+	job->next = NULL;
+	return job;
+}
+
+/* ---- in and out ---- */
+
+bool wk_read_queue_is_full(const wk_service *service, const wk_peer *peer) {
+	uint64_t most = service->options.reads_max;
+	return service->reads_waiting >= most && peer->reads_waiting > 0 &&
+	       peer->reads_waiting >= most / 2 / service->readers_count;
+}
+
+static void enter(wk_service *service, wk_peer *peer) {
+	peer->reads_waiting++;
+	service->reads_waiting++;
+	if (peer->reads_waiting > 1)
+		return;
+	service->readers_count++;
+	join(service, peer);
+}
+
+void wk_read_queue_put(wk_service *service, wk_read_job *job) {
+	wk_peer *peer = job->owed.peer;
+	if (peer->reads_waiting == 0)
+		peer->reads_end = &peer->reads_first;
+	job->next = NULL;
+	*peer->reads_end = job;
+	peer->reads_end = &job->next;
+	enter(service, peer);
+}
+
+static uint64_t answer_size(const wk_read_job *job) {
+	uint64_t size = job->list_size;
+	for (uint32_t i = 0; i < job->batches_count; i++) {
+		size_t count;
+		const wk_stored_entry *entries = wk_entry_batch_entries(job->batches[i], &count);
+		for (size_t k = 0; k < count; k++)
+			size += entries[k].size;
+	}
+	return size;
+}
+
+bool wk_read_queue_take_back(wk_service *service, wk_read_job *job) {
+	wk_peer *peer = job->owed.peer;
+	if (job->large || peer->gone || peer->closing || service->reply_bytes < common_bytes(service) ||
+	    answer_size(job) <= SMALL_ANSWER_MAX)
+		return false;
+	wk_read_job_clear(job);
+	job->large = true;
+	if (peer->reads_waiting == 0)
+		peer->reads_end = &job->next;
+	job->next = peer->reads_first;
+	peer->reads_first = job;
+	enter(service, peer);
+	return true;
+}
+
+void wk_read_queue_go_on(wk_service *service, wk_peer *peer) {
+	if (peer->parked)
+		join(service, peer);
+}
+
+void wk_read_queue_feed(wk_service *service) {
+	uint32_t refused = 0;
+	while (refused < service->ring_count && refused < REFUSED_MAX && service->reads_count < POOL_JOBS_MAX) {
+		wk_peer *peer = leave(service);
+		if (!may_read(service, peer)) {
+			peer->parked = own_bytes(service, peer) > 0; /* until it took some of it */
+			if (!peer->parked) {
+				join(service, peer);
+				refused++;
+			}
+			continue;
+		}
+		refused = 0;
+		wk_read_job *job = pop(service, peer);
+		if (peer->reads_waiting > 0)
+			join(service, peer);
+		service->reads_count++;
+		peer->reads_running++;
+		wk_read_pool_put(service->pool, job);
+	}
+	service->reads_starve = service->readers_count > 0 && service->reads_count == 0;
+}
+
+wk_read_job *wk_read_queue_remove(wk_service *service, wk_peer *peer) {
+	wk_read_job *first = peer->reads_waiting > 0 ? peer->reads_first : NULL;
+	if (first == NULL)
+		return NULL;
+	wk_peer **at = &service->readers;
+	while (!peer->parked && *at != peer)
+		at = &(*at)->next_reader;
+	if (!peer->parked) {
+		*at = peer->next_reader;
+		if (*at == NULL)
+			service->readers_end = at;
+		service->ring_count--;
+	}
+	peer->parked = false;
+	service->readers_count--;
+	service->reads_waiting -= peer->reads_waiting;
+	peer->reads_waiting = 0;
+	peer->reads_first = NULL;
+	return first;
+}

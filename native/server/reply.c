@@ -1,0 +1,63 @@
+/* reply.c: answers, and what is settled by them. */
+#include <stdlib.h>
+
+#include "server/service.h"
+
+void wk_reply_begin(const wk_owed *owed, uint32_t code, wk_wire_reply *reply) {
+	wk_wire_request request = {.version = owed->version,
+	                           .header_version = owed->header_version,
+	                           .operation = owed->operation,
+	                           .txn_id = owed->txn_id,
+	                           .ledger_id = owed->ledger_id,
+	                           .entry_id = owed->entry_id};
+	wk_wire_reply_begin(&request, code, reply);
+}
+
+void wk_reply_put(wk_service *service, wk_peer *peer, const wk_wire_reply *reply, const uint8_t *body,
+                  wk_read_job *owner) {
+	if (peer->gone || peer->closing)
+		return;
+	uint8_t head[WK_WIRE_HEAD_SIZE_MAX];
+	uint64_t before = peer->filling.total;
+	bool put = wk_outbox_put(&peer->filling, head, wk_wire_reply_encode(reply, head));
+	if (put && body != NULL && reply->body_size > 0)
+		put = owner != NULL && reply->body_size > WK_COPY_MAX
+		          ? wk_outbox_refer(&peer->filling, body, (size_t)reply->body_size, owner)
+		          : wk_outbox_put(&peer->filling, body, (size_t)reply->body_size);
+	service->reply_bytes += peer->filling.total - before;
+	wk_peer_list(service, peer);
+	if (!put)
+		wk_peer_close(service, peer); /* no memory: half an answer is none */
+}
+
+static void count_in(wk_histogram *histogram, uint64_t value) {
+	uint32_t bucket = 0;
+	for (uint64_t rest = value; rest > 0 && bucket < WK_SERVER_BUCKETS - 1; rest >>= 1)
+		bucket++;
+	histogram->buckets[bucket]++;
+	histogram->count++;
+	histogram->sum += value;
+}
+
+void wk_owed_settle(wk_service *service, const wk_owed *owed, uint32_t code) {
+	wk_server_stats *stats = &service->stats;
+	if (owed->operation < WK_SERVER_OPERATIONS) {
+		stats->requests[owed->operation]++;
+		stats->failures[owed->operation] += code != WK_WIRE_OK;
+	}
+	stats->too_many_requests += code == WK_WIRE_TOO_MANY_REQUESTS;
+	uint64_t taken = service->now_ns - owed->began_ns;
+	if (owed->operation == WK_WIRE_ADD)
+		count_in(&stats->add_ns, taken);
+	else if (owed->operation == WK_WIRE_READ || owed->operation == WK_WIRE_BATCH_READ)
+		count_in(&stats->read_ns, taken);
+	service->owed_count--;
+	wk_peer_release(service, owed->peer);
+}
+
+void wk_reply_code(wk_service *service, const wk_owed *owed, uint32_t code) {
+	wk_wire_reply reply;
+	wk_reply_begin(owed, code, &reply);
+	wk_reply_put(service, owed->peer, &reply, NULL, NULL);
+	wk_owed_settle(service, owed, code);
+}

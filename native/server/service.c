@@ -1,0 +1,219 @@
+#include "server/service.h"
+
+#include <stdlib.h>
+
+#include "io/event.h"
+
+enum { RETRY_NS = 100000000 };
+
+static bool make_tables(wk_service *service) {
+	uint32_t polls = (uint32_t)service->options.reads_max;
+	wk_hosted_ledger *slots = malloc(WK_HOSTED_CAPACITY_MIN * sizeof *slots);
+	wk_poll *room = malloc(polls * sizeof *room);
+	int32_t *heap = malloc(polls * sizeof *heap);
+	service->hosted.slots = slots;
+	service->polls.polls = room;
+	service->polls.heap = heap;
+	service->adds.adds = calloc(WK_ADDS_MAX, sizeof *service->adds.adds);
+	service->adds.notes = calloc(WK_ADDS_MAX, sizeof *service->adds.notes);
+	return slots != NULL && room != NULL && heap != NULL && service->adds.adds != NULL && service->adds.notes != NULL &&
+	       wk_hosted_init(&service->hosted, slots, WK_HOSTED_CAPACITY_MIN) == WK_OK &&
+	       wk_polls_init(&service->polls, room, heap, polls) == WK_OK;
+}
+
+wk_status wk_service_new(wk_namespace *ns, wk_net *net, const wk_server_options *options, wk_service **made) {
+	wk_service *service = calloc(1, sizeof *service);
+	if (service == NULL)
+		return WK_NO_MEMORY;
+	service->ns = ns;
+	service->net = net;
+	service->options = *options;
+	service->stalled_end = &service->stalled;
+	service->readers_end = &service->readers;
+	uint64_t large = options->receive_bytes / 2 / options->frame_size_max;
+	service->large_left = large < 1 ? 1 : large > UINT32_MAX ? UINT32_MAX : (uint32_t)large;
+	service->pool = make_tables(service) ? wk_read_pool_new(ns, options->reader_threads) : NULL;
+	if (service->pool == NULL) {
+		wk_service_free(service);
+		return WK_NO_MEMORY;
+	}
+	*made = service;
+	return WK_OK;
+}
+
+/* What was in a batch that never went to the store. */
+static void free_spent(wk_service *service) {
+	for (uint32_t i = 0; i < service->adds.count; i++)
+		wk_peer_release(service, service->adds.notes[i].owed.peer);
+	service->adds.count = 0;
+	while (service->adds.spent != NULL) {
+		wk_frame_buffer *buffer = service->adds.spent;
+		service->adds.spent = buffer->next;
+		free(buffer);
+	}
+}
+
+static void drop_job(wk_service *service, wk_read_job *job) {
+	service->owed_count--;
+	wk_peer_release(service, job->owed.peer);
+	wk_read_job_release(service, job);
+}
+
+void wk_service_free(wk_service *service) {
+	/* The net is not asked for anything any more. */
+	for (wk_peer *peer = service->peers; peer != NULL; peer = peer->next)
+		peer->closing = true;
+	while (service->peers != NULL)
+		wk_peer_gone(service, service->peers);
+	free_spent(service);
+	if (service->pool != NULL)
+		for (wk_read_job *job = wk_read_pool_close(service->pool), *next; job != NULL; job = next) {
+			next = job->next;
+			drop_job(service, job);
+		}
+	for (; service->waits.count > 0; service->waits.count--) {
+		wk_wait *wait = &service->waits.waits[service->waits.first];
+		service->waits.first = (service->waits.first + 1) & (service->waits.capacity - 1);
+		if (wait->kind == WK_WAIT_READ)
+			drop_job(service, wait->job);
+		else
+			wk_peer_release(service, wait->owed.peer);
+	}
+	wk_read_pool_free(service->pool);
+	free(service->waits.waits);
+	free(service->hosted.slots);
+	free(service->polls.polls);
+	free(service->polls.heap);
+	free(service->adds.adds);
+	free(service->adds.notes);
+	free(service->limbo_ids);
+	free(service->deleted_ids);
+	free(service);
+}
+
+void wk_service_set_limbo(wk_service *service, bool all, int64_t *ids, size_t count) {
+	free(service->limbo_ids);
+	service->limbo_ids = ids;
+	service->limbo_all = all;
+	wk_id_set_init(&service->limbo, ids, count);
+}
+
+/* What is kept of a ledger that was deleted goes, unless somebody waits for it: the wait ends by its time. */
+void wk_service_set_deleted(wk_service *service, int64_t *ids, size_t count) {
+	free(service->deleted_ids);
+	service->deleted_ids = ids;
+	wk_id_set_init(&service->deleted, ids, count);
+	for (uint64_t i = 0; i < service->deleted.count; i++) {
+		wk_polls_wake_all(service, service->deleted.ids[i]);
+		const wk_hosted_ledger *ledger = wk_hosted_find(&service->hosted, service->deleted.ids[i]);
+		if (ledger != NULL && ledger->first_poll == WK_NO_POLL)
+			wk_hosted_remove(&service->hosted, service->deleted.ids[i]);
+	}
+}
+
+void wk_service_begin(wk_service *service, uint64_t now_ns, int64_t wall_ms) {
+	service->now_ns = now_ns;
+	service->wall_ms = wall_ms;
+}
+
+void wk_service_event(wk_service *service, const wk_net_event *event) {
+	wk_peer *peer = (wk_peer *)(uintptr_t)event->tag;
+	switch (event->kind) {
+	case WK_NET_ACCEPTED:
+		wk_peer_accepted(service, event->connection);
+		return;
+	case WK_NET_RECEIVED:
+		if (peer == NULL)
+			return;
+		service->stats.received_bytes += event->size;
+		wk_peer_receive(service, peer, event->bytes, event->size);
+		return;
+	case WK_NET_SENT:
+		if (peer != NULL)
+			wk_peer_sent(service, peer);
+		return;
+	case WK_NET_CLOSED:
+		if (peer != NULL) {
+			wk_adds_flush(service); /* what it sent was whole, and the batch points to it */
+			wk_peer_gone(service, peer);
+		}
+		return;
+	case WK_NET_ACCEPT_FAILED:
+		service->stats.connections_refused++;
+		return;
+	case WK_NET_CONNECTED:
+	case WK_NET_READABLE: /* the loop's */
+		return;
+	}
+}
+
+void wk_service_store_event(wk_service *service) {
+	uint64_t durable;
+	service->failed |= wk_namespace_drain(service->ns, &durable) == WK_FAILED;
+	service->armed = 0;
+}
+
+void wk_service_pool_event(wk_service *service) {
+	wk_event_take(wk_read_pool_descriptor(service->pool));
+}
+
+void wk_service_drain(wk_service *service) {
+	service->draining = true;
+	for (wk_peer *peer = service->peers; peer != NULL; peer = peer->next)
+		wk_peer_hold(service, peer);
+}
+
+/* Nothing that the store tells would end it. */
+static bool first_wait_is_over(const wk_service *service) {
+	const wk_wait_queue *queue = &service->waits;
+	return queue->count > 0 && (service->failed || queue->waits[queue->first].ticket <= service->durable);
+}
+
+void wk_service_turn(wk_service *service) {
+	uint64_t before = service->durable;
+	/* Answers let connections go on, whose requests are in the batch then: until nothing is left to do. */
+	bool first = true;
+	do {
+		wk_adds_flush(service);
+		wk_waits_answer(service);
+		wk_reads_answer(service);
+		wk_polls_expire(service);
+		bool moved = service->durable != before || service->failed;
+		before = service->durable;
+		bool journal = moved || (first && service->waits.count == 0);
+		if (journal || service->eased)
+			wk_peers_go_on(service, journal);
+		first = false;
+	} while (service->adds.count > 0 || first_wait_is_over(service) || (service->eased && service->stalled != NULL));
+	wk_peers_sweep(service);
+	wk_outboxes_send(service);
+	/* The store tells when the first of those that wait is durable. */
+	uint64_t ticket = service->waits.count > 0   ? service->waits.waits[service->waits.first].ticket
+	                  : service->stalled != NULL ? service->durable + 1
+	                                             : 0;
+	if (ticket != service->armed && !service->failed) {
+		service->armed = ticket;
+		wk_namespace_arm(service->ns, ticket);
+	}
+	service->stats.ledgers = service->hosted.count;
+	service->stats.ledgers_memory = service->hosted.capacity * sizeof *service->hosted.slots;
+	service->stats.failed = service->failed;
+}
+
+uint64_t wk_service_deadline(const wk_service *service) {
+	uint64_t deadline = wk_polls_deadline(&service->polls);
+	if ((service->partial_count > 0 || service->sending_count > 0) && service->next_sweep_ns < deadline)
+		deadline = service->next_sweep_ns;
+	if (service->stalled != NULL && service->now_ns + RETRY_NS < deadline)
+		deadline = service->now_ns + RETRY_NS;
+	return deadline;
+}
+
+void wk_service_descriptors(const wk_service *service, int *store, int *pool) {
+	*store = wk_namespace_eventfd(service->ns);
+	*pool = wk_read_pool_descriptor(service->pool);
+}
+
+bool wk_service_is_idle(const wk_service *service) {
+	return service->owed_count == 0 && service->sending_count == 0 && service->listed == NULL;
+}

@@ -1,0 +1,76 @@
+"""The disk watch: when a bookie is read-only, when it is writable again, and what it takes meanwhile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from walkeeper_bookie._disk_watch import DiskWatch, Space, Thresholds, look
+
+GIB = 2**30
+THRESHOLDS = Thresholds(
+    read_only_free=5 * GIB, read_only_part=0.05, writable_free=6 * GIB, writable_part=0.06, recovery_free=GIB
+)
+
+
+def judged(watch: DiskWatch, free: float, total: float = 100, engine_full: bool = False, operator: bool = False) -> str:
+    """ "writable", "recovery" (read-only, takes what has high priority), or "nothing"."""
+    state = watch.judge(Space(int(total * GIB), int(free * GIB)), engine_full=engine_full, operator=operator)
+    assert bool(state.reason) == state.read_only
+    return "writable" if not state.read_only else "recovery" if state.high_priority else "nothing"
+
+
+def test_between_the_thresholds_it_stays_what_it_was() -> None:
+    watch = DiskWatch(THRESHOLDS)
+    assert [judged(watch, free) for free in (50, 5.5, 4.9, 5.5, 6, 6.1, 5.5, 5, 4)] == [
+        "writable", "writable", "recovery", "recovery", "recovery", "writable", "writable", "writable", "recovery",
+    ]  # fmt: skip
+
+
+def test_both_bytes_and_part_must_be_free() -> None:
+    watch = DiskWatch(THRESHOLDS)
+    assert judged(watch, free=40, total=1000) == "recovery"  # 4 %
+    assert judged(watch, free=55, total=1000) == "recovery"  # 5.5 %
+    assert judged(watch, free=61, total=1000) == "writable"
+    assert judged(watch, free=4, total=10) == "recovery"  # 40 %, and too few bytes
+    assert judged(watch, free=5.9, total=10) == "recovery"
+    assert judged(watch, free=6.1, total=10) == "writable"
+
+
+def test_recovery_may_add_while_its_share_is_free() -> None:
+    watch = DiskWatch(THRESHOLDS)
+    assert [judged(watch, free) for free in (4, 1.1, 1, 0)] == ["recovery", "recovery", "nothing", "nothing"]
+
+
+def test_the_engine_knows_that_the_disk_is_full_before_the_kernel_says_so() -> None:
+    watch = DiskWatch(THRESHOLDS)
+    assert judged(watch, 50, engine_full=True) == "recovery"
+    assert judged(watch, 5.5) == "recovery"
+    assert judged(watch, 50) == "writable"  # by itself
+
+
+def test_an_operators_wish_is_no_matter_of_space() -> None:
+    watch = DiskWatch(THRESHOLDS)
+    assert judged(watch, 50, operator=True) == "recovery"
+    assert judged(watch, 50) == "writable"
+    assert judged(watch, 4, operator=True) == "recovery"
+    assert judged(watch, 5.5) == "recovery"  # it was full meanwhile
+
+
+def test_a_disk_that_does_not_answer_takes_nothing() -> None:
+    watch = DiskWatch(THRESHOLDS)
+    state = watch.judge(None, engine_full=False, operator=False)
+    assert (state.read_only, state.high_priority) == (True, False)
+    assert judged(watch, 5.5) == "recovery"
+
+
+def test_a_file_system_without_a_size_is_full() -> None:
+    assert judged(DiskWatch(THRESHOLDS), free=0, total=0) == "nothing"
+
+
+def test_a_real_disk(tmp_path: Path) -> None:
+    space = look(tmp_path)
+    assert 0 < space.free <= space.total
+    with pytest.raises(OSError, match="No such file"):
+        look(tmp_path / "missing")

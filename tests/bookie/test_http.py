@@ -1,0 +1,298 @@
+"""HTTP (S16): no login, so nothing changes by GET, from afar, or for a web page; and nobody ties it up."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+
+import pytest
+from bookie_runs import PATIENCE_S, until
+
+from walkeeper_bookie import _http
+from walkeeper_bookie._http import BODY_MAX, CONNECTIONS_MAX, HttpServer
+
+
+class Page:
+    """Views that are told what to show."""
+
+    def __init__(self) -> None:
+        self.reason = ""
+        self.read_only = False
+        self.wishes: list[bool] = []
+        self.refuses = False
+
+    def metrics(self) -> str:
+        return "bookie_SERVER_STATUS 1\n"
+
+    def not_ready(self) -> str:
+        return self.reason
+
+    def info(self) -> Mapping[str, object]:
+        return {"freeSpace": 5, "totalSpace": 9}
+
+    def state(self) -> Mapping[str, object]:
+        return {
+            "running": True,
+            "readOnly": self.read_only,
+            "shuttingDown": False,
+            "availableForHighPriorityWrites": True,
+        }
+
+    def set_read_only(self, read_only: bool) -> None:
+        if self.refuses:
+            raise OSError(28, "no space")
+        self.wishes.append(read_only)
+        self.read_only = read_only
+
+
+@pytest.fixture
+def page() -> Page:
+    return Page()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[HttpServer]:
+    """One for all: ending one takes a moment."""
+    server = HttpServer("127.0.0.1", 0, Page())
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def port(server: HttpServer, page: Page) -> int:
+    server._server.views = page
+    return server.port
+
+
+def exchange(port: int, data: bytes) -> bytes:
+    """What is answered to these bytes, until the connection is closed."""
+    found = b""
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection, suppress(ConnectionError):
+        with suppress(OSError):  # it may be closed by now, and have been answered before
+            connection.sendall(data)
+            connection.shutdown(socket.SHUT_WR)
+        while some := connection.recv(65536):
+            found += some
+    return found
+
+
+def ask(port: int, line: str, *headers: str, host: str = "localhost", body: bytes = b"") -> tuple[int, str]:
+    """Status and body."""
+    head = "\r\n".join([f"{line} HTTP/1.1", *([f"Host: {host}"] if host else []), *headers, "", ""])
+    answer = exchange(port, head.encode("latin-1") + body)
+    top, _, text = answer.partition(b"\r\n\r\n")
+    return int(top.split()[1]), text.decode()
+
+
+def put(
+    port: int, body: bytes, *headers: str, path: str = "/api/v1/bookie/state/readonly", host: str = "localhost"
+) -> int:
+    return ask(port, f"PUT {path}", f"Content-Length: {len(body)}", *headers, host=host, body=body)[0]
+
+
+GETS = [
+    "/metrics", "/health", "/heartbeat", "/ready", "/api/v1/bookie/is_ready", "/api/v1/bookie/info",
+    "/api/v1/bookie/state", "/api/v1/bookie/state/readonly", "/api/v1/bookie/readonly",
+]  # fmt: skip
+
+
+def test_what_is_shown(port: int, page: Page) -> None:
+    assert ask(port, "GET /metrics") == (200, "bookie_SERVER_STATUS 1\n")
+    assert ask(port, "GET /health") == (200, "OK\n")
+    assert ask(port, "GET /ready") == (200, "ready\n")
+    assert ask(port, "GET /api/v1/bookie/is_ready") == (200, "Success\n")
+    assert json.loads(ask(port, "GET /api/v1/bookie/info")[1]) == {"freeSpace": 5, "totalSpace": 9}
+    assert json.loads(ask(port, "GET /api/v1/bookie/state")[1]) == page.state()
+    assert json.loads(ask(port, "GET /api/v1/bookie/state/readonly")[1]) == {"readOnly": False}
+    assert ask(port, "GET /api/v1/bookie/gc")[0] == 404
+    assert ask(port, "GET /")[0] == 404
+
+
+def test_not_ready_says_why_and_is_alive_all_the_same(port: int, page: Page) -> None:
+    page.reason = "the journal failed"
+    assert ask(port, "GET /ready") == (503, "the journal failed\n")
+    assert ask(port, "GET /api/v1/bookie/is_ready")[0] == 503
+    assert ask(port, "GET /health")[0] == 200
+
+
+def test_an_operator_switches(port: int, page: Page) -> None:
+    assert put(port, b'{"readOnly": true}') == 200
+    assert put(port, b'{"readOnly": false}', path="/api/v1/bookie/readonly") == 200
+    assert page.wishes == [True, False]
+
+
+def test_a_wish_that_cannot_be_kept_is_an_error(port: int, page: Page) -> None:
+    page.refuses = True
+    assert put(port, b'{"readOnly": true}') == 500
+
+
+@pytest.mark.parametrize("path", GETS)
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "DELETE", "PATCH", "OPTIONS", "TRACE"])
+def test_nothing_but_put_changes_anything(port: int, page: Page, method: str, path: str) -> None:
+    body = b'{"readOnly": true}'
+    line = f"{method} {path}?readOnly=true"
+    status, text = ask(port, line, "X-HTTP-Method-Override: PUT", f"Content-Length: {len(body)}", body=body)
+    assert page.wishes == []
+    assert (status, text) == (status, "") if method == "HEAD" else status in (200, 501)
+
+
+@pytest.mark.parametrize("path", [path for path in GETS if "readonly" not in path] + ["/", "/api/v1/bookie/gc"])
+def test_put_is_for_one_thing(port: int, page: Page, path: str) -> None:
+    assert put(port, b'{"readOnly": true}', path=path) == 404
+    assert page.wishes == []
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "", "[::1", "a b"]
+)
+def test_a_name_that_a_page_may_have_been_given_is_refused(port: int, page: Page, host: str) -> None:
+    assert put(port, b'{"readOnly": true}', host=host) in (400, 403)
+    assert ask(port, "GET /api/v1/bookie/state", host=host)[0] in (400, 403)
+    assert page.wishes == []
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST:8000", "127.0.0.1", "127.0.0.1:8000", "[::1]:8000", "10.0.0.7"]
+)
+def test_an_address_or_this_machine_is_no_such_name(port: int, host: str) -> None:
+    assert ask(port, "GET /api/v1/bookie/state", host=host)[0] == 200
+
+
+def test_two_hosts_are_none(port: int, page: Page) -> None:
+    assert put(port, b'{"readOnly": true}', "Host: evil.example") == 403
+    assert page.wishes == []
+
+
+def test_a_web_page_may_not_write(port: int, page: Page) -> None:
+    for origin in ("http://evil.example", "http://localhost", "null"):
+        assert put(port, b'{"readOnly": true}', f"Origin: {origin}") == 403
+    assert page.wishes == []
+    answer = exchange(port, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\n\r\n")
+    assert b"access-control" not in answer.lower()
+
+
+def test_another_machine_may_not_write(port: int, page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    def verify(server: object, request: object, address: tuple[str, int]) -> None:
+        handler = _http._Handler(request, ("10.1.2.3", 5), server)  # type: ignore[arg-type]
+        assert handler.client_address[0] == "10.1.2.3"
+
+    monkeypatch.setattr(_http._Listener, "finish_request", verify)
+    assert put(port, b'{"readOnly": true}') == 403
+    assert ask(port, "GET /metrics")[0] == 200
+    assert page.wishes == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{}",
+        b"true",
+        b"[]",
+        b'{"readOnly": 1}',
+        b'{"readOnly": "true"}',
+        b'{"readOnly": null}',
+        b"\xff",
+        b"[" * 60000,
+    ],
+)
+def test_a_body_that_says_something_else_is_refused(port: int, page: Page, body: bytes) -> None:
+    assert put(port, body) == 400
+    assert page.wishes == []
+
+
+@pytest.mark.parametrize("length", ["-1", "+5", "1e3", "", "0x10", "\N{ARABIC-INDIC DIGIT FIVE}", "18, 18"])
+def test_a_length_that_is_none_is_refused(port: int, page: Page, length: str) -> None:
+    head = f"PUT /api/v1/bookie/readonly HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n"
+    answer = exchange(port, head.encode() + b'{"readOnly": true}')
+    assert answer.split()[1] in (b"400", b"411")
+    assert page.wishes == []
+
+
+def test_chunks_are_refused(port: int, page: Page) -> None:
+    assert put(port, b'{"readOnly": true}', "Transfer-Encoding: chunked") == 411
+    assert page.wishes == []
+
+
+@pytest.mark.parametrize("length", [BODY_MAX + 1, 2**31, 2**63, 10**30])
+def test_a_large_body_is_refused_before_it_is_read(port: int, page: Page, length: int) -> None:
+    assert ask(port, "PUT /api/v1/bookie/readonly", f"Content-Length: {length}")[0] == 413
+    assert page.wishes == []
+
+
+def test_one_request_a_connection(port: int, page: Page) -> None:
+    smuggled = (
+        b'PUT /api/v1/bookie/readonly HTTP/1.1\r\nHost: localhost\r\nContent-Length: 18\r\n\r\n{"readOnly": true}'
+    )
+    answer = exchange(port, b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: keep-alive\r\n\r\n" + smuggled)
+    assert answer.count(b"HTTP/1.") == 1
+    assert page.wishes == []
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"\0" * 100, b"\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET " + b"a" * 70000 + b" HTTP/1.1\r\n\r\n",
+     b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 1000 + b"\r\n"],
+)  # fmt: skip
+def test_garbage_is_no_concern(port: int, data: bytes) -> None:
+    exchange(port, data)
+    assert ask(port, "GET /health")[0] == 200
+
+
+def test_who_drips_is_cut_off(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_http, "REQUEST_S", 0.5)
+    server = HttpServer("127.0.0.1", 0, page)
+    try:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) as connection:
+            stop = threading.Event()
+
+            def drip() -> None:
+                try:
+                    while not stop.wait(0.05):
+                        connection.send(b"a")
+                except OSError:
+                    pass
+
+            thread = threading.Thread(target=drip)
+            thread.start()
+            try:
+                assert connection.recv(1000) == b""
+            except ConnectionResetError:
+                pass
+            finally:
+                stop.set()
+                thread.join()
+    finally:
+        server.close()
+
+
+def test_more_connections_than_the_cap_are_closed_and_room_is_made(port: int) -> None:
+    held = [socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) for _ in range(CONNECTIONS_MAX)]
+    try:
+        refused = [exchange(port, b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n") for _ in range(10)]
+        assert refused == [b""] * 10
+    finally:
+        for one in held:
+            one.close()
+    until(lambda: exchange(port, b"GET /health HTTP/1.0\r\n\r\n") != b"", "there is room again")
+
+
+def test_an_address_in_use_is_an_error(port: int, page: Page) -> None:
+    with pytest.raises(OSError, match="in use"):
+        HttpServer("127.0.0.1", port, page)
+
+
+def test_ipv6(page: Page) -> None:
+    try:
+        server = HttpServer("::1", 0, page)
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    try:
+        with socket.create_connection(("::1", server.port), timeout=PATIENCE_S) as connection:
+            connection.sendall(b"GET /health HTTP/1.0\r\n\r\n")
+            assert b" 200 " in connection.recv(1000)
+    finally:
+        server.close()

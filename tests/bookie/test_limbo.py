@@ -1,0 +1,187 @@
+"""Rule 2: limbo where acknowledged data may be missing, and only there; kept before anything is served."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+from bookie_runs import IO_ERROR, NO_ENTRY, NO_LEDGER, OK, READ_ONLY, Client
+
+from walkeeper.metadata import FaultyStore, LedgerMetadata, MemoryStore, UnavailableError
+from walkeeper_bookie._directory import Directory, Recovery
+from walkeeper_bookie._limbo import Limbo, reason_for_limbo
+from walkeeper_bookie._log import Log
+from walkeeper_bookie._metadata import BookieMetadata
+from walkeeper_bookie._server import Server
+from walkeeper_bookie._state_files import LimboFile, LimboState
+
+ME, OTHER = "127.0.0.1:1", "127.0.0.1:2"
+CLEAN = Recovery(cut_bytes=0, damaged_blocks=0, unknown_blocks=0, lost_entries=0, lost_files=0, elapsed_ns=5)
+
+
+class Told:
+    """Stands for the server: what it was told last."""
+
+    def __init__(self) -> None:
+        self.everything, self.ids = False, [0]
+
+    def __call__(self, everything: bool, ledger_ids: Iterable[int]) -> None:
+        self.everything, self.ids = everything, list(ledger_ids)
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    """A cluster whose ledger n has this bookie in its first ensemble (1, 2), a later one (3), or in none (4, 5)."""
+    store = MemoryStore()
+    BookieMetadata(store, "/ledgers").initialize()
+    for ledger_id, segments in {
+        1: {0: (ME,)},
+        2: {0: (ME,), 5: (OTHER,)},
+        3: {0: (OTHER,), 5: (ME,)},
+        4: {0: (OTHER,)},
+        5: {0: ("127.0.0.1:11",)},
+    }.items():
+        key = f"/ledgers/00/0000/L{ledger_id:04d}"
+        store.create(key, LedgerMetadata(1, 1, 1, segments).serialise(), parents=True)
+    return store
+
+
+def limbo_of(store: MemoryStore | FaultyStore, place: Path) -> Limbo:
+    return Limbo(LimboFile(place / "limbo"), BookieMetadata(store, "/ledgers"), ME, Log(io.StringIO()))
+
+
+def test_a_clean_start_and_a_torn_tail_are_no_reason() -> None:
+    torn = Recovery(cut_bytes=4096, damaged_blocks=0, unknown_blocks=0, lost_entries=0, lost_files=0, elapsed_ns=5)
+    assert reason_for_limbo(CLEAN) == reason_for_limbo(torn) == ""
+
+
+@pytest.mark.parametrize("field", ["damaged_blocks", "unknown_blocks", "lost_entries", "lost_files"])
+def test_damage_is_a_reason(field: str) -> None:
+    found = Recovery(**{**vars(CLEAN), field: 1})
+    assert reason_for_limbo(found)
+
+
+def test_a_new_directory_is_a_reason() -> None:
+    assert reason_for_limbo(CLEAN, new=True)
+
+
+def test_every_ledger_first_then_those_that_have_this_bookie(store: MemoryStore, tmp_path: Path) -> None:
+    limbo, told = limbo_of(store, tmp_path), Told()
+    limbo.begin("test")
+    limbo.attach(told)
+    assert told.everything
+    assert limbo.note()
+    assert (told.everything, told.ids) == (False, [1, 2, 3])
+
+
+def test_it_is_kept_before_anybody_is_told(store: MemoryStore, tmp_path: Path) -> None:
+    limbo = limbo_of(store, tmp_path)
+    kept: list[LimboState] = []
+
+    def tell(everything: bool, ledger_ids: Iterable[int]) -> None:
+        kept.append(LimboFile(tmp_path / "limbo").load())
+        assert (everything, list(ledger_ids)) == (kept[-1].everything, list(kept[-1].ledger_ids))
+
+    limbo.begin("test")
+    limbo.attach(tell)
+    limbo.note()
+    limbo.clear(2)
+    assert [list(state.ledger_ids) for state in kept] == [[], [1, 2, 3], [1, 3]]
+
+
+def test_a_killed_bookie_is_where_it_was(store: MemoryStore, tmp_path: Path) -> None:
+    first = limbo_of(store, tmp_path)
+    first.begin("test")
+    second = limbo_of(store, tmp_path)
+    second.load()
+    assert second.state.everything
+    second.note()
+    third, told = limbo_of(store, tmp_path), Told()
+    third.load()
+    third.attach(told)
+    assert (told.everything, told.ids) == (False, [1, 2, 3])
+
+
+def test_damage_again_puts_every_ledger_back(store: MemoryStore, tmp_path: Path) -> None:
+    limbo = limbo_of(store, tmp_path)
+    limbo.begin("test")
+    limbo.note()
+    limbo.begin("again")
+    assert LimboFile(tmp_path / "limbo").load().everything
+
+
+@pytest.mark.parametrize("at", range(4))
+def test_a_listing_that_breaks_off_leaves_every_ledger_in_limbo(store: MemoryStore, tmp_path: Path, at: int) -> None:
+    class Breaking(FaultyStore):
+        def scan(self, key: str, *, page: int = 1000) -> Iterator[str]:
+            for number, name in enumerate(self.store.scan(key, page=page)):
+                if number == at and name.startswith("L"):
+                    raise UnavailableError("injected")
+                yield name
+
+    limbo, told = limbo_of(Breaking(store), tmp_path), Told()
+    limbo.begin("test")
+    limbo.attach(told)
+    assert not limbo.note()
+    assert told.everything
+    assert LimboFile(tmp_path / "limbo").load().everything
+
+
+def test_metadata_that_cannot_be_read_leave_every_ledger_in_limbo(store: MemoryStore, tmp_path: Path) -> None:
+    store.put("/ledgers/00/0000/L0004", b"nonsense")
+    limbo = limbo_of(store, tmp_path)
+    limbo.begin("test")
+    assert not limbo.note()
+    assert limbo.state.everything
+
+
+def test_a_disk_that_refuses_keeps_it_as_it_is(
+    store: MemoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: LimboFile, state: LimboState) -> None:
+        raise OSError(28, "no space")
+
+    limbo, told = limbo_of(store, tmp_path), Told()
+    limbo.begin("test")
+    limbo.attach(told)
+    monkeypatch.setattr(LimboFile, "save", refuse)
+    assert not limbo.note()
+    assert told.everything
+
+
+def test_cleared_one_by_one(store: MemoryStore, tmp_path: Path) -> None:
+    limbo, told = limbo_of(store, tmp_path), Told()
+    limbo.begin("test")
+    limbo.attach(told)
+    assert not limbo.clear(1)  # not noted yet: it cannot be told which are left
+    limbo.note()
+    assert not limbo.clear(4)
+    assert limbo.clear(1)
+    assert limbo.clear(3)
+    assert told.ids == [2]
+    assert limbo.clear(2)
+    assert not limbo.state
+    assert not (tmp_path / "limbo").exists()
+
+
+def test_the_server_serves_nothing_before_it_is_told(tmp_path: Path) -> None:
+    directory = Directory.open(tmp_path / "ledgers")
+    server = Server.start(directory, "127.0.0.1", 0)
+    try:
+        with Client(server.port) as client:
+            assert client.read(7, 0)[0] == IO_ERROR
+            assert client.add(7, 0) == READ_ONLY
+            server.set_read_only(False, True)
+            assert client.add(7, 0) == OK
+            assert client.read(7, 1)[0] == IO_ERROR
+            server.set_limbo(False, [7])
+            assert client.read(7, 0)[0] == OK
+            assert client.read(7, 1)[0] == IO_ERROR
+            assert client.read(8, 0)[0] == NO_LEDGER
+            server.set_limbo(False)
+            assert client.read(7, 1)[0] == NO_ENTRY
+    finally:
+        server.stop(10)
+        directory.close()

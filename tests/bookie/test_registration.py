@@ -1,0 +1,156 @@
+"""Rule 7: the registration outlives sessions, is taken over after a kill, and follows read-only."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+
+import pytest
+from bookie_runs import until
+
+from walkeeper.metadata import Cookie, MemoryStore, MemoryTree, MetadataError, UnavailableError
+from walkeeper_bookie import _registration
+from walkeeper_bookie._collector import WrongClusterError
+from walkeeper_bookie._kinds import Address
+from walkeeper_bookie._log import Log
+from walkeeper_bookie._metadata import BookieMetadata
+from walkeeper_bookie._registration import Registrar
+
+ID = "127.0.0.1:3181"
+
+
+class World:
+    def __init__(self) -> None:
+        self.tree = MemoryTree()
+        self.looker = MemoryStore(self.tree)
+        self.instance_id = BookieMetadata(self.looker, "/ledgers").initialize()
+        self.cookie = Cookie(ID, ("/d",), ("/d",), instance_id=self.instance_id)
+        BookieMetadata(self.looker, "/ledgers").create_cookie(self.cookie)
+        self.lines = io.StringIO()
+        self.registrars: list[Registrar] = []
+
+    def bookie(self) -> tuple[MemoryStore, BookieMetadata, Registrar]:
+        store = MemoryStore(self.tree)
+        metadata = BookieMetadata(store, "/ledgers")
+        metadata.publish(self.cookie, Address("127.0.0.1", 3181), None)
+        registrar = Registrar(metadata, self.instance_id, Log(self.lines))
+        self.registrars.append(registrar)
+        return store, metadata, registrar
+
+    def found(self) -> list[str]:
+        """Where clients find it."""
+        writable = [f"writable {name}" for name in self.looker.children("/ledgers/available") if name != "readonly"]
+        return writable + [f"read-only {name}" for name in self.looker.children("/ledgers/available/readonly")]
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    world = World()
+    yield world
+    for registrar in world.registrars:
+        registrar.close()
+
+
+@pytest.mark.parametrize(("read_only", "found"), [(False, f"writable {ID}"), (True, f"read-only {ID}")])
+def test_registered_when_start_returns_and_not_after_close(world: World, read_only: bool, found: str) -> None:
+    _, _, registrar = world.bookie()
+    registrar.start(read_only)
+    assert world.found() == [found]
+    assert registrar.registered
+    registrar.close()
+    assert world.found() == []
+    assert not registrar.registered
+
+
+def test_it_follows_what_is_wanted(world: World) -> None:
+    _, _, registrar = world.bookie()
+    registrar.start(False)
+    registrar.want(True)
+    until(lambda: world.found() == [f"read-only {ID}"], "read-only")
+    registrar.want(False)
+    until(lambda: world.found() == [f"writable {ID}"], "writable")
+
+
+def test_what_a_killed_process_left_is_taken_over(world: World) -> None:
+    first, _, registrar = world.bookie()
+    registrar.start(False)
+    before = world.looker.get(f"/ledgers/available/{ID}")
+    _, _, second = world.bookie()
+    second.start(True)  # the first one's session goes on
+    assert world.found() == [f"read-only {ID}"]
+    second.want(False)
+    until(lambda: world.found() == [f"writable {ID}"], "writable")
+    after = world.looker.get(f"/ledgers/available/{ID}")
+    assert before is not None
+    assert after is not None
+    assert before.version != after.version
+    first.expire_session()
+    assert world.looker.get(f"/ledgers/available/{ID}") == after  # the old session's end takes nothing with it
+
+
+def test_a_lost_session_is_followed_by_another_registration(world: World) -> None:
+    store, _, registrar = world.bookie()
+    registrar.start(False)
+    for number in range(2, 5):
+        store.expire_session()
+        until(lambda: registrar.registered and world.found() == [f"writable {ID}"], "registered again")
+        assert registrar.registrations == number
+
+
+def test_a_registration_that_somebody_removed_is_made_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_registration, "LOOK_S", 0.05)
+    _, _, registrar = world.bookie()
+    registrar.start(False)
+    world.looker.delete(f"/ledgers/available/{ID}")
+    until(lambda: world.found() == [f"writable {ID}"], "registered again")
+
+
+def test_a_store_that_is_away_for_a_while_is_waited_for(world: World) -> None:
+    store, _, registrar = world.bookie()
+    registrar.start(False)
+    store.disconnect()
+    store.expire_session()
+    registrar.want(True)
+    until(lambda: registrar.problem, "it fails")
+    store.reconnect()
+    until(lambda: world.found() == [f"read-only {ID}"], "registered again")
+    assert not registrar.problem
+
+
+def test_another_cluster_is_not_registered_in(world: World) -> None:
+    store, _, registrar = world.bookie()
+    registrar.start(False)
+    world.looker.put("/ledgers/INSTANCEID", b"another")
+    store.expire_session()
+    until(lambda: "INSTANCEID" in registrar.problem, "it sees that")
+    assert world.found() == []
+    world.looker.put("/ledgers/INSTANCEID", world.instance_id.encode())
+    until(lambda: world.found() == [f"writable {ID}"], "registered again")
+
+
+def test_a_start_that_fails_leaves_nothing_behind(world: World) -> None:
+    store, _, registrar = world.bookie()
+    store.disconnect()
+    with pytest.raises(UnavailableError):
+        registrar.start(False)
+    store.reconnect()
+    world.looker.put("/ledgers/INSTANCEID", b"another")
+    with pytest.raises(WrongClusterError):
+        registrar.start(False)
+    assert world.found() == []
+
+
+def test_without_its_cookie_it_takes_nothing_over(world: World) -> None:
+    _, _, registrar = world.bookie()
+    world.looker.delete(f"/ledgers/cookies/{ID}")
+    with pytest.raises(MetadataError):
+        registrar.start(False)
+    assert world.found() == []
+
+
+def test_close_goes_through_where_the_store_does_not_answer(world: World) -> None:
+    store, _, registrar = world.bookie()
+    registrar.start(False)
+    store.disconnect()
+    registrar.close()
+    assert "the session's end will do it" in world.lines.getvalue()

@@ -1,0 +1,174 @@
+package walkeeper.interop;
+
+import static org.junit.Assert.assertEquals;
+import static org.junit.Assert.assertNotEquals;
+import static org.junit.Assert.assertThrows;
+import static org.junit.Assert.assertTrue;
+
+import java.nio.charset.StandardCharsets;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+import org.apache.bookkeeper.client.BKException;
+import org.apache.bookkeeper.client.BKException.Code;
+import org.apache.bookkeeper.client.BookKeeper;
+import org.apache.bookkeeper.client.BookKeeperTestClient;
+import org.apache.bookkeeper.client.LedgerHandle;
+import org.apache.bookkeeper.proto.BookieProtocol;
+import org.junit.Rule;
+import org.junit.Test;
+import org.junit.runner.RunWith;
+import org.junit.runners.Parameterized;
+import org.junit.runners.Parameterized.Parameters;
+
+/** Recovery of a ledger whose writer is gone, or only slow; and the keys that a ledger has. */
+@RunWith(Parameterized.class)
+public class FenceTest extends InteropTest {
+    private static final long LEDGER = 7_000_000_000L;
+    private static final byte[] SECRET = "secret".getBytes(StandardCharsets.UTF_8);
+
+    @Rule
+    public final Cluster cluster = new Cluster(4, 0);
+
+    private final Protocol protocol;
+
+    @Parameters(name = "{0}")
+    public static Protocol[] cases() {
+        return Protocol.values();
+    }
+
+    public FenceTest(Protocol protocol) {
+        this.protocol = protocol;
+    }
+
+    @Override
+    Cluster cluster() {
+        return cluster;
+    }
+
+    @Test
+    public void aWriterThatStillLivesIsFencedOff() throws Exception {
+        try (BookKeeper writer = cluster.client(protocol); BookKeeper another = cluster.client(protocol)) {
+            LedgerHandle ledger = Ledgers.create(writer, 3, 3, 2);
+            AtomicLong acknowledged = new AtomicLong(-1);
+            CompletableFuture<Integer> fenced = new CompletableFuture<>();
+            CompletableFuture.runAsync(() -> {
+                try {
+                    for (long entry = 0; ; entry++) {
+                        ledger.addEntry(Payload.of(ledger.getId(), entry));
+                        acknowledged.set(entry);
+                    }
+                } catch (BKException wrong) {
+                    fenced.complete(wrong.getCode());
+                } catch (Exception wrong) {
+                    fenced.completeExceptionally(wrong);
+                }
+            });
+            Until.holds(() -> acknowledged.get() > 50, "the writer writes");
+            LedgerHandle recovered = Ledgers.recover(another, ledger.getId());
+            assertEquals(Code.LedgerFencedException, fenced.get(60, TimeUnit.SECONDS).intValue());
+            assertTrue(acknowledged + " and " + recovered.getLastAddConfirmed(),
+                    recovered.getLastAddConfirmed() >= acknowledged.get());
+            Ledgers.check(recovered, 0, recovered.getLastAddConfirmed());
+            recovered.close();
+        }
+    }
+
+    @Test
+    public void aKilledWritersLedgerIsRecovered() throws Exception {
+        long id;
+        try (BookKeeper writer = cluster.client(protocol)) {
+            LedgerHandle ledger = Ledgers.create(writer, 3, 2, 2);
+            Ledgers.fill(ledger, 200);
+            id = ledger.getId();
+        }
+        try (BookKeeper another = cluster.client(protocol)) {
+            LedgerHandle recovered = Ledgers.recover(another, id);
+            assertEquals(199, recovered.getLastAddConfirmed());
+            Ledgers.check(recovered, 0, 199);
+            recovered.close();
+        }
+    }
+
+    @Test
+    public void anEmptyLedgerIsRecoveredByTwoAtOnce() throws Exception {
+        try (BookKeeper writer = cluster.client(protocol); BookKeeper another = cluster.client(protocol);
+                BookKeeper third = cluster.client(protocol)) {
+            LedgerHandle ledger = Ledgers.create(writer, 3, 3, 2);
+            CompletableFuture<Long> one = CompletableFuture.supplyAsync(() -> lastOf(another, ledger.getId()));
+            CompletableFuture<Long> two = CompletableFuture.supplyAsync(() -> lastOf(third, ledger.getId()));
+            assertEquals(-1, one.get(60, TimeUnit.SECONDS).longValue());
+            assertEquals(-1, two.get(60, TimeUnit.SECONDS).longValue());
+            assertThrows(BKException.BKLedgerFencedException.class, () -> ledger.addEntry(new byte[10]));
+        }
+    }
+
+    private static long lastOf(BookKeeper client, long id) {
+        try (LedgerHandle recovered = Ledgers.recover(client, id)) {
+            return recovered.getLastAddConfirmed();
+        } catch (Exception wrong) {
+            throw new IllegalStateException(wrong);
+        }
+    }
+
+    @Test
+    public void recoveryWithABookieAway() throws Exception {
+        try (BookKeeper writer = cluster.client(protocol); BookKeeper another = cluster.client(protocol)) {
+            LedgerHandle ledger = Ledgers.create(writer, 3, 3, 2);
+            Ledgers.fill(ledger, 100);
+            cluster.bookie(ledger.getLedgerMetadata().getAllEnsembles().get(0L).get(0)).kill();
+            LedgerHandle recovered = Ledgers.recover(another, ledger.getId());
+            assertEquals(99, recovered.getLastAddConfirmed());
+            Ledgers.check(recovered, 0, 99);
+            recovered.close();
+        }
+    }
+
+    @Test
+    public void aFenceOutlivesTheBookie() throws Exception {
+        Bookie bookie = cluster.bookies.get(0);
+        try (BookKeeperTestClient client = cluster.bareClient(protocol)) {
+            Requests requests = new Requests(client, bookie.id());
+            assertEquals(Code.OK, requests.add(LEDGER, 0, Payload.of(LEDGER, 0)));
+            assertEquals(Code.OK, requests.fence(LEDGER, Ledgers.PASSWORD).code());
+            // One that it never saw: the answer is that there is none, and the fence stands all the same.
+            assertNotEquals(Code.OK, requests.fence(LEDGER + 1, Ledgers.PASSWORD).code());
+            for (int life = 0; life < 2; life++) {
+                for (long ledger : new long[] {LEDGER, LEDGER + 1}) {
+                    if (ledger == LEDGER || bookie.isWalkeeper()) {
+                        assertEquals(Code.LedgerFencedException, requests.add(ledger, 1, Payload.of(ledger, 1)));
+                        assertEquals("a recovering client may write", Code.OK, requests.add(ledger, 2 + life,
+                                Payload.of(ledger, 2 + life), Ledgers.PASSWORD, BookieProtocol.FLAG_RECOVERY_ADD));
+                    }
+                }
+                if (life == 0) {
+                    bookie.kill();
+                    bookie.start();
+                }
+            }
+        }
+    }
+
+    @Test
+    public void aWrongPasswordIsRefusedByTheBookie() throws Exception {
+        try (BookKeeperTestClient client = cluster.bareClient(protocol)) {
+            Requests requests = new Requests(client, cluster.bookies.get(0).id());
+            assertEquals(Code.OK, requests.add(LEDGER, 0, new byte[10], SECRET, 0));
+            assertEquals(Code.UnauthorizedAccessException, requests.add(LEDGER, 1, new byte[10], Ledgers.PASSWORD, 0));
+            assertEquals(Code.UnauthorizedAccessException, requests.fence(LEDGER, Ledgers.PASSWORD).code());
+            assertEquals("it is not fenced", Code.OK, requests.add(LEDGER, 1, new byte[10], SECRET, 0));
+        }
+    }
+
+    @Test
+    public void whatIsNotThereIsSaid() throws Exception {
+        try (BookKeeperTestClient client = cluster.bareClient(protocol)) {
+            Requests requests = new Requests(client, cluster.bookies.get(0).id());
+            assertEquals(Code.NoSuchLedgerExistsException, requests.read(LEDGER, 0).code());
+            assertEquals(Code.OK, requests.add(LEDGER, 3, Payload.of(LEDGER, 3)));
+            assertEquals(Code.NoSuchEntryException, requests.read(LEDGER, 2).code());
+            assertEquals(Code.NoSuchEntryException, requests.read(LEDGER, 4).code());
+            assertEquals(Code.OK, requests.read(LEDGER, 3).code());
+        }
+    }
+}

@@ -1,0 +1,126 @@
+package walkeeper.interop;
+
+import static org.junit.Assert.assertArrayEquals;
+import static org.junit.Assert.assertTrue;
+
+import java.util.Map;
+import java.util.Random;
+import java.util.TreeMap;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicLong;
+import org.apache.bookkeeper.client.BKException;
+import org.apache.bookkeeper.client.BookKeeper;
+import org.apache.bookkeeper.client.LedgerEntry;
+import org.apache.bookkeeper.client.LedgerHandle;
+import org.junit.Rule;
+import org.junit.Test;
+import org.junit.runner.RunWith;
+import org.junit.runners.Parameterized;
+import org.junit.runners.Parameterized.Parameters;
+
+/** SIGKILL under load, -Dkills times: what was acknowledged is read back, from the one bookie that has it. */
+@RunWith(Parameterized.class)
+public class KillsTest extends InteropTest {
+    private static final int KILLS = Integer.getInteger("kills", 2);
+    private static final int IN_FLIGHT = 500;
+    private static final int LIFE_MS = 1500;
+
+    @Rule
+    public final Cluster cluster = new Cluster(1, 0);
+
+    private final Protocol protocol;
+
+    @Parameters(name = "{0}")
+    public static Protocol[] cases() {
+        return Protocol.values();
+    }
+
+    public KillsTest(Protocol protocol) {
+        this.protocol = protocol;
+    }
+
+    @Override
+    Cluster cluster() {
+        return cluster;
+    }
+
+    @Override
+    int limitSeconds() {
+        return 150 + 20 * KILLS;
+    }
+
+    /** Adds until one fails; the last entry of those acknowledged. */
+    private static long write(LedgerHandle ledger) throws Exception {
+        Semaphore room = new Semaphore(IN_FLIGHT);
+        AtomicBoolean broken = new AtomicBoolean();
+        AtomicLong acknowledged = new AtomicLong(-1);
+        for (long entry = 0; !broken.get(); entry++) {
+            room.acquire();
+            ledger.asyncAddEntry(Payload.of(ledger.getId(), entry), (code, handle, id, context) -> {
+                if (code == BKException.Code.OK) {
+                    acknowledged.accumulateAndGet(id, Math::max);
+                } else {
+                    broken.set(true);
+                }
+                room.release();
+            }, null);
+        }
+        room.acquire(IN_FLIGHT);
+        return acknowledged.get();
+    }
+
+    @Test
+    public void everyAcknowledgedEntryIsReadBack() throws Exception {
+        String given = System.getProperty("seed", "");
+        long seed = given.isEmpty() ? System.nanoTime() : Long.parseLong(given);
+        System.out.println("seed " + seed);
+        Random random = new Random(seed);
+        Map<Long, Long> acknowledged = new TreeMap<>();
+        Bookie bookie = cluster.bookies.get(0);
+        try (BookKeeper client = cluster.client(protocol)) {
+            for (int life = 0; life < KILLS; life++) {
+                LedgerHandle ledger = Ledgers.create(client, 1, 1, 1);
+                Thread killer = new Thread(() -> {
+                    try {
+                        Thread.sleep(50 + random.nextInt(LIFE_MS));
+                        bookie.kill();
+                    } catch (Exception wrong) {
+                        throw new IllegalStateException(wrong);
+                    }
+                });
+                killer.start();
+                acknowledged.put(ledger.getId(), write(ledger));
+                killer.join();
+                bookie.start();
+                Until.holds(() -> {
+                    try {
+                        Ledgers.create(client, 1, 1, 1).close();
+                        return true;
+                    } catch (BKException.BKNotEnoughBookiesException notYet) {
+                        return false;
+                    }
+                }, "the client sees the bookie again");
+            }
+        }
+        long entries = 0;
+        try (BookKeeper another = cluster.client(protocol)) {
+            for (Map.Entry<Long, Long> each : acknowledged.entrySet()) {
+                LedgerHandle read = Ledgers.recover(another, each.getKey());
+                long last = read.getLastAddConfirmed();
+                assertTrue("ledger " + each + " ends at " + last, last >= each.getValue());
+                for (long from = 0; from <= last; from += 200) {
+                    var some = read.readEntries(from, Math.min(last, from + 199));
+                    while (some.hasMoreElements()) {
+                        LedgerEntry entry = some.nextElement();
+                        assertArrayEquals(Payload.of(each.getKey(), entry.getEntryId()), entry.getEntry());
+                        entries++;
+                    }
+                }
+                read.close();
+            }
+        }
+        System.out.println(KILLS + " kills, " + entries + " entries read back");
+        assertTrue("the writer was acknowledged something", entries > KILLS);
+    }
+}

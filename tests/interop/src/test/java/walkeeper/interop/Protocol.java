@@ -1,0 +1,7 @@
+package walkeeper.interop;
+
+/** What BookKeeper's client is told to speak: its default, or what Pulsar chooses. */
+enum Protocol {
+    V2,
+    V3
+}

@@ -1,0 +1,208 @@
+package walkeeper.interop;
+
+import static org.junit.Assert.assertArrayEquals;
+import static org.junit.Assert.assertEquals;
+import static org.junit.Assert.assertFalse;
+import static org.junit.Assert.assertTrue;
+import static org.junit.Assume.assumeTrue;
+
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import org.apache.bookkeeper.client.BookKeeper;
+import org.apache.bookkeeper.client.LedgerHandle;
+import org.apache.bookkeeper.client.api.LastConfirmedAndEntry;
+import org.apache.bookkeeper.client.api.LedgerEntry;
+import org.apache.bookkeeper.client.api.ReadHandle;
+import org.junit.After;
+import org.junit.Before;
+import org.junit.ClassRule;
+import org.junit.Test;
+import org.junit.runner.RunWith;
+import org.junit.runners.Parameterized;
+import org.junit.runners.Parameterized.Parameters;
+
+/** A reader behind a writer that goes on: how it learns what is confirmed. */
+@RunWith(Parameterized.class)
+public class TailTest extends InteropTest {
+    private static final int ENTRIES = 300;
+
+    @ClassRule
+    public static final Cluster CLUSTER = new Cluster(3, 0);
+
+    private final Protocol protocol;
+    private BookKeeper writer;
+    private BookKeeper reader;
+
+    @Parameters(name = "{0}")
+    public static Protocol[] cases() {
+        return Protocol.values();
+    }
+
+    public TailTest(Protocol protocol) {
+        this.protocol = protocol;
+    }
+
+    @Override
+    Cluster cluster() {
+        return CLUSTER;
+    }
+
+    @Before
+    public void open() throws Exception {
+        writer = CLUSTER.client(protocol, settings -> settings.setExplictLacInterval(50));
+        reader = CLUSTER.client(protocol);
+    }
+
+    @After
+    public void close() throws Exception {
+        writer.close();
+        reader.close();
+    }
+
+    /** Adds one after the other, slowly enough to be followed. */
+    private CompletableFuture<Void> write(LedgerHandle ledger, int entries) {
+        return CompletableFuture.runAsync(() -> {
+            try {
+                for (int entry = 0; entry < entries; entry++) {
+                    ledger.addEntry(Payload.of(ledger.getId(), entry));
+                    if (entry % 50 == 0) {
+                        Thread.sleep(20);
+                    }
+                }
+            } catch (Exception wrong) {
+                throw new IllegalStateException(wrong);
+            }
+        });
+    }
+
+    @Test
+    public void byAskingForWhatIsConfirmed() throws Exception {
+        LedgerHandle ledger = Ledgers.create(writer, 3, 2, 2);
+        CompletableFuture<Void> written = write(ledger, ENTRIES + 1);
+        LedgerHandle tail = Ledgers.tail(reader, ledger.getId());
+        long next = 0;
+        while (next < ENTRIES) {
+            long confirmed = tail.readLastConfirmed();
+            assertTrue(confirmed <= ENTRIES);
+            if (confirmed >= next) {
+                Ledgers.check(tail, next, confirmed);
+                next = confirmed + 1;
+            }
+        }
+        written.get(60, TimeUnit.SECONDS);
+        tail.close();
+        ledger.close();
+    }
+
+    @Test
+    public void byTryingToReadWhatIsConfirmed() throws Exception {
+        LedgerHandle ledger = Ledgers.create(writer, 3, 3, 2);
+        write(ledger, 10).get(60, TimeUnit.SECONDS);
+        LedgerHandle tail = Ledgers.tail(reader, ledger.getId());
+        Until.holds(() -> tail.tryReadLastConfirmed() >= 8, "the tail is tried");
+        tail.close();
+        ledger.close();
+    }
+
+    @Test
+    public void byLongPoll() throws Exception {
+        assumeTrue("the client has long polls in version 3 alone", protocol == Protocol.V3);
+        for (boolean parallel : new boolean[] {false, true}) {
+            LedgerHandle ledger = Ledgers.create(writer, 3, 2, 2);
+            ReadHandle tail = reader.newOpenLedgerOp().withLedgerId(ledger.getId()).withPassword(Ledgers.PASSWORD)
+                    .withRecovery(false).execute().get(60, TimeUnit.SECONDS);
+            CompletableFuture<Void> written = write(ledger, ENTRIES + 1);
+            for (long next = 0; next < ENTRIES; ) {
+                try (LastConfirmedAndEntry answer = tail.readLastAddConfirmedAndEntry(next, 20_000, parallel)) {
+                    assertTrue(answer.getLastAddConfirmed() <= ENTRIES);
+                    if (answer.hasEntry()) {
+                        LedgerEntry entry = answer.getEntry();
+                        assertEquals(next, entry.getEntryId());
+                        assertArrayEquals(Payload.of(ledger.getId(), next), entry.getEntryBytes());
+                        next++;
+                    }
+                }
+            }
+            written.get(60, TimeUnit.SECONDS);
+            tail.close();
+            ledger.close();
+        }
+    }
+
+    @Test
+    public void aLongPollWaitsForTheNextEntryAndForItsTimeOut() throws Exception {
+        assumeTrue("the client has long polls in version 3 alone", protocol == Protocol.V3);
+        BookKeeper quiet = CLUSTER.client(protocol);
+        LedgerHandle ledger = Ledgers.create(quiet, 1, 1, 1);
+        ledger.addEntry(Payload.of(ledger.getId(), 0));
+        ledger.addEntry(Payload.of(ledger.getId(), 1));
+        ReadHandle tail = reader.newOpenLedgerOp().withLedgerId(ledger.getId()).withPassword(Ledgers.PASSWORD)
+                .withRecovery(false).execute().get(60, TimeUnit.SECONDS);
+        assertEquals(0, tail.readLastAddConfirmed());
+        long before = System.nanoTime();
+        try (LastConfirmedAndEntry nothing = tail.readLastAddConfirmedAndEntry(1, 700, false)) {
+            assertFalse(nothing.hasEntry());
+            assertEquals(0, nothing.getLastAddConfirmed());
+        }
+        assertTrue("it waited", System.nanoTime() - before >= 600_000_000L);
+        CompletableFuture<LastConfirmedAndEntry> waits = tail.readLastAddConfirmedAndEntryAsync(1, 60_000, false);
+        Thread.sleep(300);
+        assertFalse("nothing came yet", waits.isDone());
+        ledger.addEntry(Payload.of(ledger.getId(), 2));
+        try (LastConfirmedAndEntry answer = waits.get(30, TimeUnit.SECONDS)) {
+            assertTrue(answer.hasEntry());
+            assertArrayEquals(Payload.of(ledger.getId(), 1), answer.getEntry().getEntryBytes());
+            assertEquals(1, answer.getLastAddConfirmed());
+        }
+        tail.close();
+        ledger.close();
+        quiet.close();
+    }
+
+    /** Version 3 sends with every entry what the bookie knows to be confirmed. */
+    @Test
+    public void byReadingEntries() throws Exception {
+        assumeTrue("version 2 has no place for it", protocol == Protocol.V3);
+        BookKeeper quiet = CLUSTER.client(protocol);
+        LedgerHandle ledger = Ledgers.create(quiet, 3, 3, 3);
+        Ledgers.fill(ledger, 1);
+        LedgerHandle tail = Ledgers.tail(reader, ledger.getId());
+        assertEquals(-1, tail.getLastAddConfirmed());
+        for (int entry = 1; entry < 20; entry++) {
+            ledger.addEntry(Payload.of(ledger.getId(), entry));
+        }
+        Ledgers.check(ledger.getId(), 0, 0, tail.readUnconfirmedEntries(0, 0));
+        assertEquals(18, tail.getLastAddConfirmed());
+        tail.close();
+        ledger.close();
+        quiet.close();
+    }
+
+    /** As Pulsar does: adds in version 2 and, on a second connection, what is confirmed in version 3. */
+    @Test
+    public void byTheWritersExplicitWord() throws Exception {
+        LedgerHandle ledger = Ledgers.create(writer, 3, 2, 2);
+        LedgerHandle tail = Ledgers.tail(reader, ledger.getId());
+        for (int round = 1; round <= 3; round++) {
+            Ledgers.fill(ledger, 10);
+            long last = round * 10 - 1;
+            Until.holds(() -> tail.readExplicitLastConfirmed() == last, "the last entry is confirmed by word");
+            assertEquals(last, tail.getLastAddConfirmed());
+            Ledgers.check(tail, last - 9, last);
+        }
+        tail.close();
+        ledger.close();
+    }
+
+    @Test
+    public void theWritersCloseIsSeen() throws Exception {
+        LedgerHandle ledger = Ledgers.create(writer, 3, 2, 2);
+        LedgerHandle tail = Ledgers.tail(reader, ledger.getId());
+        Ledgers.fill(ledger, 30);
+        ledger.close();
+        Until.holds(() -> tail.isClosed(), "the close is seen");
+        assertEquals(29, tail.readLastConfirmed());
+        Ledgers.check(tail, 0, 29);
+        tail.close();
+    }
+}

@@ -1,0 +1,136 @@
+package walkeeper.interop;
+
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import org.apache.bookkeeper.net.BookieId;
+
+/** A process walkeeper-bookie. */
+final class WalkeeperBookie implements Bookie {
+    private static final int PATIENCE_S = 60;
+
+    private final BookieId id;
+    private final List<String> command;
+    private final Path log;
+    private final int httpPort;
+    private Process process;
+    private CompletableFuture<String> said;
+
+    /** `options` are settings beside those that every bookie of the tests has; what is named twice counts as named last. */
+    WalkeeperBookie(String metadata, Path data, int port, String... options) {
+        id = BookieId.parse("127.0.0.1:" + port);
+        httpPort = Ports.free();
+        log = data.resolveSibling(data.getFileName() + ".log");
+        command = new ArrayList<>(List.of(executable(), "--init", "--metadata", metadata, "--listen", id.toString(),
+                "--data", data.toString(), "--http", "127.0.0.1:" + httpPort));
+        command.addAll(List.of("--frame-size-max", String.valueOf(Cluster.FRAME_SIZE_MAX), "--session-timeout", "3s",
+                "--gc-interval", "1s", "--gc-alarm-percent", "100", "--disk-read-only-percent", "0",
+                "--disk-read-only-free", "32MiB", "--disk-writable-percent", "0", "--disk-writable-free", "48MiB",
+                "--disk-recovery-free", "16MiB", "--memtable", "16MiB", "--lock-timeout", "20s"));
+        command.addAll(Arrays.asList(options));
+    }
+
+    private static String executable() {
+        String given = System.getenv("WALKEEPER_BOOKIE");
+        return given != null ? given : Cluster.repository().resolve(".venv/bin/walkeeper-bookie").toString();
+    }
+
+    @Override
+    public BookieId id() {
+        return id;
+    }
+
+    @Override
+    public void launch() throws IOException {
+        process = new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.appendTo(log.toFile())).start();
+        process.getOutputStream().close();
+        BufferedReader lines = process.inputReader(StandardCharsets.UTF_8);
+        said = CompletableFuture.supplyAsync(() -> {
+            try (lines) {
+                return String.valueOf(lines.readLine());
+            } catch (IOException wrong) {
+                return wrong.toString();
+            }
+        });
+    }
+
+    @Override
+    public void awaitReady() throws Exception {
+        String line = said.get(PATIENCE_S, TimeUnit.SECONDS);
+        if (!line.contains(" ready on ")) {
+            process.waitFor(PATIENCE_S, TimeUnit.SECONDS);
+            throw new IOException(id + " did not start, it said " + line + "\n" + log());
+        }
+    }
+
+    @Override
+    public void stop() throws Exception {
+        process.destroy();
+        if (!process.waitFor(PATIENCE_S, TimeUnit.SECONDS)) {
+            throw new IOException(id + " does not end\n" + log());
+        }
+        if (process.exitValue() != 0) {
+            throw new IOException(id + " ended with status " + process.exitValue() + "\n" + log());
+        }
+    }
+
+    @Override
+    public void kill() throws Exception {
+        if (process != null) {
+            process.destroyForcibly().waitFor();
+        }
+    }
+
+    @Override
+    public void suspend() throws Exception {
+        signal("STOP");
+    }
+
+    @Override
+    public void resume() throws Exception {
+        signal("CONT");
+    }
+
+    private void signal(String name) throws Exception {
+        new ProcessBuilder("kill", "-" + name, String.valueOf(process.pid())).inheritIO().start().waitFor();
+    }
+
+    @Override
+    public void setReadOnly(boolean readOnly) throws Exception {
+        HttpRequest request = HttpRequest.newBuilder(
+                        URI.create("http://127.0.0.1:" + httpPort + "/api/v1/bookie/state/readonly"))
+                .PUT(HttpRequest.BodyPublishers.ofString("{\"readOnly\": " + readOnly + "}"))
+                .version(HttpClient.Version.HTTP_1_1)
+                .build();
+        HttpResponse<String> answer =
+                HttpClient.newHttpClient().send(request, HttpResponse.BodyHandlers.ofString());
+        if (answer.statusCode() != 200) {
+            throw new IOException(id + " answers " + answer.statusCode() + " " + answer.body());
+        }
+    }
+
+    @Override
+    public boolean isWalkeeper() {
+        return true;
+    }
+
+    @Override
+    public String log() {
+        try {
+            return Files.exists(log) ? Files.readString(log) : "";
+        } catch (IOException wrong) {
+            return wrong.toString();
+        }
+    }
+}

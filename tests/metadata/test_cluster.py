@@ -1,0 +1,580 @@
+"""A cluster on a store: how it is made, its cookies and its ledgers, and calls whose outcome nobody knows."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from walkeeper.metadata import (
+    Cluster,
+    ConflictError,
+    Cookie,
+    CorruptMetadataError,
+    ExistsError,
+    FaultyStore,
+    InvalidBookieIdError,
+    InvalidKeyError,
+    Layout,
+    LedgerIdOverflowError,
+    LedgerManager,
+    LedgerMetadata,
+    Ledgers,
+    LedgerState,
+    MemoryStore,
+    MetadataError,
+    MetadataStore,
+    MissingError,
+    UnavailableError,
+    UnknownOutcomeError,
+    UnsupportedMetadataError,
+    Versioned,
+)
+from walkeeper.metadata._settle import TRIES_MAX, settle, settle_delete
+
+METADATA = LedgerMetadata(2, 2, 1, {0: ("a:1", "b:1")}, custom_metadata={"k": b"v"}, ctime=5)
+COOKIE = Cookie("127.0.0.1:3181", ("/j",), ("/l",), "an-instance")
+
+
+@pytest.fixture
+def place(root: str) -> str:
+    """Where a cluster may be; nothing is there yet, nor above it."""
+    return f"{root}/deep/cluster"
+
+
+@pytest.fixture
+def cluster(store: MetadataStore, place: str) -> Cluster:
+    made = Cluster(store, place)
+    made.init()
+    return made
+
+
+def closed_at(metadata: LedgerMetadata, last: int) -> LedgerMetadata:
+    return replace(metadata, state=LedgerState.CLOSED, last_entry_id=last, length=10 * (last + 1))
+
+
+# init
+
+
+def test_a_new_cluster_has_what_bookkeeper_expects(store: MetadataStore, place: str) -> None:
+    cluster = Cluster(store, place)
+    assert cluster.instance_id() is None
+    instance_id = cluster.init()
+    assert store.children(place) == ["INSTANCEID", "LAYOUT", "available"]
+    assert store.children(f"{place}/available") == ["readonly"]
+    assert cluster.instance_id() == instance_id
+    assert len(instance_id) == 36
+    assert cluster.layout() == Layout()
+
+
+def test_init_again_changes_nothing(store: MetadataStore, other: MetadataStore, place: str) -> None:
+    first = Cluster(store, place).init()
+    assert Cluster(other, place).init(LedgerManager.FLAT) == first
+    assert Cluster(other, place).layout() == Layout()
+
+
+@pytest.mark.parametrize("lost", ["LAYOUT", "available/readonly"])
+def test_init_makes_what_is_missing_and_leaves_the_rest(cluster: Cluster, place: str, lost: str) -> None:
+    before = cluster.instance_id()
+    cluster.store.delete(f"{place}/{lost}")
+    assert cluster.init() == before
+    assert cluster.store.get(f"{place}/{lost}") is not None
+
+
+def test_init_where_java_made_the_root_alone(store: MetadataStore, root: str) -> None:
+    assert Cluster(store, root).init() == Cluster(store, root).instance_id()
+
+
+@pytest.mark.parametrize("fault", ["before", "after", "never"])
+@pytest.mark.parametrize("calls", range(9))
+def test_init_with_a_call_that_fails_is_done_or_can_be_done_again(
+    store: MetadataStore, place: str, fault: str, calls: int
+) -> None:
+    faulty = FaultyStore(store)
+    faulty.script([*["none"] * calls, fault])  # type: ignore[list-item]
+    try:
+        instance_id = Cluster(faulty, place).init()
+        assert Cluster(store, place).instance_id() == instance_id
+    except UnavailableError:
+        instance_id = Cluster(store, place).init()
+        assert fault != "none"
+    assert Cluster(store, place).init() == instance_id
+
+
+def test_of_many_who_make_a_cluster_at_once_one_does(backing: object, place: str) -> None:
+    stores = [backing.open() for _ in range(4)]  # type: ignore[attr-defined]
+    found: list[str] = []
+    threads = [threading.Thread(target=lambda s=s: found.append(Cluster(s, place).init())) for s in stores]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 4
+    assert len(set(found)) == 1
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff", b"a\nb", b"a" * 300])
+def test_an_instance_id_that_is_none(cluster: Cluster, place: str, data: bytes) -> None:
+    cluster.store.put(f"{place}/INSTANCEID", data)
+    with pytest.raises(CorruptMetadataError):
+        cluster.instance_id()
+    with pytest.raises(CorruptMetadataError):
+        cluster.init()
+
+
+def test_where_there_is_no_cluster_nothing_is_listed(store: MetadataStore, place: str) -> None:
+    with pytest.raises(MissingError, match="no LAYOUT"):
+        _ = Cluster(store, place).ledgers
+    with pytest.raises(MissingError):
+        list(Ledgers(store, place, LedgerManager.HIERARCHICAL).ids())
+    with pytest.raises(MissingError):
+        Cluster(store, place).bookies.writable_bookies()
+
+
+def test_a_layout_that_is_not_known_here_is_not_guessed_at(cluster: Cluster, place: str) -> None:
+    cluster.store.put(f"{place}/LAYOUT", b"2\norg.apache.bookkeeper.meta.MSLedgerManagerFactory:1")
+    with pytest.raises(UnsupportedMetadataError):
+        _ = cluster.ledgers
+
+
+def test_the_root_of_the_store_is_no_cluster(store: MetadataStore) -> None:
+    with pytest.raises(InvalidKeyError):
+        Cluster(store, "/")
+
+
+# cookies
+
+
+def test_a_cookie_is_written_once_read_changed_and_deleted(cluster: Cluster) -> None:
+    cookies = cluster.cookies
+    assert (cookies.bookie_ids(), cookies.get(COOKIE.bookie_id)) == ([], None)
+    version = cookies.create(COOKIE)
+    assert cookies.get(COOKIE.bookie_id) == Versioned(COOKIE, version)
+    grown = replace(COOKIE, ledger_dirs=("/l", "/l2"))
+    later = cookies.put(grown, version)
+    assert cookies.get(COOKIE.bookie_id) == Versioned(grown, later)
+    assert cookies.bookie_ids() == cluster.bookies.all_bookies() == [COOKIE.bookie_id]
+    with pytest.raises(ConflictError):
+        cookies.put(COOKIE, version)
+    with pytest.raises(ConflictError):
+        cookies.delete(COOKIE.bookie_id, version)
+    cookies.delete(COOKIE.bookie_id, later)
+    cookies.delete(COOKIE.bookie_id)
+    assert cookies.bookie_ids() == []
+
+
+def test_another_cookie_of_the_same_bookie_is_refused(cluster: Cluster) -> None:
+    cluster.cookies.create(COOKIE)
+    with pytest.raises(ExistsError):
+        cluster.cookies.create(replace(COOKIE, journal_dirs=("/other",)))
+
+
+def test_an_id_that_is_none_is_no_key(cluster: Cluster) -> None:
+    with pytest.raises(InvalidBookieIdError):
+        cluster.cookies.get("../available")
+
+
+@pytest.mark.parametrize("faults", [["after"], ["never"], ["never", "after"], ["never"] * (TRIES_MAX - 1)])
+def test_a_cookie_whose_writing_nobody_knew_of_is_there(cluster: Cluster, place: str, faults: list[str]) -> None:
+    faulty = FaultyStore(cluster.store)
+    cookies = Cluster(faulty, place).cookies
+    faulty.script(faults)  # type: ignore[arg-type]
+    version = cookies.create(COOKIE)
+    assert cluster.cookies.get(COOKIE.bookie_id) == Versioned(COOKIE, version)
+    grown = replace(COOKIE, ledger_dirs=("/l", "/l2"))
+    faulty.script(faults)  # type: ignore[arg-type]
+    version = cookies.put(grown, version)
+    assert cluster.cookies.get(COOKIE.bookie_id) == Versioned(grown, version)
+    faulty.script(faults)  # type: ignore[arg-type]
+    cookies.delete(COOKIE.bookie_id)
+    assert cluster.cookies.bookie_ids() == []
+
+
+# settling
+
+
+def test_what_stays_unknown_is_said_to_be(cluster: Cluster, place: str) -> None:
+    faulty = FaultyStore(cluster.store)
+    faulty.script(["never"] * TRIES_MAX)
+    with pytest.raises(UnknownOutcomeError):
+        Cluster(faulty, place).cookies.create(COOKIE)
+
+
+def test_unavailable_behind_unknown_is_unknown(cluster: Cluster, place: str) -> None:
+    """UnavailableError says of a write that nothing was written; here that is not so."""
+    faulty = FaultyStore(cluster.store)
+    faulty.script(["after", *["before"] * TRIES_MAX])
+    with pytest.raises(UnknownOutcomeError):
+        Cluster(faulty, place).cookies.create(COOKIE)
+    faulty = FaultyStore(cluster.store)
+    faulty.script(["before"])
+    with pytest.raises(UnavailableError):
+        Cluster(faulty, place).cookies.delete("b:1")
+
+
+def test_a_refusal_is_raised_where_nothing_is_found() -> None:
+    def refused() -> int:
+        raise ConflictError("no")
+
+    with pytest.raises(ConflictError):
+        settle(refused, lambda: None)
+    assert settle(refused, lambda: 7) == 7
+    with pytest.raises(ConflictError):
+        settle_delete(refused)  # type: ignore[arg-type]
+
+
+# ledgers
+
+
+def test_a_ledger_is_created_read_written_and_deleted(cluster: Cluster, place: str) -> None:
+    ledgers = cluster.ledgers
+    ledger_id, version = ledgers.create(METADATA)
+    assert ledger_id == 0
+    found = ledgers.read(ledger_id, linearizable=True)
+    assert found is not None
+    assert (replace(found.value, ctoken=None), found.version) == (METADATA, version)
+    assert found.value.ctoken is not None
+    closed = closed_at(found.value, 9)
+    later = ledgers.write(ledger_id, closed, version)
+    assert ledgers.read(ledger_id) == Versioned(replace(closed, ctoken=None), later)
+    with pytest.raises(ConflictError):
+        ledgers.write(ledger_id, closed_at(METADATA, 3), version)
+    assert ledgers.exists_linearizable(ledger_id)
+    with pytest.raises(ConflictError):
+        ledgers.delete(ledger_id, version)
+    ledgers.delete(ledger_id, later)
+    assert not ledgers.exists_linearizable(ledger_id)
+    assert ledgers.read(ledger_id) is None
+    assert "00" not in cluster.store.children(place), "its empty parents went with it"
+    ledgers.delete(ledger_id)
+    with pytest.raises(MissingError):
+        ledgers.write(ledger_id, closed, later)
+
+
+def test_a_chosen_id_that_is_taken_is_refused_and_a_given_one_is_passed_over(cluster: Cluster) -> None:
+    assert cluster.ledgers.create(METADATA, 1).ledger_id == 1
+    with pytest.raises(ExistsError):
+        cluster.ledgers.create(METADATA, 1)
+    assert [cluster.ledgers.create(METADATA).ledger_id for _ in range(3)] == [0, 2, 3]
+
+
+def test_a_ledger_is_rewritten_in_the_version_that_it_has(cluster: Cluster, place: str) -> None:
+    """BookKeeper's trap 21: an older client may be the next to read it."""
+    key = f"{place}/00/0000/L0005"
+    cluster.store.create(key, METADATA.serialise(2), parents=True)
+    found = cluster.ledgers.read(5)
+    assert found is not None
+    cluster.ledgers.write(5, closed_at(found.value, 1), found.version)
+    after = cluster.ledgers.read(5)
+    assert after is not None
+    assert (after.value.format_version, after.value.custom_metadata, after.value.ctime) == (2, {"k": b"v"}, 5)
+
+
+def test_metadata_that_cannot_be_read_says_whose_it_is_and_the_ledger_exists(cluster: Cluster, place: str) -> None:
+    cluster.store.create(f"{place}/00/0000/L0005", b"nonsense", parents=True)
+    with pytest.raises(CorruptMetadataError, match="00/0000/L0005"):
+        cluster.ledgers.read(5)
+    assert cluster.ledgers.exists_linearizable(5)
+    assert list(cluster.ledgers.ids()) == [5]
+
+
+def test_parents_that_still_have_ledgers_stay(cluster: Cluster) -> None:
+    for ledger_id in (7, 8, 10**4, 2**40):
+        cluster.ledgers.create(METADATA, ledger_id)
+    cluster.ledgers.delete(7)
+    cluster.ledgers.delete(2**40)
+    assert list(cluster.ledgers.ids()) == [8, 10**4]
+
+
+@pytest.mark.parametrize("faults", [["after"], ["never"], ["never", "after"]])
+def test_a_ledger_whose_writing_nobody_knew_of(cluster: Cluster, place: str, faults: list[str]) -> None:
+    faulty = FaultyStore(cluster.store)
+    ledgers = Ledgers(faulty, place, LedgerManager.HIERARCHICAL)
+    faulty.script(faults)  # type: ignore[arg-type]
+    ledger_id, version = ledgers.create(METADATA, 4)
+    faulty.script(faults)  # type: ignore[arg-type]
+    version = ledgers.write(ledger_id, closed_at(METADATA, 9), version)
+    assert cluster.ledgers.read(4) == Versioned(closed_at(METADATA, 9), version)
+    faulty.script(faults)  # type: ignore[arg-type]
+    ledgers.delete(4, version if faults == ["never"] else None)
+    assert list(cluster.ledgers.ids()) == []
+
+
+def test_a_token_tells_a_creators_own_ledger_from_anothers(cluster: Cluster, place: str) -> None:
+    """Nobody knows of the first try, and another creates the ledger with the same metadata meanwhile."""
+    cluster.ledgers.create(METADATA, 4)
+    faulty = FaultyStore(cluster.store)
+    faulty.script(["never"])
+    with pytest.raises(ExistsError):
+        Ledgers(faulty, place, LedgerManager.HIERARCHICAL).create(METADATA, 4)
+
+
+class _Meanwhile(FaultyStore):
+    """The first put is done, nobody knows, and before anybody looks somebody else writes."""
+
+    def __init__(self, store: MetadataStore, then: Callable[[], None]) -> None:
+        super().__init__(store)
+        self.then: Callable[[], None] | None = then
+
+    def put(self, key: str, data: bytes, version: int | None = None) -> int:
+        number = super().put(key, data, version)
+        if self.then is not None:
+            then, self.then = self.then, None
+            then()
+            raise UnknownOutcomeError("injected", key)
+        return number
+
+
+@pytest.mark.parametrize("predicate", [False, True])
+def test_a_write_that_was_overwritten_is_settled_by_its_predicate(
+    cluster: Cluster, place: str, predicate: bool
+) -> None:
+    """Closed at 9 by us, then a bookie replaced by another: the close was done, though the metadata is not ours."""
+    _, version = cluster.ledgers.create(METADATA, 4)
+    closed = closed_at(METADATA, 9)
+
+    def replaced() -> None:
+        found = cluster.ledgers.read(4, linearizable=True)
+        assert found is not None
+        cluster.ledgers.write(4, replace(closed, segments={0: ("a:1", "c:1")}), found.version)
+
+    ledgers = Ledgers(_Meanwhile(cluster.store, replaced), place, LedgerManager.HIERARCHICAL)
+    if predicate:
+        done = ledgers.write(4, closed, version, lambda now: now.is_closed and now.last_entry_id == 9)
+        found = cluster.ledgers.read(4)
+        assert found is not None
+        assert found.version == done
+    else:
+        with pytest.raises(ConflictError):
+            ledgers.write(4, closed, version)
+
+
+def test_no_write_is_made_twice_where_somebody_else_wrote_in_between(cluster: Cluster, place: str) -> None:
+    _, version = cluster.ledgers.create(METADATA, 4)
+    faulty = FaultyStore(cluster.store)
+    faulty.script(["never"])
+    later = cluster.ledgers.write(4, closed_at(METADATA, 3), version)
+    with pytest.raises(ConflictError):
+        Ledgers(faulty, place, LedgerManager.HIERARCHICAL).write(4, closed_at(METADATA, 9), version)
+    assert cluster.ledgers.read(4) == Versioned(closed_at(METADATA, 3), later)
+
+
+def test_whatever_fails_what_is_said_is_so(cluster: Cluster) -> None:
+    check_what_is_said(cluster, 0)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_whatever_fails_what_is_said_is_so_from_a_seed(seed: int) -> None:
+    cluster = Cluster(MemoryStore())
+    cluster.init()
+    check_what_is_said(cluster, seed)
+
+
+def check_what_is_said(cluster: Cluster, seed: int) -> None:
+    """A hundred calls, of which many fail: a ledger that was said to be there is, one that was deleted is not."""
+    faulty = FaultyStore(cluster.store, seed, {"before": 0.1, "after": 0.15, "never": 0.15})
+    ledgers = Ledgers(faulty, cluster.root, LedgerManager.HIERARCHICAL)
+    there: dict[int, int] = {}
+    perhaps: set[int] = set()
+    for count in range(100):
+        ledger_id = None
+        try:
+            if there and count % 3 == 0:
+                ledger_id = min(there)
+                there.pop(ledger_id)
+                ledgers.delete(ledger_id)
+            elif there and count % 3 == 1:
+                ledger_id, version = there.popitem()
+                there[ledger_id] = ledgers.write(ledger_id, closed_at(METADATA, count), version)
+            else:
+                ledger_id = 10**6 + count
+                there[ledger_id] = ledgers.create(METADATA, ledger_id).version
+        except (UnavailableError, UnknownOutcomeError):
+            assert ledger_id is not None
+            perhaps.add(ledger_id)
+    found = set(cluster.ledgers.ids())
+    assert there.keys() <= found <= there.keys() | perhaps
+    for ledger_id, version in there.items():
+        now = cluster.ledgers.read(ledger_id)
+        assert now is not None
+        assert now.version == version
+
+
+# listing
+
+
+@pytest.mark.parametrize("manager", LedgerManager)
+@pytest.mark.parametrize("page", [1, 2, 1000])
+def test_ledgers_are_listed_in_rising_order(
+    store: MetadataStore, place: str, manager: LedgerManager, page: int
+) -> None:
+    cluster = Cluster(store, place)
+    cluster.init(manager)
+    cluster.cookies.create(COOKIE)
+    store.create(f"{place}/underreplication/ledgers/0000/0000/0000/0001/urL0000000001", parents=True)
+    ids = [5, 0, 3, 12345, 99999999, 2**31 - 2, 2**31 - 1, 2**31, 10**10, 2**40 + 7, 2**63 - 1]
+    ids = [ledger_id for ledger_id in ids if ledger_id <= manager.id_max]
+    for ledger_id in ids:
+        cluster.ledgers.create(METADATA, ledger_id)
+    cluster.ledgers.next_id()
+    assert list(cluster.ledgers.ids(page=page)) == sorted(ids)
+
+
+def test_a_ledger_in_the_long_form_of_a_short_id_is_listed_once(cluster: Cluster, place: str) -> None:
+    cluster.ledgers.create(METADATA, 1)
+    for path in ("000/0000/0000/0000/L0001", "000/0000/0000/0000/L0000"):
+        cluster.store.create(f"{place}/{path}", METADATA.serialise(), parents=True)
+    assert list(cluster.ledgers.ids()) == [0, 1]
+
+
+def test_what_looks_almost_like_a_ledger_is_passed_over(cluster: Cluster, place: str) -> None:
+    cluster.ledgers.create(METADATA, 1)
+    for path in ("00/0000/L00011", "00/00001/L0001", "0/0000/L0001", "00/0000/M0001", "999/9999/9999/9999/L9999"):
+        cluster.store.create(f"{place}/{path}", parents=True)
+    assert list(cluster.ledgers.ids()) == [1]
+
+
+class _Vanishing(FaultyStore):
+    """Before the names below `key` are given, all of them are deleted, and the key too."""
+
+    def __init__(self, store: MetadataStore, vanish: Callable[[str], None]) -> None:
+        super().__init__(store)
+        self.vanish = vanish
+
+    def scan(self, key: str, *, page: int = 1000):  # type: ignore[no-untyped-def]
+        self.vanish(key)
+        yield from super().scan(key, page=page)
+
+
+def test_a_folder_that_is_deleted_while_it_is_listed_has_no_ledgers(cluster: Cluster, place: str) -> None:
+    for ledger_id in (1, 10**4, 2**40):
+        cluster.ledgers.create(METADATA, ledger_id)
+    vanishing = _Vanishing(
+        cluster.store, lambda key: cluster.ledgers.delete(10**4) if key == f"{place}/00/0001" else None
+    )
+    assert list(Ledgers(vanishing, place, LedgerManager.HIERARCHICAL).ids()) == [1, 2**40]
+
+
+def test_a_listing_that_fails_does_not_end_as_if_it_were_whole(cluster: Cluster, place: str) -> None:
+    """Rule 1: a partial listing deletes nothing, so it must be told from a whole one."""
+    for ledger_id in (1, 10**4, 2**40):
+        cluster.ledgers.create(METADATA, ledger_id)
+    ended = 0
+    for calls in range(40):
+        faulty = FaultyStore(cluster.store)
+        faulty.script([*["none"] * calls, "before"])  # type: ignore[list-item]
+        try:
+            assert list(Ledgers(faulty, place, LedgerManager.HIERARCHICAL).ids()) == [1, 10**4, 2**40]
+            ended += 1
+            assert faulty.seen["before"] == 0
+        except UnavailableError:
+            assert faulty.seen["before"] == 1
+    assert 0 < ended < 40
+
+
+def test_a_root_that_is_deleted_is_an_error_and_not_a_cluster_without_ledgers(
+    cluster: Cluster, store: MetadataStore, place: str
+) -> None:
+    ledgers = cluster.ledgers
+    for key in ("available/readonly", "available", "INSTANCEID", "LAYOUT"):
+        store.delete(f"{place}/{key}")
+    store.delete(place)
+    with pytest.raises(MissingError):
+        list(ledgers.ids())
+
+
+# ids
+
+
+def test_ids_begin_at_0_rise_and_are_given_once_to_all_sessions(
+    cluster: Cluster, other: MetadataStore, place: str
+) -> None:
+    theirs = Cluster(other, place).ledgers
+    assert [each.next_id() for each in (cluster.ledgers, theirs) * 3] == list(range(6))
+    assert cluster.store.children(f"{place}/idgen") == [], "the nodes that the numbers came from are gone"
+
+
+def test_where_there_are_long_ids_everybody_takes_them(cluster: Cluster, place: str) -> None:
+    cluster.ledgers.next_id()
+    cluster.store.create(f"{place}/idgen-long")
+    assert [cluster.ledgers.next_id() for _ in range(2)] == [1 << 32, (1 << 32) + 1]
+    assert cluster.store.children(f"{place}/idgen-long") == ["HOB-0000000001"]
+
+
+class _UsedUp(FaultyStore):
+    """The numbers of one folder are used up, as BookKeeper's clients find it: by a number that is too large."""
+
+    def __init__(self, store: MetadataStore, *folders: str) -> None:
+        super().__init__(store)
+        self.folders = folders
+
+    def create_sequential(self, prefix: str, data: bytes = b"", *, ephemeral: bool = False) -> str:
+        key = super().create_sequential(prefix, data, ephemeral=ephemeral)
+        if not prefix.startswith(self.folders):
+            return key
+        self.store.delete(key)
+        return f"{prefix}2147483647"
+
+
+def test_short_ids_that_are_used_up_are_followed_by_long_ones(cluster: Cluster, place: str) -> None:
+    ledgers = Ledgers(_UsedUp(cluster.store, f"{place}/idgen/"), place, LedgerManager.HIERARCHICAL)
+    assert [ledgers.next_id() for _ in range(2)] == [1 << 32, (1 << 32) + 1]
+    assert cluster.ledgers.next_id() == (1 << 32) + 2, "and for everybody"
+
+
+def test_of_the_folders_of_long_ids_three_stay(cluster: Cluster, place: str) -> None:
+    names = [f"HOB-{high:010d}" for high in (1, 2, 3, 4)]
+    for name in names:
+        cluster.store.create(f"{place}/idgen-long/{name}", parents=True)
+    ledgers = Ledgers(_UsedUp(cluster.store, f"{place}/idgen-long/{names[-1]}"), place, LedgerManager.HIERARCHICAL)
+    assert ledgers.next_id() == 5 << 32
+    assert cluster.store.children(f"{place}/idgen-long") == ["HOB-0000000003", "HOB-0000000004", "HOB-0000000005"]
+
+
+def test_the_largest_folder_counts_whatever_else_is_there(cluster: Cluster, place: str) -> None:
+    for name in ("HOB-0000000009", "HOB-0000000010", "HOB-x", "other"):
+        cluster.store.create(f"{place}/idgen-long/{name}", parents=True)
+    assert cluster.ledgers.next_id() == 10 << 32
+
+
+@pytest.mark.parametrize("manager", [LedgerManager.LEGACY_HIERARCHICAL, LedgerManager.FLAT])
+def test_older_layouts_have_no_long_ids(store: MetadataStore, place: str, manager: LedgerManager) -> None:
+    Cluster(store, place).init(manager)
+    ledgers = Ledgers(store, place, manager)
+    first = ledgers.next_id()
+    assert ledgers.next_id() == first + 1, "the first of a flat one may be larger: ZooKeeper counts all children"
+    with pytest.raises(LedgerIdOverflowError):
+        Ledgers(_UsedUp(store, place), place, manager).next_id()
+
+
+def test_long_ids_end_as_well(cluster: Cluster, place: str) -> None:
+    cluster.store.create(f"{place}/idgen-long/HOB-2147483647", parents=True)
+    ledgers = Ledgers(_UsedUp(cluster.store, f"{place}/idgen-long"), place, LedgerManager.HIERARCHICAL)
+    with pytest.raises(LedgerIdOverflowError):
+        ledgers.next_id()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_id_is_given_twice_whatever_fails(seed: int) -> None:
+    cluster = Cluster(MemoryStore())
+    cluster.init()
+    faulty = FaultyStore(cluster.store, seed, {"before": 0.1, "after": 0.2, "never": 0.2})
+    ledgers = Ledgers(faulty, cluster.root, LedgerManager.HIERARCHICAL)
+    given: list[int] = []
+    for _ in range(60):
+        try:
+            given.append(ledgers.next_id())
+        except (UnavailableError, UnknownOutcomeError):  # noqa: PERF203
+            pass
+    assert given == sorted(set(given))
+    assert len(given) > 5
+
+
+def test_an_id_that_is_never_known_is_an_error(cluster: Cluster, place: str) -> None:
+    cluster.ledgers.next_id()
+    faulty = FaultyStore(cluster.store)
+    faulty.script(["none", *["after"] * TRIES_MAX])
+    with pytest.raises(MetadataError):
+        Ledgers(faulty, place, LedgerManager.HIERARCHICAL).next_id()

@@ -1,0 +1,362 @@
+/*
+ * test_service_stalls.c: who stalls, for whatever reason, goes on; what comes in and what is not read stays within the memory
+ * for it; and the loop never sleeps while something is due.
+ */
+#include "bookie_harness.h"
+
+static bookie b;
+
+static peer *open_with_peer(uint32_t version) {
+	bookie_open(&b, new_disk(7));
+	peer *p = bookie_connect(&b);
+	p->version = version;
+	return p;
+}
+
+TEST(polls_that_end_let_the_connection_go_on) {
+	bookie_prepare(&b, new_disk(7));
+	b.options.reads_max = 4096;
+	bookie_serve(&b);
+	peer *p = bookie_connect(&b);
+	CHECK_EQ(answer_to(p, an_entry(5, 0, -1, 1, 20, 0)).code, WK_WIRE_OK);
+	for (int i = 0; i < 3000; i++)
+		ask(p, a_poll(5, 0, 50));
+	bookie_run(&b);
+	CHECK_EQ(answer_to(p, a_read(5, 0)).code, WK_WIRE_OK); /* polls that wait do not hold up what is behind them */
+	bookie_wait(&b, 51);
+	bookie_run(&b);
+	uint32_t replies = 0;
+	for (; more_replies(p); replies++)
+		CHECK_EQ(take_reply(p).code, WK_WIRE_OK);
+	CHECK_EQ(replies, 3000);
+	CHECK_EQ(p->tag != 0 ? ((wk_peer *)(uintptr_t)p->tag)->reads : 1, 0);
+	CHECK(!p->paused);
+	CHECK_EQ(answer_to(p, a_read(5, 0)).code, WK_WIRE_OK);
+	bookie_close(&b);
+}
+
+TEST(fences_that_a_journal_failed_leave_nothing_behind) {
+	peer *p = open_with_peer(WK_WIRE_V3);
+	CHECK_EQ(answer_to(p, an_entry(5, 0, -1, 1, 20, 0)).code, WK_WIRE_OK);
+	wk_faulty_fail(wk_faulty_of(b.io), WK_FAULT_WRITE | WK_FAULT_SYNC, 0, EIO, true);
+	for (int i = 0; i < 2000; i++)
+		ask(p, a_fence(5, 0));
+	bookie_run(&b);
+	uint32_t replies = 0;
+	for (; more_replies(p); replies++)
+		CHECK_EQ(take_reply(p).code, WK_WIRE_IO_ERROR);
+	CHECK_EQ(replies, 2000);
+	CHECK_EQ(answer_to(p, a_read(5, 0)).code, WK_WIRE_OK);
+	bookie_abandon(&b);
+}
+
+/* Answers of a batch may let a connection go on, whose adds are the next batch's. */
+TEST(adds_that_go_on_while_a_batch_is_answered_do_not_mix_with_it) {
+	bookie_prepare(&b, new_disk(7));
+	b.options.reads_max = 2000;
+	bookie_serve(&b);
+	peer *writer = bookie_connect(&b), *reader = bookie_connect(&b);
+	CHECK_EQ(answer_to(writer, an_entry(5, 0, -1, 1, 20, 0)).code, WK_WIRE_OK);
+	for (int i = 0; i < WK_PEER_READS_MAX; i++)
+		ask(reader, a_poll(5, 0, 100000));
+	bookie_run(&b);
+	for (int64_t id = 0; id < 40; id++)
+		ask(reader, an_entry(6, id, -1, 9, 300, 0));
+	bookie_turn(&b, SIZE_MAX);
+	b.service->options.reads_max = 0; /* the polls' reads find too many before them */
+	for (int64_t id = 1; id < 30; id++)
+		ask(writer, an_entry(5, id, id - 1, 1, 300, WK_WIRE_DEFERRED));
+	bookie_run(&b);
+	for (int64_t id = 1; id < 30; id++) {
+		wk_wire_reply reply = take_reply(writer);
+		CHECK_EQ(reply.code, WK_WIRE_OK);
+		CHECK_EQ(reply.entry_id, id);
+		CHECK_EQ(reply.ledger_id, 5);
+	}
+	CHECK(!more_replies(writer));
+	uint32_t added = 0, refused = 0;
+	while (more_replies(reader)) {
+		wk_wire_reply reply = take_reply(reader);
+		if (reply.operation == WK_WIRE_ADD)
+			CHECK_EQ(reply.entry_id, added++);
+		else
+			refused += reply.code == WK_WIRE_TOO_MANY_REQUESTS;
+	}
+	CHECK_EQ(added, 40);
+	CHECK(refused > WK_PEER_READS_MAX / 2); /* many answers in the middle of the batch */
+	bookie_close(&b);
+}
+
+/* A frame of so many bytes that nobody will ever ask for: a LAC would be refused, an add is taken. */
+static void ask_large(peer *p, int64_t entry_id, size_t size) {
+	static uint8_t bytes[1 << 20];
+	wk_wire_request request = an_entry(5, entry_id, -1, 1, 20, 0);
+	memset(bytes, 0, size);
+	memcpy(bytes, request.body, request.body_size);
+	wk_store_be64(bytes + 24, size - 36);
+	wk_wire_digest_put(bytes, size, WK_DIGEST_CRC32C);
+	request.body = bytes;
+	request.body_size = size;
+	ask(p, request);
+}
+
+TEST(large_frames_of_many_stay_within_the_memory_for_them) {
+	bookie_prepare(&b, new_disk(7));
+	b.options.frame_size_max = 512 * 1024;
+	b.options.receive_bytes = 8 << 20;
+	b.store.in_flight_bytes = 64 << 20;
+	b.store.file_size_max = b.store.file_size_min = 8 << 20;
+	bookie_serve(&b);
+	peer *p[PEERS_MAX];
+	for (int i = 0; i < PEERS_MAX; i++) {
+		p[i] = bookie_connect(&b);
+		ask_large(p[i], i, 400 * 1024);
+		ask_large(p[i], 100 + i, 300 * 1024);
+	}
+	uint64_t most = 0;
+	for (int i = 0; i < 3000; i++) {
+		bookie_turn(&b, 30000);
+		wk_status status = wk_namespace_step(b.ns, &(bool){false}, NULL);
+		CHECK_EQ(status, WK_OK);
+		most = b.service->input_bytes > most ? b.service->input_bytes : most;
+	}
+	CHECK(most <= b.options.receive_bytes + b.options.receive_bytes / 16 + b.options.frame_size_max);
+	for (int i = 0; i < PEERS_MAX; i++) {
+		CHECK(p[i]->open && !p[i]->paused);
+		CHECK_EQ(take_reply(p[i]).code, WK_WIRE_OK);
+		CHECK_EQ(take_reply(p[i]).code, WK_WIRE_OK);
+	}
+	CHECK_EQ(b.service->input_bytes, 0);
+	CHECK_EQ(b.service->partial_count, 0);
+	CHECK_EQ(b.service->large_left, 8);
+	bookie_close(&b);
+}
+
+TEST(beginnings_of_frames_stay_within_the_memory_for_them) {
+	bookie_prepare(&b, new_disk(7));
+	b.options.frame_size_max = 128 * 1024;
+	b.options.receive_bytes = 256 * 1024;
+	bookie_serve(&b);
+	for (int i = 0; i < PEERS_MAX; i++) {
+		peer *p = bookie_connect(&b);
+		ask_large(p, i, 100 * 1024);
+		bookie_turn(&b, 60000);
+		p->out.size = 0; /* no more comes */
+	}
+	CHECK(b.service->input_bytes <= 256 * 1024 + 16 * 1024 + 128 * 1024);
+	for (int i = 0; i < 3; i++) {
+		bookie_wait(&b, 31000);
+		bookie_run(&b);
+	}
+	CHECK_EQ(b.service->input_bytes, 0); /* all of them were closed by then */
+	CHECK_EQ(b.service->stats.connections, 0);
+	bookie_close(&b);
+}
+
+TEST(who_waits_for_memory_goes_on_once_there_is_some) {
+	bookie_prepare(&b, new_disk(7));
+	b.store.in_flight_bytes = 16 * 1024;
+	b.options.receive_bytes = 20000;
+	bookie_serve(&b);
+	b.service->slow_rounds = 100000;
+	peer *busy = bookie_connect(&b), *other = bookie_connect(&b);
+	for (int64_t id = 0; id < 60; id++)
+		ask(busy, an_entry(5, id, id - 1, 1, 1000, 0));
+	bookie_turn(&b, SIZE_MAX);
+	bookie_turn(&b, SIZE_MAX);
+	CHECK(busy->paused && b.service->input_bytes > 20000);
+	ask(other, an_entry(6, 0, -1, 1, 1000, 0));
+	size_t rest = other->out.size - 500;
+	other->out.size = 500;
+	bookie_turn(&b, SIZE_MAX);
+	CHECK(other->paused);
+	for (int i = 0; i < 100; i++) {
+		bookie_run(&b);
+		bookie_wait(&b, 101);
+	}
+	CHECK(!busy->paused);
+	CHECK(!other->paused);
+	other->out.size = rest;
+	memmove(other->out.bytes, other->out.bytes + 500, rest);
+	for (int i = 0; i < 10; i++) {
+		bookie_run(&b);
+		bookie_wait(&b, 101);
+	}
+	CHECK_EQ(take_reply(other).code, WK_WIRE_OK);
+	bookie_close(&b);
+}
+
+/* A force of what an earlier life stored waits for nothing, and nothing would end its wait. */
+TEST(what_is_durable_already_is_answered_without_another_event) {
+	peer *p = open_with_peer(WK_WIRE_V3);
+	CHECK_EQ(answer_to(p, an_entry(9, 0, -1, 1, 20, 0)).code, WK_WIRE_OK);
+	bookie_restart(&b, false, 1);
+	p = bookie_connect(&b);
+	p->deaf = true; /* no answer that is sent starts another turn */
+	ask(p, a_lac(5, 5));
+	ask(p, a_lac(5, 3)); /* stalls, until the first one is durable */
+	ask(p, of_ledger(WK_WIRE_FORCE, 9));
+	bookie_run(&b);
+	CHECK_EQ(b.service->owed_count, 0);
+	hear(p);
+	bookie_run(&b);
+	for (int i = 0; i < 3; i++)
+		CHECK_EQ(take_reply(p).code, WK_WIRE_OK);
+	bookie_close(&b);
+}
+
+/* Those that stall are looked at in the order in which they came: nobody waits for ever. */
+TEST(who_stalls_first_goes_on_first) {
+	bookie_prepare(&b, new_disk(7));
+	b.store.in_flight_bytes = 16 * 1024;
+	bookie_serve(&b);
+	b.service->slow_rounds = UINT32_MAX;
+	peer *p[8];
+	uint32_t answered[8] = {0};
+	for (int i = 0; i < 8; i++)
+		p[i] = bookie_connect(&b);
+	int64_t id = 0;
+	for (int round = 0; round < 200; round++) {
+		for (int i = 0; i < 8; i++)
+			while (p[i]->out.size < 20000)
+				ask(p[i], an_entry(i, ++id, -1, 1, 1000, 0));
+		bookie_turn(&b, 10000);
+		CHECK_EQ(wk_namespace_step(b.ns, &(bool){false}, NULL), WK_OK);
+		for (int i = 0; i < 8; i++)
+			for (; more_replies(p[i]); answered[i]++)
+				(void)take_reply(p[i]);
+	}
+	uint32_t least = UINT32_MAX, most = 0;
+	for (int i = 0; i < 8; i++) {
+		least = answered[i] < least ? answered[i] : least;
+		most = answered[i] > most ? answered[i] : most;
+	}
+	printf("adds answered of eight: %u to %u\n", least, most);
+	CHECK(least > 10 && most < 4 * least);
+	bookie_close(&b);
+}
+
+/* The pool's threads: what they had done and nobody took is freed once. */
+TEST(a_service_ends_while_reads_are_done) {
+	bookie_prepare(&b, new_disk(7));
+	b.options.reader_threads = 2;
+	bookie_serve(&b);
+	peer *p = bookie_connect(&b);
+	CHECK_EQ(answer_to(p, an_entry(5, 0, -1, 1, 20, 0)).code, WK_WIRE_OK);
+	for (int i = 0; i < 30; i++)
+		ask(p, a_read(5, 0));
+	bookie_turn(&b, SIZE_MAX);
+	struct pollfd told = {.fd = wk_read_pool_descriptor(b.service->pool), .events = POLLIN};
+	CHECK_EQ(poll(&told, 1, 60000), 1);
+	bookie_close(&b);
+}
+
+static uint64_t fake_now;
+
+static uint64_t fake_clock(void) {
+	return fake_now += 5000000;
+}
+
+TEST(an_add_that_the_loop_writes_takes_as_long_as_the_disk) {
+	peer *p = open_with_peer(WK_WIRE_V3);
+	fake_now = b.now_ns;
+	b.service->clock = fake_clock;
+	CHECK_EQ(answer_to(p, an_entry(5, 0, -1, 1, 20, 0)).code, WK_WIRE_OK);
+	CHECK_EQ(b.service->stats.add_ns.count, 1);
+	CHECK(b.service->stats.add_ns.sum >= 5000000);
+	bookie_close(&b);
+}
+
+TEST(a_list_has_what_was_acknowledged_as_deferred) {
+	peer *p = open_with_peer(WK_WIRE_V3);
+	CHECK_EQ(answer_to(p, an_entry(5, 0, -1, 10, 20, 0)).code, WK_WIRE_OK);
+	b.service->slow_rounds = UINT32_MAX;
+	ask(p, an_entry(5, 1, -1, 10, 20, WK_WIRE_DEFERRED));
+	bookie_turn(&b, SIZE_MAX);
+	bookie_turn(&b, SIZE_MAX);
+	CHECK_EQ(take_reply(p).code, WK_WIRE_OK);
+	wk_wire_reply reply = answer_to(p, of_ledger(WK_WIRE_LIST_ENTRIES, 5));
+	CHECK_EQ(reply.code, WK_WIRE_OK);
+	CHECK_EQ(wk_load_be32(reply.body + 64 + 16), 2); /* a run of two */
+	bookie_close(&b);
+}
+
+TEST(small_answers_that_nobody_reads_stay_within_the_memory_for_them) {
+	bookie_prepare(&b, new_disk(7));
+	b.options.reply_bytes = 1 << 20;
+	bookie_serve(&b);
+	peer *healthy = bookie_connect(&b);
+	CHECK_EQ(answer_to(healthy, an_entry(5, 0, -1, 1, 20, 0)).code, WK_WIRE_OK);
+	for (int i = 1; i < PEERS_MAX; i++) {
+		peer *p = bookie_connect(&b);
+		p->deaf = true;
+		for (int k = 0; k < 8000; k++)
+			ask(p, of_ledger(WK_WIRE_AUTH, 0));
+	}
+	uint64_t most = 0;
+	for (int i = 0; i < 100; i++) {
+		bookie_turn(&b, 65536);
+		most = b.service->reply_bytes > most ? b.service->reply_bytes : most;
+	}
+	CHECK(most <= (1 << 20) + (1 << 20) / 10);
+	for (int64_t id = 1; id < 100; id++)
+		CHECK_EQ(answer_to(healthy, an_entry(5, id, -1, 1, 20, 0)).code, WK_WIRE_OK);
+	bookie_wait(&b, 31000);
+	bookie_run(&b);
+	CHECK_EQ(b.service->stats.connections, 1); /* who is deaf and holds so much is closed */
+	CHECK_EQ(b.service->reply_bytes, 0);
+	bookie_close(&b);
+}
+
+TEST(idle_connections_keep_little) {
+	bookie_prepare(&b, new_disk(7));
+	b.options.reply_bytes = 1 << 20;
+	bookie_serve(&b);
+	peer *p[PEERS_MAX];
+	for (int i = 0; i < PEERS_MAX; i++) {
+		p[i] = bookie_connect(&b);
+		CHECK_EQ(answer_to(p[i], an_entry(5, i, -1, 1, 5000, 0)).code, WK_WIRE_OK);
+	}
+	for (int i = 0; i < PEERS_MAX; i++) {
+		for (int k = 0; k < 900; k++)
+			ask(p[i], k % 2 == 0 ? a_read(5, i) : of_ledger(WK_WIRE_AUTH, 0));
+		bookie_run(&b);
+		p[i]->in.size = 0;
+	}
+	uint64_t kept = 0;
+	for (const wk_peer *one = b.service->peers; one != NULL; one = one->next)
+		kept += one->filling.capacity + one->sent.capacity +
+		        (one->filling.parts_capacity + one->sent.parts_capacity) * sizeof *one->sent.parts;
+	CHECK(kept <= b.options.reply_bytes / 10);
+	bookie_close(&b);
+}
+
+TEST(who_comes_while_it_drains_is_not_served) {
+	peer *p = open_with_peer(WK_WIRE_V3);
+	CHECK_EQ(answer_to(p, an_entry(5, 0, -1, 1, 20, 0)).code, WK_WIRE_OK);
+	peer *late = bookie_connect(&b);
+	wk_service_drain(b.service);
+	ask(late, an_entry(5, 1, -1, 1, 20, 0));
+	bookie_run(&b);
+	CHECK(!has_reply(late));
+	CHECK(wk_service_is_idle(b.service));
+	bookie_close(&b);
+}
+
+int main(void) {
+	RUN(polls_that_end_let_the_connection_go_on);
+	RUN(fences_that_a_journal_failed_leave_nothing_behind);
+	RUN(adds_that_go_on_while_a_batch_is_answered_do_not_mix_with_it);
+	RUN(large_frames_of_many_stay_within_the_memory_for_them);
+	RUN(beginnings_of_frames_stay_within_the_memory_for_them);
+	RUN(who_waits_for_memory_goes_on_once_there_is_some);
+	RUN(what_is_durable_already_is_answered_without_another_event);
+	RUN(who_stalls_first_goes_on_first);
+	RUN(a_service_ends_while_reads_are_done);
+	RUN(an_add_that_the_loop_writes_takes_as_long_as_the_disk);
+	RUN(a_list_has_what_was_acknowledged_as_deferred);
+	RUN(small_answers_that_nobody_reads_stay_within_the_memory_for_them);
+	RUN(idle_connections_keep_little);
+	RUN(who_comes_while_it_drains_is_not_served);
+	return check_done();
+}

@@ -1,0 +1,170 @@
+"""Ledgers: their metadata in the store. A ledger exists if and only if its metadata does."""
+
+from __future__ import annotations
+
+import heapq
+import re
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from walkeeper.metadata._layout import LedgerManager
+from walkeeper.metadata._ledger_ids import LedgerIds
+from walkeeper.metadata._ledger_metadata import FORMAT_VERSION, LedgerMetadata
+from walkeeper.metadata._settle import TRIES_MAX, Versioned, settle, settle_delete
+from walkeeper.metadata._store import (
+    ExistsError,
+    MetadataError,
+    MetadataStore,
+    MissingError,
+)
+
+
+class CreatedLedger(NamedTuple):
+    """A new ledger, and the version of its metadata."""
+
+    ledger_id: int
+    version: int
+
+
+class Ledgers:
+    """The ledgers of the cluster below `root`."""
+
+    def __init__(self, store: MetadataStore, root: str, manager: LedgerManager) -> None:
+        self._store = store
+        self._root = root
+        self._manager = manager
+        self._ids = LedgerIds(store, root, manager)
+
+    def next_id(self) -> int:
+        """An id for a new ledger, which no other client is given. LedgerIdOverflowError."""
+        return self._ids.next_id()
+
+    def create(self, metadata: LedgerMetadata, ledger_id: int | None = None) -> CreatedLedger:
+        """A new ledger, with the next id where none is given. ExistsError: the ledger with that id is another's."""
+        if ledger_id is not None:
+            return CreatedLedger(ledger_id, self._create(ledger_id, metadata))
+        while True:
+            ledger_id = self.next_id()
+            try:
+                return CreatedLedger(ledger_id, self._create(ledger_id, metadata))
+            except ExistsError:
+                pass  # somebody chose this id by himself
+
+    def _create(self, ledger_id: int, metadata: LedgerMetadata) -> int:
+        """By the token the creator knows its own node again, when the answer to its first try was lost."""
+        token = secrets.randbits(63)
+        data = replace(metadata, ctoken=token, format_version=FORMAT_VERSION).serialise()
+        key = self._key(ledger_id)
+
+        def create() -> int:
+            for _ in range(TRIES_MAX):
+                try:
+                    return self._store.create(key, data, parents=True)
+                except MissingError:  # noqa: PERF203 - it rarely is
+                    pass  # whoever deleted the last ledger beside this one took the parents with it
+            raise MetadataError(f"the parents of {key} vanish as often as they are made", key)
+
+        def find() -> int | None:
+            found = self.read(ledger_id, linearizable=True)
+            return found.version if found is not None and found.value.ctoken == token else None
+
+        return settle(create, find)
+
+    def read(self, ledger_id: int, *, linearizable: bool = False) -> Versioned[LedgerMetadata] | None:
+        """The ledger's metadata, None where there is no such ledger. CorruptMetadataError, UnsupportedMetadataError.
+
+        `linearizable`: not older than any write that ended before.
+        """
+        key = self._key(ledger_id)
+        found = self._store.get(key, linearizable=linearizable)
+        return None if found is None else Versioned(LedgerMetadata.parse(found.data, key), found.version)
+
+    def exists_linearizable(self, ledger_id: int) -> bool:
+        """Whether there is such a ledger; True also of one whose metadata cannot be read."""
+        return self._store.get(self._key(ledger_id), linearizable=True) is not None
+
+    def write(
+        self,
+        ledger_id: int,
+        metadata: LedgerMetadata,
+        version: int,
+        done: Callable[[LedgerMetadata], bool] | None = None,
+    ) -> int:
+        """Instead of what has that version, in the format that `metadata` was read with; the new version.
+
+        After an attempt whose outcome nobody knows the ledger is read again: where `done` says so of its metadata
+        (else: where they are the same) the write counts as done, whoever made it.
+
+        ConflictError, MissingError: somebody else wrote, or deleted it. Nothing of this was written, or, after such an
+        attempt, it was written and overwritten: read, and decide again.
+        """
+        metadata = replace(metadata, ctoken=None)
+        data = metadata.serialise(metadata.format_version)
+        key = self._key(ledger_id)
+
+        def find() -> int | None:
+            found = self.read(ledger_id, linearizable=True)
+            if found is None:
+                return None
+            value = replace(found.value, ctoken=None)
+            return found.version if (value == metadata if done is None else done(value)) else None
+
+        return settle(lambda: self._store.put(key, data, version), find)
+
+    def delete(self, ledger_id: int, version: int | None = None) -> None:
+        """The ledger is gone; one that is not there is no error. ConflictError where `version` is another one.
+
+        The bookies learn of it when they next look which ledgers there are.
+        """
+        key = self._key(ledger_id)
+        settle_delete(lambda: self._store.delete(key, version))
+        self._prune(key)
+
+    def _prune(self, key: str) -> None:
+        """Empty parents go, as far as they can."""
+        while (key := key.rpartition("/")[0]) != self._root:
+            try:
+                self._store.delete(key)
+            except MissingError:  # noqa: PERF203 - the next may be there
+                pass
+            except MetadataError:
+                return  # it is not empty, or the next deletion beside this one takes it
+
+    def ids(self, *, page: int = 1000) -> Iterator[int]:
+        """The ids of all ledgers, rising; the store is asked for `page` names at a time.
+
+        A ledger that is made or deleted meanwhile may be missing or not. MissingError where there is no cluster. A
+        listing that ended by an error is no listing.
+        """
+        forms = (self._walk(self._root, "", form, page) for form in self._manager.levels)
+        found: Iterable[int] = heapq.merge(*forms)
+        if self._manager is LedgerManager.FLAT:
+            found = sorted(found)  # names of different lengths
+        last = -1
+        for ledger_id in found:
+            if ledger_id != last:
+                yield ledger_id
+            last = ledger_id
+
+    def _walk(self, folder: str, path: str, form: list[re.Pattern[str]], page: int) -> Iterator[int]:
+        """Those below a folder; names of one level are of one length, so that their byte order is that of the ids."""
+        try:
+            for name in self._store.scan(folder, page=page):
+                if not form[0].fullmatch(name):
+                    continue
+                below = f"{path}/{name}" if path else name
+                if len(form) > 1:
+                    yield from self._walk(f"{folder}/{name}", below, form[1:], page)
+                else:
+                    ledger_id = self._manager.ledger_id(below)
+                    if ledger_id is not None:
+                        yield ledger_id
+        except MissingError:
+            if folder == self._root:
+                raise
+            # Its last ledger was deleted meanwhile, and the folder with it.
+
+    def _key(self, ledger_id: int) -> str:
+        return f"{self._root}/{self._manager.path(ledger_id)}"

@@ -1,0 +1,103 @@
+"""open_store: the store that a URI names, and where in it the metadata is."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from importlib import import_module
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from walkeeper.metadata._keys import check_key
+from walkeeper.metadata._memory import MemoryStore, MemoryTree
+from walkeeper.metadata._sqlite import SqliteStore
+from walkeeper.metadata._store import MetadataError, MetadataStore
+
+ROOT = "/ledgers"  # BookKeeper's, where a URI has no room for another
+ZOOKEEPER_PORT = 2181
+
+_URIS = (
+    "a metadata store is sqlite:PATH, zk://HOST:PORT;HOST:PORT/ledgers (or zk+hierarchical://, zk+longhierarchical://),"
+    " or memory:NAME within one process"
+)
+# What BookKeeper calls its layouts. "null", as nothing: whatever the cluster's LAYOUT says.
+_LAYOUTS = {"": None, "null": None, "hierarchical": "hierarchical", "longhierarchical": "longhierarchical"}
+_URI = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9]*)(?:\+(?P<layout>[A-Za-z0-9]*))?:(?P<rest>.*)", re.DOTALL)
+
+_trees: dict[str, MemoryTree] = {}
+_trees_lock = threading.Lock()
+
+
+class OpenedStore(NamedTuple):
+    """A store, the key below which the metadata is, and BookKeeper's name of the layout (None: LAYOUT says it)."""
+
+    store: MetadataStore
+    root: str
+    layout: str | None
+
+
+def open_store(uri: str, *, session_timeout: float = 10.0) -> OpenedStore:
+    """Opens what a URI names. MetadataError: there is no such store, or not yet, or the URI is none.
+
+    `memory:NAME` is one tree for all who open it in this process, for as long as the process lives.
+    """
+    match = _URI.fullmatch(uri)
+    if match is None:
+        raise MetadataError(f"{uri!r} names no metadata store: {_URIS}")
+    scheme, layout, rest = match["scheme"].lower(), match["layout"], match["rest"]
+    if scheme == "zk":
+        hosts, root, name = _zookeeper(uri, layout or "", rest)
+        return OpenedStore(_zookeeper_store()(hosts, session_timeout=session_timeout, uri=uri), root, name)
+    if layout is None and scheme == "memory":
+        return OpenedStore(MemoryStore(_tree(rest), uri=uri), ROOT, None)
+    if layout is None and scheme == "sqlite":
+        return OpenedStore(SqliteStore(_path(uri, rest), session_timeout=session_timeout), ROOT, None)
+    if scheme == "etcd":
+        raise MetadataError(f"cannot open {uri!r}: etcd is not supported yet; {_URIS}")
+    raise MetadataError(f"cannot open {uri!r}: there is no store {scheme!r}; {_URIS}")
+
+
+def _tree(name: str) -> MemoryTree:
+    with _trees_lock:
+        return _trees.setdefault(name, MemoryTree())
+
+
+def _path(uri: str, rest: str) -> str:
+    """The path behind "sqlite:": relative, absolute, or absolute behind two slashes."""
+    if rest.startswith("//"):
+        authority, slash, path = rest[2:].partition("/")
+        if authority not in ("", "localhost"):
+            raise MetadataError(f"cannot open {uri!r}: sqlite:PATH or sqlite:///PATH; the file is on this machine")
+        rest = slash + path
+    if not rest or "?" in rest or "#" in rest or "\0" in unquote(rest):
+        raise MetadataError(
+            f"cannot open {uri!r}: a sqlite: URI has a path and nothing else: sqlite:/var/lib/wk/meta.db"
+        )
+    return unquote(rest, errors="surrogateescape")
+
+
+def _zookeeper(uri: str, layout: str, rest: str) -> tuple[str, str, str | None]:
+    """Hosts as the client takes them, root, layout."""
+    if layout.lower() not in _LAYOUTS:
+        known = ", ".join(f"zk+{name}" if name else "zk" for name in _LAYOUTS)
+        raise MetadataError(f"cannot open {uri!r}: there is no layout {layout!r} here, but {known}")
+    servers, slash, path = rest[2:].partition("/")
+    hosts = [_with_port(host.strip()) for host in re.split("[;,]", servers) if host.strip()]
+    root = slash + path.rstrip("/")
+    if not rest.startswith("//") or not hosts or root in ("", "/"):
+        raise MetadataError(f"cannot open {uri!r}: hosts and a path are needed: zk://HOST:PORT;HOST:PORT{ROOT}")
+    return ",".join(hosts), check_key(root), _LAYOUTS[layout.lower()]
+
+
+def _zookeeper_store() -> Callable[..., MetadataStore]:
+    """The class; its client is not everybody's."""
+    try:
+        made: Callable[..., MetadataStore] = import_module("walkeeper.metadata._zookeeper").ZooKeeperStore
+    except ImportError as error:
+        raise MetadataError(f"zk:// needs the package kazoo: {error}") from error
+    return made
+
+
+def _with_port(host: str) -> str:
+    return host if re.search(r":\d+$", host) else f"{host}:{ZOOKEEPER_PORT}"
