@@ -1,10 +1,10 @@
 /* net_base.c: what both implementations of the seam to sockets keep. */
 #include "io/net_base.h"
+#include "io/clock.h"
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { NS_PER_S = 1000000000, RETRY_NS = 100000000 };
@@ -164,7 +164,7 @@ uint32_t wk_net_tell(wk_net_base *base, wk_net_event *events, uint32_t max) {
 }
 
 void wk_net_accept_failed(wk_net_base *base, int error) {
-	uint64_t now = wk_net_now();
+	uint64_t now = wk_clock_monotonic_ns();
 	if (base->accept_told_at != 0 && now - base->accept_told_at < NS_PER_S)
 		return;
 	base->accept_told_at = now;
@@ -172,20 +172,14 @@ void wk_net_accept_failed(wk_net_base *base, int error) {
 }
 
 void wk_net_accept_later(wk_net_base *base, int error) {
-	base->retry_at = wk_net_now() + RETRY_NS;
+	base->retry_at = wk_clock_monotonic_ns() + RETRY_NS;
 	wk_net_accept_failed(base, error);
-}
-
-uint64_t wk_net_now(void) {
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
 wk_net_limit wk_net_limit_new(uint64_t timeout_ns) {
 	wk_net_limit limit = {.deadline = UINT64_MAX};
 	if (timeout_ns != UINT64_MAX) {
-		limit.now = wk_net_now();
+		limit.now = wk_clock_monotonic_ns();
 		limit.deadline = timeout_ns < UINT64_MAX - limit.now ? limit.now + timeout_ns : UINT64_MAX;
 	}
 	return limit;
@@ -197,7 +191,7 @@ uint64_t wk_net_limit_left(wk_net_limit *limit, const wk_net_base *base) {
 		until = base->retry_at;
 	if (until == UINT64_MAX)
 		return UINT64_MAX;
-	limit->now = wk_net_now();
+	limit->now = wk_clock_monotonic_ns();
 	return until > limit->now ? until - limit->now : 0;
 }
 

@@ -71,7 +71,6 @@ void wk_net_accept_failed(wk_net_base *base, int error);
 /* The same, and the listeners rest until something was closed, or for 100 ms. */
 void wk_net_accept_later(wk_net_base *base, int error);
 
-uint64_t wk_net_now(void);
 wk_net_limit wk_net_limit_new(uint64_t timeout_ns);
 /* How long to sleep: until the deadline, or until a listener tries again. UINT64_MAX: for ever. */
 uint64_t wk_net_limit_left(wk_net_limit *limit, const wk_net_base *base);

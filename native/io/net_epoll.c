@@ -5,6 +5,7 @@
  * one area, each piece as long as it came, so that many small ones take little of the processor's cache. When the area
  * is full the rest waits for the next turn, which begins with another connection.
  */
+#include "io/clock.h"
 #include "io/net_base.h"
 #include <assert.h>
 #include <errno.h>
@@ -385,7 +386,7 @@ static int net_wait(wk_net *net, wk_net_event *events, uint32_t max, uint64_t ti
 	base->waits++;
 	wk_net_limit limit = wk_net_limit_new(timeout_ns);
 	for (;;) {
-		if (base->retry_at != 0 && base->retry_at <= wk_net_now()) {
+		if (base->retry_at != 0 && base->retry_at <= wk_clock_monotonic_ns()) {
 			base->retry_at = 0;
 			rest(epoll, false);
 		}

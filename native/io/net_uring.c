@@ -8,6 +8,7 @@
  * needs the kernel's ring.
  */
 #include "io/net_uring.h"
+#include "io/clock.h"
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -82,7 +83,7 @@ static void arm(wk_uring_net *uring) {
 	for (uint32_t i = 0; i < base->watched_count; i++)
 		if (!uring->watching[i] && base->watched[i].fd >= 0)
 			arm_watched(uring, i);
-	if (base->retry_at != 0 && base->retry_at <= wk_net_now())
+	if (base->retry_at != 0 && base->retry_at <= wk_clock_monotonic_ns())
 		base->retry_at = 0;
 	for (uint32_t i = 0; i < base->listeners_count; i++)
 		if (!uring->listening[i] && base->retry_at == 0)
