@@ -7,8 +7,9 @@
  * Rules
  * 1. A wk_net belongs to one thread; wk_net_wake alone may be called from any.
  * 2. Every call returns 0 (or a count) or -errno; nothing is logged. An event's error is a -errno too.
- * 3. A connection is named by a number that is never given twice in the life of a wk_net. A call on one that is closed
- *    is -EBADF and harms nothing. Its `tag` is the owner's, 0 at first, and comes with each event.
+ * 3. A connection is named by a number that is never given twice in the life of a wk_net. A call on one that is closed is
+ *    -EBADF and harms nothing. Its `tag` is the owner's, 0 at first, and comes with each event: nothing of a connection
+ *    stands behind its WK_NET_ACCEPTED or WK_NET_CONNECTED in the same batch, so that there is time to set it.
  * 4. What is received stands in memory of the seam until the next wait. A connection receives at once; pause stops that
  *    (what arrived before the next wait may still come), resume goes on. The end of one that is paused, and has no send
  *    under way, may be told only when it resumes.
@@ -16,10 +17,10 @@
  *    they are until WK_NET_SENT or WK_NET_CLOSED, the list of parts need not. A send is whole or the connection is closed.
  *    Small sends do not wait for others (TCP_NODELAY). No send before WK_NET_CONNECTED: -ENOTCONN.
  * 6. WK_NET_CLOSED comes once, for whatever reason (0: the other end closed its direction in order, and its last bytes have
- *    been told; else a -errno), and nothing of that connection behind it. Until it comes its owner may call on the
- *    connection, in vain. It also comes, with -ECANCELED, for one that its owner closed: only then has the kernel let go of
- *    what was being sent. No later wait tells anything else of such a one; but events of the batch that is being looked at
- *    were told before it was closed, and their bytes are good: the owner skips them, and calls on it are -EBADF.
+ *    been told; else a -errno), and nothing of that connection behind it. Where it stands later in the batch that is being
+ *    looked at, calls on the connection are -EBADF already. It also comes, with -ECANCELED, for one that its owner closed:
+ *    only then has the kernel let go of what was being sent. No later wait tells anything else of such a one; but what else
+ *    stands in the batch that is being looked at was told before it was closed: the owner skips it.
  * 7. Out of descriptors or memory, a listener goes on: who could not be accepted waits in the backlog, and it is tried again
  *    when something was closed, and after 100 ms. Nothing spins. One connection too many
  *    (connections_max) is closed at once; that is told like a shortage of descriptors.

@@ -1,10 +1,10 @@
 /* net_base.c: what both implementations of the seam to sockets keep. */
 #include "io/net_base.h"
+#include "io/clock.h"
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { NS_PER_S = 1000000000, RETRY_NS = 100000000 };
@@ -123,11 +123,12 @@ void wk_net_note(wk_net_base *base, wk_net_connection *connection, unsigned what
 }
 
 /* The first of what is to be told of it. */
-static wk_net_event take_note(wk_net_connection *connection) {
+static wk_net_event take_note(wk_net_base *base, wk_net_connection *connection) {
 	wk_net_event event = {.connection = connection->id, .tag = connection->tag};
 	if (connection->tell & WK_NET_TELL_OPEN) {
 		event.kind = connection->accepted ? WK_NET_ACCEPTED : WK_NET_CONNECTED;
 		connection->tell &= (uint8_t)~WK_NET_TELL_OPEN;
+		connection->opened_in = base->waits;
 	} else if (connection->tell & WK_NET_TELL_SENT) {
 		event.kind = WK_NET_SENT;
 		connection->tell &= (uint8_t)~WK_NET_TELL_SENT;
@@ -135,6 +136,7 @@ static wk_net_event take_note(wk_net_connection *connection) {
 		event.kind = WK_NET_CLOSED;
 		event.error = connection->error;
 		connection->tell = 0;
+		wk_net_table_give_back(&base->table, connection);
 	}
 	return event;
 }
@@ -145,25 +147,24 @@ uint32_t wk_net_tell(wk_net_base *base, wk_net_event *events, uint32_t max) {
 		events[count++] = (wk_net_event){.kind = WK_NET_ACCEPT_FAILED, .error = base->accept_error};
 		base->accept_error = 0;
 	}
+	wk_net_connection *last = base->tell_last; /* what is noted from here on is for the next time */
 	while (base->tell_first != NULL && count < max) {
 		wk_net_connection *connection = base->tell_first;
-		bool forgotten = false;
-		while (connection->tell != 0 && count < max) { /* nothing, where its owner closed it meanwhile */
-			events[count] = take_note(connection);
-			forgotten = events[count++].kind == WK_NET_CLOSED;
-		}
-		if (connection->tell != 0)
-			break;
+		bool is_last = connection == last;
 		base->tell_first = connection->next;
 		connection->listed = false;
-		if (forgotten)
-			wk_net_table_give_back(&base->table, connection);
+		if (connection->tell != 0 && !wk_net_is_new(base, connection)) /* its owner may have closed it meanwhile */
+			events[count++] = take_note(base, connection);
+		if (connection->tell != 0)
+			wk_net_note(base, connection, 0);
+		if (is_last)
+			break;
 	}
 	return count;
 }
 
 void wk_net_accept_failed(wk_net_base *base, int error) {
-	uint64_t now = wk_net_now();
+	uint64_t now = wk_clock_monotonic_ns();
 	if (base->accept_told_at != 0 && now - base->accept_told_at < NS_PER_S)
 		return;
 	base->accept_told_at = now;
@@ -171,20 +172,14 @@ void wk_net_accept_failed(wk_net_base *base, int error) {
 }
 
 void wk_net_accept_later(wk_net_base *base, int error) {
-	base->retry_at = wk_net_now() + RETRY_NS;
+	base->retry_at = wk_clock_monotonic_ns() + RETRY_NS;
 	wk_net_accept_failed(base, error);
-}
-
-uint64_t wk_net_now(void) {
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
 wk_net_limit wk_net_limit_new(uint64_t timeout_ns) {
 	wk_net_limit limit = {.deadline = UINT64_MAX};
 	if (timeout_ns != UINT64_MAX) {
-		limit.now = wk_net_now();
+		limit.now = wk_clock_monotonic_ns();
 		limit.deadline = timeout_ns < UINT64_MAX - limit.now ? limit.now + timeout_ns : UINT64_MAX;
 	}
 	return limit;
@@ -196,7 +191,7 @@ uint64_t wk_net_limit_left(wk_net_limit *limit, const wk_net_base *base) {
 		until = base->retry_at;
 	if (until == UINT64_MAX)
 		return UINT64_MAX;
-	limit->now = wk_net_now();
+	limit->now = wk_clock_monotonic_ns();
 	return until > limit->now ? until - limit->now : 0;
 }
 

@@ -30,6 +30,7 @@ typedef struct wk_net_base {
 	} watched[WK_NET_WATCHED_MAX];
 	uint32_t watched_count;
 	int wake_fd;
+	uint32_t waits;           /* so many have begun */
 	bool woken;               /* heard, and not yet told */
 	atomic_bool wake_pending; /* the descriptor has been written: no need to do it twice */
 } wk_net_base;
@@ -61,12 +62,15 @@ void wk_net_close_socket(wk_net_base *base, wk_net_connection *connection);
 void wk_net_note(wk_net_base *base, wk_net_connection *connection, unsigned what);
 /* Tells what was noted; a connection whose end is told is forgotten. */
 uint32_t wk_net_tell(wk_net_base *base, wk_net_event *events, uint32_t max);
+/* Nothing more of it is told in this wait (rule 3). */
+static inline bool wk_net_is_new(const wk_net_base *base, const wk_net_connection *connection) {
+	return connection->opened_in == base->waits;
+}
 /* To be told if it is the first within a second. */
 void wk_net_accept_failed(wk_net_base *base, int error);
 /* The same, and the listeners rest until something was closed, or for 100 ms. */
 void wk_net_accept_later(wk_net_base *base, int error);
 
-uint64_t wk_net_now(void);
 wk_net_limit wk_net_limit_new(uint64_t timeout_ns);
 /* How long to sleep: until the deadline, or until a listener tries again. UINT64_MAX: for ever. */
 uint64_t wk_net_limit_left(wk_net_limit *limit, const wk_net_base *base);

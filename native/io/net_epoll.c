@@ -5,6 +5,7 @@
  * one area, each piece as long as it came, so that many small ones take little of the processor's cache. When the area
  * is full the rest waits for the next turn, which begins with another connection.
  */
+#include "io/clock.h"
 #include "io/net_base.h"
 #include <assert.h>
 #include <errno.h>
@@ -359,7 +360,7 @@ static bool look(epoll_net *epoll, const struct epoll_event *ready, wk_net_event
 		return false;
 	}
 	wk_net_connection *connection = wk_net_table_find(&base->table, data);
-	if (connection == NULL || connection->state == WK_NET_ENDED)
+	if (connection == NULL || connection->state == WK_NET_ENDED || wk_net_is_new(base, connection))
 		return false;
 	if (connection->state == WK_NET_DIALLING) {
 		dialled(epoll, connection);
@@ -382,9 +383,10 @@ static int net_wait(wk_net *net, wk_net_event *events, uint32_t max, uint64_t ti
 	wk_net_base *base = &epoll->base;
 	assert(max > 0);
 	epoll->area_used = 0;
+	base->waits++;
 	wk_net_limit limit = wk_net_limit_new(timeout_ns);
 	for (;;) {
-		if (base->retry_at != 0 && base->retry_at <= wk_net_now()) {
+		if (base->retry_at != 0 && base->retry_at <= wk_clock_monotonic_ns()) {
 			base->retry_at = 0;
 			rest(epoll, false);
 		}

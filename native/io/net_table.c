@@ -13,7 +13,12 @@ wk_net_connection *wk_net_table_take(wk_net_table *table, int *error) {
 	wk_net_connection *connection = table->free;
 	table->free = connection->next;
 	table->count++;
-	*connection = (wk_net_connection){.id = connection->id + WK_NET_CONNECTIONS_MAX, .fd = -1};
+	*connection = (wk_net_connection){
+	    .id = connection->id + WK_NET_CONNECTIONS_MAX,
+	    .fd = -1,
+	    .attend_next = connection->attend_next, /* whoever had the slot before may have left it on that list */
+	    .attend_listed = connection->attend_listed,
+	};
 	return connection;
 }
 

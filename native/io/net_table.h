@@ -28,23 +28,27 @@ enum { WK_NET_TELL_OPEN = 1, WK_NET_TELL_SENT = 2, WK_NET_TELL_CLOSED = 4 };
 typedef struct wk_net_connection {
 	wk_connection_id id;
 	uint64_t tag;
-	struct wk_net_connection *next;     /* of those with something to tell, or of the free ones */
-	struct wk_net_connection *arm_next; /* io_uring: of those that are to receive again */
-	wk_net_send *send;                  /* NULL: none is under way */
-	wk_net_dial *dial;                  /* while it is dialled */
+	struct wk_net_connection *next; /* of those with something to tell, or of the free ones */
+	wk_net_send *send;              /* NULL: none is under way */
+	wk_net_dial *dial;              /* while it is dialled */
 	int fd;
 	int error; /* -errno, why it ended */
 	wk_net_state state;
-	uint32_t interest;   /* epoll: what it watches for */
-	uint8_t outstanding; /* io_uring: operations that the kernel has not answered */
 	uint8_t tell;
 	bool listed;   /* among those with something to tell */
 	bool accepted; /* not connected by us */
 	bool closed;   /* by its owner, who may not name it any more */
 	bool paused;
-	bool arm_listed;    /* io_uring: among those that are to receive again */
-	bool receive_armed; /* io_uring: a receive is outstanding */
-	bool receive_cancelled;
+	uint32_t opened_in; /* which wait told of it first */
+	/* epoll: what it watches for. */
+	uint32_t interest;
+	/* io_uring: who is to be attended to, what the kernel is at work on, and what of that it was asked to cancel. */
+	struct wk_net_connection *attend_next;
+	bool attend_listed;
+	bool announced; /* its owner knows of it, so that it may receive */
+	bool received;  /* something, since it was last asked for */
+	uint8_t armed;
+	uint8_t cancelled;
 } wk_net_connection;
 
 typedef struct wk_net_table {
