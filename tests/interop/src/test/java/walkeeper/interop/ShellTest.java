@@ -90,7 +90,8 @@ public class ShellTest extends InteropTest {
                 assertTrue(read, read.contains("entry number " + entry));
             }
             BookieReplica replica = new BookieReplica(ledger);
-            String one = shell("readledger", "-ledgerid", id, "-msg", "-bookie", replica.bookie());
+            String one = shell("readledger", "-ledgerid", id, "-msg", "-lastentryid", "4", "-bookie",
+                    replica.bookie());
             assertTrue(one, one.contains("Eid=0"));
         }
     }

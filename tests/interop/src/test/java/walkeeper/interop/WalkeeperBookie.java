@@ -54,6 +54,7 @@ final class WalkeeperBookie implements Bookie {
     @Override
     public void launch() throws IOException {
         process = new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.appendTo(log.toFile())).start();
+        Runtime.getRuntime().addShutdownHook(new Thread(process::destroyForcibly));
         process.getOutputStream().close();
         BufferedReader lines = process.inputReader(StandardCharsets.UTF_8);
         said = CompletableFuture.supplyAsync(() -> {
@@ -76,13 +77,28 @@ final class WalkeeperBookie implements Bookie {
 
     @Override
     public void stop() throws Exception {
+        int status = end();
+        if (status != 0) {
+            throw new IOException(id + " ended with status " + status + "\n" + log());
+        }
+    }
+
+    /** SIGTERM; the exit status. */
+    int end() throws Exception {
         process.destroy();
         if (!process.waitFor(PATIENCE_S, TimeUnit.SECONDS)) {
+            process.destroyForcibly();
             throw new IOException(id + " does not end\n" + log());
         }
-        if (process.exitValue() != 0) {
-            throw new IOException(id + " ended with status " + process.exitValue() + "\n" + log());
-        }
+        return process.exitValue();
+    }
+
+    boolean isRunning() {
+        return process != null && process.isAlive();
+    }
+
+    void join() throws InterruptedException {
+        process.waitFor();
     }
 
     @Override
@@ -102,7 +118,7 @@ final class WalkeeperBookie implements Bookie {
         signal("CONT");
     }
 
-    private void signal(String name) throws Exception {
+    void signal(String name) throws IOException, InterruptedException {
         new ProcessBuilder("kill", "-" + name, String.valueOf(process.pid())).inheritIO().start().waitFor();
     }
 

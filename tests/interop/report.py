@@ -1,0 +1,197 @@
+"""Which of BookKeeper's test classes are run, and the page docs/interop.md from the reports that Maven left.
+
+report.py classes ci|all    the classes, as -Dupstream wants them
+report.py write             writes docs/interop.md
+report.py check             fails where a test failed, or none ran
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+REPORTS = ROOT / "build/interop/reports"
+PAGE = ROOT / "docs/interop.md"
+CLASSES = HERE / "upstream-classes.txt"
+OURS = "walkeeper.interop."
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """A row of upstream-classes.txt."""
+
+    name: str
+    how: str
+    reason: str
+
+    @property
+    def class_name(self) -> str:
+        return self.name.partition("#")[0]
+
+
+@dataclass
+class Outcome:
+    """What became of a class's tests."""
+
+    passed: int = 0
+    failed: list[tuple[str, str]] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+
+
+def upstream_classes() -> list[Upstream]:
+    rows = []
+    for line in CLASSES.read_text().splitlines():
+        if line and not line.startswith("#"):
+            name, how, *reason = line.split(None, 2)
+            if how not in ("ci", "all", "no") or (how == "no") != bool(reason):
+                raise SystemExit(f"{CLASSES.name}: {line}")
+            rows.append(Upstream(name, how, "".join(reason)))
+    return rows
+
+
+def chosen(how: str) -> str:
+    wanted = {"ci": ("ci",), "all": ("ci", "all")}[how]
+    return ",".join(row.name for row in upstream_classes() if row.how in wanted)
+
+
+def reports() -> Iterator[Path]:
+    return iter(sorted(REPORTS.glob("TEST-*.xml")))
+
+
+def outcomes() -> dict[str, Outcome]:
+    """By the class's full name, in the order of names."""
+    found: dict[str, Outcome] = {}
+    for path in reports():
+        for case in ElementTree.parse(path).iter("testcase"):
+            outcome = found.setdefault(case.get("classname", ""), Outcome())
+            name = case.get("name", "")
+            wrong = case.find("failure") if case.find("failure") is not None else case.find("error")
+            if wrong is not None:
+                lines = (wrong.get("message") or wrong.get("type") or "").splitlines() or [""]
+                outcome.failed.append((name, lines[0][:160]))
+            elif case.find("skipped") is not None:
+                outcome.skipped.append(name)
+            else:
+                outcome.passed += 1
+    return dict(sorted(found.items()))
+
+
+def reasons() -> dict[str, str]:
+    """Why a test of ours was skipped, by `name(class)`: it says so in its output."""
+    said = re.compile(r"#### (\S.*\)) skipped: (?:got: .*|)(.*)")
+    found = {}
+    for path in sorted(REPORTS.glob(f"{OURS}*-output.txt")):
+        for line in path.read_text(errors="replace").splitlines():
+            if match := said.match(line):
+                found[match[1]] = match[2]
+    return found
+
+
+def versions() -> str:
+    facts: dict[str | None, str | None] = {}
+    newest = 0.0
+    for path in reports():
+        newest = max(newest, path.stat().st_mtime)
+        for each in ElementTree.parse(path).iter("property"):
+            facts.setdefault(each.get("name"), each.get("value"))
+    bookkeeper = re.search(r"<bookkeeper.version>(.*?)<", (HERE / "pom.xml").read_text())
+    ours = re.search(r'^version = "(.*?)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    if bookkeeper is None or ours is None:
+        raise SystemExit("no version in pom.xml or pyproject.toml")
+    day = datetime.fromtimestamp(newest, timezone.utc).date()
+    return (
+        f"Run on {day}: walkeeper {ours[1]}, BookKeeper {bookkeeper[1]} with ZooKeeper 3.9.3, "
+        f"Java {facts.get('java.version')}, Linux {facts.get('os.version')}."
+    )
+
+
+def table(rows: Sequence[tuple[str, ...]], *heads: str) -> list[str]:
+    return ["| " + " | ".join(row) + " |" for row in (heads, tuple("---" for _ in heads), *rows)] + [""]
+
+
+def page() -> str:
+    found = outcomes()
+    ours = {name: each for name, each in found.items() if name.startswith(OURS)}
+    theirs = {name.rpartition(".")[2]: each for name, each in found.items() if not name.startswith(OURS)}
+    total = sum(each.passed for each in found.values()), sum(len(each.failed) for each in found.values())
+    lines = [
+        "# Apache BookKeeper's clients and tools on walkeeper's bookies",
+        "",
+        "`make interop-all` runs unmodified BookKeeper against processes `walkeeper-bookie` and writes this page.",
+        versions(),
+        f"{total[0]} tests passed, {total[1]} failed.",
+        "",
+        "## Tests of this repository",
+        "",
+        "`tests/interop/src`: BookKeeper's client, shell and auto-recovery, with bookies of ours and mixed ones.",
+        "",
+        *table(
+            [
+                (f"`{name.removeprefix(OURS)}`", str(each.passed), str(len(each.failed)), str(len(each.skipped)))
+                for name, each in ours.items()
+            ],
+            *("class", "passed", "failed", "not applicable"),
+        ),
+    ]
+    why = reasons()
+    skipped = [
+        (f"`{name.removeprefix(OURS)}.{test}`", why.get(f"{test}({name})", ""))
+        for name, each in ours.items()
+        for test in sorted(each.skipped)
+    ]
+    lines += ["Not applicable:", "", *table(skipped, "test", "because")] if skipped else []
+    lines += [
+        "## BookKeeper's own suite",
+        "",
+        "Classes of `bookkeeper-server`'s jar of tests; what starts their bookies is exchanged for what starts ours.",
+        "`tests/interop/upstream-classes.txt` has the list.",
+        "",
+    ]
+    rows: list[tuple[str, ...]] = []
+    for row in sorted(upstream_classes(), key=lambda each: each.class_name):
+        outcome = theirs.get(row.class_name)
+        if row.how == "no":
+            rows.append((f"`{row.class_name}`", "", "", f"not applicable: {row.reason}"))
+        elif outcome is None:
+            rows.append((f"`{row.class_name}`", "", "", "was not run"))
+        else:
+            note = f"{len(outcome.skipped)} skipped by BookKeeper" if outcome.skipped else ""
+            rows.append((f"`{row.class_name}`", str(outcome.passed), str(len(outcome.failed)), note))
+    lines += table(rows, "class", "passed", "failed", "")
+    wrong = [
+        (f"`{name.rpartition('.')[2]}.{test}`", message.replace("|", "\\|"))
+        for name, each in found.items()
+        for test, message in sorted(each.failed)
+    ]
+    lines += ["## What failed", "", *table(wrong, "test", "message")] if wrong else []
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def check() -> None:
+    found = outcomes()
+    failed = [f"{name}.{test}: {message}" for name, each in found.items() for test, message in each.failed]
+    if failed or not any(each.passed for each in found.values()):
+        raise SystemExit("\n".join(failed) or f"no test ran: {REPORTS}")
+
+
+def main(arguments: list[str]) -> None:
+    match arguments:
+        case ["classes", ("ci" | "all") as how]:
+            print(chosen(how))
+        case ["write"]:
+            PAGE.write_text(page())
+        case ["check"]:
+            check()
+        case _:
+            raise SystemExit(__doc__)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
