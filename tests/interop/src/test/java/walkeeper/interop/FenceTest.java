@@ -66,7 +66,9 @@ public class FenceTest extends InteropTest {
             });
             Until.holds(() -> acknowledged.get() > 50, "the writer writes");
             LedgerHandle recovered = Ledgers.recover(another, ledger.getId());
-            assertEquals(Code.LedgerFencedException, fenced.get(60, TimeUnit.SECONDS).intValue());
+            // Closed, where the refusal came from the third bookie after two others had acknowledged.
+            int code = fenced.get(60, TimeUnit.SECONDS);
+            assertTrue("code " + code, code == Code.LedgerFencedException || code == Code.LedgerClosedException);
             assertTrue(acknowledged + " and " + recovered.getLastAddConfirmed(),
                     recovered.getLastAddConfirmed() >= acknowledged.get());
             Ledgers.check(recovered, 0, recovered.getLastAddConfirmed());
@@ -127,13 +129,16 @@ public class FenceTest extends InteropTest {
     @Test
     public void aFenceOutlivesTheBookie() throws Exception {
         Bookie bookie = cluster.bookies.get(0);
-        try (BookKeeperTestClient client = cluster.bareClient(protocol)) {
-            Requests requests = new Requests(client, bookie.id());
-            assertEquals(Code.OK, requests.add(LEDGER, 0, Payload.of(LEDGER, 0)));
-            assertEquals(Code.OK, requests.fence(LEDGER, Ledgers.PASSWORD).code());
-            // One that it never saw: the answer is that there is none, and the fence stands all the same.
-            assertNotEquals(Code.OK, requests.fence(LEDGER + 1, Ledgers.PASSWORD).code());
-            for (int life = 0; life < 2; life++) {
+        for (int life = 0; life < 2; life++) {
+            // A client for each life: none that does not know yet that its connection ended.
+            try (BookKeeperTestClient client = cluster.bareClient(protocol)) {
+                Requests requests = new Requests(client, bookie.id());
+                if (life == 0) {
+                    assertEquals(Code.OK, requests.add(LEDGER, 0, Payload.of(LEDGER, 0)));
+                    assertEquals(Code.OK, requests.fence(LEDGER, Ledgers.PASSWORD).code());
+                    // One that it never saw: the answer is that there is none, and the fence stands all the same.
+                    assertNotEquals(Code.OK, requests.fence(LEDGER + 1, Ledgers.PASSWORD).code());
+                }
                 for (long ledger : new long[] {LEDGER, LEDGER + 1}) {
                     if (ledger == LEDGER || bookie.isWalkeeper()) {
                         assertEquals(Code.LedgerFencedException, requests.add(ledger, 1, Payload.of(ledger, 1)));
@@ -141,10 +146,12 @@ public class FenceTest extends InteropTest {
                                 Payload.of(ledger, 2 + life), Ledgers.PASSWORD, BookieProtocol.FLAG_RECOVERY_ADD));
                     }
                 }
-                if (life == 0) {
-                    bookie.kill();
-                    bookie.start();
-                }
+                // The client forgets an add after it called back, and its close trips over that; not after another answer.
+                assertEquals(Code.OK, requests.read(LEDGER, 0).code());
+            }
+            if (life == 0) {
+                bookie.kill();
+                bookie.start();
             }
         }
     }
@@ -157,6 +164,7 @@ public class FenceTest extends InteropTest {
             assertEquals(Code.UnauthorizedAccessException, requests.add(LEDGER, 1, new byte[10], Ledgers.PASSWORD, 0));
             assertEquals(Code.UnauthorizedAccessException, requests.fence(LEDGER, Ledgers.PASSWORD).code());
             assertEquals("it is not fenced", Code.OK, requests.add(LEDGER, 1, new byte[10], SECRET, 0));
+            assertEquals(Code.NoSuchEntryException, requests.read(LEDGER, 2).code());
         }
     }
 
