@@ -187,6 +187,22 @@ bit-flips: $(VENV)/packages ## every bit of every byte of two small directories,
 	@$(call native,native)
 	@cd build/native && seq $(FROM) 31 | xargs -P $(JOBS) -I@ sh -c './test_bit_flips all @ 32 && echo "share @ of 32"'
 
+# Maven goes on behind a test that failed: report.py says what came of all of them.
+INTEROP := nice -n 10 mvn -B -q -f tests/interop/pom.xml -Dmaven.test.failure.ignore test
+
+interop: setup $(VENV)/checked ## Apache BookKeeper's Java client, shell and auto-recovery, and three classes of its own suite, against our bookies
+	@rm -rf build/interop/reports
+	$(INTEROP)
+	$(INTEROP) -Pupstream "-Dupstream=$$($(BIN)/python tests/interop/report.py classes ci)"
+	$(BIN)/python tests/interop/report.py check
+
+interop-all: setup $(VENV)/checked ## the same with 50 kills and all classes of tests/interop/upstream-classes.txt; writes docs/interop.md
+	@rm -rf build/interop/reports
+	$(INTEROP) -Dkills=50
+	$(INTEROP) -Pupstream "-Dupstream=$$($(BIN)/python tests/interop/report.py classes all)"
+	$(BIN)/python tests/interop/report.py write
+	$(BIN)/python tests/interop/report.py check
+
 mutants: setup $(VENV)/checked ## seeded defects, each of which a named test must notice; SOME=n of them
 	@$(BIN)/python tests/mutants/run.py --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(SOME),--some $(SOME))
 
@@ -210,4 +226,4 @@ clean: ## everything that was made, .venv included
 	rm -rf build dist $(VENV) main-job .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo java-demo test build native-test asan tsan spec fuzz psync-test lint format coverage crash-states faults simulation damage kills process-kills bit-flips mutants aarch64 wheel-test bench clean
+.PHONY: help setup demo java-demo test build native-test asan tsan spec fuzz psync-test lint format coverage crash-states faults simulation damage kills process-kills bit-flips interop interop-all mutants aarch64 wheel-test bench clean
