@@ -23,11 +23,16 @@ static void free_spent(wk_service *service) {
 	}
 }
 
+void wk_adds_drop(wk_service *service) {
+	for (uint32_t i = 0; i < service->adds.count; i++)
+		wk_peer_release(service->adds.notes[i].owed.peer);
+	service->adds.count = 0;
+	free_spent(service);
+}
+
 /* Whether it may be added at all, as far as the protocol knows. */
 static uint32_t check(wk_service *service, const wk_wire_request *request, wk_hosted_ledger **ledger) {
 	*ledger = NULL;
-	if (request->ledger_id < 0)
-		return WK_WIRE_BAD_REQUEST;
 	if (wk_id_set_has(&service->deleted, request->ledger_id))
 		return WK_WIRE_FENCED;
 	if (service->read_only && !((request->flags & WK_WIRE_HIGH_PRIORITY) != 0 && service->high_priority))
@@ -41,9 +46,8 @@ void wk_adds_put(wk_service *service, wk_peer *peer, const wk_wire_request *requ
 	wk_owed owed = wk_owe(service, peer, request);
 	wk_hosted_ledger *ledger;
 	wk_wire_entry entry;
+	(void)wk_wire_entry_decode(request->body, request->body_size, &entry); /* whole: else wk_wire_refusal refused it */
 	uint32_t code = check(service, request, &ledger);
-	if (code == WK_WIRE_OK && wk_wire_entry_decode(request->body, request->body_size, &entry) != WK_OK)
-		code = WK_WIRE_BAD_REQUEST;
 	if (code == WK_WIRE_OK && service->options.verify_digest == WK_VERIFY_DIGEST_LEARNED) {
 		/* It is learned from entries that were accepted: whoever has not the key teaches nothing. */
 		wk_hosted_ledger judged = *ledger;
@@ -104,7 +108,7 @@ static void settle(wk_service *service, const wk_add *add, const wk_add_note *no
 		service->no_room = true;
 		wk_peer_stall(service, peer, WK_STALL_JOURNAL, note->frame, note->frame_size);
 		service->owed_count--;
-		wk_peer_release(service, peer);
+		wk_peer_release(peer);
 	} else {
 		if (add->status == WK_FAILED)
 			service->failed = true;
@@ -136,13 +140,7 @@ void wk_adds_flush(wk_service *service) {
 		service->slow_rounds = SLOW_ROUNDS;
 	else
 		service->slow_rounds -= service->slow_rounds > 0 && !here;
-	wk_histogram *histogram = &service->stats.batch;
-	uint32_t bucket = 0;
-	for (uint32_t rest = count; rest > 0; rest >>= 1)
-		bucket++;
-	histogram->buckets[bucket]++;
-	histogram->count++;
-	histogram->sum += count;
+	wk_histogram_count(&service->stats.batch, count);
 	batch->count = 0; /* answers may lead here again: nothing is in the batch then */
 	for (uint32_t i = 0; i < count; i++)
 		settle(service, &batch->adds[i], &batch->notes[i], here);

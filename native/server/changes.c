@@ -57,7 +57,7 @@ void wk_change_fence(wk_service *service, wk_peer *peer, const wk_wire_request *
 	if (!wk_waits_put(service, &wait)) {
 		wk_peer_read_ends(service, peer);
 		wk_reply_code(service, &job->owed, WK_WIRE_IO_ERROR);
-		wk_read_job_release(service, job);
+		wk_read_job_release(job);
 	}
 }
 
@@ -83,14 +83,12 @@ static bool is_known(const wk_service *service, const wk_wire_request *request, 
 
 void wk_change_lac(wk_service *service, wk_peer *peer, const wk_wire_request *request, const uint8_t *frame,
                    size_t size) {
-	int64_t lac = -1;
+	int64_t lac = request->lac; /* the packet's: else wk_wire_refusal refused it */
 	uint32_t code = WK_WIRE_OK;
 	if (wk_id_set_has(&service->deleted, request->ledger_id))
 		code = WK_WIRE_NO_LEDGER;
 	else if (service->read_only)
 		code = WK_WIRE_READ_ONLY;
-	else if (wk_wire_lac_decode(request->body, (size_t)request->body_size, request->ledger_id, &lac) != WK_OK)
-		code = WK_WIRE_BAD_REQUEST;
 	if (code != WK_WIRE_OK) {
 		answer_at_once(service, peer, request, code);
 		return;

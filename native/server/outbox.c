@@ -62,7 +62,7 @@ bool wk_outbox_refer(wk_outbox *outbox, const uint8_t *bytes, size_t size, wk_re
 void wk_outbox_clear(wk_service *service, wk_outbox *outbox) {
 	for (uint32_t i = 0; i < outbox->parts_count; i++)
 		if (outbox->parts[i].owner != NULL)
-			wk_read_job_release(service, outbox->parts[i].owner);
+			wk_read_job_release(outbox->parts[i].owner);
 	service->reply_bytes -= outbox->total;
 	outbox->total = 0;
 	outbox->size = 0;

@@ -66,8 +66,7 @@ static bool append(wk_service *service, wk_peer *peer, wk_frame_buffer **at, con
 
 /* ---- closing ---- */
 
-void wk_peer_release(wk_service *service, wk_peer *peer) {
-	(void)service;
+void wk_peer_release(wk_peer *peer) {
 	assert(peer->references > 0);
 	if (--peer->references > 0)
 		return;
@@ -139,7 +138,7 @@ void wk_peer_gone(wk_service *service, wk_peer *peer) {
 	*peer->link = peer->next;
 	if (peer->next != NULL)
 		peer->next->link = peer->link;
-	wk_peer_release(service, peer);
+	wk_peer_release(peer);
 }
 
 void wk_peer_accepted(wk_service *service, wk_connection_id id) {

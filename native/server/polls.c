@@ -7,11 +7,6 @@ static void refuse(wk_service *service, wk_peer *peer, const wk_wire_request *re
 }
 
 void wk_polls_ask(wk_service *service, wk_peer *peer, const wk_wire_request *request) {
-	bool piggybacks = (request->flags & WK_WIRE_PIGGYBACK) != 0;
-	if (piggybacks && request->entry_id != -1) {
-		refuse(service, peer, request, WK_WIRE_BAD_REQUEST);
-		return;
-	}
 	if (wk_id_set_has(&service->deleted, request->ledger_id)) {
 		refuse(service, peer, request, WK_WIRE_NO_LEDGER);
 		return;
@@ -44,7 +39,7 @@ static void end_poll(wk_service *service, wk_read_job *job, uint32_t code) {
 	wk_reply_put(service, peer, &reply, NULL, NULL);
 	wk_peer_read_ends(service, peer);
 	wk_owed_settle(service, &job->owed, code);
-	wk_read_job_release(service, job);
+	wk_read_job_release(job);
 }
 
 /* The wait is over, for one reason or another: what the LAC allows is read. */

@@ -52,8 +52,7 @@ wk_read_job *wk_read_job_new(wk_service *service, wk_peer *peer, const wk_wire_r
 	return job;
 }
 
-void wk_read_job_release(wk_service *service, wk_read_job *job) {
-	(void)service;
+void wk_read_job_release(wk_read_job *job) {
 	if (--job->references > 0)
 		return;
 	wk_read_job_clear(job);
@@ -63,7 +62,7 @@ void wk_read_job_release(wk_service *service, wk_read_job *job) {
 static void done_with(wk_service *service, wk_read_job *job, uint32_t code) {
 	wk_peer_read_ends(service, job->owed.peer);
 	wk_owed_settle(service, &job->owed, code);
-	wk_read_job_release(service, job);
+	wk_read_job_release(job);
 }
 
 static void refuse(wk_service *service, wk_read_job *job, uint32_t code) {
@@ -87,10 +86,7 @@ void wk_reads_submit(wk_service *service, wk_read_job *job) {
 	wk_read_queue_feed(service);
 }
 
-void wk_reads_ask(wk_service *service, wk_peer *peer, const wk_wire_request *request, const uint8_t *frame,
-                  size_t size) {
-	(void)frame;
-	(void)size;
+void wk_reads_ask(wk_service *service, wk_peer *peer, const wk_wire_request *request) {
 	wk_read_kind kind = request->operation == WK_WIRE_READ         ? WK_JOB_READ
 	                    : request->operation == WK_WIRE_BATCH_READ ? WK_JOB_BATCH
 	                    : request->operation == WK_WIRE_READ_LAC   ? WK_JOB_LAC

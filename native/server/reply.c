@@ -30,7 +30,7 @@ void wk_reply_put(wk_service *service, wk_peer *peer, const wk_wire_reply *reply
 		wk_peer_close(service, peer); /* no memory: half an answer is none */
 }
 
-static void count_in(wk_histogram *histogram, uint64_t value) {
+void wk_histogram_count(wk_histogram *histogram, uint64_t value) {
 	uint32_t bucket = 0;
 	for (uint64_t rest = value; rest > 0 && bucket < WK_SERVER_BUCKETS - 1; rest >>= 1)
 		bucket++;
@@ -48,11 +48,11 @@ void wk_owed_settle(wk_service *service, const wk_owed *owed, uint32_t code) {
 	stats->too_many_requests += code == WK_WIRE_TOO_MANY_REQUESTS;
 	uint64_t taken = service->now_ns - owed->began_ns;
 	if (owed->operation == WK_WIRE_ADD)
-		count_in(&stats->add_ns, taken);
+		wk_histogram_count(&stats->add_ns, taken);
 	else if (owed->operation == WK_WIRE_READ || owed->operation == WK_WIRE_BATCH_READ)
-		count_in(&stats->read_ns, taken);
+		wk_histogram_count(&stats->read_ns, taken);
 	service->owed_count--;
-	wk_peer_release(service, owed->peer);
+	wk_peer_release(owed->peer);
 }
 
 void wk_reply_code(wk_service *service, const wk_owed *owed, uint32_t code) {

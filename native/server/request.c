@@ -100,17 +100,17 @@ static void dispatch(wk_service *service, wk_peer *peer, const wk_wire_request *
 		else if ((request->flags & WK_WIRE_LONG_POLL) != 0)
 			wk_polls_ask(service, peer, request);
 		else
-			wk_reads_ask(service, peer, request, frame, size);
+			wk_reads_ask(service, peer, request);
 		return;
 	case WK_WIRE_BATCH_READ:
 		if ((request->flags & WK_WIRE_FENCE) != 0)
 			wk_change_fence(service, peer, request, frame, size);
 		else
-			wk_reads_ask(service, peer, request, frame, size);
+			wk_reads_ask(service, peer, request);
 		return;
 	case WK_WIRE_READ_LAC:
 	case WK_WIRE_LIST_ENTRIES:
-		wk_reads_ask(service, peer, request, frame, size);
+		wk_reads_ask(service, peer, request);
 		return;
 	case WK_WIRE_WRITE_LAC:
 		wk_change_lac(service, peer, request, frame, size);

@@ -41,22 +41,10 @@ wk_status wk_service_new(wk_namespace *ns, wk_net *net, const wk_server_options 
 	return WK_OK;
 }
 
-/* What was in a batch that never went to the store. */
-static void free_spent(wk_service *service) {
-	for (uint32_t i = 0; i < service->adds.count; i++)
-		wk_peer_release(service, service->adds.notes[i].owed.peer);
-	service->adds.count = 0;
-	while (service->adds.spent != NULL) {
-		wk_frame_buffer *buffer = service->adds.spent;
-		service->adds.spent = buffer->next;
-		free(buffer);
-	}
-}
-
 static void drop_job(wk_service *service, wk_read_job *job) {
 	service->owed_count--;
-	wk_peer_release(service, job->owed.peer);
-	wk_read_job_release(service, job);
+	wk_peer_release(job->owed.peer);
+	wk_read_job_release(job);
 }
 
 void wk_service_free(wk_service *service) {
@@ -65,7 +53,7 @@ void wk_service_free(wk_service *service) {
 		peer->closing = true;
 	while (service->peers != NULL)
 		wk_peer_gone(service, service->peers);
-	free_spent(service);
+	wk_adds_drop(service);
 	if (service->pool != NULL)
 		for (wk_read_job *job = wk_read_pool_close(service->pool), *next; job != NULL; job = next) {
 			next = job->next;
@@ -77,7 +65,7 @@ void wk_service_free(wk_service *service) {
 		if (wait->kind == WK_WAIT_READ)
 			drop_job(service, wait->job);
 		else
-			wk_peer_release(service, wait->owed.peer);
+			wk_peer_release(wait->owed.peer);
 	}
 	wk_read_pool_free(service->pool);
 	free(service->waits.waits);

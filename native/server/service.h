@@ -1,7 +1,7 @@
 /*
  * service.h: a bookie's protocol between a ledger store and sockets. Private.
  *
- * One thread: whoever calls it, the server's loop (loop.c) or a simulation, which gives a wk_net of its own. It never
+ * One thread: whoever calls it, the server's thread (server.c) or a simulation, which gives a wk_net of its own. It never
  * looks at a clock: the time comes with each turn. A turn is: events of sockets (accepted, received, sent, closed), then
  * wk_service_turn, which adds what was collected to the store, answers what became durable or was read meanwhile, and hands
  * all answers of a connection to the kernel at once.
@@ -188,7 +188,6 @@ struct wk_service {
 	int64_t *limbo_ids, *deleted_ids;
 	wk_hosted_ledgers hosted;
 	wk_polls polls;
-	wk_read_job **poll_jobs; /* by poll */
 	wk_add_batch adds;
 	wk_wait_queue waits;
 	uint64_t armed; /* the ticket that the store's event is armed for, 0: none */
@@ -242,7 +241,7 @@ void wk_peer_receive(wk_service *service, wk_peer *peer, const uint8_t *bytes, s
 void wk_peer_sent(wk_service *service, wk_peer *peer);
 void wk_peer_gone(wk_service *service, wk_peer *peer);
 void wk_peer_close(wk_service *service, wk_peer *peer);
-void wk_peer_release(wk_service *service, wk_peer *peer);
+void wk_peer_release(wk_peer *peer);
 /* This frame, and what comes behind it, is kept until wk_peer_go_on. */
 void wk_peer_stall(wk_service *service, wk_peer *peer, enum wk_stall why, const uint8_t *frame, size_t size);
 void wk_peer_hold(wk_service *service, wk_peer *peer); /* for good */
@@ -265,6 +264,7 @@ void wk_reply_begin(const wk_owed *owed, uint32_t code, wk_wire_reply *reply);
 void wk_reply_put(wk_service *service, wk_peer *peer, const wk_wire_reply *reply, const uint8_t *body,
                   wk_read_job *owner);
 void wk_reply_code(wk_service *service, const wk_owed *owed, uint32_t code);
+void wk_histogram_count(wk_histogram *histogram, uint64_t value);
 void wk_owed_settle(wk_service *service, const wk_owed *owed, uint32_t code);
 
 /* outbox.c */
@@ -278,6 +278,8 @@ void wk_peer_list(wk_service *service, wk_peer *peer);
 void wk_adds_put(wk_service *service, wk_peer *peer, const wk_wire_request *request, const uint8_t *frame, size_t size);
 void wk_adds_flush(wk_service *service);
 /* The frames that the batch pointed into may go. */
+/* What is in the batch goes nowhere: nobody is there any more. */
+void wk_adds_drop(wk_service *service);
 void wk_adds_spend(wk_service *service, wk_frame_buffer *buffer);
 
 /* waits.c */
@@ -307,13 +309,12 @@ wk_read_job *wk_read_queue_remove(wk_service *service, wk_peer *peer);
 
 /* reads.c */
 void wk_reads_drop(wk_service *service, wk_peer *peer); /* what waits of one that is gone */
-void wk_reads_ask(wk_service *service, wk_peer *peer, const wk_wire_request *request, const uint8_t *frame,
-                  size_t size);
+void wk_reads_ask(wk_service *service, wk_peer *peer, const wk_wire_request *request);
 wk_read_job *wk_read_job_new(wk_service *service, wk_peer *peer, const wk_wire_request *request, wk_read_kind kind);
 /* Goes to the pool, or is answered 506. */
 void wk_reads_submit(wk_service *service, wk_read_job *job);
 void wk_reads_answer(wk_service *service);
-void wk_read_job_release(wk_service *service, wk_read_job *job);
+void wk_read_job_release(wk_read_job *job);
 
 /* polls.c */
 void wk_polls_ask(wk_service *service, wk_peer *peer, const wk_wire_request *request);

@@ -43,7 +43,7 @@ static void go_on(wk_service *service, wk_wait *wait, bool durable) {
 		}
 		wk_peer_read_ends(service, wait->job->owed.peer);
 		wk_reply_code(service, &wait->job->owed, code);
-		wk_read_job_release(service, wait->job);
+		wk_read_job_release(wait->job);
 		return;
 	}
 	if (durable && wait->kind != WK_WAIT_FORCE)
