@@ -25,7 +25,7 @@ final class Writer {
     private final WriteHandle ledger;
     private final Semaphore room = new Semaphore(IN_FLIGHT);
     private final AtomicLong acknowledged = new AtomicLong();
-    private final AtomicReference<Throwable> fenced = new AtomicReference<>();
+    private volatile boolean fenced;
     private final AtomicReference<Throwable> refused = new AtomicReference<>(); // for any other reason
     private volatile boolean ledgerIsClosed;
 
@@ -51,8 +51,8 @@ final class Writer {
         looks.setDaemon(true);
         looks.start();
         writer.write();
-        if (writer.fenced.get() == null || writer.refused.get() != null) {
-            throw new IllegalStateException("not fenced, but failed", writer.refused.get());
+        if (writer.refused.get() != null) {
+            throw new IllegalStateException("an append failed, and not because another client took over", writer.refused.get());
         }
         Orders.tell("fenced " + writer.acknowledged.get());
         Runtime.getRuntime().halt(0); // as a crash would: the client closes nothing
@@ -75,15 +75,17 @@ final class Writer {
     }
 
     private boolean isRefused() {
-        return ledgerIsClosed || fenced.get() != null || refused.get() != null;
+        return ledgerIsClosed || fenced || refused.get() != null;
     }
 
     private void note(Throwable wrong) {
         int code = wrong instanceof BKException known ? known.getCode() : BKException.Code.UnexpectedConditionException;
         if (code == BKException.Code.LedgerFencedException) {
-            fenced.compareAndSet(null, wrong);
+            fenced = true;
         } else if (code == BKException.Code.LedgerClosedException) {
-            ledgerIsClosed = true; // by the client itself, because an append that came before was refused: it says why
+            // By who recovered it: the client learns of that from the metadata where no pending append hears of the fence. Or
+            // by the client itself, because an append that came before was refused: that one says why.
+            ledgerIsClosed = true;
         } else {
             refused.compareAndSet(null, wrong);
         }
