@@ -13,6 +13,7 @@
  * The choice on x86-64 is made at each call from the CPU model that the compiler's runtime read before main; nothing
  * here changes, so nothing can race.
  */
+#include "core/crc32c.h"
 #include "core/bytes.h"
 #include "core/crc_spans.h"
 #include "walkeeper/core.h"
@@ -134,9 +135,34 @@ static inline bool has_hardware(void) {
 	       __builtin_cpu_supports("pclmul");   /* GCOV_EXCL_BR_LINE: as above */
 }
 
+/* Past so many bytes of zeros: a multiplication for 2 KiB, or less, of them. */
+__attribute__((target("sse4.2,pclmul"))) static uint32_t move_hardware(uint32_t state32, uint64_t size) {
+	enum { WORDS_MAX = 2 * STRETCH_WORDS_MAX };
+	uint64_t state = state32, words = size / 8;
+	for (; words >= WORDS_MAX; words -= WORDS_MAX)
+		state = _mm_crc32_u64(0, multiply(state, powers[WORDS_MAX - 1]));
+	if (words > 0)
+		state = _mm_crc32_u64(0, multiply(state, powers[words - 1]));
+	for (size %= 8; size > 0; size--)
+		state = _mm_crc32_u8((uint32_t)state, 0);
+	return (uint32_t)state;
+}
+
+bool wk_crc32c_move(uint32_t *crc, uint64_t size) {
+	if (!has_hardware()) /* GCOV_EXCL_BR_LINE: the machine decides */
+		return false;
+	*crc = move_hardware(*crc, size);
+	return true;
+}
+
 static const char hardware_name[] = "sse4.2 three-way";
 
 #elif defined(__aarch64__) && defined(__ARM_FEATURE_CRC32)
+bool wk_crc32c_move(uint32_t *crc, uint64_t size) {
+	(void)crc, (void)size;
+	return false;
+}
+
 static uint32_t extend_hardware(uint32_t state, const uint8_t *bytes, size_t size) {
 	for (; size >= 8; bytes += 8, size -= 8)
 		state = __crc32cd(state, wk_load_le64(bytes));
@@ -152,6 +178,11 @@ static inline bool has_hardware(void) {
 static const char hardware_name[] = "armv8";
 
 #else
+bool wk_crc32c_move(uint32_t *crc, uint64_t size) {
+	(void)crc, (void)size;
+	return false;
+}
+
 static uint32_t extend_hardware(uint32_t state, const uint8_t *bytes, size_t size) {
 	return extend_portable(state, bytes, size);
 }

@@ -34,6 +34,11 @@ static uint64_t crc32_of(const uint8_t *bytes, size_t size) {
 	return wk_crc32_extend(crc, bytes + DIGEST_AT + CRC32_SIZE, size - DIGEST_AT - CRC32_SIZE);
 }
 
+uint32_t wk_wire_payload_crc32c(const uint8_t *bytes, size_t size) {
+	uint32_t header = wk_crc32c(bytes, DIGEST_AT);
+	return wk_load_be32(bytes + DIGEST_AT) ^ wk_crc32c_combine(header, 0, size - DIGEST_AT - CRC32C_SIZE);
+}
+
 bool wk_wire_digest_matches(const uint8_t *bytes, size_t size, uint32_t digest) {
 	if (digest == WK_DIGEST_CRC32C && size >= DIGEST_AT + CRC32C_SIZE)
 		return wk_load_be32(bytes + DIGEST_AT) == crc32c_of(bytes, size);

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include "engine/committer.h"
 #include "engine/journal.h"
 #include "engine/keeper.h"
 
@@ -83,7 +84,7 @@ static bool is_lone(const wk_engine *engine, const wk_block *block) {
 }
 
 static void submit_blocks(wk_engine *engine) {
-	while (wk_journal_can_seal(engine, wk_engine_now(engine))) {
+	while (wk_journal_can_seal(engine, wk_engine_now(engine)) && !wk_committer_takes(engine)) {
 		wk_block *block = wk_journal_seal(engine);
 		if (block == NULL)
 			return;
@@ -164,15 +165,15 @@ static void *drive(void *context) {
 		uint64_t timeout = UINT64_MAX;
 		if (engine->driver_in_flight == 0) {
 			/* Blocks of appenders may be in flight: they wake this thread if something is left open behind them. */
-			bool waits = engine->open.sync_wanted && !engine->failed;
+			bool waits = engine->open.sync_wanted && !engine->failed && !wk_committer_takes(engine);
 			if (!waits && engine->driver_stop)
 				break;
 			engine->driver_active = waits;
 		}
 		uint64_t now = wk_engine_now(engine);
 		engine->driver_gathers = engine->open.sync_wanted && wk_journal_awaits_company(engine, now);
-		if (!engine->driver_gathers && wk_journal_can_seal(engine, now)) /* the company's time passed just now */
-			continue;
+		if (!engine->driver_gathers && wk_journal_can_seal(engine, now) && !wk_committer_takes(engine))
+			continue; /* the company's time passed just now */
 		engine->driver_deadline_ns = next_deadline(engine);
 		if (engine->driver_deadline_ns != UINT64_MAX) {
 			timeout = engine->driver_deadline_ns > now ? engine->driver_deadline_ns - now : 0;

@@ -372,6 +372,7 @@ struct wk_engine {
 	bool driver_active;                          /* it looks at the open block without being woken */
 	bool driver_gathers;                         /* ... once the company is there, or not to be waited for any more */
 	wk_company company;
+	struct wk_committer *committer; /* a thread that writes what fits the file, beside the driver */
 	bool driver_stop;
 	_Atomic bool keeper_stop;    /* looked at in the middle of long writes */
 	uint64_t driver_deadline_ns; /* it sleeps until then */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/committer.h"
 #include "engine/driver.h"
 #include "engine/keeper.h"
 #include "engine/ledger.h"
@@ -315,6 +316,8 @@ void wk_journal_kick(wk_engine *engine) {
 }
 
 bool wk_journal_kicked(wk_engine *engine) {
+	if (wk_committer_kick(engine))
+		return false;
 	bool company_is_there = engine->driver_gathers && engine->open.appends >= engine->company.expected;
 	if (!engine->driver_runs || (engine->driver_active && !company_is_there))
 		return false;

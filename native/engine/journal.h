@@ -89,6 +89,8 @@ wk_block *wk_journal_seal(wk_engine *engine);
 void wk_journal_write(wk_engine *engine, wk_block *block);
 /* (locked) Its write is done: 0 or -errno. */
 void wk_journal_written(wk_engine *engine, wk_block *block, int result);
+/* (locked) Something that was written is wanted durable, and no sync of it is under way. */
+bool wk_journal_wants_sync(const wk_engine *engine);
 /*
  * (locked) A sync is wanted and none is under way: marks it begun and says which files (at most 8) it must cover. 0:
  * none wanted.

@@ -191,8 +191,12 @@ void wk_journal_written(wk_engine *engine, wk_block *block, int result) {
 	advance(engine);
 }
 
+bool wk_journal_wants_sync(const wk_engine *engine) {
+	return !engine->failed && engine->durable < engine->sync_goal && wk_block_window_wants_sync(&engine->window);
+}
+
 uint32_t wk_journal_sync_begin(wk_engine *engine, wk_store_file *files[WK_BLOCKS_IN_FLIGHT_MAX]) {
-	if (engine->failed || engine->durable >= engine->sync_goal || !wk_block_window_wants_sync(&engine->window))
+	if (!wk_journal_wants_sync(engine))
 		return 0;
 	if (wk_block_window_sync_begin(&engine->window) != WK_OK)
 		return 0;

@@ -79,23 +79,30 @@ static void accept(wk_engine *engine, size_t size, size_t in_footer, size_t payl
 	engine->in_flight_bytes += payload;
 }
 
-wk_status wk_ledger_block_put_entry(wk_engine *engine, int64_t ledger_id, int64_t entry_id, const void *bytes,
-                                    size_t size) {
+/* What the caller has summed is not read again. */
+static uint32_t checksum(const wk_add *add, const uint8_t *copy, size_t size) {
+	if (add->summed == 0 || add->summed > size)
+		return wk_crc32c(copy, size);
+	return wk_crc32c_combine(wk_crc32c(copy, add->summed), add->tail_crc, size - add->summed);
+}
+
+wk_status wk_ledger_block_put_entry(wk_engine *engine, const wk_add *add) {
 	wk_ledger_block *into = &engine->open.ledgers;
+	size_t size = (size_t)add->size;
 	if (!reserve_entry(into) || !reserve_record(engine, WK_SUMMED_OVERHEAD + size))
 		return WK_NO_MEMORY;
 	uint8_t *at = record_at(engine);
 	uint8_t *copy = at + WK_SUMMED_OVERHEAD;
-	memcpy(copy, bytes, size);
-	uint32_t crc = wk_crc32c(copy, size);
+	memcpy(copy, add->bytes, size);
+	uint32_t crc = checksum(add, copy, size);
 	wk_block_put_record_header(at, WK_BLOCK_SUMMED_ENTRY, (uint32_t)(WK_SUM_SIZE + size));
 	wk_store_le32(at + WK_BLOCK_RECORD_HEADER_SIZE, crc);
 	into->crc = wk_crc32c_extend(into->crc, at, WK_SUMMED_OVERHEAD);
-	into->crc = size < WK_SUM_ONCE_SIZE ? wk_crc32c_extend(into->crc, copy, size)
-	                                    : wk_crc32c_combine(into->crc, crc, size);
+	into->crc = size < wk_crc32c_combine_from() ? wk_crc32c_extend(into->crc, copy, size)
+	                                            : wk_crc32c_combine(into->crc, crc, size);
 	into->entries[into->entries_count++] = (wk_block_entry){
-	    .ledger_id = ledger_id,
-	    .entry_id = entry_id,
+	    .ledger_id = (int64_t)wk_load_be64(copy),
+	    .entry_id = (int64_t)wk_load_be64(copy + 8),
 	    .offset = (uint32_t)(WK_BLOCK_HEADER_SIZE + into->size + WK_BLOCK_RECORD_HEADER_SIZE),
 	    .size = (uint32_t)(WK_SUM_SIZE + size),
 	};

@@ -8,6 +8,7 @@
 #ifndef WK_ENGINE_LEDGER_BLOCK_H
 #define WK_ENGINE_LEDGER_BLOCK_H
 #include "engine/engine.h"
+#include "walkeeper/ledger.h"
 
 enum {
 	WK_SUM_SIZE = 4,                                                    /* the checksum before an entry's bytes */
@@ -22,8 +23,7 @@ enum {
  */
 bool wk_ledger_block_reserve(wk_engine *engine, size_t size);
 /* The caller has room for them in the open block. WK_NO_MEMORY: nothing was put. */
-wk_status wk_ledger_block_put_entry(wk_engine *engine, int64_t ledger_id, int64_t entry_id, const void *bytes,
-                                    size_t size);
+wk_status wk_ledger_block_put_entry(wk_engine *engine, const wk_add *add);
 wk_status wk_ledger_block_put_state(wk_engine *engine, int64_t ledger_id, uint32_t type, const void *data, size_t size);
 /* A block became durable: what it holds is indexed, in its order. WK_NO_MEMORY. */
 wk_status wk_ledger_block_index(wk_engine *engine, const wk_block *block);

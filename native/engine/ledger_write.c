@@ -99,11 +99,11 @@ static wk_status begin_change(wk_engine *engine, int64_t ledger_id, const wk_key
 
 static wk_status put_add(wk_engine *engine, wk_add *add) {
 	const uint8_t *bytes = add->bytes;
-	int64_t ledger_id = (int64_t)wk_load_be64(bytes), entry_id = (int64_t)wk_load_be64(bytes + 8);
+	int64_t ledger_id = (int64_t)wk_load_be64(bytes);
 	wk_ledger_state *state;
 	wk_status status = begin_change(engine, ledger_id, &(wk_key){add->key, add->key_size}, (size_t)add->size, &state);
 	if (status == WK_OK)
-		status = wk_ledger_block_put_entry(engine, ledger_id, entry_id, bytes, (size_t)add->size);
+		status = wk_ledger_block_put_entry(engine, add);
 	if (status != WK_OK)
 		return status;
 	state->last_ticket = add->ticket = engine->open.sequence;

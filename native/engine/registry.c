@@ -1,5 +1,7 @@
 #include "engine/registry.h"
 
+#include "engine/committer.h"
+
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -17,6 +19,7 @@ static void in_child(void) {
 		atomic_store(&engine->forked, true);
 		if (engine->queue != NULL)
 			engine->io->operations->queue_forked(engine->io, engine->queue);
+		wk_committer_forked(engine);
 		if (engine->lock_file != NULL)
 			engine->io->operations->close(engine->io, engine->lock_file);
 		engine->lock_file = NULL;

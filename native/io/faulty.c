@@ -273,5 +273,6 @@ static const struct wk_io_operations operations = {
     .queue_submit = wk_faulty_queue_submit,
     .queue_wait = wk_faulty_queue_wait,
     .queue_wake = wk_faulty_queue_wake,
+    .queue_notify = wk_faulty_queue_notify,
     .queue_forked = queue_forked,
 };

@@ -48,6 +48,7 @@ struct wk_io_queue {
 	wk_io_queue *next, **link;
 	uint32_t depth;
 	uint32_t in_flight;
+	int event_fd; /* -1: none */
 	bool woken;
 	wk_faulty_request requests[WK_IO_QUEUE_DEPTH_MAX];
 };
@@ -139,4 +140,5 @@ void wk_faulty_queue_free(wk_io *io, wk_io_queue *queue);
 int wk_faulty_queue_submit(wk_io *io, wk_io_queue *queue, const wk_io_request *request);
 int wk_faulty_queue_wait(wk_io *io, wk_io_queue *queue, wk_io_completion *out, uint32_t out_max, uint64_t timeout_ns);
 void wk_faulty_queue_wake(wk_io *io, wk_io_queue *queue);
+int wk_faulty_queue_notify(wk_io *io, wk_io_queue *queue, int event_fd);
 #endif

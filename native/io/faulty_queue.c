@@ -1,6 +1,7 @@
 /*
  * faulty_queue.c: a queue of a simulated disk. Requests complete when they are waited for, in an order of the seed's.
  */
+#include "io/event.h"
 #include "io/faulty.h"
 #include <assert.h>
 #include <errno.h>
@@ -19,6 +20,7 @@ int wk_faulty_queue_new(wk_io *io, uint32_t depth, wk_io_queue **out) {
 	wk_faulty *faulty = wk_faulty_enter(io);
 	wk_io_queue *queue = wk_faulty_allocate(1, sizeof *queue);
 	queue->depth = depth;
+	queue->event_fd = -1;
 	queue->next = faulty->queues;
 	queue->link = &faulty->queues;
 	if (queue->next)
@@ -40,6 +42,12 @@ void wk_faulty_queue_free(wk_io *io, wk_io_queue *queue) {
 	wk_faulty_leave(faulty);
 }
 
+/* What is in flight completes as soon as it is waited for. */
+static void notify(wk_io_queue *queue) {
+	if (queue->event_fd >= 0 && queue->in_flight > 0)
+		wk_event_signal(queue->event_fd);
+}
+
 int wk_faulty_queue_submit(wk_io *io, wk_io_queue *queue, const wk_io_request *request) {
 	wk_faulty *faulty = wk_faulty_enter(io);
 	int error = queue->in_flight == queue->depth ? -EBUSY : 0;
@@ -48,6 +56,7 @@ int wk_faulty_queue_submit(wk_io *io, wk_io_queue *queue, const wk_io_request *r
 		*slot = (wk_faulty_request){.request = *request};
 		wk_faulty_request_begin(faulty, slot);
 	}
+	notify(queue);
 	wk_faulty_leave(faulty);
 	return error;
 }
@@ -64,6 +73,7 @@ int wk_faulty_queue_wait(wk_io *io, wk_io_queue *queue, wk_io_completion *out, u
 		count = complete_some(faulty, queue, out, out_max);
 	if (count == 0)
 		queue->woken = false;
+	notify(queue);
 	wk_faulty_leave(faulty);
 	return (int)count;
 }
@@ -112,4 +122,11 @@ void wk_faulty_queue_wake(wk_io *io, wk_io_queue *queue) {
 	queue->woken = true;
 	pthread_cond_broadcast(&faulty->news);
 	wk_faulty_leave(faulty);
+}
+
+int wk_faulty_queue_notify(wk_io *io, wk_io_queue *queue, int event_fd) {
+	wk_faulty *faulty = wk_faulty_enter(io);
+	queue->event_fd = event_fd;
+	wk_faulty_leave(faulty);
+	return 0;
 }

@@ -43,6 +43,7 @@ enum { WK_IO_DSYNC = 1 }; /* pwrite flags: durable when it returns */
 typedef struct wk_io wk_io;
 typedef struct wk_file wk_file;
 typedef struct wk_io_queue wk_io_queue;
+struct wk_ring; /* of sockets: net.h */
 
 typedef struct wk_io_stat {
 	uint64_t size;
@@ -135,6 +136,17 @@ struct wk_io_operations {
 	 * wake or timeout. */
 	int (*queue_wait)(wk_io *, wk_io_queue *, wk_io_completion *out, uint32_t out_max, uint64_t timeout_ns);
 	void (*queue_wake)(wk_io *, wk_io_queue *);
+	/*
+	 * For an owner that waits elsewhere: the eventfd is signalled whenever something has completed since, perhaps more often.
+	 * Before the first submit, once; the descriptor outlives the queue.
+	 */
+	int (*queue_notify)(wk_io *, wk_io_queue *, int event_fd);
+	/*
+	 * Instead, where this is not NULL: what is submitted goes into the ring of a wk_net, is handed over by that one's next wait,
+	 * and told by WK_NET_RODE; queue_wait never waits, and there is no wake. Before the first submit; one queue for a
+	 * ring (-EBUSY). Everything is in that thread. The queue goes first, when nothing is in flight.
+	 */
+	int (*queue_ride)(wk_io *, wk_io_queue *, struct wk_ring *);
 	/* In a forked child: its copies of the queue's descriptors are closed, nothing else is touched. Async-signal-safe. */
 	void (*queue_forked)(wk_io *, wk_io_queue *);
 };

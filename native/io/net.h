@@ -45,6 +45,7 @@ typedef enum wk_net_kind {
 	WK_NET_SENT,          /* the last send, whole */
 	WK_NET_CLOSED,        /* error */
 	WK_NET_READABLE,      /* a watched descriptor: its tag; told again and again while it is readable */
+	WK_NET_RODE,          /* the queue that rides on the ring has completions; told again until they are taken */
 	WK_NET_ACCEPT_FAILED, /* error: at most once a second */
 } wk_net_kind;
 
@@ -81,6 +82,8 @@ struct wk_net_operations {
 	int (*close)(wk_net *, wk_connection_id);
 	/* An eventfd: WK_NET_READABLE while it is readable. At most 4. */
 	int (*watch)(wk_net *, int fd, uint64_t tag);
+	/* NULL where there is none: a ring that a queue for files may ride on (wk_io's queue_ride). */
+	struct wk_ring *(*ring)(wk_net *);
 	/* Waits until an event, a wake or the timeout (UINT64_MAX: none; 0: do not wait); the count, 0 for wake or timeout. Sends
 	 * that were asked for since the last wait are handed to the kernel here at the latest. A wake ends one wait, that which
 	 * is under way or else the next, also beside events. */

@@ -411,8 +411,14 @@ static int net_wait(wk_net *net, wk_net_event *events, uint32_t max, uint64_t ti
 	}
 }
 
+static struct wk_ring *net_ring(wk_net *net) {
+	(void)net;
+	return NULL;
+}
+
 static const struct wk_net_operations operations = {
     .name = "epoll",
+    .ring = net_ring,
     .destroy = net_destroy,
     .listen = net_listen,
     .stop_listening = net_stop_listening,

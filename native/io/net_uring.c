@@ -89,6 +89,8 @@ static void arm(wk_uring_net *uring) {
 		if (!uring->listening[i] && base->retry_at == 0)
 			arm_listener(uring, i);
 	wk_uring_attend_all(uring);
+	if (uring->rideable.rider != NULL)
+		wk_uring_ride_on(uring->rideable.rider);
 }
 
 /* ---- answers ---- */
@@ -158,6 +160,9 @@ static bool answer(wk_uring_net *uring, const struct io_uring_cqe *cqe, wk_net_e
 		return false;
 	case WK_URING_CANCEL_ALL:
 		return false;
+	case WK_URING_RIDER:
+		wk_uring_ride_answer(uring->rideable.rider, (uint32_t)above, cqe->res);
+		return false;
 	}
 	return false;
 }
@@ -226,6 +231,13 @@ static uint32_t tell(wk_uring_net *uring, wk_net_event *events, uint32_t max) {
 	return count;
 }
 
+static uint32_t tell_rider(const wk_uring_net *uring, wk_net_event *events, uint32_t max) {
+	if (max == 0 || uring->rideable.rider == NULL || !wk_uring_ride_has(uring->rideable.rider))
+		return 0;
+	*events = (wk_net_event){.kind = WK_NET_RODE};
+	return 1;
+}
+
 static bool unattended(const wk_uring_net *uring) {
 	return uring->attend_first != NULL || uring->starved_first != NULL;
 }
@@ -242,7 +254,9 @@ static int net_wait(wk_net *net, wk_net_event *events, uint32_t max, uint64_t ti
 	wk_net_limit limit = wk_net_limit_new(timeout_ns);
 	for (int retries = 0;;) {
 		arm(uring);
-		uint32_t count = tell(uring, events, max);
+		uint32_t count = tell_rider(uring, events, max);
+		bool rode = count > 0;
+		count += tell(uring, events + count, max - count);
 		unsigned ready = io_uring_cq_ready(&uring->ring);
 		bool busy = count > 0 || ready > 0 || base->woken || unattended(uring);
 		uint64_t most = busy ? 0 : wk_net_limit_left(&limit, base);
@@ -253,6 +267,7 @@ static int net_wait(wk_net *net, wk_net_event *events, uint32_t max, uint64_t ti
 		if (error && (!again || retries == RETRIES_MAX) && count == 0)
 			return error;
 		count += reap(uring, events + count, max - count);
+		count += rode ? 0 : tell_rider(uring, events + count, max - count);
 		count += tell(uring, events + count, max - count);
 		bool woken = base->woken;
 		if (woken) {
@@ -391,6 +406,7 @@ static void net_destroy(wk_net *net) {
 	wk_uring_net *uring = (wk_uring_net *)net;
 	wk_net_base *base = &uring->base;
 	bool stranger = uring->enabled && !pthread_equal(uring->driver, pthread_self());
+	assert(uring->rideable.rider == NULL); /* io.h, queue_ride */
 	net_stop_listening(net);
 	for (uint32_t i = 0; i < base->table.made; i++) {
 		wk_net_connection *connection = wk_net_table_at(&base->table, i);
@@ -427,8 +443,17 @@ static void net_destroy(wk_net *net) {
 	free(uring);
 }
 
+static struct io_uring_sqe *rider_entry(wk_ring *ring) {
+	return wk_uring_entry((wk_uring_net *)((char *)ring - offsetof(wk_uring_net, rideable)));
+}
+
+static wk_ring *net_ring(wk_net *net) {
+	return &((wk_uring_net *)net)->rideable;
+}
+
 static const struct wk_net_operations operations = {
     .name = "io_uring",
+    .ring = net_ring,
     .destroy = net_destroy,
     .listen = net_listen,
     .stop_listening = net_stop_listening,
@@ -483,6 +508,7 @@ int wk_net_uring_new(const wk_net_options *options, wk_net **out) {
 		free(uring);
 		return error;
 	}
+	uring->rideable = (wk_ring){.entry = rider_entry, .mark = WK_URING_RIDER, .mark_bits = WK_URING_KIND_BITS};
 	error = make_ring(&uring->ring);
 	if (error == 0) {
 		const wk_net_options *chosen = &uring->base.options;

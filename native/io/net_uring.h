@@ -5,6 +5,7 @@
 #ifndef WK_IO_NET_URING_H
 #define WK_IO_NET_URING_H
 #include "io/net_base.h"
+#include "io/ring.h"
 #include <liburing.h>
 #include <pthread.h>
 
@@ -18,9 +19,10 @@ typedef enum wk_uring_kind {
 	WK_URING_WATCH,
 	WK_URING_AWAKE,
 	WK_URING_CANCEL_ALL,
+	WK_URING_RIDER, /* its slot */
 } wk_uring_kind;
 
-enum { WK_URING_KIND_BITS = 3 };
+enum { WK_URING_KIND_BITS = 4 };
 
 /* Memory to receive into, lent to the kernel for whichever connection has something. */
 typedef struct wk_uring_buffers {
@@ -44,6 +46,7 @@ typedef struct wk_uring_net {
 	uint64_t listen_round;                           /* answers of an earlier one come too late */
 	bool listening[WK_NET_LISTENERS_MAX];
 	bool watching[WK_NET_WATCHED_MAX];
+	wk_ring rideable;
 	bool awake_armed;
 	uint64_t wake_value; /* where the armed read puts the count of the wake's descriptor */
 } wk_uring_net;

@@ -1,6 +1,7 @@
 /*
  * psync.c: the seam over plain system calls. A queue is a few threads that each do one blocking call at a time.
  */
+#include "io/event.h"
 #include "io/posix.h"
 #include <assert.h>
 #include <pthread.h>
@@ -24,6 +25,7 @@ struct wk_io_queue {
 	uint32_t workers_count, workers_idle;
 	bool woken;
 	bool closing;
+	int event_fd; /* -1: none */
 	wk_io_request requests[WK_IO_QUEUE_DEPTH_MAX];
 	wk_io_completion completions[WK_IO_QUEUE_DEPTH_MAX];
 	pthread_t workers[WK_IO_QUEUE_DEPTH_MAX];
@@ -41,6 +43,7 @@ static int queue_new(wk_io *io, uint32_t depth, wk_io_queue **out) {
 	if (!queue)
 		return -ENOMEM;
 	queue->depth = depth;
+	queue->event_fd = -1;
 	pthread_condattr_t monotonic;
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -113,6 +116,8 @@ static void *work(void *context) {
 		assert(queue->completions_count < queue->depth);
 		queue->completions[(queue->completions_start + queue->completions_count++) % queue->depth] = completion;
 		pthread_cond_signal(&queue->news);
+		if (queue->event_fd >= 0)
+			wk_event_signal(queue->event_fd);
 	}
 	pthread_mutex_unlock(&queue->mutex);
 	return NULL;
@@ -166,6 +171,12 @@ static void queue_wake(wk_io *io, wk_io_queue *queue) {
 	pthread_mutex_unlock(&queue->mutex);
 }
 
+static int queue_notify(wk_io *io, wk_io_queue *queue, int event_fd) {
+	(void)io;
+	queue->event_fd = event_fd;
+	return 0;
+}
+
 static void queue_forked(wk_io *io, wk_io_queue *queue) {
 	(void)io;
 	(void)queue; /* threads only, and they were not copied */
@@ -179,6 +190,7 @@ static const struct wk_io_operations operations = {
     .queue_submit = queue_submit,
     .queue_wait = queue_wait,
     .queue_wake = queue_wake,
+    .queue_notify = queue_notify,
     .queue_forked = queue_forked,
 };
 

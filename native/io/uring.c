@@ -73,6 +73,12 @@ static int make_ring(struct io_uring *ring, uint32_t entries) {
  */
 static void queue_free(wk_io *io, wk_io_queue *queue) {
 	(void)io;
+	if (queue->rides != NULL) {
+		assert(queue->in_flight == queue->finished_count); /* io.h, queue_ride */
+		queue->rides->rider = NULL;
+		free(queue);
+		return;
+	}
 	bool stranger = queue->enabled && !pthread_equal(queue->driver, pthread_self());
 	assert(!stranger || queue->in_flight == queue->finished_count); /* io.h, rule 6 */
 	while (queue->in_flight > queue->finished_count) {
@@ -109,11 +115,12 @@ static int queue_submit(wk_io *io, wk_io_queue *queue, const wk_io_request *requ
 	(void)io;
 	if (queue->in_flight == queue->depth)
 		return -EBUSY;
-	int error = drive(queue);
+	int error = queue->rides == NULL ? drive(queue) : 0;
 	if (error)
 		return error;
 	wk_uring_begin(queue, request);
-	submit(queue); /* what the kernel does not take now, the next wait offers again */
+	if (queue->rides == NULL)
+		submit(queue); /* what the kernel does not take now, the next wait offers again */
 	return 0;
 }
 
@@ -132,8 +139,24 @@ static int submit(wk_io_queue *queue) {
 	return result < 0 ? result : 0;
 }
 
+/* Hands out what is finished. */
+static int give(wk_io_queue *queue, wk_io_completion *out, uint32_t out_max) {
+	uint32_t count = queue->finished_count < out_max ? queue->finished_count : out_max;
+	for (uint32_t i = 0; i < queue->finished_count; i++) {
+		if (i < count)
+			out[i] = queue->finished[i];
+		else
+			queue->finished[i - count] = queue->finished[i];
+	}
+	queue->finished_count -= count;
+	queue->in_flight -= count;
+	return (int)count;
+}
+
 static int queue_wait(wk_io *io, wk_io_queue *queue, wk_io_completion *out, uint32_t out_max, uint64_t timeout_ns) {
 	assert(out_max > 0);
+	if (queue->rides != NULL)
+		return give(queue, out, out_max);
 	int error = drive(queue);
 	if (error)
 		return error;
@@ -153,20 +176,12 @@ static int queue_wait(wk_io *io, wk_io_queue *queue, wk_io_completion *out, uint
 		more = reap(queue);
 		now = limited ? wk_posix_now(io) : 0;
 	}
-	uint32_t count = queue->finished_count < out_max ? queue->finished_count : out_max;
-	for (uint32_t i = 0; i < queue->finished_count; i++) {
-		if (i < count)
-			out[i] = queue->finished[i];
-		else
-			queue->finished[i - count] = queue->finished[i];
-	}
-	queue->finished_count -= count;
-	queue->in_flight -= count;
+	int count = give(queue, out, out_max);
 	if (count == 0 && queue->woken) {
 		queue->woken = false; /* beside completions it stays for the next wait: each wake ends a wait with 0 */
 		atomic_exchange(&queue->wake_pending, false); /* reads too, so that we see all the wakers did before */
 	}
-	return (int)count;
+	return count;
 }
 
 /* Offers what is prepared, and waits for one completion or the timeout. */
@@ -224,9 +239,42 @@ static void queue_wake(wk_io *io, wk_io_queue *queue) {
 	assert(error == 0);
 }
 
+static int queue_notify(wk_io *io, wk_io_queue *queue, int event_fd) {
+	(void)io;
+	int result = io_uring_register_eventfd(&queue->ring, event_fd);
+	return result < 0 ? result : 0;
+}
+
+static int queue_ride(wk_io *io, wk_io_queue *queue, wk_ring *ring) {
+	(void)io;
+	assert(!queue->enabled);
+	if (ring->rider != NULL)
+		return -EBUSY;
+	io_uring_queue_exit(&queue->ring);
+	close(queue->wake_fd);
+	queue->rides = ring;
+	ring->rider = queue;
+	return 0;
+}
+
+void wk_uring_ride_on(wk_io_queue *rider) {
+	wk_uring_catch_up(rider);
+}
+
+void wk_uring_ride_answer(wk_io_queue *rider, uint32_t slot, int result) {
+	assert(slot < rider->depth);
+	wk_uring_advance(rider, slot, result);
+}
+
+bool wk_uring_ride_has(const wk_io_queue *rider) {
+	return rider->finished_count > 0;
+}
+
 /* The maps of the ring are left alone: they are the child's own table of pages, and what they show is not written. */
 static void queue_forked(wk_io *io, wk_io_queue *queue) {
 	(void)io;
+	if (queue->rides != NULL)
+		return; /* nothing of it is its own */
 	close(queue->ring.ring_fd);
 	close(queue->wake_fd);
 }
@@ -239,6 +287,8 @@ static const struct wk_io_operations operations = {
     .queue_submit = queue_submit,
     .queue_wait = queue_wait,
     .queue_wake = queue_wake,
+    .queue_notify = queue_notify,
+    .queue_ride = queue_ride,
     .queue_forked = queue_forked,
 };
 

@@ -5,6 +5,7 @@
 #ifndef WK_IO_URING_H
 #define WK_IO_URING_H
 #include "io/posix.h"
+#include "io/ring.h"
 #include <liburing.h>
 #include <pthread.h>
 
@@ -18,7 +19,9 @@ struct wk_uring_transfer {
 };
 
 struct wk_io_queue {
-	struct io_uring ring;
+	struct io_uring ring; /* its own, unless it rides */
+	wk_ring *rides;       /* NULL: it has its own */
+	uint64_t left_behind; /* slots, a bit each, that found no entry where it rides */
 	bool enabled;
 	pthread_t driver;
 	uint32_t depth;
@@ -37,6 +40,8 @@ struct wk_io_queue {
 
 /* Takes a free slot for the request and prepares its entry, or finishes it at once where it breaks a rule. */
 void wk_uring_begin(wk_io_queue *queue, const wk_io_request *request);
+/* What it left behind is asked for once more. */
+void wk_uring_catch_up(wk_io_queue *queue);
 /* The kernel's answer for a slot: finished, or prepared once more for the rest. */
 void wk_uring_advance(wk_io_queue *queue, uint32_t index, int result);
 #endif

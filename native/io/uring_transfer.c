@@ -22,11 +22,23 @@ void wk_uring_begin(wk_io_queue *queue, const wk_io_request *request) {
 		prepare(queue, index);
 }
 
+void wk_uring_catch_up(wk_io_queue *queue) {
+	uint64_t slots = queue->left_behind;
+	queue->left_behind = 0;
+	for (; slots != 0; slots &= slots - 1)
+		prepare(queue, (uint32_t)__builtin_ctzll(slots));
+}
+
 static void prepare(wk_io_queue *queue, uint32_t index) {
 	struct wk_uring_transfer *transfer = &queue->slots[index];
 	const wk_io_request *request = &transfer->request;
-	struct io_uring_sqe *sqe = io_uring_get_sqe(&queue->ring);
-	assert(sqe); /* there is an entry for each slot and one for the wake */
+	struct io_uring_sqe *sqe = queue->rides != NULL ? queue->rides->entry(queue->rides)
+	                                                : io_uring_get_sqe(&queue->ring);
+	if (sqe == NULL) {
+		assert(queue->rides != NULL); /* else there is an entry for each slot and one for the wake */
+		queue->left_behind |= UINT64_C(1) << index;
+		return;
+	}
 	char *rest = request->buffer != NULL ? (char *)request->buffer + transfer->done : NULL; /* a sync has none */
 	/* A length is 32 bits; the short count of a larger transfer brings the rest round again. */
 	size_t left = request->size - transfer->done;
@@ -44,7 +56,8 @@ static void prepare(wk_io_queue *queue, uint32_t index) {
 		io_uring_prep_fsync(sqe, request->file->fd, IORING_FSYNC_DATASYNC);
 		break;
 	}
-	io_uring_sqe_set_data64(sqe, index);
+	io_uring_sqe_set_data64(sqe, queue->rides != NULL ? (uint64_t)index << queue->rides->mark_bits | queue->rides->mark
+	                                                  : index);
 }
 
 void wk_uring_advance(wk_io_queue *queue, uint32_t index, int result) {

@@ -3,9 +3,6 @@
 
 #include "server/service.h"
 
-/* The loop waits for the disk so long at most: who reads from memory must not wait for a disk that stands still. */
-enum { HERE_NS = 2000000, SLOW_NS = 1000000, SLOW_ROUNDS = 256 };
-
 void wk_adds_spend(wk_service *service, wk_frame_buffer *buffer) {
 	if (service->adds.count == 0) {
 		free(buffer);
@@ -61,10 +58,15 @@ void wk_adds_put(wk_service *service, wk_peer *peer, const wk_wire_request *requ
 		return;
 	}
 	wk_add_batch *batch = &service->adds;
+	bool summed = ledger->digest == WK_DIGEST_CRC32C && service->options.verify_digest == WK_VERIFY_DIGEST_LEARNED;
 	batch->adds[batch->count] = (wk_add){.bytes = request->body,
 	                                     .size = request->body_size,
 	                                     .key = request->key,
 	                                     .key_size = (uint32_t)request->key_size};
+	if (summed) { /* just now: it has been read */
+		batch->adds[batch->count].summed = WK_WIRE_PAYLOAD_AT_CRC32C;
+		batch->adds[batch->count].tail_crc = wk_wire_payload_crc32c(request->body, request->body_size);
+	}
 	if ((request->flags & WK_WIRE_RECOVERY) != 0) {
 		batch->adds[batch->count].flags |= WK_ADD_RECOVERY;
 		service->stats.recovery_adds++;
@@ -84,26 +86,23 @@ static void learn_digest(wk_service *service, const wk_add *add, int64_t ledger_
 		(void)wk_hosted_verify(ledger, add->bytes, (size_t)add->size);
 }
 
-/* Accepted: it is answered once it is durable, or at once where it is, or where the client did not want to wait. */
-static void accepted(wk_service *service, const wk_add *add, const wk_add_note *note, bool durable) {
+/* Accepted: it is answered once it is durable, or at once where the client did not want to wait. */
+static void accepted(wk_service *service, const wk_add *add, const wk_add_note *note) {
 	service->stats.added_bytes += add->size;
 	learn_digest(service, add, note->owed.ledger_id);
-	if (durable || (add->flags & WK_ADD_DEFERRED) != 0) {
+	if ((add->flags & WK_ADD_DEFERRED) != 0) {
 		wk_service_raise(service, note->owed.ledger_id, note->lac);
 		wk_reply_code(service, &note->owed, WK_WIRE_OK);
 		return;
 	}
 	wk_wait wait = {.ticket = add->ticket, .owed = note->owed, .lac = note->lac, .kind = WK_WAIT_ADD};
-	if (!wk_waits_put(service, &wait)) /* no memory to remember it: then now */
-		wk_reply_code(service, &note->owed,
-		              wk_namespace_wait(service->ns, add->ticket, UINT64_MAX, NULL) == WK_OK ? WK_WIRE_OK
-		                                                                                     : WK_WIRE_IO_ERROR);
+	wk_waits_put(service, &wait);
 }
 
-static void settle(wk_service *service, const wk_add *add, const wk_add_note *note, bool durable) {
-	if (add->status == WK_OK || (add->status == WK_TIMEOUT && add->ticket != 0)) {
-		accepted(service, add, note, durable && add->status == WK_OK);
-	} else if (add->status == WK_WOULD_BLOCK || add->status == WK_TIMEOUT) {
+static void settle(wk_service *service, const wk_add *add, const wk_add_note *note) {
+	if (add->status == WK_OK) {
+		accepted(service, add, note);
+	} else if (add->status == WK_WOULD_BLOCK) {
 		wk_peer *peer = note->owed.peer;
 		service->no_room = true;
 		wk_peer_stall(service, peer, WK_STALL_JOURNAL, note->frame, note->frame_size);
@@ -116,12 +115,10 @@ static void settle(wk_service *service, const wk_add *add, const wk_add_note *no
 	}
 }
 
-/*
- * A few are written by this thread: two hand-overs less. Where that takes long, what arrives meanwhile waits too long:
- * then the store's own thread does it for a while.
- */
-static bool write_here(const wk_service *service) {
-	return service->adds.count <= WK_ADDS_HERE_MAX && service->slow_rounds == 0 && service->waits.count == 0;
+/* (the batch is given back) There is no memory to remember what would be accepted. */
+static void refuse_all(wk_service *service, uint32_t count) {
+	for (uint32_t i = 0; i < count; i++)
+		wk_reply_code(service, &service->adds.notes[i].owed, WK_WIRE_IO_ERROR);
 }
 
 void wk_adds_flush(wk_service *service) {
@@ -129,20 +126,15 @@ void wk_adds_flush(wk_service *service) {
 	uint32_t count = batch->count;
 	if (count == 0)
 		return;
-	bool here = write_here(service);
-	uint64_t began_ns = service->clock != NULL ? service->clock() : 0;
-	wk_error error;
-	(void)wk_ledger_add(service->ns, batch->adds, count, here ? HERE_NS : 0, here, &error);
-	uint64_t ended_ns = service->clock != NULL && here ? service->clock() : began_ns;
-	if (ended_ns > service->now_ns) /* this turn's time went on: what waited for the disk took that long */
-		service->now_ns = ended_ns;
-	if (ended_ns - began_ns > SLOW_NS)
-		service->slow_rounds = SLOW_ROUNDS;
-	else
-		service->slow_rounds -= service->slow_rounds > 0 && !here;
 	wk_histogram_count(&service->stats.batch, count);
+	bool remembered = wk_waits_reserve(service, count);
+	wk_error error;
+	if (remembered)
+		(void)wk_ledger_add(service->ns, batch->adds, count, 0, false, &error);
 	batch->count = 0; /* answers may lead here again: nothing is in the batch then */
-	for (uint32_t i = 0; i < count; i++)
-		settle(service, &batch->adds[i], &batch->notes[i], here);
+	if (!remembered)
+		refuse_all(service, count);
+	for (uint32_t i = 0; remembered && i < count; i++)
+		settle(service, &batch->adds[i], &batch->notes[i]);
 	free_spent(service);
 }

@@ -153,7 +153,9 @@ static void *serve(void *context) {
 	wk_server *server = context;
 	wk_service *service = server->service;
 	wk_net_event *events = server->events;
-	while (!is_over(server)) {
+	wk_futex_be_punctual();
+	wk_service_commit(service);
+	while (!is_over(server) || !wk_service_commit_ends(service)) {
 		int count = server->net->operations->wait(server->net, events, EVENTS_MAX, time_left(server));
 		wk_service_begin(service, wk_clock_monotonic_ns(), wk_clock_wall_ms());
 		for (int i = 0; i < count; i++) {
@@ -252,7 +254,6 @@ wk_status wk_server_start(wk_namespace *ns, const wk_server_options *given, wk_s
 	if (status == WK_OK && wk_service_new(ns, server->net, &options, &server->service) != WK_OK)
 		status = fail(error, WK_NO_MEMORY, 0, "no memory, or no thread, for a server");
 	if (status == WK_OK) {
-		server->service->clock = wk_clock_monotonic_ns;
 		wk_hosted_seed(&server->service->hosted, wk_random_number()); /* ids are chosen by clients */
 		server->service->read_only = options.read_only;
 		server->service->limbo_all = options.limbo_all;

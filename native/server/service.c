@@ -28,6 +28,7 @@ wk_status wk_service_new(wk_namespace *ns, wk_net *net, const wk_server_options 
 	service->ns = ns;
 	service->net = net;
 	service->options = *options;
+	service->commit_at_ns = UINT64_MAX;
 	service->stalled_end = &service->stalled;
 	service->readers_end = &service->readers;
 	uint64_t large = options->receive_bytes / 2 / options->frame_size_max;
@@ -41,6 +42,20 @@ wk_status wk_service_new(wk_namespace *ns, wk_net *net, const wk_server_options 
 	return WK_OK;
 }
 
+void wk_service_commit(wk_service *service) {
+	struct wk_ring *ring = service->net->operations->ring(service->net);
+	(void)wk_committer_open(service->ns, ring, &service->committer, NULL);
+}
+
+bool wk_service_commit_ends(wk_service *service) {
+	if (service->committer != NULL && service->commits)
+		return false;
+	if (service->committer != NULL)
+		wk_committer_close(service->committer);
+	service->committer = NULL;
+	return true;
+}
+
 static void drop_job(wk_service *service, wk_read_job *job) {
 	service->owed_count--;
 	wk_peer_release(job->owed.peer);
@@ -48,6 +63,8 @@ static void drop_job(wk_service *service, wk_read_job *job) {
 }
 
 void wk_service_free(wk_service *service) {
+	service->commits = false;
+	(void)wk_service_commit_ends(service);
 	/* The net is not asked for anything any more. */
 	for (wk_peer *peer = service->peers; peer != NULL; peer = peer->next)
 		peer->closing = true;
@@ -104,6 +121,11 @@ void wk_service_begin(wk_service *service, uint64_t now_ns, int64_t wall_ms) {
 	service->wall_ms = wall_ms;
 }
 
+static void committed(wk_service *service) {
+	if (service->committer != NULL)
+		service->failed |= wk_committer_collect(service->committer) == WK_FAILED;
+}
+
 void wk_service_event(wk_service *service, const wk_net_event *event) {
 	wk_peer *peer = (wk_peer *)(uintptr_t)event->tag;
 	switch (event->kind) {
@@ -129,6 +151,9 @@ void wk_service_event(wk_service *service, const wk_net_event *event) {
 	case WK_NET_ACCEPT_FAILED:
 		service->stats.connections_refused++;
 		return;
+	case WK_NET_RODE:
+		committed(service);
+		return;
 	case WK_NET_CONNECTED:
 	case WK_NET_READABLE: /* the loop's */
 		return;
@@ -139,6 +164,7 @@ void wk_service_store_event(wk_service *service) {
 	uint64_t durable;
 	service->failed |= wk_namespace_drain(service->ns, &durable) == WK_FAILED;
 	service->armed = 0;
+	committed(service);
 }
 
 void wk_service_pool_event(wk_service *service) {
@@ -157,12 +183,19 @@ static bool first_wait_is_over(const wk_service *service) {
 	return queue->count > 0 && (service->failed || queue->waits[queue->first].ticket <= service->durable);
 }
 
+static void commit(wk_service *service) {
+	uint64_t wait_ns = UINT64_MAX;
+	service->commits = service->committer != NULL && wk_committer_push(service->committer, &wait_ns);
+	service->commit_at_ns = wait_ns < UINT64_MAX ? service->now_ns + wait_ns : UINT64_MAX;
+}
+
 void wk_service_turn(wk_service *service) {
 	uint64_t before = service->durable;
 	/* Answers let connections go on, whose requests are in the batch then: until nothing is left to do. */
 	bool first = true;
 	do {
 		wk_adds_flush(service);
+		commit(service);
 		wk_waits_answer(service);
 		wk_reads_answer(service);
 		wk_polls_expire(service);
@@ -176,7 +209,8 @@ void wk_service_turn(wk_service *service) {
 	wk_peers_sweep(service);
 	wk_outboxes_send(service);
 	/* The store tells when the first of those that wait is durable. */
-	uint64_t ticket = service->waits.count > 0   ? service->waits.waits[service->waits.first].ticket
+	uint64_t ticket = service->commits           ? 0
+	                  : service->waits.count > 0 ? service->waits.waits[service->waits.first].ticket
 	                  : service->stalled != NULL ? service->durable + 1
 	                                             : 0;
 	if (ticket != service->armed && !service->failed) {
@@ -192,6 +226,8 @@ uint64_t wk_service_deadline(const wk_service *service) {
 	uint64_t deadline = wk_polls_deadline(&service->polls);
 	if ((service->partial_count > 0 || service->sending_count > 0) && service->next_sweep_ns < deadline)
 		deadline = service->next_sweep_ns;
+	if (service->commit_at_ns < deadline)
+		deadline = service->commit_at_ns;
 	if (service->stalled != NULL && service->now_ns + RETRY_NS < deadline)
 		deadline = service->now_ns + RETRY_NS;
 	return deadline;

@@ -27,7 +27,6 @@ typedef struct wk_read_pool wk_read_pool;
 
 enum {
 	WK_ADDS_MAX = 1024,         /* adds handed to the store in one call */
-	WK_ADDS_HERE_MAX = 128,     /* as many at most are written by the loop itself, which waits for the disk */
 	WK_PEER_READS_MAX = 1024,   /* reads of one connection that are not answered: then it stalls */
 	WK_OUTBOX_PARTS_MAX = 64,   /* of one send */
 	WK_COPY_MAX = 4096,         /* a larger body is sent from where it was read */
@@ -188,6 +187,9 @@ struct wk_service {
 	int64_t *limbo_ids, *deleted_ids;
 	wk_hosted_ledgers hosted;
 	wk_polls polls;
+	bool commits;            /* a block of its is under way */
+	uint64_t commit_at_ns;   /* UINT64_MAX, or when it has something to write */
+	wk_committer *committer; /* NULL: the store's own thread writes */
 	wk_add_batch adds;
 	wk_wait_queue waits;
 	uint64_t armed; /* the ticket that the store's event is armed for, 0: none */
@@ -203,18 +205,20 @@ struct wk_service {
 	bool no_room; /* the journal had none: adds queue up behind those that stall already */
 	bool starved; /* somebody stalls for want of memory for what comes in */
 	uint32_t owed_count, sending_count, partial_count;
-	uint32_t large_left;     /* places for large frames */
-	uint64_t (*clock)(void); /* how long the store takes; NULL: nobody measures */
-	uint64_t durable;        /* as of this turn */
-	uint64_t next_sweep_ns;  /* when overdue frames are looked for */
+	uint32_t large_left;    /* places for large frames */
+	uint64_t durable;       /* as of this turn */
+	uint64_t next_sweep_ns; /* when overdue frames are looked for */
 	uint64_t input_bytes, reply_bytes;
-	uint32_t slow_rounds; /* so many batches are not waited for, as the disk was slow */
 	wk_server_stats stats;
 };
 
 wk_status wk_service_new(wk_namespace *ns, wk_net *net, const wk_server_options *options, wk_service **service);
 /* The net was destroyed: nothing of a connection is under way. */
 void wk_service_free(wk_service *service);
+/* This thread, that of the turns, writes the blocks itself. Where it cannot, the store's thread goes on writing them. */
+void wk_service_commit(wk_service *service);
+/* From the same thread, behind the last turn; false: something is being written, and more turns are wanted. */
+bool wk_service_commit_ends(wk_service *service);
 /* The time of what follows. */
 void wk_service_begin(wk_service *service, uint64_t now_ns, int64_t wall_ms);
 void wk_service_event(wk_service *service, const wk_net_event *event);
@@ -283,6 +287,8 @@ void wk_adds_drop(wk_service *service);
 void wk_adds_spend(wk_service *service, wk_frame_buffer *buffer);
 
 /* waits.c */
+/* There is memory for so many more. */
+bool wk_waits_reserve(wk_service *service, uint32_t more);
 bool wk_waits_put(wk_service *service, const wk_wait *wait);
 void wk_waits_answer(wk_service *service);
 

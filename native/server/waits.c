@@ -5,10 +5,13 @@
 
 enum { WAITS_MIN = 256 };
 
-static bool make_room(wk_wait_queue *queue) {
-	if (queue->count < queue->capacity)
+bool wk_waits_reserve(wk_service *service, uint32_t more) {
+	wk_wait_queue *queue = &service->waits;
+	uint32_t capacity = queue->capacity;
+	if (queue->count + more <= capacity)
 		return true;
-	uint32_t capacity = queue->capacity == 0 ? WAITS_MIN : queue->capacity * 2;
+	for (capacity = capacity == 0 ? WAITS_MIN : capacity; capacity < queue->count + more;)
+		capacity *= 2;
 	wk_wait *waits = malloc(capacity * sizeof *waits);
 	if (waits == NULL)
 		return false;
@@ -21,7 +24,7 @@ static bool make_room(wk_wait_queue *queue) {
 
 bool wk_waits_put(wk_service *service, const wk_wait *wait) {
 	wk_wait_queue *queue = &service->waits;
-	if (!make_room(queue))
+	if (!wk_waits_reserve(service, 1))
 		return false;
 	wk_wait *put = &queue->waits[(queue->first + queue->count) & (queue->capacity - 1)];
 	*put = *wait;

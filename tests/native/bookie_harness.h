@@ -49,6 +49,7 @@ struct bookie {
 	wk_connection_id last_id;
 	uint64_t now_ns;
 	int64_t wall_ms;
+	bool commits; /* the turns write blocks, which are under way for a while; else the store does, at each step */
 };
 
 static inline void queue_put(bytes_queue *queue, const void *bytes, size_t size) {
@@ -133,8 +134,14 @@ static inline int net_close(wk_net *net, wk_connection_id id) {
 	return 0;
 }
 
+static inline struct wk_ring *net_ring(wk_net *net) {
+	(void)net;
+	return NULL;
+}
+
 static const struct wk_net_operations harness_net = {
     .name = "harness",
+    .ring = net_ring,
     .set_tag = net_set_tag,
     .send = net_send,
     .pause = net_pause,
@@ -147,6 +154,8 @@ static const struct wk_net_operations harness_net = {
 static inline void bookie_serve(bookie *b) {
 	b->ns = open_store_with(b->io, &b->store);
 	CHECK_EQ(wk_service_new(b->ns, &b->net, &b->options, &b->service), WK_OK);
+	if (b->commits)
+		wk_service_commit(b->service);
 	wk_service_begin(b->service, b->now_ns, b->wall_ms);
 }
 
@@ -185,21 +194,21 @@ static inline void bookie_close(bookie *b) {
 
 /* Of a journal that failed: it cannot be closed well. */
 static inline void bookie_abandon(bookie *b) {
-	wk_abandon(b->ns);
 	wk_service_free(b->service);
+	wk_abandon(b->ns);
 	forget_peers(b);
 	b->io->operations->destroy(b->io);
 }
 
 /* As SIGKILL (power: as a power cut) would end it; then it starts again. */
 static inline void bookie_restart(bookie *b, bool power, uint64_t seed) {
-	wk_abandon(b->ns);
-	wk_service_free(b->service);
-	forget_peers(b);
 	if (power)
 		wk_faulty_crash(wk_faulty_of(b->io), seed);
 	else
 		wk_faulty_kill(wk_faulty_of(b->io));
+	wk_service_free(b->service); /* what was under way fails */
+	wk_abandon(b->ns);
+	forget_peers(b);
 	bookie_serve(b);
 }
 

@@ -6,8 +6,10 @@
 #ifndef IO_CONFORMANCE_H
 #define IO_CONFORMANCE_H
 #include "check.h"
+#include "io/event.h"
 #include "io/io.h"
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -432,6 +434,35 @@ TEST(a_queue_is_made_and_freed_by_others_than_its_driver) {
 	ops->queue_free(io, queue);
 }
 
+TEST(an_eventfd_tells_of_completions) {
+	wk_file *file = create("file", WK_IO_DIRECT);
+	wk_io_queue *queue;
+	uint8_t *bytes = blocks(1, 'a');
+	int event_fd = wk_event_new();
+	CHECK_EQ(ops->queue_new(io, 1, &queue), 0);
+	CHECK_EQ(ops->queue_notify(io, queue, event_fd), 0);
+	struct pollfd told = {.fd = event_fd, .events = POLLIN};
+	CHECK_EQ(poll(&told, 1, 0), 0);
+	for (int round = 0; round < 50; round++) {
+		wk_io_request write = {WK_IO_OP_WRITE, file, bytes, BLOCK, 0, WK_IO_DSYNC, 7};
+		wk_io_completion done;
+		CHECK_EQ(ops->queue_submit(io, queue, &write), 0);
+		int count = 0;
+		while (count == 0) {
+			CHECK_EQ(poll(&told, 1, 60000), 1);
+			wk_event_take(event_fd);
+			count = ops->queue_wait(io, queue, &done, 1, 0);
+		}
+		CHECK_EQ(count, 1);
+		CHECK_EQ(done.result, BLOCK);
+	}
+	ops->queue_free(io, queue);
+	wk_event_close(event_fd);
+	ops->close(io, file);
+	free(bytes);
+	remove_all("file", NULL);
+}
+
 static void conformance_run(wk_io *implementation, const char *empty_directory) {
 	io = implementation;
 	ops = io->operations;
@@ -455,5 +486,6 @@ static void conformance_run(wk_io *implementation, const char *empty_directory) 
 	RUN(a_wake_beside_completions_is_not_lost);
 	RUN(another_thread_wakes_the_waiter);
 	RUN(a_queue_is_made_and_freed_by_others_than_its_driver);
+	RUN(an_eventfd_tells_of_completions);
 }
 #endif

@@ -6,6 +6,7 @@
 #ifndef STALLING_DISK_H
 #define STALLING_DISK_H
 #include "engine/directory.h"
+#include "io/event.h"
 #include "io/io.h"
 #include "small_directory.h"
 #include <stdatomic.h>
@@ -59,8 +60,23 @@ static inline int stalling_sync(wk_io *io, wk_file *file) {
 	return plain_operations->sync(io, file);
 }
 
+static int notified = -1;
+
+static inline int stalling_queue_notify(wk_io *io, wk_io_queue *queue, int event_fd) {
+	notified = event_fd;
+	return plain_operations->queue_notify(io, queue, event_fd);
+}
+
+/* Who was told by an eventfd looks again. */
+static inline void go_on_and_notify(void) {
+	atomic_store(&stalled, false);
+	wk_event_signal(notified);
+}
+
 static inline int stalling_queue_wait(wk_io *io, wk_io_queue *queue, wk_io_completion *out, uint32_t out_max,
                                       uint64_t timeout_ns) {
+	if (timeout_ns == 0 && atomic_load(&stalled))
+		return 0;
 	int count = plain_operations->queue_wait(io, queue, out, out_max, timeout_ns);
 	stand_still(NULL);
 	return count;
@@ -78,6 +94,7 @@ static inline wk_io *stalling_disk(void) {
 		stalling_operations.pwrite = stalling_pwrite;
 		stalling_operations.sync = stalling_sync;
 		stalling_operations.queue_wait = stalling_queue_wait;
+		stalling_operations.queue_notify = stalling_queue_notify;
 	}
 	io->operations = &stalling_operations;
 	atomic_store(&stalled, false);

@@ -560,9 +560,8 @@ static void a_life_of(uint64_t seed) {
 	if (w.faults && chance(3) == 0)
 		w.b.options.reads_max = 1 + chance(64);
 	w.b.options.verify_digest = chance(2) == 0 ? WK_VERIFY_DIGEST_LEARNED : WK_VERIFY_DIGEST_OFF;
+	w.b.commits = chance(3) != 0;
 	bookie_serve(&w.b);
-	if (chance(2) == 0)
-		w.b.service->slow_rounds = UINT32_MAX;
 	w.large_left = w.b.service->large_left;
 	connect_all();
 	for (int step = 0; step < STEPS; step++) {

@@ -447,7 +447,6 @@ TEST(where_the_journal_has_no_room_the_connection_waits_and_loses_nothing) {
 	bookie_serve(&b);
 	peer *p = bookie_connect(&b);
 	p->version = WK_WIRE_V2;
-	b.service->slow_rounds = 1000; /* the store's own thread writes: here, wk_namespace_step */
 	for (int64_t id = 0; id < 200; id++)
 		ask(p, an_entry(5, id, id - 1, 1, 1000, 0));
 	bool stalled = false;

@@ -159,7 +159,6 @@ TEST(what_waits_for_the_journal_stays_within_the_memory_for_it) {
 	b.options.frame_size_max = 128 * 1024;
 	b.options.receive_bytes = 256 * 1024;
 	bookie_serve(&b);
-	b.service->slow_rounds = 100000;
 	for (int i = 0; i < PEERS_MAX; i++) {
 		peer *p = bookie_connect(&b);
 		for (int64_t id = 0; id < 100; id++)
@@ -179,7 +178,6 @@ TEST(who_waits_for_memory_goes_on_once_there_is_some) {
 	b.store.in_flight_bytes = 16 * 1024;
 	b.options.receive_bytes = 20000;
 	bookie_serve(&b);
-	b.service->slow_rounds = 100000;
 	peer *busy = bookie_connect(&b), *other = bookie_connect(&b);
 	for (int64_t id = 0; id < 60; id++)
 		ask(busy, an_entry(5, id, id - 1, 1, 1000, 0));
@@ -231,7 +229,6 @@ TEST(who_stalls_first_goes_on_first) {
 	bookie_prepare(&b, new_disk(7));
 	b.store.in_flight_bytes = 16 * 1024;
 	bookie_serve(&b);
-	b.service->slow_rounds = UINT32_MAX;
 	peer *p[8];
 	uint32_t answered[8] = {0};
 	for (int i = 0; i < 8; i++)
@@ -272,26 +269,9 @@ TEST(a_service_ends_while_reads_are_done) {
 	bookie_close(&b);
 }
 
-static uint64_t fake_now;
-
-static uint64_t fake_clock(void) {
-	return fake_now += 5000000;
-}
-
-TEST(an_add_that_the_loop_writes_takes_as_long_as_the_disk) {
-	peer *p = open_with_peer(WK_WIRE_V3);
-	fake_now = b.now_ns;
-	b.service->clock = fake_clock;
-	CHECK_EQ(answer_to(p, an_entry(5, 0, -1, 1, 20, 0)).code, WK_WIRE_OK);
-	CHECK_EQ(b.service->stats.add_ns.count, 1);
-	CHECK(b.service->stats.add_ns.sum >= 5000000);
-	bookie_close(&b);
-}
-
 TEST(a_list_has_what_was_acknowledged_as_deferred) {
 	peer *p = open_with_peer(WK_WIRE_V3);
 	CHECK_EQ(answer_to(p, an_entry(5, 0, -1, 10, 20, 0)).code, WK_WIRE_OK);
-	b.service->slow_rounds = UINT32_MAX;
 	ask(p, an_entry(5, 1, -1, 10, 20, WK_WIRE_DEFERRED));
 	bookie_turn(&b, SIZE_MAX);
 	bookie_turn(&b, SIZE_MAX);
@@ -375,7 +355,6 @@ int main(void) {
 	RUN(what_is_durable_already_is_answered_without_another_event);
 	RUN(who_stalls_first_goes_on_first);
 	RUN(a_service_ends_while_reads_are_done);
-	RUN(an_add_that_the_loop_writes_takes_as_long_as_the_disk);
 	RUN(a_list_has_what_was_acknowledged_as_deferred);
 	RUN(small_answers_that_nobody_reads_stay_within_the_memory_for_them);
 	RUN(idle_connections_keep_little);

@@ -45,9 +45,11 @@ typedef struct wk_add {
 	const void *key; /* may be NULL where key_size is 0 */
 	uint64_t size;
 	uint32_t key_size;
-	uint32_t flags;   /* enum wk_add_flag */
-	uint64_t ticket;  /* set where it was accepted, else 0 */
-	wk_status status; /* set: what became of this one */
+	uint32_t flags;    /* enum wk_add_flag */
+	uint32_t summed;   /* the bytes from this one on have the CRC32C `tail_crc`: they are not read once more. 0: none */
+	uint32_t tail_crc; /* where this is wrong, the entry is stored as one that is damaged */
+	uint64_t ticket;   /* set where it was accepted, else 0 */
+	wk_status status;  /* set: what became of this one */
 } wk_add;
 
 /*
@@ -62,10 +64,36 @@ typedef struct wk_add {
  * accepted stays so, whatever becomes of others. Answers WK_OK where all were accepted, else the first other status, which `error` explains.
  *
  * wait: returns when all that were accepted, deferred ones apart, are durable. If that fails, those not known durable
- * have the status of the failure, and error->outcome_unknown is true.
+ * have the status of the failure, and error->outcome_unknown is true. Not from the thread of a committer.
  */
 WK_API wk_status wk_ledger_add(wk_namespace *ns, wk_add *adds, size_t count, uint64_t timeout_ns, bool wait,
                                wk_error *error);
+
+/*
+ * For a thread that serves others, and must not wait for a disk that stands still: it writes the blocks itself, and is
+ * told by wk_namespace_eventfd when one is done. Two hand-overs to another thread less for each (group commit by the
+ * thread that gathers, as in LevelDB's writers). At most one for a store (WK_INVALID). WK_IO, WK_NO_MEMORY: without one the
+ * store's own thread writes.
+ *
+ * In each turn, from one thread: collect, add and look at what is durable, push. Who is told to wait by these calls for
+ * something durable would wait for itself: this thread uses tickets.
+ */
+typedef struct wk_committer wk_committer;
+struct wk_ring; /* NULL: none; private to who has one: then it tells of what is done, where the store can use it */
+WK_API wk_status wk_committer_open(wk_namespace *ns, struct wk_ring *ring, wk_committer **committer, wk_error *error);
+/* Takes what is done, and does not wait; behind wk_namespace_drain. WK_FAILED: nothing more becomes durable. */
+WK_API wk_status wk_committer_collect(wk_committer *committer);
+/*
+ * Writes what was accepted since, with what others added; some of it may wait until what is under way is done. True: the
+ * eventfd will be signalled without wk_namespace_arm, so that the next turn comes. *wait_ns: the next turn should come
+ * after so long at the latest; UINT64_MAX: no matter.
+ */
+WK_API bool wk_committer_push(wk_committer *committer, uint64_t *wait_ns);
+/*
+ * From the same thread, before the store is closed, when nothing is under way (push answered false); without a ring it
+ * waits for that.
+ */
+WK_API void wk_committer_close(wk_committer *committer);
 
 /*
  * No add is accepted any more but recovery adds, for ever, also across restarts. Once it is durable, so is everything

@@ -162,6 +162,9 @@ enum wk_wire_digest {
 };
 /* Whether the entry has this digest, CRC32 or CRC32C. False: it is shorter, or damaged, or of another type. */
 WK_API bool wk_wire_digest_matches(const uint8_t *bytes, size_t size, uint32_t digest);
+/* Of an entry that has digest CRC32C, as was found: the CRC32C of its payload alone, which starts here. It is not read again. */
+enum { WK_WIRE_PAYLOAD_AT_CRC32C = WK_WIRE_ENTRY_HEADER_SIZE + 4 };
+WK_API uint32_t wk_wire_payload_crc32c(const uint8_t *bytes, size_t size);
 /* Puts it behind the header of an entry whose payload starts at header + digest's size (clients, tests). */
 WK_API void wk_wire_digest_put(uint8_t *bytes, size_t size, uint32_t digest);
 /* zlib's CRC-32 of A followed by B, where crc is that of A; 0 to begin. */
