@@ -1,0 +1,149 @@
+"""
+The bookie beside a bare loop and beside Java's, in one run.
+
+    python -m benchmarks.bookies [--quick] [--only QUESTION[,QUESTION…]] [--dir SCRATCH] [--build BUILD] [--render]
+
+Builds the load generator, asks the questions of benchmarks/bookies/questions, prints must, aim and figure of each row,
+and writes benchmarks/results/bookie.json and benchmarks/bookie.md. With --only the other questions keep their last
+answers there. A quick run writes below the build directory instead. Exit status 1 where a row misses its must, 2 where a
+question could not be answered.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import importlib
+import json
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+from bookies import page  # noqa: E402
+from bookies.bench import BookieBench  # noqa: E402
+from bookies.java import VERSION  # noqa: E402
+from harness.bench import Absent, build_drivers  # noqa: E402
+from harness.machine import describe, is_memory_file_system  # noqa: E402
+
+QUESTIONS = {
+    "add": "Adds: over the bare loop, over Java",
+    "connections": "Many connections",
+    "batch_read": "Reads of what is in memory",
+    "catch_up": "Reads of what is not",
+    "interleaved": "One of a thousand ledgers",
+    "tail": "Following a ledger",
+    "disk_bytes": "What is written to the disk",
+    "beside": "Adds while a reader catches up",
+    "idle": "Idle connections and ledgers",
+    "resident": "Idle bookies",
+    "start": "Starts",
+    "growth": "As connections and ledgers grow",
+    "stacks": "Each stack with its own client",
+}
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="short cells, little data: to see that it works")
+    parser.add_argument("--only", default="", help=f"of {', '.join(QUESTIONS)}, separated by commas")
+    parser.add_argument("--dir", type=Path, help="where scratch files go; default: beside the build. Needs 20 GB")
+    parser.add_argument("--build", type=Path, default=HERE.parents[1] / "build" / "bench", help="where drivers are built")
+    parser.add_argument("--render", action="store_true", help="measure nothing: make the page again from the JSON")
+    return parser.parse_args()
+
+
+def log(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def asked(bench: BookieBench, name: str) -> dict[str, Any]:
+    """A question's part of the JSON."""
+    question = importlib.import_module(f"bookies.questions.{name}")
+    log(f"{name} (row {', '.join(map(str, question.ROWS))})")
+    answers: list[dict[str, Any]] = []
+    absent = ""
+    began = time.monotonic()
+    try:
+        with bench.question():
+            answers = [answer.as_dict() for answer in question.measure(bench)]
+    except Absent as reason:
+        absent = str(reason)
+    except Exception as error:  # one broken question must not cost the others; the page says that it broke
+        log(traceback.format_exc())
+        absent = f"{type(error).__name__}: {error}"[:300]
+    found = {
+        "title": QUESTIONS[name],
+        "about": question.__doc__.strip(),
+        "why": {str(row): text for row, text in question.WHY.items()},
+        "date": datetime.date.today().isoformat(),
+        "seconds": time.monotonic() - began,
+        "answers": answers,
+        "absent": absent,
+    }
+    print(page.table(found), flush=True)
+    log(f"  {found['seconds']:.0f} s")
+    return found
+
+
+def measured(arguments: argparse.Namespace, names: list[str]) -> dict[str, Any]:
+    build_drivers(arguments.build.resolve(), log)
+    near = arguments.dir or arguments.build.parent
+    near.mkdir(parents=True, exist_ok=True)
+    if is_memory_file_system(near):
+        raise SystemExit(f"{near} lies in memory: a durable write costs nothing there. Give --dir on a disk.")
+    scratch = Path(tempfile.mkdtemp(prefix="bench-bookie-", dir=near))
+    try:
+        bench = BookieBench(scratch, arguments.build.resolve(), arguments.quick, log)
+        return {
+            "quick": arguments.quick,
+            "java_version": VERSION,
+            "machine": describe(scratch),
+            "questions": {name: asked(bench, name) for name in names},
+            "canaries_ns": bench.canaries,
+        }
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def explained(run: dict[str, Any]) -> dict[str, Any]:
+    """The run with the texts as they stand in the questions now: they are written after it."""
+    for name, question in run["questions"].items():
+        module = importlib.import_module(f"bookies.questions.{name}")
+        question["about"] = module.__doc__.strip()
+        question["why"] = {str(row): text for row, text in module.WHY.items()}
+    return run
+
+
+def main() -> int:
+    arguments = parsed()
+    names = [name for name in arguments.only.split(",") if name] or list(QUESTIONS)
+    unknown = [name for name in names if name not in QUESTIONS]
+    if unknown:
+        raise SystemExit(f"no questions: {', '.join(unknown)}. There are {', '.join(QUESTIONS)}")
+    place = arguments.build / "quick" if arguments.quick else HERE.parent
+    results = place / "results" / "bookie.json"
+    if arguments.render:
+        run = explained(json.loads(results.read_text()))
+    else:
+        run = measured(arguments, names)
+        if results.exists() and len(names) < len(QUESTIONS):
+            run = page.merged(json.loads(results.read_text()), run)
+    results.parent.mkdir(parents=True, exist_ok=True)
+    results.write_text(json.dumps(run, indent=1) + "\n")
+    (place / "bookie.md").write_text(page.page(run, list(QUESTIONS)))
+    for miss in page.missed(run):
+        print(miss)
+    if any(page.MISSED in each["verdict"] for one in run["questions"].values() for each in one["answers"]):
+        return 1
+    return 2 if any(one["absent"] for one in run["questions"].values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

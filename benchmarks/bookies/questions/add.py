@@ -1,0 +1,99 @@
+"""
+Rows 1 to 5. What does a bookie cost over a socket, a CRC and a durable write, and what does Java's cost over ours?
+
+Adds of 1 KiB to one ledger over one connection, closed loop, the same client for all. The bare loop overwrites a file
+that was really written; our bookie keeps what it is sent, so its journal grows and has to prepare space, too. A server's
+CPU time is the process's, all its threads, over the time that is measured.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bookies.bench import BookieBench
+from bookies.servers import Server
+from harness.result import Answer, at_least, at_most
+
+ROWS = (1, 2, 3, 4, 5)
+WHY: dict[int, str] = {}
+WINDOWS = (1, 64, 1024)
+OF_BARE = {1: at_least(0.7, 0.9), 64: at_least(0.6, 0.85), 1024: at_least(0.6, 0.85)}
+CPU_OF_JAVA = {1: at_least(4, 6), 64: at_least(5, 9), 1024: at_least(4, 7)}
+
+
+def measure(bench: BookieBench) -> list[Answer]:
+    servers: dict[str, Server] = {"bare": bench.bare(), "ours": bench.ours()}
+    for kind in ("tuned", "default"):
+        servers[f"Java {kind}"] = bench.warmed(bench.java(kind))
+
+    def cell(name: str, window: int, version: int = 2) -> dict[str, Any]:
+        bench.settled(*servers.values(), at_most=3.0)
+        return bench.adds(servers[name], window=window, version=version)
+
+    cells = {
+        f"{name} {window}": lambda name=name, window=window: cell(name, window)
+        for window in WINDOWS
+        for name in servers
+        if name != "Java default" or window == 1
+    }
+    cells["ours 1024 v3"] = lambda: cell("ours", 1024, 3)
+    cells["ours 1 v3"] = lambda: cell("ours", 1, 3)
+    rounds = bench.rounds(cells)
+    us = {"unit": "us", "scale": 1e-3}
+    answers = [
+        bench.compare(
+            1, "one in flight, p50: ours / bare loop", rounds, "ours 1", "bare 1", "p50_ns", at_most(1.3, 1.1), **us
+        ),
+        bench.compare(1, "the same over v3", rounds, "ours 1 v3", "bare 1", "p50_ns", None, **us),
+        bench.compare(
+            1, "one in flight, p50: Java tuned / ours", rounds, "Java tuned 1", "ours 1", "p50_ns", None, **us
+        ),
+        bench.compare(
+            1, "one in flight, p50: Java default / ours", rounds, "Java default 1", "ours 1", "p50_ns", None, **us
+        ),
+    ]
+    rate = {"unit": "k entries/s", "scale": 1e-3}
+    for row, left, right, goals in (
+        (2, "ours", "bare", OF_BARE),
+        (3, "ours", "Java tuned", {}),
+        (3, "bare", "Java tuned", {}),
+    ):
+        answers += [
+            bench.compare(
+                row,
+                f"entries/s, {window} in flight: {left} / {right}",
+                rounds,
+                f"{left} {window}",
+                f"{right} {window}",
+                "entries_per_second",
+                goals.get(window),
+                **rate,
+            )
+            for window in WINDOWS
+        ]
+    answers += [
+        bench.compare(
+            4,
+            f"CPU of the bookie an entry, {window} in flight: Java tuned / ours",
+            rounds,
+            f"Java tuned {window}",
+            f"ours {window}",
+            "server_ns_per_entry",
+            CPU_OF_JAVA[window],
+            **us,
+        )
+        for window in WINDOWS
+    ]
+    answers.append(
+        bench.compare(
+            5,
+            "entries/s, 1024 in flight: v3 / v2",
+            rounds,
+            "ours 1024 v3",
+            "ours 1024",
+            "entries_per_second",
+            at_least(0.7, 0.9),
+            **rate,
+        )
+    )
+    return answers
