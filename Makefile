@@ -1,12 +1,14 @@
 # make help lists what can be made. Every target may be called at any time and as often as you like: what is up to date is not done again.
 # Settings: PYTHON=… (3.10 or newer), CC=…, JOBS=…, TIME=seconds for each fuzzer, N=… for kills, damage, crash-states and faults, SEED=… to repeat
-# them or the mutants, FROM=… to go on with bit-flips, K=… a pytest expression.
+# them or the mutants, FROM=… to go on with bit-flips, K=… a pytest expression, Q=… questions of bench-bookie (QUICK=1: to see that they work).
 PYTHON ?= python3
 JOBS ?= $(shell nproc)
 TIME ?= 30
 N ?= 200
 FROM ?= 0
 K ?=
+Q ?=
+QUICK ?=
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
@@ -222,8 +224,11 @@ $(VENV)/bench: $(VENV)/installed
 bench: setup $(VENV)/bench ## the questions of benchmarks/README.md, with the bare floor and the peers beside each answer
 	$(BIN)/python -m benchmarks
 
+bench-bookie: setup $(VENV)/bench $(VENV)/java-demo ## the bookie beside a bare loop and Java's, 25 minutes; Q=add,tail: these questions
+	$(BIN)/python -m benchmarks.bookies $(if $(Q),--only $(Q)) $(if $(QUICK),--quick)
+
 clean: ## everything that was made, .venv included
 	rm -rf build dist $(VENV) main-job .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo java-demo test build native-test asan tsan spec fuzz psync-test lint format coverage crash-states faults simulation damage kills process-kills bit-flips interop interop-all mutants aarch64 wheel-test bench clean
+.PHONY: help setup demo java-demo test build native-test asan tsan spec fuzz psync-test lint format coverage crash-states faults simulation damage kills process-kills bit-flips interop interop-all mutants aarch64 wheel-test bench bench-bookie clean

@@ -3,10 +3,10 @@ The bookie beside a bare loop and beside Java's, in one run.
 
     python -m benchmarks.bookies [--quick] [--only QUESTION[,QUESTION…]] [--dir SCRATCH] [--build BUILD] [--render]
 
-Builds the load generator, asks the questions of benchmarks/bookies/questions, prints must, aim and figure of each row,
-and writes benchmarks/results/bookie.json and benchmarks/bookie.md. With --only the other questions keep their last
-answers there. A quick run writes below the build directory instead. Exit status 1 where a row misses its must, 2 where a
-question could not be answered.
+Builds the load generator, asks the questions of benchmarks/bookies/questions, prints must, aim and figure of each
+row, and writes benchmarks/results/bookie.json and benchmarks/bookie.md. With --only the other questions keep their last
+answers there. A quick run writes below the build directory instead. Exit status 1 where a row misses its must, 2 where
+a question could not be answered.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
+from harness.bench import Absent, build_drivers  # noqa: E402
+from harness.machine import describe, is_memory_file_system  # noqa: E402
+
 from bookies import page  # noqa: E402
 from bookies.bench import BookieBench  # noqa: E402
 from bookies.java import VERSION  # noqa: E402
-from harness.bench import Absent, build_drivers  # noqa: E402
-from harness.machine import describe, is_memory_file_system  # noqa: E402
 
 QUESTIONS = {
     "add": "Adds: over the bare loop, over Java",
@@ -54,7 +55,9 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="short cells, little data: to see that it works")
     parser.add_argument("--only", default="", help=f"of {', '.join(QUESTIONS)}, separated by commas")
     parser.add_argument("--dir", type=Path, help="where scratch files go; default: beside the build. Needs 20 GB")
-    parser.add_argument("--build", type=Path, default=HERE.parents[1] / "build" / "bench", help="where drivers are built")
+    parser.add_argument(
+        "--build", type=Path, default=HERE.parents[1] / "build" / "bench", help="where drivers are built"
+    )
     parser.add_argument("--render", action="store_true", help="measure nothing: make the page again from the JSON")
     return parser.parse_args()
 

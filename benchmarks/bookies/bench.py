@@ -60,7 +60,8 @@ class BookieBench(Bench):
         return self._servers.enter_context(self.directory())
 
     def kept(self, child: Child) -> None:
-        self._servers.callback(child.stop)
+        """Until the question's or the cell's end. Nothing of a JVM's is needed after it: it is not waited for."""
+        self._servers.callback(child.stop if isinstance(child, Ours) else child.kill)
 
     def bare(self) -> Bare:
         made = Bare(self.place(), self.driver("bare_loop"))
@@ -87,6 +88,11 @@ class BookieBench(Bench):
             self._zookeeper = ZooKeeper(self.place())
             self.kept(self._zookeeper)
         return self._zookeeper
+
+    def grown(self, server: Ours) -> Ours:
+        """Its journal files start small and double: it is measured when they have their full size."""
+        self.filled(server, 2**15 if self.quick else 2**18)
+        return server
 
     def warmed(self, server: JavaBookie) -> JavaBookie:
         """A JVM compiles what it runs often: it is measured when that is over."""

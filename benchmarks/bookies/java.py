@@ -136,11 +136,16 @@ class ZooKeeper(Server):
 
 
 class JavaBookie(Server):
-    """A JVM with one bookie, of a kind of KINDS. Journal and ledgers lie on one disk, as ours do."""
+    """
+    A JVM with one bookie, of a kind of KINDS. Journal and ledgers lie on one disk, as ours do. In a place that another
+    one had it takes that one's port: its cookie names it.
+    """
 
     def __init__(self, place: Path, kind: str, zookeeper: ZooKeeper) -> None:
-        port = free_port()
         place.mkdir(parents=True, exist_ok=True)
+        kept = place / "port"
+        port = int(kept.read_text()) if kept.exists() else free_port()
+        kept.write_text(str(port))
         settings = place / "bookie.conf"
         settings.write_text(
             settings_text(

@@ -40,7 +40,9 @@ def table(question: Mapping[str, Any]) -> str:
         return f"NOT MEASURED: {question['absent']}"
     rows = [COLUMNS, *(lines(answer) for answer in question["answers"])]
     widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
 
 
 def missed(run: Mapping[str, Any]) -> list[str]:
@@ -55,8 +57,8 @@ def missed(run: Mapping[str, Any]) -> list[str]:
 
 def merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     """
-    The new run, and of the old one the questions that were not asked now. Each ratio is of one run still, and each question
-    has its date.
+    The new run, and of the old one the questions that were not asked now. Each ratio is of one run still, and each
+    question has its date.
     """
     return {**new, "questions": {**old["questions"], **new["questions"]}}
 
@@ -76,10 +78,13 @@ def page(run: Mapping[str, Any], order: list[str]) -> str:
 
 <!-- Made by `make bench-bookie` from benchmarks/results/bookie.json. Do not edit: run it again. -->
 
-{quick}{not_asked}Measured {" and ".join(dates)}, {minutes:.0f} minutes. Every figure is a ratio of medians' rounds in one run: all cells of a question
-take turns, at least three times, the same client before every server; the figure is the median of the rounds' ratios. *Bare loop*: a socket, a CRC and a
-durable write (`benchmarks/native/bare_loop.c`). *Java*: BookKeeper {run["java_version"]} as it comes (default), and with the settings of
-`benchmarks/bookies/java.py` (tuned). How the rounds are judged: [README.md](README.md). Again: `make bench-bookie`, or a part of it: `make bench-bookie Q=add,tail`.
+{quick}{not_asked}Measured {" and ".join(dates)}, {minutes:.0f} minutes.
+
+All cells of a question take turns, three rounds at least, the same client before every server. A figure is the median of the rounds' ratios (left / right), with the smallest and the
+largest of them; where there is no right side it is what was measured. *Bare loop*: a socket, a CRC and a durable write
+(`benchmarks/native/bare_loop.c`). *Java*: BookKeeper {run["java_version"]} as it comes (default), and with the settings
+of `benchmarks/bookies/java.py` (tuned). How rounds are judged: [README.md](README.md). Again: `make bench-bookie`, or a
+part of it: `make bench-bookie Q=add,tail`.
 
 ## The machine
 

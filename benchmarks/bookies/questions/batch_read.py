@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bookies.bench import BookieBench
-from bookies.servers import Server
 from harness.bench import MIB
 from harness.result import Answer, at_least
+
+from bookies.bench import BookieBench
+from bookies.servers import Server
 
 ROWS = (7,)
 WHY: dict[int, str] = {}
@@ -24,9 +25,7 @@ def measure(bench: BookieBench) -> list[Answer]:
     servers: dict[str, Server] = {"ours": bench.ours(), "Java tuned": bench.warmed(bench.java("tuned"))}
     large = (64 if bench.quick else 512) * MIB // 1100
     ledgers = {
-        (name, entries): bench.filled(server, entries)
-        for entries in (large, WARM)
-        for name, server in servers.items()
+        (name, entries): bench.filled(server, entries) for entries in (large, WARM) for name, server in servers.items()
     }
     for (name, entries), ledger in ledgers.items():
         bench.reads(servers[name], first_ledger=ledger, entries=entries, batch=BATCH, window=UNDER_WAY, passes=1)

@@ -12,10 +12,11 @@ import statistics
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from bookies.bench import BATCH, BATCHES_UNDER_WAY, ENTRY, HEAD, BookieBench
 from harness.bench import GIB, MIB
 from harness.fio import read_size_of
 from harness.result import Answer, Round, at_most
+
+from bookies.bench import BATCH, BATCHES_UNDER_WAY, ENTRY, HEAD, BookieBench
 
 ROWS = (11,)
 WHY: dict[int, str] = {}

@@ -2,9 +2,9 @@
 Row 7, cold. How fast does a reader catch up on a ledger that is in no memory, beside fio's sequential reads of the very
 files with blocks as large as the bookie's own reads?
 
-Half a megabyte a batch read, four under way. The bookie was restarted after the ledger was written, and what it holds in
-memory is a small part of it; it reads past the page cache, as fio does. Java's bookie is told to drop nothing, the
-kernel is: its page cache is emptied before it reads; its cell is shorter.
+Half a megabyte a batch read, four under way. The bookie was restarted after the ledger was written, and what it holds
+in memory is a small part of it; it reads past the page cache, as fio does. Before Java's bookie reads, the kernel's
+page cache is emptied; its cell is shorter.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from bookies.bench import BATCH, BATCHES_UNDER_WAY, ENTRY, HEAD, BookieBench
-from bookies.fio import data_files, read_once
 from harness.bench import GIB, MIB
 from harness.fio import read_size_of
 from harness.result import Answer, at_least
+
+from bookies.bench import BATCH, BATCHES_UNDER_WAY, ENTRY, HEAD, BookieBench
+from bookies.fio import data_files, read_once
 
 ROWS = (7,)
 WHY: dict[int, str] = {}
@@ -45,9 +46,7 @@ def measure(bench: BookieBench) -> list[Answer]:
     bench.settled(java, at_most=60.0)
 
     def cold() -> dict[str, Any]:
-        return bench.reads(
-            ours, first_ledger=ledger, entries=entries, batch=BATCH, window=BATCHES_UNDER_WAY, passes=1
-        )
+        return bench.reads(ours, first_ledger=ledger, entries=entries, batch=BATCH, window=BATCHES_UNDER_WAY, passes=1)
 
     def of_java_cold() -> dict[str, Any]:
         dropped = drop_page_cache()

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from bookies.bench import BookieBench
 from harness.result import Answer, at_least
+
+from bookies.bench import BookieBench
 
 ROWS = (6,)
 WHY: dict[int, str] = {}
 
 
 def measure(bench: BookieBench) -> list[Answer]:
-    ours = bench.ours()
+    ours = bench.grown(bench.ours())
 
     def cell(connections: int, ledgers: int) -> dict[str, Any]:
         bench.settled(ours, at_most=3.0)

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from bookies.bench import ENTRY, BookieBench
-from bookies.process import disk_bytes, written_bytes
 from harness.bench import GIB, MIB
 from harness.result import Answer, Round, at_most
+
+from bookies.bench import ENTRY, BookieBench
+from bookies.process import disk_bytes, written_bytes
 
 ROWS = (10,)
 WHY: dict[int, str] = {}

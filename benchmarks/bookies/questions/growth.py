@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bookies.bench import BookieBench
-from bookies.questions.idle import raise_descriptor_limit
 from harness.ratio import exponent
 from harness.result import Answer, Round, at_most
+
+from bookies.bench import BookieBench
+from bookies.questions.idle import raise_descriptor_limit
 
 ROWS = (15,)
 WHY: dict[int, str] = {}

@@ -12,10 +12,11 @@ from __future__ import annotations
 import resource
 from typing import Any
 
+from harness.result import Answer, Round, at_most
+
 from bookies.bench import BookieBench
 from bookies.process import resident_bytes
 from bookies.servers import Child, Ours
-from harness.result import Answer, Round, at_most
 
 ROWS = (12,)
 WHY: dict[int, str] = {}

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from bookies.bench import BATCH, BATCHES_UNDER_WAY, ENTRY, BookieBench
 from harness.bench import MIB
 from harness.result import Answer, at_least
+
+from bookies.bench import BATCH, BATCHES_UNDER_WAY, ENTRY, BookieBench
 
 ROWS = (8,)
 WHY: dict[int, str] = {}
@@ -43,8 +44,8 @@ def measure(bench: BookieBench) -> list[Answer]:
     )
     many, one = rounds[-1].cells["one of many"], rounds[-1].cells["lone"]
     note = (
-        f"{LEDGERS} ledgers of {each * ENTRY / MIB:g} MiB; the mover copied {copied / MIB:,.0f} MiB; bytes read from the disk "
-        f"for a byte: {many.get('disk_read_bytes', 0) / many['bytes']:.2f}, lone "
+        f"{LEDGERS} ledgers of {each * ENTRY / MIB:g} MiB; the mover copied {copied / MIB:,.0f} MiB; "
+        f"bytes read from the disk for a byte: {many.get('disk_read_bytes', 0) / many['bytes']:.2f}, lone "
         f"{one.get('disk_read_bytes', 0) / one['bytes']:.2f}"
     )
     return [

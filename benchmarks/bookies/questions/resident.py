@@ -9,10 +9,11 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from bookies.bench import BookieBench
-from bookies.process import resident_bytes
 from harness.bench import MIB
 from harness.result import Answer, at_least
+
+from bookies.bench import BookieBench
+from bookies.process import resident_bytes
 
 ROWS = (13,)
 WHY: dict[int, str] = {}

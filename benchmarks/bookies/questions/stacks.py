@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from harness.result import Answer
+
 from bookies.bench import BookieBench
 from bookies.java import JavaClient
-from harness.result import Answer
 
 ROWS = (16,)
 WHY: dict[int, str] = {}
@@ -21,7 +22,7 @@ def measure(bench: BookieBench) -> list[Answer]:
     zookeeper = bench.zookeeper()
     java = bench.java("tuned")
     metadata = zookeeper.uri_of("stacks")
-    ours = bench.ours(metadata=metadata)
+    ours = bench.grown(bench.ours(metadata=metadata))
     clients = {
         "Java's client on Java's bookie": bench.java_client(zookeeper.uri),
         "Java's client on ours": bench.java_client(metadata),
@@ -40,7 +41,9 @@ def measure(bench: BookieBench) -> list[Answer]:
         return bench.adds(ours, window=window)
 
     cells = {
-        f"{name} {version} {window}": lambda client=client, version=version, window=window: cell(client, version, window)
+        f"{name} {version} {window}": lambda client=client, version=version, window=window: cell(
+            client, version, window
+        )
         for name, client in clients.items()
         for version in ("v3", "v2")
         for window in WINDOWS

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from bookies.bench import ENTRY, BookieBench
 from harness.bench import GIB, MIB
 from harness.result import Answer, Round, at_most
+
+from bookies.bench import ENTRY, BookieBench
 
 ROWS = (14,)
 WHY: dict[int, str] = {}

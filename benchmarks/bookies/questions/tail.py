@@ -3,24 +3,25 @@ Row 9. How long from the writer's ack of an entry to its arrival at a reader tha
 entry: piggy-back), beside a round trip over the loopback?
 
 The writer has one add in flight and never pauses. An entry becomes readable when the next add tells the bookie that it
-is acknowledged, so a whole add lies within what is judged: `after that add's ack` tells what is left of it, which may be
-below zero. The round trip is 64 bytes there and back between two threads of the client, before and after.
+is acknowledged, so a whole add lies within what is judged. What is left after that add's ack stands beside it; it may
+be below zero. The round trip is 64 bytes there and back between two threads of the client, before and after.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from harness.result import Answer, at_most
+
 from bookies.bench import BookieBench
 from bookies.servers import Server
-from harness.result import Answer, at_most
 
 ROWS = (9,)
 WHY: dict[int, str] = {}
 
 
 def measure(bench: BookieBench) -> list[Answer]:
-    servers: dict[str, Server] = {"ours": bench.ours(), "Java tuned": bench.warmed(bench.java("tuned"))}
+    servers: dict[str, Server] = {"ours": bench.grown(bench.ours()), "Java tuned": bench.warmed(bench.java("tuned"))}
 
     def cell(name: str, version: int) -> dict[str, Any]:
         bench.settled(*servers.values(), at_most=3.0)

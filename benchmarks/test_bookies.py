@@ -1,0 +1,131 @@
+"""What is pure of the bookie's benchmarks: texts that are parsed, files that are found, the page."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from bookies import page
+from bookies.__main__ import QUESTIONS
+from bookies.fio import data_files
+from bookies.java import COMMON, KINDS, settings_text
+from bookies.process import counter, disk_bytes, rest, status_bytes
+from bookies.servers import metric_of
+from harness.result import Answer, at_least, at_most
+
+QUESTION_FILES = sorted(Path(__file__).parent.glob("bookies/questions/*.py"))
+
+
+def an_answer(row: int = 1, goal: Any = None, values: list[float] | None = None, **more: Any) -> dict[str, Any]:
+    given = values or [1.5, 1.0, 2.0]
+    made = Answer(row, "ours / bare", "us", goal, 3.0, more.pop("reference", 2.0), "bare", given, len(given), **more)
+    return made.as_dict()
+
+
+def a_question(*answers: dict[str, Any], absent: str = "", why: dict[str, str] | None = None) -> dict[str, Any]:
+    return {
+        "title": "Adds",
+        "about": "What do they cost?",
+        "why": why or {},
+        "date": "2026-01-01",
+        "seconds": 60.0,
+        "answers": list(answers),
+        "absent": absent,
+    }
+
+
+def a_run(**questions: dict[str, Any]) -> dict[str, Any]:
+    machine = {"cpus": "2"}
+    return {"quick": False, "java_version": "4.17.3", "machine": machine, "questions": questions, "canaries_ns": [1.0]}
+
+
+def test_sizes_of_a_process_are_in_bytes() -> None:
+    text = "Name:\tjava\nVmHWM:\t  2048 kB\nVmRSS:\t    12 kB\n"
+    assert status_bytes(text, "VmRSS") == 12 * 1024
+    with pytest.raises(KeyError):
+        status_bytes(text, "VmSwap")
+
+
+def test_what_was_written_is_not_what_was_cancelled() -> None:
+    text = "rchar: 1\nwrite_bytes: 4096\ncancelled_write_bytes: 7\n"
+    assert counter(text, "write_bytes") == 4096
+    with pytest.raises(KeyError):
+        counter(text, "bytes")
+
+
+def test_a_metric_without_labels_is_found_among_its_likes() -> None:
+    text = '# HELP moved_total 9\nmoved_total_more 1\nmoved_total{a="b"} 2\nmoved_total 3.5\n'
+    assert metric_of(text, "moved_total") == 3.5
+    with pytest.raises(KeyError):
+        metric_of(text, "moved")
+
+
+def test_a_directory_takes_the_blocks_of_its_files_and_not_their_lengths(tmp_path: Path) -> None:
+    with (tmp_path / "sparse").open("wb") as made:
+        made.truncate(1 << 30)
+    assert disk_bytes(tmp_path) < 1 << 20
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "full").write_bytes(os.urandom(1 << 20))
+    assert disk_bytes(tmp_path) >= 1 << 20
+
+
+def test_files_are_read_in_the_order_they_were_written_and_small_ones_are_not_data(tmp_path: Path) -> None:
+    for name, size in (("0002.wkj", 100), ("0001.wkj", 200), ("lock", 3)):
+        (tmp_path / name).write_bytes(bytes(size))
+    assert [path.name for path in data_files(tmp_path, 100)] == ["0001.wkj", "0002.wkj"]
+
+
+def test_a_process_that_works_is_not_at_rest() -> None:
+    assert not rest(os.getpid(), at_most=0.0)
+
+
+def test_java_is_tuned_as_it_is_said_and_syncs_in_both() -> None:
+    tuned = {**COMMON, **KINDS["tuned"]}
+    assert tuned["journalMaxGroupWaitMSec"] == "0"
+    assert tuned["ledgerStorageClass"].endswith("DbLedgerStorage")
+    assert all({**COMMON, **kind}["journalSyncData"] == "true" for kind in KINDS.values())
+    assert settings_text({"a": "1", "b": "2"}) == "a=1\nb=2\n"
+
+
+def test_every_question_has_a_file_and_every_file_is_asked() -> None:
+    assert {path.stem for path in QUESTION_FILES} - {"__init__"} == set(QUESTIONS)
+
+
+def test_a_line_shows_both_sides_and_the_rounds_ends() -> None:
+    line = page.lines(an_answer(goal=at_most(1.6, 1.1)))
+    assert line[1:8] == ("ours / bare", "3.00 us", "2.00 us", "1.50", "1.00 - 2.00", "<= 1.6", "<= 1.1")
+    alone = page.lines(an_answer(reference=None, values=[-0.02], goal=at_most(0.1, 0.05)))
+    assert alone[2:6] == ("", "", "-0.020 us", "-0.020 - -0.020")
+
+
+def test_a_missed_must_is_listed_and_explained_where_an_explanation_stands() -> None:
+    missing = an_answer(2, at_least(5, 9))
+    met = an_answer(3, at_least(1, 9))
+    told = page.page(a_run(add=a_question(missing, met, why={"2": "The disk.", "3": "never shown"})), ["add"])
+    assert "* row 2: ours / bare\n" in told
+    assert "**Why row 2 misses its must.** The disk." in told
+    assert "never shown" not in told
+    assert "Not explained yet" in page.page(a_run(add=a_question(missing)), ["add"])
+
+
+def test_what_was_not_measured_and_what_was_not_asked_are_told_apart() -> None:
+    told = page.page(a_run(add=a_question(absent="no Java")), ["add", "tail"])
+    assert "Not measured: no Java" in told
+    assert "* add was not measured: no Java" in told
+    assert "Not asked in this run: tail." in told
+    assert page.table(a_question(absent="no Java")) == "NOT MEASURED: no Java"
+
+
+def test_a_part_of_the_questions_keeps_the_others_answers() -> None:
+    old = a_run(add=a_question(an_answer(1)), tail=a_question(an_answer(9)))
+    new = a_run(tail=a_question(absent="broken"))
+    both = page.merged(old, json.loads(json.dumps(new)))
+    assert both["questions"]["add"]["answers"][0]["row"] == 1
+    assert both["questions"]["tail"]["absent"] == "broken"
