@@ -16,6 +16,7 @@ import datetime
 import importlib
 import json
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -83,7 +84,7 @@ def asked(bench: BookieBench, name: str) -> dict[str, Any]:
         absent = f"{type(error).__name__}: {error}"[:300]
     found = {
         "title": QUESTIONS[name],
-        "about": question.__doc__.strip(),
+        "about": (question.__doc__ or "").strip(),
         "why": {str(row): text for row, text in question.WHY.items()},
         "date": datetime.date.today().isoformat(),
         "seconds": time.monotonic() - began,
@@ -119,13 +120,14 @@ def explained(run: dict[str, Any]) -> dict[str, Any]:
     """The run with the texts as they stand in the questions now: they are written after it."""
     for name, question in run["questions"].items():
         module = importlib.import_module(f"bookies.questions.{name}")
-        question["about"] = module.__doc__.strip()
+        question["about"] = (module.__doc__ or "").strip()
         question["why"] = {str(row): text for row, text in module.WHY.items()}
     return run
 
 
 def main() -> int:
     arguments = parsed()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the servers end with us
     names = [name for name in arguments.only.split(",") if name] or list(QUESTIONS)
     unknown = [name for name in names if name not in QUESTIONS]
     if unknown:

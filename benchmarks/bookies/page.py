@@ -80,11 +80,11 @@ def page(run: Mapping[str, Any], order: list[str]) -> str:
 
 {quick}{not_asked}Measured {" and ".join(dates)}, {minutes:.0f} minutes.
 
-All cells of a question take turns, three rounds at least, the same client before every server. A figure is the median of the rounds' ratios (left / right), with the smallest and the
-largest of them; where there is no right side it is what was measured. *Bare loop*: a socket, a CRC and a durable write
-(`benchmarks/native/bare_loop.c`). *Java*: BookKeeper {run["java_version"]} as it comes (default), and with the settings
-of `benchmarks/bookies/java.py` (tuned). How rounds are judged: [README.md](README.md). Again: `make bench-bookie`, or a
-part of it: `make bench-bookie Q=add,tail`.
+All cells of a question take turns, three rounds at least, the same client before every server. A figure is the median
+of the rounds' ratios (left / right), with the smallest and the largest of them; where there is no right side it is what
+was measured. *Bare loop*: a socket, a CRC and a durable write (`benchmarks/native/bare_loop.c`). *Java*: BookKeeper
+{run["java_version"]} as it comes (default), and with the settings of `benchmarks/bookies/java.py` (tuned). How rounds
+are judged: [README.md](README.md). Again: `make bench-bookie`, or a part of it: `make bench-bookie Q=add,tail`.
 
 ## The machine
 

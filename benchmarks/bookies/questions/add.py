@@ -8,6 +8,7 @@ server's CPU time is the process's, all its threads, over the time that is measu
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from harness.result import Answer, at_least, at_most
@@ -32,15 +33,15 @@ def measure(bench: BookieBench) -> list[Answer]:
         return bench.adds(servers[name], window=window, version=version)
 
     cells = {
-        f"{name} {window}": lambda name=name, window=window: cell(name, window)
+        f"{name} {window}": partial(cell, name, window)
         for window in WINDOWS
         for name in servers
         if name != "Java default" or window == 1
     }
-    cells["ours 1024 v3"] = lambda: cell("ours", 1024, 3)
-    cells["ours 1 v3"] = lambda: cell("ours", 1, 3)
+    cells["ours 1024 v3"] = partial(cell, "ours", 1024, 3)
+    cells["ours 1 v3"] = partial(cell, "ours", 1, 3)
     rounds = bench.rounds(cells)
-    us = {"unit": "us", "scale": 1e-3}
+    us: dict[str, Any] = {"unit": "us", "scale": 1e-3}
     answers = [
         bench.compare(
             1, "one in flight, p50: ours / bare loop", rounds, "ours 1", "bare 1", "p50_ns", at_most(1.3, 1.1), **us
@@ -53,7 +54,7 @@ def measure(bench: BookieBench) -> list[Answer]:
             1, "one in flight, p50: Java default / ours", rounds, "Java default 1", "ours 1", "p50_ns", None, **us
         ),
     ]
-    rate = {"unit": "k entries/s", "scale": 1e-3}
+    rate: dict[str, Any] = {"unit": "k entries/s", "scale": 1e-3}
     for row, left, right, goals in (
         (2, "ours", "bare", OF_BARE),
         (3, "ours", "Java tuned", {}),

@@ -7,6 +7,7 @@ beside it: Java has it in the kernel's page cache, ours reads past that, from th
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from harness.bench import MIB
@@ -36,16 +37,16 @@ def measure(bench: BookieBench) -> list[Answer]:
 
     cells: dict[str, Callable[[], dict[str, Any]]] = {}
     for name in servers:
-        cells[f"{name} warm"] = lambda name=name: cell(name, WARM, batch=BATCH, window=UNDER_WAY)
-        cells[f"{name} large"] = lambda name=name: cell(name, large, batch=BATCH, window=UNDER_WAY)
-        cells[f"{name} single v2"] = lambda name=name: cell(name, WARM, window=64)
-        cells[f"{name} single v3"] = lambda name=name: cell(name, WARM, window=64, version=3, order="random")
+        cells[f"{name} warm"] = partial(cell, name, WARM, batch=BATCH, window=UNDER_WAY)
+        cells[f"{name} large"] = partial(cell, name, large, batch=BATCH, window=UNDER_WAY)
+        cells[f"{name} single v2"] = partial(cell, name, WARM, window=64)
+        cells[f"{name} single v3"] = partial(cell, name, WARM, window=64, version=3, order="random")
     if not bench.quick:  # the reads have code of their own for the JVM to compile
         for name, run in cells.items():
             if name.startswith("Java"):
                 run()
     rounds = bench.rounds(cells)
-    rate = {"unit": "k entries/s", "scale": 1e-3}
+    rate: dict[str, Any] = {"unit": "k entries/s", "scale": 1e-3}
     return [
         bench.compare(
             7,

@@ -76,7 +76,7 @@ def measure(bench: BookieBench) -> list[Answer]:
     share = statistics.median(float(each.cells["with"]["share"]) for each in rounds)
     note = f"the reader kept {share:.2f} of its solo {solo / 1e6:.0f} MB/s; {len(rounds) - len(kept)} rounds left out"
     counted = kept or rounds
-    us = {"unit": "us", "scale": 1e-3}
+    us: dict[str, Any] = {"unit": "us", "scale": 1e-3}
     return [
         bench.compare(
             11,

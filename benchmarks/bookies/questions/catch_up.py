@@ -65,7 +65,7 @@ def measure(bench: BookieBench) -> list[Answer]:
         }
     )
     dropped = all(each.cells["Java tuned"]["dropped"] for each in rounds)
-    rate = {"unit": "MB/s", "scale": 1e-6}
+    rate: dict[str, Any] = {"unit": "MB/s", "scale": 1e-6}
     return [
         bench.compare(
             7,

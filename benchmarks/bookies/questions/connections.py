@@ -23,7 +23,7 @@ def measure(bench: BookieBench) -> list[Answer]:
         return bench.adds(ours, connections=connections, ledgers=ledgers, window=1024)
 
     rounds = bench.rounds({"many": lambda: cell(64, 1000), "one": lambda: cell(1, 1), "ledgers": lambda: cell(1, 1000)})
-    rate = {"unit": "k entries/s", "scale": 1e-3}
+    rate: dict[str, Any] = {"unit": "k entries/s", "scale": 1e-3}
     field = "entries_per_second"
     many = "64 connections x 16, 1,000 ledgers / one connection x 1024"
     return [

@@ -10,6 +10,7 @@ first, where they are one connection's; as many ledgers between them at every po
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from harness.ratio import exponent
@@ -35,12 +36,6 @@ def measure(bench: BookieBench) -> list[Answer]:
             ours = bench.ours()
             return bench.adds(ours, size=SIZE, window=1024, warmup_ms=2 * bench.ms, **arguments)
 
-    def over_connections(count: int, group: int) -> Callable[[], dict[str, Any]]:
-        return lambda: cell(connections=count, ledgers=most_connections, group=group)
-
-    def over_ledgers(count: int) -> Callable[[], dict[str, Any]]:
-        return lambda: cell(ledgers=count)
-
     axes: dict[str, tuple[list[int], str, bool]] = {
         "connections, groups of 16": (powers(most_connections), "connections in groups of 16", True),
         "connections, one by one": ([1, most_connections], "connections, single adds", False),
@@ -49,8 +44,8 @@ def measure(bench: BookieBench) -> list[Answer]:
     cells: dict[str, Callable[[], dict[str, Any]]] = {}
     for axis, (counts, _, _) in axes.items():
         for count in counts:
-            group = 16 if "groups" in axis else 1
-            cells[f"{axis} {count}"] = over_ledgers(count) if axis == "ledgers" else over_connections(count, group)
+            given = {"connections": count, "ledgers": most_connections, "group": 16 if "groups" in axis else 1}
+            cells[f"{axis} {count}"] = partial(cell, **({"ledgers": count} if axis == "ledgers" else given))
     rounds = bench.rounds(cells)
 
     def fitted(axis: str, of: Round) -> float:
@@ -64,7 +59,7 @@ def measure(bench: BookieBench) -> list[Answer]:
                 15,
                 f"CPU of the bookie an entry, 1 to {counts[-1]:,} {name}: fitted exponent",
                 rounds,
-                lambda each, axis=axis: fitted(axis, each),
+                partial(fitted, axis),
                 at_most(0.10, 0.05) if judged else None,
                 unit="exponent",
                 note=", ".join(f"{int(n):,}: {value:.0f} ns" for n, value in curve.items()),

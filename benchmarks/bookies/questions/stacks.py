@@ -6,6 +6,7 @@ these figures: nothing is promised of them.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from harness.result import Answer
@@ -41,15 +42,13 @@ def measure(bench: BookieBench) -> list[Answer]:
         return bench.adds(ours, window=window)
 
     cells = {
-        f"{name} {version} {window}": lambda client=client, version=version, window=window: cell(
-            client, version, window
-        )
+        f"{name} {version} {window}": partial(cell, client, version, window)
         for name, client in clients.items()
         for version in ("v3", "v2")
         for window in WINDOWS
     }
     for window in WINDOWS:
-        cells[f"our client on ours v2 {window}"] = lambda window=window: by_ours(window)
+        cells[f"our client on ours v2 {window}"] = partial(by_ours, window)
     rounds = bench.rounds(cells)
     answers = []
     for window in WINDOWS:

@@ -5,6 +5,7 @@ with ZooKeeper metadata; and after kill -9 with a gibibyte of journal? Java's bo
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from harness.bench import GIB, MIB
@@ -62,7 +63,7 @@ def measure(bench: BookieBench) -> list[Answer]:
     after = f"after kill -9 with {payload // MIB} MiB of journal"
     recovery = float(rounds[-1].cells["killed"]["recovery"])
     return [
-        bench.bound(14, what, rounds, lambda each, name=name: seconds(name, each), goal, unit="s", note=note)
+        bench.bound(14, what, rounds, partial(seconds, name), goal, unit="s", note=note)
         for name, what, goal, note in (
             ("sqlite", "empty start to ready, sqlite", at_most(0.3, 0.15), ""),
             ("zookeeper", "empty start to ready, ZooKeeper", at_most(1, 0.5), ""),

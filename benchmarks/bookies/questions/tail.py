@@ -43,7 +43,7 @@ def measure(bench: BookieBench) -> list[Answer]:
         for _ in range(2):  # the long polls have code of their own for the JVM to compile
             cells["Java tuned v2"]()
     rounds = bench.rounds(cells)
-    us = {"unit": "us", "scale": 1e-3}
+    us: dict[str, Any] = {"unit": "us", "scale": 1e-3}
 
     def of_round_trip(name: str, what: str, field: str, judged: bool = False) -> Answer:
         return bench.compare(
