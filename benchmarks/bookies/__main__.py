@@ -31,7 +31,7 @@ from harness.bench import Absent, build_drivers  # noqa: E402
 from harness.machine import describe, is_memory_file_system  # noqa: E402
 
 from bookies import page  # noqa: E402
-from bookies.bench import BookieBench  # noqa: E402
+from bookies.bench import ROUNDS, BookieBench  # noqa: E402
 from bookies.java import VERSION  # noqa: E402
 
 QUESTIONS = {
@@ -55,6 +55,7 @@ def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="short cells, little data: to see that it works")
     parser.add_argument("--only", default="", help=f"of {', '.join(QUESTIONS)}, separated by commas")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="fewer than three are not to be quoted")
     parser.add_argument("--dir", type=Path, help="where scratch files go; default: beside the build. Needs 20 GB")
     parser.add_argument(
         "--build", type=Path, default=HERE.parents[1] / "build" / "bench", help="where drivers are built"
@@ -104,9 +105,9 @@ def measured(arguments: argparse.Namespace, names: list[str]) -> dict[str, Any]:
         raise SystemExit(f"{near} lies in memory: a durable write costs nothing there. Give --dir on a disk.")
     scratch = Path(tempfile.mkdtemp(prefix="bench-bookie-", dir=near))
     try:
-        bench = BookieBench(scratch, arguments.build.resolve(), arguments.quick, log)
+        bench = BookieBench(scratch, arguments.build.resolve(), arguments.quick, log, arguments.rounds)
         return {
-            "quick": arguments.quick,
+            "quick": arguments.quick or arguments.rounds < ROUNDS,
             "java_version": VERSION,
             "machine": describe(scratch),
             "questions": {name: asked(bench, name) for name in names},
@@ -132,7 +133,8 @@ def main() -> int:
     unknown = [name for name in names if name not in QUESTIONS]
     if unknown:
         raise SystemExit(f"no questions: {', '.join(unknown)}. There are {', '.join(QUESTIONS)}")
-    place = arguments.build / "quick" if arguments.quick else HERE.parent
+    to_quote = arguments.rounds >= ROUNDS and not arguments.quick
+    place = HERE.parent if to_quote else arguments.build / "quick"
     results = place / "results" / "bookie.json"
     if arguments.render:
         run = explained(json.loads(results.read_text()))

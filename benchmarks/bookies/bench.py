@@ -15,7 +15,8 @@ from bookies.java import JavaBookie, JavaClient, ZooKeeper
 from bookies.process import rest
 from bookies.servers import Bare, Child, Ours, Server
 
-ROUNDS = 3
+ROUNDS, ROUNDS_MOST = 3, 5
+"""Of each question; more than the first where they were disturbed."""
 ENTRY = 1024
 """Bytes of payload of an entry."""
 HEAD = 36
@@ -27,9 +28,10 @@ BATCH, BATCHES_UNDER_WAY = 500, 4
 class BookieBench(Bench):
     """`quick`: cells of half a second, little data: to see that it works, not to quote."""
 
-    def __init__(self, scratch: Path, build: Path, quick: bool, log: Callable[[str], None]) -> None:
+    def __init__(self, scratch: Path, build: Path, quick: bool, log: Callable[[str], None], rounds: int) -> None:
         super().__init__(scratch, build, quick, log)
-        self.pairs = ROUNDS
+        self.pairs = rounds
+        self.most = rounds if quick or rounds < ROUNDS else max(rounds, ROUNDS_MOST)
         self._servers: contextlib.ExitStack = contextlib.ExitStack()
         self._zookeeper: ZooKeeper | None = None
         self._places = itertools.count(1)

@@ -72,7 +72,7 @@ def page(run: Mapping[str, Any], order: list[str]) -> str:
     not_asked = f"Not asked in this run: {', '.join(left_out)}.\n\n" if left_out else ""
     dates = sorted({run["questions"][name]["date"] for name in names})
     minutes = sum(run["questions"][name]["seconds"] for name in names) / 60
-    quick = "QUICK RUN: short cells, little data; not to be quoted.\n\n" if run["quick"] else ""
+    quick = "QUICK RUN: short cells, little data or few rounds; not to be quoted.\n\n" if run["quick"] else ""
     misses = "\n".join(f"* {each}" for each in missed(run)) or "* none in this run"
     return f"""# The bookie, measured
 

@@ -44,8 +44,8 @@ class Bench:
         self.seconds = 0.5 if quick else 2.0
         self.canary_seconds = 0.3 if quick else 1.0
         self.pairs = 3 if quick else PAIRS_MIN
-        self.repeats = 1 if quick else 2
-        """Where rounds are disturbed, so many times `pairs` are run at most."""
+        self.most = self.pairs * (1 if quick else 2)
+        """Where rounds are disturbed, so many are run at most."""
         self.log = log
         self.canaries: list[float] = []
         self._build = build
@@ -109,7 +109,7 @@ class Bench:
         done: list[Round] = []
         before = self.canary()
         names = list(cells)
-        most = self.pairs * (self.repeats if self.quick or counts is None else self.repeats + 1)
+        most = self.most + (0 if self.quick or counts is None else self.pairs)
         while sum(each.clean and (counts is None or counts(each)) for each in done) < self.pairs and len(done) < most:
             order = names if len(done) % 2 == 0 else names[::-1]
             found: dict[str, dict[str, Any]] = {}
