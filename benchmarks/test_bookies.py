@@ -60,9 +60,10 @@ def test_what_was_written_is_not_what_was_cancelled() -> None:
         counter(text, "bytes")
 
 
-def test_a_metric_without_labels_is_found_among_its_likes() -> None:
+def test_a_metric_is_found_among_its_likes_and_labels_are_in_its_name() -> None:
     text = '# HELP moved_total 9\nmoved_total_more 1\nmoved_total{a="b"} 2\nmoved_total 3.5\n'
     assert metric_of(text, "moved_total") == 3.5
+    assert metric_of(text, 'moved_total{a="b"}') == 2
     with pytest.raises(KeyError):
         metric_of(text, "moved")
 

@@ -138,13 +138,13 @@ class Ours(Server):
         self.started()
 
     def metric(self, name: str) -> float:
-        """One that it tells over HTTP. Raises KeyError where it does not."""
+        """One that it tells over HTTP, with its labels. Raises KeyError where it does not."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self._http}/metrics", timeout=PATIENCE_SECONDS) as answer:
             return metric_of(answer.read().decode(), name)
 
 
 def metric_of(text: str, name: str) -> float:
-    """A sample without labels of Prometheus' text. Raises KeyError where there is none of this name."""
+    """A sample of Prometheus' text; labels are a part of its name. Raises KeyError where there is none of this name."""
     for line in text.splitlines():
         words = line.split()
         if len(words) == 2 and words[0] == name:

@@ -89,14 +89,15 @@ def measure(bench: BookieBench) -> list[Answer]:
     answers += [
         bench.compare(
             4,
-            f"CPU of the bookie an entry, {window} in flight: ours / bare",
+            f"CPU of the server an entry, {window} in flight: {left} / bare",
             rounds,
-            f"ours {window}",
+            f"{left} {window}",
             f"bare {window}",
             "server_ns_per_entry",
             None,
             **us,
         )
+        for left in ("ours", "Java tuned")
         for window in WINDOWS
     ]
     answers.append(

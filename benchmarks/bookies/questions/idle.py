@@ -33,6 +33,12 @@ def raise_descriptor_limit(wanted: int) -> int:
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
+def own_count(ours: Ours) -> float:
+    """Bytes that the bookie itself counts for ledgers: the engine's, and the server's."""
+    uses = ('walkeeper_engine_memory_bytes{use="index"}', 'walkeeper_memory_bytes{use="ledgers"}')
+    return sum(ours.metric(name) for name in uses)
+
+
 def measure(bench: BookieBench) -> list[Answer]:
     few, many = (100, 1000) if bench.quick else (1000, 10_000)
     few_ledgers, many_ledgers = (1000, 10_000) if bench.quick else (1000, 100_000)
@@ -64,17 +70,21 @@ def measure(bench: BookieBench) -> list[Answer]:
             ours = started()
             bench.adds(ours, ledgers=few_ledgers, entries=few_ledgers, window=1024, size=100)
             bench.settled(ours)
-            before = resident_bytes(ours.pid)
+            before, counted = resident_bytes(ours.pid), own_count(ours)
             bench.adds(
                 ours, ledgers=many_ledgers - few_ledgers, entries=many_ledgers - few_ledgers, window=1024, size=100
             )
             bench.settled(ours, at_most=30.0)
-            return {"slope": (resident_bytes(ours.pid) - before) / (many_ledgers - few_ledgers)}
+            made = many_ledgers - few_ledgers
+            return {
+                "slope": (resident_bytes(ours.pid) - before) / made,
+                "counted": (own_count(ours) - counted) / made,
+            }
 
     rounds = bench.rounds({"connections": connections, "ledgers": ledgers})
 
-    def slope(name: str, of: Round) -> float:
-        return float(of.cells[name]["slope"])
+    def slope(name: str, of: Round, field: str = "slope") -> float:
+        return float(of.cells[name][field])
 
     return [
         bench.bound(
@@ -91,6 +101,14 @@ def measure(bench: BookieBench) -> list[Answer]:
             rounds,
             lambda each: slope("ledgers", each),
             at_most(512, 128),
+            unit="B",
+        ),
+        bench.bound(
+            12,
+            "the same, the bookie's own count",
+            rounds,
+            lambda each: slope("ledgers", each, "counted"),
+            None,
             unit="B",
         ),
     ]
