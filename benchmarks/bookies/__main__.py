@@ -28,7 +28,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
 from harness.bench import Absent, build_drivers  # noqa: E402
-from harness.machine import describe, is_memory_file_system  # noqa: E402
+from harness.machine import describe, is_memory_file_system, version  # noqa: E402
 
 from bookies import page  # noqa: E402
 from bookies.bench import ROUNDS, BookieBench  # noqa: E402
@@ -56,7 +56,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="short cells, little data: to see that it works")
     parser.add_argument("--only", default="", help=f"of {', '.join(QUESTIONS)}, separated by commas")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="fewer than three are not to be quoted")
-    parser.add_argument("--dir", type=Path, help="where scratch files go; default: beside the build. Needs 20 GB")
+    parser.add_argument("--dir", type=Path, help="where scratch files go; default: beside the build. needs 40 GB")
     parser.add_argument(
         "--build", type=Path, default=HERE.parents[1] / "build" / "bench", help="where drivers are built"
     )
@@ -109,7 +109,7 @@ def measured(arguments: argparse.Namespace, names: list[str]) -> dict[str, Any]:
         return {
             "quick": arguments.quick or arguments.rounds < ROUNDS,
             "java_version": VERSION,
-            "machine": describe(scratch),
+            "machine": {**describe(scratch), "java": version("java", "--version")},
             "questions": {name: asked(bench, name) for name in names},
             "canaries_ns": bench.canaries,
         }

@@ -66,13 +66,14 @@ def describe(directory: Path) -> dict[str, str]:
         "disk scheduler": _first_line(f"{queue}/scheduler"),
         "disk block size, logical": _first_line(f"{queue}/logical_block_size"),
         "disk block size, physical": _first_line(f"{queue}/physical_block_size"),
-        "fio": _version("fio", "--version"),
-        "python": platform.python_version(),
-        "compiler": _version("cc", "--version"),
+        "fio": version("fio", "--version"),
+        "python": platform.pythonversion(),
+        "compiler": version("cc", "--version"),
     }
 
 
-def _version(*command: str) -> str:
+def version(*command: str) -> str:
+    """The first line of what a program says of itself."""
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[0]
     except (OSError, subprocess.CalledProcessError, IndexError):
