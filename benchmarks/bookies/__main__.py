@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,10 @@ def asked(bench: BookieBench, name: str) -> dict[str, Any]:
     return found
 
 
-def measured(arguments: argparse.Namespace, names: list[str]) -> dict[str, Any]:
+def measured(
+    arguments: argparse.Namespace, names: list[str], keep: Callable[[dict[str, Any]], object]
+) -> dict[str, Any]:
+    """Hands over to `keep` what there is after each question: whoever ends the run has what was answered."""
     build_drivers(arguments.build.resolve(), log)
     near = arguments.dir or arguments.build.parent
     near.mkdir(parents=True, exist_ok=True)
@@ -106,13 +110,17 @@ def measured(arguments: argparse.Namespace, names: list[str]) -> dict[str, Any]:
     scratch = Path(tempfile.mkdtemp(prefix="bench-bookie-", dir=near))
     try:
         bench = BookieBench(scratch, arguments.build.resolve(), arguments.quick, log, arguments.rounds)
-        return {
+        run: dict[str, Any] = {
             "quick": arguments.quick or arguments.rounds < ROUNDS,
             "java_version": VERSION,
             "machine": {**describe(scratch), "java": version("java", "--version")},
-            "questions": {name: asked(bench, name) for name in names},
+            "questions": {},
             "canaries_ns": bench.canaries,
         }
+        for name in names:
+            run["questions"][name] = asked(bench, name)
+            keep(run)
+        return run
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
@@ -136,15 +144,20 @@ def main() -> int:
     to_quote = arguments.rounds >= ROUNDS and not arguments.quick
     place = HERE.parent if to_quote else arguments.build / "quick"
     results = place / "results" / "bookie.json"
-    if arguments.render:
-        run = explained(json.loads(results.read_text()))
-    else:
-        run = measured(arguments, names)
-        if results.exists() and len(names) < len(QUESTIONS):
-            run = page.merged(json.loads(results.read_text()), run)
     results.parent.mkdir(parents=True, exist_ok=True)
-    results.write_text(json.dumps(run, indent=1) + "\n")
-    (place / "bookie.md").write_text(page.page(run, list(QUESTIONS)))
+    before = json.loads(results.read_text()) if results.exists() and len(names) < len(QUESTIONS) else None
+
+    def write(run: dict[str, Any]) -> dict[str, Any]:
+        whole = page.merged(before, run) if before else run
+        results.write_text(json.dumps(whole, indent=1) + "\n")
+        (place / "bookie.md").write_text(page.page(whole, list(QUESTIONS)))
+        return whole
+
+    if arguments.render:
+        before = None
+        run = write(explained(json.loads(results.read_text())))
+    else:
+        run = write(measured(arguments, names, write))
     for miss in page.missed(run):
         print(miss)
     if any(page.MISSED in each["verdict"] for one in run["questions"].values() for each in one["answers"]):

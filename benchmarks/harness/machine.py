@@ -67,7 +67,7 @@ def describe(directory: Path) -> dict[str, str]:
         "disk block size, logical": _first_line(f"{queue}/logical_block_size"),
         "disk block size, physical": _first_line(f"{queue}/physical_block_size"),
         "fio": version("fio", "--version"),
-        "python": platform.pythonversion(),
+        "python": platform.python_version(),
         "compiler": version("cc", "--version"),
     }
 
