@@ -25,6 +25,10 @@ BATCH, BATCHES_UNDER_WAY = 500, 4
 """A reader that catches up: half a megabyte a request, and so many of them."""
 
 
+FIRST_LEDGER = 10**6
+"""Of the load generator. A Java client beside it is given ids from 0 on, and they are of another key."""
+
+
 class BookieBench(Bench):
     """`quick`: cells of half a second, little data: to see that it works, not to quote."""
 
@@ -35,7 +39,7 @@ class BookieBench(Bench):
         self._servers: contextlib.ExitStack = contextlib.ExitStack()
         self._zookeeper: ZooKeeper | None = None
         self._places = itertools.count(1)
-        self._ledger = 1
+        self._ledger = FIRST_LEDGER
 
     @contextlib.contextmanager
     def question(self) -> Iterator[None]:

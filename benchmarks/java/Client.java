@@ -42,8 +42,18 @@ final class Client {
     }
 
     /** usage: Client METADATA-URI */
-    public static void main(String[] arguments) throws Exception {
-        Client client = new Client(arguments[0]);
+    public static void main(String[] arguments) {
+        try {
+            serve(arguments[0]);
+        } catch (Exception wrong) {
+            wrong.printStackTrace();
+            System.exit(1);
+        }
+        System.exit(0); // its threads are no daemons
+    }
+
+    private static void serve(String metadata) throws Exception {
+        Client client = new Client(metadata);
         BufferedReader orders = new BufferedReader(new InputStreamReader(System.in));
         System.out.println("ready");
         for (String line = orders.readLine(); line != null; line = orders.readLine()) {
@@ -54,7 +64,6 @@ final class Client {
                             ? client.add(by, Integer.parseInt(words[2]), Long.parseLong(words[3]))
                             : client.read(by, words[1].equals("v2"), Integer.parseInt(words[2])));
         }
-        System.exit(0); // its threads are no daemons
     }
 
     private String add(BookKeeper by, int window, long milliseconds) throws Exception {

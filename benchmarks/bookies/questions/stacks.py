@@ -1,7 +1,7 @@
 """
 Row 16. Each stack with its own client: BookKeeper's client on Java's bookie and on ours, v3 (its default) and v2, and
-our load generator on ours. Adds of 1 KiB to one ledger, E = Qw = Qa = 1. What Java's client can ask for at most is in
-these figures: nothing is promised of them.
+our load generator on ours. Adds of 1 KiB to one ledger, E = Qw = Qa = 1, and batch reads of what was just written.
+Java's client can be the limit of these figures: nothing is promised of them.
 """
 
 from __future__ import annotations
@@ -37,6 +37,11 @@ def measure(bench: BookieBench) -> list[Answer]:
         bench.settled(ours, java, at_most=3.0)
         return client.do("add", version, window, bench.ms)
 
+    def read(client: JavaClient) -> dict[str, Any]:
+        client.do("add", "v2", 1024, bench.ms // 2)
+        bench.settled(ours, java, at_most=3.0)
+        return client.do("read", "v2", 100)
+
     def by_ours(window: int) -> dict[str, Any]:
         bench.settled(ours, java, at_most=3.0)
         return bench.adds(ours, window=window)
@@ -49,6 +54,8 @@ def measure(bench: BookieBench) -> list[Answer]:
     }
     for window in WINDOWS:
         cells[f"our client on ours v2 {window}"] = partial(by_ours, window)
+    for name, client in clients.items():
+        cells[f"{name} read"] = partial(read, client)
     rounds = bench.rounds(cells)
     answers = []
     for window in WINDOWS:
@@ -73,4 +80,18 @@ def measure(bench: BookieBench) -> list[Answer]:
                         scale=scale,
                     )
                 )
+    mine, theirs = (f"{name} read" for name in reversed(clients))
+    answers.append(
+        bench.compare(
+            16,
+            "batch reads of 100, one after the other, entries/s: Java's client on ours / Java's on Java's",
+            rounds,
+            mine,
+            theirs,
+            "entries_per_second",
+            None,
+            unit="k entries/s",
+            scale=1e-3,
+        )
+    )
     return answers
