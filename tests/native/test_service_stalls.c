@@ -344,6 +344,61 @@ TEST(who_comes_while_it_drains_is_not_served) {
 	bookie_close(&b);
 }
 
+/* As it comes, once more where it waits, and once for the beginning of a frame: not for each time that it stalls. */
+static uint64_t most_copied(uint64_t received) {
+	return 3 * received + 65536;
+}
+
+TEST(who_stalls_again_and_again_is_not_copied_each_time) {
+	peer *p = open_with_peer(WK_WIRE_V3);
+	CHECK_EQ(answer_to(p, an_entry(5, 0, -1, 1, 20, 0)).code, WK_WIRE_OK);
+	for (int64_t lac = 0; lac < 3000; lac++)
+		ask(p, a_lac(5, lac)); /* each waits until the one before is durable */
+	uint64_t received = p->out.size;
+	for (int64_t lac = 0; lac < 3000;) {
+		bookie_turn(&b, SIZE_MAX);
+		CHECK_EQ(wk_namespace_step(b.ns, &(bool){false}, NULL), WK_OK);
+		for (; more_replies(p); lac++)
+			CHECK_EQ(take_reply(p).code, WK_WIRE_OK);
+	}
+	CHECK(b.service->copied_bytes <= most_copied(received));
+	CHECK(b.service->copied_bytes > received / 2); /* it did wait */
+	CHECK_EQ(b.service->input_bytes, 0);
+	bookie_close(&b);
+}
+
+/* What the journal has no room for comes back from a batch, in small pieces that end in the middle of a frame. */
+TEST(adds_that_come_back_are_not_copied_each_time) {
+	bookie_prepare(&b, new_disk(7));
+	b.store.in_flight_bytes = 16 * 1024;
+	bookie_serve(&b);
+	peer *p[4];
+	int64_t answered[4] = {0};
+	uint64_t received = 0;
+	for (int i = 0; i < 4; i++) {
+		p[i] = bookie_connect(&b);
+		for (int64_t id = 0; id < 1500; id++)
+			ask(p[i], an_entry(i, id, id - 1, 1, (size_t)(id * 17 % 600) + 20, 0));
+		received += p[i]->out.size;
+	}
+	for (int turns = 0; answered[0] + answered[1] + answered[2] + answered[3] < 6000; turns++) {
+		CHECK(turns < 100000);
+		bookie_turn(&b, turns % 7 == 0 ? 65536 : 1777);
+		CHECK_EQ(wk_namespace_step(b.ns, &(bool){false}, NULL), WK_OK);
+		for (int i = 0; i < 4; i++)
+			while (more_replies(p[i])) {
+				wk_wire_reply reply = take_reply(p[i]);
+				CHECK_EQ(reply.code, WK_WIRE_OK);
+				CHECK_EQ(reply.entry_id, answered[i]++);
+			}
+	}
+	printf("copied %.2f times\n", (double)b.service->copied_bytes / (double)received);
+	CHECK(b.service->copied_bytes <= most_copied(received));
+	CHECK_EQ(b.service->input_bytes, 0);
+	CHECK_EQ(b.service->partial_count, 0);
+	bookie_close(&b);
+}
+
 int main(void) {
 	RUN(polls_that_end_let_the_connection_go_on);
 	RUN(fences_that_a_journal_failed_leave_nothing_behind);
@@ -359,5 +414,7 @@ int main(void) {
 	RUN(small_answers_that_nobody_reads_stay_within_the_memory_for_them);
 	RUN(idle_connections_keep_little);
 	RUN(who_comes_while_it_drains_is_not_served);
+	RUN(who_stalls_again_and_again_is_not_copied_each_time);
+	RUN(adds_that_come_back_are_not_copied_each_time);
 	return check_done();
 }
