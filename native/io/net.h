@@ -24,6 +24,8 @@
  * 7. Out of descriptors or memory, a listener goes on: who could not be accepted waits in the backlog, and it is tried again
  *    when something was closed, and after 100 ms. Nothing spins. One connection too many
  *    (connections_max) is closed at once; that is told like a shortage of descriptors.
+ *    What came and was not received makes the kernel tell the other end of a failure when a connection is closed, and what it
+ *    was sent last may be lost to it: who has answers under way finishes first, and receives until the other end has closed.
  * 8. Connections are kept alive (SO_KEEPALIVE, 60 s idle, 10 s between, 6 probes): a peer that is gone is noticed.
  */
 #ifndef WK_IO_NET_H
@@ -79,6 +81,8 @@ struct wk_net_operations {
 	int (*send)(wk_net *, wk_connection_id, const struct iovec *parts, uint32_t count);
 	int (*pause)(wk_net *, wk_connection_id);
 	int (*resume)(wk_net *, wk_connection_id);
+	/* Nothing more is sent: the other end hears an end in order behind all that was. -EBUSY: a send is under way. */
+	int (*finish)(wk_net *, wk_connection_id);
 	int (*close)(wk_net *, wk_connection_id);
 	/* An eventfd: WK_NET_READABLE while it is readable. At most 4. */
 	int (*watch)(wk_net *, int fd, uint64_t tag);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 enum { NS_PER_S = 1000000000, RETRY_NS = 100000000 };
@@ -58,6 +59,20 @@ int wk_net_peer(wk_net *net, wk_connection_id id, wk_net_address *peer) {
 	if (error)
 		return error;
 	return connection->state == WK_NET_OPEN ? wk_net_socket_peer(connection->fd, peer) : -ENOTCONN;
+}
+
+int wk_net_finish(wk_net *net, wk_connection_id id) {
+	wk_net_connection *connection;
+	int error = wk_net_owned((wk_net_base *)net, id, &connection);
+	if (error)
+		return error;
+	if (connection->state == WK_NET_DIALLING)
+		return -ENOTCONN;
+	if (connection->send != NULL)
+		return -EBUSY;
+	if (connection->state == WK_NET_OPEN)
+		(void)shutdown(connection->fd, SHUT_WR); /* of one that is over already: its end will be told */
+	return 0;
 }
 
 void wk_net_wake(wk_net *net) {

@@ -47,6 +47,7 @@ void wk_net_base_free(wk_net_base *base);
 
 int wk_net_set_tag(wk_net *net, wk_connection_id id, uint64_t tag);
 int wk_net_peer(wk_net *net, wk_connection_id id, wk_net_address *peer);
+int wk_net_finish(wk_net *net, wk_connection_id id);
 void wk_net_wake(wk_net *net);
 
 /* The connection that its owner may name so, or -EBADF. It may have ended: then WK_NET_CLOSED is on its way. */

@@ -428,6 +428,7 @@ static const struct wk_net_operations operations = {
     .send = net_send,
     .pause = net_pause,
     .resume = net_resume,
+    .finish = wk_net_finish,
     .close = net_close,
     .watch = net_watch,
     .wait = net_wait,

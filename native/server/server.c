@@ -11,7 +11,7 @@
 #include "io/io.h"
 #include "server/service.h"
 
-enum { EVENTS_MAX = 256, STORE_TAG = 1, POOL_TAG = 2 };
+enum { EVENTS_MAX = 256, STORE_TAG = 1, POOL_TAG = 2, PART_NS = 1000000000 };
 
 struct wk_server {
 	wk_namespace *ns;
@@ -21,7 +21,7 @@ struct wk_server {
 	pthread_t thread;
 	uint16_t port;
 	uint32_t backend;
-	uint64_t stop_at_ns; /* the thread's */
+	uint64_t stop_at_ns, part_ns; /* the thread's */
 	bool drained;
 	_Atomic bool has_orders;
 	pthread_mutex_t lock;
@@ -105,6 +105,7 @@ static void take_orders(wk_server *server) {
 	pthread_mutex_lock(&server->lock);
 	if (server->asked.stop && server->stop_at_ns == 0) {
 		uint64_t drain_ns = server->asked.drain_ns;
+		server->part_ns = drain_ns < PART_NS ? drain_ns : PART_NS;
 		server->stop_at_ns = drain_ns < UINT64_MAX - service->now_ns ? service->now_ns + drain_ns : UINT64_MAX;
 		server->net->operations->stop_listening(server->net);
 		wk_service_drain(service);
@@ -149,6 +150,29 @@ static uint64_t time_left(const wk_server *server) {
 	return deadline > now_ns ? deadline - now_ns : 0;
 }
 
+static void take_event(wk_service *service, const wk_net_event *event) {
+	if (event->kind == WK_NET_READABLE && event->tag == STORE_TAG)
+		wk_service_store_event(service);
+	else if (event->kind == WK_NET_READABLE)
+		wk_service_pool_event(service);
+	else
+		wk_service_event(service, event);
+}
+
+/* Clients that hear of the end close their side: until then what they sent is received, so that no answer is lost to them. */
+static void part(wk_server *server, uint64_t patience_ns) {
+	wk_service *service = server->service;
+	uint64_t now_ns = wk_clock_monotonic_ns(), until_ns = now_ns + patience_ns;
+	for (wk_service_part(service); service->peers != NULL && now_ns < until_ns; now_ns = wk_clock_monotonic_ns()) {
+		int count = server->net->operations->wait(server->net, server->events, EVENTS_MAX, until_ns - now_ns);
+		if (count < 0)
+			return;
+		for (int i = 0; i < count; i++)
+			if (server->events[i].kind != WK_NET_RECEIVED)
+				take_event(service, &server->events[i]);
+	}
+}
+
 static void *serve(void *context) {
 	wk_server *server = context;
 	wk_service *service = server->service;
@@ -158,18 +182,13 @@ static void *serve(void *context) {
 	while (!is_over(server) || !wk_service_commit_ends(service)) {
 		int count = server->net->operations->wait(server->net, events, EVENTS_MAX, time_left(server));
 		wk_service_begin(service, wk_clock_monotonic_ns(), wk_clock_wall_ms());
-		for (int i = 0; i < count; i++) {
-			if (events[i].kind == WK_NET_READABLE && events[i].tag == STORE_TAG)
-				wk_service_store_event(service);
-			else if (events[i].kind == WK_NET_READABLE)
-				wk_service_pool_event(service);
-			else
-				wk_service_event(service, &events[i]);
-		}
+		for (int i = 0; i < count; i++)
+			take_event(service, &events[i]);
 		if (atomic_exchange(&server->has_orders, false))
 			take_orders(server);
 		wk_service_turn(service);
 	}
+	part(server, server->part_ns);
 	pthread_mutex_lock(&server->lock);
 	server->stats = service->stats;
 	server->ended = true;

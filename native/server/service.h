@@ -231,6 +231,8 @@ void wk_service_store_event(wk_service *service);
 void wk_service_pool_event(wk_service *service);
 /* Nothing more is read from any connection; long polls end. */
 void wk_service_drain(wk_service *service);
+/* All answers are sent: every other end hears so, and what it sends is received until it has closed, and goes nowhere. */
+void wk_service_part(wk_service *service);
 /* When the next turn is due without an event; UINT64_MAX: never. */
 uint64_t wk_service_deadline(const wk_service *service);
 /* Descriptors that tell of something: the store's, and the pool's; -1 where there is none. */

@@ -235,6 +235,41 @@ TEST(the_last_words_come_before_the_end) {
 	end();
 }
 
+static void hears_to_the_end(int fd, const void *bytes, size_t size) {
+	peer_reads(fd, bytes, size);
+	uint8_t byte;
+	CHECK_EQ(recv(fd, &byte, 1, 0), 0); /* and not a failure */
+	close(fd);
+}
+
+TEST(who_is_finished_hears_all_answers_and_an_end_in_order) {
+	begin(NULL);
+	static const uint8_t unread[100000];
+	int fd, other;
+	wk_connection_id connection = meet(&fd), second = meet(&other);
+	CHECK_EQ(ops->pause(net, connection), 0);
+	expect_nothing_for(0);
+	peer_writes(fd, unread, sizeof unread);
+	send_all(connection, "an answer", 9);
+	CHECK_EQ(expect(WK_NET_SENT).connection, connection);
+	CHECK_EQ(ops->finish(net, connection), 0);
+	CHECK_EQ(ops->finish(net, connection), 0);
+	CHECK_EQ(ops->resume(net, connection), 0);
+	expect_bytes(connection, unread, sizeof unread); /* what came nonetheless is received */
+	hears_to_the_end(fd, "an answer", 9);
+	expect_closed(connection, 0);
+	CHECK_EQ(ops->finish(net, connection), -EBADF);
+	uint8_t *bytes = calloc(1, MUCH);
+	CHECK(bytes);
+	send_very_much(second, bytes);
+	CHECK_EQ(ops->finish(net, second), -EBUSY);
+	CHECK_EQ(ops->close(net, second), 0);
+	expect_closed(second, -ECANCELED);
+	free(bytes);
+	close(other);
+	end();
+}
+
 TEST(a_reset_is_told_with_its_errno) {
 	begin(NULL);
 	int fd;
@@ -517,6 +552,7 @@ static void net_conformance_run(int (*implementation)(const wk_net_options *, wk
 	RUN(a_paused_connection_is_not_read_until_it_resumes);
 	RUN(who_is_paused_when_accepted_is_not_read);
 	RUN(the_last_words_come_before_the_end);
+	RUN(who_is_finished_hears_all_answers_and_an_end_in_order);
 	RUN(a_reset_is_told_with_its_errno);
 	RUN(a_send_to_one_who_has_gone_ends_the_connection);
 	RUN(who_is_closed_while_it_sends_is_told_once);

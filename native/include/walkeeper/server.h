@@ -39,8 +39,8 @@ WK_API void wk_server_options_init(wk_server_options *options);
 WK_API wk_status wk_server_start(wk_namespace *ns, const wk_server_options *options, wk_server **server,
                                  wk_error *error);
 /*
- * Accepts nobody any more, reads no further request, answers what was accepted, for at most drain_ns, closes all
- * connections, ends its threads and frees the server. WK_TIMEOUT: some were not answered; it is freed all the same.
+ * Accepts nobody any more, reads no further request, answers what was accepted, for at most drain_ns; then its end of all
+ * connections is closed, and for drain_ns, at most a second, it waits for theirs. Ends its threads and frees the server. WK_TIMEOUT: some were not answered; it is freed all the same.
  */
 WK_API wk_status wk_server_stop(wk_server *server, uint64_t drain_ns, wk_error *error);
 WK_API uint16_t wk_server_port(const wk_server *server);
