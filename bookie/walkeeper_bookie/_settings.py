@@ -242,6 +242,13 @@ class Settings:
         "A request begun and not finished for so long ends its connection. Idle connections live for ever.",
         REQUESTS,
     )
+    peer_timeout: float = key(
+        Time(least=2, most=86400),
+        "2min",
+        "A client whose machine vanished is noticed within this, idle or not; so is one that lives and reads nothing "
+        "of what fills the buffers. Idle connections of living clients last for ever.",
+        REQUESTS,
+    )
     poll_timeout_max: float = key(
         Time(least=0.1),
         "60s",

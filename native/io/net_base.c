@@ -19,9 +19,10 @@ int wk_net_base_init(wk_net_base *base, const struct wk_net_operations *operatio
 	chosen->receive_size = chosen->receive_size != 0 ? chosen->receive_size : 65536;
 	chosen->receive_buffers = chosen->receive_buffers != 0 ? chosen->receive_buffers : 64;
 	chosen->backlog = chosen->backlog != 0 ? chosen->backlog : 1024;
+	chosen->peer_timeout_s = chosen->peer_timeout_s != 0 ? chosen->peer_timeout_s : 120;
 	if (chosen->connections_max > WK_NET_CONNECTIONS_MAX || chosen->receive_size > 1 << 24 ||
 	    chosen->receive_buffers > 1 << 15 || (chosen->receive_buffers & (chosen->receive_buffers - 1)) != 0 ||
-	    chosen->backlog > INT32_MAX)
+	    chosen->backlog > INT32_MAX || chosen->peer_timeout_s < 2 || chosen->peer_timeout_s > 86400)
 		return -EINVAL;
 	base->table.max = chosen->connections_max;
 	atomic_init(&base->wake_pending, false);

@@ -108,7 +108,7 @@ static int net_listen(wk_net *net, const char *host, uint16_t port, wk_net_addre
 	if (base->listeners_count == WK_NET_LISTENERS_MAX)
 		return -ENOSPC;
 	int fd;
-	int error = wk_net_socket_listen(host, port, base->options.backlog, false, &fd, bound);
+	int error = wk_net_socket_listen(host, port, &base->options, false, &fd, bound);
 	if (error)
 		return error;
 	error = watch_fd(epoll, EPOLL_CTL_ADD, fd, epoll->resting ? 0 : EPOLLIN, LISTENER + base->listeners_count);
@@ -185,7 +185,7 @@ static void dial_next(epoll_net *epoll, wk_net_connection *connection, int error
 	if (connection->fd >= 0)
 		watch_fd(epoll, EPOLL_CTL_DEL, connection->fd, 0, 0);
 	wk_net_close_socket(&epoll->base, connection);
-	int result = wk_net_dial_next(connection->dial, &connection->fd);
+	int result = wk_net_dial_next(connection->dial, epoll->base.options.peer_timeout_s, &connection->fd);
 	if (result == 0 || result == -EINPROGRESS) {
 		connection->interest = EPOLLOUT; /* writable at once where it is connected already */
 		result = watch_fd(epoll, EPOLL_CTL_ADD, connection->fd, EPOLLOUT, connection->id);

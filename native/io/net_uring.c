@@ -286,7 +286,7 @@ static int net_listen(wk_net *net, const char *host, uint16_t port, wk_net_addre
 	if (base->listeners_count == WK_NET_LISTENERS_MAX)
 		return -ENOSPC;
 	int fd;
-	int error = wk_net_socket_listen(host, port, base->options.backlog, true, &fd, bound);
+	int error = wk_net_socket_listen(host, port, &base->options, true, &fd, bound);
 	if (error == 0)
 		base->listeners[base->listeners_count++] = fd;
 	return error;

@@ -11,7 +11,10 @@
 #include "io/io.h"
 #include "server/service.h"
 
-enum { EVENTS_MAX = 256, STORE_TAG = 1, POOL_TAG = 2, PART_NS = 1000000000 };
+enum { EVENTS_MAX = 256, STORE_TAG = 1, POOL_TAG = 2 };
+
+#define NS_PER_S 1000000000ull
+#define PART_NS NS_PER_S
 
 struct wk_server {
 	wk_namespace *ns;
@@ -66,6 +69,7 @@ void wk_server_options_init(wk_server_options *options) {
 	    .reads_max = 10000,
 	    .batch_bytes_max = WK_FRAME_SIZE_MAX,
 	    .frame_timeout_ns = 30000000000,
+	    .peer_timeout_ns = 120000000000,
 	    .poll_timeout_max_ns = 60000000000,
 	};
 }
@@ -87,12 +91,16 @@ static wk_status check_options(const wk_server_options *given, wk_server_options
 	take_default(&options->reads_max, defaults.reads_max);
 	take_default(&options->batch_bytes_max, defaults.batch_bytes_max);
 	take_default(&options->frame_timeout_ns, defaults.frame_timeout_ns);
+	take_default(&options->peer_timeout_ns, defaults.peer_timeout_ns);
 	take_default(&options->poll_timeout_max_ns, defaults.poll_timeout_max_ns);
 	if (options->frame_size_max < 1024 || options->frame_size_max > WK_LEDGER_ENTRY_MAX)
 		return fail(error, WK_INVALID, 0, "frame_size_max is %llu: it must be 1024 to %d bytes",
 		            (unsigned long long)options->frame_size_max, WK_LEDGER_ENTRY_MAX);
 	if (options->reads_max > 1000000 || options->reader_threads > 64)
 		return fail(error, WK_INVALID, 0, "reads_max is at most 1000000, reader_threads at most 64");
+	if (options->peer_timeout_ns < 2 * NS_PER_S || options->peer_timeout_ns > 86400 * NS_PER_S)
+		return fail(error, WK_INVALID, 0, "peer_timeout_ns is %llu: it must be 2 seconds to a day",
+		            (unsigned long long)options->peer_timeout_ns);
 	if (options->batch_bytes_max > options->frame_size_max)
 		options->batch_bytes_max = options->frame_size_max;
 	return WK_OK;
@@ -218,7 +226,8 @@ static void free_server(wk_server *server) {
 }
 
 static wk_status make_net(wk_server *server, const wk_server_options *options, wk_error *error) {
-	wk_net_options net = {.connections_max = options->connections_max};
+	wk_net_options net = {.connections_max = options->connections_max,
+	                      .peer_timeout_s = (uint32_t)(options->peer_timeout_ns / NS_PER_S)};
 	int result = -ENOSYS;
 	if (options->backend != WK_BACKEND_PSYNC) {
 		result = wk_net_uring_new(&net, &server->net);

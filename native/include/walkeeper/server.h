@@ -28,6 +28,8 @@ typedef struct wk_server_options {
 	uint64_t reads_max;        /* reads that wait for a thread, and long polls (default 10,000 each); 506 beyond it */
 	uint64_t batch_bytes_max;  /* of one batch read's reply (default 5 MiB) */
 	uint64_t frame_timeout_ns; /* a frame begun and not finished for so long ends its connection (default 30 s) */
+	uint64_t
+	    peer_timeout_ns; /* a peer that is gone without a word is noticed within it: 2 s to a day (default 2 min) */
 	uint64_t poll_timeout_max_ns; /* of a long poll (default 60 s) */
 	/* What holds from the first request on, until wk_server_set_read_only and wk_server_set_limbo say otherwise. */
 	bool read_only; /* adds of high priority are refused, too */
