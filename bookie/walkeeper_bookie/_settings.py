@@ -232,7 +232,8 @@ class Settings:
     reads_max: int = key(
         Count(1, 2**31 - 1),
         "10000",
-        "Reads that wait for a thread, and long polls, so many of each; more are answered 506 (too many requests).",
+        "Reads that wait for a thread, fences and lists that wait for the journal, and long polls, so many of each; "
+        "more are answered 506 (too many requests).",
         REQUESTS,
         java=Java("maxPendingReadRequestsPerThread"),
     )

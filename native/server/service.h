@@ -200,6 +200,7 @@ struct wk_service {
 	wk_peer *readers, **readers_end; /* connections with reads that wait, in the order of their turns */
 	uint32_t ring_count;             /* of them, but for those that are parked */
 	uint32_t readers_count, reads_waiting;
+	uint32_t reads_held;  /* that wait until something is durable: fences, lists, and what was found to be absent */
 	bool reads_starve;    /* some wait, and for nothing but memory */
 	uint64_t large_bytes; /* of input_bytes: of connections with a place for a large frame */
 	wk_peer *peers, *listed, *stalled, **stalled_end; /* who stalled first goes on first */
@@ -326,6 +327,8 @@ void wk_change_force(wk_service *service, wk_peer *peer, const wk_wire_request *
                      size_t size);
 
 /* read_queue.c */
+/* No further read of this connection may wait until something is durable. */
+bool wk_reads_held_are_full(const wk_service *service, const wk_peer *peer);
 /* This connection may have no further read wait. */
 bool wk_read_queue_is_full(const wk_service *service, const wk_peer *peer);
 void wk_read_queue_put(wk_service *service, wk_read_job *job);

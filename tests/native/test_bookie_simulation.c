@@ -255,7 +255,7 @@ static void look_at_read(const asked *a, const wk_wire_reply *reply) {
 	bool negative = reply->code == WK_WIRE_NO_LEDGER || reply->code == WK_WIRE_NO_ENTRY;
 	bool last = a->request.entry_id == -1, polls = (a->request.flags & WK_WIRE_LONG_POLL) != 0;
 	if ((a->request.flags & WK_WIRE_FENCE) != 0 && reply->code != WK_WIRE_IO_ERROR &&
-	    reply->code != WK_WIRE_UNAUTHORIZED)
+	    reply->code != WK_WIRE_UNAUTHORIZED && reply->code != WK_WIRE_TOO_MANY_REQUESTS)
 		ledger->fenced = ledger->known = true;
 	if (negative) {
 		CHECK(!w.limbo);
