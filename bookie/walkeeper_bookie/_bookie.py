@@ -23,7 +23,7 @@ from walkeeper.metadata import ClosedError, MetadataError, UnavailableError, Unk
 from walkeeper_bookie._collector import ACKNOWLEDGED, Acknowledgement, Collector
 from walkeeper_bookie._data_directory import DataDirectory
 from walkeeper_bookie._descriptors import connections_permitted, raise_limit
-from walkeeper_bookie._directory import Directory, DirectoryStats, Recovery, make_data_directory
+from walkeeper_bookie._directory import Directory, DirectoryStats, JournalTimes, Recovery, make_data_directory
 from walkeeper_bookie._disk_watch import DiskState, DiskWatch, Space, look
 from walkeeper_bookie._identity import IdentityError, establish, expected_cookie, refuse_lost_store
 from walkeeper_bookie._limbo import Limbo, reason_for_limbo
@@ -335,6 +335,9 @@ class Bookie:
 
     def directory_stats(self) -> DirectoryStats:
         return self.directory.stats()
+
+    def journal_times(self) -> JournalTimes:
+        return self.directory.journal_times()
 
     def recovery(self) -> Recovery:
         return self._recovery

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Protocol
 
-from walkeeper_bookie._directory import DirectoryStats, Recovery
+from walkeeper_bookie._directory import DirectoryStats, JournalTimes, Recovery
 from walkeeper_bookie._disk_watch import DiskState, Space
-from walkeeper_bookie._metrics import Facts, Recent, render
+from walkeeper_bookie._metrics import Facts, Recent, counted, render
 from walkeeper_bookie._server import ServerStats
 
 __all__ = ["BookieViews", "Shown"]
@@ -31,6 +31,8 @@ class Shown(Protocol):
 
     def directory_stats(self) -> DirectoryStats: ...
 
+    def journal_times(self) -> JournalTimes: ...
+
     def recovery(self) -> Recovery: ...
 
     def wish_read_only(self, read_only: bool) -> None: ...
@@ -41,21 +43,19 @@ class BookieViews:
 
     def __init__(self, bookie: Shown) -> None:
         self._bookie = bookie
-        self._adds, self._reads = Recent(), Recent()
+        self._recent = Recent()
 
     def note(self) -> None:
         """To be called now and then, so that quantiles are those of the last minute."""
-        stats = self._bookie.server_stats()
-        self._adds.note(stats.add_ns)
-        self._reads.note(stats.read_ns)
+        self._recent.note(counted(self._bookie.server_stats(), self._bookie.journal_times()))
 
     def metrics(self) -> str:
-        server = self._bookie.server_stats()
-        adds, reads = self._adds.since(server.add_ns), self._reads.since(server.read_ns)
+        server, journal = self._bookie.server_stats(), self._bookie.journal_times()
+        recent = self._recent.since(counted(server, journal))
         directory, facts = self._bookie.directory_stats(), self._bookie.facts()
         if self._bookie.stopping:
             facts = replace(facts, registered=False)
-        return render(facts, server, directory, self._bookie.recovery(), adds, reads)
+        return render(facts, server, directory, self._bookie.recovery(), journal, recent)
 
     def not_ready(self) -> str:
         return self._bookie.problem()

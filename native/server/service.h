@@ -294,7 +294,6 @@ void wk_reply_begin(const wk_owed *owed, uint32_t code, wk_wire_reply *reply);
 void wk_reply_put(wk_service *service, wk_peer *peer, const wk_wire_reply *reply, const uint8_t *body,
                   wk_read_job *owner);
 void wk_reply_code(wk_service *service, const wk_owed *owed, uint32_t code);
-void wk_histogram_count(wk_histogram *histogram, uint64_t value);
 void wk_owed_settle(wk_service *service, const wk_owed *owed, uint32_t code);
 
 /* outbox.c */

@@ -8,6 +8,7 @@
  */
 #ifndef WALKEEPER_SERVER_H
 #define WALKEEPER_SERVER_H
+#include "walkeeper/histogram.h"
 #include "walkeeper/ledger.h"
 
 typedef struct wk_server wk_server;
@@ -66,13 +67,7 @@ WK_API wk_status wk_server_set_limbo(wk_server *server, bool all, const int64_t 
  */
 WK_API wk_status wk_server_set_deleted(wk_server *server, const int64_t *ledger_ids, size_t count, wk_error *error);
 
-enum { WK_SERVER_OPERATIONS = 13, WK_SERVER_BUCKETS = 40 };
-
-/* Powers of two: bucket i counts values below 2^i (and not below 2^(i-1)). */
-typedef struct wk_histogram {
-	uint64_t count, sum;
-	uint64_t buckets[40]; /* WK_SERVER_BUCKETS */
-} wk_histogram;
+enum { WK_SERVER_OPERATIONS = 13 };
 
 typedef struct wk_server_stats {
 	uint64_t connections, connections_total, connections_refused;
