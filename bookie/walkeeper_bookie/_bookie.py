@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -34,7 +34,7 @@ from walkeeper_bookie._native_options import directory_options, server_options, 
 from walkeeper_bookie._registration import Registrar
 from walkeeper_bookie._server import Server, ServerStats
 from walkeeper_bookie._settings import Settings
-from walkeeper_bookie._state_files import LimboFile, ReadOnlyFile, TombstoneFile
+from walkeeper_bookie._state_files import LimboFile, LimboState, ReadOnlyFile, TombstoneFile
 from walkeeper_bookie._views import BookieViews
 from walkeeper_bookie._worker import Worker
 
@@ -228,8 +228,9 @@ class Bookie:
         add("collector", self.collector.run, lambda: self.settings.gc_interval)
         if self._http is not None:
             add("metrics", self._views.note, lambda: NOTE_S)
+        noting = add("limbo", self.limbo.note, lambda: LIMBO_RETRY_S if self.limbo.state.everything else 1e6)
         if self.limbo.state.everything:
-            add("limbo", self.limbo.note, lambda: LIMBO_RETRY_S if self.limbo.state.everything else 1e6).wake()
+            noting.wake()
 
     def _worker_failed(self, name: str, error: BaseException) -> None:
         self.crashed = (name, error)
@@ -281,6 +282,18 @@ class Bookie:
         self._switch.set(read_only, "over HTTP" if read_only else "")
         if self._ready and not self.stopping:
             self.look_at_disk()
+
+    def limbo_state(self) -> LimboState:
+        return self.limbo.state
+
+    def change_limbo(self, add: bool, ledger_ids: Collection[int] | None) -> None:
+        """The operator's word, as `add` and `clear` of Limbo."""
+        if add:
+            self.limbo.add(ledger_ids)
+        else:
+            self.limbo.clear(ledger_ids)
+        if self.limbo.state.everything and (worker := self._workers.get("limbo")):
+            worker.wake()
 
     def reload(self, settings: Settings) -> None:
         """Other settings, of those that can change."""

@@ -143,7 +143,7 @@ class Server:
                 lib.wk_server_set_space(self._native, total_bytes, free_bytes)
 
     def set_limbo(self, everything: bool, ledger_ids: Iterable[int] = ()) -> None:
-        """Of these ledgers, or of all, nothing is said to be absent once it returns. Raises NoMemoryError."""
+        """Of these ledgers, or of all but these, nothing is said to be absent once it returns. Raises NoMemoryError."""
         ids, error = array("q", ledger_ids), new_error()
         with self._lock:
             if self._native is not None:

@@ -142,7 +142,8 @@ class Settings:
     http: Address | None = key(
         HostPort(none="off"),
         "off",
-        "Where `/metrics`, `/health`, `/ready` and the switch to read-only are served. It has no login: use loopback.",
+        "Where `/metrics`, `/health`, `/ready` and the switches to read-only and of limbo are served. It has no login: "
+        "use loopback.",
         WHERE,
         java=Java("httpServerPort"),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Protocol
 
@@ -10,6 +10,7 @@ from walkeeper_bookie._directory import DirectoryStats, JournalTimes, Recovery
 from walkeeper_bookie._disk_watch import DiskState, Space
 from walkeeper_bookie._metrics import Facts, Recent, counted, render
 from walkeeper_bookie._server import ServerStats
+from walkeeper_bookie._state_files import LimboState
 
 __all__ = ["BookieViews", "Shown"]
 
@@ -36,6 +37,10 @@ class Shown(Protocol):
     def recovery(self) -> Recovery: ...
 
     def wish_read_only(self, read_only: bool) -> None: ...
+
+    def limbo_state(self) -> LimboState: ...
+
+    def change_limbo(self, add: bool, ledger_ids: Collection[int] | None) -> None: ...
 
 
 class BookieViews:
@@ -75,3 +80,10 @@ class BookieViews:
 
     def set_read_only(self, read_only: bool) -> None:
         self._bookie.wish_read_only(read_only)
+
+    def limbo(self) -> Mapping[str, object]:
+        state = self._bookie.limbo_state()
+        return {"everything": state.everything, "ledgers": list(state.ledger_ids), "cleared": list(state.cleared)}
+
+    def change_limbo(self, add: bool, ledger_ids: Collection[int] | None) -> None:
+        self._bookie.change_limbo(add, ledger_ids)

@@ -57,7 +57,7 @@ WK_API void wk_server_set_read_only(wk_server *server, bool read_only, bool high
 WK_API void wk_server_set_space(wk_server *server, uint64_t total_bytes, uint64_t free_bytes);
 /*
  * Limbo: this bookie may have lost what it acknowledged. Of a ledger in limbo, "no such ledger" and "no such entry" are
- * never said: 507 (v2: I/O error) instead. `all`: every ledger is. WK_NO_MEMORY.
+ * never said: 507 (v2: I/O error) instead. `all`: every ledger is but these. WK_NO_MEMORY.
  */
 WK_API wk_status wk_server_set_limbo(wk_server *server, bool all, const int64_t *ledger_ids, size_t count,
                                      wk_error *error);
