@@ -87,6 +87,40 @@ void wk_net_wake(wk_net *net) {
 	assert(error == 0);
 }
 
+int wk_net_begin_connect(wk_net_base *base, const char *host, uint16_t port, uint64_t tag, wk_net_connection **out) {
+	int error;
+	wk_net_connection *connection = wk_net_table_take(&base->table, &error);
+	if (connection == NULL)
+		return error;
+	connection->tag = tag;
+	connection->state = WK_NET_DIALLING;
+	error = wk_net_dial_new(host, port, &connection->dial);
+	if (error)
+		wk_net_table_give_back(&base->table, connection);
+	else
+		*out = connection;
+	return error;
+}
+
+int wk_net_set_paused(wk_net_base *base, wk_connection_id id, bool paused, wk_net_connection **out) {
+	*out = NULL;
+	wk_net_connection *connection;
+	int error = wk_net_owned(base, id, &connection);
+	if (error || connection->paused == paused)
+		return error;
+	connection->paused = paused;
+	*out = connection;
+	return 0;
+}
+
+bool wk_net_take_wake(wk_net_base *base) {
+	bool woken = base->woken;
+	base->woken = false;
+	if (woken)
+		atomic_exchange(&base->wake_pending, false); /* reads too, so that we see all the wakers did before */
+	return woken;
+}
+
 int wk_net_begin_send(wk_net_base *base, wk_connection_id id, const struct iovec *parts, uint32_t count,
                       wk_net_connection **out) {
 	*out = NULL;
