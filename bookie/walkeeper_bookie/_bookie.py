@@ -14,7 +14,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection
-from importlib.metadata import PackageNotFoundError, version
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -29,17 +29,17 @@ from walkeeper_bookie._identity import IdentityError, establish, expected_cookie
 from walkeeper_bookie._limbo import Limbo, reason_for_limbo
 from walkeeper_bookie._log import Log
 from walkeeper_bookie._metadata import BookieMetadata, open_metadata
-from walkeeper_bookie._metrics import Facts
 from walkeeper_bookie._native_options import directory_options, server_options, thresholds
 from walkeeper_bookie._registration import Registrar
 from walkeeper_bookie._server import Server, ServerStats
 from walkeeper_bookie._settings import Settings
 from walkeeper_bookie._state_files import LimboFile, LimboState, ReadOnlyFile, TombstoneFile
-from walkeeper_bookie._views import BookieViews
 from walkeeper_bookie._worker import Worker
 
 if TYPE_CHECKING:
     from walkeeper_bookie._http import HttpServer
+    from walkeeper_bookie._metrics import Facts
+    from walkeeper_bookie._views import BookieViews
 
 __all__ = ["AddressError", "Bookie", "MetadataUnreachableError", "MetadataUriError", "StoppedError"]
 
@@ -89,9 +89,8 @@ class Bookie:
         self._watching = threading.Lock()
         self._tombs: TombstoneFile | None = None
         self._http: HttpServer | None = None
-        self._views = BookieViews(self)
+        self._views: BookieViews | None = None
         self._recovery = Recovery(0, 0, 0, 0, 0, 0)
-        self._version = _version()
         self._ready = False
         self.start_seconds = 0.0
         self.disk_state = DiskState(read_only=False, high_priority=True, reason="")
@@ -207,7 +206,10 @@ class Bookie:
         if self.settings.http is None:
             return
         from walkeeper_bookie._http import HttpServer  # what nobody asked for takes no memory
+        from walkeeper_bookie._views import BookieViews
 
+        self._views = BookieViews(self)
+        _version()  # of what runs, and not of what may be installed meanwhile
         try:
             self._http = HttpServer(self.settings.http.host, self.settings.http.port, self._views)
         except OSError as wrong:
@@ -226,7 +228,7 @@ class Bookie:
 
         add("disk watch", self.look_at_disk, lambda: self.settings.disk_check_interval)
         add("collector", self.collector.run, lambda: self.settings.gc_interval)
-        if self._http is not None:
+        if self._views is not None:
             add("metrics", self._views.note, lambda: NOTE_S)
         noting = add("limbo", self.limbo.note, lambda: LIMBO_RETRY_S if self.limbo.state.everything else 1e6)
         if self.limbo.state.everything:
@@ -323,9 +325,11 @@ class Bookie:
         return ""
 
     def facts(self) -> Facts:
+        from walkeeper_bookie._metrics import Facts
+
         ready = self._ready
         return Facts(
-            version=self._version,
+            version=_version(),
             bookie_id=self.bookie_id,
             read_only=self.disk_state.read_only,
             registered=ready and not self.stopping and self.registrar.registered,
@@ -382,7 +386,10 @@ class Bookie:
         self.close_error = self.directory.close()
 
 
+@cache
 def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version  # with it come email, zipfile and more
+
     try:
         return version("walkeeper")
     except PackageNotFoundError:

@@ -6,6 +6,8 @@ import json
 import shutil
 import signal
 import socket
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -65,6 +67,27 @@ def ask(port: int, path: str) -> str:
 
 
 # ---- start and stop ----
+
+
+NEEDLESS = (
+    "email", "zipfile", "importlib.metadata", "importlib.resources", "random", "hashlib", "secrets", "tempfile",
+    "http.server", "urllib.request", "difflib", "tomllib", "kazoo", "walkeeper._log", "walkeeper._namespace",
+    "walkeeper.metadata._faults", "walkeeper.metadata._memory", "walkeeper_bookie._http", "walkeeper_bookie._metrics",
+    "walkeeper_bookie._migration",
+)  # fmt: skip
+
+
+def test_what_a_bookie_does_not_need_is_not_loaded() -> None:
+    """It would take time at each start, and memory for ever."""
+    # What an editable installation loads by itself is not counted.
+    code = (
+        "import sys\nbefore = set(sys.modules)\n"
+        "import walkeeper_bookie._main, walkeeper_bookie._process, walkeeper.metadata._sqlite\n"
+        "print(*sorted(set(sys.modules) - before))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
+    assert "walkeeper_bookie._bookie" in done.stdout.split()
+    assert set(done.stdout.split()) & set(NEEDLESS) == set()
 
 
 def test_one_line_says_ready_and_sigterm_ends_it(bookies: Bookies) -> None:
