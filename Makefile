@@ -128,10 +128,10 @@ tsan: $(VENV)/packages ## the C tests under the thread sanitizer
 spec: setup $(VENV)/checked ## the text specs of tests/spec, and the machines against their models
 	@$(BIN)/python -m pytest -q tests/test_spec.py tests/test_machines.py
 
-fuzz: $(VENV)/checked ## every fuzzer for TIME seconds, from its saved corpus; what it finds is left in build/fuzz
+fuzz: $(VENV)/checked ## every fuzzer for TIME seconds, C from its saved corpus, then the parsers in Python; what it finds is left in build/fuzz
 	@$(call native,fuzz)
 	@.ci/fuzz build/fuzz $(TIME) $(JOBS)
-	@$(BIN)/python -m tests.fuzz.metadata $(TIME) # parsers in Python
+	@$(BIN)/python -m tests.fuzz.parsers $(TIME) $(JOBS)
 
 psync-test: setup build/without_uring ## the C and Python tests once more, with the io_uring calls forbidden
 	@$(call native,native)

@@ -31,6 +31,14 @@ def test_import_leaves_out(module: str) -> None:
     run(f"import sys, walkeeper\nassert {module!r} not in sys.modules")
 
 
+def test_who_wants_the_errors_alone_gets_no_more() -> None:
+    run(
+        "import sys, walkeeper.errors\n"
+        "assert not {'walkeeper._log', 'walkeeper._namespace', 'walkeeper._reader'} & set(sys.modules)\n"
+        "assert walkeeper.Reader is sys.modules['walkeeper._reader'].Reader\n"
+    )
+
+
 def test_aio_is_imported_when_somebody_asks() -> None:
     run(
         "import sys, walkeeper\n"

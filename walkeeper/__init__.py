@@ -16,14 +16,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from walkeeper import errors
-from walkeeper._cursor import Cursor
-from walkeeper._log import Log, LogInfo, Segment
-from walkeeper._namespace import Namespace, RecoveryReport, Stats, open
-from walkeeper._options import Durability, LogOptions, NewLogOptions, OnDamage, OpenOptions
-from walkeeper._position import DLSN, AppendRange, Position
-from walkeeper._reader import Reader
-from walkeeper._record import Gap, Record
-from walkeeper._writer import Writer
 from walkeeper.errors import (
     ClockJumpWarning,
     ClosedError,
@@ -59,6 +51,14 @@ from walkeeper.errors import (
 
 if TYPE_CHECKING:
     from walkeeper import aio
+    from walkeeper._cursor import Cursor
+    from walkeeper._log import Log, LogInfo, Segment
+    from walkeeper._namespace import Namespace, RecoveryReport, Stats, open
+    from walkeeper._options import Durability, LogOptions, NewLogOptions, OnDamage, OpenOptions
+    from walkeeper._position import DLSN, AppendRange, Position
+    from walkeeper._reader import Reader
+    from walkeeper._record import Gap, Record
+    from walkeeper._writer import Writer
 
 __all__ = [
     "open",
@@ -116,13 +116,40 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    # asyncio is not everybody's: walkeeper.aio is imported when somebody asks for it.
-    if name == "aio":
-        import importlib
+# Imported when somebody asks for it: a bookie needs none of it but the errors, and asyncio is not everybody's.
+_LATER = {
+    "Cursor": "walkeeper._cursor",
+    "Log": "walkeeper._log",
+    "LogInfo": "walkeeper._log",
+    "Segment": "walkeeper._log",
+    "Namespace": "walkeeper._namespace",
+    "RecoveryReport": "walkeeper._namespace",
+    "Stats": "walkeeper._namespace",
+    "open": "walkeeper._namespace",
+    "Durability": "walkeeper._options",
+    "LogOptions": "walkeeper._options",
+    "NewLogOptions": "walkeeper._options",
+    "OnDamage": "walkeeper._options",
+    "OpenOptions": "walkeeper._options",
+    "DLSN": "walkeeper._position",
+    "AppendRange": "walkeeper._position",
+    "Position": "walkeeper._position",
+    "Reader": "walkeeper._reader",
+    "Gap": "walkeeper._record",
+    "Record": "walkeeper._record",
+    "Writer": "walkeeper._writer",
+}
 
+
+def __getattr__(name: str) -> Any:
+    import importlib
+
+    if name == "aio":
         return importlib.import_module("walkeeper.aio")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(_LATER[name]), name)
+    return value
 
 
 def __dir__() -> list[str]:

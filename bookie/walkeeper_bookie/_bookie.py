@@ -13,8 +13,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Callable, Collection
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -23,23 +23,23 @@ from walkeeper.metadata import ClosedError, MetadataError, UnavailableError, Unk
 from walkeeper_bookie._collector import ACKNOWLEDGED, Acknowledgement, Collector
 from walkeeper_bookie._data_directory import DataDirectory
 from walkeeper_bookie._descriptors import connections_permitted, raise_limit
-from walkeeper_bookie._directory import Directory, DirectoryStats, Recovery, make_data_directory
+from walkeeper_bookie._directory import Directory, DirectoryStats, JournalTimes, Recovery, make_data_directory
 from walkeeper_bookie._disk_watch import DiskState, DiskWatch, Space, look
 from walkeeper_bookie._identity import IdentityError, establish, expected_cookie, refuse_lost_store
 from walkeeper_bookie._limbo import Limbo, reason_for_limbo
 from walkeeper_bookie._log import Log
 from walkeeper_bookie._metadata import BookieMetadata, open_metadata
-from walkeeper_bookie._metrics import Facts
 from walkeeper_bookie._native_options import directory_options, server_options, thresholds
 from walkeeper_bookie._registration import Registrar
 from walkeeper_bookie._server import Server, ServerStats
 from walkeeper_bookie._settings import Settings
-from walkeeper_bookie._state_files import LimboFile, ReadOnlyFile, TombstoneFile
-from walkeeper_bookie._views import BookieViews
+from walkeeper_bookie._state_files import LimboFile, LimboState, ReadOnlyFile, TombstoneFile
 from walkeeper_bookie._worker import Worker
 
 if TYPE_CHECKING:
     from walkeeper_bookie._http import HttpServer
+    from walkeeper_bookie._metrics import Facts
+    from walkeeper_bookie._views import BookieViews
 
 __all__ = ["AddressError", "Bookie", "MetadataUnreachableError", "MetadataUriError", "StoppedError"]
 
@@ -89,9 +89,8 @@ class Bookie:
         self._watching = threading.Lock()
         self._tombs: TombstoneFile | None = None
         self._http: HttpServer | None = None
-        self._views = BookieViews(self)
+        self._views: BookieViews | None = None
         self._recovery = Recovery(0, 0, 0, 0, 0, 0)
-        self._version = _version()
         self._ready = False
         self.start_seconds = 0.0
         self.disk_state = DiskState(read_only=False, high_priority=True, reason="")
@@ -207,7 +206,10 @@ class Bookie:
         if self.settings.http is None:
             return
         from walkeeper_bookie._http import HttpServer  # what nobody asked for takes no memory
+        from walkeeper_bookie._views import BookieViews
 
+        self._views = BookieViews(self)
+        _version()  # of what runs, and not of what may be installed meanwhile
         try:
             self._http = HttpServer(self.settings.http.host, self.settings.http.port, self._views)
         except OSError as wrong:
@@ -226,10 +228,11 @@ class Bookie:
 
         add("disk watch", self.look_at_disk, lambda: self.settings.disk_check_interval)
         add("collector", self.collector.run, lambda: self.settings.gc_interval)
-        if self._http is not None:
+        if self._views is not None:
             add("metrics", self._views.note, lambda: NOTE_S)
+        noting = add("limbo", self.limbo.note, lambda: LIMBO_RETRY_S if self.limbo.state.everything else 1e6)
         if self.limbo.state.everything:
-            add("limbo", self.limbo.note, lambda: LIMBO_RETRY_S if self.limbo.state.everything else 1e6).wake()
+            noting.wake()
 
     def _worker_failed(self, name: str, error: BaseException) -> None:
         self.crashed = (name, error)
@@ -282,6 +285,18 @@ class Bookie:
         if self._ready and not self.stopping:
             self.look_at_disk()
 
+    def limbo_state(self) -> LimboState:
+        return self.limbo.state
+
+    def change_limbo(self, add: bool, ledger_ids: Collection[int] | None) -> None:
+        """The operator's word, as `add` and `clear` of Limbo."""
+        if add:
+            self.limbo.add(ledger_ids)
+        else:
+            self.limbo.clear(ledger_ids)
+        if self.limbo.state.everything and (worker := self._workers.get("limbo")):
+            worker.wake()
+
     def reload(self, settings: Settings) -> None:
         """Other settings, of those that can change."""
         self.settings = settings
@@ -310,9 +325,11 @@ class Bookie:
         return ""
 
     def facts(self) -> Facts:
+        from walkeeper_bookie._metrics import Facts
+
         ready = self._ready
         return Facts(
-            version=self._version,
+            version=_version(),
             bookie_id=self.bookie_id,
             read_only=self.disk_state.read_only,
             registered=ready and not self.stopping and self.registrar.registered,
@@ -335,6 +352,9 @@ class Bookie:
 
     def directory_stats(self) -> DirectoryStats:
         return self.directory.stats()
+
+    def journal_times(self) -> JournalTimes:
+        return self.directory.journal_times()
 
     def recovery(self) -> Recovery:
         return self._recovery
@@ -366,7 +386,10 @@ class Bookie:
         self.close_error = self.directory.close()
 
 
+@cache
 def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version  # with it come email, zipfile and more
+
     try:
         return version("walkeeper")
     except PackageNotFoundError:

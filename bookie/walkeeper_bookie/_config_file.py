@@ -14,9 +14,16 @@ from walkeeper_bookie._settings import BY_NAME, SettingsError
 def read_file(path: Path) -> dict[str, Any]:
     """The values of a file by the names of their settings. Raises SettingsError, which names file and key."""
     try:
-        text = path.read_bytes().decode("utf-8")
+        data = path.read_bytes()
     except OSError as error:
         raise SettingsError(f"{path}: {error.strerror}") from None
+    return values_in(path, data)
+
+
+def values_in(path: Path, data: bytes) -> dict[str, Any]:
+    """The values in a file's bytes. Raises SettingsError, which names file and key."""
+    try:
+        text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise SettingsError(f"{path}: byte {error.start} is not UTF-8, which TOML is") from None
     return {name: value_of(path, name, found) for name, found in parsed(path, text).items()}
@@ -27,8 +34,10 @@ def parsed(path: Path, text: str) -> dict[str, Any]:
     toml = toml_module()
     try:
         return dict(toml.loads(text))
-    except toml.TOMLDecodeError as error:
+    except ValueError as error:  # TOMLDecodeError, and a number of more digits than Python converts
         raise SettingsError(f"{path}: this is no TOML: {error}") from None
+    except RecursionError:
+        raise SettingsError(f"{path}: brackets too deep in one another; no setting has any") from None
 
 
 def toml_module() -> Any:

@@ -15,9 +15,10 @@ from typing import Any
 from walkeeper._native import ffi, lib
 from walkeeper.errors import Error, InvalidError, check, new_error
 from walkeeper_bookie._checked_lines import sync_directory
+from walkeeper_bookie._histogram import Histogram
 from walkeeper_bookie._native_options import set_fields
 
-__all__ = ["Directory", "DirectoryStats", "Recovery", "make_data_directory"]
+__all__ = ["Directory", "DirectoryStats", "JournalTimes", "Recovery", "make_data_directory"]
 
 _PAGE = 65_536
 _LOCK_SLICE_NS = 200_000_000
@@ -65,6 +66,18 @@ class DirectoryStats:
     scrub_damaged: int
     disk_full: bool
     failed: bool
+
+
+@dataclass(frozen=True)
+class JournalTimes:
+    """Of the journal's blocks, since the open; times are nanoseconds."""
+
+    sync_ns: Histogram
+    """A durable write, or a sync of what was written."""
+    wait_ns: Histogram
+    """From a block's first entry until it was closed, to be written."""
+    block_records: Histogram
+    block_bytes: Histogram
 
 
 class Directory:
@@ -146,6 +159,13 @@ class Directory:
         stats = ffi.new("wk_stats *")
         lib.wk_namespace_stats(self.native, stats)
         return DirectoryStats(**{name: getattr(stats, name) for name in DirectoryStats.__dataclass_fields__})
+
+    def journal_times(self) -> JournalTimes:
+        """Syncs and blocks of the journal, now."""
+        times = ffi.new("wk_journal_times *")
+        lib.wk_namespace_journal_times(self.native, times)
+        fields = JournalTimes.__dataclass_fields__
+        return JournalTimes(**{name: Histogram.of(getattr(times, name)) for name in fields})
 
     def recovery(self) -> Recovery:
         """What opening it found."""

@@ -12,7 +12,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,6 +20,7 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from walkeeper_bookie._metrics import CONTENT_TYPE
+from walkeeper_bookie._state_files import is_ids
 
 __all__ = ["HttpServer", "Views"]
 
@@ -48,6 +49,11 @@ class Views(Protocol):
 
     def set_read_only(self, read_only: bool) -> None:
         """The operator's wish. OSError: it could not be kept."""
+
+    def limbo(self) -> Mapping[str, object]: ...
+
+    def change_limbo(self, add: bool, ledger_ids: Collection[int] | None) -> None:
+        """Into limbo, or out of it; None: all. OSError: it could not be kept. ValueError: it cannot be, and why."""
 
 
 @dataclass(frozen=True)
@@ -168,6 +174,8 @@ class _Handler(BaseHTTPRequestHandler):
             return _json(views.state())
         if path in READ_ONLY_PATHS:
             return _json({"readOnly": views.state()["readOnly"]})
+        if path == LIMBO_PATH:
+            return _json(views.limbo())
         return _missing()
 
     def _readiness(self, yes: str) -> Answer:
@@ -175,7 +183,8 @@ class _Handler(BaseHTTPRequestHandler):
         return Answer(HTTPStatus.SERVICE_UNAVAILABLE, reason + "\n") if reason else Answer(HTTPStatus.OK, yes + "\n")
 
     def _put(self, path: str) -> Answer:
-        if path not in READ_ONLY_PATHS:
+        change = CHANGES.get(path)
+        if change is None:
             return _missing()
         if refused := self._refusal():
             return refused
@@ -189,16 +198,13 @@ class _Handler(BaseHTTPRequestHandler):
         if len(length) > 9 or int(length) > BODY_MAX:
             return Answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body of at most {BODY_MAX} bytes is taken\n")
         try:
-            wish = json.loads(self.rfile.read(int(length)))["readOnly"]
-        except (ValueError, TypeError, KeyError, RecursionError):
+            wish = json.loads(self.rfile.read(int(length)))
+        except (ValueError, RecursionError):
             wish = None
-        if not isinstance(wish, bool):
-            return Answer(HTTPStatus.BAD_REQUEST, 'the body is {"readOnly": true} or {"readOnly": false}\n')
         try:
-            self.server.views.set_read_only(wish)
+            return change(self.server.views, wish)
         except OSError as wrong:
             return Answer(HTTPStatus.INTERNAL_SERVER_ERROR, f"the wish could not be kept: {wrong.strerror}\n")
-        return _json({"readOnly": self.server.views.state()["readOnly"]})
 
     def _refusal(self) -> Answer | None:
         """A page of some site can make a browser ask us, once the site's name points to this machine; the name it was
@@ -220,8 +226,34 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
 
+def _set_read_only(views: Views, wish: Any) -> Answer:
+    if not (isinstance(wish, dict) and isinstance(wish.get("readOnly"), bool)):
+        return Answer(HTTPStatus.BAD_REQUEST, 'the body is {"readOnly": true} or {"readOnly": false}\n')
+    views.set_read_only(wish["readOnly"])
+    return _json({"readOnly": views.state()["readOnly"]})
+
+
+def _change_limbo(views: Views, wish: Any) -> Answer:
+    if not (isinstance(wish, dict) and len(wish) == 1 and wish.keys() <= {"add", "clear"}):
+        return Answer(HTTPStatus.BAD_REQUEST, LIMBO_BODY)
+    ((what, ledgers),) = wish.items()
+    if ledgers != "all" and not (ledgers and is_ids(ledgers)):
+        return Answer(HTTPStatus.BAD_REQUEST, LIMBO_BODY)
+    try:
+        views.change_limbo(what == "add", None if ledgers == "all" else ledgers)
+    except ValueError as wrong:
+        return Answer(HTTPStatus.CONFLICT, f"{wrong}\n")
+    return _json({what: ledgers})
+
+
+LIMBO_BODY = 'the body is {"add": [ids]}, {"clear": [ids]}, {"add": "all"} or {"clear": "all"}\n'
 READ_ONLY_PATHS = ("/api/v1/bookie/state/readonly", "/api/v1/bookie/readonly")
 """BookKeeper's, and a shorter one."""
+LIMBO_PATH = "/api/v1/bookie/limbo"
+CHANGES: Mapping[str, Callable[[Views, Any], Answer]] = {
+    **dict.fromkeys(READ_ONLY_PATHS, _set_read_only),
+    LIMBO_PATH: _change_limbo,
+}
 
 
 def _is_ours(host: str, configured: str) -> bool:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import threading
 from array import array
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
@@ -74,15 +73,16 @@ class Limbo:
     def begin(self, reason: str) -> None:
         """Every ledger is in limbo, durably when it returns. Raises OSError."""
         with self._lock:
-            if not self.state.everything:
-                self._save(LimboState(everything=True))
+            if not self.state.everything or self.state.cleared:
+                self._save(self.state.with_added(None))
         self._log.warning("every ledger is in limbo: nothing is said to be absent", reason=reason)
 
     def attach(self, tell: Callable[[bool, Iterable[int]], None]) -> None:
-        """From now on the server is told of each change, and of the state now."""
+        """From now on the server is told of each change, and of the state now: whether every ledger is in limbo but
+        those that follow, or these alone."""
         with self._lock:
             self._tell = tell
-            tell(self.state.everything, self.state.ledger_ids)
+            tell(self.state.everything, self.state.listed)
 
     def note(self) -> bool:
         """Finds the ledgers that it concerns, where that is not done yet; whether it is done now.
@@ -99,22 +99,27 @@ class Limbo:
                 members = self._metadata.ledger_members(ledger_id)
                 if members is not None and self._bookie_id in members:
                     found.append(ledger_id)
-            self._save(LimboState(ledger_ids=array("q", sorted(found))))
+            with self._lock:
+                if not self.state.everything:
+                    return True  # an operator cleared all meanwhile
+                self._save(self.state.noted(found))
         except (MetadataError, OSError) as wrong:
             self._log.warning("ledgers could not be noted for limbo: every ledger stays in it", error=wrong)
             return False
-        self._log.warning("ledgers noted for limbo, all others are out of it", ledgers=len(found))
+        self._log.warning("ledgers noted for limbo, all others are out of it", ledgers=len(self.state.ledger_ids))
         return True
 
-    def clear(self, ledger_id: int) -> bool:
-        """Takes one ledger out; whether it was in. Raises OSError. Nothing, as long as they are not noted."""
+    def add(self, ledger_ids: Iterable[int] | None) -> None:
+        """These, or with None every ledger. Durable, and the server goes by it, when it returns. Raises OSError."""
         with self._lock:
-            ids = self.state.ledger_ids
-            at = bisect_left(ids, ledger_id)
-            if self.state.everything or at == len(ids) or ids[at] != ledger_id:
-                return False
-            self._save(LimboState(ledger_ids=ids[:at] + ids[at + 1 :]))
-            return True
+            self._save(self.state.with_added(ledger_ids))
+        self._log.warning("put into limbo", ledgers="all" if ledger_ids is None else len(set(ledger_ids)))
+
+    def clear(self, ledger_ids: Iterable[int] | None) -> None:
+        """Takes these out, or with None all. Raises OSError; NotInLimboError: nothing was changed."""
+        with self._lock:
+            self._save(self.state.without(ledger_ids))
+        self._log.warning("cleared from limbo", ledgers="all" if ledger_ids is None else len(set(ledger_ids)))
 
     def _save(self, state: LimboState) -> None:
         with self._lock:
@@ -124,4 +129,4 @@ class Limbo:
     def _keep(self, state: LimboState) -> None:
         with self._lock:
             self.state = state
-            self._tell(state.everything, state.ledger_ids)
+            self._tell(state.everything, state.listed)

@@ -15,11 +15,12 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from walkeeper_bookie._directory import DirectoryStats, Recovery
+from walkeeper_bookie._directory import DirectoryStats, JournalTimes, Recovery
 from walkeeper_bookie._disk_watch import Space
-from walkeeper_bookie._server import Histogram, ServerStats
+from walkeeper_bookie._histogram import Histogram
+from walkeeper_bookie._server import ServerStats
 
-__all__ = ["CONTENT_TYPE", "Exposition", "Facts", "Recent", "quantile", "render"]
+__all__ = ["CONTENT_TYPE", "Counted", "Exposition", "Facts", "Recent", "counted", "quantile", "render"]
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 QUANTILES = (0.5, 0.75, 0.95, 0.99, 0.999)
@@ -27,6 +28,8 @@ WINDOW_S = 60.0
 TIME_BUCKETS = (12, 36)
 """From 4 microseconds to 69 seconds."""
 BATCH_BUCKETS = (1, 16)
+BYTES_BUCKETS = (9, 26)
+"""From 512 bytes to 64 MiB."""
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
@@ -52,6 +55,30 @@ class Facts:
     registrations: int
     start_seconds: float
     """From the start of the process to ready."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What BookKeeper's summaries are of: ever, or lately."""
+
+    adds: Histogram
+    reads: Histogram
+    syncs: Histogram
+    queue: Histogram
+    batch_entries: Histogram
+    batch_bytes: Histogram
+
+
+def counted(server: ServerStats, journal: JournalTimes) -> Counted:
+    """Since the start."""
+    return Counted(
+        adds=server.add_ns,
+        reads=server.read_ns,
+        syncs=journal.sync_ns,
+        queue=journal.wait_ns,
+        batch_entries=journal.block_records,
+        batch_bytes=journal.block_bytes,
+    )
 
 
 class Exposition:
@@ -121,33 +148,39 @@ def quantile(of: Histogram, part: float) -> float | None:
 
 
 class Recent:
-    """Histograms of the last WINDOW_S, from ones that only grow: `note` them now and then, and ask `since`."""
+    """What was counted in the last WINDOW_S, from counts that only grow: `note` them now and then, and ask `since`."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
         self._lock = threading.Lock()
-        self._noted: deque[tuple[float, Histogram]] = deque()
+        self._noted: deque[tuple[float, Counted]] = deque()
 
-    def note(self, now_count: Histogram) -> None:
+    def note(self, now_count: Counted) -> None:
         now = self._monotonic()
         with self._lock:
             self._noted.append((now, now_count))
             while len(self._noted) > 1 and self._noted[1][0] <= now - WINDOW_S:
                 self._noted.popleft()
 
-    def since(self, now_count: Histogram) -> Histogram:
+    def since(self, now_count: Counted) -> Counted:
         """What came since the oldest note that still counts; all of it where there is none."""
         limit = self._monotonic() - WINDOW_S
         with self._lock:
             noted = list(self._noted)
         base = noted[0][1] if noted else None
-        for at, histogram in noted:
+        for at, counts in noted:
             if at <= limit:
-                base = histogram
+                base = counts
         if base is None:
             return now_count
-        buckets = tuple(max(0, n - o) for n, o in zip(now_count.buckets, base.buckets, strict=True))
-        return Histogram(max(0, now_count.count - base.count), max(0, now_count.sum - base.sum), buckets)
+        return Counted(
+            **{name: _less(getattr(now_count, name), getattr(base, name)) for name in Counted.__dataclass_fields__}
+        )
+
+
+def _less(now: Histogram, base: Histogram) -> Histogram:
+    buckets = tuple(max(0, n - o) for n, o in zip(now.buckets, base.buckets, strict=True))
+    return Histogram(max(0, now.count - base.count), max(0, now.sum - base.sum), buckets)
 
 
 def render(
@@ -155,12 +188,13 @@ def render(
     server: ServerStats,
     directory: DirectoryStats,
     recovery: Recovery,
-    recent_adds: Histogram,
-    recent_reads: Histogram,
+    journal: JournalTimes,
+    recent: Counted,
 ) -> str:
     """All metrics, as the text that a scrape gets."""
     out = Exposition()
-    _bookkeepers(out, facts, server, directory, recent_adds, recent_reads)
+    _bookkeepers(out, facts, server, directory, recent)
+    _of_the_journal(out, directory, journal, recent)
     _of_the_process(out, facts, recovery)
     _of_the_server(out, server)
     _of_the_engine(out, directory)
@@ -172,8 +206,7 @@ def _bookkeepers(
     facts: Facts,
     server: ServerStats,
     directory: DirectoryStats,
-    recent_adds: Histogram,
-    recent_reads: Histogram,
+    recent: Counted,
 ) -> None:
     writable = not facts.read_only and facts.registered and not (server.failed or directory.failed)
     out.gauge("bookie_SERVER_STATUS", "1: writable; 0: read-only, or not registered.", int(writable))
@@ -196,7 +229,7 @@ def _bookkeepers(
     out.summary(
         "bookkeeper_server_ADD_ENTRY_REQUEST",
         "Milliseconds from an add's frame to its reply; quantiles of the last minute.",
-        recent_adds,
+        recent.adds,
         server.add_ns,
         server.failures["add"],
         1e-6,
@@ -204,7 +237,7 @@ def _bookkeepers(
     out.summary(
         "bookkeeper_server_READ_ENTRY_REQUEST",
         "Milliseconds from a read's frame to its reply; quantiles of the last minute.",
-        recent_reads,
+        recent.reads,
         server.read_ns,
         server.failures["read"],
         1e-6,
@@ -214,12 +247,6 @@ def _bookkeepers(
     out.counter("bookkeeper_server_BOOKIE_RECOVERY_ADD_ENTRY_count", "Adds of recovery.", server.recovery_adds)
     out.counter("bookkeeper_server_READ_ENTRY_FENCE_REQUEST_count", "Reads that fenced a ledger.", server.fences)
     out.counter("bookkeeper_server_READ_ENTRY_LONG_POLL_REQUEST_count", "Long polls.", server.long_polls)
-    out.family(
-        "bookie_journal_JOURNAL_SYNC_count",
-        "counter",
-        "Durable writes of the journal.",
-        {'{success="true"}': directory.syncs_count, '{success="false"}': int(directory.failed)},
-    )
     out.counter("bookie_journal_JOURNAL_WRITE_BYTES", "Bytes written to the disk.", directory.written_bytes)
     out.gauge("bookie_journal_JOURNAL_MEMORY_USED", "Bytes accepted and not yet durable.", directory.memory_in_flight)
     out.gauge("bookie_ledgers_count", "Ledgers that are stored.", facts.ledgers)
@@ -233,6 +260,51 @@ def _bookkeepers(
     out.counter("bookie_gc_DELETED_LEDGER_TOTAL", "Ledgers let go of by garbage collection.", facts.gc_deleted)
     out.gauge("bookie_gc_ACTIVE_ENTRY_LOG_TOTAL", "Entry logs.", directory.entry_logs)
     out.gauge("bookie_gc_ACTIVE_ENTRY_LOG_SPACE_BYTES", "Bytes of all files of the directory.", directory.disk_bytes)
+
+
+def _of_the_journal(out: Exposition, directory: DirectoryStats, journal: JournalTimes, recent: Counted) -> None:
+    failures = int(directory.failed)
+    for name, help, lately, ever, unit in (
+        ("JOURNAL_SYNC", "Milliseconds of a durable write of the journal", recent.syncs, journal.sync_ns, 1e-6),
+        (
+            "JOURNAL_QUEUE_LATENCY",
+            "Milliseconds that a batch's first entry waited for the write to begin",
+            recent.queue,
+            journal.wait_ns,
+            1e-6,
+        ),
+        (
+            "JOURNAL_FORCE_WRITE_BATCH_ENTRIES",
+            "Entries of a batch, written together",
+            recent.batch_entries,
+            journal.block_records,
+            1,
+        ),
+        (
+            "JOURNAL_FORCE_WRITE_BATCH_BYTES",
+            "Bytes of a batch's entries",
+            recent.batch_bytes,
+            journal.block_bytes,
+            1,
+        ),
+    ):
+        failed = failures if name == "JOURNAL_SYNC" else 0
+        whole = Histogram(ever.count + failed, ever.sum, ever.buckets)
+        out.summary(f"bookie_journal_{name}", f"{help}; quantiles of the last minute.", lately, whole, failed, unit)
+    out.histogram(
+        "walkeeper_journal_sync_seconds", "A durable write of the journal.", journal.sync_ns, 1e-9, *TIME_BUCKETS
+    )
+    out.histogram(
+        "walkeeper_journal_queue_seconds",
+        "From a batch's first entry until its write began.",
+        journal.wait_ns,
+        1e-9,
+        *TIME_BUCKETS,
+    )
+    out.histogram(
+        "walkeeper_journal_batch_entries", "Entries written together.", journal.block_records, 1, *BATCH_BUCKETS
+    )
+    out.histogram("walkeeper_journal_batch_bytes", "Their bytes.", journal.block_bytes, 1, *BYTES_BUCKETS)
 
 
 def _of_the_process(out: Exposition, facts: Facts, recovery: Recovery) -> None:

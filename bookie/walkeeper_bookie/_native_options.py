@@ -50,6 +50,7 @@ def server_options(settings: Settings) -> Mapping[str, int]:
         "reads_max": settings.reads_max,
         "batch_bytes_max": settings.batch_bytes_max,
         "frame_timeout_ns": _ns(settings.frame_timeout),
+        "peer_timeout_ns": _ns(settings.peer_timeout),
         "poll_timeout_max_ns": _ns(settings.poll_timeout_max),
     }
 

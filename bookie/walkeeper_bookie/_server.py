@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from walkeeper._native import ffi, lib
 from walkeeper.errors import InvalidError, TimeoutError, check, new_error
+from walkeeper_bookie._histogram import Histogram
 from walkeeper_bookie._native_options import set_fields
 
 if TYPE_CHECKING:
     from walkeeper_bookie._directory import Directory
 
-__all__ = ["OPERATIONS", "Histogram", "Server", "ServerStats"]
+__all__ = ["OPERATIONS", "Server", "ServerStats"]
 
 OPERATIONS = {
     "read": 1,
@@ -51,15 +52,6 @@ _NUMBERS = (
     "ledgers_memory",
     "ledgers",
 )
-
-
-@dataclass(frozen=True)
-class Histogram:
-    """Bucket i counts values below 2**i, and not below 2**(i - 1)."""
-
-    count: int
-    sum: int
-    buckets: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -151,7 +143,7 @@ class Server:
                 lib.wk_server_set_space(self._native, total_bytes, free_bytes)
 
     def set_limbo(self, everything: bool, ledger_ids: Iterable[int] = ()) -> None:
-        """Of these ledgers, or of all, nothing is said to be absent once it returns. Raises NoMemoryError."""
+        """Of these ledgers, or of all but these, nothing is said to be absent once it returns. Raises NoMemoryError."""
         ids, error = array("q", ledger_ids), new_error()
         with self._lock:
             if self._native is not None:
@@ -182,17 +174,13 @@ class Server:
             self._last = ServerStats(
                 requests={name: int(stats.requests[number]) for name, number in OPERATIONS.items()},
                 failures={name: int(stats.failures[number]) for name, number in OPERATIONS.items()},
-                add_ns=_histogram(stats.add_ns),
-                read_ns=_histogram(stats.read_ns),
-                batch=_histogram(stats.batch),
+                add_ns=Histogram.of(stats.add_ns),
+                read_ns=Histogram.of(stats.read_ns),
+                batch=Histogram.of(stats.batch),
                 failed=bool(stats.failed),
                 **{name: int(getattr(stats, name)) for name in _NUMBERS},
             )
             return self._last
-
-
-def _histogram(native: Any) -> Histogram:
-    return Histogram(int(native.count), int(native.sum), tuple(int(number) for number in native.buckets))
 
 
 def _pointer(ids: array[int]) -> Any:

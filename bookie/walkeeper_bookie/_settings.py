@@ -142,7 +142,8 @@ class Settings:
     http: Address | None = key(
         HostPort(none="off"),
         "off",
-        "Where `/metrics`, `/health`, `/ready` and the switch to read-only are served. It has no login: use loopback.",
+        "Where `/metrics`, `/health`, `/ready` and the switches to read-only and of limbo are served. It has no login: "
+        "use loopback.",
         WHERE,
         java=Java("httpServerPort"),
     )
@@ -232,7 +233,8 @@ class Settings:
     reads_max: int = key(
         Count(1, 2**31 - 1),
         "10000",
-        "Reads that wait for a thread, and long polls, so many of each; more are answered 506 (too many requests).",
+        "Reads that wait for a thread, fences and lists that wait for the journal, and long polls, so many of each; "
+        "more are answered 506 (too many requests).",
         REQUESTS,
         java=Java("maxPendingReadRequestsPerThread"),
     )
@@ -240,6 +242,13 @@ class Settings:
         Time(least=0.1),
         "30s",
         "A request begun and not finished for so long ends its connection. Idle connections live for ever.",
+        REQUESTS,
+    )
+    peer_timeout: float = key(
+        Time(least=2, most=86400),
+        "2min",
+        "A client whose machine vanished is noticed within this, idle or not; so is one that lives and reads nothing "
+        "of what fills the buffers. Idle connections of living clients last for ever.",
         REQUESTS,
     )
     poll_timeout_max: float = key(

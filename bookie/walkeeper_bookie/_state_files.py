@@ -17,7 +17,7 @@ from typing import Any
 
 from walkeeper_bookie._checked_lines import damaged, read_lines, replace_file, sync_directory, write_lines
 
-__all__ = ["LimboFile", "LimboState", "ReadOnlyFile", "TombstoneFile"]
+__all__ = ["LimboFile", "LimboState", "NotInLimboError", "ReadOnlyFile", "TombstoneFile"]
 
 IDS_A_LINE = 1000
 COUNTDOWN_SAVED_S = 3600.0
@@ -27,15 +27,51 @@ ID_MAX = 2**63 - 1
 # ---- limbo ----
 
 
+class NotInLimboError(ValueError):
+    """These are not in limbo: nothing was changed."""
+
+
 @dataclass(frozen=True)
 class LimboState:
-    """`everything`: which ledgers it concerns is not noted yet. Else those in `ledger_ids`, rising."""
+    """`everything`: which ledgers it concerns is not noted yet; every one is but those that were `cleared` since. Else
+    those in `ledger_ids` are; with `everything`, they are whatever will be noted. Both rising."""
 
     everything: bool = False
     ledger_ids: array[int] = field(default_factory=lambda: array("q"))
+    cleared: array[int] = field(default_factory=lambda: array("q"))
 
     def __bool__(self) -> bool:
         return self.everything or len(self.ledger_ids) > 0
+
+    @property
+    def listed(self) -> array[int]:
+        """With `everything` those that are not in limbo, else those that are."""
+        return self.cleared if self.everything else self.ledger_ids
+
+    def with_added(self, ledger_ids: Iterable[int] | None) -> LimboState:
+        """These, or with None every ledger, are in limbo too."""
+        if ledger_ids is None:
+            return LimboState(True, self.ledger_ids)
+        added = set(ledger_ids)
+        return LimboState(self.everything, _ids({*self.ledger_ids, *added}), _ids(set(self.cleared) - added))
+
+    def without(self, ledger_ids: Iterable[int] | None) -> LimboState:
+        """These, or with None whatever was, are in limbo no more. NotInLimboError where one of them is not."""
+        if ledger_ids is None:
+            return LimboState()
+        gone, ids = set(ledger_ids), set(self.ledger_ids)
+        if strange := gone & set(self.cleared) if self.everything else gone - ids:
+            raise NotInLimboError(f"not in limbo: {', '.join(map(str, sorted(strange)))}. Nothing was changed")
+        cleared = {*self.cleared, *gone} if self.everything else set[int]()
+        return LimboState(self.everything, _ids(ids - gone), _ids(cleared))
+
+    def noted(self, found: Iterable[int]) -> LimboState:
+        """It is known now which ledgers it concerns."""
+        return LimboState(ledger_ids=_ids({*found, *self.ledger_ids} - set(self.cleared)))
+
+
+def _ids(ledger_ids: Iterable[int]) -> array[int]:
+    return array("q", sorted(ledger_ids))
 
 
 class LimboFile:
@@ -50,14 +86,17 @@ class LimboFile:
         """What is in limbo. Raises OSError; a StateFileError says what to do."""
         everything = False
         ledger_ids: set[int] = set()
+        cleared: set[int] = set()
         for number, line in enumerate(read_lines(self.path, "limbo", self.REMEDY) or (), 2):
             if line == {"everything": True}:
                 everything = True
             elif line.keys() == {"ledgers"} and is_ids(line["ledgers"]):
                 ledger_ids.update(line["ledgers"])
+            elif line.keys() == {"cleared"} and is_ids(line["cleared"]):
+                cleared.update(line["cleared"])
             else:
                 raise damaged(self.path, number, "it is none of this file", self.REMEDY)
-        return LimboState(everything, array("q", sorted(ledger_ids)))
+        return LimboState(everything, _ids(ledger_ids), _ids(cleared))
 
     def save(self, state: LimboState) -> None:
         """Durable when it returns. Raises OSError."""
@@ -66,6 +105,7 @@ class LimboFile:
             return
         lines: list[dict[str, Any]] = [{"everything": True}] if state.everything else []
         lines += [{"ledgers": ids} for ids in batches(sorted(set(state.ledger_ids)))]
+        lines += [{"cleared": ids} for ids in batches(sorted(set(state.cleared)))]
         write_lines(self.path, "limbo", lines)
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Protocol
 
-from walkeeper_bookie._directory import DirectoryStats, Recovery
+from walkeeper_bookie._directory import DirectoryStats, JournalTimes, Recovery
 from walkeeper_bookie._disk_watch import DiskState, Space
-from walkeeper_bookie._metrics import Facts, Recent, render
+from walkeeper_bookie._metrics import Facts, Recent, counted, render
 from walkeeper_bookie._server import ServerStats
+from walkeeper_bookie._state_files import LimboState
 
 __all__ = ["BookieViews", "Shown"]
 
@@ -31,9 +32,15 @@ class Shown(Protocol):
 
     def directory_stats(self) -> DirectoryStats: ...
 
+    def journal_times(self) -> JournalTimes: ...
+
     def recovery(self) -> Recovery: ...
 
     def wish_read_only(self, read_only: bool) -> None: ...
+
+    def limbo_state(self) -> LimboState: ...
+
+    def change_limbo(self, add: bool, ledger_ids: Collection[int] | None) -> None: ...
 
 
 class BookieViews:
@@ -41,21 +48,19 @@ class BookieViews:
 
     def __init__(self, bookie: Shown) -> None:
         self._bookie = bookie
-        self._adds, self._reads = Recent(), Recent()
+        self._recent = Recent()
 
     def note(self) -> None:
         """To be called now and then, so that quantiles are those of the last minute."""
-        stats = self._bookie.server_stats()
-        self._adds.note(stats.add_ns)
-        self._reads.note(stats.read_ns)
+        self._recent.note(counted(self._bookie.server_stats(), self._bookie.journal_times()))
 
     def metrics(self) -> str:
-        server = self._bookie.server_stats()
-        adds, reads = self._adds.since(server.add_ns), self._reads.since(server.read_ns)
+        server, journal = self._bookie.server_stats(), self._bookie.journal_times()
+        recent = self._recent.since(counted(server, journal))
         directory, facts = self._bookie.directory_stats(), self._bookie.facts()
         if self._bookie.stopping:
             facts = replace(facts, registered=False)
-        return render(facts, server, directory, self._bookie.recovery(), adds, reads)
+        return render(facts, server, directory, self._bookie.recovery(), journal, recent)
 
     def not_ready(self) -> str:
         return self._bookie.problem()
@@ -75,3 +80,10 @@ class BookieViews:
 
     def set_read_only(self, read_only: bool) -> None:
         self._bookie.wish_read_only(read_only)
+
+    def limbo(self) -> Mapping[str, object]:
+        state = self._bookie.limbo_state()
+        return {"everything": state.everything, "ledgers": list(state.ledger_ids), "cleared": list(state.cleared)}
+
+    def change_limbo(self, add: bool, ledger_ids: Collection[int] | None) -> None:
+        self._bookie.change_limbo(add, ledger_ids)

@@ -8,7 +8,7 @@
  */
 #include "core/crc32.h"
 #include "core/bytes.h"
-#include "core/crc_spans.h"
+#include "core/crc_slices.h"
 #include "walkeeper/wire.h"
 
 #if defined(__x86_64__)
@@ -17,8 +17,7 @@
 #include <arm_acle.h>
 #endif
 
-/* slices[k][byte]: the register that held `byte` alone, after that byte and k zero bytes. */
-static const uint32_t slices[8][256] = {
+static const wk_crc_slices slices = {
     {SPAN(0x77073096, 0xee0e612c, 0x076dc419, 0x0edb8832, 0x1db71064, 0x3b6e20c8, 0x76dc4190, 0xedb88320)},
     {SPAN(0x191b3141, 0x32366282, 0x646cc504, 0xc8d98a08, 0x4ac21251, 0x958424a2, 0xf0794f05, 0x3b83984b)},
     {SPAN(0x01c26a37, 0x0384d46e, 0x0709a8dc, 0x0e1351b8, 0x1c26a370, 0x384d46e0, 0x709a8dc0, 0xe1351b80)},
@@ -30,16 +29,7 @@ static const uint32_t slices[8][256] = {
 };
 
 static uint32_t extend_tables(uint32_t state, const uint8_t *bytes, size_t size) {
-	for (; size >= 8; bytes += 8, size -= 8) {
-		uint32_t low = wk_load_le32(bytes) ^ state;
-		uint32_t high = wk_load_le32(bytes + 4);
-		state = slices[7][low & 0xff] ^ slices[6][low >> 8 & 0xff] ^ slices[5][low >> 16 & 0xff] ^
-		        slices[4][low >> 24] ^ slices[3][high & 0xff] ^ slices[2][high >> 8 & 0xff] ^
-		        slices[1][high >> 16 & 0xff] ^ slices[0][high >> 24];
-	}
-	for (; size > 0; bytes++, size--)
-		state = slices[0][(state ^ *bytes) & 0xff] ^ state >> 8;
-	return state;
+	return wk_crc_slices_extend(slices, state, bytes, size);
 }
 
 #if defined(__x86_64__)

@@ -15,7 +15,7 @@
  */
 #include "core/crc32c.h"
 #include "core/bytes.h"
-#include "core/crc_spans.h"
+#include "core/crc_slices.h"
 #include "walkeeper/core.h"
 
 #if defined(__x86_64__)
@@ -25,11 +25,7 @@
 #include <arm_acle.h>
 #endif
 
-/*
- * slices[k][byte]: the register that held `byte` alone, after that byte and k zero bytes. Linear in the byte, so eight
- * registers a table say it all: those of the bytes 1, 2, 4 ... 128. slices[0][128] is the polynomial itself.
- */
-static const uint32_t slices[8][256] = {
+static const wk_crc_slices slices = {
     {SPAN(0xf26b8303, 0xe13b70f7, 0xc79a971f, 0x8ad958cf, 0x105ec76f, 0x20bd8ede, 0x417b1dbc, 0x82f63b78)},
     {SPAN(0x13a29877, 0x274530ee, 0x4e8a61dc, 0x9d14c3b8, 0x3fc5f181, 0x7f8be302, 0xff17c604, 0xfbc3faf9)},
     {SPAN(0xa541927e, 0x4f6f520d, 0x9edea41a, 0x38513ec5, 0x70a27d8a, 0xe144fb14, 0xc76580d9, 0x8b277743)},
@@ -41,16 +37,7 @@ static const uint32_t slices[8][256] = {
 };
 
 static uint32_t extend_portable(uint32_t state, const uint8_t *bytes, size_t size) {
-	for (; size >= 8; bytes += 8, size -= 8) {
-		uint32_t low = wk_load_le32(bytes) ^ state;
-		uint32_t high = wk_load_le32(bytes + 4);
-		state = slices[7][low & 0xff] ^ slices[6][low >> 8 & 0xff] ^ slices[5][low >> 16 & 0xff] ^
-		        slices[4][low >> 24] ^ slices[3][high & 0xff] ^ slices[2][high >> 8 & 0xff] ^
-		        slices[1][high >> 16 & 0xff] ^ slices[0][high >> 24];
-	}
-	for (; size > 0; bytes++, size--)
-		state = slices[0][(state ^ *bytes) & 0xff] ^ state >> 8;
-	return state;
+	return wk_crc_slices_extend(slices, state, bytes, size);
 }
 
 #if defined(__x86_64__)

@@ -415,6 +415,8 @@ struct wk_engine {
 	uint64_t zero_filled_bytes; /* atomic */
 	uint64_t other_bytes;       /* of files in the directory that are none of ours, when it was opened */
 	wk_stats counters;
+	wk_journal_times times;
+	uint64_t sync_began_ns; /* of the sync that is under way */
 };
 
 struct wk_namespace {

@@ -87,10 +87,21 @@ static void prefetch_tail(const wk_block *block, uint32_t builder) {
 	__builtin_prefetch(&log->tail->durable_bytes, 1);
 }
 
+static void count_block(wk_engine *engine, const wk_block *block) {
+	uint64_t records = block->ledgers.entries_count;
+	for (uint32_t i = 0; i < block->builders_count; i++)
+		records += block->builders[i].records;
+	wk_histogram_count(&engine->times.wait_ns, block->sealed_ns - block->first_ns);
+	wk_histogram_count(&engine->times.block_records, records);
+	wk_histogram_count(&engine->times.block_bytes, block->accepted_bytes);
+}
+
 /* false: there is no memory for what it says, and the journal stops before it. */
 static bool finish_block(wk_engine *engine, wk_block *block) {
 	uint64_t sequence = block->header.sequence;
 	size_t kept = 0;
+	if (!wk_block_is_empty(block))
+		count_block(engine, block);
 	if (wk_ledger_block_index(engine, block) != WK_OK) {
 		wk_journal_fail(engine, -ENOMEM, "indexing a block", block->file);
 		return false;
@@ -186,8 +197,10 @@ void wk_journal_written(wk_engine *engine, wk_block *block, int result) {
 	wk_status status = wk_block_window_written(&engine->window, block->header.sequence);
 	assert(status == WK_OK);
 	(void)status;
-	if (block->with_sync)
+	if (block->with_sync) {
 		engine->counters.syncs_count++;
+		wk_histogram_count(&engine->times.sync_ns, wk_engine_now(engine) - block->sealed_ns);
+	}
 	advance(engine);
 }
 
@@ -200,6 +213,7 @@ uint32_t wk_journal_sync_begin(wk_engine *engine, wk_store_file *files[WK_BLOCKS
 		return 0;
 	if (wk_block_window_sync_begin(&engine->window) != WK_OK)
 		return 0;
+	engine->sync_began_ns = wk_engine_now(engine);
 	uint32_t count = 0;
 	for (uint64_t sequence = engine->durable + 1; sequence < engine->window.next; sequence++) {
 		wk_store_file *file = engine->in_flight[sequence % WK_BLOCKS_IN_FLIGHT_MAX].file;
@@ -222,6 +236,7 @@ void wk_journal_sync_done(wk_engine *engine, wk_store_file **files, uint32_t cou
 		return;
 	}
 	engine->counters.syncs_count++;
+	wk_histogram_count(&engine->times.sync_ns, wk_engine_now(engine) - engine->sync_began_ns);
 	if (engine->failed)
 		return;
 	wk_status status = wk_block_window_sync_done(&engine->window);

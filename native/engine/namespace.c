@@ -275,6 +275,16 @@ void wk_namespace_stats(wk_namespace *ns, wk_stats *stats) {
 	wk_leave(ns);
 }
 
+void wk_namespace_journal_times(wk_namespace *ns, wk_journal_times *times) {
+	*times = (wk_journal_times){0};
+	if (wk_enter(ns, NULL) != WK_OK)
+		return;
+	wk_engine_lock(ns->engine);
+	*times = ns->engine->times;
+	wk_engine_unlock(ns->engine);
+	wk_leave(ns);
+}
+
 uint64_t wk_namespace_durable(wk_namespace *ns) {
 	if (wk_enter(ns, NULL) != WK_OK)
 		return 0;

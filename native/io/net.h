@@ -24,7 +24,11 @@
  * 7. Out of descriptors or memory, a listener goes on: who could not be accepted waits in the backlog, and it is tried again
  *    when something was closed, and after 100 ms. Nothing spins. One connection too many
  *    (connections_max) is closed at once; that is told like a shortage of descriptors.
- * 8. Connections are kept alive (SO_KEEPALIVE, 60 s idle, 10 s between, 6 probes): a peer that is gone is noticed.
+ *    What came and was not received makes the kernel tell the other end of a failure when a connection is closed, and what it
+ *    was sent last may be lost to it: who has answers under way finishes first, and receives until the other end has closed.
+ * 8. A peer that is gone without a word is noticed within peer_timeout_s: one that is idle is asked after half of it whether it
+ *    is there (SO_KEEPALIVE), and what was sent must be acknowledged within it (TCP_USER_TIMEOUT). That is so of a peer as well that
+ *    lives, reads nothing and has more to read than the kernels' buffers hold.
  */
 #ifndef WK_IO_NET_H
 #define WK_IO_NET_H
@@ -79,6 +83,8 @@ struct wk_net_operations {
 	int (*send)(wk_net *, wk_connection_id, const struct iovec *parts, uint32_t count);
 	int (*pause)(wk_net *, wk_connection_id);
 	int (*resume)(wk_net *, wk_connection_id);
+	/* Nothing more is sent: the other end hears an end in order behind all that was. -EBUSY: a send is under way. */
+	int (*finish)(wk_net *, wk_connection_id);
 	int (*close)(wk_net *, wk_connection_id);
 	/* An eventfd: WK_NET_READABLE while it is readable. At most 4. */
 	int (*watch)(wk_net *, int fd, uint64_t tag);
@@ -101,6 +107,7 @@ typedef struct wk_net_options {
 	uint32_t receive_size;    /* the most bytes of one WK_NET_RECEIVED; 0: 64 KiB */
 	uint32_t receive_buffers; /* io_uring: so many of them; a power of two; 0: 64 */
 	uint32_t backlog;         /* 0: 1024 */
+	uint32_t peer_timeout_s;  /* 2 to 86400; 0: 120 */
 } wk_net_options;
 
 /* `options` may be NULL. */

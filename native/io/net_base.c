@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 enum { NS_PER_S = 1000000000, RETRY_NS = 100000000 };
@@ -18,9 +19,10 @@ int wk_net_base_init(wk_net_base *base, const struct wk_net_operations *operatio
 	chosen->receive_size = chosen->receive_size != 0 ? chosen->receive_size : 65536;
 	chosen->receive_buffers = chosen->receive_buffers != 0 ? chosen->receive_buffers : 64;
 	chosen->backlog = chosen->backlog != 0 ? chosen->backlog : 1024;
+	chosen->peer_timeout_s = chosen->peer_timeout_s != 0 ? chosen->peer_timeout_s : 120;
 	if (chosen->connections_max > WK_NET_CONNECTIONS_MAX || chosen->receive_size > 1 << 24 ||
 	    chosen->receive_buffers > 1 << 15 || (chosen->receive_buffers & (chosen->receive_buffers - 1)) != 0 ||
-	    chosen->backlog > INT32_MAX)
+	    chosen->backlog > INT32_MAX || chosen->peer_timeout_s < 2 || chosen->peer_timeout_s > 86400)
 		return -EINVAL;
 	base->table.max = chosen->connections_max;
 	atomic_init(&base->wake_pending, false);
@@ -60,6 +62,20 @@ int wk_net_peer(wk_net *net, wk_connection_id id, wk_net_address *peer) {
 	return connection->state == WK_NET_OPEN ? wk_net_socket_peer(connection->fd, peer) : -ENOTCONN;
 }
 
+int wk_net_finish(wk_net *net, wk_connection_id id) {
+	wk_net_connection *connection;
+	int error = wk_net_owned((wk_net_base *)net, id, &connection);
+	if (error)
+		return error;
+	if (connection->state == WK_NET_DIALLING)
+		return -ENOTCONN;
+	if (connection->send != NULL)
+		return -EBUSY;
+	if (connection->state == WK_NET_OPEN)
+		(void)shutdown(connection->fd, SHUT_WR); /* of one that is over already: its end will be told */
+	return 0;
+}
+
 void wk_net_wake(wk_net *net) {
 	wk_net_base *base = (wk_net_base *)net;
 	if (atomic_exchange(&base->wake_pending, true))
@@ -69,6 +85,40 @@ void wk_net_wake(wk_net *net) {
 		error = eventfd_write(base->wake_fd, 1);
 	while (error != 0 && errno == EINTR);
 	assert(error == 0);
+}
+
+int wk_net_begin_connect(wk_net_base *base, const char *host, uint16_t port, uint64_t tag, wk_net_connection **out) {
+	int error;
+	wk_net_connection *connection = wk_net_table_take(&base->table, &error);
+	if (connection == NULL)
+		return error;
+	connection->tag = tag;
+	connection->state = WK_NET_DIALLING;
+	error = wk_net_dial_new(host, port, &connection->dial);
+	if (error)
+		wk_net_table_give_back(&base->table, connection);
+	else
+		*out = connection;
+	return error;
+}
+
+int wk_net_set_paused(wk_net_base *base, wk_connection_id id, bool paused, wk_net_connection **out) {
+	*out = NULL;
+	wk_net_connection *connection;
+	int error = wk_net_owned(base, id, &connection);
+	if (error || connection->paused == paused)
+		return error;
+	connection->paused = paused;
+	*out = connection;
+	return 0;
+}
+
+bool wk_net_take_wake(wk_net_base *base) {
+	bool woken = base->woken;
+	base->woken = false;
+	if (woken)
+		atomic_exchange(&base->wake_pending, false); /* reads too, so that we see all the wakers did before */
+	return woken;
 }
 
 int wk_net_begin_send(wk_net_base *base, wk_connection_id id, const struct iovec *parts, uint32_t count,

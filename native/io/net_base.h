@@ -47,10 +47,18 @@ void wk_net_base_free(wk_net_base *base);
 
 int wk_net_set_tag(wk_net *net, wk_connection_id id, uint64_t tag);
 int wk_net_peer(wk_net *net, wk_connection_id id, wk_net_address *peer);
+int wk_net_finish(wk_net *net, wk_connection_id id);
 void wk_net_wake(wk_net *net);
 
 /* The connection that its owner may name so, or -EBADF. It may have ended: then WK_NET_CLOSED is on its way. */
 int wk_net_owned(wk_net_base *base, wk_connection_id id, wk_net_connection **connection);
+/* A connection that is being made: its addresses are known, none was tried yet. */
+int wk_net_begin_connect(wk_net_base *base, const char *host, uint16_t port, uint64_t tag,
+                         wk_net_connection **connection);
+/* *connection stays NULL where it is paused, or not, already. */
+int wk_net_set_paused(wk_net_base *base, wk_connection_id id, bool paused, wk_net_connection **connection);
+/* Whether somebody woke the wait that is under way; not told again. */
+bool wk_net_take_wake(wk_net_base *base);
 /* Hangs the send on its connection; *connection stays NULL where that has ended, and there is nothing to do. */
 int wk_net_begin_send(wk_net_base *base, wk_connection_id id, const struct iovec *parts, uint32_t count,
                       wk_net_connection **connection);

@@ -108,7 +108,7 @@ static int net_listen(wk_net *net, const char *host, uint16_t port, wk_net_addre
 	if (base->listeners_count == WK_NET_LISTENERS_MAX)
 		return -ENOSPC;
 	int fd;
-	int error = wk_net_socket_listen(host, port, base->options.backlog, false, &fd, bound);
+	int error = wk_net_socket_listen(host, port, &base->options, false, &fd, bound);
 	if (error)
 		return error;
 	error = watch_fd(epoll, EPOLL_CTL_ADD, fd, epoll->resting ? 0 : EPOLLIN, LISTENER + base->listeners_count);
@@ -185,7 +185,7 @@ static void dial_next(epoll_net *epoll, wk_net_connection *connection, int error
 	if (connection->fd >= 0)
 		watch_fd(epoll, EPOLL_CTL_DEL, connection->fd, 0, 0);
 	wk_net_close_socket(&epoll->base, connection);
-	int result = wk_net_dial_next(connection->dial, &connection->fd);
+	int result = wk_net_dial_next(connection->dial, epoll->base.options.peer_timeout_s, &connection->fd);
 	if (result == 0 || result == -EINPROGRESS) {
 		connection->interest = EPOLLOUT; /* writable at once where it is connected already */
 		result = watch_fd(epoll, EPOLL_CTL_ADD, connection->fd, EPOLLOUT, connection->id);
@@ -198,17 +198,10 @@ static void dial_next(epoll_net *epoll, wk_net_connection *connection, int error
 
 static int net_connect(wk_net *net, const char *host, uint16_t port, uint64_t tag, wk_connection_id *id) {
 	epoll_net *epoll = (epoll_net *)net;
-	int error;
-	wk_net_connection *connection = wk_net_table_take(&epoll->base.table, &error);
-	if (connection == NULL)
+	wk_net_connection *connection;
+	int error = wk_net_begin_connect(&epoll->base, host, port, tag, &connection);
+	if (error)
 		return error;
-	connection->tag = tag;
-	connection->state = WK_NET_DIALLING;
-	error = wk_net_dial_new(host, port, &connection->dial);
-	if (error) {
-		wk_net_table_give_back(&epoll->base.table, connection);
-		return error;
-	}
 	*id = connection->id;
 	dial_next(epoll, connection, 0);
 	return 0;
@@ -255,26 +248,20 @@ static bool receive(epoll_net *epoll, wk_net_connection *connection, wk_net_even
 	return true;
 }
 
-static int net_pause(wk_net *net, wk_connection_id id) {
+static int set_paused(wk_net *net, wk_connection_id id, bool paused) {
 	wk_net_connection *connection;
-	int error = wk_net_owned((wk_net_base *)net, id, &connection);
-	if (error || connection->paused)
-		return error;
-	connection->paused = true;
-	if (connection->state == WK_NET_OPEN)
+	int error = wk_net_set_paused((wk_net_base *)net, id, paused, &connection);
+	if (connection != NULL && connection->state == WK_NET_OPEN)
 		update((epoll_net *)net, connection);
-	return 0;
+	return error;
+}
+
+static int net_pause(wk_net *net, wk_connection_id id) {
+	return set_paused(net, id, true);
 }
 
 static int net_resume(wk_net *net, wk_connection_id id) {
-	wk_net_connection *connection;
-	int error = wk_net_owned((wk_net_base *)net, id, &connection);
-	if (error || !connection->paused)
-		return error;
-	connection->paused = false;
-	if (connection->state == WK_NET_OPEN)
-		update((epoll_net *)net, connection);
-	return 0;
+	return set_paused(net, id, false);
 }
 
 /* ---- ending ---- */
@@ -401,11 +388,7 @@ static int net_wait(wk_net *net, wk_net_event *events, uint32_t max, uint64_t ti
 			count += look(epoll, &epoll->ready[(epoll->turn + (uint32_t)i) % (uint32_t)found], &events[count]);
 		epoll->turn += count > 0 ? count : 1;
 		count += wk_net_tell(base, events + count, max - count);
-		bool woken = base->woken;
-		if (woken) {
-			base->woken = false;
-			atomic_exchange(&base->wake_pending, false); /* reads too, so that we see all the wakers did before */
-		}
+		bool woken = wk_net_take_wake(base);
 		if (count > 0 || woken || wk_net_limit_reached(&limit))
 			return (int)count;
 	}
@@ -428,6 +411,7 @@ static const struct wk_net_operations operations = {
     .send = net_send,
     .pause = net_pause,
     .resume = net_resume,
+    .finish = wk_net_finish,
     .close = net_close,
     .watch = net_watch,
     .wait = net_wait,

@@ -11,8 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Rule 8. */
-enum { KEEPALIVE_IDLE_S = 60, KEEPALIVE_INTERVAL_S = 10, KEEPALIVE_PROBES = 6 };
+enum { KEEPALIVE_PROBES = 6 };
 
 struct wk_net_dial {
 	struct addrinfo *found;
@@ -66,15 +65,19 @@ static int set_option(int fd, int level, int option, int value) {
 	return setsockopt(fd, level, option, &value, sizeof value) == 0 ? 0 : -errno;
 }
 
-static int set_options(int fd) {
+/* Rule 8. */
+static int set_options(int fd, uint32_t peer_timeout_s) {
+	int idle_s = (int)peer_timeout_s / 2, between_s = idle_s / KEEPALIVE_PROBES > 1 ? idle_s / KEEPALIVE_PROBES : 1;
 	int error = set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
 	error = error ? error : set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-	error = error ? error : set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
-	error = error ? error : set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S);
-	return error ? error : set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES);
+	error = error ? error : set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, idle_s);
+	error = error ? error : set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, between_s);
+	error = error ? error : set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES);
+	return error ? error : set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)peer_timeout_s * 1000);
 }
 
-static int listen_at(const struct addrinfo *address, uint32_t backlog, bool blocking, int *out, wk_net_address *bound) {
+static int listen_at(const struct addrinfo *address, const wk_net_options *options, bool blocking, int *out,
+                     wk_net_address *bound) {
 	int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | (blocking ? 0 : SOCK_NONBLOCK), 0);
 	if (fd < 0)
 		return -errno;
@@ -84,10 +87,10 @@ static int listen_at(const struct addrinfo *address, uint32_t backlog, bool bloc
 		const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)address->ai_addr;
 		error = set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, !IN6_IS_ADDR_UNSPECIFIED(&six->sin6_addr));
 	}
-	error = error ? error : set_options(fd);
+	error = error ? error : set_options(fd, options->peer_timeout_s);
 	struct sockaddr_storage where;
 	socklen_t size = sizeof where;
-	if (error == 0 && (bind(fd, address->ai_addr, address->ai_addrlen) != 0 || listen(fd, (int)backlog) != 0 ||
+	if (error == 0 && (bind(fd, address->ai_addr, address->ai_addrlen) != 0 || listen(fd, (int)options->backlog) != 0 ||
 	                   getsockname(fd, (struct sockaddr *)&where, &size) != 0))
 		error = -errno;
 	if (error == 0 && bound != NULL)
@@ -99,7 +102,7 @@ static int listen_at(const struct addrinfo *address, uint32_t backlog, bool bloc
 	return error;
 }
 
-int wk_net_socket_listen(const char *host, uint16_t port, uint32_t backlog, bool blocking, int *fd,
+int wk_net_socket_listen(const char *host, uint16_t port, const wk_net_options *options, bool blocking, int *fd,
                          wk_net_address *bound) {
 	bool everywhere = host == NULL || *host == 0;
 	struct addrinfo *found;
@@ -108,11 +111,11 @@ int wk_net_socket_listen(const char *host, uint16_t port, uint32_t backlog, bool
 	if (error == 0) {
 		error = -EADDRNOTAVAIL;
 		for (const struct addrinfo *address = found; address != NULL && error != 0; address = address->ai_next)
-			error = listen_at(address, backlog, blocking, fd, bound);
+			error = listen_at(address, options, blocking, fd, bound);
 		freeaddrinfo(found);
 	}
 	if (everywhere && (error == -EAFNOSUPPORT || error == -EADDRNOTAVAIL))
-		return wk_net_socket_listen("0.0.0.0", port, backlog, blocking, fd, bound);
+		return wk_net_socket_listen("0.0.0.0", port, options, blocking, fd, bound);
 	return error;
 }
 
@@ -130,7 +133,7 @@ int wk_net_dial_new(const char *host, uint16_t port, wk_net_dial **out) {
 	return 0;
 }
 
-int wk_net_dial_next(wk_net_dial *dial, int *out) {
+int wk_net_dial_next(wk_net_dial *dial, uint32_t peer_timeout_s, int *out) {
 	int error = -ENOENT;
 	while (dial->next != NULL) {
 		const struct addrinfo *address = dial->next;
@@ -140,7 +143,7 @@ int wk_net_dial_next(wk_net_dial *dial, int *out) {
 			error = -errno;
 			continue;
 		}
-		error = set_options(fd);
+		error = set_options(fd, peer_timeout_s);
 		if (error == 0 && connect(fd, address->ai_addr, address->ai_addrlen) != 0)
 			error = errno == EINTR ? -EINPROGRESS : -errno;
 		if (error == 0 || error == -EINPROGRESS) {

@@ -10,7 +10,7 @@ typedef struct wk_net_dial wk_net_dial;
  * A socket that listens at the first address of `host` that it can have (NULL or "": every address of this machine),
  * and says where. Who is accepted there inherits the options of rules 5 and 8.
  */
-int wk_net_socket_listen(const char *host, uint16_t port, uint32_t backlog, bool blocking, int *fd,
+int wk_net_socket_listen(const char *host, uint16_t port, const wk_net_options *options, bool blocking, int *fd,
                          wk_net_address *bound);
 
 /* Looks the name up, which may take as long as the machine's resolver does; a number takes none. */
@@ -19,7 +19,7 @@ int wk_net_dial_new(const char *host, uint16_t port, wk_net_dial **dial);
  * Begins with the next address. 0: *fd is connected; -EINPROGRESS: it will be writable when that is decided, see
  * wk_net_socket_error; else no address is left, and this is why the last failed.
  */
-int wk_net_dial_next(wk_net_dial *dial, int *fd);
+int wk_net_dial_next(wk_net_dial *dial, uint32_t peer_timeout_s, int *fd);
 void wk_net_dial_free(wk_net_dial *dial);
 
 /* -errno of what happened to the socket last, 0: nothing. */

@@ -269,11 +269,7 @@ static int net_wait(wk_net *net, wk_net_event *events, uint32_t max, uint64_t ti
 		count += reap(uring, events + count, max - count);
 		count += rode ? 0 : tell_rider(uring, events + count, max - count);
 		count += tell(uring, events + count, max - count);
-		bool woken = base->woken;
-		if (woken) {
-			base->woken = false;
-			atomic_exchange(&base->wake_pending, false); /* reads too, so that we see all the wakers did before */
-		}
+		bool woken = wk_net_take_wake(base);
 		if (count > 0 || woken || (wk_net_limit_reached(&limit) && !unattended(uring)))
 			return (int)count;
 	}
@@ -286,7 +282,7 @@ static int net_listen(wk_net *net, const char *host, uint16_t port, wk_net_addre
 	if (base->listeners_count == WK_NET_LISTENERS_MAX)
 		return -ENOSPC;
 	int fd;
-	int error = wk_net_socket_listen(host, port, base->options.backlog, true, &fd, bound);
+	int error = wk_net_socket_listen(host, port, &base->options, true, &fd, bound);
 	if (error == 0)
 		base->listeners[base->listeners_count++] = fd;
 	return error;
@@ -308,17 +304,10 @@ static void net_stop_listening(wk_net *net) {
 
 static int net_connect(wk_net *net, const char *host, uint16_t port, uint64_t tag, wk_connection_id *id) {
 	wk_uring_net *uring = (wk_uring_net *)net;
-	int error;
-	wk_net_connection *connection = wk_net_table_take(&uring->base.table, &error);
-	if (connection == NULL)
+	wk_net_connection *connection;
+	int error = wk_net_begin_connect(&uring->base, host, port, tag, &connection);
+	if (error)
 		return error;
-	connection->tag = tag;
-	connection->state = WK_NET_DIALLING;
-	error = wk_net_dial_new(host, port, &connection->dial);
-	if (error) {
-		wk_net_table_give_back(&uring->base.table, connection);
-		return error;
-	}
 	*id = connection->id;
 	wk_uring_dial_next(uring, connection, 0);
 	return 0;
@@ -341,12 +330,10 @@ static int net_send(wk_net *net, wk_connection_id id, const struct iovec *parts,
 
 static int set_paused(wk_net *net, wk_connection_id id, bool paused) {
 	wk_net_connection *connection;
-	int error = wk_net_owned((wk_net_base *)net, id, &connection);
-	if (error || connection->paused == paused)
-		return error;
-	connection->paused = paused;
-	wk_uring_attend((wk_uring_net *)net, connection);
-	return 0;
+	int error = wk_net_set_paused((wk_net_base *)net, id, paused, &connection);
+	if (connection != NULL)
+		wk_uring_attend((wk_uring_net *)net, connection);
+	return error;
 }
 
 static int net_pause(wk_net *net, wk_connection_id id) {
@@ -463,6 +450,7 @@ static const struct wk_net_operations operations = {
     .send = net_send,
     .pause = net_pause,
     .resume = net_resume,
+    .finish = wk_net_finish,
     .close = net_close,
     .watch = net_watch,
     .wait = net_wait,

@@ -214,7 +214,7 @@ static void sent(wk_uring_net *uring, wk_net_connection *connection, int result)
 
 void wk_uring_dial_next(wk_uring_net *uring, wk_net_connection *connection, int error) {
 	wk_net_close_socket(&uring->base, connection);
-	int result = wk_net_dial_next(connection->dial, &connection->fd);
+	int result = wk_net_dial_next(connection->dial, uring->base.options.peer_timeout_s, &connection->fd);
 	if (result == 0 || result == -EINPROGRESS)
 		wk_uring_attend(uring, connection); /* writable at once where it is connected already */
 	else

@@ -5,9 +5,12 @@
 
 void wk_adds_spend(wk_service *service, wk_frame_buffer *buffer) {
 	if (service->adds.count == 0) {
-		free(buffer);
+		wk_buffer_spent(service, buffer);
 		return;
 	}
+	if (buffer->batched)
+		return;
+	buffer->batched = true;
 	buffer->next = service->adds.spent;
 	service->adds.spent = buffer;
 }
@@ -16,7 +19,8 @@ static void free_spent(wk_service *service) {
 	while (service->adds.spent != NULL) {
 		wk_frame_buffer *buffer = service->adds.spent;
 		service->adds.spent = buffer->next;
-		free(buffer);
+		buffer->batched = false;
+		wk_buffer_spent(service, buffer);
 	}
 }
 

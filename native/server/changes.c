@@ -33,6 +33,10 @@ void wk_change_fence(wk_service *service, wk_peer *peer, const wk_wire_request *
 		answer_at_once(service, peer, request, WK_WIRE_NO_LEDGER);
 		return;
 	}
+	if (wk_reads_held_are_full(service, peer)) {
+		answer_at_once(service, peer, request, WK_WIRE_TOO_MANY_REQUESTS);
+		return;
+	}
 	wk_error error;
 	uint64_t ticket = 0;
 	wk_status status = wk_ledger_fence(service->ns, request->ledger_id, request->key, (uint32_t)request->key_size, 0,

@@ -7,63 +7,6 @@
 
 enum { PARTIAL_MIN = 512, SWEEP_NS = 1000000000, STARVED = 10 };
 
-/* ---- buffers ---- */
-
-static void charge(wk_service *service, wk_peer *peer, uint64_t before, uint64_t after) {
-	peer->input_bytes += after - before;
-	service->large_bytes += peer->large ? after - before : 0;
-	service->input_bytes += after - before;
-	service->eased |= after < before && service->starved;
-	service->stats.receive_memory = service->input_bytes;
-}
-
-static void drop_buffer(wk_service *service, wk_peer *peer, wk_frame_buffer **buffer) {
-	if (*buffer == NULL)
-		return;
-	charge(service, peer, (*buffer)->capacity, 0);
-	free(*buffer);
-	*buffer = NULL;
-}
-
-/* More than this is not kept: whoever sends it is closed. Those that are told to wait have sent something already. */
-static uint64_t input_limit(const wk_service *service) {
-	return service->options.receive_bytes + service->options.receive_bytes / 16 + service->options.frame_size_max;
-}
-
-static bool grow(wk_service *service, wk_peer *peer, wk_frame_buffer **at, size_t capacity) {
-	size_t had = *at != NULL ? (*at)->size : 0, before = *at != NULL ? (*at)->capacity : 0;
-	if (service->input_bytes + (capacity - before) > input_limit(service))
-		return false;
-	wk_frame_buffer *buffer = realloc(*at, sizeof *buffer + capacity);
-	if (buffer == NULL)
-		return false;
-	buffer->next = NULL;
-	buffer->size = had;
-	buffer->capacity = capacity;
-	charge(service, peer, before, capacity);
-	*at = buffer;
-	return true;
-}
-
-/* `most`: it never grows beyond that. */
-static bool append(wk_service *service, wk_peer *peer, wk_frame_buffer **at, const uint8_t *bytes, size_t size,
-                   size_t most) {
-	wk_frame_buffer *buffer = *at;
-	size_t had = buffer != NULL ? buffer->size : 0, before = buffer != NULL ? buffer->capacity : 0;
-	if (buffer == NULL || had + size > before) {
-		size_t capacity = before * 2 > PARTIAL_MIN ? before * 2 : PARTIAL_MIN;
-		capacity = capacity < most ? capacity : most;
-		capacity = capacity > had + size ? capacity : had + size;
-		if (!grow(service, peer, at, capacity))
-			return false;
-		buffer = *at;
-	}
-	if (size > 0)
-		memcpy(buffer->bytes + had, bytes, size);
-	buffer->size = had + size;
-	return true;
-}
-
 /* ---- closing ---- */
 
 void wk_peer_release(wk_peer *peer) {
@@ -74,7 +17,7 @@ void wk_peer_release(wk_peer *peer) {
 	free(peer);
 }
 
-static void end_partial(wk_service *service, wk_peer *peer) {
+void wk_peer_end_partial(wk_service *service, wk_peer *peer) {
 	service->partial_count--;
 	if (!peer->large)
 		return;
@@ -89,9 +32,9 @@ void wk_peer_close(wk_service *service, wk_peer *peer) {
 		return;
 	peer->closing = true;
 	if (peer->partial != NULL)
-		end_partial(service, peer);
-	drop_buffer(service, peer, &peer->partial);
-	drop_buffer(service, peer, &peer->backlog);
+		wk_peer_end_partial(service, peer);
+	wk_buffer_drop(service, &peer->partial);
+	wk_buffer_drop(service, &peer->backlog);
 	service->net->operations->close(service->net, peer->id);
 }
 
@@ -111,9 +54,9 @@ void wk_peer_gone(wk_service *service, wk_peer *peer) {
 	peer->gone = true;
 	service->stats.connections--;
 	if (peer->partial != NULL)
-		end_partial(service, peer);
-	drop_buffer(service, peer, &peer->partial);
-	drop_buffer(service, peer, &peer->backlog);
+		wk_peer_end_partial(service, peer);
+	wk_buffer_drop(service, &peer->partial);
+	wk_buffer_drop(service, &peer->backlog);
 	leave_stalled(service, peer);
 	if (peer->sending) {
 		peer->sending = false;
@@ -185,7 +128,7 @@ void wk_peer_stall(wk_service *service, wk_peer *peer, enum wk_stall why, const 
 	if (peer->gone || peer->closing)
 		return;
 	enlist(service, peer, why);
-	if (!append(service, peer, &peer->backlog, frame, size, SIZE_MAX))
+	if (!wk_backlog_give_back(service, peer, frame, size))
 		wk_peer_close(service, peer);
 }
 
@@ -194,34 +137,12 @@ void wk_peer_hold(wk_service *service, wk_peer *peer) {
 		enlist(service, peer, WK_STALL_DRAIN);
 }
 
-/* What is behind the frames that stall. */
-static bool keep_behind(wk_service *service, wk_peer *peer, const uint8_t *bytes, size_t size) {
-	bool kept = true;
-	if (peer->partial != NULL && peer->backlog == NULL) {
-		end_partial(service, peer);
-		peer->backlog = peer->partial;
-		peer->partial = NULL;
-	} else if (peer->partial != NULL) {
-		kept = append(service, peer, &peer->backlog, peer->partial->bytes, peer->partial->size, SIZE_MAX);
-		end_partial(service, peer);
-		drop_buffer(service, peer, &peer->partial);
-	}
-	return kept && append(service, peer, &peer->backlog, bytes, size, SIZE_MAX);
+bool wk_peer_is_held(const wk_peer *peer) {
+	return (peer->stalls & ~(uint32_t)WK_STALL_INPUT) != 0;
 }
 
 static void go_on(wk_service *service, wk_peer *peer) {
-	wk_frame_buffer *backlog = peer->backlog;
-	if (backlog != NULL && peer->partial != NULL && !keep_behind(service, peer, NULL, 0)) {
-		wk_peer_close(service, peer);
-		return;
-	}
-	backlog = peer->backlog;
-	peer->backlog = NULL;
-	if (backlog != NULL) {
-		charge(service, peer, backlog->capacity, 0);
-		wk_peer_receive(service, peer, backlog->bytes, backlog->size);
-		wk_adds_spend(service, backlog);
-	}
+	wk_backlog_walk(service, peer);
 	if (peer->stalls == 0 && peer->paused && !peer->gone && !peer->closing) {
 		peer->paused = false;
 		service->net->operations->resume(service->net, peer->id);
@@ -258,7 +179,7 @@ static bool has_place(wk_service *service, wk_peer *peer) {
 		return has_room(service, peer);
 	uint64_t frame_size = 0;
 	(void)wk_frame_size(peer->partial->bytes, peer->partial->size, service->options.frame_size_max, &frame_size);
-	if (service->large_left == 0 || !grow(service, peer, &peer->partial, (size_t)frame_size))
+	if (service->large_left == 0 || !wk_buffer_resize(service, peer, &peer->partial, (size_t)frame_size))
 		return false;
 	service->large_left--;
 	service->large_bytes += peer->input_bytes;
@@ -327,7 +248,7 @@ static size_t assemble(wk_service *service, wk_peer *peer, const uint8_t *bytes,
 	}
 	if (had < WK_FRAME_PREFIX_SIZE) {
 		taken = WK_FRAME_PREFIX_SIZE - had < size ? WK_FRAME_PREFIX_SIZE - had : size;
-		if (!append(service, peer, &peer->partial, bytes, taken, PARTIAL_MIN)) {
+		if (!wk_buffer_append(service, peer, &peer->partial, bytes, taken, PARTIAL_MIN)) {
 			service->partial_count -= peer->partial == NULL;
 			wk_peer_close(service, peer);
 			return size;
@@ -342,7 +263,7 @@ static size_t assemble(wk_service *service, wk_peer *peer, const uint8_t *bytes,
 	if (frame_size == 0)
 		return taken; /* the prefix is not whole */
 	size_t more = (size_t)frame_size - had < size - taken ? (size_t)frame_size - had : size - taken;
-	if (!append(service, peer, &peer->partial, bytes + taken, more, (size_t)frame_size)) {
+	if (!wk_buffer_append(service, peer, &peer->partial, bytes + taken, more, (size_t)frame_size)) {
 		wk_peer_close(service, peer);
 		return size;
 	}
@@ -353,20 +274,25 @@ static size_t assemble(wk_service *service, wk_peer *peer, const uint8_t *bytes,
 		}
 		return taken + more;
 	}
-	wk_frame_buffer *whole = peer->partial;
-	peer->partial = NULL;
-	end_partial(service, peer);
-	charge(service, peer, whole->capacity, 0);
+	wk_peer_end_partial(service, peer);
+	wk_frame_buffer *whole = wk_buffer_let_go(service, &peer->partial);
 	wk_request_handle(service, peer, whole->bytes, (size_t)frame_size);
 	wk_adds_spend(service, whole);
 	return taken + more;
 }
 
+void wk_peer_begin_partial(wk_service *service, wk_peer *peer) {
+	service->partial_count++;
+	peer->frame_began_ns = service->now_ns;
+	(void)assemble(service, peer, NULL, 0);
+}
+
 void wk_peer_receive(wk_service *service, wk_peer *peer, const uint8_t *bytes, size_t size) {
+	wk_backlog_end(service, peer);
 	while (size > 0 && !peer->gone && !peer->closing) {
 		/* What has come nonetheless of a frame that there is no place for is a part of it. */
-		if ((peer->stalls & ~(uint32_t)WK_STALL_INPUT) != 0) {
-			if (!keep_behind(service, peer, bytes, size))
+		if (wk_peer_is_held(peer)) {
+			if (!wk_backlog_put(service, peer, bytes, size))
 				wk_peer_close(service, peer);
 			return;
 		}
@@ -397,8 +323,7 @@ void wk_peers_sweep(wk_service *service) {
 	uint64_t limit = service->options.frame_timeout_ns;
 	bool crowded = service->reply_bytes > service->options.reply_bytes / 2;
 	for (wk_peer *peer = service->peers; peer != NULL; peer = peer->next) {
-		bool drips = peer->partial != NULL && (peer->stalls & ~(uint32_t)WK_STALL_INPUT) == 0 &&
-		             service->now_ns - peer->frame_began_ns > limit;
+		bool drips = peer->partial != NULL && !wk_peer_is_held(peer) && service->now_ns - peer->frame_began_ns > limit;
 		/* Whoever does not read its answers keeps others from theirs: the sooner it goes. */
 		bool deaf = crowded && peer->sending &&
 		            service->now_ns - peer->send_began_ns > (service->reads_starve ? limit / STARVED : limit);

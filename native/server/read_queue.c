@@ -72,6 +72,11 @@ bool wk_read_queue_is_full(const wk_service *service, const wk_peer *peer) {
 	       peer->reads_waiting >= most / 2 / service->readers_count;
 }
 
+bool wk_reads_held_are_full(const wk_service *service, const wk_peer *peer) {
+	/* Who asked for hardly anything is heard: there is no more of that than there are connections. */
+	return service->reads_held + service->reads_waiting >= service->options.reads_max && peer->reads > 1;
+}
+
 static void enter(wk_service *service, wk_peer *peer) {
 	peer->reads_waiting++;
 	service->reads_waiting++;

@@ -20,6 +20,10 @@ static bool waits_for_accepted(wk_service *service, wk_read_job *job) {
 	wk_status status = wk_ledger_force(service->ns, job->owed.ledger_id, 0, &ticket, &error);
 	if (status == WK_NO_LEDGER || (status == WK_OK && ticket == 0))
 		return false; /* nothing was accepted since the start */
+	if (wk_reads_held_are_full(service, job->owed.peer)) {
+		job->status = WK_FULL;
+		return false;
+	}
 	wk_wait wait = {.ticket = ticket, .job = job, .kind = WK_WAIT_READ};
 	if (status == WK_OK && wk_waits_put(service, &wait))
 		return true;
@@ -72,6 +76,23 @@ static void refuse(wk_service *service, wk_read_job *job, uint32_t code) {
 	done_with(service, job, code);
 }
 
+static uint32_t code_of(const wk_service *service, const wk_read_job *job) {
+	switch (job->status) {
+	case WK_OK:
+		return WK_WIRE_OK;
+	case WK_NO_LEDGER:
+		return wk_service_negative(service, job->owed.ledger_id, WK_WIRE_NO_LEDGER);
+	case WK_NOT_FOUND:
+		return wk_service_negative(service, job->owed.ledger_id, WK_WIRE_NO_ENTRY);
+	case WK_FULL:
+		return WK_WIRE_TOO_MANY_REQUESTS;
+	case WK_INVALID:
+		return WK_WIRE_BAD_REQUEST;
+	default:
+		return WK_WIRE_IO_ERROR;
+	}
+}
+
 void wk_reads_submit(wk_service *service, wk_read_job *job) {
 	const wk_peer *peer = job->owed.peer;
 	if (peer->gone || peer->closing) {
@@ -105,7 +126,7 @@ void wk_reads_ask(wk_service *service, wk_peer *peer, const wk_wire_request *req
 	if (kind == WK_JOB_LIST && waits_for_accepted(service, job))
 		return;
 	if (job->status != WK_OK) {
-		refuse(service, job, WK_WIRE_IO_ERROR);
+		refuse(service, job, code_of(service, job));
 		return;
 	}
 	if (kind == WK_JOB_READ && request->version == WK_WIRE_V3) {
@@ -123,21 +144,6 @@ static bool asks_again(wk_service *service, wk_read_job *job) {
 	if (!negative || job->certain)
 		return false;
 	return waits_for_accepted(service, job);
-}
-
-static uint32_t code_of(const wk_service *service, const wk_read_job *job) {
-	switch (job->status) {
-	case WK_OK:
-		return WK_WIRE_OK;
-	case WK_NO_LEDGER:
-		return wk_service_negative(service, job->owed.ledger_id, WK_WIRE_NO_LEDGER);
-	case WK_NOT_FOUND:
-		return wk_service_negative(service, job->owed.ledger_id, WK_WIRE_NO_ENTRY);
-	case WK_INVALID:
-		return WK_WIRE_BAD_REQUEST;
-	default:
-		return WK_WIRE_IO_ERROR;
-	}
 }
 
 static void learn_lac(wk_service *service, const wk_read_job *job) {

@@ -30,15 +30,6 @@ void wk_reply_put(wk_service *service, wk_peer *peer, const wk_wire_reply *reply
 		wk_peer_close(service, peer); /* no memory: half an answer is none */
 }
 
-void wk_histogram_count(wk_histogram *histogram, uint64_t value) {
-	uint32_t bucket = 0;
-	for (uint64_t rest = value; rest > 0 && bucket < WK_SERVER_BUCKETS - 1; rest >>= 1)
-		bucket++;
-	histogram->buckets[bucket]++;
-	histogram->count++;
-	histogram->sum += value;
-}
-
 void wk_owed_settle(wk_service *service, const wk_owed *owed, uint32_t code) {
 	wk_server_stats *stats = &service->stats;
 	if (owed->operation < WK_SERVER_OPERATIONS) {

@@ -35,7 +35,7 @@ wk_hosted_ledger *wk_service_host(wk_service *service, int64_t ledger_id) {
 }
 
 uint32_t wk_service_negative(const wk_service *service, int64_t ledger_id, uint32_t code) {
-	bool limbo = service->limbo_all || wk_id_set_has(&service->limbo, ledger_id);
+	bool limbo = service->limbo_all != wk_id_set_has(&service->limbo, ledger_id); /* all but these, or these alone */
 	return limbo ? WK_WIRE_UNKNOWN_STATE : code;
 }
 

@@ -13,6 +13,9 @@
 
 enum { EVENTS_MAX = 256, STORE_TAG = 1, POOL_TAG = 2 };
 
+#define NS_PER_S 1000000000ull
+#define PART_NS NS_PER_S
+
 struct wk_server {
 	wk_namespace *ns;
 	wk_net *net;
@@ -21,7 +24,7 @@ struct wk_server {
 	pthread_t thread;
 	uint16_t port;
 	uint32_t backend;
-	uint64_t stop_at_ns; /* the thread's */
+	uint64_t stop_at_ns, part_ns; /* the thread's */
 	bool drained;
 	_Atomic bool has_orders;
 	pthread_mutex_t lock;
@@ -66,6 +69,7 @@ void wk_server_options_init(wk_server_options *options) {
 	    .reads_max = 10000,
 	    .batch_bytes_max = WK_FRAME_SIZE_MAX,
 	    .frame_timeout_ns = 30000000000,
+	    .peer_timeout_ns = 120000000000,
 	    .poll_timeout_max_ns = 60000000000,
 	};
 }
@@ -87,12 +91,16 @@ static wk_status check_options(const wk_server_options *given, wk_server_options
 	take_default(&options->reads_max, defaults.reads_max);
 	take_default(&options->batch_bytes_max, defaults.batch_bytes_max);
 	take_default(&options->frame_timeout_ns, defaults.frame_timeout_ns);
+	take_default(&options->peer_timeout_ns, defaults.peer_timeout_ns);
 	take_default(&options->poll_timeout_max_ns, defaults.poll_timeout_max_ns);
 	if (options->frame_size_max < 1024 || options->frame_size_max > WK_LEDGER_ENTRY_MAX)
 		return fail(error, WK_INVALID, 0, "frame_size_max is %llu: it must be 1024 to %d bytes",
 		            (unsigned long long)options->frame_size_max, WK_LEDGER_ENTRY_MAX);
 	if (options->reads_max > 1000000 || options->reader_threads > 64)
 		return fail(error, WK_INVALID, 0, "reads_max is at most 1000000, reader_threads at most 64");
+	if (options->peer_timeout_ns < 2 * NS_PER_S || options->peer_timeout_ns > 86400 * NS_PER_S)
+		return fail(error, WK_INVALID, 0, "peer_timeout_ns is %llu: it must be 2 seconds to a day",
+		            (unsigned long long)options->peer_timeout_ns);
 	if (options->batch_bytes_max > options->frame_size_max)
 		options->batch_bytes_max = options->frame_size_max;
 	return WK_OK;
@@ -105,6 +113,7 @@ static void take_orders(wk_server *server) {
 	pthread_mutex_lock(&server->lock);
 	if (server->asked.stop && server->stop_at_ns == 0) {
 		uint64_t drain_ns = server->asked.drain_ns;
+		server->part_ns = drain_ns < PART_NS ? drain_ns : PART_NS;
 		server->stop_at_ns = drain_ns < UINT64_MAX - service->now_ns ? service->now_ns + drain_ns : UINT64_MAX;
 		server->net->operations->stop_listening(server->net);
 		wk_service_drain(service);
@@ -149,6 +158,29 @@ static uint64_t time_left(const wk_server *server) {
 	return deadline > now_ns ? deadline - now_ns : 0;
 }
 
+static void take_event(wk_service *service, const wk_net_event *event) {
+	if (event->kind == WK_NET_READABLE && event->tag == STORE_TAG)
+		wk_service_store_event(service);
+	else if (event->kind == WK_NET_READABLE)
+		wk_service_pool_event(service);
+	else
+		wk_service_event(service, event);
+}
+
+/* Clients that hear of the end close their side: until then what they sent is received, so that no answer is lost to them. */
+static void part(wk_server *server, uint64_t patience_ns) {
+	wk_service *service = server->service;
+	uint64_t now_ns = wk_clock_monotonic_ns(), until_ns = now_ns + patience_ns;
+	for (wk_service_part(service); service->peers != NULL && now_ns < until_ns; now_ns = wk_clock_monotonic_ns()) {
+		int count = server->net->operations->wait(server->net, server->events, EVENTS_MAX, until_ns - now_ns);
+		if (count < 0)
+			return;
+		for (int i = 0; i < count; i++)
+			if (server->events[i].kind != WK_NET_RECEIVED)
+				take_event(service, &server->events[i]);
+	}
+}
+
 static void *serve(void *context) {
 	wk_server *server = context;
 	wk_service *service = server->service;
@@ -158,18 +190,13 @@ static void *serve(void *context) {
 	while (!is_over(server) || !wk_service_commit_ends(service)) {
 		int count = server->net->operations->wait(server->net, events, EVENTS_MAX, time_left(server));
 		wk_service_begin(service, wk_clock_monotonic_ns(), wk_clock_wall_ms());
-		for (int i = 0; i < count; i++) {
-			if (events[i].kind == WK_NET_READABLE && events[i].tag == STORE_TAG)
-				wk_service_store_event(service);
-			else if (events[i].kind == WK_NET_READABLE)
-				wk_service_pool_event(service);
-			else
-				wk_service_event(service, &events[i]);
-		}
+		for (int i = 0; i < count; i++)
+			take_event(service, &events[i]);
 		if (atomic_exchange(&server->has_orders, false))
 			take_orders(server);
 		wk_service_turn(service);
 	}
+	part(server, server->part_ns);
 	pthread_mutex_lock(&server->lock);
 	server->stats = service->stats;
 	server->ended = true;
@@ -199,7 +226,8 @@ static void free_server(wk_server *server) {
 }
 
 static wk_status make_net(wk_server *server, const wk_server_options *options, wk_error *error) {
-	wk_net_options net = {.connections_max = options->connections_max};
+	wk_net_options net = {.connections_max = options->connections_max,
+	                      .peer_timeout_s = (uint32_t)(options->peer_timeout_ns / NS_PER_S)};
 	int result = -ENOSYS;
 	if (options->backend != WK_BACKEND_PSYNC) {
 		result = wk_net_uring_new(&net, &server->net);

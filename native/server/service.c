@@ -177,6 +177,16 @@ void wk_service_drain(wk_service *service) {
 		wk_peer_hold(service, peer);
 }
 
+void wk_service_part(wk_service *service) {
+	const struct wk_net_operations *net = service->net->operations;
+	for (wk_peer *peer = service->peers; peer != NULL; peer = peer->next) {
+		if (net->finish(service->net, peer->id) == 0)
+			net->resume(service->net, peer->id);
+		else
+			wk_peer_close(service, peer);
+	}
+}
+
 /* Nothing that the store tells would end it. */
 static bool first_wait_is_over(const wk_service *service) {
 	const wk_wait_queue *queue = &service->waits;

@@ -37,8 +37,10 @@ enum {
 
 /* A frame that is being assembled, or that waits. */
 typedef struct wk_frame_buffer {
-	struct wk_frame_buffer *next;
-	size_t size, capacity;
+	struct wk_frame_buffer *next; /* of those that the batch points into */
+	wk_peer *peer;                /* whose it is; NULL: nobody's any more, and freed behind the batch */
+	size_t taken, size, capacity; /* taken: so much at its beginning was looked at */
+	bool batched, walked;         /* adds of the batch may point into it; it is being looked at */
 	uint8_t bytes[];
 } wk_frame_buffer;
 
@@ -134,7 +136,7 @@ typedef struct wk_add_batch {
 	wk_add *adds;
 	wk_add_note *notes;
 	uint32_t count;
-	wk_frame_buffer *spent; /* frames that adds point into: freed behind the batch */
+	wk_frame_buffer *spent; /* those that adds may point into, until the batch is through */
 } wk_add_batch;
 
 /* ---- reads ---- */
@@ -198,6 +200,7 @@ struct wk_service {
 	wk_peer *readers, **readers_end; /* connections with reads that wait, in the order of their turns */
 	uint32_t ring_count;             /* of them, but for those that are parked */
 	uint32_t readers_count, reads_waiting;
+	uint32_t reads_held;  /* that wait until something is durable: fences, lists, and what was found to be absent */
 	bool reads_starve;    /* some wait, and for nothing but memory */
 	uint64_t large_bytes; /* of input_bytes: of connections with a place for a large frame */
 	wk_peer *peers, *listed, *stalled, **stalled_end; /* who stalled first goes on first */
@@ -209,6 +212,7 @@ struct wk_service {
 	uint64_t durable;       /* as of this turn */
 	uint64_t next_sweep_ns; /* when overdue frames are looked for */
 	uint64_t input_bytes, reply_bytes;
+	uint64_t copied_bytes; /* of what came in, from one place to another */
 	wk_server_stats stats;
 };
 
@@ -228,6 +232,8 @@ void wk_service_store_event(wk_service *service);
 void wk_service_pool_event(wk_service *service);
 /* Nothing more is read from any connection; long polls end. */
 void wk_service_drain(wk_service *service);
+/* All answers are sent: every other end hears so, and what it sends is received until it has closed, and goes nowhere. */
+void wk_service_part(wk_service *service);
 /* When the next turn is due without an event; UINT64_MAX: never. */
 uint64_t wk_service_deadline(const wk_service *service);
 /* Descriptors that tell of something: the store's, and the pool's; -1 where there is none. */
@@ -255,6 +261,26 @@ void wk_peers_go_on(wk_service *service, bool journal);
 void wk_peer_read_ends(wk_service *service, wk_peer *peer); /* one of its reads is answered, or only waits */
 void wk_peers_sweep(wk_service *service);
 
+bool wk_peer_is_held(const wk_peer *peer); /* it stalls, for another reason than a frame that there is no place for */
+void wk_peer_begin_partial(wk_service *service,
+                           wk_peer *peer); /* peer->partial is the beginning of a frame; it may close it */
+void wk_peer_end_partial(wk_service *service, wk_peer *peer);
+
+/* frame_buffer.c; false: no memory, or no more is allowed */
+bool wk_buffer_resize(wk_service *service, wk_peer *peer, wk_frame_buffer **at, size_t capacity);
+bool wk_buffer_append(wk_service *service, wk_peer *peer, wk_frame_buffer **at, const uint8_t *bytes, size_t size,
+                      size_t most); /* it never grows beyond `most` */
+void wk_buffer_drop(wk_service *service, wk_frame_buffer **at);
+wk_frame_buffer *wk_buffer_let_go(wk_service *service, wk_frame_buffer **at); /* nobody's, to be spent */
+
+/* backlog.c; false: as above */
+bool wk_backlog_give_back(wk_service *service, wk_peer *peer, const uint8_t *frame, size_t size);
+bool wk_backlog_put(wk_service *service, wk_peer *peer, const uint8_t *bytes, size_t size); /* behind all that waits */
+void wk_backlog_walk(wk_service *service, wk_peer *peer); /* handles its frames, until it stalls again */
+void wk_backlog_end(wk_service *service,
+                    wk_peer *peer); /* who does not stall has none, before more of it is received */
+void wk_buffer_spent(wk_service *service, wk_frame_buffer *buffer); /* no adds point into it any more */
+
 /* request.c: a whole frame */
 uint64_t wk_peer_share(const wk_service *service); /* of the memory for replies */
 void wk_request_handle(wk_service *service, wk_peer *peer, const uint8_t *frame, size_t size);
@@ -268,7 +294,6 @@ void wk_reply_begin(const wk_owed *owed, uint32_t code, wk_wire_reply *reply);
 void wk_reply_put(wk_service *service, wk_peer *peer, const wk_wire_reply *reply, const uint8_t *body,
                   wk_read_job *owner);
 void wk_reply_code(wk_service *service, const wk_owed *owed, uint32_t code);
-void wk_histogram_count(wk_histogram *histogram, uint64_t value);
 void wk_owed_settle(wk_service *service, const wk_owed *owed, uint32_t code);
 
 /* outbox.c */
@@ -281,9 +306,9 @@ void wk_peer_list(wk_service *service, wk_peer *peer);
 /* adds.c */
 void wk_adds_put(wk_service *service, wk_peer *peer, const wk_wire_request *request, const uint8_t *frame, size_t size);
 void wk_adds_flush(wk_service *service);
-/* The frames that the batch pointed into may go. */
 /* What is in the batch goes nowhere: nobody is there any more. */
 void wk_adds_drop(wk_service *service);
+/* wk_buffer_spent once the batch, which may point into it, is through. */
 void wk_adds_spend(wk_service *service, wk_frame_buffer *buffer);
 
 /* waits.c */
@@ -301,6 +326,8 @@ void wk_change_force(wk_service *service, wk_peer *peer, const wk_wire_request *
                      size_t size);
 
 /* read_queue.c */
+/* No further read of this connection may wait until something is durable. */
+bool wk_reads_held_are_full(const wk_service *service, const wk_peer *peer);
 /* This connection may have no further read wait. */
 bool wk_read_queue_is_full(const wk_service *service, const wk_peer *peer);
 void wk_read_queue_put(wk_service *service, wk_read_job *job);

@@ -34,12 +34,14 @@ bool wk_waits_put(wk_service *service, const wk_wait *wait) {
 		put->ticket = put->ticket > last->ticket ? put->ticket : last->ticket;
 	}
 	queue->count++;
+	service->reads_held += wait->kind == WK_WAIT_READ;
 	return true;
 }
 
 static void go_on(wk_service *service, wk_wait *wait, bool durable) {
 	uint32_t code = durable ? WK_WIRE_OK : WK_WIRE_IO_ERROR;
 	if (wait->kind == WK_WAIT_READ) {
+		service->reads_held--;
 		if (durable) {
 			wk_reads_submit(service, wait->job);
 			return;

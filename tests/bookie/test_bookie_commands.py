@@ -146,16 +146,23 @@ def test_ledgers_are_put_into_limbo_and_taken_out_again(data: DataDirectory) -> 
     assert run("limbo", "list", data.path).stdout == "5\n7\n9\n"
     assert run("limbo", "clear", data.path, 5).exit_code == 0
     assert LimboFile(data.limbo).load() == LimboState(ledger_ids=array("q", [7, 9]))
-    assert json.loads(run("limbo", "list", data.path, "--json").stdout) == {"everything": False, "ledgers": [7, 9]}
+    assert json.loads(run("limbo", "list", data.path, "--json").stdout) == {
+        "everything": False,
+        "ledgers": [7, 9],
+        "cleared": [],
+    }
     assert run("limbo", "clear", data.path, "--all").exit_code == 0
     assert not data.limbo.exists()
 
 
-def test_every_ledger_is_only_cleared_as_a_whole(data: DataDirectory) -> None:
+def test_single_ledgers_are_cleared_where_every_one_is_in_limbo(data: DataDirectory) -> None:
     assert run("limbo", "add", data.path, "--all").exit_code == 0
-    assert "every ledger is in limbo" in refused(run("limbo", "clear", data.path, 5))
-    assert LimboFile(data.limbo).load().everything
+    assert run("limbo", "clear", data.path, 5).exit_code == 0
+    assert LimboFile(data.limbo).load() == LimboState(everything=True, cleared=array("q", [5]))
+    assert run("limbo", "list", data.path).stdout == "every ledger is in limbo, but for 1 that were cleared\n"
+    assert "not in limbo: 5" in refused(run("limbo", "clear", data.path, 5))
     assert run("limbo", "clear", data.path, "--all").exit_code == 0
+    assert not data.limbo.exists()
 
 
 def test_a_ledger_that_is_not_in_limbo_is_said_and_nothing_is_changed(data: DataDirectory) -> None:
@@ -175,7 +182,9 @@ def test_ledgers_or_all_of_them_must_be_named(data: DataDirectory, arguments: li
 def test_limbo_of_a_running_bookie_is_listed_and_not_changed(data: DataDirectory) -> None:
     LimboFile(data.limbo).save(LimboState(ledger_ids=array("q", [5])))
     assert run("limbo", "list", data.path).stdout == "5\n"
-    assert "stop it" in refused(run("limbo", "clear", data.path, 5))
+    assert "stop it; it reads this when it starts; or tell the bookie itself: --http" in refused(
+        run("limbo", "clear", data.path, 5)
+    )
     assert "stop it" in refused(run("limbo", "add", data.path, 6))
     assert list(LimboFile(data.limbo).load().ledger_ids) == [5]
 

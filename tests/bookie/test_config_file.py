@@ -109,6 +109,11 @@ def test_a_wrong_value_is_refused_with_file_key_what_was_found_and_what_to_write
     assert write in said
 
 
+@pytest.mark.parametrize("text", ["a = " + "[" * 100_000, "a = " + "9" * 5000, "a = 0x" + "f" * 5000])
+def test_what_the_parser_gives_up_on_is_refused(file: Path, text: str) -> None:
+    assert refusal(file, text).startswith(f"{file}: ")
+
+
 def test_what_is_no_toml_is_said_with_the_line(file: Path) -> None:
     said = refusal(file, "data = '/d'\nlisten 127.0.0.1:3181\n")
     assert said.startswith(f"{file}: this is no TOML: ")

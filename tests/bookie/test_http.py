@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 
 import pytest
@@ -22,6 +22,7 @@ class Page:
         self.reason = ""
         self.read_only = False
         self.wishes: list[bool] = []
+        self.limbo_wishes: list[tuple[bool, Collection[int] | None]] = []
         self.refuses = False
 
     def metrics(self) -> str:
@@ -40,6 +41,16 @@ class Page:
             "shuttingDown": False,
             "availableForHighPriorityWrites": True,
         }
+
+    def limbo(self) -> Mapping[str, object]:
+        return {"everything": False, "ledgers": [7], "cleared": []}
+
+    def change_limbo(self, add: bool, ledger_ids: Collection[int] | None) -> None:
+        if self.refuses:
+            raise OSError(28, "no space")
+        if not add and ledger_ids == [6]:
+            raise ValueError("not in limbo: 6")
+        self.limbo_wishes.append((add, ledger_ids))
 
     def set_read_only(self, read_only: bool) -> None:
         if self.refuses:
@@ -95,7 +106,7 @@ def put(
 
 GETS = [
     "/metrics", "/health", "/heartbeat", "/ready", "/api/v1/bookie/is_ready", "/api/v1/bookie/info",
-    "/api/v1/bookie/state", "/api/v1/bookie/state/readonly", "/api/v1/bookie/readonly",
+    "/api/v1/bookie/state", "/api/v1/bookie/state/readonly", "/api/v1/bookie/readonly", "/api/v1/bookie/limbo",
 ]  # fmt: skip
 
 
@@ -124,9 +135,40 @@ def test_an_operator_switches(port: int, page: Page) -> None:
     assert page.wishes == [True, False]
 
 
+LIMBO = "/api/v1/bookie/limbo"
+
+
+def test_an_operator_changes_what_is_in_limbo(port: int, page: Page) -> None:
+    assert json.loads(ask(port, f"GET {LIMBO}")[1]) == {"everything": False, "ledgers": [7], "cleared": []}
+    assert put(port, b'{"add": [7, 9223372036854775807]}', path=LIMBO) == 200
+    assert put(port, b'{"clear": "all"}', path=LIMBO) == 200
+    assert put(port, b'{"clear": [6]}', path=LIMBO) == 409
+    assert page.limbo_wishes == [(True, [7, 2**63 - 1]), (False, None)]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"", b"[]", b"{}", b'{"add": []}', b'{"add": [-1]}', b'{"add": [true]}', b'{"add": "some"}', b'{"add": null}',
+        b'{"add": [1], "clear": [2]}', b'{"add": [9223372036854775808]}', b'{"readOnly": true}',
+    ],
+)  # fmt: skip
+def test_what_limbo_does_not_understand_changes_nothing(port: int, page: Page, body: bytes) -> None:
+    assert put(port, body, path=LIMBO) == 400
+    assert page.limbo_wishes == []
+
+
+def test_limbo_is_for_the_bookies_own_machine_and_no_web_page(port: int, page: Page) -> None:
+    assert put(port, b'{"clear": "all"}', "Origin: http://evil.example", path=LIMBO) == 403
+    assert put(port, b'{"clear": "all"}', path=LIMBO, host="evil.example") == 403
+    assert ask(port, f"GET {LIMBO}", host="evil.example")[0] == 403
+    assert page.limbo_wishes == []
+
+
 def test_a_wish_that_cannot_be_kept_is_an_error(port: int, page: Page) -> None:
     page.refuses = True
     assert put(port, b'{"readOnly": true}') == 500
+    assert put(port, b'{"add": "all"}', path=LIMBO) == 500
 
 
 @pytest.mark.parametrize("path", GETS)
@@ -135,11 +177,13 @@ def test_nothing_but_put_changes_anything(port: int, page: Page, method: str, pa
     body = b'{"readOnly": true}'
     line = f"{method} {path}?readOnly=true"
     status, text = ask(port, line, "X-HTTP-Method-Override: PUT", f"Content-Length: {len(body)}", body=body)
-    assert page.wishes == []
+    assert page.wishes == page.limbo_wishes == []
     assert (status, text) == (status, "") if method == "HEAD" else status in (200, 501)
 
 
-@pytest.mark.parametrize("path", [path for path in GETS if "readonly" not in path] + ["/", "/api/v1/bookie/gc"])
+@pytest.mark.parametrize(
+    "path", [path for path in GETS if not path.endswith(("readonly", "limbo"))] + ["/", "/api/v1/bookie/gc"]
+)
 def test_put_is_for_one_thing(port: int, page: Page, path: str) -> None:
     assert put(port, b'{"readOnly": true}', path=path) == 404
     assert page.wishes == []

@@ -15,7 +15,7 @@ from walkeeper_bookie._limbo import Limbo, reason_for_limbo
 from walkeeper_bookie._log import Log
 from walkeeper_bookie._metadata import BookieMetadata
 from walkeeper_bookie._server import Server
-from walkeeper_bookie._state_files import LimboFile, LimboState
+from walkeeper_bookie._state_files import LimboFile, LimboState, NotInLimboError
 
 ME, OTHER = "127.0.0.1:1", "127.0.0.1:2"
 CLEAN = Recovery(cut_bytes=0, damaged_blocks=0, unknown_blocks=0, lost_entries=0, lost_files=0, elapsed_ns=5)
@@ -82,12 +82,12 @@ def test_it_is_kept_before_anybody_is_told(store: MemoryStore, tmp_path: Path) -
 
     def tell(everything: bool, ledger_ids: Iterable[int]) -> None:
         kept.append(LimboFile(tmp_path / "limbo").load())
-        assert (everything, list(ledger_ids)) == (kept[-1].everything, list(kept[-1].ledger_ids))
+        assert (everything, list(ledger_ids)) == (kept[-1].everything, list(kept[-1].listed))
 
     limbo.begin("test")
     limbo.attach(tell)
     limbo.note()
-    limbo.clear(2)
+    limbo.clear([2])
     assert [list(state.ledger_ids) for state in kept] == [[], [1, 2, 3], [1, 3]]
 
 
@@ -155,14 +155,74 @@ def test_cleared_one_by_one(store: MemoryStore, tmp_path: Path) -> None:
     limbo, told = limbo_of(store, tmp_path), Told()
     limbo.begin("test")
     limbo.attach(told)
-    assert not limbo.clear(1)  # not noted yet: it cannot be told which are left
     limbo.note()
-    assert not limbo.clear(4)
-    assert limbo.clear(1)
-    assert limbo.clear(3)
+    with pytest.raises(NotInLimboError, match=r"not in limbo: 4, 5\. Nothing was changed"):
+        limbo.clear([5, 1, 4])
+    assert told.ids == [1, 2, 3]
+    limbo.clear([1])
+    limbo.clear([3])
     assert told.ids == [2]
-    assert limbo.clear(2)
+    limbo.clear([2])
     assert not limbo.state
+    assert not (tmp_path / "limbo").exists()
+
+
+def test_single_ledgers_are_cleared_where_every_one_is_in_limbo(store: MemoryStore, tmp_path: Path) -> None:
+    limbo, told = limbo_of(store, tmp_path), Told()
+    limbo.begin("test")
+    limbo.attach(told)
+    limbo.clear([1, 8])
+    assert (told.everything, told.ids) == (True, [1, 8])  # every ledger but these
+    with pytest.raises(NotInLimboError):
+        limbo.clear([8])
+    limbo.add([8, 9])
+    assert (told.everything, told.ids) == (True, [1])
+    again = limbo_of(store, tmp_path)
+    again.load()
+    again.attach(told)
+    assert (told.everything, told.ids) == (True, [1])
+    assert again.note()
+    assert (told.everything, told.ids) == (False, [2, 3, 8, 9])  # what an operator said outlives the listing
+
+
+@pytest.mark.parametrize(("cleared", "left"), [([2], [1, 3]), (None, [])])
+def test_an_operator_who_speaks_during_the_listing_is_heard(
+    store: MemoryStore, tmp_path: Path, cleared: list[int] | None, left: list[int]
+) -> None:
+    said: list[str] = []
+
+    class Slow(FaultyStore):
+        def scan(self, key: str, *, page: int = 1000) -> Iterator[str]:
+            if not said:
+                said.append(key)
+                limbo.clear(cleared)
+            yield from self.store.scan(key, page=page)
+
+    limbo, told = limbo_of(Slow(store), tmp_path), Told()
+    limbo.begin("test")
+    limbo.attach(told)
+    assert limbo.note()
+    assert said
+    assert (told.everything, told.ids) == (False, left)
+
+
+def test_new_damage_forgets_what_was_cleared(store: MemoryStore, tmp_path: Path) -> None:
+    limbo, told = limbo_of(store, tmp_path), Told()
+    limbo.begin("test")
+    limbo.clear([1])
+    limbo.begin("again")
+    limbo.attach(told)
+    assert (told.everything, told.ids) == (True, [])
+
+
+def test_every_ledger_is_put_into_limbo_and_taken_out(store: MemoryStore, tmp_path: Path) -> None:
+    limbo, told = limbo_of(store, tmp_path), Told()
+    limbo.attach(told)
+    limbo.add([4])
+    limbo.add(None)
+    assert (told.everything, told.ids) == (True, [])
+    limbo.clear(None)
+    assert (told.everything, told.ids) == (False, [])
     assert not (tmp_path / "limbo").exists()
 
 
@@ -180,6 +240,9 @@ def test_the_server_serves_nothing_before_it_is_told(tmp_path: Path) -> None:
             assert client.read(7, 0)[0] == OK
             assert client.read(7, 1)[0] == IO_ERROR
             assert client.read(8, 0)[0] == NO_LEDGER
+            server.set_limbo(True, [7])
+            assert client.read(7, 1)[0] == NO_ENTRY
+            assert client.read(8, 0)[0] == IO_ERROR
             server.set_limbo(False)
             assert client.read(7, 1)[0] == NO_ENTRY
     finally:

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from walkeeper_bookie._directory import DirectoryStats, Recovery
+from walkeeper_bookie._directory import DirectoryStats, JournalTimes, Recovery
 from walkeeper_bookie._disk_watch import Space
-from walkeeper_bookie._metrics import WINDOW_S, Exposition, Facts, Recent, quantile, render
-from walkeeper_bookie._server import OPERATIONS, Histogram, ServerStats
+from walkeeper_bookie._histogram import Histogram
+from walkeeper_bookie._metrics import WINDOW_S, Counted, Exposition, Facts, Recent, counted, quantile, render
+from walkeeper_bookie._server import OPERATIONS, ServerStats
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = re.compile(r'([a-zA-Z_]\w*)(\{(?:[a-z]\w*="(?:[^"\\\n]|\\.)*"(?:,|(?=\})))*\})? (NaN|[-+]?[0-9.e+-]+)')
@@ -40,6 +41,10 @@ def server(**changes: Any) -> ServerStats:
 
 def directory(**changes: Any) -> DirectoryStats:
     return DirectoryStats(**{**dict.fromkeys(DirectoryStats.__dataclass_fields__, 0), **changes})
+
+
+def journal(**changes: Any) -> JournalTimes:
+    return JournalTimes(**{**dict.fromkeys(JournalTimes.__dataclass_fields__, histogram()), **changes})
 
 
 FACTS = Facts(
@@ -68,9 +73,10 @@ def text_of(
     stats: ServerStats | None = None,
     engine: DirectoryStats | None = None,
     recovery: Recovery = CLEAN,
+    times: JournalTimes | None = None,
 ) -> str:
-    stats = stats or server()
-    return render(facts, stats, engine or directory(), recovery, stats.add_ns, stats.read_ns)
+    stats, times = stats or server(), times or journal()
+    return render(facts, stats, engine or directory(), recovery, times, counted(stats, times))
 
 
 def values_of(text: str) -> dict[str, float]:
@@ -110,7 +116,7 @@ def test_bookkeepers_names_have_bookkeepers_meaning() -> None:
         read_bytes=500,
         add_ns=histogram(b20=8),
     )
-    found = values_of(text_of(stats=stats, engine=directory(syncs_count=6)))
+    found = values_of(text_of(stats=stats, times=journal(sync_ns=histogram(b20=6))))
     assert found["bookie_SERVER_STATUS"] == 1
     assert found['bookkeeper_server_ADD_ENTRY_count{success="true"}'] == 8
     assert found['bookkeeper_server_ADD_ENTRY_count{success="false"}'] == 2
@@ -124,6 +130,27 @@ def test_bookkeepers_names_have_bookkeepers_meaning() -> None:
     # Milliseconds: 2**19 to 2**20 nanoseconds are half a millisecond to one.
     assert 0.5 <= found['bookkeeper_server_ADD_ENTRY_REQUEST{success="true",quantile="0.5"}'] <= 1.05
     assert math.isnan(found['bookkeeper_server_READ_ENTRY_REQUEST{success="true",quantile="0.99"}'])
+
+
+def test_syncs_batches_and_waits_stand_under_bookkeepers_names() -> None:
+    times = journal(
+        sync_ns=histogram(b21=4),
+        wait_ns=histogram(b17=3),
+        block_records=histogram(b7=2),
+        block_bytes=histogram(b20=1),
+    )
+    found = values_of(text_of(engine=directory(failed=True), times=times))
+    assert found['bookie_journal_JOURNAL_SYNC_count{success="true"}'] == 4
+    assert found['bookie_journal_JOURNAL_SYNC_count{success="false"}'] == 1
+    assert 1.04 <= found['bookie_journal_JOURNAL_SYNC{success="true",quantile="0.99"}'] <= 2.1
+    assert 0.065 <= found['bookie_journal_JOURNAL_QUEUE_LATENCY{success="true",quantile="0.5"}'] <= 0.132
+    assert 64 <= found['bookie_journal_JOURNAL_FORCE_WRITE_BATCH_ENTRIES{success="true",quantile="0.5"}'] <= 128
+    assert found['bookie_journal_JOURNAL_FORCE_WRITE_BATCH_BYTES_sum{success="true"}'] == 600
+    assert found[f'walkeeper_journal_sync_seconds_bucket{{le="{2**20 * 1e-9!r}"}}'] == 0
+    assert found[f'walkeeper_journal_sync_seconds_bucket{{le="{2**21 * 1e-9!r}"}}'] == 4
+    assert found["walkeeper_journal_queue_seconds_count"] == 3
+    assert found['walkeeper_journal_batch_entries_bucket{le="127"}'] == 2
+    assert found['walkeeper_journal_batch_bytes_bucket{le="1048575"}'] == 1
 
 
 @pytest.mark.parametrize(
@@ -201,16 +228,20 @@ def test_a_quantile_finds_the_bucket_of_its_rank() -> None:
         assert 2 ** (bucket - 1) <= value <= 2**bucket
 
 
+def counts(**syncs: int) -> Counted:
+    return counted(server(), journal(sync_ns=histogram(**syncs)))
+
+
 def test_the_last_minute_forgets_what_is_older() -> None:
     now = [0.0]
     recent = Recent(lambda: now[0])
-    recent.note(histogram(b30=100))
+    recent.note(counts(b30=100))
     now[0] = WINDOW_S / 2
-    recent.note(histogram(b30=100, b10=5))
+    recent.note(counts(b30=100, b10=5))
     now[0] = WINDOW_S + 1
-    assert recent.since(histogram(b30=100, b10=7)) == histogram(b10=7)
+    assert recent.since(counts(b30=100, b10=7)) == counts(b10=7)
     now[0] = 1.5 * WINDOW_S + 1
-    assert recent.since(histogram(b30=100, b10=7)) == histogram(b10=2)
+    assert recent.since(counts(b30=100, b10=7)) == counts(b10=2)
 
 
 def test_the_dashboard_uses_metrics_that_there_are() -> None:

@@ -6,6 +6,8 @@ import json
 import shutil
 import signal
 import socket
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -27,8 +29,10 @@ from bookie_runs import (
     free_port,
     until,
 )
+from click.testing import CliRunner
 
 from walkeeper.metadata import DigestType, LedgerMetadata, MetadataStore, ServiceInfo, open_store
+from walkeeper_bookie import commands
 
 
 @pytest.fixture
@@ -63,6 +67,27 @@ def ask(port: int, path: str) -> str:
 
 
 # ---- start and stop ----
+
+
+NEEDLESS = (
+    "email", "zipfile", "importlib.metadata", "importlib.resources", "random", "hashlib", "secrets", "tempfile",
+    "http.server", "urllib.request", "difflib", "tomllib", "kazoo", "walkeeper._log", "walkeeper._namespace",
+    "walkeeper.metadata._faults", "walkeeper.metadata._memory", "walkeeper_bookie._http", "walkeeper_bookie._metrics",
+    "walkeeper_bookie._migration",
+)  # fmt: skip
+
+
+def test_what_a_bookie_does_not_need_is_not_loaded() -> None:
+    """It would take time at each start, and memory for ever."""
+    # What an editable installation loads by itself is not counted.
+    code = (
+        "import sys\nbefore = set(sys.modules)\n"
+        "import walkeeper_bookie._main, walkeeper_bookie._process, walkeeper.metadata._sqlite\n"
+        "print(*sorted(set(sys.modules) - before))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
+    assert "walkeeper_bookie._bookie" in done.stdout.split()
+    assert set(done.stdout.split()) & set(NEEDLESS) == set()
 
 
 def test_one_line_says_ready_and_sigterm_ends_it(bookies: Bookies) -> None:
@@ -370,6 +395,34 @@ def test_rule_2_in_limbo_nothing_is_absent(bookies: Bookies, store: MetadataStor
     with Client(bookie.port) as client:
         assert client.read(7, 0)[0] == IO_ERROR
         assert client.read(8, 0)[0] == NO_LEDGER
+
+
+def test_limbo_is_changed_while_the_bookie_runs(bookies: Bookies) -> None:
+    http = f"127.0.0.1:{free_port()}"
+    bookie = bookies.start("--init", "--http", http)
+    bookie.ready()
+
+    def limbo(*words: object) -> str:
+        result = CliRunner().invoke(commands.bookie, ["limbo", *map(str, words)])
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    with Client(bookie.port) as client:
+        assert client.add(7, 0) == OK
+        until(lambda: client.read(7, 1)[0] == NO_ENTRY, "nothing is in limbo")
+        limbo("add", "--http", http, 7, 8)
+        assert client.read(7, 1)[0] == IO_ERROR
+        assert client.read(8, 0)[0] == IO_ERROR
+        assert limbo("list", "--http", http) == limbo("list", bookie.data) == "7\n8\n"
+        limbo("clear", 7, "--http", http)
+        assert client.read(7, 1)[0] == NO_ENTRY
+        assert client.read(8, 0)[0] == IO_ERROR
+    bookie.kill()
+    again = bookies.start(port=bookie.port)
+    again.ready()
+    with Client(again.port) as client:
+        assert client.read(7, 1)[0] == NO_ENTRY
+        assert client.read(8, 0)[0] == IO_ERROR
 
 
 def test_a_new_bookie_of_a_cluster_without_its_ledgers_is_not_in_limbo_for_long(

@@ -8,6 +8,7 @@
 #include "net_churn.h"
 #include "net_crowd.h"
 #include "net_waits.h"
+#include <linux/filter.h>
 #include <netinet/tcp.h>
 
 TEST(a_connection_is_accepted_heard_answered_and_closed) {
@@ -235,6 +236,41 @@ TEST(the_last_words_come_before_the_end) {
 	end();
 }
 
+static void hears_to_the_end(int fd, const void *bytes, size_t size) {
+	peer_reads(fd, bytes, size);
+	uint8_t byte;
+	CHECK_EQ(recv(fd, &byte, 1, 0), 0); /* and not a failure */
+	close(fd);
+}
+
+TEST(who_is_finished_hears_all_answers_and_an_end_in_order) {
+	begin(NULL);
+	static const uint8_t unread[100000];
+	int fd, other;
+	wk_connection_id connection = meet(&fd), second = meet(&other);
+	CHECK_EQ(ops->pause(net, connection), 0);
+	expect_nothing_for(0);
+	peer_writes(fd, unread, sizeof unread);
+	send_all(connection, "an answer", 9);
+	CHECK_EQ(expect(WK_NET_SENT).connection, connection);
+	CHECK_EQ(ops->finish(net, connection), 0);
+	CHECK_EQ(ops->finish(net, connection), 0);
+	CHECK_EQ(ops->resume(net, connection), 0);
+	expect_bytes(connection, unread, sizeof unread); /* what came nonetheless is received */
+	hears_to_the_end(fd, "an answer", 9);
+	expect_closed(connection, 0);
+	CHECK_EQ(ops->finish(net, connection), -EBADF);
+	uint8_t *bytes = calloc(1, MUCH);
+	CHECK(bytes);
+	send_very_much(second, bytes);
+	CHECK_EQ(ops->finish(net, second), -EBUSY);
+	CHECK_EQ(ops->close(net, second), 0);
+	expect_closed(second, -ECANCELED);
+	free(bytes);
+	close(other);
+	end();
+}
+
 TEST(a_reset_is_told_with_its_errno) {
 	begin(NULL);
 	int fd;
@@ -434,7 +470,7 @@ TEST(small_sends_do_not_wait_and_dead_peers_are_noticed) {
 	CHECK(own >= 0);
 	static const int options[][3] = {
 	    {IPPROTO_TCP, TCP_NODELAY, 1},    {SOL_SOCKET, SO_KEEPALIVE, 1}, {IPPROTO_TCP, TCP_KEEPIDLE, 60},
-	    {IPPROTO_TCP, TCP_KEEPINTVL, 10}, {IPPROTO_TCP, TCP_KEEPCNT, 6},
+	    {IPPROTO_TCP, TCP_KEEPINTVL, 10}, {IPPROTO_TCP, TCP_KEEPCNT, 6}, {IPPROTO_TCP, TCP_USER_TIMEOUT, 120000},
 	};
 	for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
 		int value;
@@ -444,6 +480,31 @@ TEST(small_sends_do_not_wait_and_dead_peers_are_noticed) {
 	}
 	close(fd);
 	expect_closed(connection, 0);
+	end();
+}
+
+/* Nothing that is sent to it arrives, and it says nothing: as if its machine had lost its power. */
+static void vanish(int fd) {
+	struct sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
+	struct sock_fprog program = {.len = 1, .filter = &nothing};
+	CHECK_EQ(setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program), 0);
+}
+
+TEST(a_peer_whose_machine_vanished_is_noticed) {
+	begin(&(wk_net_options){.peer_timeout_s = 2});
+	int idle_fd, fd;
+	wk_connection_id idle = meet(&idle_fd), connection = meet(&fd);
+	vanish(idle_fd);
+	vanish(fd);
+	send_all(connection, "are you there?", 14);
+	CHECK_EQ(expect(WK_NET_SENT).connection, connection);
+	for (int told = 0; told < 2; told++) {
+		wk_net_event event = expect(WK_NET_CLOSED);
+		CHECK(event.connection == idle || event.connection == connection);
+		CHECK_EQ(event.error, -ETIMEDOUT);
+	}
+	close(idle_fd);
+	close(fd);
 	end();
 }
 
@@ -498,8 +559,9 @@ TEST(another_thread_may_destroy_what_the_owner_left) {
 }
 
 TEST(impossible_options_are_refused) {
-	static const wk_net_options impossible[] = {
-	    {.connections_max = UINT32_MAX}, {.receive_size = UINT32_MAX}, {.receive_buffers = 3}, {.backlog = UINT32_MAX}};
+	static const wk_net_options impossible[] = {{.connections_max = UINT32_MAX}, {.receive_size = UINT32_MAX},
+	                                            {.receive_buffers = 3},          {.backlog = UINT32_MAX},
+	                                            {.peer_timeout_s = 1},           {.peer_timeout_s = 86401}};
 	for (size_t i = 0; i < sizeof impossible / sizeof *impossible; i++) {
 		int before = open_fds();
 		CHECK_EQ(new_net(&impossible[i], &net), -EINVAL);
@@ -517,6 +579,7 @@ static void net_conformance_run(int (*implementation)(const wk_net_options *, wk
 	RUN(a_paused_connection_is_not_read_until_it_resumes);
 	RUN(who_is_paused_when_accepted_is_not_read);
 	RUN(the_last_words_come_before_the_end);
+	RUN(who_is_finished_hears_all_answers_and_an_end_in_order);
 	RUN(a_reset_is_told_with_its_errno);
 	RUN(a_send_to_one_who_has_gone_ends_the_connection);
 	RUN(who_is_closed_while_it_sends_is_told_once);
@@ -525,6 +588,7 @@ static void net_conformance_run(int (*implementation)(const wk_net_options *, wk
 	RUN(a_call_that_nobody_takes_is_closed);
 	RUN(addresses_are_found_by_number_and_by_name);
 	RUN(small_sends_do_not_wait_and_dead_peers_are_noticed);
+	RUN(a_peer_whose_machine_vanished_is_noticed);
 	RUN(nothing_is_left_of_what_is_destroyed);
 	RUN(another_thread_may_destroy_what_the_owner_left);
 	RUN(impossible_options_are_refused);

@@ -156,6 +156,66 @@ TEST(what_is_not_durable_is_not_read) {
 	io->operations->destroy(io);
 }
 
+static struct wk_io_operations of_a_slow_disk;
+static const struct wk_io_operations *of_the_disk;
+enum { MS = 1000000, WRITE_MS = 3, WAIT_MS = 5 };
+
+static int64_t write_slowly(wk_io *io, wk_file *file, const void *buffer, size_t size, uint64_t offset,
+                            uint32_t flags) {
+	wk_faulty_advance(wk_faulty_of(io), WRITE_MS * MS);
+	return of_the_disk->pwrite(io, file, buffer, size, offset, flags);
+}
+
+static int sync_slowly(wk_io *io, wk_file *file) {
+	wk_faulty_advance(wk_faulty_of(io), WRITE_MS * MS);
+	return of_the_disk->sync(io, file);
+}
+
+/* One block of three entries that waited, then one of a single entry that did not. */
+static void times_are_counted(uint32_t sync_method) {
+	wk_io *io = new_disk(9);
+	wk_open_options options = store_options();
+	options.sync_method = sync_method;
+	wk_namespace *ns = open_store_with(io, &options);
+	of_the_disk = io->operations;
+	of_a_slow_disk = *of_the_disk;
+	of_a_slow_disk.pwrite = write_slowly;
+	of_a_slow_disk.sync = sync_slowly;
+	static uint8_t bytes[4][100];
+	wk_add adds[4];
+	for (int i = 0; i < 4; i++) {
+		wk_store_be64(bytes[i] + 8, (uint64_t)i);
+		adds[i] = an_add(bytes[i], sizeof bytes[i], 0);
+	}
+	wk_journal_times before, times;
+	wk_namespace_journal_times(ns, &before);
+	CHECK_EQ(before.block_records.count, 0);
+	io->operations = &of_a_slow_disk;
+	CHECK_EQ(wk_ledger_add(ns, adds, 3, 0, false, NULL), WK_OK);
+	wk_faulty_advance(wk_faulty_of(io), WAIT_MS * MS);
+	CHECK_EQ(wk_namespace_wait(ns, adds[2].ticket, UINT64_MAX, NULL), WK_OK);
+	CHECK_EQ(wk_ledger_add(ns, adds + 3, 1, UINT64_MAX, true, NULL), WK_OK);
+	io->operations = of_the_disk;
+	wk_namespace_journal_times(ns, &times);
+	CHECK_EQ(times.block_records.count, 2);
+	CHECK_EQ(times.block_records.sum, 4);
+	CHECK_EQ(times.block_records.buckets[1], 1); /* below 2 */
+	CHECK_EQ(times.block_records.buckets[2], 1); /* below 4 */
+	CHECK_EQ(times.block_bytes.sum, 400);
+	CHECK_EQ(times.wait_ns.count, 2);
+	CHECK_EQ(times.wait_ns.sum / MS, WAIT_MS); /* the simulated clock moves a little with each call */
+	CHECK_EQ(times.sync_ns.count - before.sync_ns.count, 2);
+	CHECK_EQ((times.sync_ns.sum - before.sync_ns.sum) / MS, 2 * WRITE_MS);
+	CHECK_EQ(times.sync_ns.count, stats_of(ns).syncs_count);
+	close_store(ns);
+	io->operations->destroy(io);
+}
+
+TEST(syncs_waits_and_blocks_are_counted_with_their_sizes) {
+	times_are_counted(WK_SYNC_DSYNC);
+	times_are_counted(WK_SYNC_WRITE_THEN_SYNC);
+}
+
 int main(void) {
 	RUN(an_entry_is_its_bytes_whatever_its_digest);
 	RUN(the_largest_entry_is_taken_and_one_byte_more_refused);
@@ -163,5 +223,6 @@ int main(void) {
 	RUN(a_batch_is_one_block);
 	RUN(without_room_an_add_says_so_and_those_behind_it_as_well);
 	RUN(what_is_not_durable_is_not_read);
+	RUN(syncs_waits_and_blocks_are_counted_with_their_sizes);
 	return check_done();
 }

@@ -248,6 +248,48 @@ TEST(a_stop_answers_what_was_accepted) {
 	CHECK_EQ(system(command), 0);
 }
 
+/* Asks and reads without a pause, until the server ends the connection. */
+static void *asks_to_the_end(void *context) {
+	int fd = *(int *)context;
+	enum { AT_ONCE = 1000 }; /* more than the server has looked at when it is told to stop */
+	uint8_t requests[AT_ONCE * WK_WIRE_HEAD_SIZE_MAX], answers[65536];
+	wk_wire_request request = {.version = WK_WIRE_V3, .header_version = WK_WIRE_V3, .operation = WK_WIRE_AUTH};
+	size_t size = 0, sent = 0;
+	for (int i = 0; i < AT_ONCE; i++)
+		size += wk_wire_request_encode(&request, requests + size);
+	for (;;) {
+		struct pollfd ready = {.fd = fd, .events = POLLIN | POLLOUT};
+		CHECK(poll(&ready, 1, 60000) == 1 || errno == EINTR);
+		ssize_t count = send(fd, requests + sent, size - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+		CHECK(count >= 0 || errno == EAGAIN || errno == EINTR); /* ECONNRESET: what was on its way here is lost */
+		sent = count > 0 ? (sent + (size_t)count) % size : sent;
+		count = recv(fd, answers, sizeof answers, MSG_DONTWAIT);
+		CHECK(count >= 0 || errno == EAGAIN || errno == EINTR);
+		if (count == 0)
+			break;
+	}
+	close(fd);
+	return NULL;
+}
+
+static void ends_in_order(uint32_t backend) {
+	start(backend);
+	int fd = connect_to_it();
+	pthread_t thread;
+	CHECK_EQ(pthread_create(&thread, NULL, asks_to_the_end, &fd), 0);
+	wk_server_stats stats;
+	do
+		wk_server_stats_get(server, &stats);
+	while (stats.requests[WK_WIRE_AUTH] < 1000);
+	stop();
+	pthread_join(thread, NULL);
+}
+
+TEST(a_stop_ends_connections_in_order_whatever_comes_in) {
+	ends_in_order(WK_BACKEND_PSYNC);
+	ends_in_order(WK_BACKEND_AUTO);
+}
+
 TEST(an_address_that_is_taken_is_told) {
 	start(WK_BACKEND_AUTO);
 	wk_server_options options;
@@ -268,6 +310,7 @@ int main(void) {
 	RUN(clients_side_by_side_get_what_they_gave);
 	RUN(orders_of_other_threads_are_obeyed_at_once);
 	RUN(a_stop_answers_what_was_accepted);
+	RUN(a_stop_ends_connections_in_order_whatever_comes_in);
 	RUN(an_address_that_is_taken_is_told);
 	return check_done();
 }

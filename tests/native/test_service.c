@@ -296,6 +296,11 @@ TEST(limbo_never_says_no) {
 	CHECK_EQ(answer_to(old, a_read(5, 1)).code, WK_WIRE_IO_ERROR);
 	int64_t *ids = malloc(sizeof *ids);
 	*ids = 6;
+	wk_service_set_limbo(b.service, true, ids, 1); /* all but one */
+	CHECK_EQ(answer_to(p, a_read(5, 1)).code, WK_WIRE_UNKNOWN_STATE);
+	CHECK_EQ(answer_to(p, a_read(6, 0)).code, WK_WIRE_NO_LEDGER);
+	ids = malloc(sizeof *ids);
+	*ids = 6;
 	wk_service_set_limbo(b.service, false, ids, 1);
 	CHECK_EQ(answer_to(p, a_read(5, 1)).code, WK_WIRE_NO_ENTRY);
 	CHECK_EQ(answer_to(p, a_read(6, 0)).code, WK_WIRE_UNKNOWN_STATE);

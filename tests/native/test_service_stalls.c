@@ -36,7 +36,10 @@ TEST(polls_that_end_let_the_connection_go_on) {
 }
 
 TEST(fences_that_a_journal_failed_leave_nothing_behind) {
-	peer *p = open_with_peer(WK_WIRE_V3);
+	bookie_prepare(&b, new_disk(7));
+	b.options.reads_max = 2000; /* as many may wait */
+	bookie_serve(&b);
+	peer *p = bookie_connect(&b);
 	CHECK_EQ(answer_to(p, an_entry(5, 0, -1, 1, 20, 0)).code, WK_WIRE_OK);
 	wk_faulty_fail(wk_faulty_of(b.io), WK_FAULT_WRITE | WK_FAULT_SYNC, 0, EIO, true);
 	for (int i = 0; i < 2000; i++)
@@ -48,6 +51,52 @@ TEST(fences_that_a_journal_failed_leave_nothing_behind) {
 	CHECK_EQ(replies, 2000);
 	CHECK_EQ(answer_to(p, a_read(5, 0)).code, WK_WIRE_OK);
 	bookie_abandon(&b);
+}
+
+/* Fences, lists and what seems to be absent wait for the journal: so many of all connections. */
+static void held_are_bounded(wk_wire_request (*request)(int64_t ledger_id), uint32_t flags) {
+	bookie_prepare(&b, new_disk(7));
+	bookie_serve(&b);
+	peer *p[8], *quiet = bookie_connect(&b);
+	for (int i = 0; i < 8; i++) {
+		p[i] = bookie_connect(&b);
+		CHECK_EQ(answer_to(p[i], an_entry(i, 0, -1, 1, 20, 0)).code, WK_WIRE_OK);
+	}
+	for (int i = 0; i < 8; i++) {
+		ask(p[i], an_entry(i, 1, 0, 1, 20, flags));
+		for (int k = 0; k < 200; k++)
+			ask(p[i], request(i));
+	}
+	ask(quiet, request(0));
+	uint64_t most = 0;
+	for (int i = 0; i < 5; i++) { /* the disk writes nothing meanwhile */
+		bookie_turn(&b, SIZE_MAX);
+		most = b.service->reads_held > most ? b.service->reads_held : most;
+	}
+	CHECK(most > 0 && most <= b.options.reads_max + 2 * 9);
+	bookie_run(&b);
+	uint32_t refused = 0;
+	for (int i = 0; i < 8; i++)
+		while (more_replies(p[i]))
+			refused += take_reply(p[i]).code == WK_WIRE_TOO_MANY_REQUESTS;
+	CHECK(refused > 8 * 200 - b.options.reads_max - 100);
+	CHECK(take_reply(quiet).code != WK_WIRE_TOO_MANY_REQUESTS);
+	CHECK_EQ(b.service->reads_held, 0);
+	CHECK_EQ(b.service->stats.too_many_requests, refused);
+	bookie_close(&b);
+}
+
+static wk_wire_request fences_it(int64_t ledger_id) {
+	return a_fence(ledger_id, 0);
+}
+
+static wk_wire_request lists_it(int64_t ledger_id) {
+	return of_ledger(WK_WIRE_LIST_ENTRIES, ledger_id);
+}
+
+TEST(what_waits_for_the_journal_is_bounded_for_all_connections) {
+	held_are_bounded(fences_it, 0);
+	held_are_bounded(lists_it, 0);
 }
 
 /* Answers of a batch may let a connection go on, whose adds are the next batch's. */
@@ -344,9 +393,65 @@ TEST(who_comes_while_it_drains_is_not_served) {
 	bookie_close(&b);
 }
 
+/* As it comes, once more where it waits, and once for the beginning of a frame: not for each time that it stalls. */
+static uint64_t most_copied(uint64_t received) {
+	return 3 * received + 65536;
+}
+
+TEST(who_stalls_again_and_again_is_not_copied_each_time) {
+	peer *p = open_with_peer(WK_WIRE_V3);
+	CHECK_EQ(answer_to(p, an_entry(5, 0, -1, 1, 20, 0)).code, WK_WIRE_OK);
+	for (int64_t lac = 0; lac < 3000; lac++)
+		ask(p, a_lac(5, lac)); /* each waits until the one before is durable */
+	uint64_t received = p->out.size;
+	for (int64_t lac = 0; lac < 3000;) {
+		bookie_turn(&b, SIZE_MAX);
+		CHECK_EQ(wk_namespace_step(b.ns, &(bool){false}, NULL), WK_OK);
+		for (; more_replies(p); lac++)
+			CHECK_EQ(take_reply(p).code, WK_WIRE_OK);
+	}
+	CHECK(b.service->copied_bytes <= most_copied(received));
+	CHECK(b.service->copied_bytes > received / 2); /* it did wait */
+	CHECK_EQ(b.service->input_bytes, 0);
+	bookie_close(&b);
+}
+
+/* What the journal has no room for comes back from a batch, in small pieces that end in the middle of a frame. */
+TEST(adds_that_come_back_are_not_copied_each_time) {
+	bookie_prepare(&b, new_disk(7));
+	b.store.in_flight_bytes = 16 * 1024;
+	bookie_serve(&b);
+	peer *p[4];
+	int64_t answered[4] = {0};
+	uint64_t received = 0;
+	for (int i = 0; i < 4; i++) {
+		p[i] = bookie_connect(&b);
+		for (int64_t id = 0; id < 1500; id++)
+			ask(p[i], an_entry(i, id, id - 1, 1, (size_t)(id * 17 % 600) + 20, 0));
+		received += p[i]->out.size;
+	}
+	for (int turns = 0; answered[0] + answered[1] + answered[2] + answered[3] < 6000; turns++) {
+		CHECK(turns < 100000);
+		bookie_turn(&b, turns % 7 == 0 ? 65536 : 1777);
+		CHECK_EQ(wk_namespace_step(b.ns, &(bool){false}, NULL), WK_OK);
+		for (int i = 0; i < 4; i++)
+			while (more_replies(p[i])) {
+				wk_wire_reply reply = take_reply(p[i]);
+				CHECK_EQ(reply.code, WK_WIRE_OK);
+				CHECK_EQ(reply.entry_id, answered[i]++);
+			}
+	}
+	printf("copied %.2f times\n", (double)b.service->copied_bytes / (double)received);
+	CHECK(b.service->copied_bytes <= most_copied(received));
+	CHECK_EQ(b.service->input_bytes, 0);
+	CHECK_EQ(b.service->partial_count, 0);
+	bookie_close(&b);
+}
+
 int main(void) {
 	RUN(polls_that_end_let_the_connection_go_on);
 	RUN(fences_that_a_journal_failed_leave_nothing_behind);
+	RUN(what_waits_for_the_journal_is_bounded_for_all_connections);
 	RUN(adds_that_go_on_while_a_batch_is_answered_do_not_mix_with_it);
 	RUN(large_frames_of_many_stay_within_the_memory_for_them);
 	RUN(beginnings_of_frames_stay_within_the_memory_for_them);
@@ -359,5 +464,7 @@ int main(void) {
 	RUN(small_answers_that_nobody_reads_stay_within_the_memory_for_them);
 	RUN(idle_connections_keep_little);
 	RUN(who_comes_while_it_drains_is_not_served);
+	RUN(who_stalls_again_and_again_is_not_copied_each_time);
+	RUN(adds_that_come_back_are_not_copied_each_time);
 	return check_done();
 }

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import heapq
+import os
 import re
-import secrets
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
@@ -54,7 +54,7 @@ class Ledgers:
 
     def _create(self, ledger_id: int, metadata: LedgerMetadata) -> int:
         """By the token the creator knows its own node again, when the answer to its first try was lost."""
-        token = secrets.randbits(63)
+        token = int.from_bytes(os.urandom(8), "big") >> 1
         data = replace(metadata, ctoken=token, format_version=FORMAT_VERSION).serialise()
         key = self._key(ledger_id)
 

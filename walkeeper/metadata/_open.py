@@ -6,13 +6,14 @@ import re
 import threading
 from collections.abc import Callable
 from importlib import import_module
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
 from walkeeper.metadata._keys import check_key
-from walkeeper.metadata._memory import MemoryStore, MemoryTree
-from walkeeper.metadata._sqlite import SqliteStore
 from walkeeper.metadata._store import MetadataError, MetadataStore
+
+if TYPE_CHECKING:
+    from walkeeper.metadata._memory import MemoryTree
 
 ROOT = "/ledgers"  # BookKeeper's, where a URI has no room for another
 ZOOKEEPER_PORT = 2181
@@ -50,8 +51,12 @@ def open_store(uri: str, *, session_timeout: float = 10.0) -> OpenedStore:
         hosts, root, name = _zookeeper(uri, layout or "", rest)
         return OpenedStore(_zookeeper_store()(hosts, session_timeout=session_timeout, uri=uri), root, name)
     if layout is None and scheme == "memory":
+        from walkeeper.metadata._memory import MemoryStore
+
         return OpenedStore(MemoryStore(_tree(rest), uri=uri), ROOT, None)
     if layout is None and scheme == "sqlite":
+        from walkeeper.metadata._sqlite import SqliteStore  # as above: what nobody uses takes no memory
+
         return OpenedStore(SqliteStore(_path(uri, rest), session_timeout=session_timeout), ROOT, None)
     if scheme == "etcd":
         raise MetadataError(f"cannot open {uri!r}: etcd is not supported yet; {_URIS}")
@@ -59,6 +64,8 @@ def open_store(uri: str, *, session_timeout: float = 10.0) -> OpenedStore:
 
 
 def _tree(name: str) -> MemoryTree:
+    from walkeeper.metadata._memory import MemoryTree
+
     with _trees_lock:
         return _trees.setdefault(name, MemoryTree())
 

@@ -51,8 +51,8 @@ json_flag = click.option("--json", "as_json", is_flag=True, help="One JSON objec
 
 
 @contextmanager
-def held(data: DataDirectory) -> Iterator[None]:
-    """No bookie can start on the directory meanwhile. Refusal where one has it.
+def held(data: DataDirectory, or_else: str = "") -> Iterator[None]:
+    """No bookie can start on the directory meanwhile. Refusal where one has it; `or_else`: what else may be done then.
 
     A directory that has no store yet cannot be held, and nobody serves from it.
     """
@@ -64,7 +64,8 @@ def held(data: DataDirectory) -> Iterator[None]:
     try:
         if not locked(descriptor):
             raise Refusal(
-                f"a bookie serves {data.path}, or another command is at it", "stop it; it reads this when it starts"
+                f"a bookie serves {data.path}, or another command is at it",
+                f"stop it; it reads this when it starts{or_else}",
             )
         yield
     finally:

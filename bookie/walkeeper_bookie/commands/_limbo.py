@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 from array import array
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
 from walkeeper_bookie._data_directory import DataDirectory
-from walkeeper_bookie._state_files import LimboFile, LimboState
-from walkeeper_bookie.commands._arguments import data_argument, held, json_flag, ledger_id
+from walkeeper_bookie._state_files import LimboFile, LimboState, NotInLimboError, batches
+from walkeeper_bookie.commands._arguments import DataArgument, held, json_flag, ledger_id
+from walkeeper_bookie.commands._ask import ask
 from walkeeper_bookie.commands._refusal import Refusal
 
 __all__ = ["limbo"]
+
+PATH = "/api/v1/bookie/limbo"
 
 
 @click.group()
@@ -26,17 +31,27 @@ def limbo() -> None:
     """
 
 
+http_option = click.option("--http", metavar="HOST:PORT", help="The HTTP address of a running bookie; then no DIR.")
+ledgers_or_directory = click.argument("words", metavar="[DIR] [LEDGER]...", nargs=-1)
+all_option = click.option("--all", "everything", is_flag=True, help="Every ledger.")
+
+
 @limbo.command("list")
-@data_argument
+@click.argument("data", metavar="[DIR]", type=DataArgument(), required=False)
+@http_option
 @json_flag
-def list_ledgers(data: Path, as_json: bool) -> None:
-    """Show which ledgers are in limbo. A running bookie may be asked, too."""
-    state = LimboFile(DataDirectory(data).limbo).load()
+def list_ledgers(data: Path | None, http: str | None, as_json: bool) -> None:
+    """Show which ledgers are in limbo. A running bookie's directory may be asked, too."""
+    if (data is None) == (http is None):
+        raise Refusal("give DIR, or --http HOST:PORT of a running bookie")
+    state = state_of(ask(http, PATH), http) if data is None and http else LimboFile(directory_of(data).limbo).load()
     if as_json:
-        click.echo(json.dumps({"everything": state.everything, "ledgers": list(state.ledger_ids)}))
+        shown = {"everything": state.everything, "ledgers": list(state.ledger_ids), "cleared": list(state.cleared)}
+        click.echo(json.dumps(shown))
         return
     if state.everything:
-        click.echo("every ledger is in limbo")
+        but = f", but for {len(state.cleared)} that were cleared" if state.cleared else ""
+        click.echo(f"every ledger is in limbo{but}")
     for each in state.ledger_ids:
         click.echo(each)
     if not state:
@@ -44,44 +59,58 @@ def list_ledgers(data: Path, as_json: bool) -> None:
 
 
 @limbo.command()
-@data_argument
-@click.argument("ledgers", metavar="[LEDGER]...", nargs=-1, type=ledger_id)
-@click.option("--all", "everything", is_flag=True, help="Every ledger.")
-def add(data: Path, ledgers: tuple[int, ...], everything: bool) -> None:
-    """Put ledgers into limbo. The bookie must be stopped."""
-    some_or_all(ledgers, everything)
-    directory = DataDirectory(data)
-    with held(directory):
-        file = LimboFile(directory.limbo)
-        before = file.load()
-        ids = array("q", sorted({*before.ledger_ids, *ledgers}))
-        file.save(LimboState(before.everything or everything, ids))
+@ledgers_or_directory
+@all_option
+@http_option
+def add(words: tuple[str, ...], everything: bool, http: str | None) -> None:
+    """Put ledgers into limbo: of a bookie that runs by --http, of one that is stopped by its directory."""
+    change(words, everything, http, "add", LimboState.with_added)
 
 
 @limbo.command()
-@data_argument
-@click.argument("ledgers", metavar="[LEDGER]...", nargs=-1, type=ledger_id)
-@click.option("--all", "everything", is_flag=True, help="Whatever is in limbo.")
-def clear(data: Path, ledgers: tuple[int, ...], everything: bool) -> None:
-    """Take ledgers out of limbo, which were repaired. The bookie must be stopped."""
-    some_or_all(ledgers, everything)
-    directory = DataDirectory(data)
-    with held(directory):
-        file = LimboFile(directory.limbo)
-        before = file.load()
-        if everything:
-            file.save(LimboState())
-            return
-        if before.everything:
-            raise Refusal(
-                "every ledger is in limbo: which ones it concerns is not noted yet",
-                "the bookie notes them from the metadata, some time after its start; or --all, if all were repaired",
-            )
-        if strange := sorted(set(ledgers) - set(before.ledger_ids)):
-            raise Refusal(f"not in limbo: {', '.join(map(str, strange))}. Nothing was changed")
-        file.save(LimboState(ledger_ids=array("q", sorted(set(before.ledger_ids) - set(ledgers)))))
+@ledgers_or_directory
+@all_option
+@http_option
+def clear(words: tuple[str, ...], everything: bool, http: str | None) -> None:
+    """Take ledgers out of limbo, which were repaired: of a bookie that runs by --http, of one that is stopped by its
+    directory. Where every ledger is in limbo, these no more are, and the others stay."""
+    change(words, everything, http, "clear", LimboState.without)
 
 
-def some_or_all(ledgers: tuple[int, ...], everything: bool) -> None:
+def change(
+    words: tuple[str, ...],
+    everything: bool,
+    http: str | None,
+    what: str,
+    changed: Callable[[LimboState, Iterable[int] | None], LimboState],
+) -> None:
+    data = None if http is not None else directory_of(Path(words[0]) if words else None)
+    ledgers = sorted({ledger_id(word) for word in (words if data is None else words[1:])})
     if everything == bool(ledgers):
         raise Refusal("name ledgers, or --all")
+    if http is not None:
+        for some in [None] if everything else batches(ledgers):
+            ask(http, PATH, {what: "all" if some is None else some})
+        return
+    assert data is not None
+    with held(data, "; or tell the bookie itself: --http HOST:PORT"):
+        file = LimboFile(data.limbo)
+        try:
+            file.save(changed(file.load(), None if everything else ledgers))
+        except NotInLimboError as wrong:
+            raise Refusal(str(wrong)) from None
+
+
+def directory_of(data: Path | None) -> DataDirectory:
+    if data is None:
+        raise Refusal("give DIR, or --http HOST:PORT of a running bookie")
+    if not data.is_dir():
+        raise Refusal(f"{str(data)!r} is no directory", "a running bookie's ledgers: --http HOST:PORT LEDGER...")
+    return DataDirectory(data)
+
+
+def state_of(found: Mapping[str, Any], http: str | None) -> LimboState:
+    try:
+        return LimboState(bool(found["everything"]), array("q", found["ledgers"]), array("q", found["cleared"]))
+    except (KeyError, TypeError, OverflowError):
+        raise Refusal(f"what answers at {http} is no bookie") from None

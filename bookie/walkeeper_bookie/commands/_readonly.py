@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import urllib.error
-import urllib.request
 from pathlib import Path
-from typing import Any
 
 import click
 
 from walkeeper_bookie._data_directory import DataDirectory
-from walkeeper_bookie._kinds import HostPort, WrongValue
 from walkeeper_bookie._state_files import ReadOnlyFile
 from walkeeper_bookie.commands._arguments import DataArgument
+from walkeeper_bookie.commands._ask import ask
 from walkeeper_bookie.commands._refusal import Refusal
 
 __all__ = ["readonly"]
 
 PATH = "/api/v1/bookie/state/readonly"
-TIMEOUT_S = 10.0
 
 
 @click.command()
@@ -57,31 +52,8 @@ def by_file(file: ReadOnlyFile, wish: str, reason: str) -> bool:
 
 def by_http(http: str, wish: str) -> bool:
     """What the bookie says it is, after it was told."""
-    try:
-        address = HostPort().parse(http)
-    except WrongValue as wrong:
-        raise Refusal(f"--http {http!r}: {wrong}") from None
-    body = None if wish == "status" else json.dumps({"readOnly": wish == "on"}).encode()
-    headers = {} if body is None else {"Content-Type": "application/json"}
-    request = urllib.request.Request(f"http://{address}{PATH}", body, headers, method="GET" if body is None else "PUT")
-    # A proxy of the environment is not asked: it would not be on the bookie's machine.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(request, timeout=TIMEOUT_S) as answer:
-            found: Any = json.loads(answer.read(65536))
-    except urllib.error.HTTPError as error:
-        with error:
-            said = error.read(500).decode("utf-8", "replace").strip()
-        raise Refusal(f"the bookie at {http} answers {error.code}: {said}") from None
-    except OSError as error:
-        why = getattr(error, "reason", error)
-        raise Refusal(
-            f"no bookie answers at {http}: {getattr(why, 'strerror', None) or why}",
-            "is it started with --http? --data DIR needs no HTTP",
-        ) from None
-    except ValueError:
-        found = None
-    if not isinstance(found, dict) or not isinstance(found.get("readOnly"), bool):
+    found = ask(http, PATH, None if wish == "status" else {"readOnly": wish == "on"})
+    if not isinstance(found.get("readOnly"), bool):
         raise Refusal(f"what answers at {http} is no bookie")
     if wish == "off" and found["readOnly"]:
         click.echo("it stays read-only for another reason, such as a full disk: see its log", err=True)

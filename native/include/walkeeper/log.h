@@ -12,6 +12,7 @@
 #ifndef WALKEEPER_LOG_H
 #define WALKEEPER_LOG_H
 #include "walkeeper/core.h"
+#include "walkeeper/histogram.h"
 #include "walkeeper/record.h"
 
 typedef struct wk_namespace wk_namespace;
@@ -194,6 +195,15 @@ typedef struct wk_stats {
 	bool probed; /* this device was measured with several blocks in flight too: that chose the method and K */
 } wk_stats;
 WK_API void wk_namespace_stats(wk_namespace *ns, wk_stats *stats);
+
+/* Of the journal's blocks, since open. Counted once for a block or a sync, and never for a record. */
+typedef struct wk_journal_times {
+	wk_histogram sync_ns; /* a durable write, or a sync of what was written: from its beginning until it was over */
+	wk_histogram wait_ns; /* from the first record of a block until the block was closed, to be written */
+	wk_histogram block_records; /* records, or entries of a ledger store, in a block */
+	wk_histogram block_bytes;   /* their payload */
+} wk_journal_times;
+WK_API void wk_namespace_journal_times(wk_namespace *ns, wk_journal_times *times);
 
 /* Sequence of the last durable block: tickets up to it are durable. Cheap; never falls. */
 WK_API uint64_t wk_namespace_durable(wk_namespace *ns);

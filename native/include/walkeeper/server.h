@@ -8,6 +8,7 @@
  */
 #ifndef WALKEEPER_SERVER_H
 #define WALKEEPER_SERVER_H
+#include "walkeeper/histogram.h"
 #include "walkeeper/ledger.h"
 
 typedef struct wk_server wk_server;
@@ -16,18 +17,20 @@ enum wk_verify_digest { WK_VERIFY_DIGEST_OFF = 0, WK_VERIFY_DIGEST_LEARNED = 1 }
 
 /* wk_server_options_init gives the defaults; 0 in a limit means its default. */
 typedef struct wk_server_options {
-	const char *host;          /* where to listen; default 127.0.0.1 */
-	uint16_t port;             /* 0: any */
-	uint32_t backend;          /* enum wk_backend: io_uring or epoll */
-	uint32_t connections_max;  /* default 65,536; more are closed at once */
-	uint32_t reader_threads;   /* default 2 */
-	uint32_t verify_digest;    /* enum wk_verify_digest (default learned) */
-	uint64_t frame_size_max;   /* default 5 MiB, prefix included; at most 5 MiB + 64 KiB */
-	uint64_t receive_bytes;    /* frames not whole yet, and adds that wait for room (default 256 MiB) */
-	uint64_t reply_bytes;      /* replies not sent yet (default 256 MiB); reads are answered 506 beyond it */
-	uint64_t reads_max;        /* reads that wait for a thread, and long polls (default 10,000 each); 506 beyond it */
+	const char *host;         /* where to listen; default 127.0.0.1 */
+	uint16_t port;            /* 0: any */
+	uint32_t backend;         /* enum wk_backend: io_uring or epoll */
+	uint32_t connections_max; /* default 65,536; more are closed at once */
+	uint32_t reader_threads;  /* default 2 */
+	uint32_t verify_digest;   /* enum wk_verify_digest (default learned) */
+	uint64_t frame_size_max;  /* default 5 MiB, prefix included; at most 5 MiB + 64 KiB */
+	uint64_t receive_bytes;   /* frames not whole yet, and adds that wait for room (default 256 MiB) */
+	uint64_t reply_bytes;     /* replies not sent yet (default 256 MiB); reads are answered 506 beyond it */
+	uint64_t reads_max; /* reads that wait, fences and lists too, and long polls (default 10,000 each); 506 beyond */
 	uint64_t batch_bytes_max;  /* of one batch read's reply (default 5 MiB) */
 	uint64_t frame_timeout_ns; /* a frame begun and not finished for so long ends its connection (default 30 s) */
+	uint64_t
+	    peer_timeout_ns; /* a peer that is gone without a word is noticed within it: 2 s to a day (default 2 min) */
 	uint64_t poll_timeout_max_ns; /* of a long poll (default 60 s) */
 	/* What holds from the first request on, until wk_server_set_read_only and wk_server_set_limbo say otherwise. */
 	bool read_only; /* adds of high priority are refused, too */
@@ -39,8 +42,8 @@ WK_API void wk_server_options_init(wk_server_options *options);
 WK_API wk_status wk_server_start(wk_namespace *ns, const wk_server_options *options, wk_server **server,
                                  wk_error *error);
 /*
- * Accepts nobody any more, reads no further request, answers what was accepted, for at most drain_ns, closes all
- * connections, ends its threads and frees the server. WK_TIMEOUT: some were not answered; it is freed all the same.
+ * Accepts nobody any more, reads no further request, answers what was accepted, for at most drain_ns; then its end of all
+ * connections is closed, and for drain_ns, at most a second, it waits for theirs. Ends its threads and frees the server. WK_TIMEOUT: some were not answered; it is freed all the same.
  */
 WK_API wk_status wk_server_stop(wk_server *server, uint64_t drain_ns, wk_error *error);
 WK_API uint16_t wk_server_port(const wk_server *server);
@@ -54,7 +57,7 @@ WK_API void wk_server_set_read_only(wk_server *server, bool read_only, bool high
 WK_API void wk_server_set_space(wk_server *server, uint64_t total_bytes, uint64_t free_bytes);
 /*
  * Limbo: this bookie may have lost what it acknowledged. Of a ledger in limbo, "no such ledger" and "no such entry" are
- * never said: 507 (v2: I/O error) instead. `all`: every ledger is. WK_NO_MEMORY.
+ * never said: 507 (v2: I/O error) instead. `all`: every ledger is but these. WK_NO_MEMORY.
  */
 WK_API wk_status wk_server_set_limbo(wk_server *server, bool all, const int64_t *ledger_ids, size_t count,
                                      wk_error *error);
@@ -64,13 +67,7 @@ WK_API wk_status wk_server_set_limbo(wk_server *server, bool all, const int64_t 
  */
 WK_API wk_status wk_server_set_deleted(wk_server *server, const int64_t *ledger_ids, size_t count, wk_error *error);
 
-enum { WK_SERVER_OPERATIONS = 13, WK_SERVER_BUCKETS = 40 };
-
-/* Powers of two: bucket i counts values below 2^i (and not below 2^(i-1)). */
-typedef struct wk_histogram {
-	uint64_t count, sum;
-	uint64_t buckets[40]; /* WK_SERVER_BUCKETS */
-} wk_histogram;
+enum { WK_SERVER_OPERATIONS = 13 };
 
 typedef struct wk_server_stats {
 	uint64_t connections, connections_total, connections_refused;

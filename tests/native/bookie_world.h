@@ -1,0 +1,379 @@
+/*
+ * bookie_world.h: a bookie and its clients as a simulation sees them: what was sent and what was acknowledged of each entry
+ * and ledger, what is asked by chance, and what an answer may say then. The rules are in test_bookie_simulation.c.
+ */
+#ifndef BOOKIE_WORLD_H
+#define BOOKIE_WORLD_H
+#include "bookie_harness.h"
+
+enum { LEDGERS_COUNT = 4, IDS = 24, ASKED_MAX = 4096, VERSIONS_MAX = 64 };
+
+typedef struct model_entry {
+	uint64_t sent[VERSIONS_MAX]; /* versions, in the order they were sent */
+	uint32_t sent_count;
+	uint64_t acked;      /* the last version acknowledged as durable: index + 1 in sent, 0: none */
+	uint64_t acked_soon; /* as deferred, in this life */
+} model_entry;
+
+typedef struct model_ledger {
+	bool known, fenced, limbo; /* fenced: an answer to a fencing read was seen */
+	int64_t max_lac_sent, acked_lac;
+	model_entry entries[IDS];
+} model_ledger;
+
+typedef struct asked {
+	bool open;
+	uint32_t peer;
+	uint64_t txn_id;
+	wk_wire_request request;
+	uint64_t version, index; /* of an add: which of the entry's */
+	bool wrong_key;
+	bool was_fenced; /* when it was asked */
+	/* of a read: what was acknowledged when it was asked */
+	uint64_t acked, acked_soon;
+	int64_t acked_lac, highest_acked;
+	uint64_t soon[IDS]; /* of a force: what was acknowledged as deferred */
+	uint64_t all[IDS];  /* of a batch read: as `acked`, of each entry */
+	bool there[IDS];    /* of a list: acknowledged, if only as deferred */
+} asked;
+
+typedef struct world {
+	bookie b;
+	uint64_t random, versions;
+	model_ledger ledgers[LEDGERS_COUNT];
+	asked *asked;
+	uint32_t asked_count;
+	peer *peers[4];
+	bool limbo, faults, faulty; /* faulty: something of the disk was made to fail in this life */
+	uint32_t large_left;
+} world;
+
+static world w;
+
+static uint64_t chance(uint64_t n) {
+	return check_random(&w.random) % n;
+}
+
+static void connect_one(uint32_t at) {
+	w.peers[at] = bookie_connect(&w.b);
+	w.peers[at]->version = at % 2 == 0 ? WK_WIRE_V3 : WK_WIRE_V2;
+	w.peers[at]->txn_id = ++w.versions * 1000; /* nobody takes an answer of an earlier life for its own */
+}
+
+static void connect_all(void) {
+	for (uint32_t i = 0; i < 4; i++)
+		connect_one(i);
+}
+
+/* Those that hung up, or were closed, come back; what they had asked is answered to nobody. */
+static void connect_again(void) {
+	for (uint32_t at = 0; at < 4; at++) {
+		if (w.peers[at]->open)
+			continue;
+		for (uint32_t i = 0; i < w.asked_count; i++)
+			w.asked[i].open &= w.asked[i].peer != at;
+		connect_one(at);
+	}
+}
+
+/* ---- asking ---- */
+
+static asked *note(uint32_t at, wk_wire_request request) {
+	CHECK(w.asked_count < ASKED_MAX);
+	asked *a = &w.asked[w.asked_count++];
+	request.txn_id = ++w.peers[at]->txn_id;
+	*a = (asked){.open = true, .peer = at, .txn_id = request.txn_id, .request = request};
+	model_ledger *ledger = &w.ledgers[request.ledger_id];
+	a->was_fenced = ledger->fenced;
+	a->acked_lac = ledger->acked_lac;
+	a->highest_acked = -1;
+	for (int64_t id = 0; id < IDS; id++) {
+		if (ledger->entries[id].acked > 0)
+			a->highest_acked = id;
+		a->all[id] = ledger->entries[id].acked;
+		a->there[id] = ledger->entries[id].acked > 0 || ledger->entries[id].acked_soon > 0;
+	}
+	if (request.entry_id >= 0 && request.entry_id < IDS) {
+		a->acked = ledger->entries[request.entry_id].acked;
+		a->acked_soon = ledger->entries[request.entry_id].acked_soon;
+	}
+	ask(w.peers[at], request);
+	return a;
+}
+
+/* v2 matches answers by ids: two of a kind under way would be taken for one another. */
+static bool is_under_way(uint32_t at, const wk_wire_request *request) {
+	for (uint32_t i = 0; i < w.asked_count; i++)
+		if (w.asked[i].open && w.asked[i].peer == at && w.asked[i].request.operation == request->operation &&
+		    w.asked[i].request.ledger_id == request->ledger_id && w.asked[i].request.entry_id == request->entry_id)
+			return true;
+	return false;
+}
+
+static void ask_add(uint32_t at) {
+	/* An entry is one connection's: which of two adds came last is known then. */
+	int64_t ledger_id = (int64_t)chance(LEDGERS_COUNT), entry_id = (int64_t)(chance(IDS / 4) * 4 + at);
+	model_ledger *ledger = &w.ledgers[ledger_id];
+	model_entry *entry = &ledger->entries[entry_id];
+	if (entry->sent_count == VERSIONS_MAX)
+		return;
+	uint32_t flags = chance(6) == 0 ? WK_WIRE_RECOVERY : 0;
+	if (flags == 0 && at % 2 == 0 && chance(5) == 0)
+		flags = WK_WIRE_DEFERRED;
+	int64_t lac = entry_id - 1 - (int64_t)chance(3);
+	lac = lac < -1 ? -1 : lac;
+	uint64_t version = ++w.versions;
+	wk_wire_request request = an_entry(ledger_id, entry_id, lac, version, 8 + chance(chance(8) == 0 ? 20000 : 300),
+	                                   flags);
+	if (at % 2 == 1 && is_under_way(at, &request))
+		return;
+	bool wrong_key = ledger->known && chance(20) == 0;
+	if (wrong_key)
+		request.key = ANOTHER_KEY;
+	asked *a = note(at, request);
+	a->wrong_key = wrong_key;
+	a->version = version;
+	if (wrong_key)
+		return;
+	entry->sent[entry->sent_count++] = version;
+	a->index = entry->sent_count;
+	if (lac > ledger->max_lac_sent)
+		ledger->max_lac_sent = lac;
+}
+
+static void ask_read(uint32_t at) {
+	int64_t ledger_id = (int64_t)chance(LEDGERS_COUNT), entry_id = (int64_t)chance(IDS + 4) - 2;
+	wk_wire_request request = a_read(ledger_id, entry_id < -1 ? -1 : entry_id);
+	if (chance(40) == 0)
+		request = a_fence(ledger_id, request.entry_id);
+	if (at % 2 == 1 && chance(4) == 0)
+		request = (wk_wire_request){.operation = WK_WIRE_BATCH_READ,
+		                            .ledger_id = ledger_id,
+		                            .entry_id = (int64_t)chance(IDS),
+		                            .max_count = (int32_t)chance(10),
+		                            .max_size = (int64_t)chance(20000)};
+	if (at % 2 == 1 && is_under_way(at, &request))
+		return;
+	note(at, request);
+}
+
+static void ask_something(void) {
+	uint32_t at = (uint32_t)chance(4);
+	uint64_t what = chance(100);
+	int64_t ledger_id = (int64_t)chance(LEDGERS_COUNT);
+	if (what < 55) {
+		ask_add(at);
+	} else if (what < 85) {
+		ask_read(at);
+	} else if (what < 89 && at % 2 == 0) {
+		note(at, a_poll(ledger_id, (int64_t)chance(IDS) - 1, (int64_t)chance(30)));
+	} else if (what < 91 && at % 2 == 0) {
+		note(at, of_ledger(WK_WIRE_READ_LAC, ledger_id));
+	} else if (what < 93 && at % 2 == 0) {
+		note(at, of_ledger(WK_WIRE_LIST_ENTRIES, ledger_id));
+	} else if (what < 96 && at % 2 == 0) {
+		int64_t lac = (int64_t)chance(IDS);
+		note(at, a_lac(ledger_id, lac));
+		if (lac > w.ledgers[ledger_id].max_lac_sent)
+			w.ledgers[ledger_id].max_lac_sent = lac;
+	} else if (at % 2 == 0) {
+		asked *a = note(at, of_ledger(WK_WIRE_FORCE, ledger_id));
+		for (int64_t id = 0; id < IDS; id++)
+			a->soon[id] = w.ledgers[ledger_id].entries[id].acked_soon;
+	}
+}
+
+/* ---- what an answer may say ---- */
+
+static void must_be_sent(const model_entry *entry, uint64_t version, uint64_t not_before, const char *what) {
+	for (uint32_t i = 0; i < entry->sent_count; i++)
+		if (entry->sent[i] == version) {
+			if (i + 1 < not_before) {
+				printf("%s: version %llu, sent as number %u, but number %llu was acknowledged\n", what,
+				       (unsigned long long)version, i + 1, (unsigned long long)not_before);
+				check_failed(__FILE__, __LINE__, what);
+			}
+			return;
+		}
+	printf("%s: version %llu was never sent\n", what, (unsigned long long)version);
+	check_failed(__FILE__, __LINE__, what);
+}
+
+static void look_at_add(const asked *a, const wk_wire_reply *reply) {
+	model_ledger *ledger = &w.ledgers[a->request.ledger_id];
+	model_entry *entry = &ledger->entries[a->request.entry_id];
+	if (a->wrong_key) {
+		CHECK(reply->code == WK_WIRE_UNAUTHORIZED || reply->code == WK_WIRE_IO_ERROR ||
+		      reply->code == WK_WIRE_READ_ONLY); /* the disk was full before the key was looked at */
+		return;
+	}
+	if (reply->code == WK_WIRE_FENCED)
+		CHECK((a->request.flags & WK_WIRE_RECOVERY) == 0);
+	if (reply->code != WK_WIRE_OK)
+		return;
+	CHECK(!a->was_fenced || (a->request.flags & WK_WIRE_RECOVERY) != 0);
+	if ((a->request.flags & WK_WIRE_DEFERRED) != 0) {
+		if (a->index > entry->acked_soon)
+			entry->acked_soon = a->index;
+		return;
+	}
+	ledger->known = true; /* durably: its key, too */
+	if (a->index > entry->acked)
+		entry->acked = a->index;
+}
+
+static void look_at_lac(const model_ledger *ledger, const asked *a, const wk_wire_reply *reply) {
+	if (!reply->has_max_lac)
+		return;
+	CHECK(reply->max_lac <= ledger->max_lac_sent);
+	CHECK(reply->max_lac >= a->acked_lac);
+}
+
+static void look_at_read(const asked *a, const wk_wire_reply *reply) {
+	model_ledger *ledger = &w.ledgers[a->request.ledger_id];
+	bool negative = reply->code == WK_WIRE_NO_LEDGER || reply->code == WK_WIRE_NO_ENTRY;
+	bool last = a->request.entry_id == -1, polls = (a->request.flags & WK_WIRE_LONG_POLL) != 0;
+	if ((a->request.flags & WK_WIRE_FENCE) != 0 && reply->code != WK_WIRE_IO_ERROR &&
+	    reply->code != WK_WIRE_UNAUTHORIZED && reply->code != WK_WIRE_TOO_MANY_REQUESTS)
+		ledger->fenced = ledger->known = true;
+	if (negative) {
+		CHECK(!w.limbo);
+		CHECK(a->acked == 0 && a->acked_soon == 0);
+		if (last || reply->code == WK_WIRE_NO_LEDGER)
+			CHECK_EQ(a->highest_acked, -1);
+		return;
+	}
+	if (reply->code != WK_WIRE_OK)
+		return;
+	look_at_lac(ledger, a, reply);
+	if (!reply->has_body) {
+		CHECK(polls);
+		return;
+	}
+	CHECK(reply->body_size >= 44);
+	CHECK(wk_wire_digest_matches(reply->body, reply->body_size, WK_DIGEST_CRC32C));
+	int64_t entry_id = wk_load_be64_signed(reply->body + 8);
+	CHECK_EQ(wk_load_be64_signed(reply->body), a->request.ledger_id);
+	CHECK(entry_id >= 0 && entry_id < IDS);
+	if (last && !polls)
+		CHECK(entry_id >= a->highest_acked);
+	else if (polls)
+		CHECK_EQ(entry_id, a->request.previous_lac + 1);
+	else
+		CHECK_EQ(entry_id, a->request.entry_id);
+	must_be_sent(&ledger->entries[entry_id], wk_load_be64(reply->body + 36), last || polls ? 0 : a->acked,
+	             "a read gives an older entry than was acknowledged");
+}
+
+static void look_at_batch(const asked *a, const wk_wire_reply *reply) {
+	const model_ledger *ledger = &w.ledgers[a->request.ledger_id];
+	if (reply->code == WK_WIRE_NO_LEDGER || reply->code == WK_WIRE_NO_ENTRY) {
+		CHECK(!w.limbo && !a->there[a->request.entry_id]);
+		return;
+	}
+	if (reply->code != WK_WIRE_OK)
+		return;
+	int64_t id = a->request.entry_id;
+	for (uint64_t at = 0; at < reply->body_size; id++) {
+		CHECK(at + 4 <= reply->body_size && id < IDS);
+		const uint8_t *entry = reply->body + at + 4;
+		at += 4 + wk_load_be32(reply->body + at);
+		CHECK(at <= reply->body_size);
+		CHECK_EQ(wk_load_be64_signed(entry + 8), id);
+		must_be_sent(&ledger->entries[id], wk_load_be64(entry + 36), a->all[id], "an older entry in a batch read");
+	}
+	CHECK(id > a->request.entry_id);
+	if (a->request.max_count > 0)
+		CHECK(id - a->request.entry_id <= a->request.max_count);
+}
+
+static void look_at_list(const asked *a, const wk_wire_reply *reply) {
+	bool found[IDS] = {false};
+	if (reply->code == WK_WIRE_NO_LEDGER)
+		CHECK(!w.limbo);
+	else if (reply->code != WK_WIRE_OK)
+		return;
+	for (uint64_t at = 64; reply->code == WK_WIRE_OK && at < reply->body_size; at += 24) {
+		int64_t first = wk_load_be64_signed(reply->body + at);
+		for (int64_t id = first; id < first + wk_load_be32(reply->body + at + 16); id++) {
+			CHECK(id >= 0 && id < IDS);
+			CHECK(w.ledgers[a->request.ledger_id].entries[id].sent_count > 0);
+			found[id] = true;
+		}
+	}
+	for (int64_t id = 0; id < IDS; id++)
+		CHECK(found[id] || !a->there[id]);
+}
+
+static void look_at(const asked *a, const wk_wire_reply *reply) {
+	model_ledger *ledger = &w.ledgers[a->request.ledger_id];
+	switch (a->request.operation) {
+	case WK_WIRE_ADD:
+		look_at_add(a, reply);
+		return;
+	case WK_WIRE_READ:
+		look_at_read(a, reply);
+		return;
+	case WK_WIRE_BATCH_READ:
+		look_at_batch(a, reply);
+		return;
+	case WK_WIRE_LIST_ENTRIES:
+		look_at_list(a, reply);
+		return;
+	case WK_WIRE_WRITE_LAC:
+		if (reply->code == WK_WIRE_OK) {
+			ledger->known = true;
+			if (a->request.lac > ledger->acked_lac)
+				ledger->acked_lac = a->request.lac;
+		}
+		return;
+	case WK_WIRE_READ_LAC:
+		if (reply->code == WK_WIRE_NO_ENTRY)
+			CHECK(!w.limbo && a->highest_acked == -1 && a->acked_lac == -1);
+		return;
+	case WK_WIRE_FORCE:
+		if (reply->code == WK_WIRE_OK)
+			for (int64_t id = 0; id < IDS; id++)
+				if (a->soon[id] > ledger->entries[id].acked)
+					ledger->entries[id].acked = a->soon[id];
+		return;
+	default:
+		check_failed(__FILE__, __LINE__, "an answer nobody asked for");
+	}
+}
+
+static asked *find_asked(uint32_t at, const wk_wire_reply *reply) {
+	for (uint32_t i = 0; i < w.asked_count; i++) {
+		asked *a = &w.asked[i];
+		if (!a->open || a->peer != at)
+			continue;
+		if (at % 2 == 0 ? a->txn_id == reply->txn_id
+		    : a->request.operation == WK_WIRE_BATCH_READ
+		        ? a->txn_id == reply->txn_id && reply->operation == WK_WIRE_BATCH_READ
+		        : a->request.operation == reply->operation && a->request.ledger_id == reply->ledger_id &&
+		              a->request.entry_id == reply->entry_id)
+			return a;
+	}
+	return NULL;
+}
+
+static void take_answers(void) {
+	for (uint32_t at = 0; at < 4; at++) {
+		int64_t last_add[LEDGERS_COUNT];
+		memset(last_add, -1, sizeof last_add);
+		while (more_replies(w.peers[at])) {
+			wk_wire_reply reply = take_reply(w.peers[at]);
+			asked *a = find_asked(at, &reply);
+			CHECK(a != NULL);
+			/* Adds that were accepted are answered in their order. */
+			if (a->request.operation == WK_WIRE_ADD && reply.code == WK_WIRE_OK &&
+			    (a->request.flags & WK_WIRE_DEFERRED) == 0) {
+				CHECK(last_add[a->request.ledger_id] < a - w.asked);
+				last_add[a->request.ledger_id] = a - w.asked;
+			}
+			look_at(a, &reply);
+			a->open = false;
+		}
+	}
+}
+#endif
