@@ -343,7 +343,7 @@ static int copy_step(wk_engine *engine, struct wk_mover *mover, uint64_t *bytes)
 	return result;
 }
 
-/* What is read and what is written count half each, as a copy is both. */
+/* An entry counts half when it is read, and half when it is written. What is read along counts nothing. */
 static int sort_step(struct wk_mover *mover, uint64_t *bytes) {
 	int result = wk_slice_step(&mover->slice, &mover->pieces, &mover->next, &mover->writer, bytes);
 	*bytes /= 2;

@@ -172,7 +172,7 @@ static void take_over(wk_slice *slice, wk_slice_entry *entry, const uint8_t *byt
  * Reads so many entries at once. One read fails for all that it asks for: half as many, then, until it is the entry that
  * cannot be read. It stays where it is.
  */
-static int read_together(wk_slice *slice, wk_slice_entry *entries, uint32_t count, wk_pieces *pieces, uint64_t *bytes) {
+static int read_together(wk_slice *slice, wk_slice_entry *entries, uint32_t count, wk_pieces *pieces, uint64_t *read) {
 	wk_engine *engine = slice->engine;
 	wk_store_file *file = slice->victims->files[entries[0].victim];
 	uint64_t start = entries[0].offset / WK_IO_ALIGNMENT * WK_IO_ALIGNMENT, end = 0;
@@ -185,7 +185,7 @@ static int read_together(wk_slice *slice, wk_slice_entry *entries, uint32_t coun
 	if (buffer == NULL)
 		return -ENOMEM;
 	int64_t result = engine->io->operations->pread(engine->io, file->handle, buffer->bytes, size, start);
-	*bytes += size;
+	*read += size;
 	bool unreadable = result >= 0 ? result < (int64_t)size
 	                              : wk_is_unreadable(WK_IO, &(wk_error){.system_error = (int)-result});
 	for (uint32_t i = 0; i < count && result == (int64_t)size; i++)
@@ -200,15 +200,18 @@ static int read_together(wk_slice *slice, wk_slice_entry *entries, uint32_t coun
 		pieces->list[entries[0].piece].left = true;
 		return 0;
 	}
-	int half = read_together(slice, entries, count / 2, pieces, bytes);
-	return half < 0 ? half : read_together(slice, entries + count / 2, count - count / 2, pieces, bytes);
+	int half = read_together(slice, entries, count / 2, pieces, read);
+	return half < 0 ? half : read_together(slice, entries + count / 2, count - count / 2, pieces, read);
 }
 
 static int read_some(wk_slice *slice, wk_pieces *pieces, uint64_t *bytes) {
-	while (slice->next < slice->count && *bytes < STEP_BYTES) {
+	uint64_t read = 0;
+	while (slice->next < slice->count && read < STEP_BYTES) {
 		wk_slice_entry *from = &slice->entries[slice->next];
 		uint32_t count = together(from, slice->count - slice->next);
-		int result = read_together(slice, from, count, pieces, bytes);
+		for (uint32_t i = 0; i < count; i++)
+			*bytes += from[i].size;
+		int result = read_together(slice, from, count, pieces, &read);
 		if (result < 0)
 			return result;
 		slice->next += count;

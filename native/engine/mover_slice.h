@@ -35,7 +35,7 @@ typedef struct wk_slice {
 } wk_slice;
 
 /*
- * One step: about a megabyte is read or written, or so many places are found; *bytes says what the disk had to do.
+ * One step: about a megabyte is read or written, or so many places are found; *bytes: of entries that were.
  * From pieces[*next] on, where the slice is empty; *next is the first piece that is wholly passed by then. Where the slice
  * is empty and *next is behind the last piece, all is written. 0 or -errno; then wk_slice_free.
  */
