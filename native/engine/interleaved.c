@@ -165,15 +165,20 @@ static bool is_interleaved(const wk_store_file *file) {
 /* The oldest, as many as are sorted at once. True: there are more. */
 static bool gather(const wk_engine *engine, wk_victims *victims) {
 	uint64_t bytes = 0, most = engine->options.sort_memory * SLICES;
+	uint64_t lists = 0; /* what the pass has in memory of them, whatever its slices hold */
 	victims->count = 0;
 	for (uint32_t i = 0; i < engine->files_count; i++) {
 		wk_store_file *file = engine->files[i];
 		if (!is_interleaved(file))
 			continue;
-		if (victims->count == WK_PASS_FILES_MAX || (victims->count > 0 && bytes + file->live_bytes > most))
+		uint64_t list = file->footer.runs_count * (sizeof(wk_piece) + sizeof(wk_footer_run)) +
+		                file->footer.items_count * sizeof(wk_footer_item);
+		bool fits = bytes + file->live_bytes <= most && lists + list <= engine->options.sort_memory;
+		if (victims->count == WK_PASS_FILES_MAX || (victims->count > 0 && !fits))
 			return true;
 		victims->files[victims->count++] = file;
 		bytes += file->live_bytes;
+		lists += list;
 	}
 	return false;
 }
@@ -192,13 +197,13 @@ void wk_interleaved_choose(const wk_engine *engine, uint64_t now, wk_victims *vi
 		victims->count = 0;
 }
 
-bool wk_interleaved_is_worth_it(wk_engine *engine, const wk_victims *victims, const wk_pieces *pieces) {
+bool wk_interleaved_is_worth_it(wk_engine *engine, const wk_victims *victims, uint64_t ledgers) {
 	wk_victims all;
 	bool more = gather(engine, &all);
 	uint64_t stretches = 0;
 	for (uint32_t i = 0; i < victims->count; i++)
 		stretches += victims->files[i]->live_bytes / victims->files[i]->mean_stretch;
-	if (stretches >= engine->options.sort_gain * wk_pieces_ledgers(pieces))
+	if (stretches >= engine->options.sort_gain * ledgers)
 		return true;
 	for (uint32_t i = 0; i < victims->count && more; i++)
 		victims->files[i]->scattered = true;

@@ -21,8 +21,11 @@ bool wk_interleaved_is_on(const wk_engine *engine);
 uint64_t wk_interleaved_look(wk_engine *engine, uint64_t now);
 /* (locked) The files of the next pass, none: it is not due. */
 void wk_interleaved_choose(const wk_engine *engine, uint64_t now, wk_victims *victims);
-/* (locked) Is a pass over these worth it? Where it is not, they are not chosen again, unless with files that come. */
-bool wk_interleaved_is_worth_it(wk_engine *engine, const wk_victims *victims, const wk_pieces *pieces);
+/*
+ * (locked) Is a pass over these, which have entries of so many ledgers, worth it? Where it is not, they are not chosen
+ * again, unless with files that come.
+ */
+bool wk_interleaved_is_worth_it(wk_engine *engine, const wk_victims *victims, uint64_t ledgers);
 /* (locked) When a pass may be due. */
 uint64_t wk_interleaved_deadline(const wk_engine *engine);
 #endif

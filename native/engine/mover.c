@@ -107,8 +107,9 @@ static int prepare_pass(wk_engine *engine, struct wk_mover *mover, bool listed) 
 	if (mover->by_footers)
 		result = wk_pieces_of_footers(engine, &mover->victims, &mover->pieces);
 	if (result == 0 && mover->sorts) {
+		uint64_t ledgers = wk_pieces_ledgers(&mover->pieces);
 		wk_engine_lock(engine);
-		bool worth_it = wk_interleaved_is_worth_it(engine, &mover->victims, &mover->pieces);
+		bool worth_it = wk_interleaved_is_worth_it(engine, &mover->victims, ledgers);
 		wk_engine_unlock(engine);
 		result = worth_it ? 0 : -ECANCELED;
 	}
@@ -183,16 +184,18 @@ static bool begin_pass(wk_engine *engine) {
 	return !full && begin_sort(engine);
 }
 
-/* What anybody needs of the pieces stands elsewhere: nobody looks into the victims any more. (locked) */
+/* What anybody needs of the pieces stands elsewhere: nobody looks into the victims any more. (locked, dropped) */
 static void leave_victims(wk_engine *engine, const struct wk_mover *mover) {
 	for (size_t i = 0; i < mover->pieces.count; i++) {
 		const wk_piece *at = &mover->pieces.list[i];
 		if (!at->left)
 			wk_ledger_moved(engine, at->ledger_id, at->first, at->last, mover->victims.files, mover->victims.count);
+		if (i % WK_LOOKS_AT_ONCE == WK_LOOKS_AT_ONCE - 1)
+			wk_engine_breathe(engine);
 	}
 }
 
-/* The copy is durable: the index turns to it. (locked) */
+/* The copy is durable: the index turns to it, ledger by ledger. (locked, dropped) */
 static wk_status adopt(wk_engine *engine, struct wk_mover *mover, const wk_footer *footer, wk_file *handle) {
 	wk_store_file *file = wk_store_file_add(engine, mover->writer.id, WK_FILE_ENTRY_LOG);
 	if (file == NULL) {
@@ -209,24 +212,33 @@ static wk_status adopt(wk_engine *engine, struct wk_mover *mover, const wk_foote
 	else
 		engine->counters.compacted_bytes += footer->end_offset;
 	/* Ledgers that are not there were deleted meanwhile. */
+	file->pins++;
 	wk_status status = wk_ledger_add_runs(engine, file, mover->writer.runs, mover->writer.runs_count, true);
-	if (status == WK_OK)
-		leave_victims(engine, mover);
+	file->pins--;
 	return status;
 }
 
-/*
- * All that anybody needs of the victims is elsewhere now. Ranges in memory know it; those that are paged out learn it
- * when they come in. A victim with an entry that could not be read stays, and they are caught up one by one.
- */
-static void empty_victims(wk_engine *engine, struct wk_mover *mover) {
+/* Some entry was not copied, though somebody needs it. */
+static bool leaves_something(const struct wk_mover *mover) {
 	bool left = mover->cut;
-	leave_victims(engine, mover); /* where nothing was copied, nobody did */
 	for (size_t i = 0; i < mover->pieces.count; i++)
 		left |= mover->pieces.list[i].left;
-	for (uint32_t i = 0; i < mover->victims.count && !left; i++) {
+	return left;
+}
+
+/*
+ * All that anybody needs of the victims is elsewhere now. Ranges in memory are told; those that are paged out learn it
+ * when they come in, from now on. A victim with an entry that could not be read stays, and they are caught up one by
+ * one. (locked, dropped)
+ */
+static void empty_victims(wk_engine *engine, struct wk_mover *mover) {
+	bool paged = mover->by_footers || engine->pager.paged > 0, left = paged && leaves_something(mover);
+	for (uint32_t i = 0; i < mover->victims.count && paged && !left; i++)
+		mover->victims.files[i]->emptied = true;
+	if (mover->writer.items_count > 0 || paged)
+		leave_victims(engine, mover);
+	for (uint32_t i = 0; i < mover->victims.count && paged && !left; i++) {
 		wk_store_file *victim = mover->victims.files[i];
-		victim->emptied = true;
 		wk_file_less_live(victim, victim->live_entries, victim->live_bytes);
 	}
 	for (size_t i = 0; i < mover->pieces.count && left; i++) {
@@ -255,7 +267,7 @@ static bool finish_pass(wk_engine *engine) {
 	else if (!adopted) /* part of it: the victims count, and nothing may be given away by what memory says now */
 		wk_journal_fail(engine, -ENOMEM, "adopting an entry log", NULL);
 	engine->output_short &= result != 0;
-	if (adopted && (mover->by_footers || engine->pager.paged > 0))
+	if (adopted)
 		empty_victims(engine, mover);
 	for (uint32_t i = 0; i < mover->victims.count && adopted; i++)
 		mover->victims.files[i]->stuck = mover->victims.files[i]->live_entries > 0 && !mover->cut;
