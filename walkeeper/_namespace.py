@@ -169,8 +169,12 @@ class Stats:
     """Records that were read and are still held, and what readers read ahead."""
     recycled_files: int
     """Since open."""
+    memory_sort: int
+    """A bookie's; of a namespace of logs 0."""
     compacted_bytes: int
     """Since open."""
+    sorted_bytes: int
+    """Since open; a bookie's, of a namespace of logs 0."""
     scrubbed_bytes: int
     """Read again by the background scrub, since open."""
     scrub_damaged: int

@@ -60,8 +60,10 @@ class DirectoryStats:
     memory_memtable: int
     memory_cache: int
     memory_in_flight: int
+    memory_sort: int
     recycled_files: int
     compacted_bytes: int
+    sorted_bytes: int
     scrubbed_bytes: int
     scrub_damaged: int
     disk_full: bool

@@ -382,7 +382,14 @@ def _of_the_engine(out: Exposition, directory: DirectoryStats) -> None:
     out.counter("walkeeper_journal_syncs_total", "Durable points.", directory.syncs_count)
     out.counter("walkeeper_journal_entries_total", "Entries accepted.", directory.appended_records)
     out.counter("walkeeper_written_bytes_total", "Bytes written to the disk, of all kinds.", directory.written_bytes)
-    out.counter("walkeeper_compacted_bytes_total", "Bytes that the mover copied.", directory.compacted_bytes)
+    out.counter(
+        "walkeeper_compacted_bytes_total", "Bytes that the mover copied to give space back.", directory.compacted_bytes
+    )
+    out.counter(
+        "walkeeper_sorted_bytes_total",
+        "Bytes that the mover copied to sort files of many ledgers.",
+        directory.sorted_bytes,
+    )
     out.counter("walkeeper_recycled_files_total", "Journal files used again.", directory.recycled_files)
     out.counter("walkeeper_scrubbed_bytes_total", "Bytes read again to find damage.", directory.scrubbed_bytes)
     out.counter("walkeeper_scrub_damaged_total", "Entries that the scrub found damaged.", directory.scrub_damaged)
@@ -397,6 +404,7 @@ def _of_the_engine(out: Exposition, directory: DirectoryStats) -> None:
             '{use="memtable"}': directory.memory_memtable,
             '{use="cache"}': directory.memory_cache,
             '{use="in_flight"}': directory.memory_in_flight,
+            '{use="sort"}': directory.memory_sort,
         },
     )
 

@@ -15,6 +15,8 @@ __all__ = ["directory_options", "server_options", "set_fields", "thresholds"]
 _BACKENDS = {"auto": lib.WK_BACKEND_AUTO, "io_uring": lib.WK_BACKEND_URING, "psync": lib.WK_BACKEND_PSYNC}
 _VERIFY = {"off": lib.WK_VERIFY_DIGEST_OFF, "learned": lib.WK_VERIFY_DIGEST_LEARNED}
 
+_NEVER = 2**64 - 1
+
 
 def directory_options(settings: Settings) -> Mapping[str, int]:
     """Fields of wk_open_options."""
@@ -33,6 +35,8 @@ def directory_options(settings: Settings) -> Mapping[str, int]:
         "minor_interval_ns": _ns(settings.minor_interval),
         "major_percent": settings.major_percent,
         "major_interval_ns": _ns(settings.major_interval),
+        "sort_memory": settings.sort_memory or _NEVER,
+        "sort_wait_ns": _ns(settings.sort_wait),
         "scrub_rate": settings.scrub_rate,
     }
 

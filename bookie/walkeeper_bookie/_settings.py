@@ -284,6 +284,13 @@ class Settings:
         "Lists of which files a ledger's entries are in; 48 bytes for each ledger and file.",
         MEMORY,
     )
+    sort_memory: int = key(
+        Size(most=512 * MIB),
+        "128MiB",
+        "For a while: files in which the entries of many ledgers stand in turn are sorted in it, four times as much at "
+        "once, so that one ledger is read in long stretches; 0: they stay as they are.",
+        MEMORY,
+    )
     in_flight: int = key(
         Size(least=MIB),
         "32MiB",
@@ -386,7 +393,7 @@ class Settings:
     compact_rate: int = key(
         Size(least=64 * 1024, suffix="/s"),
         "64MiB/s",
-        "What compaction may copy.",
+        "What compaction and sorting may copy; sorting a quarter of it while entries are added.",
         FILES,
         java=Java("compactionRateByBytes", "B"),
     )
@@ -417,6 +424,12 @@ class Settings:
         "... this often.",
         FILES,
         java=Java("majorCompactionInterval", "s"),
+    )
+    sort_wait: float = key(
+        Time(least=1),
+        "1min",
+        "Files of many ledgers in turn wait so long for more to be sorted with.",
+        FILES,
     )
     scrub_rate: int = key(
         Size(suffix="/s"),

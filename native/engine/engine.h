@@ -81,15 +81,18 @@ struct wk_store_file {
 	uint64_t named_from;      /* generation of the first index file that named it, 0: none has */
 	uint64_t thin_since_ns;   /* at most a tenth live since then, 0: it is not */
 	uint64_t refused_reserve; /* a mover's reserve of so many bytes was too small for what is live in it, 0: none was */
-	uint64_t stays_ns;        /* it could not be renamed or unlinked: not tried again before, 0: it was not tried */
-	bool stuck;               /* the mover could not empty it: an entry is damaged */
-	bool footer_under_way;    /* somebody writes it */
-	bool footer_failed;       /* sealed without a footer: scanned at the next start */
-	bool footer_shared;       /* that, as another name shares its bytes: looked at again (journal_footer.c) */
-	bool unreadable_footer;   /* recovery: its trailer reads well, its other pages do not */
-	bool emptied; /* the mover copied all that anybody needs: ranges of it that are paged out count no more */
-	bool gone;    /* a follower's: no longer listed, the writer has recycled or unlinked it */
-	bool retired; /* out of the table: the last unpin frees it */
+	uint64_t interleaved_since_ns; /* when its stretches were counted */
+	uint32_t mean_stretch;         /* bytes, of a journal file (interleaved.h); 0: not counted yet */
+	bool scattered;                /* its ledgers are too many for it to be sorted */
+	uint64_t stays_ns;      /* it could not be renamed or unlinked: not tried again before, 0: it was not tried */
+	bool stuck;             /* the mover could not empty it: an entry is damaged */
+	bool footer_under_way;  /* somebody writes it */
+	bool footer_failed;     /* sealed without a footer: scanned at the next start */
+	bool footer_shared;     /* that, as another name shares its bytes: looked at again (journal_footer.c) */
+	bool unreadable_footer; /* recovery: its trailer reads well, its other pages do not */
+	bool emptied;           /* the mover copied all that anybody needs: ranges of it that are paged out count no more */
+	bool gone;              /* a follower's: no longer listed, the writer has recycled or unlinked it */
+	bool retired;           /* out of the table: the last unpin frees it */
 };
 
 typedef struct wk_walk_block { /* where an accepted block stands */
@@ -402,7 +405,11 @@ struct wk_engine {
 	struct wk_grid_probe *grid_probe; /* under way; the keeper's */
 	bool grid_wanted;                 /* the probe's grid is not measured yet on this device */
 	uint64_t grid_due_ns;
-	struct wk_mover *mover; /* a pass under way; the keeper's */
+	struct wk_mover *mover;    /* a pass under way; the keeper's */
+	struct {                   /* interleaved.c */
+		uint64_t due_ns;       /* after a failure: not before */
+		uint64_t refused_last; /* the last file of those that it was not worth it for, 0: none */
+	} sort;
 	uint64_t mover_due_ns, minor_due_ns, major_due_ns;
 	uint64_t retention_due_ns;
 	uint64_t retention_from_ns, retention_from_ms; /* both clocks when retention was first asked; 0: it was not */

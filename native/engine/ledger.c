@@ -418,7 +418,10 @@ static wk_status add_runs(wk_engine *engine, wk_store_file *file, const wk_foote
 wk_status wk_ledger_add_runs(wk_engine *engine, wk_store_file *file, const wk_footer_run *runs, uint32_t count,
                              bool known_only) {
 	wk_status status = WK_OK;
+	uint32_t looks = 0;
 	for (uint32_t i = 0, of_one; i < count && status == WK_OK; i += of_one) {
+		if (known_only && ++looks % WK_LOOKS_AT_ONCE == 0)
+			wk_engine_breathe(engine);
 		for (of_one = 1; i + of_one < count && runs[i + of_one].ledger_id == runs[i].ledger_id;)
 			of_one++;
 		/* What the mover chose to copy and was deleted since is dead, also where the ledger was written anew. */

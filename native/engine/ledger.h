@@ -32,7 +32,10 @@ enum wk_ledger_part { WK_LEDGER_ITSELF, WK_LEDGER_RANGES, WK_LEDGER_LIST, WK_LED
 void wk_ledger_prefetch(const wk_ledger *ledger, enum wk_ledger_part part);
 wk_status wk_ledger_add_item(wk_engine *engine, wk_ledger *ledger, wk_store_file *file, int64_t entry_id,
                              wk_footer_item item);
-/* The runs of a footer, all of them, sorted. `known_only`: ledgers that are not there were deleted. */
+/*
+ * The runs of a footer, all of them, sorted. `known_only` (the mover's; the lock is dropped now and then): ledgers that
+ * are not there were deleted.
+ */
 wk_status wk_ledger_add_runs(wk_engine *engine, wk_store_file *file, const wk_footer_run *runs, uint32_t count,
                              bool known_only);
 /* A range as the index knew it, with what was dead then. */

@@ -12,6 +12,8 @@
 #include "engine/range_pager.h"
 #include "engine/store_file.h"
 
+enum { TOGETHER_MAX = 64 * WK_PAGE_ITEMS }; /* items whose pages are read at once */
+
 /* ---- pages ---- */
 
 typedef wk_status (*decoder)(const wk_footer *footer, const uint8_t page[4096], uint64_t offset, void *members,
@@ -92,9 +94,34 @@ static wk_status rebuild_items(wk_engine *engine, wk_store_file *file, uint32_t 
 	return status;
 }
 
+/*
+ * Pages of items from `item` on that are not in the cache, and are not all in one page: one read for them together. What
+ * comes of it is in the cache; what does not is read by itself, and then it is known why not.
+ */
+static void read_together(wk_engine *engine, wk_store_file *file, uint32_t item, uint32_t count) {
+	wk_footer_item items[WK_PAGE_ITEMS];
+	uint32_t last = item + count - 1, found;
+	uint64_t from = wk_footer_item_page(&file->footer, item),
+	         end = wk_footer_item_page(&file->footer, last) + WK_PAGE_SIZE;
+	while (from < end && wk_page_cache_get(engine->pages, file->id, from, items, sizeof *items, &found))
+		from += WK_PAGE_SIZE;
+	size_t size = from < end ? (size_t)(end - from) : 0;
+	uint8_t *pages = size > WK_PAGE_SIZE ? aligned_alloc(WK_PAGE_SIZE, size) : NULL;
+	if (pages == NULL)
+		return;
+	int64_t result = engine->io->operations->pread(engine->io, file->handle, pages, size, from);
+	for (size_t at = 0; result > 0 && at + WK_PAGE_SIZE <= (size_t)result; at += WK_PAGE_SIZE)
+		if (wk_footer_items(&file->footer, pages + at, from + at, items, &found) == WK_OK)
+			wk_page_cache_put(engine->pages, file->id, from + at, items, sizeof *items, found);
+	free(pages);
+}
+
 wk_status wk_lookup_items(wk_engine *engine, wk_store_file *file, uint32_t item, uint32_t count, wk_footer_item *items,
                           wk_error *error) {
 	wk_footer_item page_items[WK_PAGE_ITEMS];
+	bool several = item % WK_PAGE_ITEMS + count > WK_PAGE_ITEMS;
+	if (several && count <= TOGETHER_MAX)
+		read_together(engine, file, item, count);
 	for (uint32_t done = 0; done < count;) {
 		uint32_t at = (item + done) % WK_PAGE_ITEMS, found;
 		wk_status status = load_items(engine, file, item + done, page_items, &found, error);

@@ -10,6 +10,7 @@
 #include "engine/keeper.h"
 #include "engine/ledger.h"
 #include "engine/ledger_state.h"
+#include "engine/mover.h"
 #include "engine/page_cache.h"
 #include "engine/probe_grid.h"
 #include "engine/read_memory.h"
@@ -246,6 +247,7 @@ static void fill_stats(wk_engine *engine, wk_stats *stats) {
 	stats->memory_ranges = engine->pager.bytes;
 	stats->memory_memtable = wk_block_cache_bytes(engine->memtable);
 	stats->memory_cache = wk_page_cache_bytes(engine->pages);
+	stats->memory_sort = wk_mover_memory(engine);
 	stats->memory_in_flight = engine->in_flight_bytes;
 	stats->memory_readers = atomic_load(&engine->read_memory->held);
 	stats->oldest_file = wk_space_oldest_pin(engine, &stats->oldest_ledger);

@@ -1,7 +1,7 @@
 #include "engine/open_options.h"
 
 static const uint64_t ns_per_s = 1000000000, COMMIT_WAIT_NS_MAX = 60000000000;
-enum { FIRST_FILE_SIZE = 4 * 1024 * 1024, READ_BYTES_MIN = 4 * 1024 * 1024 };
+enum { FIRST_FILE_SIZE = 4 * 1024 * 1024, READ_BYTES_MIN = 4 * 1024 * 1024, SORT_MEMORY_MAX = 512 * 1024 * 1024 };
 
 void wk_open_options_init(wk_open_options *options) {
 	*options = (wk_open_options){
@@ -22,6 +22,9 @@ void wk_open_options_init(wk_open_options *options) {
 	    .major_percent = 80,
 	    .minor_interval_ns = 3600 * ns_per_s,
 	    .major_interval_ns = 86400 * ns_per_s,
+	    .sort_memory = 128 * 1024 * 1024,
+	    .sort_wait_ns = 60 * ns_per_s,
+	    .sort_gain = 4,
 	};
 }
 
@@ -45,6 +48,9 @@ wk_status wk_open_options_settle(const wk_open_options *given, wk_open_options *
 	DEFAULT(major_percent);
 	DEFAULT(minor_interval_ns);
 	DEFAULT(major_interval_ns);
+	DEFAULT(sort_memory);
+	DEFAULT(sort_wait_ns);
+	DEFAULT(sort_gain);
 #undef DEFAULT
 	if (options->commit_wait_ns > COMMIT_WAIT_NS_MAX)
 		return wk_fail(error, WK_INVALID,
@@ -71,6 +77,9 @@ wk_status wk_open_options_settle(const wk_open_options *given, wk_open_options *
 		return wk_fail(error, WK_INVALID,
 		               "read_bytes is %llu: it must be at least 4 MiB, and three times block_size_max",
 		               (unsigned long long)options->read_bytes);
+	if (options->sort_memory > SORT_MEMORY_MAX && options->sort_memory != UINT64_MAX)
+		return wk_fail(error, WK_INVALID, "sort_memory is %llu: it must be at most 512 MiB, or UINT64_MAX for never",
+		               (unsigned long long)options->sort_memory);
 	if (options->kind > WK_KIND_LEDGERS)
 		return wk_fail(error, WK_INVALID, "kind is %u: 0 logs, 1 ledgers", options->kind);
 	if (options->kind == WK_KIND_LEDGERS && (options->on_damage != WK_ON_DAMAGE_STOP || options->read_only))

@@ -38,8 +38,10 @@ typedef struct workload {
 	step steps[STEPS_MAX];
 	size_t steps_count;
 	bool small_blocks, writes_then_syncs;
-	bool pages_out; /* what may be, at once */
-	wk_error error; /* why a call failed */
+	bool sorts;           /* interleaved files, for the most part (test_ledger_sort_crashes.c) */
+	bool pages_out;       /* what may be, at once */
+	uint64_t sort_memory; /* of interleaved files, so that the mover sorts them; UINT64_MAX: it does not */
+	wk_error error;       /* why a call failed */
 } workload;
 
 /* ---- the model ---- */
@@ -166,9 +168,13 @@ static inline wk_status open_on(const workload *w, wk_io *io, wk_namespace **ns,
 	wk_open_options options = store_options();
 	options.sync_method = w->writes_then_syncs ? WK_SYNC_WRITE_THEN_SYNC : WK_SYNC_DSYNC;
 	options.block_size_max = w->small_blocks ? 2 * WK_BLOCK_ALIGNMENT : 0;
-	options.minor_percent = 50; /* so that entries are moved */
+	options.minor_percent = w->sorts ? 1 : 50; /* so that entries are moved, or files sorted before that */
+	options.file_size_max = w->sorts ? options.file_size_min : options.file_size_max;
 	options.minor_interval_ns = 300 * 1000 * 1000;
 	options.range_bytes = w->pages_out ? 1 : 0;
+	options.sort_memory = w->sort_memory;
+	options.sort_wait_ns = 1;
+	options.sort_gain = 1;
 	*ns = NULL;
 	return wk_open_on(io, "store", &options, ns, error);
 }
@@ -353,6 +359,7 @@ static inline bool do_something(workload *w) {
 static inline void make_disk(workload *w, uint64_t seed) {
 	memset(w, 0, sizeof *w);
 	w->seed = seed;
+	w->sort_memory = seed % 3 == 0 ? UINT64_MAX : seed % 3 == 1 ? 8 * 1024 : 1024 * 1024; /* 8: in several slices */
 	w->io = new_disk(seed);
 	w->disk = wk_faulty_of(w->io);
 	wk_faulty_set_flush_on_dsync(w->disk, check_random(&w->seed) % 2 == 0);

@@ -91,7 +91,14 @@ typedef struct wk_open_options {
 	uint32_t major_percent;     /* major compaction (default 80) ... */
 	uint64_t minor_interval_ns; /* ... every hour */
 	uint64_t major_interval_ns; /* ... every day */
-	uint64_t scrub_rate;        /* bytes per second read again in the background to find damage (default 0: off) */
+	/*
+	 * In a ledger store: memory to sort journal files in which the entries of many ledgers stand in turn, four times as
+	 * much of them at once (default 128 MiB, at most 512 MiB; UINT64_MAX: they stay as they are) ...
+	 */
+	uint64_t sort_memory;
+	uint64_t sort_wait_ns; /* ... and where fewer are there, after so long (default a minute), ... */
+	uint32_t sort_gain;    /* ... if what one read of a ledger brings becomes so many times longer (default 4) */
+	uint64_t scrub_rate;   /* bytes per second read again in the background to find damage (default 0: off) */
 } wk_open_options;
 
 WK_API void wk_open_options_init(wk_open_options *options);
@@ -179,7 +186,9 @@ typedef struct wk_stats {
 	uint64_t memory_in_flight;
 	uint64_t memory_readers;  /* batches that were not released, and what readers hold themselves: about 1 MiB each */
 	uint64_t recycled_files;  /* since open */
+	uint64_t memory_sort;     /* what interleaved files are sorted in */
 	uint64_t compacted_bytes; /* since open */
+	uint64_t sorted_bytes;    /* since open: copied because their files were interleaved */
 	uint64_t scrubbed_bytes;  /* since open */
 	uint64_t scrub_damaged;   /* entries found damaged by the scrub since open */
 	uint64_t clock_jumps; /* jumps of the wall clock by more than an hour, noticed where it stamped txids, since open */
