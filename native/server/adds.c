@@ -88,7 +88,12 @@ static void learn_digest(wk_service *service, const wk_add *add, int64_t ledger_
 static void accepted(wk_service *service, const wk_add *add, const wk_add_note *note, bool durable) {
 	service->stats.added_bytes += add->size;
 	learn_digest(service, add, note->owed.ledger_id);
-	if (durable || (add->flags & WK_ADD_DEFERRED) != 0) {
+	/* A deferred one was not waited for, whatever `durable` says of the others. */
+	bool deferred = (add->flags & WK_ADD_DEFERRED) != 0;
+	if (durable || deferred) {
+		wk_hosted_ledger *ledger = wk_hosted_find(&service->hosted, note->owed.ledger_id);
+		if (ledger != NULL)
+			ledger->deferred |= deferred;
 		wk_service_raise(service, note->owed.ledger_id, note->lac);
 		wk_reply_code(service, &note->owed, WK_WIRE_OK);
 		return;
