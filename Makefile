@@ -41,8 +41,8 @@ SIMULATED := bit_flips|crash_states|ledger_crashes|random_faults|failing_disk|ve
 NOT_ENGINE := $(wildcard tests/metadata tests/fuzz tests/test_zookeeper*.py tests/test_wire.py tests/test_ledger_metadata.py tests/test_cookie.py tests/test_service_info.py tests/test_layout.py tests/test_spec.py tests/test_machines.py tests/bookie/test_settings.py tests/bookie/test_config_file.py tests/bookie/test_command_line.py tests/bookie/test_migration.py tests/bookie/test_identity.py tests/bookie/test_collector.py)
 # A part of CI, and the time it took.
 stage = @from=$$(date +%s) && $(MAKE) --no-print-directory $1 && echo "stage $(firstword $1): $$(($$(date +%s) - from)) s"
-# A test that hangs says where after five minutes, and the whole run ends after forty.
-pytest = timeout -k 10 2400 $(BIN)/python -m pytest -o faulthandler_timeout=300 $(if $(K),-k '$(K)')
+# A test that hangs says where after five minutes, and the whole run, with all that it started, ends after forty.
+pytest = timeout -k 10 2400 $(BIN)/python tests/enclosure.py $(BIN)/python -m pytest -o faulthandler_timeout=300 $(if $(K),-k '$(K)')
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
