@@ -13,7 +13,6 @@ import java.util.Enumeration;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Random;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import org.apache.bookkeeper.client.BKException;
@@ -212,7 +211,7 @@ public class EntriesTest extends InteropTest {
         for (long entry = 0; entry < 200; entry++) {
             order.add(entry);
         }
-        Collections.shuffle(order, new Random(4));
+        Collections.shuffle(order, Seed.random());
         List<CompletableFuture<Long>> answers = new ArrayList<>();
         for (long entry : order) {
             answers.add(ledger.writeAsync(entry, Payload.of(ledger.getId(), entry)));

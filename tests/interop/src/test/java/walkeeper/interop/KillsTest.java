@@ -57,10 +57,7 @@ public class KillsTest extends ProtocolTest {
 
     @Test
     public void everyAcknowledgedEntryIsReadBack() throws Exception {
-        String given = System.getProperty("seed", "");
-        long seed = given.isEmpty() ? System.nanoTime() : Long.parseLong(given);
-        System.out.println("seed " + seed);
-        Random random = new Random(seed);
+        Random random = Seed.random();
         Map<Long, Long> acknowledged = new TreeMap<>();
         Bookie bookie = cluster.bookies.get(0);
         try (BookKeeper client = cluster.client(protocol)) {

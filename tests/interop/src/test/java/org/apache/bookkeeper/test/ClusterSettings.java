@@ -7,7 +7,7 @@ import org.apache.bookkeeper.conf.ClientConfiguration;
 import org.apache.bookkeeper.conf.ServerConfiguration;
 import org.apache.bookkeeper.conf.TestBKConfiguration;
 import org.apache.bookkeeper.metastore.InMemoryMetaStore;
-import org.apache.bookkeeper.util.PortManager;
+import walkeeper.interop.Ports;
 
 /** How the bookies and the clients of a test are set, and where their metadata and files are. */
 abstract class ClusterSettings {
@@ -47,7 +47,7 @@ abstract class ClusterSettings {
     protected ServerConfiguration newServerConfiguration() throws Exception {
         File place = tmpDirs.createNew("bookie", "test");
         boolean ephemeral = BookieTester.JAVA && baseConf.getAllowEphemeralPorts() && !baseConf.isEnableLocalTransport();
-        return newServerConfiguration(ephemeral ? 0 : PortManager.nextFreePort(), place, new File[] {place});
+        return newServerConfiguration(ephemeral ? 0 : Ports.free(), place, new File[] {place});
     }
 
     protected ServerConfiguration newServerConfiguration(int port, File journalDir, File[] ledgerDirs) {
