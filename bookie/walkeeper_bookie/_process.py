@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import select
 import signal
-import threading
 import traceback
 from types import FrameType
 
@@ -42,7 +43,8 @@ class Process:
         self.settings, self.log = settings, log
         log.level = settings.log_level
         self._stop = self._reload = False
-        self._woken = threading.Event()
+        # A handler runs between two steps of the thread that waits: a lock that both take could not be had.
+        self._woken, self._wakes = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
 
     def run(self, init: bool) -> int:
         os.umask(0o077)
@@ -105,8 +107,8 @@ class Process:
     def _serve(self, bookie: Bookie) -> ExitStatus:
         """Returns when it is to end, and why."""
         while True:
-            self._woken.wait(LOOK_S)
-            self._woken.clear()
+            if select.select([self._woken], [], [], LOOK_S)[0]:
+                os.read(self._woken, select.PIPE_BUF)
             if self._stop:
                 return ExitStatus.DRAINED
             if bookie.journal_failed():
@@ -149,11 +151,15 @@ class Process:
         if self._stop:
             os._exit(ExitStatus.NOT_DRAINED)
         self._stop = True
-        self._woken.set()
+        self._wake()
 
     def _on_reload(self, number: int, frame: FrameType | None) -> None:
         self._reload = True
-        self._woken.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        with contextlib.suppress(BlockingIOError):  # it will wake as it is
+            os.write(self._wakes, b"\0")
 
 
 OURS = (IdentityError, WrongClusterError, AddressError, MetadataUnreachableError, MetadataUriError)

@@ -20,6 +20,8 @@ RETRY_MIN_S = 0.1
 RETRY_MAX_S = 5.0
 LOOK_S = 10.0
 """How often it looks without being told to, whether the registration is there."""
+CLOSE_S = 3.0
+"""How long a store that does not answer holds up the end."""
 
 
 class Registry(Protocol):
@@ -81,18 +83,29 @@ class Registrar:
         return self._done is not None and self._done[0] == self._registry.session()
 
     def close(self) -> None:
-        """Clients find it no more; where the store does not answer, as soon as the session ends."""
+        """Clients find it no more; where the store does not answer for CLOSE_S, as soon as the session ends."""
         self._closing = True
         self._wake.set()
         if self._watch is not None:
             self._watch.close()
+        # A call may wait longer than a session lasts: one that goes on behind this ends when the store is closed.
+        problem: list[object] = ["the store does not answer"]
+        end = threading.Thread(target=self._end, args=(problem,), name="unregister", daemon=True)
+        end.start()
+        end.join(CLOSE_S)
+        self._done = None
+        for wrong in problem[-1:]:
+            self._log.warning("not unregistered: the session's end will do it", error=wrong)
+
+    def _end(self, problem: list[object]) -> None:
+        """Empties `problem`, or puts a better one there."""
         if self._thread.is_alive():
             self._thread.join()
-        self._done = None
         try:
             self._registry.unregister()
+            problem.clear()
         except MetadataError as wrong:
-            self._log.warning("not unregistered: the session's end will do it", error=wrong)
+            problem.append(wrong)
 
     def _run(self) -> None:
         pause = RETRY_MIN_S

@@ -94,12 +94,16 @@ static void learn_digest(wk_service *service, const wk_add *add, int64_t ledger_
 static void accepted(wk_service *service, const wk_add *add, const wk_add_note *note) {
 	service->stats.added_bytes += add->size;
 	learn_digest(service, add, note->owed.ledger_id);
+	/* What the writer says is confirmed is so, whatever becomes of this entry. */
+	wk_service_raise(service, note->owed.ledger_id, note->lac);
 	if ((add->flags & WK_ADD_DEFERRED) != 0) {
-		wk_service_raise(service, note->owed.ledger_id, note->lac);
+		wk_hosted_ledger *ledger = wk_hosted_find(&service->hosted, note->owed.ledger_id);
+		if (ledger != NULL)
+			ledger->deferred = true;
 		wk_reply_code(service, &note->owed, WK_WIRE_OK);
 		return;
 	}
-	wk_wait wait = {.ticket = add->ticket, .owed = note->owed, .lac = note->lac, .kind = WK_WAIT_ADD};
+	wk_wait wait = {.ticket = add->ticket, .owed = note->owed, .kind = WK_WAIT_ADD};
 	wk_waits_put(service, &wait);
 }
 

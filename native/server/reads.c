@@ -107,6 +107,16 @@ void wk_reads_submit(wk_service *service, wk_read_job *job) {
 	wk_read_queue_feed(service);
 }
 
+/* What was acknowledged as deferred is no hole in a list, and may be the last entry. */
+static bool must_see_deferred(const wk_service *service, wk_read_kind kind, const wk_wire_request *request) {
+	if (kind == WK_JOB_LIST)
+		return true;
+	if (kind != WK_JOB_LAC && request->entry_id != WK_LAST_ENTRY)
+		return false;
+	const wk_hosted_ledger *ledger = wk_hosted_find(&service->hosted, request->ledger_id);
+	return ledger != NULL && ledger->deferred;
+}
+
 void wk_reads_ask(wk_service *service, wk_peer *peer, const wk_wire_request *request) {
 	wk_read_kind kind = request->operation == WK_WIRE_READ         ? WK_JOB_READ
 	                    : request->operation == WK_WIRE_BATCH_READ ? WK_JOB_BATCH
@@ -122,16 +132,15 @@ void wk_reads_ask(wk_service *service, wk_peer *peer, const wk_wire_request *req
 		refuse(service, job, kind == WK_JOB_LAC ? WK_WIRE_NO_ENTRY : WK_WIRE_NO_LEDGER);
 		return;
 	}
-	/* Entries that were acknowledged as deferred are no holes. */
-	if (kind == WK_JOB_LIST && waits_for_accepted(service, job))
+	if (kind == WK_JOB_READ && request->version == WK_WIRE_V3) {
+		const wk_hosted_ledger *ledger = wk_hosted_find(&service->hosted, request->ledger_id);
+		job->learn_lac = ledger == NULL || !ledger->lac_known;
+	}
+	if (must_see_deferred(service, kind, request) && waits_for_accepted(service, job))
 		return;
 	if (job->status != WK_OK) {
 		refuse(service, job, code_of(service, job));
 		return;
-	}
-	if (kind == WK_JOB_READ && request->version == WK_WIRE_V3) {
-		const wk_hosted_ledger *ledger = wk_hosted_find(&service->hosted, request->ledger_id);
-		job->learn_lac = ledger == NULL || !ledger->lac_known;
 	}
 	wk_reads_submit(service, job);
 }
@@ -264,13 +273,16 @@ static void answer_batch(wk_service *service, wk_read_job *job, uint32_t code) {
 static void answer_lac(wk_service *service, wk_read_job *job, uint32_t *code) {
 	size_t count = 0;
 	const wk_stored_entry *entry = only_entry(job, &count);
-	if (job->lac_size > 0 || count > 0)
+	bool unread = *code == WK_WIRE_IO_ERROR; /* there is a last entry: without it the LAC may be an old one */
+	if (unread)
+		count = 0;
+	else if (job->lac_size > 0 || count > 0)
 		*code = WK_WIRE_OK; /* one of the two is enough */
 	else if (*code == WK_WIRE_NO_LEDGER)
 		*code = WK_WIRE_NO_ENTRY;
 	wk_wire_reply reply;
 	wk_reply_begin(&job->owed, *code, &reply);
-	if (job->lac_size > 0) {
+	if (job->lac_size > 0 && !unread) {
 		reply.lac = job->lac;
 		reply.lac_size = job->lac_size;
 	}

@@ -114,7 +114,7 @@ typedef enum wk_wait_kind { WK_WAIT_ADD, WK_WAIT_LAC, WK_WAIT_FORCE, WK_WAIT_REA
 typedef struct wk_wait {
 	uint64_t ticket;
 	wk_owed owed;
-	int64_t lac;      /* ADD, LAC: raised when it is durable */
+	int64_t lac;      /* LAC: raised when it is durable */
 	wk_read_job *job; /* READ: the read that follows */
 	wk_wait_kind kind;
 } wk_wait;

@@ -14,11 +14,12 @@ import pytest
 
 RUN = Path(__file__).parents[2] / "examples" / "java" / "run.py"
 
-for needed in ("java", "javac", "mvn"):
-    if shutil.which(needed) is None:
-        pytest.skip(f"{needed} is not installed: .ci/packages interop", allow_module_level=True)
+MISSING = [f"{needed} (.ci/packages interop)" for needed in ("java", "javac", "mvn") if shutil.which(needed) is None]
 if importlib.util.find_spec("kazoo") is None:
-    pytest.skip("kazoo is not installed: the extra zookeeper", allow_module_level=True)
+    MISSING.append("kazoo (the extra zookeeper)")
+if MISSING:
+    assert os.environ.get("CI") != "true", f"not installed: {', '.join(MISSING)}"
+    pytest.skip(f"not installed: {', '.join(MISSING)}", allow_module_level=True)
 
 
 def started(place: Path, *arguments: str) -> subprocess.Popen[str]:

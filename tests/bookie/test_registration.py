@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -154,3 +155,23 @@ def test_close_goes_through_where_the_store_does_not_answer(world: World) -> Non
     store.disconnect()
     registrar.close()
     assert "the session's end will do it" in world.lines.getvalue()
+
+
+def test_close_does_not_wait_for_a_store_that_is_silent(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_registration, "CLOSE_S", 0.05)
+    _, metadata, registrar = world.bookie()
+    registrar.start(False)
+    answers, gave_up = threading.Event(), threading.Event()
+    unregister = metadata.unregister
+
+    def silent() -> None:
+        if not answers.wait(20):
+            gave_up.set()
+        unregister()
+
+    monkeypatch.setattr(metadata, "unregister", silent)
+    registrar.close()
+    assert not gave_up.is_set()
+    assert "the store does not answer" in world.lines.getvalue()
+    answers.set()
+    until(lambda: world.found() == [], "it is unregistered after all")

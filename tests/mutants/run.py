@@ -40,6 +40,7 @@ SECONDS_MAX = 300  # for a test without a defect in the tree
 TIMES_SLOWER = 4  # a defect that makes a test so much slower (and by 20 s at least) has been noticed
 TRIES = 3  # tests with threads need not notice at once
 LIBRARY = "libwalkeeper.so"
+ENCLOSURE = ROOT / "tests" / "enclosure.py"
 # The package is installed with its Python files left where they are: every interpreter of a test looks into the copy.
 SITE = """
 import sys
@@ -161,21 +162,23 @@ class Workshop:
         known = self.seconds.get(mutant.test)
         timeout = SECONDS_MAX if known is None else 20 + TIMES_SLOWER * known
         start = time.monotonic()
-        try:
-            done = subprocess.run(
-                command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                errors="replace", timeout=timeout, env=environment,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            return False, f"no end after {timeout:.0f} s"
+        with subprocess.Popen(
+            [sys.executable, str(ENCLOSURE), *command], cwd=place, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, errors="replace", env=environment,
+        ) as done:  # fmt: skip
+            try:
+                output, _ = done.communicate(timeout=timeout)
+            except subprocess.TimeoutExpired:
+                done.terminate()  # and whatever servers the test had started
+                return False, f"no end after {timeout:.0f} s"
         self.seconds.setdefault(mutant.test, time.monotonic() - start)
-        lines = done.stdout.strip().splitlines()
+        lines = output.strip().splitlines()
         marks = ("failed:", "Assertion", "E   ")
         said = next((line for line in lines if any(mark in line for mark in marks)), lines[-1] if lines else "")
         if done.returncode == 77 or " skipped" in (lines[-1] if lines else ""):
             return True, f"skipped: {said}"
         if mutant.is_python and done.returncode > 1:  # neither passed nor failed: pytest could not run it
-            raise SystemExit(f"pytest cannot run {mutant.test}: {done.stdout}")
+            raise SystemExit(f"pytest cannot run {mutant.test}: {output}")
         return done.returncode == 0, said or f"exit status {done.returncode}"
 
     def judge(self, mutant: Mutant) -> tuple[bool, str]:

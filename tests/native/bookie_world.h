@@ -32,9 +32,10 @@ typedef struct asked {
 	/* of a read: what was acknowledged when it was asked */
 	uint64_t acked, acked_soon;
 	int64_t acked_lac, highest_acked;
-	uint64_t soon[IDS]; /* of a force: what was acknowledged as deferred */
-	uint64_t all[IDS];  /* of a batch read: as `acked`, of each entry */
-	bool there[IDS];    /* of a list: acknowledged, if only as deferred */
+	int64_t highest_there; /* acknowledged, if only as deferred */
+	uint64_t soon[IDS];    /* of a force: what was acknowledged as deferred */
+	uint64_t all[IDS];     /* of a batch read: as `acked`, of each entry */
+	bool there[IDS];       /* of a list: acknowledged, if only as deferred */
 } asked;
 
 typedef struct world {
@@ -86,12 +87,14 @@ static asked *note(uint32_t at, wk_wire_request request) {
 	model_ledger *ledger = &w.ledgers[request.ledger_id];
 	a->was_fenced = ledger->fenced;
 	a->acked_lac = ledger->acked_lac;
-	a->highest_acked = -1;
+	a->highest_acked = a->highest_there = -1;
 	for (int64_t id = 0; id < IDS; id++) {
 		if (ledger->entries[id].acked > 0)
 			a->highest_acked = id;
 		a->all[id] = ledger->entries[id].acked;
 		a->there[id] = ledger->entries[id].acked > 0 || ledger->entries[id].acked_soon > 0;
+		if (a->there[id])
+			a->highest_there = id;
 	}
 	if (request.entry_id >= 0 && request.entry_id < IDS) {
 		a->acked = ledger->entries[request.entry_id].acked;
@@ -256,7 +259,7 @@ static void look_at_read(const asked *a, const wk_wire_reply *reply) {
 	CHECK_EQ(wk_load_be64_signed(reply->body), a->request.ledger_id);
 	CHECK(entry_id >= 0 && entry_id < IDS);
 	if (last && !polls)
-		CHECK(entry_id >= a->highest_acked);
+		CHECK(entry_id >= a->highest_there);
 	else if (polls)
 		CHECK_EQ(entry_id, a->request.previous_lac + 1);
 	else
@@ -329,7 +332,9 @@ static void look_at(const asked *a, const wk_wire_reply *reply) {
 		return;
 	case WK_WIRE_READ_LAC:
 		if (reply->code == WK_WIRE_NO_ENTRY)
-			CHECK(!w.limbo && a->highest_acked == -1 && a->acked_lac == -1);
+			CHECK(!w.limbo && a->highest_there == -1 && a->acked_lac == -1);
+		if (reply->code == WK_WIRE_OK && a->highest_there >= 0)
+			CHECK(reply->has_body && wk_load_be64_signed(reply->body + 8) >= a->highest_there);
 		return;
 	case WK_WIRE_FORCE:
 		if (reply->code == WK_WIRE_OK)

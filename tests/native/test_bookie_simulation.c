@@ -15,7 +15,8 @@
  *  - a ledger in limbo is never called absent, nor are its entries
  *  - an add that was refused by the wrong key is not there
  *  - answers of adds of a connection come in the order they were sent (of one ledger)
- *  - a list of entries has all that was acknowledged before the question
+ *  - a list of entries has all that was acknowledged before the question, and the last entry, with which a LAC is told, is
+ *    none before it
  *  - once nothing is held up any more, everything was answered, and nothing is counted that is not there
  *
  * Meanwhile connections hang up and do not read, calls of the disk fail, it is full, and memory for frames and answers is

@@ -331,6 +331,22 @@ TEST(a_list_has_what_was_acknowledged_as_deferred) {
 	bookie_close(&b);
 }
 
+/* The LAC that it carries is what a reader learns. */
+TEST(an_entry_acknowledged_as_deferred_is_the_last_one) {
+	peer *p = open_with_peer(WK_WIRE_V3);
+	CHECK_EQ(answer_to(p, an_entry(5, 0, -1, 10, 20, 0)).code, WK_WIRE_OK);
+	for (int64_t id = 1; id < 3; id++) {
+		ask(p, an_entry(5, id, id - 1, 10, 20, WK_WIRE_DEFERRED));
+		bookie_turn(&b, SIZE_MAX);
+		bookie_turn(&b, SIZE_MAX);
+		CHECK_EQ(take_reply(p).code, WK_WIRE_OK);
+		wk_wire_reply reply = answer_to(p, id == 1 ? of_ledger(WK_WIRE_READ_LAC, 5) : a_read(5, -1));
+		CHECK_EQ(reply.code, WK_WIRE_OK);
+		CHECK_EQ(wk_load_be64_signed(reply.body + 8), id);
+	}
+	bookie_close(&b);
+}
+
 TEST(small_answers_that_nobody_reads_stay_within_the_memory_for_them) {
 	bookie_prepare(&b, new_disk(7));
 	b.options.reply_bytes = 1 << 20;
@@ -461,6 +477,7 @@ int main(void) {
 	RUN(who_stalls_first_goes_on_first);
 	RUN(a_service_ends_while_reads_are_done);
 	RUN(a_list_has_what_was_acknowledged_as_deferred);
+	RUN(an_entry_acknowledged_as_deferred_is_the_last_one);
 	RUN(small_answers_that_nobody_reads_stay_within_the_memory_for_them);
 	RUN(idle_connections_keep_little);
 	RUN(who_comes_while_it_drains_is_not_served);

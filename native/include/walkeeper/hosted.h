@@ -21,7 +21,8 @@ typedef struct wk_hosted_ledger {
 	int32_t first_poll; /* WK_NO_POLL: nobody waits */
 	uint8_t digest; /* enum wk_wire_digest, as learned: UNKNOWN, CRC32, CRC32C; DUMMY: neither, nothing is verified */
 	bool lac_known; /* lac also covers what is stored since earlier starts */
-	uint8_t reserved[2];
+	bool deferred;  /* since the start an add of it was acknowledged before it was durable */
+	uint8_t reserved[1];
 } wk_hosted_ledger;
 
 /* Linear probing, at most 3/4 full. */

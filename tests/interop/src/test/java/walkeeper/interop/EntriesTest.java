@@ -13,7 +13,6 @@ import java.util.Enumeration;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Random;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import org.apache.bookkeeper.client.BKException;
@@ -181,9 +180,7 @@ public class EntriesTest extends InteropTest {
         }
         for (LedgerHandle each : ledgers) {
             each.close();
-            LedgerHandle read = Ledgers.recover(client, each.getId());
-            Ledgers.check(read, 0, 99);
-            read.close();
+            Ledgers.recoverAndCheck(client, each.getId(), 99);
         }
     }
 
@@ -214,7 +211,7 @@ public class EntriesTest extends InteropTest {
         for (long entry = 0; entry < 200; entry++) {
             order.add(entry);
         }
-        Collections.shuffle(order, new Random(4));
+        Collections.shuffle(order, Seed.random());
         List<CompletableFuture<Long>> answers = new ArrayList<>();
         for (long entry : order) {
             answers.add(ledger.writeAsync(entry, Payload.of(ledger.getId(), entry)));
@@ -223,15 +220,12 @@ public class EntriesTest extends InteropTest {
             answer.get(60, TimeUnit.SECONDS);
         }
         ledger.close();
-        LedgerHandle read = Ledgers.recover(client, ledger.getId());
-        assertEquals(199, read.getLastAddConfirmed());
-        Ledgers.check(read, 0, 199);
-        read.close();
+        Ledgers.recoverAndCheck(client, ledger.getId(), 199);
     }
 
     @Test
     public void batchesOfEntries() throws Exception {
-        assumeTrue("the client has batch reads in version 2 alone", protocol == Protocol.V2);
+        assumeTrue("the client has batch reads in version 2 alone: in version 3 it throws UnsupportedOperationException", protocol == Protocol.V2);
         // The client reads batches of what is not striped.
         LedgerHandle ledger = Ledgers.create(client, shape.ensemble, shape.ensemble, shape.ackQuorum);
         Ledgers.fill(ledger, 500);

@@ -15,26 +15,11 @@ import org.apache.bookkeeper.client.LedgerHandle;
 import org.apache.bookkeeper.net.BookieId;
 import org.junit.Rule;
 import org.junit.Test;
-import org.junit.runner.RunWith;
-import org.junit.runners.Parameterized;
-import org.junit.runners.Parameterized.Parameters;
 
 /** Bookies that die, hang and come back under a client that goes on. */
-@RunWith(Parameterized.class)
-public class FailureTest extends InteropTest {
+public class FailureTest extends ProtocolTest {
     @Rule
     public final Cluster cluster = new Cluster(4, 0);
-
-    private final Protocol protocol;
-
-    @Parameters(name = "{0}")
-    public static Protocol[] cases() {
-        return Protocol.values();
-    }
-
-    public FailureTest(Protocol protocol) {
-        this.protocol = protocol;
-    }
 
     @Override
     Cluster cluster() {
@@ -66,11 +51,7 @@ public class FailureTest extends InteropTest {
             Until.holds(() -> !lastEnsemble(ledger).contains(killed), "the killed bookie is replaced");
             Ledgers.fill(ledger, 50);
             ledger.close();
-            LedgerHandle read = Ledgers.recover(another, ledger.getId());
-            assertEquals(1149, read.getLastAddConfirmed());
-            assertEquals(2, read.getLedgerMetadata().getAllEnsembles().size());
-            Ledgers.check(read, 0, 1149);
-            read.close();
+            assertEquals(2, Ledgers.recoverAndCheck(another, ledger.getId(), 1149).getAllEnsembles().size());
         }
     }
 
@@ -138,10 +119,7 @@ public class FailureTest extends InteropTest {
             Ledgers.check(ledger, 0, last);
             hangs.resume();
             ledger.close();
-            LedgerHandle read = Ledgers.recover(client, ledger.getId());
-            assertEquals(last, read.getLastAddConfirmed());
-            Ledgers.check(read, 0, last);
-            read.close();
+            Ledgers.recoverAndCheck(client, ledger.getId(), last);
         }
     }
 
@@ -166,10 +144,7 @@ public class FailureTest extends InteropTest {
             cluster.awaitWritable(cluster.bookies);
             try (BookKeeper another = cluster.client(protocol)) {
                 for (LedgerHandle ledger : ledgers) {
-                    LedgerHandle read = Ledgers.recover(another, ledger.getId());
-                    assertEquals(99, read.getLastAddConfirmed());
-                    Ledgers.check(read, 0, 99);
-                    read.close();
+                    Ledgers.recoverAndCheck(another, ledger.getId(), 99);
                 }
             }
         }
@@ -191,9 +166,7 @@ public class FailureTest extends InteropTest {
                 Ledgers.fill(ledger, 100);
                 Until.holds(() -> !lastEnsemble(ledger).contains(readOnly.id()), "a writer takes another");
                 Ledgers.check(ledger, 0, 199);
-                LedgerHandle read = Ledgers.recover(client, alone.getId());
-                Ledgers.check(read, 0, 9);
-                read.close();
+                Ledgers.recoverAndCheck(client, alone.getId(), 9);
                 for (int i = 0; i < 5; i++) {
                     LedgerHandle next = Ledgers.create(client, 3, 2, 2);
                     assertFalse(lastEnsemble(next).contains(readOnly.id()));

@@ -17,29 +17,14 @@ import org.apache.bookkeeper.client.LedgerHandle;
 import org.apache.bookkeeper.proto.BookieProtocol;
 import org.junit.Rule;
 import org.junit.Test;
-import org.junit.runner.RunWith;
-import org.junit.runners.Parameterized;
-import org.junit.runners.Parameterized.Parameters;
 
 /** Recovery of a ledger whose writer is gone, or only slow; and the keys that a ledger has. */
-@RunWith(Parameterized.class)
-public class FenceTest extends InteropTest {
+public class FenceTest extends ProtocolTest {
     private static final long LEDGER = 7_000_000_000L;
     private static final byte[] SECRET = "secret".getBytes(StandardCharsets.UTF_8);
 
     @Rule
     public final Cluster cluster = new Cluster(4, 0);
-
-    private final Protocol protocol;
-
-    @Parameters(name = "{0}")
-    public static Protocol[] cases() {
-        return Protocol.values();
-    }
-
-    public FenceTest(Protocol protocol) {
-        this.protocol = protocol;
-    }
 
     @Override
     Cluster cluster() {
@@ -85,10 +70,7 @@ public class FenceTest extends InteropTest {
             id = ledger.getId();
         }
         try (BookKeeper another = cluster.client(protocol)) {
-            LedgerHandle recovered = Ledgers.recover(another, id);
-            assertEquals(199, recovered.getLastAddConfirmed());
-            Ledgers.check(recovered, 0, 199);
-            recovered.close();
+            Ledgers.recoverAndCheck(another, id, 199);
         }
     }
 
@@ -119,10 +101,7 @@ public class FenceTest extends InteropTest {
             LedgerHandle ledger = Ledgers.create(writer, 3, 3, 2);
             Ledgers.fill(ledger, 100);
             cluster.bookie(ledger.getLedgerMetadata().getAllEnsembles().get(0L).get(0)).kill();
-            LedgerHandle recovered = Ledgers.recover(another, ledger.getId());
-            assertEquals(99, recovered.getLastAddConfirmed());
-            Ledgers.check(recovered, 0, 99);
-            recovered.close();
+            Ledgers.recoverAndCheck(another, ledger.getId(), 99);
         }
     }
 

@@ -15,30 +15,15 @@ import org.apache.bookkeeper.client.LedgerEntry;
 import org.apache.bookkeeper.client.LedgerHandle;
 import org.junit.Rule;
 import org.junit.Test;
-import org.junit.runner.RunWith;
-import org.junit.runners.Parameterized;
-import org.junit.runners.Parameterized.Parameters;
 
 /** SIGKILL under load, -Dkills times: what was acknowledged is read back, from the one bookie that has it. */
-@RunWith(Parameterized.class)
-public class KillsTest extends InteropTest {
+public class KillsTest extends ProtocolTest {
     private static final int KILLS = Integer.getInteger("kills", 2);
     private static final int IN_FLIGHT = 500;
     private static final int LIFE_MS = 1500;
 
     @Rule
     public final Cluster cluster = new Cluster(1, 0);
-
-    private final Protocol protocol;
-
-    @Parameters(name = "{0}")
-    public static Protocol[] cases() {
-        return Protocol.values();
-    }
-
-    public KillsTest(Protocol protocol) {
-        this.protocol = protocol;
-    }
 
     @Override
     Cluster cluster() {
@@ -72,10 +57,7 @@ public class KillsTest extends InteropTest {
 
     @Test
     public void everyAcknowledgedEntryIsReadBack() throws Exception {
-        String given = System.getProperty("seed", "");
-        long seed = given.isEmpty() ? System.nanoTime() : Long.parseLong(given);
-        System.out.println("seed " + seed);
-        Random random = new Random(seed);
+        Random random = Seed.random();
         Map<Long, Long> acknowledged = new TreeMap<>();
         Bookie bookie = cluster.bookies.get(0);
         try (BookKeeper client = cluster.client(protocol)) {

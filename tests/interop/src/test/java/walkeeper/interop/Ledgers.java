@@ -12,6 +12,7 @@ import org.apache.bookkeeper.client.BKException;
 import org.apache.bookkeeper.client.BookKeeper;
 import org.apache.bookkeeper.client.LedgerEntry;
 import org.apache.bookkeeper.client.LedgerHandle;
+import org.apache.bookkeeper.client.api.LedgerMetadata;
 
 /** What most tests do with a ledger. */
 final class Ledgers {
@@ -27,6 +28,15 @@ final class Ledgers {
 
     static LedgerHandle recover(BookKeeper client, long ledger) throws Exception {
         return client.openLedger(ledger, DIGEST, PASSWORD);
+    }
+
+    /** Another client recovers it: it ends with entry `last`, and every entry is as it was written. */
+    static LedgerMetadata recoverAndCheck(BookKeeper client, long ledger, long last) throws Exception {
+        try (LedgerHandle read = recover(client, ledger)) {
+            assertEquals(last, read.getLastAddConfirmed());
+            check(read, 0, last);
+            return read.getLedgerMetadata();
+        }
     }
 
     static LedgerHandle tail(BookKeeper client, long ledger) throws Exception {

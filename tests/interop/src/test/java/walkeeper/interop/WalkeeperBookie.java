@@ -53,8 +53,8 @@ final class WalkeeperBookie implements Bookie {
 
     @Override
     public void launch() throws IOException {
-        process = new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.appendTo(log.toFile())).start();
-        Runtime.getRuntime().addShutdownHook(new Thread(process::destroyForcibly));
+        process = Children.start(
+                new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.appendTo(log.toFile())));
         process.getOutputStream().close();
         BufferedReader lines = process.inputReader(StandardCharsets.UTF_8);
         said = CompletableFuture.supplyAsync(() -> {
