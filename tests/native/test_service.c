@@ -240,6 +240,25 @@ TEST(a_long_poll_waits_for_the_lac_and_brings_the_entry_behind_it) {
 	bookie_close(&b);
 }
 
+/* What the writer says is confirmed is so already: the reader need not wait until the disk has that entry, too. */
+TEST(a_lac_counts_from_the_moment_the_add_that_says_it_is_accepted) {
+	peer *writer = open_with_peer(WK_WIRE_V3), *reader = bookie_connect(&b);
+	CHECK_EQ(answer_to(writer, an_entry(5, 0, -1, 10, 20, 0)).code, WK_WIRE_OK);
+	ask(reader, a_poll(5, -1, 1000));
+	bookie_run(&b);
+	CHECK(!has_reply(reader));
+	uint64_t durable = wk_namespace_durable(b.ns);
+	ask(writer, an_entry(5, 1, 0, 11, 20, 0));
+	for (int i = 0; i < 3 && !has_reply(reader); i++)
+		bookie_turn(&b, SIZE_MAX); /* and nobody writes */
+	CHECK_EQ(take_reply(reader).entry_id, 0);
+	CHECK_EQ(wk_namespace_durable(b.ns), durable);
+	CHECK(!more_replies(writer));
+	bookie_run(&b);
+	CHECK_EQ(take_reply(writer).code, WK_WIRE_OK);
+	bookie_close(&b);
+}
+
 TEST(who_hangs_up_while_it_polls_is_forgotten) {
 	peer *writer = open_with_peer(WK_WIRE_V3), *reader = bookie_connect(&b);
 	CHECK_EQ(answer_to(writer, an_entry(5, 0, -1, 10, 20, 0)).code, WK_WIRE_OK);
@@ -525,6 +544,7 @@ int main(void) {
 	RUN(a_lac_without_a_key_is_one_of_a_ledger_without_one);
 	RUN(a_lac_is_derived_from_what_is_stored_behind_a_restart);
 	RUN(a_long_poll_waits_for_the_lac_and_brings_the_entry_behind_it);
+	RUN(a_lac_counts_from_the_moment_the_add_that_says_it_is_accepted);
 	RUN(who_hangs_up_while_it_polls_is_forgotten);
 	RUN(a_deferred_add_is_answered_at_once_and_forced_later);
 	RUN(a_deferred_add_is_there_for_who_reads_it);
