@@ -6,6 +6,8 @@
 /* Makes both slots. */
 wk_status wk_superblock_create(wk_engine *engine, wk_error *error);
 wk_status wk_superblock_load(wk_engine *engine, wk_error *error);
+/* What is stored next says where the journal is now. */
+void wk_superblock_note_journal(wk_engine *engine);
 /* What the file says now; not for one that was opened for writing. */
 wk_status wk_superblock_look(wk_io *io, const char *directory, wk_superblock *superblock, wk_error *error);
 /*
