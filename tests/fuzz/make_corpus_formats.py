@@ -199,9 +199,9 @@ def fuzz_owner() -> dict[str, bytes]:
     """Two slots, half of the input each; behind each half come zeros."""
 
     def slot(incarnation: int, *, version: int = 1, identity: bytes = DIRECTORY_ID) -> bytes:
-        padded = (
-            struct.pack("<4sIII", b"WKJO", 0, version, 0) + identity + struct.pack("<Q", incarnation)
-        ).ljust(PAGE, b"\0")
+        padded = (struct.pack("<4sIII", b"WKJO", 0, version, 0) + identity + struct.pack("<Q", incarnation)).ljust(
+            PAGE, b"\0"
+        )
         return padded[:4] + struct.pack("<I", crc32c(padded[:4] + padded[8:])) + padded[8:]
 
     return {
