@@ -22,6 +22,7 @@ __all__ = [
     "DirectoryStats",
     "Recovery",
     "journal_field",
+    "journal_of",
     "make_data_directory",
     "make_journal_directory",
     "refuse_nested",
@@ -184,6 +185,16 @@ class Directory:
 def journal_field(journal: Path | None) -> Any:
     """wk_open_options.journal, which must live as long as the options are used."""
     return ffi.NULL if journal is None else ffi.new("char[]", os.fsencode(os.path.abspath(journal)))
+
+
+def journal_of(store: Path) -> Path | None:
+    """Where the store's journal directory was when it was last opened; None where it has none, or where that cannot be
+    told (what hinders it hinders an open)."""
+    out, error = ffi.new("char **"), new_error()
+    check(lib.wk_journal_of(os.fsencode(store), out, error), error)
+    if out[0] == ffi.NULL:
+        return None
+    return Path(os.fsdecode(bytes(ffi.string(ffi.gc(out[0], lib.wk_free)))))
 
 
 def make_data_directory(path: Path) -> None:

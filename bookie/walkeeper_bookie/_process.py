@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import select
 import signal
-import threading
 import traceback
 from types import FrameType
 
@@ -42,7 +43,8 @@ class Process:
         self.settings, self.log = settings, log
         log.level = settings.log_level
         self._stop = self._reload = False
-        self._woken = threading.Event()
+        self._woken, self._wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        """Not an Event: its lock may be held by this very thread when a signal's handler comes to it."""
 
     def run(self, init: bool) -> int:
         os.umask(0o077)
@@ -107,8 +109,8 @@ class Process:
     def _serve(self, bookie: Bookie) -> ExitStatus:
         """Returns when it is to end, and why."""
         while True:
-            self._woken.wait(LOOK_S)
-            self._woken.clear()
+            if select.select([self._woken], [], [], LOOK_S)[0]:
+                os.read(self._woken, 4096)
             if self._stop:
                 return ExitStatus.DRAINED
             if bookie.journal_failed():
@@ -151,11 +153,15 @@ class Process:
         if self._stop:
             os._exit(ExitStatus.NOT_DRAINED)
         self._stop = True
-        self._woken.set()
+        self._be_woken()
 
     def _on_reload(self, number: int, frame: FrameType | None) -> None:
         self._reload = True
-        self._woken.set()
+        self._be_woken()
+
+    def _be_woken(self) -> None:
+        with contextlib.suppress(BlockingIOError):  # it is full of wakes already
+            os.write(self._wake, b"w")
 
 
 OURS = (IdentityError, WrongClusterError, AddressError, MetadataUnreachableError, MetadataUriError)

@@ -14,8 +14,8 @@ from typing import Any
 
 import click
 
-from walkeeper._directory import journal_of
 from walkeeper_bookie._data_directory import DataDirectory
+from walkeeper_bookie._directory import journal_of
 from walkeeper_bookie.commands._refusal import Refusal
 
 __all__ = [
@@ -70,8 +70,7 @@ def journal_of_store(data: DataDirectory, told: Path | None) -> Path | None:
     """The journal directory: told, or where it was at the store's last open; None: the journal is in the store."""
     if told is not None:
         return told
-    known = journal_of(data.store)
-    return None if known is None else Path(known)
+    return journal_of(data.store)
 
 
 @contextmanager

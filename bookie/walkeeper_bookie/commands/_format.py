@@ -8,12 +8,11 @@ from pathlib import Path
 
 import click
 
-from walkeeper._directory import journal_of
 from walkeeper._native import ffi, lib
 from walkeeper.errors import check, new_error
 from walkeeper_bookie._checked_lines import replace_file, sync_directory
 from walkeeper_bookie._data_directory import DataDirectory
-from walkeeper_bookie._directory import journal_field, make_journal_directory, refuse_nested
+from walkeeper_bookie._directory import journal_field, journal_of, make_journal_directory, refuse_nested
 from walkeeper_bookie._settings import BY_NAME, parse_value
 from walkeeper_bookie._state_files import LimboFile, LimboState
 from walkeeper_bookie.commands._arguments import DataArgument, data_argument_to_be, held, metadata_option
