@@ -35,6 +35,8 @@ static wk_status finish_making(wk_engine *engine, wk_error *error) {
 	if (result < 0 && (result != -EACCES || engine->made))
 		return wk_fail_io(error, result, "syncing the directory above %s", engine->path);
 	wk_status status = sync_here(engine, error);
+	if (status == WK_OK && engine->journal_directory.path != NULL)
+		status = wk_superblock_store_again(engine, error); /* an owner must not outlive it */
 	if (status == WK_OK)
 		status = wk_journal_directory_finish(engine, error);
 	return status == WK_OK ? wk_superblock_store(engine, error) : status;

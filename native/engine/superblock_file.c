@@ -34,6 +34,10 @@ wk_status wk_superblock_store(wk_engine *engine, wk_error *error) {
 	return status;
 }
 
+wk_status wk_superblock_store_again(wk_engine *engine, wk_error *error) {
+	return write_slot(engine, engine->superblock.generation % 2, error);
+}
+
 static wk_status open_file(wk_engine *engine, uint32_t flags, wk_error *error) {
 	char *path = wk_engine_path(engine, "superblock");
 	if (path == NULL)

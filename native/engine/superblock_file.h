@@ -15,4 +15,6 @@ wk_status wk_superblock_look(wk_io *io, const char *directory, wk_superblock *su
  * while opening: the keeper is its one writer.
  */
 wk_status wk_superblock_store(wk_engine *engine, wk_error *error);
+/* The same generation once more: who made it may have been told that its sync failed, and another one proves nothing. */
+wk_status wk_superblock_store_again(wk_engine *engine, wk_error *error);
 #endif

@@ -395,6 +395,27 @@ TEST(a_power_cut_at_any_moment_of_the_making_is_made_good) {
 	}
 }
 
+/* A failed sync may have lost what it was for, and the next one succeeds and proves nothing. */
+TEST(a_sync_that_failed_while_it_was_made_is_no_reason_to_believe_what_is_seen) {
+	for (uint64_t call = 0; call < 4; call++)
+		for (uint64_t seed = 0; seed < 8; seed++) {
+			wk_io *io = two_devices(100 * call + seed);
+			wk_faulty *disk = wk_faulty_of(io);
+			wk_namespace *ns;
+			wk_error error = {0};
+			wk_faulty_fail(disk, WK_FAULT_SYNC, call, EIO, false);
+			wk_status status = try_open(io, "store", JOURNAL_DIRECTORY, &ns, &error);
+			wk_faulty_heal(disk);
+			CHECK_EQ(status, WK_IO);
+			ns = must_open(io, "store", JOURNAL_DIRECTORY);
+			uint64_t length = wk_faulty_trace_length(disk);
+			for (uint64_t at = 0; at <= length; at++)
+				look_again(disk, at, seed * 1000 + at);
+			wk_abandon(ns);
+			io->operations->destroy(io);
+		}
+}
+
 int main(void) {
 	RUN(journal_files_stay_in_the_journal_directory_and_all_else_in_the_other);
 	RUN(without_one_nothing_of_it_is_there);
@@ -412,5 +433,6 @@ int main(void) {
 	RUN(a_damaged_owner_file_is_refused);
 	RUN(an_older_copy_of_either_is_refused);
 	RUN(a_power_cut_at_any_moment_of_the_making_is_made_good);
+	RUN(a_sync_that_failed_while_it_was_made_is_no_reason_to_believe_what_is_seen);
 	return check_done();
 }
