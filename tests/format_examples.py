@@ -449,6 +449,23 @@ def catalogue_records() -> list[bytes]:
     return [create, segment]
 
 
+def owner() -> str:
+    c, slot = ffi.new("wk_owner *"), ffi.new("uint8_t[4096]")
+    ffi.buffer(c.directory_id)[:] = DIRECTORY_ID
+    c.incarnation = 3
+    lib.wk_owner_encode(c, slot)
+    fields = [
+        Field(4, 'magic "WKJO"'),
+        Field(4, "CRC-32C of the other 4092 bytes"),
+        Field(4, "version 1"),
+        Field(4, ""),
+        Field(16, "directory id"),
+        Field(8, "incarnation 3"),
+        Field(4056, ""),
+    ]
+    return show(bytes(ffi.buffer(slot)), fields)
+
+
 def catalogue() -> str:
     create_fields = [
         Field(4, "size of the body 71"),
@@ -507,6 +524,7 @@ EXAMPLES: dict[str, Callable[[], str]] = {
         index_header,
         index_pages,
         superblock,
+        owner,
         catalogue,
         lock,
     )

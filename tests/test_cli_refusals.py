@@ -79,7 +79,7 @@ def test_the_lowest_rate_is_a_byte_a_second(directory: Path, monkeypatch: pytest
     verify = _inspection.verify_directory
     monkeypatch.setattr(
         "walkeeper.cli._files.verify_directory",
-        lambda path, rate, advance: (asked.append(rate), verify(path, 0, advance))[1],
+        lambda path, rate, advance, journal: (asked.append(rate), verify(path, 0, advance, journal))[1],
     )
     for rate in ("1e-9", "1", "inf"):
         assert run("verify", directory, "--rate", rate).exit_code == 0

@@ -5,12 +5,24 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
+from typing import TYPE_CHECKING, cast
 from urllib.parse import unquote
 
 from walkeeper._native import ffi, lib
-from walkeeper.errors import InvalidError, UnsupportedError
+from walkeeper.errors import InvalidError, UnsupportedError, check, new_error
 
-__all__ = ["absolute", "directory_of", "path_bytes", "remove_empty"]
+if TYPE_CHECKING:
+    from walkeeper._options import OpenOptions
+
+__all__ = [
+    "absolute",
+    "backup_places",
+    "directory_of",
+    "journal_of",
+    "path_bytes",
+    "remove_empty",
+    "with_absolute_journal",
+]
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
@@ -44,7 +56,7 @@ def _path_of(uri: str, rest: str) -> str:
     return unquote(rest, errors="surrogateescape")
 
 
-def path_bytes(path: str | os.PathLike[str], doing: str) -> bytes:
+def path_bytes(path: str | bytes | os.PathLike[str], doing: str) -> bytes:
     """A path as the kernel takes it. Raises InvalidError for one that no file can have."""
     try:
         encoded = os.fsencode(path)
@@ -63,8 +75,36 @@ def absolute(path: bytes) -> bytes:
     return bytes(ffi.string(ffi.gc(text, lib.wk_free)))
 
 
-def remove_empty(backup: bytes) -> None:
+def with_absolute_journal(options: OpenOptions) -> OpenOptions:
+    """The options, with a path of the journal directory that means the same in every step of an open."""
+    if "journal" not in options:
+        return options
+    named = absolute(path_bytes(options["journal"], "open a journal directory"))
+    return cast("OpenOptions", {**options, "journal": named})
+
+
+def journal_of(directory: str | os.PathLike[str]) -> str | None:
+    """Where the journal directory was when the directory was last opened for writing; None where it has none, or where
+    that cannot be told (what hinders it hinders an open)."""
+    out, error = ffi.new("char **"), new_error()
+    check(lib.wk_journal_of(path_bytes(directory, f"look at {directory!r}"), out, error), error)
+    if out[0] == ffi.NULL:
+        return None
+    return os.fsdecode(bytes(ffi.string(ffi.gc(out[0], lib.wk_free))))
+
+
+def backup_places(
+    destination: str | os.PathLike[str], journal: str | os.PathLike[str] | None
+) -> tuple[bytes, bytes | None]:
+    """Where a backup is made, and its journal directory, just now."""
+    doing = f"back up to {destination!r}"
+    return absolute(path_bytes(destination, doing)), None if journal is None else absolute(path_bytes(journal, doing))
+
+
+def remove_empty(backup: bytes, journal: bytes | None = None) -> None:
     """The directories of a backup that failed; its files are removed already."""
-    for folder in (b"journal", b"entries", b"index", b""):
+    folders = [os.path.join(backup, folder) for folder in (b"entries", b"index")]
+    folders += [os.path.join(journal or backup, b"journal"), journal or backup, backup]
+    for folder in folders:
         with suppress(OSError):
-            os.rmdir(os.path.join(backup, folder))
+            os.rmdir(folder)

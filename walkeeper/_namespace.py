@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from walkeeper._directory import absolute, directory_of, path_bytes, remove_empty
+from walkeeper._directory import absolute, backup_places, directory_of, remove_empty, with_absolute_journal
 from walkeeper._log import Log, names_of
 from walkeeper._native import ffi, lib
 from walkeeper._options import (
@@ -74,7 +74,7 @@ def open(
     what it means when open is called, wherever the process goes while it waits.
     """
     path = directory_of(uri)
-    return open_at(absolute(os.fsencode(path)), path, create, read_only, on_damage, options)
+    return open_at(absolute(os.fsencode(path)), path, create, read_only, on_damage, with_absolute_journal(options))
 
 
 def open_at(
@@ -328,23 +328,26 @@ class Namespace:
             status = uninterrupted(lambda _: lib.wk_log_rename(native, source, len(source), target, len(target), error))
         check(status, error, log=old, kinds=_KINDS)
 
-    def backup(self, destination: str | os.PathLike[str]) -> None:
+    def backup(self, destination: str | os.PathLike[str], *, journal: str | os.PathLike[str] | None = None) -> None:
         """Makes a consistent copy of the live directory, by hard links. Appends go on meanwhile.
 
         `destination` must not exist; it lies on the same file system, outside the directory itself. The copy is a
-        namespace of its own; an unfinished one is removed.
+        namespace of its own; an unfinished one is removed. With `journal`, which must not exist either, the copy has
+        that journal directory; without it none, also where this one has one, whose files are then copied byte by byte.
 
         Raises ExistsError, InvalidError, ReadOnlyError, StorageError.
         """
-        self._back_up(absolute(path_bytes(destination, f"back up to {destination!r}")))
+        self._back_up(*backup_places(destination, journal))
 
-    def _back_up(self, path: bytes) -> None:
+    def _back_up(self, path: bytes, journal: bytes | None) -> None:
         error = new_error()
         was_there = os.path.lexists(path)
+        journal_was_there = journal is not None and os.path.lexists(journal)
         with self._handle as native:
-            status = uninterrupted(lambda _: lib.wk_namespace_backup(native, path, error))
-        if status != lib.WK_OK and not was_there:
-            remove_empty(path)
+            native_journal = ffi.NULL if journal is None else journal
+            status = uninterrupted(lambda _: lib.wk_namespace_backup_apart(native, path, native_journal, error))
+        if status != lib.WK_OK and not was_there and not journal_was_there:
+            remove_empty(path, journal)
         check(status, error)
 
     def stats(self) -> Stats:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from weakref import WeakKeyDictionary
 
+from walkeeper._directory import path_bytes
 from walkeeper._native import ffi, lib
 from walkeeper.errors import InvalidError, shown
 
@@ -92,6 +95,10 @@ class OpenOptions(TypedDict, total=False):
     """Where on_damage accepts loss: read every entry, so that all of it is found now, and none when it is read."""
     ignore_footers: bool
     """Tests: scan every journal file from its first block."""
+    journal: str | bytes | os.PathLike[str]
+    """A directory for the journal alone, at best on a device of its own (by default it is in the directory). Decided
+    when the directory is made; to be named at each open for writing, wherever it is then. Who only reads finds it where
+    it was when it was last opened for writing."""
 
 
 _OPEN_TIMES = {
@@ -103,6 +110,9 @@ _OPEN_TIMES = {
     "major_interval": "major_interval_ns",
 }
 
+
+_kept: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+"""What an option of C points to, for as long as the options."""
 
 _OPEN_FLAGS = ("unsafe_fs", "manual", "check_all", "ignore_footers")
 
@@ -144,6 +154,8 @@ def open_options(create: bool, read_only: bool, on_damage: OnDamage, options: Op
             native.backend = choice(name, value, BACKENDS)
         elif name == "sync_method":
             native.sync_method = choice(name, value, SYNC_METHODS)
+        elif name == "journal":
+            _kept[native] = native.journal = ffi.new("char[]", path_bytes(value, "open a journal directory"))  # type: ignore[arg-type]
         elif name in _OPEN_FLAGS:
             setattr(native, name, flag(name, value))
         elif name in _OPEN_TIMES:

@@ -23,7 +23,15 @@ from walkeeper.metadata import ClosedError, MetadataError, UnavailableError, Unk
 from walkeeper_bookie._collector import ACKNOWLEDGED, Acknowledgement, Collector
 from walkeeper_bookie._data_directory import DataDirectory
 from walkeeper_bookie._descriptors import connections_permitted, raise_limit
-from walkeeper_bookie._directory import Directory, DirectoryStats, JournalTimes, Recovery, make_data_directory
+from walkeeper_bookie._directory import (
+    Directory,
+    DirectoryStats,
+    JournalTimes,
+    Recovery,
+    make_data_directory,
+    make_journal_directory,
+    refuse_nested,
+)
 from walkeeper_bookie._disk_watch import DiskState, DiskWatch, Space, look
 from walkeeper_bookie._identity import IdentityError, establish, expected_cookie, refuse_lost_store
 from walkeeper_bookie._limbo import Limbo, reason_for_limbo
@@ -81,6 +89,7 @@ class Bookie:
         self.settings, self.log = settings, log
         self._told_to_stop = told_to_stop
         self._data = DataDirectory(Path(os.path.abspath(settings.data)))
+        self._journal = None if settings.journal is None else Path(os.path.abspath(settings.journal))
         self._switch = ReadOnlyFile(self._data.read_only)
         self._started = time.monotonic()
         self._undo: list[Callable[[], None]] = []
@@ -95,6 +104,8 @@ class Bookie:
         self.start_seconds = 0.0
         self.disk_state = DiskState(read_only=False, high_priority=True, reason="")
         self.space: Space | None = None
+        self.journal_space: Space | None = None
+        """Of its own disk, where the journal has a directory of its own."""
         self.stopping = False
         self.crashed: tuple[str, BaseException] | None = None
         """A thread that ended by what it raised: the process must not live on without it."""
@@ -114,9 +125,17 @@ class Bookie:
     def _start(self, init: bool) -> None:
         settings = self.settings
         refuse_lost_store(self._data, init)
+        if self._journal is not None:
+            refuse_nested(self._data.path, self._journal)
         make_data_directory(self._data.path)
+        if self._journal is not None and not self._data.store.is_dir():
+            make_journal_directory(self._journal)
         self.directory = Directory.open(
-            self._data.store, directory_options(settings), lock_timeout=settings.lock_timeout, stop=self._told_to_stop
+            self._data.store,
+            directory_options(settings),
+            journal=self._journal,
+            lock_timeout=settings.lock_timeout,
+            stop=self._told_to_stop,
         )
         self._undo.append(self._close_directory)
         self._recovery = self.directory.recovery()
@@ -129,7 +148,7 @@ class Bookie:
         self.limbo.load()
         if reason := reason_for_limbo(self._recovery):
             self.limbo.begin(reason)
-        expected = expected_cookie(self.bookie_id, self._data.path, instance_id)
+        expected = expected_cookie(self.bookie_id, self._data.path, instance_id, self._journal)
         self._patiently(
             deadline,
             lambda: establish(self.metadata, self._data, expected, self._is_empty, self._before_it_counts, init=init),
@@ -258,13 +277,13 @@ class Bookie:
     def look_at_disk(self, first: bool = False) -> None:
         """Looks how much is free, and becomes read-only or writable accordingly."""
         with self._watching:
-            try:
-                self.space = look(self._data.path)
-            except OSError as wrong:
-                self.log.warning("the data directory cannot be looked at", error=wrong)
-                self.space = None
+            disks = [self._space_of("data", self._data.path)]
+            self.space = disks[0]
+            if self._journal is not None:
+                disks.append(self._space_of("journal", self._journal))
+                self.journal_space = disks[1]
             state = self._watch.judge(
-                self.space, engine_full=self.directory.stats().disk_full, operator=self._switch.wished()
+                *disks, engine_full=self.directory.stats().disk_full, operator=self._switch.wished()
             )
             before, self.disk_state = self.disk_state, state
             if self.space is not None:
@@ -278,6 +297,13 @@ class Bookie:
                     self.log.warning("read-only now", reason=state.reason)
                 else:
                     self.log.info("writable again")
+
+    def _space_of(self, what: str, path: Path) -> Space | None:
+        try:
+            return look(path)
+        except OSError as wrong:
+            self.log.warning(f"the {what} directory cannot be looked at", error=wrong)
+            return None
 
     def wish_read_only(self, read_only: bool) -> None:
         """The operator's wish; kept over restarts. Raises OSError."""
@@ -334,6 +360,7 @@ class Bookie:
             read_only=self.disk_state.read_only,
             registered=ready and not self.stopping and self.registrar.registered,
             space=self.space,
+            journal_space=self.journal_space,
             ledgers=self.collector.ledgers,
             limbo_all=self.limbo.state.everything,
             limbo_ledgers=len(self.limbo.state.ledger_ids),

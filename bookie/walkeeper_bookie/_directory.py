@@ -18,7 +18,17 @@ from walkeeper_bookie._checked_lines import sync_directory
 from walkeeper_bookie._histogram import Histogram
 from walkeeper_bookie._native_options import set_fields
 
-__all__ = ["Directory", "DirectoryStats", "JournalTimes", "Recovery", "make_data_directory"]
+__all__ = [
+    "Directory",
+    "DirectoryStats",
+    "JournalTimes",
+    "Recovery",
+    "journal_field",
+    "journal_of",
+    "make_data_directory",
+    "make_journal_directory",
+    "refuse_nested",
+]
 
 _PAGE = 65_536
 _LOCK_SLICE_NS = 200_000_000
@@ -97,19 +107,24 @@ class Directory:
         path: Path,
         options: Mapping[str, int] | None = None,
         *,
+        journal: Path | None = None,
         lock_timeout: float = 10.0,
         stop: Callable[[], bool] = lambda: False,
     ) -> Directory:
-        """Opens the store, or makes it where there is none. `options` are fields of wk_open_options.
+        """Opens the store, or makes it where there is none. `options` are fields of wk_open_options; `journal` is its
+        journal directory.
 
         Raises DirectoryLockedError where another process still has it after `lock_timeout` seconds, or as soon as
         `stop` says so; DamagedError; UnsupportedError; StorageError; InvalidError for a directory that others may
         write, for one that holds logs, and for options that cannot be.
         """
         refuse_writable_by_others(path)
+        if journal is not None:
+            refuse_writable_by_others(journal, "journal")
         native_options = ffi.new("wk_open_options *")
         lib.wk_open_options_init(native_options)
         native_options.kind, native_options.create = lib.WK_KIND_LEDGERS, True
+        native_options.journal = named = journal_field(journal)
         set_fields(native_options, options or {})
         out, error = ffi.new("wk_namespace **"), new_error()
         text = os.fsencode(path.absolute())
@@ -121,6 +136,7 @@ class Directory:
             status = lib.wk_open(text, native_options, out, error)
             if status not in (lib.WK_LOCKED, lib.WK_INTERRUPTED) or left <= 0 or stop():
                 break
+        del named  # until here C looked at it
         check(status, error)
         return cls(path, out[0])
 
@@ -189,33 +205,68 @@ class Directory:
         return None
 
 
+def journal_field(journal: Path | None) -> Any:
+    """wk_open_options.journal, which must live as long as the options are used."""
+    return ffi.NULL if journal is None else ffi.new("char[]", os.fsencode(os.path.abspath(journal)))
+
+
+def journal_of(store: Path) -> Path | None:
+    """Where the store's journal directory was when it was last opened; None where it has none, or where that cannot be
+    told (what hinders it hinders an open)."""
+    out, error = ffi.new("char **"), new_error()
+    check(lib.wk_journal_of(os.fsencode(store), out, error), error)
+    if out[0] == ffi.NULL:
+        return None
+    return Path(os.fsdecode(bytes(ffi.string(ffi.gc(out[0], lib.wk_free)))))
+
+
 def make_data_directory(path: Path) -> None:
     """There is a data directory, nobody else's to write. Its parent must be there: a path that is mistyped, or a disk
     that is not mounted, must not become a tree of new directories. Raises InvalidError, OSError."""
+    _make(path, "data")
+
+
+def make_journal_directory(path: Path) -> None:
+    """The same of a journal directory. For a new bookie only: where an old one's is missing its disk is not mounted."""
+    _make(path, "journal")
+
+
+def _make(path: Path, what: str) -> None:
     try:
         path.mkdir(mode=0o700)
     except FileExistsError:
-        refuse_writable_by_others(path)
+        refuse_writable_by_others(path, what)
         return
     except FileNotFoundError:
         raise InvalidError(
-            f"the data directory {str(path)!r} cannot be made: there is no {str(path.parent)!r}",
+            f"the {what} directory {str(path)!r} cannot be made: there is no {str(path.parent)!r}",
             hint="is the disk mounted? The directory itself is made at the first start, those above it are not",
         ) from None
     sync_directory(path.parent)
 
 
-def refuse_writable_by_others(path: Path) -> None:
+def refuse_nested(data: Path, journal: Path) -> None:
+    """Raises InvalidError where one of the two is the other, or lies in it."""
+    ours, other = Path(os.path.realpath(data)), Path(os.path.realpath(journal))
+    if ours == other or ours in other.parents or other in ours.parents:
+        raise InvalidError(
+            f"the journal directory {str(journal)!r} and the data directory {str(data)!r} are one, or one lies in the "
+            "other",
+            hint="name two that lie beside each other; without --journal the journal is in the data directory",
+        )
+
+
+def refuse_writable_by_others(path: Path, what: str = "data") -> None:
     """Raises InvalidError for a directory that somebody else could write into: a bookie believes what it reads."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
         return
     except OSError as wrong:
-        raise InvalidError(f"the data directory {str(path)!r} cannot be looked at: {wrong.strerror}") from None
+        raise InvalidError(f"the {what} directory {str(path)!r} cannot be looked at: {wrong.strerror}") from None
     if mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise InvalidError(
-            f"the data directory {str(path)!r} can be written by its group or by others (mode {mode & 0o777:04o})",
+            f"the {what} directory {str(path)!r} can be written by its group or by others (mode {mode & 0o777:04o})",
             hint=f"chmod go-w {path}",
         )
 

@@ -61,17 +61,21 @@ class DiskWatch:
         self.thresholds = thresholds
         self._full = False
 
-    def judge(self, space: Space | None, *, engine_full: bool, operator: bool) -> DiskState:
-        """What to do. `space` None: the disk does not answer. `engine_full`: the engine was refused space.
-        `operator`: somebody wants it read-only."""
-        if space is None:
+    def judge(self, *disks: Space | None, engine_full: bool, operator: bool) -> DiskState:
+        """What to do, by the disk, or by each of them where the journal has its own. None: it does not answer.
+        `engine_full`: the engine was refused space. `operator`: somebody wants it read-only."""
+        spaces = [disk for disk in disks if disk is not None]
+        if len(spaces) < len(disks):
             self._full = True
             return DiskState(read_only=True, high_priority=False, reason="the disk does not answer")
         limits = self.thresholds
-        if engine_full or space.free < limits.read_only_free or space.free_part < limits.read_only_part:
+        low = [s for s in spaces if s.free < limits.read_only_free or s.free_part < limits.read_only_part]
+        high = [s for s in spaces if s.free > limits.writable_free and s.free_part > limits.writable_part]
+        if engine_full or low:
             self._full = True
-        elif space.free > limits.writable_free and space.free_part > limits.writable_part:
+        elif len(high) == len(spaces):
             self._full = False
+        space = min(low or [s for s in spaces if s not in high] or spaces, key=lambda s: s.free_part)
         reason = ""
         if operator:
             reason = "an operator wants it so"
@@ -79,5 +83,5 @@ class DiskWatch:
             reason = "the disk has no room for the journal"
         elif self._full:
             reason = f"{space.free} bytes are free on the disk, {space.free_part:.1%}"
-        high_priority = not reason or space.free > limits.recovery_free
+        high_priority = not reason or min(s.free for s in spaces) > limits.recovery_free
         return DiskState(read_only=bool(reason), high_priority=high_priority, reason=reason)

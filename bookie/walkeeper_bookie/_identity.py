@@ -43,10 +43,11 @@ class CookieStore(Protocol):
         """ExistsError, UnknownOutcomeError."""
 
 
-def expected_cookie(bookie_id: str, data: Path, instance_id: str) -> Cookie:
-    """The cookie that this bookie must have; its journal lies in its data directory."""
+def expected_cookie(bookie_id: str, data: Path, instance_id: str, journal: Path | None = None) -> Cookie:
+    """The cookie that this bookie must have; its journal lies in its data directory, or in one of its own."""
     place = os.path.abspath(data)
-    return Cookie(bookie_id, journal_dirs=(place,), ledger_dirs=(place,), instance_id=instance_id)
+    journal_place = place if journal is None else os.path.abspath(journal)
+    return Cookie(bookie_id, journal_dirs=(journal_place,), ledger_dirs=(place,), instance_id=instance_id)
 
 
 def refuse_lost_store(data: DataDirectory, init: bool) -> None:
@@ -144,12 +145,15 @@ def _compare(expected: Cookie, found: Cookie, where: str) -> None:
     except CookieMismatchError as wrong:
         names = {difference.field for difference in wrong.differences}
         said = "; ".join(f"{field} {there!r} instead of {here!r}" for field, here, there in wrong.differences)
-        hint = "look whether --data, --bookie-id, --advertise and --listen are those of the bookie's earlier starts"
+        hint = (
+            "look whether --data, --journal, --bookie-id, --advertise and --listen are those of the bookie's earlier "
+            "starts"
+        )
         if "instance_id" in names:
             hint = "this directory belongs to another cluster, or the cluster was formatted: look at --metadata"
         elif names <= {"journal_dirs", "ledger_dirs", "index_dirs"}:
             hint = (
-                "start it with the directory under its old path, or, if it was moved on purpose, once the old one is "
+                "start it with each directory under its old path, or, if one was moved on purpose, once the old one is "
                 "gone: walkeeper bookie cookie delete, then walkeeper bookie cookie create"
             )
         raise IdentityError(f"the cookie in {where} is not this bookie's: {said}", hint) from None

@@ -42,6 +42,8 @@ class Facts:
     read_only: bool
     registered: bool
     space: Space | None
+    journal_space: Space | None
+    """None: the journal has no directory of its own, or its disk does not answer."""
     ledgers: int
     limbo_all: bool
     limbo_ledgers: int
@@ -332,6 +334,10 @@ def _of_the_process(out: Exposition, facts: Facts, recovery: Recovery) -> None:
     if facts.space is not None:
         out.gauge("walkeeper_disk_total_bytes", "Size of the disk.", facts.space.total)
         out.gauge("walkeeper_disk_free_bytes", "What this process may still use of the disk.", facts.space.free)
+    if facts.journal_space is not None:
+        total, free = facts.journal_space.total, facts.journal_space.free
+        out.gauge("walkeeper_journal_disk_total_bytes", "Size of the disk of the journal directory.", total)
+        out.gauge("walkeeper_journal_disk_free_bytes", "What this process may still use of it.", free)
 
 
 def _of_the_server(out: Exposition, server: ServerStats) -> None:

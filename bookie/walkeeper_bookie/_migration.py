@@ -76,7 +76,7 @@ class Migration:
             raise Unusable(f"{text} cannot be {name} here: {wrong}; the default counts") from None
 
     def run(self) -> None:
-        for part in (self.metadata, self.address, self.data, self.http, self.compaction, self.disk):
+        for part in (self.metadata, self.address, self.data, self.journal, self.http, self.compaction, self.disk):
             part()
         for one in KEYS:
             if one.java is not None and one.java.key in self.java:
@@ -142,6 +142,25 @@ class Migration:
         self.ours["data"] = quoted(first.rstrip("/") + "/walkeeper")
         if others:
             self.refuse("ledgerDirectories", ",".join(others), "a bookie has one data directory: run one for each disk")
+
+    def journal(self) -> None:
+        places = self.take("journalDirectories") or self.take("journalDirectory")
+        if places is None:
+            return
+        first, *others = [place.strip().rstrip("/") for place in places.split(",") if place.strip()] or [""]
+        if others:
+            raise SettingsError(
+                f"journalDirectories = {places}: a bookie has one journal directory here, and one journal. Choose one "
+                "of them and leave the others out of the file, or run a bookie for each"
+            )
+        if not first:
+            return
+        if self.ours.get("data") == quoted(first + "/walkeeper"):
+            self.refuse(
+                "journalDirectories", first, "it is the data directory, which has the journal without being told"
+            )
+        else:
+            self.ours["journal"] = quoted(first + "/walkeeper")
 
     def http(self) -> None:
         enabled = (self.take("httpServerEnabled") or "").lower() in ON

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["reason_for"]
 
-_ONE_JOURNAL = "the journal lies in the data directory, and its files are the storage of their entries"
+_ONE_JOURNAL = "there is one journal, and its files are the storage of their entries"
 _GROUPED = "what is written together follows from who waits; there is nothing to wait out"
 _ONE_STORE = "there is one kind of storage"
 _THREADS = "one loop answers adds and what is in memory; reader_threads read files"
@@ -22,7 +22,6 @@ REASONS: tuple[tuple[str, str], ...] = (
     ("journalBufferedEntries", _GROUPED),
     ("journalFlushWhenQueueEmpty", _GROUPED),
     ("journalAdaptiveGroupWrites", _GROUPED),
-    ("journalDirector", _ONE_JOURNAL),
     ("journalMaxSizeMB", "file_size_max limits journal files; they are kept as long as their entries live"),
     ("journal", _ONE_JOURNAL),
     ("numJournalCallbackThreads", _THREADS),

@@ -94,8 +94,10 @@ class Process:
     def _say_ready(self, bookie: Bookie) -> None:
         settings = self.settings
         host = settings.listen._replace(port=bookie.server.port)
+        journal = "" if settings.journal is None else f", journal {settings.journal}"
         line = (
-            f"walkeeper-bookie {bookie.bookie_id} ready on {host}, data {settings.data}, metadata {settings.metadata}"
+            f"walkeeper-bookie {bookie.bookie_id} ready on {host}, data {settings.data}{journal}, "
+            f"metadata {settings.metadata}"
         )
         try:
             print(line, flush=True)

@@ -2,7 +2,7 @@
 a Java configuration are made.
 
 A field of `Settings` with its `key(...)` is a row of the schema. The command line beats the file, the file beats the
-default. There is no setting for where the journal is: it lies in the data directory.
+default.
 """
 
 from __future__ import annotations
@@ -118,9 +118,18 @@ class Settings:
     data: str = key(
         Text("directory", "the path of a directory"),
         None,
-        "The data directory, journal included. One bookie has one.",
+        "The data directory; the journal is in it, unless `journal` says otherwise. One bookie has one.",
         WHERE,
         java=Java("ledgerDirectories"),
+    )
+    journal: str | None = key(
+        Text("directory", "the path of a directory"),
+        None,
+        "A directory for the journal alone, at best on a device of its own. Its files stay there. Decided when the "
+        "bookie is made, and given at each start from then on.",
+        WHERE,
+        java=Java("journalDirectories"),
+        optional=True,
     )
     advertise: Address | None = key(
         HostPort(),

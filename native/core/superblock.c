@@ -3,14 +3,14 @@
  *
  * Slot of 4096 bytes, little-endian; the bytes not named are zero:
  *     0 uint32 magic "WKSB"            4 uint32 CRC-32C of the other 4092 bytes    8 uint32 version 1
- *    12 uint32 flags (1: clean)       16 16 bytes of directory id                 32 uint64 generation
+ *    12 uint32 flags (1 clean, 2 apart) 16 16 bytes of directory id                 32 uint64 generation
  *    40 uint64 incarnation            48 uint64 file id ceiling                   56 uint64 replay epoch
  *    64 uint64 replay sequence        72 uint64 index generation
  *    80 two snapshots: int64 first entry, int64 last entry, both -1 for none
  *   112 uint32 sync method           116 uint32 blocks in flight                 120 uint64 probe device
  *   128 uint64 probe dsync ns        136 uint64 probe write then sync ns
  *   144 16 uint32 of the probe's grid                                            208 uint32 kind
- *   216 uint64 closed sequence
+ *   216 uint64 closed sequence       224 1024 bytes of path, where the journal is apart
  * Magic, checksum and version stay where they are in every version, so that a newer slot is told from a broken one.
  */
 #include "walkeeper/superblock.h"
@@ -41,11 +41,13 @@ enum {
 	KIND_AT = 208,
 	GAP_AT = 212,
 	CLOSED_SEQUENCE_AT = 216,
-	UNUSED_AT = 224,
+	JOURNAL_PATH_AT = 224,
+	UNUSED_AT = JOURNAL_PATH_AT + WK_JOURNAL_PATH_SIZE,
 };
 enum { SNAPSHOTS_COUNT = 2, SNAPSHOT_SIZE = 16, DIRECTORY_ID_SIZE = 16, GRID_CELLS = 16 };
 static_assert(SNAPSHOTS_AT + SNAPSHOTS_COUNT * SNAPSHOT_SIZE == SYNC_METHOD_AT, "no hole behind the snapshots");
-enum { MAGIC = 0x42534b57, FLAG_CLEAN = 1, SYNC_METHOD_MAX = 2, KIND_MAX = 1 }; /* "WKSB"; enums of log.h */
+/* "WKSB"; enums of log.h */
+enum { MAGIC = 0x42534b57, FLAG_CLEAN = 1, FLAG_APART = 2, FLAGS = 3, SYNC_METHOD_MAX = 2, KIND_MAX = 1 };
 
 static uint32_t checksum(const uint8_t slot[WK_SUPERBLOCK_SLOT_SIZE]) {
 	return wk_crc32c_extend(wk_crc32c(slot, CRC_AT), slot + VERSION_AT, WK_SUPERBLOCK_SLOT_SIZE - VERSION_AT);
@@ -55,11 +57,19 @@ static bool snapshot_is_possible(const wk_snapshot_place *snapshot) {
 	return snapshot->first_entry == -1 || (snapshot->first_entry >= 0 && snapshot->last_entry >= snapshot->first_entry);
 }
 
+/* It ends in the field, and nothing is behind its end. */
+static bool path_is_possible(const char path[WK_JOURNAL_PATH_SIZE]) {
+	size_t size = 0;
+	while (size < WK_JOURNAL_PATH_SIZE && path[size] != 0)
+		size++;
+	return size < WK_JOURNAL_PATH_SIZE && wk_is_zero((const uint8_t *)path + size, WK_JOURNAL_PATH_SIZE - size);
+}
+
 static bool is_possible(const wk_superblock *superblock) {
 	return superblock->sync_method <= SYNC_METHOD_MAX && superblock->kind <= KIND_MAX &&
 	       (superblock->clean || superblock->closed_sequence == 0) && superblock->closed_sequence <= INT64_MAX &&
 	       superblock->blocks_in_flight <= WK_BLOCKS_IN_FLIGHT_MAX && snapshot_is_possible(&superblock->snapshots[0]) &&
-	       snapshot_is_possible(&superblock->snapshots[1]);
+	       snapshot_is_possible(&superblock->snapshots[1]) && path_is_possible(superblock->journal_path);
 }
 
 static void put_snapshot(uint8_t *at, const wk_snapshot_place *snapshot) {
@@ -80,7 +90,8 @@ void wk_superblock_encode(const wk_superblock *superblock, uint8_t slot[4096]) {
 	memset(slot, 0, WK_SUPERBLOCK_SLOT_SIZE);
 	wk_store_le32(slot + MAGIC_AT, MAGIC);
 	wk_store_le32(slot + VERSION_AT, WK_FORMAT_VERSION);
-	wk_store_le32(slot + FLAGS_AT, superblock->clean ? FLAG_CLEAN : 0);
+	bool apart = superblock->journal_path[0] != 0;
+	wk_store_le32(slot + FLAGS_AT, (superblock->clean ? FLAG_CLEAN : 0) | (apart ? FLAG_APART : 0));
 	memcpy(slot + DIRECTORY_ID_AT, superblock->directory_id, DIRECTORY_ID_SIZE);
 	wk_store_le64(slot + GENERATION_AT, superblock->generation);
 	wk_store_le64(slot + INCARNATION_AT, superblock->incarnation);
@@ -99,6 +110,7 @@ void wk_superblock_encode(const wk_superblock *superblock, uint8_t slot[4096]) {
 	for (size_t i = 0; i < GRID_CELLS; i++)
 		wk_store_le32(slot + GRID_AT + 4 * i, (&superblock->grid.block_ns[0][0][0])[i]);
 	wk_store_le64(slot + CLOSED_SEQUENCE_AT, superblock->closed_sequence);
+	memcpy(slot + JOURNAL_PATH_AT, superblock->journal_path, WK_JOURNAL_PATH_SIZE);
 	wk_store_le32(slot + CRC_AT, checksum(slot));
 }
 
@@ -109,7 +121,7 @@ wk_status wk_superblock_decode(const uint8_t slot[4096], wk_superblock *superblo
 	uint32_t flags = wk_load_le32(slot + FLAGS_AT);
 	if (version > WK_FORMAT_VERSION)
 		return WK_UNSUPPORTED;
-	if (version != WK_FORMAT_VERSION || (flags & ~(uint32_t)FLAG_CLEAN) != 0 ||
+	if (version != WK_FORMAT_VERSION || (flags & ~(uint32_t)FLAGS) != 0 ||
 	    !wk_is_zero(slot + GAP_AT, CLOSED_SEQUENCE_AT - GAP_AT) ||
 	    !wk_is_zero(slot + UNUSED_AT, WK_SUPERBLOCK_SLOT_SIZE - UNUSED_AT))
 		return WK_CORRUPT;
@@ -132,12 +144,13 @@ wk_status wk_superblock_decode(const uint8_t slot[4096], wk_superblock *superblo
 	for (size_t i = 0; i < GRID_CELLS; i++)
 		(&found.grid.block_ns[0][0][0])[i] = wk_load_le32(slot + GRID_AT + 4 * i);
 	memcpy(found.directory_id, slot + DIRECTORY_ID_AT, DIRECTORY_ID_SIZE);
+	memcpy(found.journal_path, slot + JOURNAL_PATH_AT, WK_JOURNAL_PATH_SIZE);
 	for (uint32_t i = 0; i < SNAPSHOTS_COUNT; i++) {
 		found.snapshots[i] = get_snapshot(slot + SNAPSHOTS_AT + i * SNAPSHOT_SIZE);
 		if (found.snapshots[i].first_entry == -1 && found.snapshots[i].last_entry != -1)
 			return WK_CORRUPT;
 	}
-	if (!is_possible(&found))
+	if (!is_possible(&found) || (found.journal_path[0] != 0) != ((flags & FLAG_APART) != 0))
 		return WK_CORRUPT;
 	*superblock = found;
 	return WK_OK;

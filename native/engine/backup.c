@@ -18,7 +18,9 @@
 #include "engine/enclosure.h"
 #include "engine/handles.h"
 #include "engine/keeper.h"
+#include "engine/places.h"
 #include "engine/store_file.h"
+#include "walkeeper/owner.h"
 
 enum { COPY_CHUNK = 1 << 20 };
 
@@ -37,6 +39,7 @@ typedef struct backup {
 	wk_engine *engine;
 	wk_io *outside; /* for what is made: where the destination lies, whatever the directory was called */
 	const char *destination;
+	const char *journal; /* the copy's journal directory; NULL: the copy is one directory */
 	wk_superblock superblock;
 	uint64_t filled;
 	backup_file *files;
@@ -92,13 +95,9 @@ static wk_status note_files(backup *b) {
 	return WK_OK;
 }
 
-/* A path below the destination; the caller frees. */
+/* A path of the copy; the caller frees. */
 static char *path_in(const backup *b, const char *below) {
-	size_t size = strlen(b->destination) + strlen(below) + 2;
-	char *path = malloc(size);
-	if (path != NULL)
-		snprintf(path, size, "%s/%s", b->destination, below);
-	return path;
+	return wk_places_path((wk_places){b->destination, b->journal}, below);
 }
 
 static char *index_in(const backup *b) {
@@ -140,6 +139,9 @@ static wk_status begin(backup *b, wk_error *error) {
 	else if (b->superblock.index_generation != 0)
 		status = link_index(b, error);
 	pthread_mutex_unlock(&b->engine->file_id_lock);
+	memset(b->superblock.journal_path, 0, sizeof b->superblock.journal_path);
+	if (b->journal != NULL)
+		memcpy(b->superblock.journal_path, b->journal, strlen(b->journal));
 	b->superblock.clean = true; /* nothing in the copy is cut short: what is not whole there was damaged */
 	b->superblock.closed_sequence = b->filled;
 	return status;
@@ -196,15 +198,27 @@ static int copy_file(const backup *b, const backup_file *from, const char *targe
 	return result;
 }
 
-static wk_status take_file(const backup *b, backup_file *file, wk_error *error) {
-	wk_io *io = b->engine->io;
+/*
+ * -errno. A second name costs nothing, but is to be had on one file system only: a journal that has another one is copied.
+ * A sealed file is copied with its footer.
+ */
+static int link_file(backup *b, backup_file *file, const char *source, const char *target) {
+	int result = b->engine->io->operations->link(b->engine->io, source, target);
+	bool apart = b->journal != NULL || b->engine->journal_directory.path != NULL;
+	if (result != -EXDEV || !apart || file->kind != WK_FILE_JOURNAL)
+		return result;
+	file->whole = true;
+	return copy_file(b, file, target);
+}
+
+static wk_status take_file(backup *b, backup_file *file, wk_error *error) {
 	char *source = wk_store_file_path(b->engine, file->id, file->kind), *target = target_of(b, file);
 	wk_status status = WK_OK;
 	if (source == NULL || target == NULL) {
 		status = wk_fail(error, WK_NO_MEMORY, "backing up to %s: no memory", b->destination);
 	} else {
 		file->made = true;
-		int result = file->link ? io->operations->link(io, source, target) : copy_file(b, file, target);
+		int result = file->link ? link_file(b, file, source, target) : copy_file(b, file, target);
 		if (result == -EXDEV)
 			status = wk_fail_io(error, result, "linking %s to %s: a backup must be on the file system of the directory",
 			                    source, target);
@@ -244,14 +258,49 @@ static wk_status write_superblock(const backup *b, wk_error *error) {
 	return result < 0 ? wk_fail_io(error, result, "writing the superblock of %s", b->destination) : WK_OK;
 }
 
+/* Whose journal it is, where it has a directory of its own. */
+static wk_status write_owner(const backup *b, wk_error *error) {
+	if (b->journal == NULL)
+		return WK_OK;
+	wk_io *io = b->outside;
+	wk_owner owner = {.incarnation = b->superblock.incarnation};
+	memcpy(owner.directory_id, b->superblock.directory_id, sizeof owner.directory_id);
+	char *path = path_in(b, "owner");
+	uint8_t *slots = aligned_alloc(WK_IO_ALIGNMENT, WK_OWNER_SIZE);
+	wk_file *file = NULL;
+	int64_t result = path == NULL || slots == NULL
+	                     ? -ENOMEM
+	                     : io->operations->open(io, path, WK_IO_WRITE | WK_IO_CREATE | WK_IO_DIRECT, &file);
+	if (result == 0) {
+		wk_owner_encode(&owner, slots);
+		wk_owner_encode(&owner, slots + WK_OWNER_SLOT_SIZE);
+		result = io->operations->pwrite(io, file, slots, WK_OWNER_SIZE, 0, 0);
+		if (result >= 0)
+			result = io->operations->sync(io, file);
+		io->operations->close(io, file);
+	}
+	free(slots);
+	free(path);
+	return result < 0 ? wk_fail_io(error, (int)result, "writing the file `owner` of %s", b->journal) : WK_OK;
+}
+
 static const char *const folders[] = {"journal", "entries", "index"};
+
+static wk_status make_root(const backup *b, const char *path, wk_error *error) {
+	int result = b->outside->operations->make_directory(b->outside, path);
+	if (result == -EEXIST)
+		return wk_fail(error, WK_EXISTS, "%s exists: name a path that does not, the backup is made there", path);
+	return result < 0 ? wk_fail_io(error, result, "making %s", path) : WK_OK;
+}
 
 static wk_status make_folders(const backup *b, wk_error *error) {
 	wk_io *io = b->outside;
-	int result = io->operations->make_directory(io, b->destination);
-	if (result == -EEXIST)
-		return wk_fail(error, WK_EXISTS, "%s exists: name a path that does not, the backup is made there",
-		               b->destination);
+	int result = 0;
+	wk_status status = make_root(b, b->destination, error);
+	if (status == WK_OK && b->journal != NULL)
+		status = make_root(b, b->journal, error);
+	if (status != WK_OK)
+		return status;
 	for (uint32_t i = 0; i < 3 && result == 0; i++) {
 		char *path = path_in(b, folders[i]);
 		result = path != NULL ? io->operations->make_directory(io, path) : -ENOMEM;
@@ -275,10 +324,10 @@ static wk_status sync_folders(const backup *b, wk_error *error) {
 	return status;
 }
 
-/* The destination itself, and the directory that names it. */
-static wk_status sync_name(const backup *b, wk_error *error) {
-	wk_status status = sync_folder(b, b->destination, error);
-	char *parent = path_in(b, "..");
+/* The directory itself, and the one that names it. */
+static wk_status sync_name(const backup *b, const char *path, wk_error *error) {
+	wk_status status = sync_folder(b, path, error);
+	char *parent = wk_places_path((wk_places){.data = path}, "..");
 	if (status == WK_OK)
 		status = sync_folder(b, parent, error);
 	free(parent);
@@ -287,10 +336,13 @@ static wk_status sync_name(const backup *b, wk_error *error) {
 
 /* What a failed backup made must not go on holding space. Its empty directories stay: the seam has no call for them. */
 static void unmake(const backup *b) {
-	char *superblock = path_in(b, "superblock");
-	if (superblock != NULL)
-		b->outside->operations->unlink(b->outside, superblock);
-	free(superblock);
+	static const char *const roots[] = {"superblock", "owner"};
+	for (int i = 0; i < 2; i++) {
+		char *path = path_in(b, roots[i]);
+		if (path != NULL)
+			b->outside->operations->unlink(b->outside, path);
+		free(path);
+	}
 	for (uint32_t i = 0; i < b->files_count; i++) {
 		char *path = b->files[i].made ? target_of(b, &b->files[i]) : NULL;
 		if (path != NULL)
@@ -310,45 +362,71 @@ static wk_status copy(backup *b, wk_error *error) {
 	if (status == WK_OK)
 		status = sync_folders(b, error);
 	if (status == WK_OK)
+		status = write_owner(b, error);
+	if (status == WK_OK && b->journal != NULL)
+		status = sync_name(b, b->journal, error);
+	if (status == WK_OK)
 		status = write_superblock(b, error);
 	if (status == WK_OK)
-		status = sync_name(b, error);
+		status = sync_name(b, b->destination, error);
 	return status;
 }
 
-static wk_status back_up(wk_engine *engine, wk_io *outside, const char *destination, wk_error *error) {
+static wk_status check_outside(const backup *b, const char *path, wk_error *error) {
+	const wk_engine *engine = b->engine;
+	if (path == NULL)
+		return WK_OK;
+	if (strlen(path) >= WK_JOURNAL_PATH_SIZE && path == b->journal)
+		return wk_fail(error, WK_INVALID, "backing up %s: the path of the copy's journal directory is too long",
+		               engine->path);
+	if (wk_enclosure_has(b->outside, path, engine->device, engine->inode) ||
+	    (engine->journal_directory.path != NULL &&
+	     wk_enclosure_has(b->outside, path, engine->journal_directory.device, engine->journal_directory.inode)))
+		return wk_fail(error, WK_INVALID, "backing up %s to %s: that lies in the directory itself, name a path outside",
+		               engine->path, path);
+	return WK_OK;
+}
+
+static wk_status back_up(backup *b, wk_error *error) {
 	wk_status status = WK_OK;
-	backup b = {.engine = engine, .outside = outside, .destination = destination};
-	if (engine->read_only) /* its writer may recycle any file at any time: nothing could be pinned */
+	if (b->engine->read_only) /* its writer may recycle any file at any time: nothing could be pinned */
 		status = wk_fail(error, WK_READ_ONLY,
 		                 "backing up %s: it is open read-only here; the process that writes it can make a backup",
-		                 engine->path);
-	if (status == WK_OK && wk_enclosure_has(outside, destination, engine->device, engine->inode))
-		status = wk_fail(error, WK_INVALID,
-		                 "backing up %s to %s: that lies in the directory itself, name a path outside", engine->path,
-		                 destination);
+		                 b->engine->path);
 	if (status == WK_OK)
-		status = make_folders(&b, error);
+		status = check_outside(b, b->destination, error);
+	if (status == WK_OK)
+		status = check_outside(b, b->journal, error);
+	if (status == WK_OK)
+		status = make_folders(b, error);
 	if (status == WK_OK) {
-		status = begin(&b, error);
+		status = begin(b, error);
 		if (status == WK_OK)
-			status = copy(&b, error);
+			status = copy(b, error);
 		if (status != WK_OK)
-			unmake(&b);
-		let_go(&b);
+			unmake(b);
+		let_go(b);
 	}
 	return status;
 }
 
 wk_status wk_namespace_backup(wk_namespace *ns, const char *destination, wk_error *error) {
+	return wk_namespace_backup_apart(ns, destination, NULL, error);
+}
+
+wk_status wk_namespace_backup_apart(wk_namespace *ns, const char *destination, const char *journal, wk_error *error) {
 	wk_error_clear(error);
 	wk_status status = wk_enter(ns, error);
 	if (status != WK_OK)
 		return status;
 	wk_io *outside = ns->engine->io->operations->outside(ns->engine->io);
-	char *absolute = outside->operations->absolute(outside, destination);
-	status = absolute != NULL ? back_up(ns->engine, outside, absolute, error)
-	                          : wk_fail(error, WK_NO_MEMORY, "backing up to %s: no memory", destination);
+	char *absolute = outside->operations->absolute(outside, destination),
+	     *absolute_journal = journal != NULL ? outside->operations->absolute(outside, journal) : NULL;
+	backup b = {.engine = ns->engine, .outside = outside, .destination = absolute, .journal = absolute_journal};
+	status = absolute != NULL && (journal == NULL || absolute_journal != NULL)
+	             ? back_up(&b, error)
+	             : wk_fail(error, WK_NO_MEMORY, "backing up to %s: no memory", destination);
+	free(absolute_journal);
 	free(absolute);
 	wk_leave(ns);
 	return status;

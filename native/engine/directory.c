@@ -17,6 +17,7 @@
 #include "engine/follower.h"
 #include "engine/index_file.h"
 #include "engine/journal.h"
+#include "engine/journal_directory.h"
 #include "engine/journal_file.h"
 #include "engine/keeper.h"
 #include "engine/ledger.h"
@@ -27,6 +28,7 @@
 #include "engine/open_options.h"
 #include "engine/owned_space.h"
 #include "engine/page_cache.h"
+#include "engine/places.h"
 #include "engine/probe.h"
 #include "engine/probe_grid.h"
 #include "engine/range_pager.h"
@@ -55,11 +57,7 @@ char *wk_engine_path(const wk_engine *engine, const char *format, ...) {
 	va_start(arguments, format);
 	vsnprintf(below, sizeof below, format, arguments);
 	va_end(arguments);
-	size_t size = strlen(engine->path) + strlen(below) + 2;
-	char *path = malloc(size);
-	if (path != NULL)
-		snprintf(path, size, "%s/%s", engine->path, below);
-	return path;
+	return wk_places_path((wk_places){engine->path, engine->journal_directory.path}, below);
 }
 
 /* ---- opening ---- */
@@ -108,10 +106,13 @@ static wk_status begin_writing(wk_engine *engine, wk_error *error) {
 	engine->superblock.incarnation++;
 	engine->superblock.clean = false;
 	engine->superblock.closed_sequence = 0;
+	wk_superblock_note_journal(engine);
 	wk_index_begin(engine);
 	wk_status status = wk_owned_space_settle_root(engine, error);
 	if (status == WK_OK)
 		status = wk_probe(engine, error);
+	if (status == WK_OK)
+		status = wk_journal_directory_begin(engine, error);
 	if (status == WK_OK)
 		status = wk_superblock_store(engine, error);
 	if (status == WK_OK)
@@ -150,7 +151,7 @@ static wk_status make_io(uint32_t backend, wk_io **io, wk_error *error) {
 	return result < 0 ? wk_fail_io(error, result, "setting up I/O") : WK_OK;
 }
 
-static wk_status check_file_system(wk_engine *engine, wk_error *error) {
+wk_status wk_directory_check_file_system(wk_engine *engine, const char *path, wk_error *error) {
 	enum {
 		NFS = 0x6969,
 		SMB2 = (int)0xfe534d42,
@@ -160,9 +161,9 @@ static wk_status check_file_system(wk_engine *engine, wk_error *error) {
 		AFS = 0x5346414f
 	};
 	wk_io_space space;
-	int result = engine->io->operations->space(engine->io, engine->path, &space);
+	int result = engine->io->operations->space(engine->io, path, &space);
 	if (result < 0)
-		return wk_fail_io(error, result, "looking at the file system of %s", engine->path);
+		return wk_fail_io(error, result, "looking at the file system of %s", path);
 	uint32_t type = (uint32_t)space.type;
 	bool network = type == NFS || type == (uint32_t)SMB2 || type == (uint32_t)CIFS || type == CEPH || type == V9FS ||
 	               type == AFS;
@@ -171,7 +172,7 @@ static wk_status check_file_system(wk_engine *engine, wk_error *error) {
 		               "%s is on a network file system (type 0x%x), where neither locks nor syncs are to be relied on: "
 		               "use a local disk, or "
 		               "accept the risk with unsafe_fs",
-		               engine->path, type);
+		               path, type);
 	return WK_OK;
 }
 
@@ -199,8 +200,9 @@ static void free_engine(wk_engine *engine) {
 			engine->io->operations->close(engine->io, engine->superblock_file);
 		if (engine->lock_file != NULL)
 			engine->io->operations->close(engine->io, engine->lock_file);
+		wk_journal_directory_free(engine);
 		if (engine->holds_path)
-			engine->io->operations->let_go(engine->io);
+			engine->io->operations->let_go(engine->io, engine->path);
 		if (engine->owns_io)
 			engine->io->operations->destroy(engine->io);
 	}
@@ -208,6 +210,7 @@ static void free_engine(wk_engine *engine) {
 	pthread_mutex_destroy(&engine->file_id_lock);
 	pthread_mutex_destroy(&engine->catalogue_lock);
 	pthread_mutex_destroy(&engine->lock);
+	free(engine->journal_directory.path);
 	free(engine->path);
 	free(engine);
 }
@@ -310,10 +313,19 @@ static bool may_try_again(wk_engine *engine, attempts *tries) {
 /* K: as asked, as the probe chose for this device, or two. */
 static void settle_in_flight(wk_engine *engine) {
 	const wk_superblock *superblock = &engine->superblock;
-	if (engine->options.blocks_in_flight == 0 && superblock->probe_device == engine->device)
+	if (engine->options.blocks_in_flight == 0 && superblock->probe_device == wk_engine_journal_device(engine))
 		engine->options.blocks_in_flight = superblock->blocks_in_flight;
 	if (engine->options.blocks_in_flight == 0)
 		engine->options.blocks_in_flight = WK_PROBE_IN_FLIGHT_DEFAULT;
+}
+
+/* Copies: what was given is the caller's, and options are handed on. */
+static bool take_paths(wk_engine *engine, const char *path) {
+	const char *journal = engine->options.journal;
+	engine->path = strdup(path);
+	engine->journal_directory.path = journal != NULL ? strdup(journal) : NULL;
+	engine->options.journal = engine->journal_directory.path;
+	return engine->path != NULL && (journal == NULL || engine->journal_directory.path != NULL);
 }
 
 static wk_status open_directory(const char *path, const wk_open_options *given, wk_io *borrowed, attempts tries,
@@ -334,7 +346,7 @@ static wk_status open_directory(const char *path, const wk_open_options *given, 
 		status = make_io(options.backend, &engine->io, error);
 		engine->owns_io = status == WK_OK;
 	}
-	if (status == WK_OK && (engine->path = strdup(path)) == NULL)
+	if (status == WK_OK && !take_paths(engine, path))
 		status = wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", path);
 	if (status == WK_OK)
 		status = ensure_directory(engine, error);
@@ -344,13 +356,15 @@ static wk_status open_directory(const char *path, const wk_open_options *given, 
 	if (shared != NULL) { /* open in this process already */
 		free_engine(engine);
 		status = wk_check_kind(shared, options.kind, error);
+		if (status == WK_OK)
+			status = wk_journal_directory_check_same(shared, given != NULL ? given->journal : NULL, error);
 		if (status != WK_OK)
 			wk_directory_close(shared, UINT64_MAX, NULL);
 		*opened = shared;
 		return status;
 	}
 	if (status == WK_OK)
-		status = check_file_system(engine, error);
+		status = wk_directory_check_file_system(engine, engine->path, error);
 	if (status == WK_OK && !engine->read_only) /* the lock is a file, and no other program's */
 		status = wk_directory_check(engine, error);
 	if (status == WK_OK && !engine->read_only)
@@ -439,15 +453,33 @@ static wk_status open_at(const char *path, const wk_open_options *given, wk_io *
 	return status;
 }
 
-/* A path is gone through several times until a directory is opened for good: it is to mean the same each time. */
-wk_status wk_directory_open(const char *path, const wk_open_options *given, wk_io *borrowed, wk_engine **opened,
+static char *absolute_path(wk_io *borrowed, const char *path) {
+	return borrowed != NULL ? borrowed->operations->absolute(borrowed, path) : wk_io_absolute(path);
+}
+
+static wk_status open_named(const char *path, const wk_open_options *given, wk_io *borrowed, wk_engine **opened,
                             wk_error *error) {
-	wk_error local;
-	error = error != NULL ? error : &local;
-	char *absolute = borrowed != NULL ? borrowed->operations->absolute(borrowed, path) : wk_io_absolute(path);
+	char *absolute = absolute_path(borrowed, path);
 	wk_status status = absolute != NULL ? open_at(absolute, given, borrowed, opened, error)
 	                                    : wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", path);
 	free(absolute);
+	return status;
+}
+
+/* Paths are gone through several times until a directory is opened for good: they are to mean the same each time. */
+wk_status wk_directory_open(const char *path, const wk_open_options *given, wk_io *borrowed, wk_engine **opened,
+                            wk_error *error) {
+	wk_error local;
+	wk_open_options options;
+	error = error != NULL ? error : &local;
+	if (given == NULL || given->journal == NULL)
+		return open_named(path, given, borrowed, opened, error);
+	char *journal = absolute_path(borrowed, given->journal);
+	options = *given;
+	options.journal = journal;
+	wk_status status = journal != NULL ? open_named(path, &options, borrowed, opened, error)
+	                                   : wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", path);
+	free(journal);
 	return status;
 }
 

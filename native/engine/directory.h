@@ -17,6 +17,9 @@ wk_status wk_directory_close(wk_engine *engine, uint64_t timeout_ns, wk_error *e
 /* WK_INVALID, and what it is, where the directory is not of this kind (namespace.c). */
 wk_status wk_check_kind(const wk_engine *engine, uint32_t kind, wk_error *error);
 
+/* WK_UNSUPPORTED: a network file system, which was not allowed. */
+wk_status wk_directory_check_file_system(wk_engine *engine, const char *path, wk_error *error);
+
 void wk_directory_abandon(wk_engine *engine);
 
 /* Tests: a namespace on a borrowed io (the faulty disk). The io must outlive it. */

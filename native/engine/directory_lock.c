@@ -114,30 +114,26 @@ bool wk_directory_was_written_under_this_kernel(wk_engine *engine) {
 }
 
 /* Those who look whether somebody writes have the lock for a moment: where a writer has it, no look succeeds. */
-static bool is_only_looked_at(wk_engine *engine) {
-	return engine->io->operations->lock(engine->io, engine->lock_file, false) == 0;
+static bool is_only_looked_at(wk_engine *engine, wk_file *file) {
+	return engine->io->operations->lock(engine->io, file, false) == 0;
 }
 
-/*
- * -EWOULDBLOCK once lock_timeout_ns has passed. Who only looks is no reason to refuse, and is waited for a little beyond
- * that: *looked_at is for one that does not end.
- */
-static int take(wk_engine *engine, bool *looked_at) {
+int wk_directory_lock_take(wk_engine *engine, wk_file *file, bool *looked_at) {
 	static const uint32_t nobody = 0;
 	uint64_t begin = wk_engine_now(engine), limit = engine->options.lock_timeout_ns, waited;
 	int result;
 	*looked_at = false;
 	for (;;) {
-		result = engine->io->operations->lock(engine->io, engine->lock_file, true);
+		result = engine->io->operations->lock(engine->io, file, true);
 		waited = wk_engine_now(engine) - begin;
 		if (result != -EWOULDBLOCK)
 			break;
-		*looked_at = waited >= limit && is_only_looked_at(engine);
+		*looked_at = waited >= limit && is_only_looked_at(engine, file);
 		if (waited >= limit && (!*looked_at || waited - limit >= LOOKED_AT_NS))
 			break;
 		wk_futex_wait(&nobody, 0, LOCK_RETRY_NS);
 	}
-	engine->report.lock_wait_ns = waited;
+	engine->report.lock_wait_ns += waited;
 	return result;
 }
 
@@ -181,7 +177,7 @@ wk_status wk_directory_lock(wk_engine *engine, wk_error *error) {
 	if (status != WK_OK)
 		return status;
 	bool looked_at;
-	result = take(engine, &looked_at);
+	result = wk_directory_lock_take(engine, engine->lock_file, &looked_at);
 	if (result == -EWOULDBLOCK)
 		return refuse(engine, looked_at, error);
 	if (result == 0)

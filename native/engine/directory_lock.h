@@ -11,6 +11,11 @@ enum { WK_LOCK_SIZE = WK_IO_ALIGNMENT }; /* of the file, once somebody has held 
  */
 wk_status wk_directory_lock(wk_engine *engine, wk_error *error);
 /*
+ * The lock of one file. -EWOULDBLOCK once lock_timeout_ns has passed. Who only looks is no reason to refuse, and is waited
+ * for a little beyond that: *looked_at is for one that does not end.
+ */
+int wk_directory_lock_take(wk_engine *engine, wk_file *file, bool *looked_at);
+/*
  * From here on what is in the journal may be in the memory of this kernel alone: the lock says so, durably, before anything is
  * written. Before that, what stands there already was synced, and the page `shared` says so: else readers would not be shown
  * any more what they have seen. On a disk without room for it the lock says nothing, rather than what an earlier writer

@@ -1,11 +1,13 @@
 #include "engine/directory_make.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/directory.h"
 #include "engine/directory_lock.h"
+#include "engine/journal_directory.h"
 #include "engine/superblock_file.h"
 
 static wk_status sync_here(wk_engine *engine, wk_error *error) {
@@ -33,17 +35,28 @@ static wk_status finish_making(wk_engine *engine, wk_error *error) {
 	if (result < 0 && (result != -EACCES || engine->made))
 		return wk_fail_io(error, result, "syncing the directory above %s", engine->path);
 	wk_status status = sync_here(engine, error);
+	if (status == WK_OK && engine->journal_directory.path != NULL)
+		status = wk_superblock_store_again(engine, error); /* an owner must not outlive it */
+	if (status == WK_OK)
+		status = wk_journal_directory_finish(engine, error);
 	return status == WK_OK ? wk_superblock_store(engine, error) : status;
 }
 
 int wk_directory_make_folder(wk_engine *engine, const char *path) {
 	int result = engine->io->operations->make_directory(engine->io, path);
-	return result == 0 ? engine->io->operations->sync_directory(engine->io, engine->path) : result;
+	char *above = NULL;
+	if (result == 0 && asprintf(&above, "%s/..", path) < 0)
+		result = -ENOMEM;
+	if (result == 0)
+		result = engine->io->operations->sync_directory(engine->io, above);
+	free(above);
+	return result;
 }
 
 static wk_status make_folders(wk_engine *engine, wk_error *error) {
 	static const char *const folders[] = {"journal", "entries", "index"};
-	for (uint32_t i = 0; i < 3; i++) {
+	bool apart = engine->journal_directory.path != NULL; /* that of another directory is made there */
+	for (uint32_t i = apart; i < 3; i++) {
 		char *path = wk_engine_path(engine, "%s", folders[i]);
 		if (path == NULL)
 			return wk_fail(error, WK_NO_MEMORY, "making %s: no memory", engine->path);
@@ -113,6 +126,12 @@ static wk_status check_vacant(wk_engine *engine, wk_error *error) {
 	wk_status status = holds_files(engine, &any, error);
 	if (status != WK_OK)
 		return status;
+	if (any && engine->journal_directory.path != NULL)
+		return wk_fail(error, WK_DAMAGED,
+		               "opening %s: its file `superblock` is missing, and there are files of it, or in the journal "
+		               "directory %s. Nothing was changed. Name the two directories that belong together, restore that "
+		               "file from a backup, or choose empty ones",
+		               engine->path, engine->journal_directory.path);
 	if (any)
 		return wk_fail(
 		    error, WK_DAMAGED,
@@ -158,6 +177,9 @@ wk_status wk_directory_make_or_load(wk_engine *engine, wk_error *error) {
 		bool any = true;
 		if (holds_files(engine, &any, NULL) != WK_OK || any)
 			return status;
+		status = wk_journal_directory_enter(engine, WK_MAKING_NOTHING, error);
+		if (status != WK_OK)
+			return status;
 		engine->io->operations->close(engine->io, engine->superblock_file);
 		engine->superblock_file = NULL;
 		char *path = wk_engine_path(engine, "superblock");
@@ -168,12 +190,17 @@ wk_status wk_directory_make_or_load(wk_engine *engine, wk_error *error) {
 	} else if (status != WK_IO || error->system_error != ENOENT) {
 		if (status == WK_OK)
 			status = wk_check_kind(engine, engine->options.kind, error);
+		if (status == WK_OK)
+			status = wk_journal_directory_enter(
+			    engine, engine->superblock.generation >= 2 ? WK_MAKING_DONE : WK_MAKING_UNFINISHED, error);
 		if (status != WK_OK || engine->read_only || engine->superblock.generation >= 2)
 			return status;
 		status = make_folders(engine, error); /* their names need not have outlived a power cut */
 		return status == WK_OK ? finish_making(engine, error) : status;
 	}
 	status = check_vacant(engine, error);
+	if (status == WK_OK)
+		status = wk_journal_directory_enter(engine, WK_MAKING_NOTHING, error);
 	if (status == WK_OK)
 		status = make_folders(engine, error);
 	if (status == WK_OK)

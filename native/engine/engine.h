@@ -226,6 +226,12 @@ struct wk_engine {
 	bool holds_path; /* of the names in it; nobody else's engine uses this `io` */
 	char *path;
 	uint64_t device, inode;
+	struct {
+		char *path; /* NULL: it is in this directory */
+		uint64_t device, inode;
+		bool held, made;
+		wk_file *owner; /* locked by a writer; NULL: not entered */
+	} journal_directory;
 	wk_open_options options;
 	uint32_t handles; /* namespaces on it (registry lock) */
 	struct wk_engine *next_in_registry;
@@ -452,6 +458,11 @@ static inline uint64_t wk_time_after(uint64_t from_ns, uint64_t delay_ns) {
 	return delay_ns < UINT64_MAX - from_ns ? from_ns + delay_ns : UINT64_MAX;
 }
 
+/* Of the journal's files: on one device the space of one file can be another's, and what a sync takes was measured there. */
+static inline uint64_t wk_engine_journal_device(const wk_engine *engine) {
+	return engine->journal_directory.path != NULL ? engine->journal_directory.device : engine->device;
+}
+
 static inline bool wk_engine_holds_ledgers(const wk_engine *engine) {
 	return engine->superblock.kind == WK_KIND_LEDGERS;
 }
@@ -459,6 +470,6 @@ static inline bool wk_block_is_empty(const wk_block *block) {
 	return block->builders_count == 0 && block->ledgers.size == 0;
 }
 
-/* Full path of a file below the directory; the caller frees. NULL: no memory. */
+/* Full path of a file of the directory (places.h); the caller frees. NULL: no memory. */
 char *wk_engine_path(const wk_engine *engine, const char *format, ...) __attribute__((format(printf, 2, 3)));
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/journal_directory.h"
 #include "engine/store_file.h"
 
 typedef struct listing {
@@ -132,7 +133,7 @@ static uint64_t measure(wk_engine *engine, bool others) {
 			engine->io->operations->list(engine->io, path, add_size, &sum);
 		free(path);
 	}
-	return sum.bytes;
+	return sum.bytes + (others ? 0 : wk_journal_directory_bytes(engine));
 }
 
 uint64_t wk_files_disk_bytes(wk_engine *engine) {

@@ -8,6 +8,7 @@
 #include "engine/inspector.h"
 #include "engine/shared_page.h"
 #include "walkeeper/lock_text.h"
+#include "walkeeper/owner.h"
 #include "walkeeper/superblock.h"
 
 static const uint64_t file_size_max = 2147483648u; /* of a journal file; entry logs are told by their footer */
@@ -68,6 +69,8 @@ static void put_superblock(wk_json *json, const wk_superblock *superblock) {
 	wk_json_close(json, ']');
 	wk_json_boolean(json, "clean", superblock->clean);
 	wk_json_unsigned(json, "closed_sequence", superblock->closed_sequence);
+	if (superblock->journal_path[0] != 0)
+		wk_json_string(json, "journal_path", superblock->journal_path);
 }
 
 static wk_status inspect_superblock(wk_inspector *inspector, const uint8_t *slots) {
@@ -88,6 +91,31 @@ static wk_status inspect_superblock(wk_inspector *inspector, const uint8_t *slot
 		                                         : "bad");
 		if (found == WK_OK)
 			put_superblock(&inspector->json, &superblock);
+		if (found == WK_CORRUPT)
+			wk_inspector_damage(inspector, "slot %d is not whole", slot);
+		status = wk_inspector_line(inspector);
+	}
+	return status;
+}
+
+static wk_status inspect_owner(wk_inspector *inspector, const uint8_t *slots) {
+	wk_owner owner;
+	wk_json_begin(&inspector->json);
+	wk_json_string(&inspector->json, "kind", "owner");
+	wk_json_unsigned(&inspector->json, "size", inspector->view.size);
+	wk_status status = wk_inspector_line(inspector);
+	for (int slot = 0; slot < 2 && status == WK_OK; slot++) {
+		wk_status found = wk_owner_decode(slots + slot * WK_OWNER_SLOT_SIZE, &owner);
+		wk_json_begin(&inspector->json);
+		wk_json_integer(&inspector->json, "slot", slot);
+		wk_json_string(&inspector->json, "crc",
+		               found == WK_OK            ? "ok"
+		               : found == WK_UNSUPPORTED ? "newer version"
+		                                         : "bad");
+		if (found == WK_OK) {
+			wk_json_hex(&inspector->json, "directory_id", owner.directory_id, sizeof owner.directory_id);
+			wk_json_unsigned(&inspector->json, "incarnation", owner.incarnation);
+		}
 		if (found == WK_CORRUPT)
 			wk_inspector_damage(inspector, "slot %d is not whole", slot);
 		status = wk_inspector_line(inspector);
@@ -214,6 +242,8 @@ static wk_status inspect(wk_inspector *inspector) {
 	bool zeros = only_zeros(bytes, available) && is_called(inspector, "superblock");
 	if (slots && (memcmp(bytes, "WKSB", 4) == 0 || memcmp(bytes + WK_SUPERBLOCK_SLOT_SIZE, "WKSB", 4) == 0 || zeros))
 		return inspect_superblock(inspector, bytes);
+	if (slots && (memcmp(bytes, "WKJO", 4) == 0 || memcmp(bytes + WK_OWNER_SLOT_SIZE, "WKJO", 4) == 0))
+		return inspect_owner(inspector, bytes);
 	wk_lock_text text;
 	if (inspector->view.size <= WK_IO_ALIGNMENT && wk_lock_text_decode(bytes, available, &text) == WK_OK)
 		return inspect_lock(inspector, &text);

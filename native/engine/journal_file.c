@@ -9,6 +9,7 @@
 #include "engine/ledger.h"
 #include "engine/owned_space.h"
 #include "engine/page_cache.h"
+#include "engine/places.h"
 #include "engine/reserve.h"
 #include "engine/reserve_outputs.h"
 #include "engine/store_file.h"
@@ -70,7 +71,8 @@ static int write_zeros(wk_engine *engine, wk_file *handle, uint64_t size) {
 /* Where nothing can be allocated: a full disk would be written until it is, again and again. Some never say (ramfs). */
 static bool has_room(wk_engine *engine, uint64_t size) {
 	wk_io_space space;
-	return engine->io->operations->space(engine->io, engine->path, &space) < 0 || space.total_bytes == 0 ||
+	const char *root = wk_places_root((wk_places){engine->path, engine->journal_directory.path}, "journal");
+	return engine->io->operations->space(engine->io, root, &space) < 0 || space.total_bytes == 0 ||
 	       space.free_bytes >= size;
 }
 
@@ -395,7 +397,8 @@ wk_status wk_journal_file_recycle(wk_engine *engine, wk_store_file *file, bool *
 	char *path = wk_store_file_path(engine, file->id, file->kind);
 	wk_engine_lock(engine);
 	/* A backup that links to the file must keep its bytes: unlink then, never overwrite. */
-	bool owed = wk_reserve_owes_outputs(engine); /* its space pays for those */
+	bool owed = wk_engine_journal_device(engine) == engine->device &&
+	            wk_reserve_owes_outputs(engine); /* its space pays for those */
 	bool keep = result == 0 && !owed && stat.links == 1 && file->kind == WK_FILE_JOURNAL &&
 	            engine->prepared.count < WK_PREPARED_MAX && file->size >= engine->file_size_next &&
 	            file->size <= engine->options.file_size_max &&

@@ -7,6 +7,7 @@
 #include "engine/follower.h"
 #include "engine/handles.h"
 #include "engine/journal.h"
+#include "engine/journal_directory.h"
 #include "engine/keeper.h"
 #include "engine/ledger.h"
 #include "engine/ledger_state.h"
@@ -238,6 +239,7 @@ static void fill_stats(wk_engine *engine, wk_stats *stats) {
 	for (uint32_t i = 0; i < engine->prepared.count; i++)
 		stats->disk_bytes += engine->prepared.sizes[i];
 	stats->disk_bytes += 2 * WK_SUPERBLOCK_SLOT_SIZE + 2 * WK_IO_ALIGNMENT; /* superblock; lock file and shared page */
+	stats->disk_bytes += wk_journal_directory_bytes(engine);
 	stats->disk_bytes += engine->index.size + engine->other_bytes;
 	stats->disk_bytes += engine->output_reserve + engine->index.reserve;
 	stats->prepared_files = engine->prepared.count + (engine->next != NULL);
@@ -254,7 +256,7 @@ static void fill_stats(wk_engine *engine, wk_stats *stats) {
 	stats->backend = engine->io->operations->name[0] == 'i' ? WK_BACKEND_URING : WK_BACKEND_PSYNC;
 	stats->sync_method = engine->options.sync_method;
 	/* Who only reads has not asked for the choice: it stands in the superblock, once this device was measured. */
-	if (stats->sync_method == WK_SYNC_PROBE && engine->superblock.probe_device == engine->device)
+	if (stats->sync_method == WK_SYNC_PROBE && engine->superblock.probe_device == wk_engine_journal_device(engine))
 		stats->sync_method = engine->superblock.sync_method;
 	stats->blocks_in_flight = engine->options.blocks_in_flight;
 	stats->probed = wk_probe_grid_is_whole(&engine->superblock.grid);

@@ -76,8 +76,9 @@ wk_status wk_probe(wk_engine *engine, wk_error *error) {
 	wk_superblock *superblock = &engine->superblock;
 	if (engine->options.sync_method != WK_SYNC_PROBE)
 		return WK_OK;
-	engine->grid_wanted = !wk_probe_grid_is_whole(&superblock->grid) || superblock->probe_device != engine->device;
-	if (superblock->sync_method == WK_SYNC_PROBE || superblock->probe_device != engine->device) {
+	engine->grid_wanted = !wk_probe_grid_is_whole(&superblock->grid) ||
+	                      superblock->probe_device != wk_engine_journal_device(engine);
+	if (superblock->sync_method == WK_SYNC_PROBE || superblock->probe_device != wk_engine_journal_device(engine)) {
 		char *folder = wk_engine_path(engine, "journal");
 		int result = folder != NULL ? wk_probe_measure(engine->io, folder, BUDGET_NS / 2, &superblock->probe_dsync_ns,
 		                                               &superblock->probe_write_then_sync_ns)
@@ -94,7 +95,7 @@ wk_status wk_probe(wk_engine *engine, wk_error *error) {
 		bool dsync = superblock->probe_dsync_ns <=
 		             superblock->probe_write_then_sync_ns + superblock->probe_write_then_sync_ns / 10;
 		superblock->sync_method = dsync ? WK_SYNC_DSYNC : WK_SYNC_WRITE_THEN_SYNC;
-		superblock->probe_device = engine->device;
+		superblock->probe_device = wk_engine_journal_device(engine);
 		superblock->grid = (wk_probe_grid){0};
 		superblock->blocks_in_flight = 0;
 	}

@@ -23,6 +23,9 @@ static void in_child(void) {
 		if (engine->lock_file != NULL)
 			engine->io->operations->close(engine->io, engine->lock_file);
 		engine->lock_file = NULL;
+		if (engine->journal_directory.owner != NULL)
+			engine->io->operations->close(engine->io, engine->journal_directory.owner);
+		engine->journal_directory.owner = NULL;
 	}
 	registry.engines = NULL;
 	pthread_mutex_unlock(&registry.lock);

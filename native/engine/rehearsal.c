@@ -34,6 +34,8 @@ wk_status wk_rehearse(wk_io *io, bool owned, const char *path, const wk_open_opt
 	wk_superblock before = {0};
 	(void)wk_superblock_look(io, path, &before, NULL); /* what hinders it hinders the opening */
 	*generation = before.generation;
+	if (options.journal == NULL && before.journal_path[0] != 0) /* who only reads need not name it */
+		options.journal = before.journal_path;
 	wk_status status = wk_directory_open(path, &options, *overlay, &engine, error);
 	if (status == WK_OK) {
 		*report = engine->report;

@@ -34,6 +34,10 @@ wk_status wk_superblock_store(wk_engine *engine, wk_error *error) {
 	return status;
 }
 
+wk_status wk_superblock_store_again(wk_engine *engine, wk_error *error) {
+	return write_slot(engine, engine->superblock.generation % 2, error);
+}
+
 static wk_status open_file(wk_engine *engine, uint32_t flags, wk_error *error) {
 	char *path = wk_engine_path(engine, "superblock");
 	if (path == NULL)
@@ -44,11 +48,19 @@ static wk_status open_file(wk_engine *engine, uint32_t flags, wk_error *error) {
 	return status;
 }
 
+void wk_superblock_note_journal(wk_engine *engine) {
+	char *path = engine->superblock.journal_path;
+	memset(path, 0, WK_JOURNAL_PATH_SIZE);
+	if (engine->journal_directory.path != NULL) /* it is short enough: journal_directory.c has looked */
+		memcpy(path, engine->journal_directory.path, strlen(engine->journal_directory.path));
+}
+
 wk_status wk_superblock_create(wk_engine *engine, wk_error *error) {
 	wk_status status = open_file(engine, WK_IO_WRITE | WK_IO_CREATE | WK_IO_DIRECT, error);
 	if (status != WK_OK)
 		return status;
 	engine->superblock = (wk_superblock){.kind = engine->options.kind, .snapshots = {{-1, -1}, {-1, -1}}};
+	wk_superblock_note_journal(engine);
 	int result = engine->io->operations->entropy(engine->io, engine->superblock.directory_id,
 	                                             sizeof engine->superblock.directory_id);
 	if (result < 0)
@@ -116,4 +128,20 @@ wk_status wk_superblock_look(wk_io *io, const char *directory, wk_superblock *su
 	wk_status status = read_slots(io, file, directory, superblock, error);
 	io->operations->close(io, file);
 	return status;
+}
+
+wk_status wk_journal_of(const char *directory, char **journal, wk_error *error) {
+	wk_io *io;
+	wk_superblock superblock;
+	wk_error_clear(error);
+	*journal = NULL;
+	if (wk_io_psync_new(&io) < 0)
+		return wk_fail(error, WK_NO_MEMORY, "looking for the journal of %s: no memory", directory);
+	bool apart = wk_superblock_look(io, directory, &superblock, NULL) == WK_OK && superblock.journal_path[0] != 0;
+	io->operations->destroy(io);
+	if (!apart)
+		return WK_OK;
+	*journal = strdup(superblock.journal_path);
+	return *journal != NULL ? WK_OK
+	                        : wk_fail(error, WK_NO_MEMORY, "looking for the journal of %s: no memory", directory);
 }

@@ -6,6 +6,8 @@
 /* Makes both slots. */
 wk_status wk_superblock_create(wk_engine *engine, wk_error *error);
 wk_status wk_superblock_load(wk_engine *engine, wk_error *error);
+/* What is stored next says where the journal is now. */
+void wk_superblock_note_journal(wk_engine *engine);
 /* What the file says now; not for one that was opened for writing. */
 wk_status wk_superblock_look(wk_io *io, const char *directory, wk_superblock *superblock, wk_error *error);
 /*
@@ -13,4 +15,6 @@ wk_status wk_superblock_look(wk_io *io, const char *directory, wk_superblock *su
  * while opening: the keeper is its one writer.
  */
 wk_status wk_superblock_store(wk_engine *engine, wk_error *error);
+/* The same generation once more: who made it may have been told that its sync failed, and another one proves nothing. */
+wk_status wk_superblock_store_again(wk_engine *engine, wk_error *error);
 #endif

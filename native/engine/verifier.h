@@ -28,6 +28,7 @@ typedef struct wk_verify_file {
 typedef struct wk_verifier {
 	wk_io *io;
 	const char *path;
+	char journal[WK_JOURNAL_PATH_SIZE]; /* the journal directory; empty: there is none */
 	wk_verify_report *report;
 	wk_verify_fn fn;
 	void *context;
@@ -79,6 +80,10 @@ wk_status wk_verifier_open(wk_verifier *verifier, const wk_verify_file *file, wk
 /* "journal/0000000000000001.wkj", in a buffer of the caller's. */
 const char *wk_verify_file_name(const wk_verify_file *file, char name[40]);
 
+/* verify_places.c: the path of a file of the directory; the caller frees. NULL: no memory. */
+char *wk_verifier_path(const wk_verifier *verifier, const char *below);
+/* The journal directory: told, or as the superblock says; and whether it is this directory's. */
+wk_status wk_verify_places(wk_verifier *verifier, const char *told);
 /* verify_block.c: every entry of a whole block; added to `found` unless it is NULL. WK_NO_MEMORY. */
 wk_status wk_verify_block(wk_verifier *verifier, const wk_verify_file *file, const uint8_t *bytes,
                           const wk_block_header *header, wk_found *found);

@@ -105,11 +105,9 @@ const char *wk_verify_file_name(const wk_verify_file *file, char name[40]) {
 }
 
 wk_status wk_verifier_open_below(wk_verifier *verifier, const char *below, wk_file_view *view) {
-	size_t size = strlen(verifier->path) + strlen(below) + 2;
-	char *path = malloc(size);
+	char *path = wk_verifier_path(verifier, below);
 	if (path == NULL)
 		return wk_fail(verifier->error, WK_NO_MEMORY, "verifying %s: no memory", verifier->path);
-	snprintf(path, size, "%s/%s", verifier->path, below);
 	int result = wk_file_view_open(view, verifier->io, path);
 	wk_status status = result == -ENOENT ? WK_NOT_FOUND
 	                   : result < 0      ? wk_fail_io(verifier->error, result, "opening %s", path)
@@ -151,11 +149,9 @@ static int by_id(const void *a, const void *b) {
 static wk_status list_files(wk_verifier *verifier) {
 	static const char *const folders[] = {"journal", "entries"};
 	for (uint32_t i = 0; i < 2; i++) {
-		size_t size = strlen(verifier->path) + 16;
-		char *path = malloc(size);
+		char *path = wk_verifier_path(verifier, folders[i]);
 		if (path == NULL)
 			return wk_fail(verifier->error, WK_NO_MEMORY, "verifying %s: no memory", verifier->path);
-		snprintf(path, size, "%s/%s", verifier->path, folders[i]);
 		int result = verifier->io->operations->list(verifier->io, path, add_file, verifier);
 		free(path);
 		if (result == -ENOENT && i == 0)
@@ -244,9 +240,9 @@ static bool note_any(void *context, const char *name) {
 }
 
 static bool has_journal(const wk_verifier *verifier) {
-	char *path;
+	char *path = wk_verifier_path(verifier, "journal");
 	bool any = false;
-	if (asprintf(&path, "%s/journal", verifier->path) < 0)
+	if (path == NULL)
 		return false;
 	verifier->io->operations->list(verifier->io, path, note_any, &any);
 	free(path);
@@ -286,8 +282,10 @@ static wk_status verify_superblock(wk_verifier *verifier) {
 
 /* ---- all together ---- */
 
-static wk_status verify(wk_verifier *verifier) {
+static wk_status verify(wk_verifier *verifier, const char *journal) {
 	wk_status status = verify_superblock(verifier);
+	if (status == WK_OK)
+		status = wk_verify_places(verifier, journal);
 	if (status == WK_OK)
 		status = list_files(verifier);
 	if (status == WK_OK)
@@ -309,6 +307,11 @@ static wk_status verify(wk_verifier *verifier) {
 
 wk_status wk_verify_directory(const char *path, uint64_t bytes_per_second, wk_verify_fn fn, void *context,
                               wk_verify_report *report, wk_error *error) {
+	return wk_verify_directories(path, NULL, bytes_per_second, fn, context, report, error);
+}
+
+wk_status wk_verify_directories(const char *path, const char *journal, uint64_t bytes_per_second, wk_verify_fn fn,
+                                void *context, wk_verify_report *report, wk_error *error) {
 	wk_error local;
 	error = error != NULL ? error : &local;
 	wk_error_clear(error);
@@ -330,7 +333,7 @@ wk_status wk_verify_directory(const char *path, uint64_t bytes_per_second, wk_ve
 	result = io->operations->space(io, path, &space);
 	wk_status status = result == -ENOENT ? wk_fail(error, WK_NOT_FOUND, "%s does not exist", path)
 	                   : result < 0      ? wk_fail_io(error, result, "looking at %s", path)
-	                                     : verify(&verifier);
+	                                     : verify(&verifier, journal);
 	free(verifier.files);
 	io->operations->destroy(io);
 	if (report->damaged > 0 && (status == WK_OK || status == WK_DAMAGED))

@@ -54,6 +54,7 @@ wk_status wk_verify_logs(wk_verifier *verifier) {
 	wk_open_options_init(&options);
 	options.read_only = true;
 	options.unsafe_fs = true;
+	options.journal = verifier->journal[0] != 0 ? verifier->journal : NULL;
 	wk_namespace *ns = NULL;
 	wk_verify_report before = *verifier->report;
 	/* On its disk, which holds the directory: that may have another name by now. */

@@ -36,7 +36,8 @@ static wk_faulty *faulty_new(uint64_t seed, const wk_disk *base) {
 	wk_disk_copy(&faulty->base, base);
 	wk_disk_copy(&faulty->disk, base);
 	faulty->clock_ns = NS_PER_S;
-	faulty->capacity_bytes = UINT64_MAX;
+	for (uint32_t i = 0; i < WK_FAULTY_DEVICES_MAX; i++)
+		faulty->capacity_bytes[i] = UINT64_MAX;
 	/* One generator for each purpose, so that asking for one thing more does not change all the others. */
 	faulty->random_landing = wk_faulty_chance(seed, 0);
 	faulty->random_order = wk_faulty_chance(seed, 1);
@@ -157,7 +158,7 @@ int wk_faulty_image(wk_faulty *faulty, uint64_t at, uint64_t seed, wk_io **io) {
 	image->clock_ns = faulty->clock_ns;
 	image->wall_shift_ns = faulty->wall_shift_ns;
 	image->boots = faulty->boots + 1;
-	image->capacity_bytes = faulty->capacity_bytes;
+	memcpy(image->capacity_bytes, faulty->capacity_bytes, sizeof image->capacity_bytes);
 	image->flush_on_dsync = faulty->flush_on_dsync;
 	pthread_mutex_unlock(&faulty->mutex);
 	wk_disk_free(&disk);
@@ -231,8 +232,8 @@ static int hold(wk_io *io, const char *path) {
 	return 0;
 }
 
-static void let_go(wk_io *io) {
-	(void)io;
+static void let_go(wk_io *io, const char *path) {
+	(void)io, (void)path;
 }
 
 static wk_io *outside(wk_io *io) {

@@ -70,7 +70,7 @@ struct wk_faulty {
 	uint64_t clock_ns;
 	int64_t wall_shift_ns; /* what the wall clock was set to, beside that */
 	uint64_t boots;        /* power cuts that the disk has behind it */
-	uint64_t capacity_bytes;
+	uint64_t capacity_bytes[WK_FAULTY_DEVICES_MAX];
 	bool flush_on_dsync;
 	uint64_t calls[WK_FAULTY_OPERATIONS];
 	uint64_t read_bytes;
@@ -88,7 +88,9 @@ void wk_faulty_leave(wk_faulty *faulty);
 int wk_faulty_call(wk_faulty *faulty, uint32_t operation);
 /* Writes an event down and lets it happen to the disk. Returns its number. */
 uint64_t wk_faulty_record(wk_faulty *faulty, wk_event event);
-uint64_t wk_faulty_used(const wk_faulty *faulty);
+uint64_t wk_faulty_used(const wk_faulty *faulty, uint32_t device);
+/* What is left on the device of a node; UINT64_MAX: it has no end. */
+uint64_t wk_faulty_room(const wk_faulty *faulty, uint32_t node);
 uint64_t wk_faulty_links(const wk_faulty *faulty, uint32_t node);
 /* Drops the map of a node whose contents are another's now. */
 void wk_faulty_retire_map(wk_faulty *faulty, wk_live_node *node);
@@ -112,7 +114,7 @@ typedef struct wk_place {
 int wk_faulty_resolve(const wk_faulty *faulty, const char *path, wk_place *place);
 /* The directory, or the file, that stands at the path; else -ENOENT, -ENOTDIR or -EISDIR. */
 int wk_faulty_find(const wk_faulty *faulty, const char *path, bool directory, uint32_t *node);
-/* A new file or directory at a place that is free. */
+/* A new file or directory at a place that is free, on the device of the directory that it is in. */
 uint32_t wk_faulty_create(wk_faulty *faulty, const wk_place *place, bool is_directory);
 
 int wk_faulty_open(wk_io *io, const char *path, uint32_t flags, wk_file **file);

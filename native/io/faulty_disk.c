@@ -9,13 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void add_node(wk_disk *disk, bool is_directory);
+static void add_node(wk_disk *disk, bool is_directory, uint32_t device);
 static void add_change(wk_disk *disk, const wk_name_change *change);
 static void sync_directory(wk_disk *disk, uint32_t directory);
 
 void wk_disk_init(wk_disk *disk) {
 	*disk = (wk_disk){0};
-	add_node(disk, true); /* WK_FAULTY_ROOT */
+	add_node(disk, true, 0); /* WK_FAULTY_ROOT */
 }
 
 void wk_disk_free(wk_disk *disk) {
@@ -36,6 +36,7 @@ void wk_disk_copy(wk_disk *disk, const wk_disk *from) {
 	for (size_t i = 0; i < disk->nodes_count; i++) {
 		assert(from->nodes[i].pending_count == 0);
 		disk->nodes[i].is_directory = from->nodes[i].is_directory;
+		disk->nodes[i].device = from->nodes[i].device;
 		disk->nodes[i].durable = wk_contents_share(&from->nodes[i].durable);
 	}
 }
@@ -68,15 +69,15 @@ void wk_disk_apply(wk_disk *disk, const wk_event *event, uint64_t number) {
 	}
 }
 
-static void add_node(wk_disk *disk, bool is_directory) {
+static void add_node(wk_disk *disk, bool is_directory, uint32_t device) {
 	disk->nodes = wk_faulty_grow(disk->nodes, disk->nodes_count, &disk->nodes_capacity, sizeof *disk->nodes);
-	disk->nodes[disk->nodes_count++] = (wk_disk_node){.is_directory = is_directory};
+	disk->nodes[disk->nodes_count++] = (wk_disk_node){.is_directory = is_directory, .device = device};
 }
 
 static void add_change(wk_disk *disk, const wk_name_change *change) {
 	if (change->creates) {
 		assert(change->to.node == disk->nodes_count);
-		add_node(disk, change->is_directory);
+		add_node(disk, change->is_directory, change->device);
 	}
 	disk->changes = wk_faulty_grow(disk->changes, disk->changes_count, &disk->changes_capacity, sizeof *disk->changes);
 	disk->changes[disk->changes_count++] = change;

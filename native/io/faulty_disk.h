@@ -10,7 +10,7 @@
 #include "io/io.h"
 #include <stdatomic.h>
 
-enum { WK_FAULTY_SECTOR = 512, WK_FAULTY_NAME_MAX = 255, WK_FAULTY_ROOT = 0 };
+enum { WK_FAULTY_SECTOR = 512, WK_FAULTY_NAME_MAX = 255, WK_FAULTY_ROOT = 0, WK_FAULTY_DEVICES_MAX = 2 };
 
 void *wk_faulty_allocate(size_t count, size_t size); /* zeroed; never NULL */
 /* Room for one more in an array of `count`; *capacity grows by doubling. */
@@ -53,6 +53,7 @@ typedef struct wk_name_change {
 	wk_name from, to;
 	bool creates;      /* `to` is a new node */
 	bool is_directory; /* and that is a directory */
+	uint32_t device;   /* where it lies */
 } wk_name_change;
 
 wk_name *wk_names_find(const wk_names *names, uint32_t directory, const char *text);
@@ -104,6 +105,7 @@ void wk_pending_land_torn(const wk_pending *write, wk_contents *contents, uint64
 /* A file or a directory (faulty_node.c). */
 typedef struct wk_disk_node {
 	bool is_directory;
+	uint32_t device;
 	wk_contents durable;
 	wk_pending *pending; /* the completed ones in the order of completion */
 	size_t pending_count, pending_capacity;

@@ -69,7 +69,13 @@ void wk_faulty_set_flush_on_dsync(wk_faulty *faulty, bool on) {
 
 void wk_faulty_set_capacity(wk_faulty *faulty, uint64_t bytes) {
 	pthread_mutex_lock(&faulty->mutex);
-	faulty->capacity_bytes = bytes;
+	faulty->capacity_bytes[0] = bytes;
+	pthread_mutex_unlock(&faulty->mutex);
+}
+
+void wk_faulty_set_mount_capacity(wk_faulty *faulty, uint64_t bytes) {
+	pthread_mutex_lock(&faulty->mutex);
+	faulty->capacity_bytes[WK_FAULTY_DEVICES_MAX - 1] = bytes;
 	pthread_mutex_unlock(&faulty->mutex);
 }
 

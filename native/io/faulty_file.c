@@ -19,7 +19,7 @@ int wk_faulty_open(wk_io *io, const char *path, uint32_t flags, wk_file **out) {
 	if (!error && flags & WK_IO_CREATE) {
 		if (place.node != UINT32_MAX)
 			error = -EEXIST;
-		else if (faulty->capacity_bytes != UINT64_MAX && wk_faulty_used(faulty) >= faulty->capacity_bytes)
+		else if (wk_faulty_room(faulty, place.directory) == 0)
 			error = -ENOSPC;
 		else
 			place.node = wk_faulty_create(faulty, &place, false);
@@ -109,11 +109,8 @@ static int resize(wk_faulty *faulty, wk_file *file, uint64_t size, bool shrinks)
 	wk_contents *contents = &faulty->nodes[file->node].contents;
 	if (error || size == contents->size || (size < contents->size && !shrinks))
 		return error;
-	if (size > contents->size && faulty->capacity_bytes != UINT64_MAX) {
-		uint64_t used = wk_faulty_used(faulty);
-		if (used > faulty->capacity_bytes || size - contents->size > faulty->capacity_bytes - used)
-			return -ENOSPC;
-	}
+	if (size > contents->size && size - contents->size > wk_faulty_room(faulty, file->node))
+		return -ENOSPC;
 	wk_contents_resize(contents, size);
 	wk_faulty_record(faulty, (wk_event){.kind = WK_EVENT_RESIZE, .node = file->node, .size = size});
 	return 0;
@@ -128,7 +125,7 @@ int wk_faulty_stat(wk_io *io, wk_file *file, wk_io_stat *stat) {
 		    .size = faulty->nodes[file->node].contents.size,
 		    .owned = faulty->nodes[file->node].contents.size,
 		    .links = wk_faulty_links(faulty, file->node),
-		    .device = 1,
+		    .device = 1 + faulty->disk.nodes[file->node].device,
 		    .inode = file->node + 1,
 		    .alignment = direct ? WK_IO_ALIGNMENT : 1,
 		    .direct = direct,

@@ -12,6 +12,7 @@ static const uint64_t unlimited_bytes = 1ull << 40; /* what a disk without a cap
 
 static void change(wk_faulty *faulty, wk_name_change what);
 static wk_name name_at(const wk_place *place, uint32_t node);
+static uint32_t device_of(const wk_faulty *faulty, uint32_t node);
 
 /* Of a directory there is one name. */
 static void go_up(const wk_faulty *faulty, wk_place *place) {
@@ -66,7 +67,12 @@ uint32_t wk_faulty_create(wk_faulty *faulty, const wk_place *place, bool is_dire
 	uint32_t node = (uint32_t)faulty->nodes_count;
 	faulty->nodes = wk_faulty_grow(faulty->nodes, faulty->nodes_count, &faulty->nodes_capacity, sizeof *faulty->nodes);
 	faulty->nodes[faulty->nodes_count++] = (wk_live_node){0};
-	change(faulty, (wk_name_change){.to = name_at(place, node), .creates = true, .is_directory = is_directory});
+	change(faulty, (wk_name_change){
+	                   .to = name_at(place, node),
+	                   .creates = true,
+	                   .is_directory = is_directory,
+	                   .device = device_of(faulty, place->directory),
+	               });
 	return node;
 }
 
@@ -75,6 +81,38 @@ static void change(wk_faulty *faulty, wk_name_change what) {
 	*kept = what;
 	wk_names_change(&faulty->names, kept);
 	wk_faulty_record(faulty, (wk_event){.kind = WK_EVENT_CHANGE, .change = kept});
+}
+
+static uint32_t device_of(const wk_faulty *faulty, uint32_t node) {
+	return faulty->disk.nodes[node].device;
+}
+
+static void make_durable(wk_disk *disk, const wk_name_change *made) {
+	wk_event change = {.kind = WK_EVENT_CHANGE, .change = (wk_name_change *)(uintptr_t)made}; /* only read */
+	wk_event sync = {.kind = WK_EVENT_SYNC_DIRECTORY, .node = made->to.directory};
+	wk_disk_apply(disk, &change, 1);
+	wk_disk_apply(disk, &sync, 2);
+}
+
+/* No event: it was there before the first one. */
+void wk_faulty_mount(wk_faulty *faulty, const char *path) {
+	pthread_mutex_lock(&faulty->mutex);
+	wk_place place;
+	int error = wk_faulty_resolve(faulty, path, &place);
+	assert(error == 0 && place.node == UINT32_MAX && faulty->events_count == 0);
+	(void)error;
+	wk_name_change made = {
+	    .to = name_at(&place, (uint32_t)faulty->nodes_count),
+	    .creates = true,
+	    .is_directory = true,
+	    .device = WK_FAULTY_DEVICES_MAX - 1,
+	};
+	faulty->nodes = wk_faulty_grow(faulty->nodes, faulty->nodes_count, &faulty->nodes_capacity, sizeof *faulty->nodes);
+	faulty->nodes[faulty->nodes_count++] = (wk_live_node){0};
+	wk_names_change(&faulty->names, &made);
+	make_durable(&faulty->disk, &made);
+	make_durable(&faulty->base, &made);
+	pthread_mutex_unlock(&faulty->mutex);
 }
 
 static wk_name name_at(const wk_place *place, uint32_t node) {
@@ -109,6 +147,8 @@ int wk_faulty_rename(wk_io *io, const char *from, const char *to) {
 		error = wk_faulty_resolve(faulty, to, &target);
 	if (!error && source.node == WK_FAULTY_ROOT)
 		error = -EBUSY;
+	if (!error && device_of(faulty, source.node) != device_of(faulty, target.directory))
+		error = -EXDEV;
 	if (!error && target.node != UINT32_MAX && target.node != source.node) {
 		bool moves_directory = faulty->disk.nodes[source.node].is_directory;
 		size_t first = wk_names_first(&faulty->names, target.node);
@@ -138,6 +178,8 @@ int wk_faulty_link(wk_io *io, const char *from, const char *to) {
 		error = wk_faulty_resolve(faulty, to, &target);
 	if (!error && target.node != UINT32_MAX)
 		error = -EEXIST;
+	if (!error && device_of(faulty, source.node) != device_of(faulty, target.directory))
+		error = -EXDEV;
 	if (!error)
 		change(faulty, (wk_name_change){.to = name_at(&target, source.node)});
 	wk_faulty_leave(faulty);
@@ -199,8 +241,9 @@ int wk_faulty_space(wk_io *io, const char *path, wk_io_space *space) {
 	int error = wk_faulty_resolve(faulty, path, &place);
 	if (!error && place.node == UINT32_MAX)
 		error = -ENOENT;
-	uint64_t total = faulty->capacity_bytes == UINT64_MAX ? unlimited_bytes : faulty->capacity_bytes;
-	uint64_t used = wk_faulty_used(faulty);
+	uint32_t device = error ? 0 : device_of(faulty, place.node);
+	uint64_t capacity = faulty->capacity_bytes[device], used = wk_faulty_used(faulty, device);
+	uint64_t total = capacity == UINT64_MAX ? unlimited_bytes : capacity;
 	if (!error)
 		*space = (wk_io_space){.free_bytes = total > used ? total - used : 0, .total_bytes = total, .type = EXT4_MAGIC};
 	wk_faulty_leave(faulty);
@@ -215,7 +258,7 @@ uint64_t wk_faulty_links(const wk_faulty *faulty, uint32_t node) {
 }
 
 /* A file takes room while it has a name or is open. */
-uint64_t wk_faulty_used(const wk_faulty *faulty) {
+uint64_t wk_faulty_used(const wk_faulty *faulty, uint32_t device) {
 	bool *held = wk_faulty_allocate(faulty->nodes_count, sizeof *held);
 	for (size_t i = 0; i < faulty->names.count; i++)
 		held[faulty->names.names[i].node] = true;
@@ -223,7 +266,14 @@ uint64_t wk_faulty_used(const wk_faulty *faulty) {
 		held[file->node] |= wk_faulty_file_check(faulty, file) == 0;
 	uint64_t bytes = 0;
 	for (size_t i = 0; i < faulty->nodes_count; i++)
-		bytes += held[i] ? faulty->nodes[i].contents.size : 0;
+		bytes += held[i] && device_of(faulty, (uint32_t)i) == device ? faulty->nodes[i].contents.size : 0;
 	free(held);
 	return bytes;
+}
+
+uint64_t wk_faulty_room(const wk_faulty *faulty, uint32_t node) {
+	uint32_t device = device_of(faulty, node);
+	uint64_t capacity = faulty->capacity_bytes[device];
+	uint64_t used = capacity == UINT64_MAX ? 0 : wk_faulty_used(faulty, device);
+	return capacity == UINT64_MAX ? UINT64_MAX : capacity > used ? capacity - used : 0;
 }

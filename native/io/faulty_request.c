@@ -71,11 +71,8 @@ static void begin_write(wk_faulty *faulty, wk_faulty_request *request) {
 static void fit_to_disk(wk_faulty *faulty, wk_faulty_request *request) {
 	uint64_t had = faulty->nodes[request->request.file->node].contents.size;
 	uint64_t end = request->landing.offset + request->landing.size;
-	if (faulty->capacity_bytes == UINT64_MAX || end <= had)
-		return;
-	uint64_t used = wk_faulty_used(faulty);
-	uint64_t room = faulty->capacity_bytes > used ? faulty->capacity_bytes - used : 0;
-	if (end - had <= room)
+	uint64_t room = end > had ? wk_faulty_room(faulty, request->request.file->node) : UINT64_MAX;
+	if (end <= had || end - had <= room)
 		return;
 	request->error = -ENOSPC;
 	bool part = !(request->request.file->flags & WK_IO_DIRECT) && wk_faulty_random(&faulty->random_landing) & 1;

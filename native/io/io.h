@@ -9,7 +9,7 @@
  * 1. Every call returns 0 (or a count) or -errno; nothing is logged, nothing is retried but EINTR and -EAGAIN.
  *    A short read or write is completed by the implementation: a count smaller than asked means end of file (read);
  *    a write is whole or fails.
- * 2. Paths are absolute or relative to the process, but for those in the directory that a wk_io holds: they are looked up
+ * 2. Paths are absolute or relative to the process, but for those in a directory that a wk_io holds: they are looked up
  *    in what stood under that path when it was held.
  * 3. Files opened with WK_IO_DIRECT take only offsets, sizes and buffers aligned to WK_IO_ALIGNMENT (4096). Where the
  *    file system refuses O_DIRECT (tmpfs, some overlayfs) open falls back to buffered and wk_io_stat says so; a
@@ -109,12 +109,13 @@ struct wk_io_operations {
 	/* As wk_io_absolute, on this disk. */
 	char *(*absolute)(wk_io *, const char *path);
 	/*
-	 * One directory at a time (-EBUSY), until let_go: paths that begin with this one, letter by letter, lead into it also
-	 * when the process has changed its working directory, or somebody has renamed it. Not beside other calls.
+	 * Two directories at most, each once (-EBUSY), until let_go of the same path: paths that begin with this one, letter by
+	 * letter, lead into it also when the process has changed its working directory, or somebody has renamed it. Of two that
+	 * fit the longer one counts. Not beside other calls.
 	 */
 	int (*hold)(wk_io *, const char *path);
-	void (*let_go)(wk_io *);
-	/* The same disk, where no path leads into what is held: for those that a caller names. It goes with `hold`. */
+	void (*let_go)(wk_io *, const char *path);
+	/* The same disk, where no path leads into what is held: for those that a caller names. It goes with the last hold. */
 	wk_io *(*outside)(wk_io *);
 	int (*make_directory)(wk_io *, const char *path); /* -EEXIST where it exists */
 	int (*rename)(wk_io *, const char *from, const char *to);
@@ -206,7 +207,9 @@ char *wk_io_absolute(const char *path);
  *  - fail: the k-th call counted from now (over the operations in the mask) returns -error, once or from then on; the
  *    failed write may land wholly, partly or not at all. A failed sync leaves its writes clean, durable or not: the
  *    next sync succeeds and proves nothing
- *  - capacity: allocate, extending writes and create fail with -ENOSPC beyond it
+ *  - capacity: allocate, extending writes and create fail with -ENOSPC beyond it; of each device its own
+ *  - a second device: what is in the directory that is its mount. No name leads from one to the other (-EXDEV), and
+ *    what survives a power cut on the one says nothing about the other
  *  - flip: a bit of a file's durable image; misdirect: the next write of a file lands at another offset
  *  - trace: every write (twice: begun and ended), sync, change of size and directory change is recorded with its
  *    number, so that a test can rebuild every legal crash image
@@ -233,6 +236,9 @@ void wk_faulty_heal(wk_faulty *);                     /* no failure armed any mo
 uint64_t wk_faulty_calls(wk_faulty *, uint32_t mask); /* counted so far */
 uint64_t wk_faulty_read_bytes(wk_faulty *);           /* the same */
 void wk_faulty_set_capacity(wk_faulty *, uint64_t bytes);
+/* Before anything else: `path`, where nothing stands, is an empty directory on the second device; it is durable. */
+void wk_faulty_mount(wk_faulty *, const char *path);
+void wk_faulty_set_mount_capacity(wk_faulty *, uint64_t bytes);
 void wk_faulty_advance(wk_faulty *, uint64_t ns);
 /* Somebody sets the wall clock: it jumps, and `now` does not. */
 void wk_faulty_shift_wall(wk_faulty *, int64_t by_ns);

@@ -289,9 +289,12 @@ static int hold(wk_io *io, const char *path) {
 	return result;
 }
 
-static void let_go(wk_io *io) {
+static void let_go(wk_io *io, const char *path) {
 	overlay *self = (overlay *)io;
-	self->below->operations->let_go(self->below);
+	char *own_path = wk_overlay_plain(path);
+	if (own_path != NULL) /* else it goes with the disk below */
+		self->below->operations->let_go(self->below, own_path);
+	free(own_path);
 }
 
 /* Nothing is made for callers here. */

@@ -30,7 +30,7 @@ int wk_posix_new(const struct wk_io_operations *operations, wk_io **io);
 void wk_posix_destroy(wk_io *io);
 char *wk_posix_absolute(wk_io *io, const char *path);
 int wk_posix_hold(wk_io *io, const char *path);
-void wk_posix_let_go(wk_io *io);
+void wk_posix_let_go(wk_io *io, const char *path);
 wk_io *wk_posix_outside(wk_io *io);
 /* In the directory that is held, where the path begins with it. */
 wk_posix_place wk_posix_place_of(wk_io *io, const char *path);

@@ -1,6 +1,6 @@
 /*
- * posix_root.c: the directory that a wk_io holds. Names in it are looked up from a descriptor: the process may change
- * its working directory, and the directory may be renamed, without a file of one log coming to stand in another place.
+ * posix_root.c: the directories that a wk_io holds. Names in them are looked up from a descriptor: the process may change
+ * its working directory, and a directory may be renamed, without a file of one log coming to stand in another place.
  */
 #include "io/posix.h"
 #include <fcntl.h>
@@ -10,14 +10,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PATH_SIZE_MAX = 4096 }; /* the kernel takes no longer one */
+enum { PATH_SIZE_MAX = 4096 /* the kernel takes no longer one */, ROOTS_MAX = 2 };
+
+typedef struct root {
+	char *path; /* NULL: none is held here */
+	size_t size;
+	int fd;
+} root;
 
 typedef struct posix_io {
 	wk_io io;
-	char *root; /* NULL: none is held */
-	size_t root_size;
-	int root_fd;
-	wk_io *outside;
+	root roots[ROOTS_MAX];
+	wk_io *outside; /* NULL: nothing is held */
 } posix_io;
 
 int wk_posix_new(const struct wk_io_operations *operations, wk_io **io) {
@@ -29,18 +33,46 @@ int wk_posix_new(const struct wk_io_operations *operations, wk_io **io) {
 	return 0;
 }
 
-void wk_posix_let_go(wk_io *io) {
-	posix_io *self = (posix_io *)io;
-	if (self->root == NULL)
+static root *find_root(posix_io *self, const char *path) {
+	for (root *at = self->roots; at < self->roots + ROOTS_MAX; at++)
+		if (at->path != NULL && strcmp(at->path, path) == 0)
+			return at;
+	return NULL;
+}
+
+static root *free_root(posix_io *self) {
+	for (root *at = self->roots; at < self->roots + ROOTS_MAX; at++)
+		if (at->path == NULL)
+			return at;
+	return NULL;
+}
+
+static bool holds_any(const posix_io *self) {
+	return self->roots[0].path != NULL || self->roots[1].path != NULL;
+}
+
+static void drop(posix_io *self, root *held) {
+	close(held->fd);
+	free(held->path);
+	held->path = NULL;
+	if (holds_any(self))
 		return;
-	close(self->root_fd);
-	free(self->root);
 	free(self->outside);
-	self->root = NULL;
+	self->outside = NULL;
+}
+
+void wk_posix_let_go(wk_io *io, const char *path) {
+	posix_io *self = (posix_io *)io;
+	root *held = find_root(self, path);
+	if (held != NULL)
+		drop(self, held);
 }
 
 void wk_posix_destroy(wk_io *io) {
-	wk_posix_let_go(io);
+	posix_io *self = (posix_io *)io;
+	for (root *at = self->roots; at < self->roots + ROOTS_MAX; at++)
+		if (at->path != NULL)
+			drop(self, at);
 	free(io);
 }
 
@@ -92,40 +124,48 @@ static int enter(const char *path) {
 
 int wk_posix_hold(wk_io *io, const char *path) {
 	posix_io *self = (posix_io *)io;
-	if (self->root != NULL)
+	root *place = free_root(self);
+	if (place == NULL || find_root(self, path) != NULL)
 		return -EBUSY;
 	int fd = enter(path);
 	if (fd < 0)
 		return fd;
-	char *root = strdup(path);
-	wk_io *outside = NULL;
-	if (root == NULL || wk_posix_new(io->operations, &outside) != 0) {
-		free(root);
+	char *copy = strdup(path);
+	if (copy == NULL || (self->outside == NULL && wk_posix_new(io->operations, &self->outside) != 0)) {
+		free(copy);
 		close(fd);
 		return -ENOMEM;
 	}
-	self->root = root;
-	self->outside = outside;
-	self->root_size = strlen(root);
-	self->root_fd = fd;
+	*place = (root){.path = copy, .size = strlen(copy), .fd = fd};
 	return 0;
 }
 
 wk_io *wk_posix_outside(wk_io *io) {
 	const posix_io *self = (const posix_io *)io;
-	return self->root != NULL ? self->outside : io;
+	return self->outside != NULL ? self->outside : io;
+}
+
+/* What of the path lies below the root: NULL, it is not in it. */
+static const char *rest_below(const root *held, const char *path) {
+	if (held->path == NULL || strncmp(path, held->path, held->size) != 0)
+		return NULL;
+	const char *rest = path + held->size;
+	if (*rest != 0 && *rest != '/')
+		return NULL;
+	rest += strspn(rest, "/");
+	return *rest != 0 ? rest : ".";
 }
 
 wk_posix_place wk_posix_place_of(wk_io *io, const char *path) {
 	const posix_io *self = (const posix_io *)io;
-	if (self->root == NULL || strncmp(path, self->root, self->root_size) != 0)
-		return (wk_posix_place){AT_FDCWD, path};
-	const char *rest = path + self->root_size;
-	if (*rest == 0)
-		return (wk_posix_place){self->root_fd, "."};
-	if (*rest != '/')
-		return (wk_posix_place){AT_FDCWD, path};
-	while (*rest == '/')
-		rest++;
-	return (wk_posix_place){self->root_fd, *rest != 0 ? rest : "."};
+	wk_posix_place place = {AT_FDCWD, path};
+	size_t longest = 0;
+	for (const root *at = self->roots; at < self->roots + ROOTS_MAX; at++) {
+		const char *rest = rest_below(at, path);
+		if (rest == NULL || at->size < longest)
+			continue;
+		longest = at->size;
+		place = (wk_posix_place){at->fd, rest};
+	}
+	return place;
 }

@@ -65,6 +65,28 @@ def test_a_disk_that_does_not_answer_takes_nothing() -> None:
     assert judged(watch, 5.5) == "recovery"
 
 
+def test_of_two_disks_each_must_have_room() -> None:
+    """The journal's own is watched as well as the other."""
+    watch = DiskWatch(THRESHOLDS)
+
+    def judged_both(data: float, journal: float) -> str:
+        spaces = (Space(100 * GIB, int(free * GIB)) for free in (data, journal))
+        state = watch.judge(*spaces, engine_full=False, operator=False)
+        return "writable" if not state.read_only else "recovery" if state.high_priority else "nothing"
+
+    assert judged_both(50, 50) == "writable"
+    assert judged_both(50, 4) == "recovery"
+    assert judged_both(50, 5.5) == "recovery"  # between the thresholds it stays what it was
+    assert judged_both(5.5, 50) == "recovery"
+    assert judged_both(50, 50) == "writable"
+    assert judged_both(5.5, 5.5) == "writable"
+    assert judged_both(4, 50) == "recovery"
+    assert judged_both(50, 0.5) == "nothing"
+    assert watch.judge(Space(GIB, GIB), None, engine_full=False, operator=False).reason == "the disk does not answer"
+    state = watch.judge(Space(100 * GIB, 90 * GIB), Space(100 * GIB, 2 * GIB), engine_full=False, operator=False)
+    assert str(2 * GIB) in state.reason
+
+
 def test_a_file_system_without_a_size_is_full() -> None:
     assert judged(DiskWatch(THRESHOLDS), free=0, total=0) == "nothing"
 

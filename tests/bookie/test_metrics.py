@@ -53,6 +53,7 @@ FACTS = Facts(
     read_only=False,
     registered=True,
     space=Space(100, 25),
+    journal_space=Space(50, 10),
     ledgers=3,
     limbo_all=False,
     limbo_ledgers=2,

@@ -75,6 +75,21 @@ def test_a_malformed_escape_is_refused() -> None:
 # ---- what is carried over ----
 
 
+def test_one_journal_directory_is_carried_over_and_of_several_one_must_be_chosen(tmp_path: Path) -> None:
+    assert settings_of(WHOLE + "journalDirectories=/fast/bk\n", tmp_path).journal == "/fast/bk/walkeeper"
+    assert settings_of(WHOLE + "journalDirectory=/fast/bk/\n", tmp_path).journal == "/fast/bk/walkeeper"
+    assert settings_of(WHOLE, tmp_path).journal is None
+    for several in ("journalDirectories=/j1,/j2\n", "journalDirectory=/j1, /j2\n"):
+        with pytest.raises(SettingsError, match=r"one journal directory here.*Choose one"):
+            migrated(WHOLE + several)
+
+
+def test_a_journal_in_the_data_directory_is_where_ours_is_without_being_told(tmp_path: Path) -> None:
+    same = WHOLE + "journalDirectories=/disk1/bk\n"
+    assert settings_of(same, tmp_path).journal is None
+    assert "it is the data directory" in migrated(same).toml
+
+
 def test_a_whole_configuration_is_one_that_a_bookie_can_start_with(tmp_path: Path) -> None:
     settings = settings_of(WHOLE, tmp_path)
     assert settings.metadata == "zk+null://zk1:2181;zk2:2181/bk/ledgers"
@@ -149,7 +164,7 @@ def test_a_size_that_is_above_our_other_threshold_raises_that(tmp_path: Path) ->
     ("java", "reason"),
     [
         ("journalSyncData=false", "never acknowledged before it is durable"),
-        ("journalDirectories=/j", "lies in the data directory"),
+        ("indexDirectories=/i", "there is one journal"),
         ("ledgerDirectories=/a,/b", "run one for each disk"),
         ("tlsProvider=OpenSSL", "no TLS"),
         ("autoRecoveryDaemonEnabled=true", "auto-recovery"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import socket
@@ -22,7 +23,9 @@ from bookie_runs import (
     NO_ENTRY,
     NO_LEDGER,
     OK,
+    PATIENCE_S,
     READ_ONLY,
+    ROOT,
     Bookies,
     Client,
     bookies_in,
@@ -66,6 +69,32 @@ def ask(port: int, path: str) -> str:
         return str(answer.read().decode())
 
 
+SIGNALS = """
+import signal
+from types import SimpleNamespace
+from walkeeper_bookie._log import Log
+from walkeeper_bookie._process import Process
+
+process = Process(SimpleNamespace(log_level="error"), Log())
+process._read_settings_again = lambda bookie: None
+left = 3000
+
+
+def come(number, frame):
+    global left
+    left -= 1
+    process._on_reload(number, frame)
+    if left == 0:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        process._on_stop(number, frame)
+
+
+signal.signal(signal.SIGALRM, come)
+signal.setitimer(signal.ITIMER_REAL, 3e-4, 3e-4)
+print(int(process._serve(SimpleNamespace(journal_failed=lambda: False, crashed=None))))
+"""
+
+
 # ---- start and stop ----
 
 
@@ -88,6 +117,19 @@ def test_what_a_bookie_does_not_need_is_not_loaded() -> None:
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
     assert "walkeeper_bookie._bookie" in done.stdout.split()
     assert set(done.stdout.split()) & set(NEEDLESS) == set()
+
+
+def test_a_signal_may_come_at_any_moment_of_the_waiting() -> None:
+    """Its handler runs in the thread that waits, in the middle of whatever that does: it takes no lock."""
+    path = os.pathsep.join([str(ROOT / "bookie"), str(ROOT), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-c", SIGNALS],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    assert done.stdout == "0\n", done.stderr[-500:]
 
 
 def test_one_line_says_ready_and_sigterm_ends_it(bookies: Bookies) -> None:

@@ -195,6 +195,26 @@ def fuzz_index_file() -> dict[str, bytes]:
     }
 
 
+def fuzz_owner() -> dict[str, bytes]:
+    """Two slots, half of the input each; behind each half come zeros."""
+
+    def slot(incarnation: int, *, version: int = 1, identity: bytes = DIRECTORY_ID) -> bytes:
+        padded = (struct.pack("<4sIII", b"WKJO", 0, version, 0) + identity + struct.pack("<Q", incarnation)).ljust(
+            PAGE, b"\0"
+        )
+        return padded[:4] + struct.pack("<I", crc32c(padded[:4] + padded[8:])) + padded[8:]
+
+    return {
+        "two_whole": slot(4) + slot(3),
+        "one_whole": slot(4) + bytes(PAGE),
+        "two_directories": slot(4) + slot(3, identity=bytes(16)),
+        "newer_version": slot(4, version=2) + slot(3),
+        "version_0": slot(4, version=0) + slot(3),
+        "behind_the_end": slot(4)[:40] + b"1" + slot(3)[:41],
+        "zeros": b"",
+    }
+
+
 def fuzz_superblock() -> dict[str, bytes]:
     """Two slots, half of the input each; behind each half come zeros."""
 
@@ -218,7 +238,11 @@ def fuzz_superblock() -> dict[str, bytes]:
         "clean": slot(9, flags=1) + slot(8),
         "newer_version": slot(9, version=2) + slot(8),
         "version_0": slot(9, version=0) + slot(8),
-        "unknown_flag": slot(9, flags=2) + slot(8),
+        "unknown_flag": slot(9, flags=4) + slot(8),
+        "apart": whole(slot(9, flags=2).ljust(224, b"\0") + b"/fast/journal"),
+        "apart_without_a_path": whole(slot(9, flags=2)) + whole(slot(8)),
+        "a_path_and_not_apart": whole(slot(9).ljust(224, b"\0") + b"/fast/journal"),
+        "a_path_without_end": whole(slot(9, flags=2).ljust(224, b"\0") + b"/" * 1024),
         "snapshot_ends_before_it_starts": slot(9, last=9) + slot(8),
         "no_snapshot_spelt_wrong": slot(9, first=-1, last=0) + slot(8),
         "sync_method_3": slot(9, method=3) + slot(8),
@@ -292,6 +316,7 @@ CORPORA: list[Callable[[], dict[str, bytes]]] = [
     fuzz_footer,
     fuzz_index_file,
     fuzz_superblock,
+    fuzz_owner,
     fuzz_catalogue_record,
     fuzz_lock_text,
 ]

@@ -16,7 +16,8 @@
 #include "walkeeper/ledger.h"
 
 enum { ENTRY_SIZE_MAX = 40 * 1024, ENTRY_HEAD = 24 };
-static const char KEY[] = "the key of this ledger"; /* 22 bytes */
+static const char KEY[] = "the key of this ledger";     /* 22 bytes */
+static const char JOURNAL_DIRECTORY[] = "fast/journal"; /* on the second device, where that is mounted */
 static const char OTHER_KEY[] = "not the key of this one";
 
 static inline wk_open_options store_options(void) {

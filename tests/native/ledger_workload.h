@@ -40,6 +40,7 @@ typedef struct workload {
 	bool small_blocks, writes_then_syncs;
 	bool sorts;           /* interleaved files, for the most part (test_ledger_sort_crashes.c) */
 	bool pages_out;       /* what may be, at once */
+	bool apart;           /* the journal is on the second device: of every other seed */
 	uint64_t sort_memory; /* of interleaved files, so that the mover sorts them; UINT64_MAX: it does not */
 	wk_error error;       /* why a call failed */
 } workload;
@@ -166,6 +167,7 @@ static inline size_t must_be_one_of(const workload *w, wk_namespace *ns, size_t 
 
 static inline wk_status open_on(const workload *w, wk_io *io, wk_namespace **ns, wk_error *error) {
 	wk_open_options options = store_options();
+	options.journal = w->apart ? JOURNAL_DIRECTORY : NULL;
 	options.sync_method = w->writes_then_syncs ? WK_SYNC_WRITE_THEN_SYNC : WK_SYNC_DSYNC;
 	options.block_size_max = w->small_blocks ? 2 * WK_BLOCK_ALIGNMENT : 0;
 	options.minor_percent = w->sorts ? 1 : 50; /* so that entries are moved, or files sorted before that */
@@ -366,6 +368,9 @@ static inline void make_disk(workload *w, uint64_t seed) {
 	w->small_blocks = check_random(&w->seed) % 2 == 0;
 	w->pages_out = check_random(&w->seed) % 2 == 0;
 	w->writes_then_syncs = check_random(&w->seed) % 2 == 0;
+	w->apart = seed % 2 == 0;
+	if (w->apart)
+		wk_faulty_mount(w->disk, "fast");
 }
 
 static inline bool open_first(workload *w) {

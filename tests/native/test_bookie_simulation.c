@@ -36,6 +36,7 @@ static void heal(void) {
 	memory_ran_out();
 	wk_faulty_heal(wk_faulty_of(w.b.io));
 	wk_faulty_set_capacity(wk_faulty_of(w.b.io), UINT64_MAX);
+	wk_faulty_set_mount_capacity(wk_faulty_of(w.b.io), UINT64_MAX);
 }
 
 static void something_goes_wrong(void) {
@@ -69,7 +70,8 @@ static void something_goes_wrong(void) {
 		if (chance(4) != 0)
 			return;
 		w.faulty = true;
-		wk_faulty_set_capacity(disk, 200000 + chance(2000000));
+		(w.b.store.journal != NULL && chance(2) == 0 ? wk_faulty_set_mount_capacity
+		                                             : wk_faulty_set_capacity)(disk, 200000 + chance(2000000));
 		return;
 	case 9:
 	case 10:
@@ -179,6 +181,10 @@ static void a_life_of(uint64_t seed) {
 	for (int l = 0; l < LEDGERS_COUNT; l++)
 		w.ledgers[l].max_lac_sent = w.ledgers[l].acked_lac = -1;
 	bookie_prepare(&w.b, new_disk(seed));
+	if (seed % 2 == 0) { /* every other one with its journal on a device of its own */
+		wk_faulty_mount(wk_faulty_of(w.b.io), "fast");
+		w.b.store.journal = JOURNAL_DIRECTORY;
+	}
 	shelter(w.b.io);
 	if (chance(3) == 0)
 		w.b.store.in_flight_bytes = 32 * 1024;

@@ -24,6 +24,7 @@ int main(int argc, char **argv) {
 	static workload w;
 	static char where[64];
 	check_test_name = where;
+	devices_are_two = true;
 	for (uint64_t done = 0; done < states;) {
 		uint64_t chance = seed;
 		snprintf(where, sizeof where, "seed %llu", (unsigned long long)seed);

@@ -72,6 +72,7 @@ static void every_call_fails_once(uint64_t seed, uint64_t first, uint64_t last) 
 int main(int argc, char **argv) {
 	uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : check_seed((uint64_t)time(NULL));
 	uint64_t call = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
+	devices_are_two = true;
 	if (argc == 1) /* a sync fails, the process ends, the next one accepts the blocks: they are not durable yet */
 		every_call_fails_once(1795264519, 201, 201);
 	for (uint64_t i = 0; i < (argc > 1 ? 1 : SEEDS_DEFAULT / CHECK_PART); i++)

@@ -40,5 +40,6 @@ static void vary(uint64_t *chance) {
 
 int main(int argc, char **argv) {
 	const campaign c = {.states = 3000, .vary = vary, .open_it = open_logs, .goes_on = goes_on};
+	devices_are_two = true;
 	return run_campaign(&c, argc, argv);
 }

@@ -59,6 +59,7 @@ int main(int argc, char **argv) {
 	static workload w;
 	static char where[64];
 	check_test_name = where;
+	devices_are_two = true;
 	for (int i = 0; i < SEEDS; i++, seed++) {
 		snprintf(where, sizeof where, "seed %llu", (unsigned long long)seed);
 		make_disk(&w, seed);

@@ -15,8 +15,10 @@
 #include <assert.h>
 
 enum { LOGS = 2, STEPS_MAX = 80, PAYLOAD_MAX = 40 * 1024, BATCH_MAX = 12, BATCHES_MAX = 4096 };
-static bool small_blocks;                       /* deferred appends fill them, and they go out without sync */
-static bool writes_then_syncs;                  /* as on a device where that is faster */
+static bool small_blocks;      /* deferred appends fill them, and they go out without sync */
+static bool writes_then_syncs; /* as on a device where that is faster */
+static bool devices_are_two;   /* sometimes: the journal is on the second one, of every other seed */
+static bool apart;
 static uint32_t opens_with = WK_ON_DAMAGE_STOP; /* on damage */
 static uint32_t codec = WK_CODEC_NONE;          /* of the second log */
 static const char *const names[LOGS] = {"first", "second"};
@@ -103,6 +105,7 @@ static inline wk_status open_on(wk_io *io, wk_namespace **ns, wk_error *error) {
 	options.sync_method = writes_then_syncs ? WK_SYNC_WRITE_THEN_SYNC : WK_SYNC_DSYNC;
 	options.block_size_max = small_blocks ? 2 * WK_BLOCK_ALIGNMENT : 0;
 	options.on_damage = opens_with;
+	options.journal = apart ? "fast/journal" : NULL;
 	*ns = NULL;
 	return wk_open_on(io, "wal", &options, ns, error);
 }
@@ -333,6 +336,9 @@ static inline void make_disk(workload *w, uint64_t seed) {
 	wk_faulty_set_flush_on_dsync(w->disk, check_random(&w->seed) % 2 == 0);
 	small_blocks = check_random(&w->seed) % 2 == 0;
 	writes_then_syncs = check_random(&w->seed) % 2 == 0;
+	apart = devices_are_two && seed % 2 == 0;
+	if (apart)
+		wk_faulty_mount(w->disk, "fast");
 	for (size_t i = 0; i < LOGS; i++)
 		w->possible[i].cursor = w->promised[i].cursor = -1;
 }

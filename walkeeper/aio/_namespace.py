@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 import walkeeper
-from walkeeper._directory import absolute, directory_of, path_bytes
+from walkeeper._directory import absolute, backup_places, directory_of, with_absolute_journal
 from walkeeper._namespace import open_at
 from walkeeper._options import nanoseconds, seconds_of
 from walkeeper.aio._drain import Drain
@@ -40,9 +40,10 @@ def open(
     async def start() -> Namespace:
         path = directory_of(uri)
         place = absolute(os.fsencode(path))  # now: the process may change its directory before a thread is free
+        settled = with_absolute_journal(options)
         return Namespace(
             await opened_in_a_thread(
-                lambda: open_at(place, path, create, read_only, on_damage, options),
+                lambda: open_at(place, path, create, read_only, on_damage, settled),
                 lambda namespace: namespace.close(),
             )
         )
@@ -90,10 +91,11 @@ class Namespace:
         """See walkeeper.Namespace.rename_log."""
         await asyncio.to_thread(self._sync.rename_log, old, new)
 
-    async def backup(self, destination: str | os.PathLike[str]) -> None:
+    async def backup(
+        self, destination: str | os.PathLike[str], *, journal: str | os.PathLike[str] | None = None
+    ) -> None:
         """See walkeeper.Namespace.backup."""
-        place = absolute(path_bytes(destination, f"back up to {destination!r}"))
-        await asyncio.to_thread(self._sync._back_up, place)
+        await asyncio.to_thread(self._sync._back_up, *backup_places(destination, journal))
 
     async def stats(self) -> walkeeper.Stats:
         """See walkeeper.Namespace.stats."""

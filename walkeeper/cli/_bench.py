@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 import walkeeper
-from walkeeper.cli._directory import directory, json_flag
+from walkeeper.cli._directory import json_flag, plain_directory
 from walkeeper.cli._floor import READ_SIZE, bytes_read, durable_writes, sequential_reads
 from walkeeper.cli._inspection import inspect_file
 from walkeeper.cli._main import Refusal
@@ -138,7 +138,7 @@ def times(ours: object, floor: object) -> float:
 
 
 @click.command()
-@directory
+@plain_directory
 @click.option("--seconds", type=Number(0.05, 600), default=2.0, show_default=True, help="For each measurement.")
 @click.option(
     "--size", "payload_size", type=click.IntRange(1, 1_000_000), default=1024, show_default=True, help="Bytes a record."

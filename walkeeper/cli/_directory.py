@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 import walkeeper
+from walkeeper._directory import journal_of
 from walkeeper.cli._main import DAMAGED, Refusal
 from walkeeper.errors import DamagedError
 
@@ -36,8 +37,51 @@ class Place(click.Path):
         return super().convert(value, param, ctx)
 
 
-directory = click.argument("directory", metavar="DIR", type=Place(exists=True, file_okay=False))
+JOURNAL = "walkeeper.journal"
+"""In click's `meta`: where the journal directory is, as the caller says."""
+
+
+def _note_journal(context: click.Context, _: click.Parameter, told: Path | None) -> None:
+    context.meta[JOURNAL] = told
+
+
+journal_option = click.option(
+    "--journal",
+    metavar="JDIR",
+    type=Place(exists=True, file_okay=False),
+    expose_value=False,
+    callback=_note_journal,
+    help="Where the journal directory of DIR is now, if it has one; by default where it was last.",
+)
+
+
+def directory(command: Any) -> Any:
+    """The directory that a command is about, which is there; and where its journal is."""
+    return click.argument("directory", metavar="DIR", type=Place(exists=True, file_okay=False))(journal_option(command))
+
+
+def told_journal() -> Path | None:
+    """Where the journal directory is, as the caller says; None: it is to be looked for."""
+    told: Path | None = click.get_current_context().meta.get(JOURNAL)
+    return told
+
+
+def journal_place(path: Path) -> Path | None:
+    """Where the journal directory is, as the caller says, or else as the directory itself does; None: it has none."""
+    if (told := told_journal()) is not None:
+        return told
+    known = journal_of(path)
+    return None if known is None else Path(known)
+
+
+def journal_options(path: Path) -> dict[str, Any]:
+    """The option of walkeeper.open that names the journal directory, for a directory that has one."""
+    named = journal_place(path)
+    return {} if named is None else {"journal": named}
+
+
 directory_to_be = click.argument("directory", metavar="DIR", type=Place(file_okay=False))
+plain_directory = click.argument("directory", metavar="DIR", type=Place(exists=True, file_okay=False))
 destination = click.argument("destination", metavar="DEST", type=Place())
 log_name = click.argument("log", metavar="LOG")
 json_flag = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
@@ -55,7 +99,7 @@ def reading(path: Path) -> Iterator[walkeeper.Namespace]:
 
 
 def open_to_read(path: Path) -> walkeeper.Namespace:
-    namespace = walkeeper.open(path, create=False, read_only=True, on_damage="skip")
+    namespace = walkeeper.open(path, create=False, read_only=True, on_damage="skip", **journal_options(path))
     report = namespace.recovery()
     if (
         report.damaged_blocks
@@ -72,7 +116,7 @@ def open_to_read(path: Path) -> walkeeper.Namespace:
 def damage_of(path: Path) -> str:
     """What an open says that accepts none."""
     try:
-        walkeeper.open(path, create=False, read_only=True).close()
+        walkeeper.open(path, create=False, read_only=True, **journal_options(path)).close()
     except DamagedError as damage:
         return str(damage)
     return f"a file is missing. `walkeeper recover {path} DESTINATION` salvages the rest into a copy"
@@ -92,5 +136,5 @@ def check_destination(source: Path, destination: Path) -> None:
 def writing(path: Path, *, create: bool = False, **options: Any) -> Iterator[walkeeper.Namespace]:
     """The directory, for writing. DirectoryLockedError names the process that holds it."""
     options.setdefault("lock_timeout", LOCK_TIMEOUT_S)
-    with walkeeper.open(path, create=create, **options) as namespace:
+    with walkeeper.open(path, create=create, **journal_options(path), **options) as namespace:
         yield namespace

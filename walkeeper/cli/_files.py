@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from walkeeper._options import INT64_MAX
-from walkeeper.cli._directory import Place, directory, json_flag
+from walkeeper.cli._directory import Place, directory, json_flag, told_journal
 from walkeeper.cli._inspection import VerifyReport, inspect_file, verify_directory
 from walkeeper.cli._left_overs import left_overs
 from walkeeper.cli._left_overs import words as left_over_words
@@ -32,8 +32,8 @@ COLUMNS_MAX = 12
 def inspect(file: Path, entries: bool, as_json: bool) -> None:
     """What is in a file of a directory.
 
-    Journal file, entry log, index or superblock: told by its bytes. Exit status 1 where it is damaged; what could be
-    read is shown.
+    Journal file, entry log, index, superblock or owner file: told by its bytes. Exit status 1 where it is damaged;
+    what could be read is shown.
     """
     objects: list[dict[str, Any]] = []
     damage: CorruptError | None = None
@@ -137,8 +137,8 @@ def verify(directory: Path, rate: float | None, as_json: bool) -> None:
             bar.update(task, completed=done, total=total)
             return True
 
-        found = verify_directory(directory, bytes_per_second(rate), advance)
-    others = left_overs(directory)
+        found = verify_directory(directory, bytes_per_second(rate), advance, told_journal())
+    others = left_overs(directory, told_journal())
     if as_json:
         click.echo(json.dumps({**dataclasses.asdict(found), "others": others}))
     else:

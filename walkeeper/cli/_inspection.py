@@ -98,15 +98,21 @@ class VerifyReport:
     findings: list[Finding]
 
 
-def verify_directory(path: Path, bytes_per_second: int, advance: Callable[[int, int], bool]) -> VerifyReport:
+def verify_directory(
+    path: Path, bytes_per_second: int, advance: Callable[[int, int], bool], journal: Path | None = None
+) -> VerifyReport:
     """Reads all of a directory and checks it; 0 bytes_per_second is no limit. Damage is in the report, not raised.
+    Its journal directory, where it has one, is looked for where it was last unless it is told.
 
     `advance(bytes_done, bytes_total)` is called now and then, and answers False to stop (InterruptedError). Raises
     StorageError, UnsupportedError.
     """
     callback, error, native = _Callback(advance), new_error(), ffi.new("wk_verify_report *")
     progress = lib.walkeeper_verify_progress
-    status = lib.wk_verify_directory(os.fsencode(path), bytes_per_second, progress, callback.context, native, error)
+    told = ffi.NULL if journal is None else os.fsencode(journal)
+    status = lib.wk_verify_directories(
+        os.fsencode(path), told, bytes_per_second, progress, callback.context, native, error
+    )
     callback.raise_again()
     if status != lib.WK_DAMAGED:
         check(status, error)

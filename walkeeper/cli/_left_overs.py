@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import cast
 
+from walkeeper._directory import journal_of
 from walkeeper.cli._inspection import inspect_file
 from walkeeper.cli._show import counted, printable
 from walkeeper.errors import Error
@@ -20,6 +21,7 @@ OURS = re.compile(
 )
 UNFINISHED = re.compile(r"(journal/)?probe-\d+\.tmp|doctor-\d+\.tmp|(entries|index)/[0-9a-f]{16}\.tmp")
 SET_ASIDE = re.compile(r"(journal|entries|index)/[0-9a-f]{16}\.damaged")
+OF_A_JOURNAL_DIRECTORY = ("owner", "lost+found")
 INDEX = re.compile(r"index/([0-9a-f]{16})\.wki")
 
 
@@ -54,15 +56,23 @@ def meaning(name: str, generation: int | None) -> str | None:
     return "not walkeeper's; nothing here uses it"
 
 
-def left_overs(directory: Path) -> list[dict[str, object]]:
-    """Name below the directory, size and meaning of each; by name."""
-    generation = index_generation(directory)
+def roots(directory: Path, journal: Path | None) -> list[tuple[Path, Path]]:
+    """Each folder, and the directory below which its files have their names: the journal's own, where it has one."""
+    folders = [(directory, directory), *((directory / part, directory) for part in PARTS)]
+    return folders if journal is None else [*folders, (journal, journal), (journal / "journal", journal)]
+
+
+def left_overs(directory: Path, journal: Path | None = None) -> list[dict[str, object]]:
+    """Name below the directory, size and meaning of each; by name. The journal directory, where it has one, is looked
+    for where it was last unless it is told."""
+    generation, named = index_generation(directory), journal_of(directory)
+    apart = journal if journal is not None and named is not None else None if named is None else Path(named)
     found: list[dict[str, object]] = []
-    for folder in (directory, *(directory / part for part in PARTS)):
+    for folder, root in roots(directory, apart):
         for file in sorted(folder.iterdir()) if folder.is_dir() else ():
-            name = file.relative_to(directory).as_posix()
+            name = file.relative_to(root).as_posix()
             what = meaning(name, generation)
-            if what is None:
+            if what is None or (root == apart and name in OF_A_JOURNAL_DIRECTORY):
                 continue
             try:
                 found.append({"name": name, "size": file.lstat().st_size, "what": what})

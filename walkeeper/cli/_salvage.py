@@ -7,7 +7,7 @@ import json
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,7 +17,7 @@ import walkeeper
 from walkeeper import Gap, Log, Namespace
 from walkeeper._options import OnDamage
 from walkeeper.cli._copy import Unreadable, copy, lock_held
-from walkeeper.cli._directory import check_destination, directory, json_flag
+from walkeeper.cli._directory import Place, check_destination, directory, journal_place, json_flag
 from walkeeper.cli._directory import destination as destination_argument
 from walkeeper.cli._main import EXIT_DAMAGED, Damage, Refusal
 from walkeeper.cli._scratch import scratch
@@ -25,43 +25,80 @@ from walkeeper.cli._show import counted, printable, show, size, table
 from walkeeper.errors import DamagedError, Error
 
 
-def salvaged(path: Path, on_damage: OnDamage) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    """A directory, and its journal directory where it has one."""
+
+    data: Path
+    journal: Path | None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Of walkeeper.open."""
+        return {} if self.journal is None else {"journal": self.journal}
+
+    def beside(self, name: str) -> Pair:
+        """Others, of these names, in the same places."""
+        journal = None if self.journal is None else self.journal.with_name(name)
+        return Pair(self.data.with_name(name), journal)
+
+
+def copy_pair(source: Pair, target: Pair, unreadable: Unreadable | None) -> int:
+    """Both are copied, as copy() does it; their bytes."""
+    total = copy(source.data, target.data, unreadable)
+    if source.journal is not None and target.journal is not None:
+        total += copy(source.journal, target.journal, unreadable)
+    return total
+
+
+def salvaged(pair: Pair, on_damage: OnDamage) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Opens a copy by the policy and reads all of it: what the open had to do, and what is left of each log.
 
     Every entry is read by the open, where the policy accepts loss: what is lost is known now.
     """
-    with walkeeper.open(path, create=False, on_damage=on_damage, check_all=on_damage != "stop") as namespace:
+    options = {"check_all": on_damage != "stop", **pair.options}
+    with walkeeper.open(pair.data, create=False, on_damage=on_damage, **options) as namespace:
         recovery = dataclasses.asdict(namespace.recovery())
         return recovery, [salvage(namespace, name) for name in namespace.logs()]
 
 
-def kept_by_skip(source: Path, place: Path, size: int) -> int | None:
+def kept_by_skip(source: Pair, place: Pair, size: int) -> int | None:
     """How many records a copy of `source` has that leaves gaps. None where there is no room to make one, in `place`."""
-    if shutil.disk_usage(place.parent).free < 2 * size:
+    if any(shutil.disk_usage(made.parent).free < 2 * size for made in (place.data, place.journal) if made is not None):
         return None
     try:
-        copy(source, place, {})
+        copy_pair(source, place, {})
         return sum(int(log["records"]) for log in salvaged(place, "skip")[1])
     except (Refusal, Error, OSError):
         return None
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        for made in (place.data, place.journal):
+            if made is not None:
+                shutil.rmtree(made, ignore_errors=True)
 
 
 @contextmanager
-def unfinished(source: Path, destination: Path) -> Iterator[Path]:
-    """A name on the destination's file system; what is made there gets the destination's at the end, or is removed.
+def unfinished(source: Path, destination: Pair) -> Iterator[Pair]:
+    """Names on the destinations' file systems; what is made there gets the destinations' at the end, or is removed.
 
     Errors that speak of it are told of the source: it is gone when they are read.
     """
-    with scratch(destination.parent, ".walkeeper-recover-", "the copy is made there") as folder:
-        place = folder / "copy"
+    with ExitStack() as stack:
+        folders = [
+            stack.enter_context(scratch(made.parent, ".walkeeper-recover-", "the copy is made there"))
+            for made in (destination.data, destination.journal)
+            if made is not None
+        ]
+        place = Pair(folders[0] / "copy", folders[1] / "copy" if destination.journal is not None else None)
         try:
             yield place
         except Error as stop:
-            stop.args = (str(stop).replace(str(place), str(source)), *stop.args[1:])
+            stop.args = (str(stop).replace(str(place.data), str(source)), *stop.args[1:])
             raise
-        place.rename(destination)
+        place.data.rename(destination.data)
+        if place.journal is not None and destination.journal is not None:
+            place.journal.rename(destination.journal)
+            walkeeper.open(destination.data, create=False, **destination.options).close()  # it says where that is now
 
 
 def salvage(namespace: Namespace, name: str) -> dict[str, Any]:
@@ -115,8 +152,11 @@ def readable(log: Log, sequence_id: int) -> bool:
     show_default=True,
     help="Refuse; or end each log that lost something before its first loss; or leave gaps.",
 )
+@click.option(
+    "--journal-to", metavar="JDEST", type=Place(), help="The journal directory of the copy, where DIR has one."
+)
 @json_flag
-def recover(directory: Path, destination: Path, on_damage: str, as_json: bool) -> None:
+def recover(directory: Path, destination: Path, on_damage: str, journal_to: Path | None, as_json: bool) -> None:
     """Salvage a damaged DIR into DEST.
 
     Copies the files, opens the copy by the policy, and reads all of it. Sectors that the disk cannot read are zeros in
@@ -126,28 +166,29 @@ def recover(directory: Path, destination: Path, on_damage: str, as_json: bool) -
     Exit status 1 where acknowledged records are lost, or where it cannot be told.
     """
     check_destination(directory, destination)
+    source, target = pairs(directory, destination, journal_to)
     policy = cast("OnDamage", on_damage.replace("-", "_"))
-    with lock_held(directory), unfinished(directory, destination) as place:
+    with lock_held(directory), unfinished(directory, target) as place:
         unreadable: Unreadable = {}
-        copied = copy(directory, place, None if policy == "stop" else unreadable)
+        copied = copy_pair(source, place, None if policy == "stop" else unreadable)
         try:
             recovery, logs = salvaged(place, policy)
         except DamagedError as damage:
             if policy != "stop":
                 raise
-            raise refused(DamagedError(str(damage).replace(str(place), str(directory)))) from None
+            raise refused(DamagedError(str(damage).replace(str(place.data), str(directory)))) from None
         lost = sum(log["lost"] for log in logs)
         if lost and policy == "stop":
             why = next(hole["why"] for log in logs for hole in log["unreadable"])
-            raise refused(DamagedError(why.replace(str(place), str(directory))))
+            raise refused(DamagedError(why.replace(str(place.data), str(directory))))
         intact = None
         if lost and policy == "point_in_time":
-            kept = kept_by_skip(directory, place.with_name("skip"), copied)
+            kept = kept_by_skip(source, place.beside("skip"), copied)
             intact = None if kept is None else kept - sum(log["records"] for log in logs)
     unknown = recovery["unknown_blocks"] + recovery["catalogue_lost"] + recovery["adopted_ledgers"] > 0
     lossy = unknown or lost > 0
     if as_json:
-        named = {str(file.relative_to(directory)): count for file, count in unreadable.items()}
+        named = {below(source, file): count for file, count in unreadable.items()}
         told = {"lossy": lossy, "intact": intact, "unreadable": named, "recovery": recovery, "logs": logs}
         click.echo(json.dumps(told))
     else:
@@ -159,6 +200,24 @@ def recover(directory: Path, destination: Path, on_damage: str, as_json: bool) -
         show(outcome(lossy, lost + recovery["unknown_blocks"]))
     if lossy:
         sys.exit(EXIT_DAMAGED)
+
+
+def pairs(directory: Path, destination: Path, journal_to: Path | None) -> tuple[Pair, Pair]:
+    """What is copied, and where to. Refuses a journal directory that the copy would lack, or has no use for."""
+    journal = journal_place(directory)
+    if journal is not None and journal_to is None:
+        raise Refusal(f"{directory} has a journal directory, {journal}", "name one for the copy: --journal-to JDEST")
+    if journal is None and journal_to is not None:
+        raise Refusal(f"{directory} has no journal directory", "leave out --journal-to")
+    if journal_to is not None:
+        check_destination(directory, journal_to)
+    return Pair(directory, journal), Pair(destination, journal_to)
+
+
+def below(source: Pair, file: Path) -> str:
+    """The file's name below the directory that has it."""
+    apart = source.journal is not None and source.journal in file.parents
+    return str(file.relative_to(cast("Path", source.journal) if apart else source.data))
 
 
 def refused(damage: DamagedError) -> Damage:

@@ -12,7 +12,16 @@ import click
 
 from walkeeper import Log, Position, Writer
 from walkeeper._native import lib
-from walkeeper.cli._directory import check_destination, directory, directory_to_be, json_flag, log_name, writing
+from walkeeper.cli._directory import (
+    Place,
+    check_destination,
+    directory,
+    directory_to_be,
+    journal_option,
+    json_flag,
+    log_name,
+    writing,
+)
 from walkeeper.cli._directory import destination as destination_argument
 from walkeeper.cli._main import Refusal
 from walkeeper.cli._place import first_to_keep
@@ -100,6 +109,7 @@ def append_all(writer: Writer, batches: Iterator[list[bytes]]) -> tuple[int, Pos
 
 @click.command()
 @directory_to_be
+@journal_option
 @log_name
 @click.option("--length-prefixed", is_flag=True, help="Records behind uint32 little-endian sizes instead of lines.")
 @click.option("--create/--no-create", default=True, show_default=True, help="Make DIR and LOG where there are none.")
@@ -156,13 +166,21 @@ def truncation(log: Log, before: int | None) -> Position | None:
 @click.command()
 @directory
 @destination_argument
-def backup(directory: Path, destination: Path) -> None:
+@click.option(
+    "--journal-to", metavar="JDEST", type=Place(), help="A journal directory for the copy, which does not exist."
+)
+def backup(directory: Path, destination: Path, journal_to: Path | None) -> None:
     """A consistent copy of DIR by hard links. DEST is a path on the same file system that does not exist.
+
+    Without --journal-to the copy is one directory, also where DIR has a journal directory.
 
     Opens DIR for writing for that long, and needs the permission to. A directory in use is backed up by the process
     that has it open: Namespace.backup(), or wk_namespace_backup in C.
     """
     check_destination(directory, destination)
+    if journal_to is not None:
+        check_destination(directory, journal_to)
     with writing(directory) as namespace:
-        namespace.backup(destination)
-    click.echo(f"{directory} is backed up in {destination}")
+        namespace.backup(destination, journal=journal_to)
+    places = f"{destination} and {journal_to}" if journal_to is not None else f"{destination}"
+    click.echo(f"{directory} is backed up in {places}")

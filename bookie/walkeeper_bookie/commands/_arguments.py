@@ -15,9 +15,19 @@ from typing import Any
 import click
 
 from walkeeper_bookie._data_directory import DataDirectory
+from walkeeper_bookie._directory import journal_of
 from walkeeper_bookie.commands._refusal import Refusal
 
-__all__ = ["data_argument", "data_argument_to_be", "held", "json_flag", "ledger_id", "metadata_option"]
+__all__ = [
+    "data_argument",
+    "data_argument_to_be",
+    "held",
+    "journal_of_store",
+    "journal_option",
+    "json_flag",
+    "ledger_id",
+    "metadata_option",
+]
 
 ID_MAX = 2**63 - 1
 LOCK_TIMEOUT_S = 1.0
@@ -47,7 +57,20 @@ data_argument_to_be = click.argument("data", metavar="DIR", type=DataArgument(ex
 metadata_option = click.option(
     "--metadata", "metadata", metavar="URI", required=True, help="The metadata store of the cluster."
 )
+journal_option = click.option(
+    "--journal",
+    metavar="JDIR",
+    type=DataArgument(),
+    help="Where its journal directory is now, if it has one; by default where it was at the last start.",
+)
 json_flag = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+
+
+def journal_of_store(data: DataDirectory, told: Path | None) -> Path | None:
+    """The journal directory: told, or where it was at the store's last open; None: the journal is in the store."""
+    if told is not None:
+        return told
+    return journal_of(data.store)
 
 
 @contextmanager

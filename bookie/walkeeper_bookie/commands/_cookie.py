@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import click
@@ -10,8 +9,9 @@ import click
 from walkeeper.metadata import Cookie
 from walkeeper_bookie._checked_lines import replace_file
 from walkeeper_bookie._data_directory import DataDirectory
+from walkeeper_bookie._identity import expected_cookie as cookie_of_a_bookie
 from walkeeper_bookie._state_files import LimboFile, LimboState
-from walkeeper_bookie.commands._arguments import data_argument, held, metadata_option
+from walkeeper_bookie.commands._arguments import data_argument, held, journal_of_store, journal_option, metadata_option
 from walkeeper_bookie.commands._cluster import Cluster, cluster_at, cookie_file
 from walkeeper_bookie.commands._refusal import Refusal
 
@@ -58,9 +58,10 @@ def tell(where: str, found: Cookie | None) -> None:
 
 @cookie.command()
 @data_argument
+@journal_option
 @metadata_option
 @click.option("--bookie-id", metavar="ID", help="Where neither the directory nor the cluster says it.")
-def create(data: Path, metadata: str, bookie_id: str | None) -> None:
+def create(data: Path, journal: Path | None, metadata: str, bookie_id: str | None) -> None:
     """Write the cookies of a stopped bookie that are missing: in the directory, in the metadata, or both.
 
     What is there is not changed, and must be that of this directory and cluster. Where the directory has no cookie
@@ -76,7 +77,7 @@ def create(data: Path, metadata: str, bookie_id: str | None) -> None:
         name = bookie_id or (here.bookie_id if here else None)
         if name is None:
             raise Refusal(f"{data} does not say whose directory it is", "give --bookie-id")
-        expected = expected_cookie(cluster, data, name)
+        expected = expected_cookie(cluster, data, name, journal_of_store(directory, journal))
         there = cluster.cookie(name)
         for found, where in ((here, f"in {data}"), (there, "in the cluster")):
             if found is not None and found != expected:
@@ -113,7 +114,6 @@ def delete(metadata: str, bookie_id: str, yes: bool) -> None:
         cluster.delete_cookie(bookie_id)
 
 
-def expected_cookie(cluster: Cluster, data: Path, bookie_id: str) -> Cookie:
+def expected_cookie(cluster: Cluster, data: Path, bookie_id: str, journal: Path | None) -> Cookie:
     """The cookie that the bookie writes itself."""
-    place = os.path.abspath(data)
-    return Cookie(bookie_id, journal_dirs=(place,), ledger_dirs=(place,), instance_id=cluster.instance_id())
+    return cookie_of_a_bookie(bookie_id, data, cluster.instance_id(), journal)

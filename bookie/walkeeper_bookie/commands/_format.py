@@ -12,10 +12,11 @@ from walkeeper._native import ffi, lib
 from walkeeper.errors import check, new_error
 from walkeeper_bookie._checked_lines import replace_file, sync_directory
 from walkeeper_bookie._data_directory import DataDirectory
+from walkeeper_bookie._directory import journal_field, journal_of, make_journal_directory, refuse_nested
 from walkeeper_bookie._settings import BY_NAME, parse_value
 from walkeeper_bookie._state_files import LimboFile, LimboState
-from walkeeper_bookie.commands._arguments import data_argument_to_be, held, metadata_option
-from walkeeper_bookie.commands._cluster import Cluster, cluster_at, cookie_file
+from walkeeper_bookie.commands._arguments import DataArgument, data_argument_to_be, held, metadata_option
+from walkeeper_bookie.commands._cluster import cluster_at, cookie_file
 from walkeeper_bookie.commands._cookie import expected_cookie
 from walkeeper_bookie.commands._refusal import Refusal
 
@@ -26,12 +27,15 @@ FOREVER = 2**64 - 1
 
 @click.command()
 @data_argument_to_be
+@click.option(
+    "--journal", metavar="JDIR", type=DataArgument(exists=False), help="Its journal directory, if it is to have one."
+)
 @metadata_option
 @click.option("--bookie-id", metavar="ID", required=True, help="Its id; of most, the HOST:PORT that it advertises.")
 @click.option(
     "--force", is_flag=True, help="Also a directory that is not empty, whose ledgers are lost; asks for the id."
 )
-def format(data: Path, metadata: str, bookie_id: str, force: bool) -> None:
+def format(data: Path, journal: Path | None, metadata: str, bookie_id: str, force: bool) -> None:
     """Prepare DIR for a new bookie of the cluster, and write its cookies.
 
     `walkeeper-bookie --init` does that by itself at the first start. Every ledger is put into limbo: a bookie of this
@@ -39,8 +43,10 @@ def format(data: Path, metadata: str, bookie_id: str, force: bool) -> None:
     """
     directory = DataDirectory(data)
     parse_value(BY_NAME["bookie_id"], bookie_id)
+    if journal is not None:
+        refuse_nested(data, journal)
     with cluster_at(metadata) as cluster, held(directory):
-        cookie = expected_cookie(cluster, data, bookie_id)
+        cookie = expected_cookie(cluster, data, bookie_id, journal)
         if cluster.is_registered(bookie_id):
             raise Refusal(f"bookie {bookie_id} is registered: it runs", "stop it, and wait for its session to end")
         there = cluster.cookie(bookie_id)
@@ -55,7 +61,7 @@ def format(data: Path, metadata: str, bookie_id: str, force: bool) -> None:
             confirm(directory, bookie_id)
         elif force and there is not None:
             confirm(directory, bookie_id)
-        make(directory, cluster, bookie_id)
+        make(directory, journal)
         if there is not None:
             cluster.delete_cookie(bookie_id)
         cluster.create_cookie(cookie)
@@ -75,7 +81,16 @@ def confirm(data: DataDirectory, bookie_id: str) -> None:
         raise Refusal("that is another id; nothing was changed")
 
 
-def make(data: DataDirectory, cluster: Cluster, bookie_id: str) -> None:
+def clear_journal(data: DataDirectory, journal: Path) -> None:
+    """The journal that the store in this data directory has there is removed: what says whose it is first."""
+    known = journal_of(data.store)
+    if known is not None and os.path.realpath(known) == os.path.realpath(journal):
+        (journal / "owner").unlink(missing_ok=True)
+        if (journal / "journal").is_dir():
+            shutil.rmtree(journal / "journal")
+
+
+def make(data: DataDirectory, journal: Path | None) -> None:
     """The directory is there, with an empty store, and everything in limbo. What a bookie left is removed: its cookie
     first, so that a kill leaves a directory that no bookie starts on."""
     try:
@@ -85,6 +100,8 @@ def make(data: DataDirectory, cluster: Cluster, bookie_id: str) -> None:
             old.unlink(missing_ok=True)
         sync_directory(data.path)
         if data.store.is_dir():
+            if journal is not None:
+                clear_journal(data, journal)
             shutil.rmtree(data.store)
     except FileNotFoundError:
         raise Refusal(
@@ -94,6 +111,10 @@ def make(data: DataDirectory, cluster: Cluster, bookie_id: str) -> None:
     LimboFile(data.limbo).save(LimboState(everything=True))
     options, out, error = ffi.new("wk_open_options *"), ffi.new("wk_namespace **"), new_error()
     lib.wk_open_options_init(options)
+    if journal is not None:
+        make_journal_directory(journal)
     options.kind = lib.WK_KIND_LEDGERS
+    options.journal = named = journal_field(journal)
     check(lib.wk_open(os.fsencode(data.store), options, out, error), error)
+    del named  # until here C looked at it
     check(lib.wk_close(out[0], FOREVER, error), error)

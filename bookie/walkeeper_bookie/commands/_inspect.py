@@ -15,7 +15,8 @@ import click
 from walkeeper._native import ffi, lib
 from walkeeper.errors import DirectoryLockedError, check, new_error
 from walkeeper_bookie._data_directory import DataDirectory
-from walkeeper_bookie.commands._arguments import data_argument, json_flag
+from walkeeper_bookie._directory import journal_field
+from walkeeper_bookie.commands._arguments import data_argument, journal_of_store, journal_option, json_flag
 from walkeeper_bookie.commands._arguments import ledger_id as ledger_id_type
 from walkeeper_bookie.commands._refusal import Refusal
 
@@ -30,16 +31,17 @@ ENTRY_HEADER = struct.Struct(">qqqq")
 
 @click.command()
 @data_argument
+@journal_option
 @click.argument("ledgers", metavar="[LEDGER]...", nargs=-1, type=ledger_id_type)
 @click.option("--entries", is_flag=True, help="Also which entries there are, as ranges.")
 @json_flag
-def inspect(data: Path, ledgers: tuple[int, ...], entries: bool, as_json: bool) -> None:
+def inspect(data: Path, journal: Path | None, ledgers: tuple[int, ...], entries: bool, as_json: bool) -> None:
     """Show the ledgers of a stopped bookie: entries, bytes, last entry, LAC, whether fenced.
 
     All of them, or those named. Opening the directory recovers it, as a start of the bookie does. LAC is the highest
     that the last entry or an explicit LAC tells; -1: none. Of entries that were replaced, the count is about.
     """
-    with opened(DataDirectory(data)) as store:
+    with opened(DataDirectory(data), journal) as store:
         columns = ("ledger", "entries", "bytes", "last entry", "lac", "fenced", "key")
         if not as_json:
             click.echo("".join(f"{column:>20}" if at < 2 else f"{column:>12}" for at, column in enumerate(columns)))
@@ -63,18 +65,20 @@ def row(found: dict[str, Any]) -> str:
 
 
 @contextmanager
-def opened(data: DataDirectory) -> Iterator[Any]:
+def opened(data: DataDirectory, journal: Path | None) -> Iterator[Any]:
     """The ledger store of a stopped bookie. Refusal where one has it."""
     if not data.store.is_dir():
         raise Refusal(f"{data.path} is no bookie's data directory: there is no {data.store}")
     options, out, error = ffi.new("wk_open_options *"), ffi.new("wk_namespace **"), new_error()
     lib.wk_open_options_init(options)
     options.kind, options.create, options.lock_timeout_ns = lib.WK_KIND_LEDGERS, False, LOCK_TIMEOUT_NS
+    options.journal = named = journal_field(journal_of_store(data, journal))
     try:
         check(lib.wk_open(os.fsencode(data.store), options, out, error), error)
     except DirectoryLockedError as locked:
         holder = f"process {locked.holder_pid}" if locked.holder_pid is not None else "a process"
         raise Refusal(f"{data.path} is in use by {holder}", "stop the bookie to look at its ledgers") from None
+    del named  # until here C looked at it
     try:
         yield out[0]
     finally:

@@ -52,6 +52,9 @@ typedef struct wk_verify_report {
  */
 WK_API wk_status wk_verify_directory(const char *path, uint64_t bytes_per_second, wk_verify_fn fn, void *context,
                                      wk_verify_report *report, wk_error *error);
+/* The same, where the journal has a directory of its own and is told to be in this one (NULL: as the superblock says). */
+WK_API wk_status wk_verify_directories(const char *path, const char *journal, uint64_t bytes_per_second,
+                                       wk_verify_fn fn, void *context, wk_verify_report *report, wk_error *error);
 
 typedef struct wk_doctor_report {
 	uint32_t backend;     /* enum wk_backend that would run here */

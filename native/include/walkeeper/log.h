@@ -99,6 +99,12 @@ typedef struct wk_open_options {
 	uint64_t sort_wait_ns; /* ... and where fewer are there, after so long (default a minute), ... */
 	uint32_t sort_gain;    /* ... if what one read of a ledger brings becomes so many times longer (default 4) */
 	uint64_t scrub_rate;   /* bytes per second read again in the background to find damage (default 0: off) */
+	/*
+	 * A directory for the journal alone, at best on a device of its own (default NULL: it is in the directory). Decided when
+	 * the directory is made, and named at each open for writing; to read, where it was when it was last opened is enough. Up
+	 * to 1,023 bytes from the root on. Copied by the call that takes it.
+	 */
+	const char *journal;
 } wk_open_options;
 
 WK_API void wk_open_options_init(wk_open_options *options);
@@ -116,6 +122,12 @@ WK_API char *wk_absolute_path(const char *path);
  * on_damage=stop; WK_UNSUPPORTED; WK_IO.
  */
 WK_API wk_status wk_open(const char *path, const wk_open_options *options, wk_namespace **ns, wk_error *error);
+
+/*
+ * Where the journal of the directory was when it was last opened for writing; release with wk_free. NULL: in the directory,
+ * or it cannot be told (what hinders that hinders an open). Whether it is there still, the open looks. WK_NO_MEMORY.
+ */
+WK_API wk_status wk_journal_of(const char *directory, char **journal, wk_error *error);
 
 /*
  * Makes deferred appends durable, writes the confirm block, releases the lock with the last handle. UINT64_MAX: wait
@@ -254,6 +266,13 @@ WK_API wk_status wk_namespace_step(wk_namespace *ns, bool *idle, wk_error *error
  * directory itself (WK_INVALID), a path that does not exist (WK_EXISTS).
  */
 WK_API wk_status wk_namespace_backup(wk_namespace *ns, const char *destination, wk_error *error);
+/*
+ * The same into two directories, neither of which may exist: the copy is opened with `journal` as its journal directory,
+ * whether the original has one or not. NULL: into one, whether it has one or not. Journal files on another file system
+ * than their copy are copied, not linked.
+ */
+WK_API wk_status wk_namespace_backup_apart(wk_namespace *ns, const char *destination, const char *journal,
+                                           wk_error *error);
 
 /* ---- logs ------------------------------------------------------------------------------------------- */
 

@@ -6,7 +6,7 @@
 #define WALKEEPER_SUPERBLOCK_H
 #include "walkeeper/core.h"
 
-enum { WK_SUPERBLOCK_SLOT_SIZE = 4096, WK_FORMAT_VERSION = 1 };
+enum { WK_SUPERBLOCK_SLOT_SIZE = 4096, WK_FORMAT_VERSION = 1, WK_JOURNAL_PATH_SIZE = 1024 };
 
 /* A catalogue snapshot: entries first..last of ledger 0. first -1: none. */
 typedef struct wk_snapshot_place {
@@ -44,6 +44,11 @@ typedef struct wk_superblock {
 	 */
 	bool clean;
 	uint64_t closed_sequence; /* 0 where it is not clean */
+	/*
+	 * The journal is in a directory of its own, from the directory's creation on; where that was when it was last opened
+	 * for writing, with its NUL. Empty: it is in this one.
+	 */
+	char journal_path[WK_JOURNAL_PATH_SIZE];
 } wk_superblock;
 
 WK_API void wk_superblock_encode(const wk_superblock *superblock, uint8_t slot[4096]);
