@@ -103,12 +103,14 @@ static wk_status tell_readers(wk_engine *engine, wk_error *error) {
 
 /* From here on blocks may be written: a new incarnation, durable before the first (storage rule 10). */
 static wk_status begin_writing(wk_engine *engine, wk_error *error) {
+	wk_status status = wk_owned_space_settle_root(engine, error);
+	if (status == WK_OK) /* what was read may be in a cache alone, of a process that was killed, or whose sync failed */
+		status = wk_superblock_store_again(engine, error);
 	engine->superblock.incarnation++;
 	engine->superblock.clean = false;
 	engine->superblock.closed_sequence = 0;
 	wk_superblock_note_journal(engine);
 	wk_index_begin(engine);
-	wk_status status = wk_owned_space_settle_root(engine, error);
 	if (status == WK_OK)
 		status = wk_probe(engine, error);
 	if (status == WK_OK)

@@ -416,6 +416,32 @@ TEST(a_sync_that_failed_while_it_was_made_is_no_reason_to_believe_what_is_seen) 
 		}
 }
 
+/* The superblock that an open read may have been in a cache alone: the owner must not be two incarnations ahead of it. */
+TEST(a_sync_that_failed_in_an_open_does_not_set_the_two_apart_when_the_power_fails_in_the_next_one) {
+	for (uint64_t call = 0; call < 6; call++)
+		for (uint64_t seed = 0; seed < 4; seed++) {
+			wk_io *io = filled(1000 + 100 * call + seed);
+			wk_faulty *disk = wk_faulty_of(io);
+			wk_namespace *ns;
+			wk_error error = {0};
+			wk_faulty_fail(disk, WK_FAULT_SYNC, call, EIO, false);
+			if (try_open(io, "store", JOURNAL_DIRECTORY, &ns, &error) == WK_OK)
+				wk_abandon(ns);
+			wk_faulty_heal(disk);
+			wk_faulty_kill(disk);
+			uint64_t begin = wk_faulty_trace_length(disk);
+			wk_abandon(must_open(io, "store", JOURNAL_DIRECTORY));
+			uint64_t length = wk_faulty_trace_length(disk);
+			for (uint64_t at = begin; at <= length; at++) {
+				wk_io *image;
+				CHECK_EQ(wk_faulty_image(disk, at, seed * 1000 + at, &image), 0);
+				must_hold_it_all(image, "store", JOURNAL_DIRECTORY);
+				image->operations->destroy(image);
+			}
+			io->operations->destroy(io);
+		}
+}
+
 int main(void) {
 	RUN(journal_files_stay_in_the_journal_directory_and_all_else_in_the_other);
 	RUN(without_one_nothing_of_it_is_there);
@@ -434,5 +460,6 @@ int main(void) {
 	RUN(an_older_copy_of_either_is_refused);
 	RUN(a_power_cut_at_any_moment_of_the_making_is_made_good);
 	RUN(a_sync_that_failed_while_it_was_made_is_no_reason_to_believe_what_is_seen);
+	RUN(a_sync_that_failed_in_an_open_does_not_set_the_two_apart_when_the_power_fails_in_the_next_one);
 	return check_done();
 }
