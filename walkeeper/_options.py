@@ -66,7 +66,7 @@ class OpenOptions(TypedDict, total=False):
     memtable_bytes: int
     """Recently written blocks kept for readers (8 MiB)."""
     cache_bytes: int
-    """Index pages kept (8 MiB)."""
+    """Index pages kept, and a quarter for what a bookie reads ahead (8 MiB)."""
     range_bytes: int
     """Lists kept of which files a ledger's entries are in (64 MiB)."""
     in_flight_bytes: int

@@ -32,6 +32,7 @@
 #include "engine/probe.h"
 #include "engine/probe_grid.h"
 #include "engine/range_pager.h"
+#include "engine/read_ahead.h"
 #include "engine/read_memory.h"
 #include "engine/recovery.h"
 #include "engine/registry.h"
@@ -194,6 +195,7 @@ static void free_engine(wk_engine *engine) {
 	wk_prepared_free(engine);
 	wk_block_cache_free(engine->memtable);
 	wk_page_cache_free(engine->pages);
+	wk_read_ahead_free(engine->ahead);
 	wk_buffer_pool_release(engine->block_pool);
 	wk_buffer_pool_release(engine->read_pool);
 	wk_read_memory_release(engine->read_memory);
@@ -237,11 +239,12 @@ static wk_engine *new_engine(void) {
 
 static bool make_caches(wk_engine *engine) {
 	engine->memtable = wk_block_cache_new(engine->options.memtable_bytes);
-	engine->pages = wk_page_cache_new(engine->options.cache_bytes);
+	engine->pages = wk_page_cache_new(engine->options.cache_bytes - engine->options.cache_bytes / 4);
+	engine->ahead = wk_read_ahead_new(engine->options.cache_bytes / 4);
 	engine->block_pool = wk_buffer_pool_new(engine->options.block_size_max + WK_BLOCK_ALIGNMENT, 4);
 	engine->read_pool = wk_buffer_pool_new((1 << 20) + 2 * WK_IO_ALIGNMENT, 4);
 	engine->read_memory = wk_read_memory_new(engine->options.read_bytes);
-	return engine->read_memory != NULL && engine->memtable != NULL && engine->pages != NULL &&
+	return engine->read_memory != NULL && engine->memtable != NULL && engine->pages != NULL && engine->ahead != NULL &&
 	       engine->block_pool != NULL && engine->read_pool != NULL;
 }
 

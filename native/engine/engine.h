@@ -310,6 +310,7 @@ struct wk_engine {
 	uint32_t ledgers_count, ledgers_capacity;
 	struct wk_block_cache *memtable;
 	struct wk_page_cache *pages;
+	struct wk_read_ahead *ahead;
 	struct {
 		int64_t ledger_id;
 		uint64_t file_id;

@@ -14,6 +14,7 @@
 #include "engine/mover.h"
 #include "engine/page_cache.h"
 #include "engine/probe_grid.h"
+#include "engine/read_ahead.h"
 #include "engine/read_memory.h"
 #include "engine/space.h"
 #include "io/event.h"
@@ -248,7 +249,7 @@ static void fill_stats(wk_engine *engine, wk_stats *stats) {
 	stats->memory_logs = wk_ledger_states_memory(engine);
 	stats->memory_ranges = engine->pager.bytes;
 	stats->memory_memtable = wk_block_cache_bytes(engine->memtable);
-	stats->memory_cache = wk_page_cache_bytes(engine->pages);
+	stats->memory_cache = wk_page_cache_bytes(engine->pages) + wk_read_ahead_bytes(engine->ahead);
 	stats->memory_sort = wk_mover_memory(engine);
 	stats->memory_in_flight = engine->in_flight_bytes;
 	stats->memory_readers = atomic_load(&engine->read_memory->held);

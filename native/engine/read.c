@@ -8,6 +8,7 @@
 #include "engine/block_cache.h"
 #include "engine/ledger_block.h"
 #include "engine/lookup.h"
+#include "engine/read_ahead.h"
 #include "engine/store_file.h"
 #include "walkeeper/entry.h"
 
@@ -16,6 +17,7 @@ enum { GAP_MAX = 64 * 1024 }; /* other ledgers' bytes that are read along rather
 /* Where the wanted entries stand, copied out of the index so that the lock can go. */
 typedef struct places {
 	wk_store_file *file; /* pinned */
+	bool sealed;
 	int64_t first;
 	uint32_t count;
 	wk_footer_item items[WK_SPAN_ENTRIES_MAX];
@@ -42,6 +44,7 @@ static wk_status locate(wk_engine *engine, int64_t ledger_id, int64_t first, int
 		               (long long)first, (long long)ledger_id, engine->path);
 	int64_t count = stretch.last_entry - first + 1;
 	found->file = stretch.file;
+	found->sealed = stretch.sealed;
 	found->first = first;
 	found->count = count < WK_SPAN_ENTRIES_MAX ? (uint32_t)count : WK_SPAN_ENTRIES_MAX;
 	if (stretch.sealed)
@@ -104,8 +107,43 @@ static bool from_memtable(wk_engine *engine, const places *found, wk_span *span,
 	return true;
 }
 
-static wk_status from_file(wk_engine *engine, const places *found, int64_t ledger_id, size_t max_bytes, wk_span *span,
-                           uint32_t *count, uint64_t *base, wk_error *error) {
+/* Copied: else a small read would hold, and count as, a whole window. */
+static bool copy_from(const wk_buffer *window, size_t at, size_t size, wk_span *span) {
+	span->buffer = wk_buffer_new(NULL, size);
+	if (span->buffer != NULL)
+		memcpy(span->buffer->bytes, window->bytes + at, size);
+	return span->buffer != NULL;
+}
+
+/* Of a window that is there, or of a new one where the reader goes on from entry to entry; false: of neither. */
+static bool from_window(wk_engine *engine, wk_store_file *file, const wk_ahead_read *wanted, wk_span *span) {
+	size_t at;
+	wk_buffer *window = wk_read_ahead_get(engine->ahead, wanted, &at);
+	if (window != NULL) {
+		bool copied = copy_from(window, at, wanted->size, span);
+		wk_buffer_release(window);
+		return copied;
+	}
+	size_t size = wk_read_ahead_size(engine->ahead, wanted);
+	if (size <= wanted->size)
+		return false;
+	uint64_t left = file->size / WK_IO_ALIGNMENT * WK_IO_ALIGNMENT - wanted->offset;
+	size = size < left ? size : (size_t)left;
+	window = wk_buffer_new(NULL, size);
+	bool whole = window != NULL && engine->io->operations->pread(engine->io, file->handle, window->bytes, size,
+	                                                             wanted->offset) == (int64_t)size;
+	bool copied = whole && copy_from(window, 0, wanted->size, span);
+	if (!whole) {
+		wk_buffer_release(window);
+		window = NULL;
+	}
+	wk_read_ahead_put(engine->ahead, wanted, window, size);
+	return copied;
+}
+
+/* *ahead: try a window first; then, whether it was one. */
+static wk_status from_file(wk_engine *engine, const places *found, int64_t ledger_id, size_t max_bytes, bool *ahead,
+                           wk_span *span, uint32_t *count, uint64_t *base, wk_error *error) {
 	uint64_t start = found->items[0].offset / WK_IO_ALIGNMENT * WK_IO_ALIGNMENT;
 	uint64_t end = found->items[0].offset + (uint64_t)found->items[0].size;
 	*count = 1;
@@ -122,11 +160,15 @@ static wk_status from_file(wk_engine *engine, const places *found, int64_t ledge
 	uint32_t least = wk_engine_holds_ledgers(engine) ? WK_SUM_SIZE : WK_ENTRY_HEADER_SIZE;
 	if (end > found->file->size || found->items[0].size < least)
 		return damaged(engine, found, 0, ledger_id, error);
+	*base = start;
+	wk_ahead_read wanted = {ledger_id, found->first, found->first + *count - 1, found->file->id, start, size};
+	*ahead = *ahead && from_window(engine, found->file, &wanted, span);
+	if (*ahead)
+		return WK_OK;
 	/* A small read in a buffer of the pool would hold, and count as, many times its size. */
 	span->buffer = wk_buffer_new(size > engine->read_pool->capacity / 8 ? engine->read_pool : NULL, size);
 	if (span->buffer == NULL)
 		return wk_fail(error, WK_NO_MEMORY, "reading %zu bytes: no memory", size);
-	*base = start;
 	int64_t result = engine->io->operations->pread(engine->io, found->file->handle, span->buffer->bytes, size, start);
 	if (result == (int64_t)size)
 		return WK_OK;
@@ -158,12 +200,12 @@ bool wk_is_unreadable(wk_status status, const wk_error *error) {
 }
 
 /* One read fails for all that it asks for: half as many, then, until it is the first entry that cannot be read. */
-static wk_status from_readable(wk_engine *engine, places *found, int64_t ledger_id, size_t max_bytes, wk_span *span,
-                               uint32_t *count, uint64_t *base, wk_error *error) {
+static wk_status from_readable(wk_engine *engine, places *found, int64_t ledger_id, size_t max_bytes, bool *ahead,
+                               wk_span *span, uint32_t *count, uint64_t *base, wk_error *error) {
 	wk_error own = {0};
 	error = error != NULL ? error : &own;
 	for (;;) {
-		wk_status status = from_file(engine, found, ledger_id, max_bytes, span, count, base, error);
+		wk_status status = from_file(engine, found, ledger_id, max_bytes, ahead, span, count, base, error);
 		if (!wk_is_unreadable(status, error) || *count == 1)
 			return status;
 		found->count = *count / 2;
@@ -183,10 +225,22 @@ static wk_status read_entries(wk_engine *engine, int64_t ledger_id, int64_t firs
 		uint32_t count = 0;
 		uint64_t base = 0;
 		bool cached = from_memtable(engine, found, span, &count, &base);
+		/* Only of what stays as it is: who follows another process does not know what becomes of a file. */
+		bool ahead = !cached && found->sealed && !engine->read_only && verify;
 		if (!cached)
-			status = from_readable(engine, found, ledger_id, max_bytes, span, &count, &base, error);
+			status = from_readable(engine, found, ledger_id, max_bytes, &ahead, span, &count, &base, error);
 		if (status == WK_OK)
 			status = fill(engine, found, count, base, ledger_id, verify && !cached, span, error);
+		if (status == WK_DAMAGED && ahead) { /* in the window: what does the file say? */
+			wk_read_ahead_drop_file(engine->ahead, found->file->id);
+			wk_buffer_release(span->buffer);
+			span->buffer = NULL;
+			ahead = false;
+			wk_error_clear(error);
+			status = from_readable(engine, found, ledger_id, max_bytes, &ahead, span, &count, &base, error);
+			if (status == WK_OK)
+				status = fill(engine, found, count, base, ledger_id, verify, span, error);
+		}
 		unpin(engine, found->file);
 	}
 	if (status != WK_OK) {

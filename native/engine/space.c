@@ -9,6 +9,7 @@
 #include "engine/lookup.h"
 #include "engine/range.h"
 #include "engine/range_pager.h"
+#include "engine/read_ahead.h"
 #include "engine/store_file.h"
 
 enum { RETRY_NS = 1000 * 1000 * 1000, GIVEN_AWAY_MAX = 1024 };
@@ -73,6 +74,7 @@ static bool give_away(wk_engine *engine, wk_store_file *file) {
 	file->state = WK_FILE_DYING;
 	wk_ledgers_forget_file(engine, file); /* nobody finds it any more, and takes hold of it meanwhile */
 	wk_block_cache_drop_file(engine->memtable, file->id);
+	wk_read_ahead_drop_file(engine->ahead, file->id);
 	wk_engine_unlock(engine);
 	bool reused = false;
 	wk_status status = wk_journal_file_recycle(engine, file, &reused);

@@ -78,7 +78,7 @@ typedef struct wk_open_options {
 	/* a block is submitted at this size at the latest (default 512 KiB; at most half of file_size_min) */
 	uint64_t block_size_max;
 	uint64_t memtable_bytes; /* recently written blocks kept for readers (default 8 MiB) */
-	uint64_t cache_bytes;    /* index pages (default 8 MiB) */
+	uint64_t cache_bytes;    /* index pages, and a quarter for what is read ahead (default 8 MiB) */
 	uint64_t range_bytes; /* lists of which files a ledger's entries are in (default 64 MiB); the rest is read again */
 	uint64_t in_flight_bytes; /* accepted and not yet durable (default 8 MiB); at the limit appends wait */
 	/* records that readers gave out and that are still held (default 256 MiB, at least 4 MiB and three blocks); at the limit reading answers WK_FULL */
