@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "walkeeper/journal_block.h"
+
 typedef struct cached_block {
 	wk_buffer *buffer; /* NULL: its file is gone */
 	uint64_t file_id;
@@ -10,10 +12,14 @@ typedef struct cached_block {
 	size_t size;
 } cached_block;
 
+/* Lone appends are small blocks: the memory of the oldest becomes that of the newest. */
+enum { SMALL_SIZES = 4, SMALL_FREE_MAX = 8 };
+
 struct wk_block_cache {
-	cached_block *blocks; /* a ring, oldest first, ordered by (file, offset) */
-	uint32_t capacity;    /* a power of two */
-	uint64_t first, end;  /* counters; slot = counter & (capacity - 1) */
+	wk_buffer_pool *small[SMALL_SIZES]; /* of one block alignment, two, ... */
+	cached_block *blocks;               /* a ring, oldest first, ordered by (file, offset) */
+	uint32_t capacity;                  /* a power of two */
+	uint64_t first, end;                /* counters; slot = counter & (capacity - 1) */
 	uint64_t bytes, bytes_max;
 };
 
@@ -22,6 +28,11 @@ wk_block_cache *wk_block_cache_new(uint64_t bytes_max) {
 	if (cache == NULL)
 		return NULL;
 	cache->bytes_max = bytes_max;
+	for (uint32_t i = 0; i < SMALL_SIZES; i++)
+		if ((cache->small[i] = wk_buffer_pool_new((i + 1) * (size_t)WK_BLOCK_ALIGNMENT, SMALL_FREE_MAX)) == NULL) {
+			wk_block_cache_free(cache);
+			return NULL;
+		}
 	return cache;
 }
 
@@ -41,6 +52,8 @@ void wk_block_cache_free(wk_block_cache *cache) {
 		return;
 	while (cache->first < cache->end)
 		drop_oldest(cache);
+	for (uint32_t i = 0; i < SMALL_SIZES; i++)
+		wk_buffer_pool_release(cache->small[i]);
 	free(cache->blocks);
 	free(cache);
 }
@@ -58,11 +71,16 @@ static bool grow(wk_block_cache *cache) {
 	return true;
 }
 
-/* A small block in a big buffer is copied out, so that the memory counted is the memory held. */
-static wk_buffer *right_sized(wk_buffer *buffer, size_t size) {
-	if (size * 2 >= buffer->capacity)
+/* A small block in a big buffer is to be copied out, so that the memory counted is the memory held. */
+static bool is_too_big(const wk_buffer *buffer, size_t size) {
+	return size * 2 < buffer->capacity;
+}
+
+static wk_buffer *right_sized(wk_block_cache *cache, wk_buffer *buffer, size_t size) {
+	if (!is_too_big(buffer, size))
 		return buffer;
-	wk_buffer *small = wk_buffer_new(NULL, size);
+	size_t which = (size - 1) / WK_BLOCK_ALIGNMENT;
+	wk_buffer *small = wk_buffer_new(which < SMALL_SIZES ? cache->small[which] : NULL, size);
 	if (small == NULL)
 		return buffer;
 	memcpy(small->bytes, buffer->bytes, size);
@@ -70,14 +88,19 @@ static wk_buffer *right_sized(wk_buffer *buffer, size_t size) {
 	return small;
 }
 
+static void make_room(wk_block_cache *cache, uint64_t bytes) {
+	while (cache->first < cache->end && cache->bytes + bytes > cache->bytes_max)
+		drop_oldest(cache);
+}
+
 void wk_block_cache_put(wk_block_cache *cache, uint64_t file_id, uint64_t offset, wk_buffer *buffer, size_t size) {
 	if (size > cache->bytes_max || (cache->end - cache->first == cache->capacity && !grow(cache))) {
 		wk_buffer_release(buffer);
 		return;
 	}
-	buffer = right_sized(buffer, size);
-	while (cache->first < cache->end && cache->bytes + buffer->capacity > cache->bytes_max)
-		drop_oldest(cache);
+	make_room(cache, is_too_big(buffer, size) ? size : buffer->capacity);
+	buffer = right_sized(cache, buffer, size);
+	make_room(cache, buffer->capacity);
 	*slot(cache, cache->end++) = (cached_block){buffer, file_id, offset, size};
 	cache->bytes += buffer->capacity;
 }

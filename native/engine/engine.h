@@ -19,6 +19,7 @@
 #include "engine/company.h"
 #include "engine/error.h"
 #include "engine/file_name.h"
+#include "engine/state_list.h"
 #include "engine/wait_word.h"
 #include "io/io.h"
 #include "walkeeper/block_window.h"
@@ -66,11 +67,10 @@ struct wk_store_file {
 	uint64_t entries_count;
 	uint64_t inode, born_ns; /* a follower's: of the file that it opened first; 0: not known */
 	wk_file *handle;
-	wk_footer footer;        /* valid where SEALED */
-	wk_footer_state *states; /* of a file not yet sealed */
-	int64_t *ledgers;        /* a file not yet sealed: whose entries it holds */
+	wk_footer footer;     /* valid where SEALED */
+	wk_state_list states; /* of a file not yet sealed; its count stays */
+	int64_t *ledgers;     /* a file not yet sealed: whose entries it holds */
 	uint32_t ledgers_count, ledgers_capacity;
-	uint32_t states_count, states_capacity;
 	uint32_t runs_count;  /* of a file not yet sealed */
 	uint64_t last_delete; /* highest sequence of a block in it that deletes a ledger, 0: none */
 	uint32_t first_previous_crc;
@@ -343,7 +343,7 @@ struct wk_engine {
 		uint64_t retry_ns, behind_ns; /* what failed is not tried again before */
 	} pager;
 	struct wk_ledger_state **states; /* what state records said last (ledger_state.c); open addressing by ledger id */
-	uint32_t states_count, states_capacity;
+	uint32_t states_count, states_capacity, states_more_count;
 	/* while copies of their entries may turn up (ledger_delete.c); open addressing by ledger id */
 	struct wk_deleted_ledger *deleted;
 	uint32_t deleted_count, deleted_capacity;

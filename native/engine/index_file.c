@@ -89,7 +89,7 @@ bool wk_index_names(const wk_store_file *file, uint64_t mark) {
 }
 
 static uint32_t states_in(const wk_store_file *file) {
-	return has_footer(file) ? file->footer.states_count : file->states_count;
+	return has_footer(file) ? file->footer.states_count : file->states.count;
 }
 
 bool wk_index_has_states_of(const wk_engine *engine, const wk_store_file *file) {

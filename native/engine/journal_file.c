@@ -18,7 +18,7 @@
 enum { ZERO_CHUNK = 1 << 20 };
 
 uint64_t wk_journal_file_footer(const wk_store_file *file, uint64_t entries, uint64_t runs) {
-	return wk_footer_size(file->entries_count + entries, file->runs_count + runs, file->states_count);
+	return wk_footer_size(file->entries_count + entries, file->runs_count + runs, file->states.count);
 }
 
 wk_status wk_file_id_take(wk_engine *engine, uint64_t *id, wk_error *error) {

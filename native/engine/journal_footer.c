@@ -33,11 +33,10 @@ static int by_number(const void *a, const void *b) {
 static wk_status collect(wk_engine *engine, wk_store_file *file, wk_footer *footer, footer_parts *parts) {
 	parts->items = malloc((file->entries_count + 1) * sizeof *parts->items);
 	parts->runs = malloc((file->runs_count + 1) * sizeof *parts->runs);
-	parts->states = malloc((file->states_count + 1) * sizeof *parts->states);
+	parts->states = malloc((file->states.count + 1) * sizeof *parts->states);
 	if (parts->items == NULL || parts->runs == NULL || parts->states == NULL)
 		return WK_NO_MEMORY;
-	if (file->states_count > 0)
-		memcpy(parts->states, file->states, file->states_count * sizeof *parts->states);
+	wk_state_list_unpack(&file->states, parts->states);
 	wk_engine_unlock(engine);
 	if (file->ledgers_count > 1)
 		qsort(file->ledgers, file->ledgers_count, sizeof *file->ledgers, by_number);
@@ -65,10 +64,9 @@ static void let_places_go(wk_engine *engine, wk_store_file *file) {
 	}
 	file->state = WK_FILE_SEALED;
 	free(file->ledgers);
-	free(file->states);
+	wk_state_list_free(&file->states);
 	file->ledgers = NULL;
-	file->states = NULL;
-	file->ledgers_count = file->ledgers_capacity = file->states_capacity = 0;
+	file->ledgers_count = file->ledgers_capacity = 0;
 }
 
 /*
@@ -106,7 +104,7 @@ wk_status wk_journal_file_seal(wk_engine *engine, wk_store_file *file) {
 	    .end_offset = file->end_offset,
 	    .first_previous_crc = file->first_previous_crc,
 	    .last_crc = file->last_crc,
-	    .states_count = file->states_count,
+	    .states_count = file->states.count,
 	    .kind = WK_FILE_JOURNAL,
 	};
 	memcpy(footer.directory_id, engine->superblock.directory_id, sizeof footer.directory_id);

@@ -165,7 +165,7 @@ wk_status wk_ledger_block_index(wk_engine *engine, const wk_block *block) {
 
 uint64_t wk_ledger_block_footer(const wk_engine *engine, const wk_store_file *file, const wk_block *block) {
 	uint64_t entries = file->entries_count + block->ledgers.entries_count,
-	         states = file->states_count + block->ledgers.states_count, runs = entries;
+	         states = file->states.count + block->ledgers.states_count, runs = entries;
 	for (uint64_t sequence = engine->durable + 1; sequence < engine->window.next; sequence++) {
 		const wk_block *other = &engine->in_flight[sequence % WK_BLOCKS_IN_FLIGHT_MAX];
 		if (other->file != file)

@@ -30,7 +30,7 @@ static wk_status unknown(const wk_engine *engine, int64_t ledger_id, wk_error *e
 static wk_status resolve(wk_engine *engine, int64_t ledger_id, int64_t *entry_id, wk_error *error) {
 	wk_engine_lock(engine);
 	const wk_ledger *ledger = wk_ledger_find(engine, ledger_id);
-	bool known = ledger != NULL || wk_ledger_state_find(engine, ledger_id) != NULL;
+	bool known = ledger != NULL || wk_ledger_state_find(engine, ledger_id, NULL);
 	int64_t last = ledger != NULL ? ledger->last_entry : -1;
 	wk_engine_unlock(engine);
 	if (!known)
@@ -163,11 +163,12 @@ wk_status wk_ledger_describe(wk_namespace *ns, int64_t ledger_id, wk_ledger_info
 	wk_engine_lock(engine);
 	wk_ledger *ledger;
 	status = wk_ranges_bring(engine, ledger_id, -1, &ledger, error);
-	const wk_index_ledger *state = wk_ledger_state_find(engine, ledger_id);
-	if (status == WK_OK && ledger == NULL && state == NULL)
+	wk_index_ledger state;
+	bool has_state = wk_ledger_state_find(engine, ledger_id, &state);
+	if (status == WK_OK && ledger == NULL && !has_state)
 		status = unknown(engine, ledger_id, error);
 	if (status == WK_OK)
-		describe(ledger, state, info);
+		describe(ledger, has_state ? &state : NULL, info);
 	wk_engine_unlock(engine);
 	if (status == WK_OK)
 		info->ledger_id = ledger_id;
@@ -216,7 +217,7 @@ wk_status wk_ledger_entries(wk_namespace *ns, int64_t ledger_id, int64_t from, w
 		return status;
 	wk_engine *engine = ns->engine;
 	wk_engine_lock(engine);
-	bool known = wk_ledger_find(engine, ledger_id) != NULL || wk_ledger_state_find(engine, ledger_id) != NULL;
+	bool known = wk_ledger_find(engine, ledger_id) != NULL || wk_ledger_state_find(engine, ledger_id, NULL);
 	wk_engine_unlock(engine);
 	size_t found = 0;
 	status = known ? list_entries(engine, ledger_id, from > 0 ? from : 0, ranges, max, &found, error)
@@ -279,9 +280,9 @@ wk_status wk_ledger_list(wk_namespace *ns, int64_t from, int64_t *ledger_ids, si
 			show(&found, engine->ledgers[i]->id);
 	for (uint32_t i = 0; max > 0 && i < engine->states_capacity; i++) {
 		const wk_ledger_state *state = engine->states[i];
-		if (state != NULL && state->held.bits != 0 && state->held.ledger_id >= from &&
-		    wk_ledger_find(engine, state->held.ledger_id) == NULL)
-			show(&found, state->held.ledger_id);
+		if (state != NULL && state->bits != 0 && state->ledger_id >= from &&
+		    wk_ledger_find(engine, state->ledger_id) == NULL)
+			show(&found, state->ledger_id);
 	}
 	wk_engine_unlock(engine);
 	if (found.count > 1)

@@ -19,13 +19,13 @@ wk_ledger_state *wk_ledger_state_get(const wk_engine *engine, int64_t ledger_id)
 	uint32_t mask = engine->states_capacity - 1;
 	for (uint32_t at = slot_of(ledger_id, engine->states_capacity);; at = (at + 1) & mask) {
 		wk_ledger_state *state = engine->states[at];
-		if (state == NULL || state->held.ledger_id == ledger_id)
+		if (state == NULL || state->ledger_id == ledger_id)
 			return state;
 	}
 }
 
 static void put(wk_ledger_state **table, uint32_t capacity, wk_ledger_state *state) {
-	uint32_t at = slot_of(state->held.ledger_id, capacity);
+	uint32_t at = slot_of(state->ledger_id, capacity);
 	while (table[at] != NULL)
 		at = (at + 1) & (capacity - 1);
 	table[at] = state;
@@ -54,11 +54,18 @@ wk_ledger_state *wk_ledger_state_make(wk_engine *engine, int64_t ledger_id) {
 	state = calloc(1, sizeof *state);
 	if (state == NULL)
 		return NULL;
-	state->held.ledger_id = ledger_id;
-	state->held.last_entry = -1;
+	state->ledger_id = ledger_id;
 	put(engine->states, engine->states_capacity, state);
 	engine->states_count++;
 	return state;
+}
+
+static void free_state(wk_engine *engine, wk_ledger_state *state) {
+	if (state == NULL)
+		return;
+	engine->states_more_count -= state->more != NULL;
+	free(state->more);
+	free(state);
 }
 
 /* Linear probing without tombstones: what follows the hole moves up where it may. */
@@ -72,24 +79,48 @@ static void forget(wk_engine *engine, int64_t ledger_id) {
 	engine->states[hole] = NULL;
 	engine->states_count--;
 	for (uint32_t at = (hole + 1) & mask; engine->states[at] != NULL; at = (at + 1) & mask) {
-		uint32_t home = slot_of(engine->states[at]->held.ledger_id, engine->states_capacity);
+		uint32_t home = slot_of(engine->states[at]->ledger_id, engine->states_capacity);
 		if (((at - home) & mask) >= ((at - hole) & mask)) {
 			engine->states[hole] = engine->states[at];
 			engine->states[at] = NULL;
 			hole = at;
 		}
 	}
-	free(state);
+	free_state(engine, state);
 }
 
 /* ---- records ---- */
 
-/* Bytes of an earlier, longer value do not stay behind a shorter one. */
-static void set(uint8_t field[WK_STATE_DATA_SIZE], uint8_t *size, const wk_footer_state *record) {
-	assert(record->size <= WK_STATE_DATA_SIZE);
-	memset(field, 0, WK_STATE_DATA_SIZE);
-	memcpy(field, record->data, record->size);
-	*size = (uint8_t)record->size;
+static bool have_more(wk_engine *engine, wk_ledger_state *state) {
+	if (state->more != NULL)
+		return true;
+	state->more = calloc(1, sizeof *state->more);
+	engine->states_more_count += state->more != NULL;
+	return state->more != NULL;
+}
+
+const uint8_t *wk_ledger_state_key(const wk_ledger_state *state) {
+	return state->key_size > sizeof state->short_key ? state->more->key : state->short_key;
+}
+
+bool wk_ledger_state_set_key(wk_engine *engine, wk_ledger_state *state, const void *key, uint32_t size) {
+	assert(size <= WK_STATE_DATA_SIZE);
+	bool is_long = size > sizeof state->short_key;
+	if (is_long && !have_more(engine, state))
+		return false;
+	memcpy(is_long ? state->more->key : state->short_key, key, size);
+	state->key_size = (uint8_t)size;
+	state->has_key = true;
+	return true;
+}
+
+static bool set_lac(wk_engine *engine, wk_ledger_state *state, const void *lac, uint32_t size) {
+	assert(size <= WK_STATE_DATA_SIZE);
+	if (!have_more(engine, state))
+		return false;
+	memcpy(state->more->lac, lac, size);
+	state->lac_size = (uint8_t)size;
+	return true;
 }
 
 wk_status wk_ledger_state_apply(wk_engine *engine, const wk_footer_state *record) {
@@ -101,34 +132,22 @@ wk_status wk_ledger_state_apply(wk_engine *engine, const wk_footer_state *record
 	if (state == NULL)
 		return WK_NO_MEMORY;
 	if (record->type == WK_BLOCK_FENCE) {
-		state->held.bits |= WK_LEDGER_FENCED;
+		state->bits |= WK_LEDGER_FENCED;
 	} else if (record->type == WK_BLOCK_MASTER_KEY) {
-		state->held.bits |= WK_LEDGER_HAS_KEY;
-		state->has_key = true;
-		set(state->held.key, &state->held.key_size, record);
+		if (!wk_ledger_state_set_key(engine, state, record->data, record->size))
+			return WK_NO_MEMORY;
+		state->bits |= WK_LEDGER_HAS_KEY;
 	} else {
 		assert(record->type == WK_BLOCK_LAC);
-		state->held.bits |= WK_LEDGER_HAS_LAC;
-		set(state->held.lac, &state->held.lac_size, record);
+		if (!set_lac(engine, state, record->data, record->size))
+			return WK_NO_MEMORY;
+		state->bits |= WK_LEDGER_HAS_LAC;
 	}
 	return WK_OK;
 }
 
-static bool keep(wk_store_file *file, const wk_footer_state *record) {
-	if (file->states_count == file->states_capacity) {
-		uint32_t capacity = file->states_capacity == 0 ? 4 : file->states_capacity * 2;
-		wk_footer_state *states = realloc(file->states, capacity * sizeof *states);
-		if (states == NULL)
-			return false;
-		file->states = states;
-		file->states_capacity = capacity;
-	}
-	file->states[file->states_count++] = *record;
-	return true;
-}
-
 wk_status wk_ledger_state_record(wk_engine *engine, wk_store_file *file, const wk_footer_state *record) {
-	if (!keep(file, record))
+	if (!wk_state_list_put(&file->states, record))
 		return WK_NO_MEMORY;
 	wk_status status = record->type == WK_BLOCK_DELETE ? wk_ledger_delete_apply(engine, file, record) : WK_OK;
 	return status == WK_OK ? wk_ledger_state_apply(engine, record) : status;
@@ -140,43 +159,53 @@ wk_status wk_ledger_state_restore(wk_engine *engine, const wk_index_ledger *held
 	wk_ledger_state *state = wk_ledger_state_make(engine, held->ledger_id);
 	if (state == NULL)
 		return WK_NO_MEMORY;
-	state->held = *held;
-	state->held.last_entry = -1;
-	state->held.first_live = state->held.length = 0;
-	state->has_key = (held->bits & WK_LEDGER_HAS_KEY) != 0;
+	bool has_key = (held->bits & WK_LEDGER_HAS_KEY) != 0, has_lac = (held->bits & WK_LEDGER_HAS_LAC) != 0;
+	if ((has_key && !wk_ledger_state_set_key(engine, state, held->key, held->key_size)) ||
+	    (has_lac && !set_lac(engine, state, held->lac, held->lac_size)))
+		return WK_NO_MEMORY;
+	state->bits = (uint8_t)held->bits;
 	return WK_OK;
 }
 
 /* ---- all of it ---- */
 
-const wk_index_ledger *wk_ledger_state_find(const wk_engine *engine, int64_t ledger_id) {
+/* A key that is accepted, and not durable yet, is not of it. */
+static void copy_durable(const wk_ledger_state *state, wk_index_ledger *held) {
+	*held = (wk_index_ledger){.ledger_id = state->ledger_id, .last_entry = -1, .bits = state->bits};
+	if ((state->bits & WK_LEDGER_HAS_KEY) != 0) {
+		held->key_size = state->key_size;
+		memcpy(held->key, wk_ledger_state_key(state), state->key_size);
+	}
+	held->lac_size = state->lac_size;
+	if (state->lac_size > 0)
+		memcpy(held->lac, state->more->lac, state->lac_size);
+}
+
+bool wk_ledger_state_find(const wk_engine *engine, int64_t ledger_id, wk_index_ledger *held) {
 	const wk_ledger_state *state = wk_ledger_state_get(engine, ledger_id);
-	return state != NULL && state->held.bits != 0 ? &state->held : NULL;
+	if (state == NULL || state->bits == 0)
+		return false;
+	if (held != NULL)
+		copy_durable(state, held);
+	return true;
 }
 
 uint32_t wk_ledger_states_copy(const wk_engine *engine, wk_index_ledger *into) {
 	uint32_t count = 0;
-	for (uint32_t i = 0; i < engine->states_capacity; i++) {
-		const wk_ledger_state *state = engine->states[i];
-		if (state == NULL || state->held.bits == 0)
-			continue;
-		into[count] = state->held;
-		if ((state->held.bits & WK_LEDGER_HAS_KEY) == 0) { /* accepted, and not durable yet */
-			memset(into[count].key, 0, sizeof into[count].key);
-			into[count].key_size = 0;
-		}
-		count++;
-	}
+	for (uint32_t i = 0; i < engine->states_capacity; i++)
+		if (engine->states[i] != NULL && engine->states[i]->bits != 0)
+			copy_durable(engine->states[i], &into[count++]);
 	return count;
 }
 
 uint64_t wk_ledger_states_memory(const wk_engine *engine) {
-	return engine->states_capacity * sizeof(*engine->states) + engine->states_count * sizeof(wk_ledger_state);
+	return engine->states_capacity * sizeof(*engine->states) + engine->states_count * sizeof(wk_ledger_state) +
+	       engine->states_more_count * sizeof(wk_ledger_state_more);
 }
 
 void wk_ledger_states_free(wk_engine *engine) {
 	for (uint32_t i = 0; i < engine->states_capacity; i++)
-		free(engine->states[i]);
+		free_state(engine, engine->states[i]);
 	free(engine->states);
 	engine->states = NULL;
 	engine->states_count = engine->states_capacity = 0;

@@ -29,7 +29,7 @@ static wk_status check_key(const wk_ledger_state *state, int64_t ledger_id, cons
 		               (long long)ledger_id, WK_LEDGER_KEY_MAX, key->size, NOTHING);
 	if (state == NULL || !state->has_key)
 		return WK_OK;
-	if (key->size == state->held.key_size && memcmp(key->bytes, state->held.key, key->size) == 0)
+	if (key->size == state->key_size && memcmp(key->bytes, wk_ledger_state_key(state), key->size) == 0)
 		return WK_OK;
 	return wk_fail(error, WK_WRONG_KEY,
 	               "ledger %lld: the master key given is not the one it was made with; %s. Use the ledger's password",
@@ -41,7 +41,7 @@ static wk_status check(const wk_engine *engine, int64_t ledger_id, const wk_key 
 	if (ledger_id < 0)
 		return wk_fail(error, WK_INVALID, "ledger %lld: ids are 0 or more; %s", (long long)ledger_id, NOTHING);
 	const wk_ledger_state *state = wk_ledger_state_get(engine, ledger_id);
-	if (state != NULL && state->delete_ticket != 0)
+	if (state != NULL && state->deleting)
 		return wk_fail(error, WK_DELETED, "ledger %lld is being deleted; %s", (long long)ledger_id, NOTHING);
 	return check_key(state, ledger_id, key, error);
 }
@@ -64,7 +64,7 @@ static wk_status check_add(const wk_engine *engine, const wk_add *add, wk_error 
 	if (status != WK_OK || (add->flags & WK_ADD_RECOVERY) != 0)
 		return status;
 	const wk_ledger_state *state = wk_ledger_state_get(engine, ledger_id);
-	if (state == NULL || (state->fence_ticket == 0 && (state->held.bits & WK_LEDGER_FENCED) == 0))
+	if (state == NULL || (!state->fencing && (state->bits & WK_LEDGER_FENCED) == 0))
 		return WK_OK;
 	wk_fail(error, WK_FENCED, "add: ledger %lld is fenced: another client recovers it; %s", (long long)ledger_id,
 	        NOTHING);
@@ -83,14 +83,13 @@ static wk_status begin_change(wk_engine *engine, int64_t ledger_id, const wk_key
 	wk_status status = state != NULL ? WK_OK : WK_NO_MEMORY;
 	if (status == WK_OK && !state->has_key && key->size > 0) {
 		status = wk_ledger_block_reserve(engine, size) ? WK_OK : WK_NO_MEMORY;
+		if (status == WK_OK && !wk_ledger_state_set_key(engine, state, key->bytes, key->size))
+			status = WK_NO_MEMORY;
 		if (status == WK_OK)
 			status = wk_ledger_block_put_state(engine, ledger_id, WK_BLOCK_MASTER_KEY, key->bytes, key->size);
+		state->has_key = status == WK_OK;
 		if (status != WK_OK)
 			return status;
-		memset(state->held.key, 0, sizeof state->held.key);
-		memcpy(state->held.key, key->bytes, key->size);
-		state->held.key_size = (uint8_t)key->size;
-		state->has_key = true;
 		state->last_ticket = engine->open.sequence;
 	}
 	*found = state;
@@ -261,7 +260,7 @@ static wk_status put_state(state_change *c, uint32_t type, const void *data, siz
 }
 
 static bool is_fenced(const wk_ledger_state *state) {
-	return state != NULL && (state->fence_ticket != 0 || (state->held.bits & WK_LEDGER_FENCED) != 0);
+	return state != NULL && (state->fencing || (state->bits & WK_LEDGER_FENCED) != 0);
 }
 
 wk_status wk_ledger_fence(wk_namespace *ns, int64_t ledger_id, const void *key, uint32_t key_size, uint64_t timeout_ns,
@@ -279,7 +278,7 @@ wk_status wk_ledger_fence(wk_namespace *ns, int64_t ledger_id, const void *key, 
 			wk_ledger_state *state;
 			status = put_state(&c, WK_BLOCK_FENCE, NULL, 0, &state);
 			if (status == WK_OK)
-				state->fence_ticket = engine->open.sequence;
+				state->fencing = true;
 		}
 	}
 	/* What was accepted before the fence stands in its block or an earlier one; recovery adds may have come since. */
@@ -311,7 +310,7 @@ wk_status wk_ledger_set_lac(wk_namespace *ns, int64_t ledger_id, const void *key
 /* (locked) Something of the ledger was accepted, or is stored. */
 static wk_status known(const state_change *c) {
 	const wk_ledger_state *state = wk_ledger_state_get(c->engine, c->ledger_id);
-	if ((state != NULL && (state->last_ticket != 0 || state->held.bits != 0)) ||
+	if ((state != NULL && (state->last_ticket != 0 || state->bits != 0)) ||
 	    wk_ledger_find(c->engine, c->ledger_id) != NULL)
 		return WK_OK;
 	return wk_fail(c->error, WK_NO_LEDGER, "ledger %lld: nothing is stored of it in %s", (long long)c->ledger_id,
@@ -337,7 +336,7 @@ static wk_status accept_delete(state_change *c, uint64_t *accepted) {
 	for (bool room = false;; room = true) {
 		wk_status status = known(c);
 		const wk_ledger_state *before = wk_ledger_state_get(c->engine, c->ledger_id);
-		*accepted = before != NULL ? before->delete_ticket : 0;
+		*accepted = before != NULL && before->deleting ? before->last_ticket : 0;
 		if (status != WK_OK || *accepted != 0)
 			return status;
 		if (room)
@@ -350,8 +349,10 @@ static wk_status accept_delete(state_change *c, uint64_t *accepted) {
 	wk_store_le64(data, c->engine->open.sequence);
 	wk_ledger_state *state;
 	wk_status status = put_state(c, WK_BLOCK_DELETE, data, sizeof data, &state);
-	if (status == WK_OK)
-		*accepted = state->delete_ticket = c->engine->open.sequence;
+	if (status == WK_OK) {
+		state->deleting = true;
+		*accepted = state->last_ticket;
+	}
 	return status;
 }
 

@@ -48,7 +48,7 @@ wk_store_file *wk_store_file_add(wk_engine *engine, uint64_t id, uint32_t kind) 
 static void free_file(wk_engine *engine, wk_store_file *file) {
 	if (file->handle != NULL)
 		engine->io->operations->close(engine->io, file->handle);
-	free(file->states);
+	wk_state_list_free(&file->states);
 	free(file->ledgers);
 	free(file);
 }

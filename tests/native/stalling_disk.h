@@ -60,17 +60,17 @@ static inline int stalling_sync(wk_io *io, wk_file *file) {
 	return plain_operations->sync(io, file);
 }
 
-static int notified = -1;
+static _Atomic int notified = -1;
 
 static inline int stalling_queue_notify(wk_io *io, wk_io_queue *queue, int event_fd) {
-	notified = event_fd;
+	atomic_store(&notified, event_fd);
 	return plain_operations->queue_notify(io, queue, event_fd);
 }
 
 /* Who was told by an eventfd looks again. */
 static inline void go_on_and_notify(void) {
 	atomic_store(&stalled, false);
-	wk_event_signal(notified);
+	wk_event_signal(atomic_load(&notified));
 }
 
 static inline int stalling_queue_wait(wk_io *io, wk_io_queue *queue, wk_io_completion *out, uint32_t out_max,

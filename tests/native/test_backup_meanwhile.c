@@ -93,10 +93,7 @@ static void note_fence(int64_t ledger_id) {
 	wk_engine *engine = hooked->engine;
 	wk_store_file *file = engine->active;
 	wk_footer_state state = {.ledger_id = ledger_id, .type = WK_BLOCK_FENCE};
-	file->states = realloc(file->states, (file->states_count + 1) * sizeof *file->states);
-	CHECK(file->states != NULL);
-	file->states[file->states_count++] = state;
-	file->states_capacity = file->states_count;
+	CHECK(wk_state_list_put(&file->states, &state));
 	CHECK_EQ(wk_ledger_state_apply(engine, &state), WK_OK);
 }
 
@@ -127,14 +124,14 @@ TEST(states_whose_journal_file_was_recycled_are_in_the_copy) {
 	backup(hooked, hooked_copy);
 	verify_clean(hooked_copy);
 	wk_namespace *ns = open_small(hooked_copy);
-	const wk_index_ledger *state = wk_ledger_state_find(ns->engine, 700);
-	CHECK(state != NULL && state->bits == WK_LEDGER_FENCED);
+	wk_index_ledger state;
+	CHECK(wk_ledger_state_find(ns->engine, 700, &state) && state.bits == WK_LEDGER_FENCED);
 	close_all(ns, NULL, NULL);
 	do_all_background_work();
 	append_one(hooked_writer);
 	close_hooked(); /* the next index replaces the one that the copy shares */
 	ns = open_small(hooked_copy);
-	CHECK(wk_ledger_state_find(ns->engine, 700) != NULL);
+	CHECK(wk_ledger_state_find(ns->engine, 700, NULL));
 	close_all(ns, NULL, NULL);
 	remove_tree(place);
 }

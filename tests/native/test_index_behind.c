@@ -137,22 +137,19 @@ static void note_state(directory *d, int64_t ledger_id, uint32_t type, const cha
 		state.data[0] = 1;
 	}
 	wk_store_file *file = engine->active;
-	file->states = realloc(file->states, (file->states_count + 1) * sizeof *file->states);
-	CHECK(file->states != NULL);
-	file->states[file->states_count++] = state;
-	file->states_capacity = file->states_count;
+	CHECK(wk_state_list_put(&file->states, &state));
 	CHECK_EQ(wk_ledger_state_apply(engine, &state), WK_OK);
 }
 
 static void check_states(const directory *d) {
-	const wk_index_ledger *state = wk_ledger_state_find(engine_of(d), 700);
-	CHECK(state != NULL);
-	CHECK_EQ(state->bits, WK_LEDGER_FENCED | WK_LEDGER_HAS_KEY | WK_LEDGER_HAS_LAC);
-	CHECK_EQ(state->key_size, 20);
-	CHECK(memcmp(state->key, "the key of ledger 00", 20) == 0);
-	CHECK_EQ(state->lac_size, 3); /* the later one, without the end of the longer one before */
-	CHECK(memcmp(state->lac, "new\0", 4) == 0);
-	CHECK(wk_ledger_state_find(engine_of(d), 701) == NULL); /* deleted */
+	wk_index_ledger state;
+	CHECK(wk_ledger_state_find(engine_of(d), 700, &state));
+	CHECK_EQ(state.bits, WK_LEDGER_FENCED | WK_LEDGER_HAS_KEY | WK_LEDGER_HAS_LAC);
+	CHECK_EQ(state.key_size, 20);
+	CHECK(memcmp(state.key, "the key of ledger 00", 20) == 0);
+	CHECK_EQ(state.lac_size, 3); /* the later one, without the end of the longer one before */
+	CHECK(memcmp(state.lac, "new\0", 4) == 0);
+	CHECK(!wk_ledger_state_find(engine_of(d), 701, NULL)); /* deleted */
 }
 
 TEST(states_outlive_the_journal_file_that_held_them) {

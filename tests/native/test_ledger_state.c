@@ -45,7 +45,7 @@ TEST(a_key_stands_in_the_block_of_the_first_entry_before_it) {
 	CHECK_EQ(record.type, WK_BLOCK_SUMMED_ENTRY);
 	CHECK_EQ(wk_block_next(block, &header, &cursor, &record), WK_END);
 	add_entry(ns, 1, 1);
-	CHECK_EQ(file->states_count, 1); /* once */
+	CHECK_EQ(file->states.count, 1); /* once */
 	close_store(ns);
 	io->operations->destroy(io);
 }
@@ -64,6 +64,36 @@ TEST(a_ledger_without_a_key_can_be_given_one) {
 	add.key = bytes;
 	add.key_size = WK_LEDGER_KEY_MAX + 1;
 	CHECK_EQ(wk_ledger_add(ns, &add, 1, UINT64_MAX, true, NULL), WK_INVALID);
+	close_store(ns);
+	io->operations->destroy(io);
+}
+
+/* Of any length, and for another process, from the blocks, from footers, and from the index. */
+TEST(keys_of_every_length_come_back) {
+	wk_io *io = new_disk(12);
+	wk_open_options options = store_options();
+	options.file_size_max = options.file_size_min;
+	wk_namespace *ns = open_store_with(io, &options);
+	static const uint8_t key[WK_LEDGER_KEY_MAX] = "0123456789abcdefghijklmnopqrstuvwxyz0123456789ab";
+	for (uint32_t size = 1; size <= sizeof key; size++)
+		CHECK_EQ(wk_ledger_fence(ns, size, key, size, UINT64_MAX, NULL, NULL), WK_OK);
+	for (int round = 0; round < 6; round++) {
+		for (uint32_t size = 1; size <= sizeof key; size++) {
+			wk_error error;
+			CHECK_EQ(info_of(ns, size).key_size, size);
+			CHECK(memcmp(info_of(ns, size).key, key, size) == 0);
+			CHECK_EQ(wk_ledger_fence(ns, size, key, size, UINT64_MAX, NULL, &error), WK_OK);
+			CHECK_EQ(wk_ledger_fence(ns, size, key, size - 1, UINT64_MAX, NULL, &error), WK_WRONG_KEY);
+			CHECK_EQ(wk_ledger_fence(ns, size, key, size % sizeof key + 1, UINT64_MAX, NULL, &error), WK_WRONG_KEY);
+		}
+		if (round >= 2) /* its file is sealed, and then in an index */
+			fill_ledger(ns, 100 + round, 40);
+		if (round % 2 == 0)
+			kill_store(ns, io);
+		else
+			close_store(ns);
+		ns = open_store_with(io, &options);
+	}
 	close_store(ns);
 	io->operations->destroy(io);
 }
@@ -159,6 +189,7 @@ int main(void) {
 	RUN(the_first_key_of_a_ledger_is_its_key_also_after_a_kill);
 	RUN(a_key_stands_in_the_block_of_the_first_entry_before_it);
 	RUN(a_ledger_without_a_key_can_be_given_one);
+	RUN(keys_of_every_length_come_back);
 	RUN(the_last_explicit_lac_counts);
 	RUN(states_survive_the_files_that_held_them);
 	RUN(a_damaged_index_is_no_reason_to_forget_a_fence);
