@@ -9,20 +9,29 @@ static_assert(WK_PLACE_CHUNK == GROWTH * GROWTH * GROWTH * GROWTH, "a chunk that
 
 wk_place_list *wk_place_list_new(void) {
 	wk_place_list *list = calloc(1, sizeof *list);
-	if (list != NULL) {
-		list->chunks = &list->one;
-		list->chunks_capacity = 1;
+	if (list != NULL)
 		list->last_entry = -1;
-	}
 	return list;
+}
+
+static wk_place_chunk **chunks_of(const wk_place_list *list) {
+	return list->chunks_count > 1 ? list->chunks : (wk_place_chunk **)&list->one;
+}
+
+/* There is room for so many chunks. */
+static uint32_t capacity_for(uint32_t chunks) {
+	uint32_t capacity = 1;
+	while (capacity < chunks)
+		capacity *= GROWTH;
+	return capacity;
 }
 
 void wk_place_list_free(wk_place_list *list) {
 	if (list == NULL)
 		return;
 	for (uint32_t i = 0; i < list->chunks_count; i++)
-		free(list->chunks[i]);
-	if (list->chunks != &list->one)
+		free(chunks_of(list)[i]);
+	if (list->chunks_count > 1)
 		free(list->chunks);
 	free(list);
 }
@@ -38,7 +47,7 @@ static uint32_t chunk_of(const wk_place_list *list, int64_t entry_id) {
 	uint32_t low = 0, high = list->chunks_count - 1;
 	while (low < high) {
 		uint32_t middle = (low + high) / 2;
-		if (last_of(list->chunks[middle]) < entry_id)
+		if (last_of(chunks_of(list)[middle]) < entry_id)
 			low = middle + 1;
 		else
 			high = middle;
@@ -63,21 +72,21 @@ static wk_place_chunk *insert_chunk(wk_place_list *list, uint32_t at, uint32_t c
 	wk_place_chunk *chunk = malloc(sizeof *chunk + capacity * sizeof *chunk->places);
 	if (chunk == NULL)
 		return NULL;
-	if (list->chunks_count == list->chunks_capacity) {
-		uint32_t larger = list->chunks_capacity * 4;
-		wk_place_chunk **chunks = malloc(larger * sizeof(wk_place_chunk *));
-		if (chunks == NULL) {
+	uint32_t room = capacity_for(list->chunks_count);
+	wk_place_chunk **chunks = chunks_of(list);
+	if (list->chunks_count == room) {
+		wk_place_chunk **larger = malloc(GROWTH * (size_t)room * sizeof(wk_place_chunk *));
+		if (larger == NULL) {
 			free(chunk);
 			return NULL;
 		}
-		memcpy(chunks, list->chunks, list->chunks_count * sizeof(wk_place_chunk *));
-		if (list->chunks != &list->one)
-			free(list->chunks);
-		list->chunks = chunks;
-		list->chunks_capacity = larger;
+		memcpy(larger, chunks, list->chunks_count * sizeof(wk_place_chunk *));
+		if (list->chunks_count > 1)
+			free(chunks);
+		list->chunks = chunks = larger;
 	}
-	memmove(&list->chunks[at + 1], &list->chunks[at], (list->chunks_count - at) * sizeof(wk_place_chunk *));
-	list->chunks[at] = chunk;
+	memmove(&chunks[at + 1], &chunks[at], (list->chunks_count - at) * sizeof(wk_place_chunk *));
+	chunks[at] = chunk;
 	list->chunks_count++;
 	*chunk = (wk_place_chunk){.capacity = capacity};
 	return chunk;
@@ -88,7 +97,7 @@ static bool split(wk_place_list *list, uint32_t at) {
 	wk_place_chunk *upper = insert_chunk(list, at + 1, WK_PLACE_CHUNK);
 	if (upper == NULL)
 		return false;
-	wk_place_chunk *lower = list->chunks[at];
+	wk_place_chunk *lower = chunks_of(list)[at];
 	upper->count = lower->count / 2;
 	lower->count -= upper->count;
 	memcpy(upper->places, lower->places + lower->count, upper->count * sizeof *upper->places);
@@ -97,7 +106,7 @@ static bool split(wk_place_list *list, uint32_t at) {
 
 /* Room for one more behind the last place of all. */
 static wk_place_chunk *room_at_end(wk_place_list *list) {
-	wk_place_chunk *chunk = list->chunks_count > 0 ? list->chunks[list->chunks_count - 1] : NULL;
+	wk_place_chunk *chunk = list->chunks_count > 0 ? chunks_of(list)[list->chunks_count - 1] : NULL;
 	if (chunk == NULL || chunk->count == WK_PLACE_CHUNK)
 		return insert_chunk(list, list->chunks_count, chunk == NULL ? 1 : WK_PLACE_CHUNK);
 	if (chunk->count < chunk->capacity)
@@ -107,12 +116,12 @@ static wk_place_chunk *room_at_end(wk_place_list *list) {
 	if (chunk == NULL)
 		return NULL;
 	chunk->capacity = capacity;
-	return list->chunks[list->chunks_count - 1] = chunk;
+	return chunks_of(list)[list->chunks_count - 1] = chunk;
 }
 
 /* Room in chunk number *at, where *place is to stand; both move where the chunk is split. */
 static bool room_in(wk_place_list *list, uint32_t *at, uint32_t *place) {
-	wk_place_chunk *chunk = list->chunks[*at];
+	wk_place_chunk *chunk = chunks_of(list)[*at];
 	if (chunk->count < chunk->capacity)
 		return true;
 	if (chunk->capacity < WK_PLACE_CHUNK) {
@@ -121,13 +130,13 @@ static bool room_in(wk_place_list *list, uint32_t *at, uint32_t *place) {
 		if (chunk == NULL)
 			return false;
 		chunk->capacity = capacity;
-		list->chunks[*at] = chunk;
+		chunks_of(list)[*at] = chunk;
 		return true;
 	}
 	if (!split(list, *at))
 		return false;
-	if (*place > list->chunks[*at]->count) {
-		*place -= list->chunks[*at]->count;
+	if (*place > chunks_of(list)[*at]->count) {
+		*place -= chunks_of(list)[*at]->count;
 		++*at;
 	}
 	return true;
@@ -136,8 +145,8 @@ static bool room_in(wk_place_list *list, uint32_t *at, uint32_t *place) {
 /* The id before the place, whether it is in this chunk or the one before; -2: none. */
 static int64_t id_before(const wk_place_list *list, uint32_t at, uint32_t place) {
 	if (place > 0)
-		return list->chunks[at]->places[place - 1].entry_id;
-	return at > 0 ? last_of(list->chunks[at - 1]) : -2;
+		return chunks_of(list)[at]->places[place - 1].entry_id;
+	return at > 0 ? last_of(chunks_of(list)[at - 1]) : -2;
 }
 
 bool wk_place_list_put(wk_place_list *list, int64_t entry_id, wk_footer_item item, wk_footer_item *earlier) {
@@ -154,8 +163,8 @@ bool wk_place_list_put(wk_place_list *list, int64_t entry_id, wk_footer_item ite
 		list->bytes += item.size;
 		return true;
 	}
-	uint32_t place = place_in(list->chunks[at], entry_id);
-	wk_place *found = &list->chunks[at]->places[place];
+	uint32_t place = place_in(chunks_of(list)[at], entry_id);
+	wk_place *found = &chunks_of(list)[at]->places[place];
 	if (found->entry_id == entry_id) {
 		*earlier = found->item;
 		found->item = item;
@@ -165,7 +174,7 @@ bool wk_place_list_put(wk_place_list *list, int64_t entry_id, wk_footer_item ite
 	bool joins_before = id_before(list, at, place) + 1 == entry_id, joins_after = entry_id + 1 == found->entry_id;
 	if (!room_in(list, &at, &place))
 		return false;
-	wk_place_chunk *chunk = list->chunks[at];
+	wk_place_chunk *chunk = chunks_of(list)[at];
 	memmove(&chunk->places[place + 1], &chunk->places[place], (chunk->count - place) * sizeof *chunk->places);
 	chunk->places[place] = (wk_place){entry_id, item};
 	chunk->count++;
@@ -178,7 +187,7 @@ bool wk_place_list_put(wk_place_list *list, int64_t entry_id, wk_footer_item ite
 void wk_place_list_prefetch(const wk_place_list *list) {
 	if (list->chunks_count == 0)
 		return;
-	const wk_place_chunk *chunk = list->chunks[list->chunks_count - 1];
+	const wk_place_chunk *chunk = chunks_of(list)[list->chunks_count - 1];
 	__builtin_prefetch(chunk, 1);
 	/* Exact where ids only grew; its own count would have to be fetched first. */
 	__builtin_prefetch(&chunk->places[list->count % WK_PLACE_CHUNK], 1);
@@ -188,17 +197,17 @@ const wk_place *wk_place_list_seek(const wk_place_list *list, int64_t entry_id, 
 	cursor->chunk = chunk_of(list, entry_id);
 	if (cursor->chunk == list->chunks_count)
 		return NULL;
-	cursor->at = place_in(list->chunks[cursor->chunk], entry_id);
-	return &list->chunks[cursor->chunk]->places[cursor->at];
+	cursor->at = place_in(chunks_of(list)[cursor->chunk], entry_id);
+	return &chunks_of(list)[cursor->chunk]->places[cursor->at];
 }
 
 const wk_place *wk_place_list_next(const wk_place_list *list, wk_place_cursor *cursor) {
-	if (++cursor->at == list->chunks[cursor->chunk]->count) {
+	if (++cursor->at == chunks_of(list)[cursor->chunk]->count) {
 		cursor->at = 0;
 		if (++cursor->chunk == list->chunks_count)
 			return NULL;
 	}
-	return &list->chunks[cursor->chunk]->places[cursor->at];
+	return &chunks_of(list)[cursor->chunk]->places[cursor->at];
 }
 
 uint32_t wk_place_list_before(const wk_place_list *list, int64_t entry_id) {
@@ -206,15 +215,15 @@ uint32_t wk_place_list_before(const wk_place_list *list, int64_t entry_id) {
 	if (chunk == list->chunks_count)
 		return list->count;
 	for (uint32_t i = 0; i < chunk; i++)
-		before += list->chunks[i]->count;
-	return before + place_in(list->chunks[chunk], entry_id);
+		before += chunks_of(list)[i]->count;
+	return before + place_in(chunks_of(list)[chunk], entry_id);
 }
 
 uint64_t wk_place_list_memory(const wk_place_list *list) {
 	uint64_t bytes = sizeof *list;
-	if (list->chunks != &list->one)
-		bytes += list->chunks_capacity * sizeof(wk_place_chunk *);
+	if (list->chunks_count > 1)
+		bytes += capacity_for(list->chunks_count) * sizeof(wk_place_chunk *);
 	for (uint32_t i = 0; i < list->chunks_count; i++)
-		bytes += sizeof *list->chunks[i] + list->chunks[i]->capacity * sizeof *list->chunks[i]->places;
+		bytes += sizeof *chunks_of(list)[i] + chunks_of(list)[i]->capacity * sizeof *chunks_of(list)[i]->places;
 	return bytes;
 }

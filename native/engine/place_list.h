@@ -7,6 +7,8 @@
  */
 #ifndef WK_ENGINE_PLACE_LIST_H
 #define WK_ENGINE_PLACE_LIST_H
+#include <assert.h>
+
 #include "walkeeper/footer.h"
 
 enum { WK_PLACE_CHUNK = 256 };
@@ -22,16 +24,19 @@ typedef struct wk_place_chunk {
 } wk_place_chunk;
 
 typedef struct wk_place_list {
-	wk_place_chunk **chunks; /* none is empty */
-	wk_place_chunk *one;     /* what `chunks` points to while there is one: most ledgers have an entry or two */
-	uint32_t chunks_count, chunks_capacity;
-	int64_t last_entry;  /* the highest id; -1: none */
+	union {
+		wk_place_chunk *one;     /* of one chunk, or none: most ledgers have an entry or two */
+		wk_place_chunk **chunks; /* of more, with room for a power of four; none is empty */
+	};
+	int64_t last_entry; /* the highest id; -1: none */
+	uint32_t chunks_count;
 	uint32_t count;      /* places */
 	uint32_t runs_count; /* of consecutive ids */
 	uint32_t bytes;      /* of the entries */
 	/* where they stand in the footer that is being written (wk_ledger_collect) */
 	uint32_t first_item, first_run;
 } wk_place_list;
+static_assert(sizeof(wk_place_list) == 40, "there is one for each ledger that is written");
 
 typedef struct wk_place_cursor {
 	uint32_t chunk, at;
