@@ -272,8 +272,9 @@ struct wk_engine {
 	uint64_t footers_shared_ns; /* when files without one, as another name shares them, are looked at again */
 	bool naming_next;   /* somebody gives a prepared file its id and name: journal files are made one at a time */
 	uint64_t rolled_ns; /* when the journal last went on in another file */
-	uint64_t sync_goal; /* highest sequence somebody wants durable now */
-	uint64_t deferred_sync_ns; /* blocks written without sync are to be synced by then; UINT64_MAX: none */
+	uint64_t rolled_block_size; /* of the blocks in the one before it, about */
+	uint64_t sync_goal;         /* highest sequence somebody wants durable now */
+	uint64_t deferred_sync_ns;  /* blocks written without sync are to be synced by then; UINT64_MAX: none */
 	bool sealing;
 	bool snapshotting; /* the catalogue may not change */
 	bool closing;

@@ -128,6 +128,8 @@ static wk_status roll(wk_engine *engine, uint64_t size, const wk_block *block) {
 		}
 	}
 	engine->active->state = WK_FILE_FULL;
+	uint64_t blocks = engine->window.next - engine->active->first_sequence;
+	engine->rolled_block_size = blocks > 0 ? engine->offset / blocks : 0;
 	engine->footers_due++;
 	next->state = WK_FILE_ACTIVE;
 	next->first_sequence = engine->window.next;

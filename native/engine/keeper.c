@@ -22,7 +22,7 @@
 #include "engine/store_file.h"
 #include "engine/superblock_file.h"
 
-enum { RETRY_SPACE_NS = 200 * 1000 * 1000, HURRIED_NS = 1000 * 1000 * 1000 };
+enum { RETRY_SPACE_NS = 200 * 1000 * 1000, ZEROED_BLOCK_MAX = 32 * 1024 };
 
 void wk_keeper_wake(wk_engine *engine) {
 	engine->keeper_due = true;
@@ -138,16 +138,15 @@ static bool prepare_larger_outputs(wk_engine *engine) {
 }
 
 /*
- * A file for later, to become the next. Its space is written, which makes later syncs cheaper; but a journal that
- * rolls more than once a second is bound by bandwidth, and gets its space allocated only: it would pay every byte
- * twice. (locked, dropped)
+ * A file for later, to become the next. Its space is written, which makes later syncs cheaper; but a journal of large
+ * blocks is bound by bandwidth, and gets its space allocated only: it would pay every byte twice, for few syncs.
+ * (locked, dropped)
  */
 static bool prepare_next(wk_engine *engine) {
 	if (engine->next != NULL || wk_journal_file_is_prepared(engine, engine->file_size_next) ||
 	    !wk_reserve_is_there(engine, UINT32_MAX) || wk_reserve_owes_outputs(engine) || !may_prepare(engine))
 		return false;
-	uint64_t now = wk_engine_now(engine);
-	bool hurried = engine->rolled_ns != 0 && now - engine->rolled_ns < HURRIED_NS;
+	bool zero = engine->rolled_block_size <= ZEROED_BLOCK_MAX;
 	bool tight = engine->space_low || engine->disk_full;
 	if (!tight && engine->file_size_next < engine->options.file_size_max && engine->rolled_ns != 0)
 		engine->file_size_next = engine->file_size_next * 2 < engine->options.file_size_max
@@ -156,7 +155,7 @@ static bool prepare_next(wk_engine *engine) {
 	uint64_t size = engine->file_size_next;
 	wk_engine_unlock(engine);
 	wk_error error;
-	wk_status status = wk_journal_file_prepare(engine, size, !hurried, &error);
+	wk_status status = wk_journal_file_prepare(engine, size, zero, &error);
 	wk_engine_lock(engine);
 	prepared_or_not(engine, status, &error);
 	if (status == WK_NO_SPACE) /* what is left of a nearly full disk may do for smaller files */
