@@ -15,7 +15,7 @@
 #include "engine/store_file.h"
 #include "engine/superblock_file.h"
 
-enum { ZERO_CHUNK = 1 << 20 };
+enum { ZERO_CHUNK = 256 << 10 };
 
 uint64_t wk_journal_file_footer(const wk_store_file *file, uint64_t entries, uint64_t runs) {
 	return wk_footer_size(file->entries_count + entries, file->runs_count + runs, file->states.count);

@@ -38,6 +38,41 @@ TEST(rule_17_written_zeros_are_counted) {
 	leave(io, ns, NULL, NULL);
 }
 
+/* Appends of `size` bytes, each a block of its own, until `files` more were begun. How many zeros were written meanwhile. */
+static uint64_t zeros_for(wk_namespace *ns, wk_writer *writer, size_t size, uint64_t files) {
+	static char payload[400 * 1024];
+	memset(payload, 'x', sizeof payload);
+	uint64_t before = ns->engine->zero_filled_bytes, last = ns->engine->active->id;
+	while (files > 0) {
+		payload[size] = 0;
+		put(writer, payload, WK_SYNC);
+		payload[size] = 'x';
+		work(ns);
+		files -= ns->engine->active->id != last;
+		last = ns->engine->active->id;
+	}
+	return ns->engine->zero_filled_bytes - before;
+}
+
+enum { MEBIBYTE = 1 << 20 };
+
+static void files_of_a_mebibyte(wk_open_options *options) {
+	options->file_size_min = options->file_size_max = MEBIBYTE;
+}
+
+TEST(rule_17_space_for_small_blocks_is_written_and_that_for_large_ones_only_allocated) {
+	wk_io *io = disk_of(170);
+	wk_namespace *ns = open_with(io, files_of_a_mebibyte);
+	wk_log *log = log_named(ns, "log");
+	wk_writer *writer = writer_of(log);
+	CHECK(zeros_for(ns, writer, 1000, 6) >= 5 * MEBIBYTE);
+	zeros_for(ns, writer, 300 * 1024, 3); /* the files of small blocks go, and what was prepared for them */
+	CHECK_EQ(zeros_for(ns, writer, 300 * 1024, 6), 0);
+	zeros_for(ns, writer, 1000, 3);
+	CHECK(zeros_for(ns, writer, 1000, 6) >= 5 * MEBIBYTE);
+	leave(io, ns, log, writer);
+}
+
 /* While one append learns that the disk is full, another comes. A real directory, with a disk that says so. */
 static struct wk_io_operations watched;
 static const struct wk_io_operations *plain;
@@ -198,6 +233,7 @@ int main(void) {
 	RUN(rule_15_what_comes_while_the_disk_turns_out_to_be_full_fits_too);
 	RUN(rule_16_a_record_larger_than_a_file_gets_a_file_of_its_own);
 	RUN(rule_17_written_zeros_are_counted);
+	RUN(rule_17_space_for_small_blocks_is_written_and_that_for_large_ones_only_allocated);
 	RUN(rule_18_at_most_one_full_file_lacks_its_footer);
 	RUN(rule_18_holds_for_writers_that_are_faster_than_the_keeper);
 	return check_done();
