@@ -117,6 +117,10 @@ __attribute__((target("sse4.2,pclmul"))) static uint32_t extend_hardware(uint32_
 	return (uint32_t)state;
 }
 
+__attribute__((target("sse4.2,pclmul"))) static uint32_t extend_word_hardware(uint32_t state, uint64_t word) {
+	return (uint32_t)_mm_crc32_u64(state, word);
+}
+
 static inline bool has_hardware(void) {
 	return __builtin_cpu_supports("sse4.2") && /* GCOV_EXCL_BR_LINE: the machine decides, in one way */
 	       __builtin_cpu_supports("pclmul");   /* GCOV_EXCL_BR_LINE: as above */
@@ -158,6 +162,10 @@ static uint32_t extend_hardware(uint32_t state, const uint8_t *bytes, size_t siz
 	return state;
 }
 
+static uint32_t extend_word_hardware(uint32_t state, uint64_t word) {
+	return __crc32cd(state, word);
+}
+
 static inline bool has_hardware(void) {
 	return true;
 }
@@ -174,6 +182,11 @@ static uint32_t extend_hardware(uint32_t state, const uint8_t *bytes, size_t siz
 	return extend_portable(state, bytes, size);
 }
 
+static uint32_t extend_word_hardware(uint32_t state, uint64_t word) {
+	(void)word;
+	return state;
+}
+
 static inline bool has_hardware(void) {
 	return false;
 }
@@ -186,6 +199,14 @@ uint32_t wk_crc32c_extend(uint32_t crc, const void *data, size_t size) {
 	return ~(hardware /* GCOV_EXCL_BR_LINE: the machine decides */
 	             ? extend_hardware(~crc, data, size)
 	             : extend_portable(~crc, data, size));
+}
+
+uint32_t wk_crc32c_extend_le64(uint32_t crc, uint64_t value) {
+	uint8_t bytes[sizeof value];
+	if (has_hardware()) /* GCOV_EXCL_BR_LINE: the machine decides */
+		return ~extend_word_hardware(~crc, value);
+	wk_store_le64(bytes, value);
+	return ~extend_portable(~crc, bytes, sizeof bytes);
 }
 
 uint32_t wk_crc32c(const void *data, size_t size) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/bytes.h"
+#include "core/crc32c.h"
 #include "engine/journal.h"
 #include "engine/keeper.h"
 #include "engine/ledger.h"
@@ -83,7 +84,7 @@ static void accept(wk_engine *engine, size_t size, size_t in_footer, size_t payl
 static uint32_t checksum(const wk_add *add, const uint8_t *copy, size_t size) {
 	if (add->summed == 0 || add->summed > size)
 		return wk_crc32c(copy, size);
-	return wk_crc32c_combine(wk_crc32c(copy, add->summed), add->tail_crc, size - add->summed);
+	return wk_crc32c_combine(wk_crc32c(add->bytes, add->summed), add->tail_crc, size - add->summed);
 }
 
 wk_status wk_ledger_block_put_entry(wk_engine *engine, const wk_add *add) {
@@ -97,7 +98,7 @@ wk_status wk_ledger_block_put_entry(wk_engine *engine, const wk_add *add) {
 	uint32_t crc = checksum(add, copy, size);
 	wk_block_put_record_header(at, WK_BLOCK_SUMMED_ENTRY, (uint32_t)(WK_SUM_SIZE + size));
 	wk_store_le32(at + WK_BLOCK_RECORD_HEADER_SIZE, crc);
-	into->crc = wk_crc32c_extend(into->crc, at, WK_SUMMED_OVERHEAD);
+	into->crc = wk_crc32c_extend_le64(into->crc, wk_load_le32(at) | (uint64_t)crc << 32);
 	into->crc = size < wk_crc32c_combine_from() ? wk_crc32c_extend(into->crc, copy, size)
 	                                            : wk_crc32c_combine(into->crc, crc, size);
 	into->entries[into->entries_count++] = (wk_block_entry){

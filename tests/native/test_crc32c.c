@@ -1,5 +1,7 @@
 /* The checksum: published vectors, a bit-by-bit model, and the fast version against the portable one. */
 #include "check.h"
+#include "core/bytes.h"
+#include "core/crc32c.h"
 #include "walkeeper/core.h"
 
 static uint32_t model(uint32_t crc, const uint8_t *bytes, size_t size) {
@@ -102,6 +104,17 @@ TEST(every_bit_counts) {
 	}
 }
 
+TEST(eight_bytes_in_a_register_are_eight_bytes) {
+	uint64_t seed = 8;
+	for (int i = 0; i < 1000; i++) {
+		uint8_t bytes[8];
+		uint64_t value = check_random(&seed);
+		uint32_t before = i == 0 ? 0 : (uint32_t)check_random(&seed);
+		wk_store_le64(bytes, value);
+		CHECK_EQ(wk_crc32c_extend_le64(before, value), model(before, bytes, sizeof bytes));
+	}
+}
+
 TEST(two_pieces_combine_to_the_whole) {
 	uint64_t seed = 7;
 	static uint8_t bytes[1 << 16];
@@ -140,6 +153,7 @@ int main(void) {
 	RUN(every_length_to_6500_has_one_answer);
 	RUN(random_big_buffers_have_one_answer);
 	RUN(every_bit_counts);
+	RUN(eight_bytes_in_a_register_are_eight_bytes);
 	RUN(two_pieces_combine_to_the_whole);
 	RUN(nothing_behind_the_end_is_read);
 	RUN(the_implementation_has_a_name);
