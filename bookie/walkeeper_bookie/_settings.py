@@ -284,7 +284,7 @@ class Settings:
     cache: int = key(
         Size(least=MIB),
         "32MiB",
-        "Pages of indexes that were read; a quarter is for windows of files that are read ahead, up to 256 KiB a ledger.",
+        "Pages of indexes that were read; a quarter is for what is read ahead, up to 256 KiB a ledger.",
         MEMORY,
     )
     range: int = key(
