@@ -63,6 +63,8 @@ class BookieProcess:
     http_port: int
     data: Path
     log: Path
+    journal: Path | None = None
+    """A directory for the journal alone."""
     process: subprocess.Popen[str] | None = None
     ready: bool = False
     stopping: bool = False
@@ -126,16 +128,25 @@ class BookieProcess:
 class LocalCluster:
     """Bookies of one cluster, numbered from 1. Leaving the context stops them all."""
 
-    def __init__(self, directory: Path, bookies: int, metadata: str | None = None) -> None:
-        """Raises OSError, ClusterError where the directory is another thing's."""
+    def __init__(self, directory: Path, bookies: int, metadata: str | None = None, journal: Path | None = None) -> None:
+        """
+        `journal`: below it are the journals of all, in directories of their own, as on another device.
+
+        Raises OSError, ClusterError where the directory is another thing's.
+        """
         self.directory = Path(os.path.abspath(directory))
-        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.journal = Path(os.path.abspath(journal)) if journal is not None else None
+        for place in (self.directory, self.journal):
+            if place is not None:
+                place.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.metadata = metadata or "sqlite:" + quote(str(self.directory / "metadata.db"))
         self.bookies = [self._bookie(number, *ports) for number, ports in enumerate(self._ports(bookies), 1)]
 
     def _bookie(self, number: int, port: int, http_port: int) -> BookieProcess:
         name = f"bookie-{number}"
-        return BookieProcess(f"{HOST}:{port}", port, http_port, self.directory / name, self.directory / f"{name}.log")
+        log = self.directory / f"{name}.log"
+        journal = self.journal / name if self.journal is not None else None
+        return BookieProcess(f"{HOST}:{port}", port, http_port, self.directory / name, log, journal)
 
     def _ports(self, count: int) -> list[tuple[int, int]]:
         """Two a bookie; those of earlier times, and new ones for new bookies, kept before they are used."""
@@ -180,6 +191,7 @@ class LocalCluster:
             *("--listen", f"{HOST}:{bookie.port}"),
             *("--bookie-id", bookie.bookie_id),
             *("--data", str(bookie.data)),
+            *(("--journal", str(bookie.journal)) if bookie.journal is not None else ()),
             *("--http", f"{HOST}:{bookie.http_port}"),
             "--init",
             *options,

@@ -88,6 +88,17 @@ def test_the_same_bookies_come_up_again_with_what_they_had(tmp_path: Path) -> No
             assert client.read(1, 0)[0] == NO_LEDGER
 
 
+def test_each_journal_has_a_directory_of_its_own(tmp_path: Path) -> None:
+    with LocalCluster(tmp_path / "cluster", 2, journal=tmp_path / "fast") as made:
+        made.start()
+    for name in ("bookie-1", "bookie-2"):
+        assert sorted(one.name for one in (tmp_path / "fast" / name).iterdir()) == ["journal", "owner"]
+        assert not (tmp_path / "cluster" / name / "journal").exists()
+    with LocalCluster(tmp_path / "cluster", 2) as made, pytest.raises(ClusterError):
+        made.start()  # it was made with journal directories, which must be named
+    assert "journal" in (tmp_path / "cluster" / "bookie-1.log").read_text()
+
+
 def test_a_bookie_that_dies_is_seen_and_can_be_started_again(cluster: LocalCluster) -> None:
     cluster.start()
     bookie = cluster.bookies[0]

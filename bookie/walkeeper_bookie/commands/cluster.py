@@ -42,12 +42,21 @@ def cluster() -> None:
     required=True,
     help="Where everything is kept: the directories of the bookies, their logs and ports. Made where it is missing.",
 )
+@click.option(
+    "--journal",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where the journals are kept, of each bookie in a directory of its own. [default: with the other data]",
+)
 @click.option("--timeout", type=float, default=60.0, show_default=True, help="Seconds until all must be ready.")
 @click.pass_context
-def up(ctx: click.Context, bookies: int, metadata: str | None, data: Path, timeout: float) -> None:
+def up(
+    ctx: click.Context, bookies: int, metadata: str | None, data: Path, journal: Path | None, timeout: float
+) -> None:
     """Start a cluster, show it until Ctrl-C, and stop it.
 
-    The same DIR brings up the same bookies again, on the same ports. A bookie that dies is shown, not started again.
+    The same directories bring up the same bookies again, on the same ports. A bookie that dies is shown, not started
+    again.
 
     Exit status: 0 all bookies were stopped, and ended well; 1 one of them died, or had to be killed; 2 the cluster did
     not come up.
@@ -56,7 +65,7 @@ def up(ctx: click.Context, bookies: int, metadata: str | None, data: Path, timeo
 
     with told_to_stop() as stop:
         try:
-            local = LocalCluster(data, bookies, metadata)
+            local = LocalCluster(data, bookies, metadata, journal)
         except (ClusterError, OSError) as wrong:
             raise click.ClickException(str(wrong)) from None
         with local:
