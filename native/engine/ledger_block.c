@@ -12,6 +12,7 @@
 #include "engine/ledger_state.h"
 
 enum { IDS_SIZE = 16 };
+static_assert(WK_SUMMED_OVERHEAD == sizeof(uint64_t), "the head of an entry's record is summed as one number");
 /*
  * What an entry, of a run of its own, and a state take in a footer. They count as bytes of the block: so a block that
  * is within its limit can rely on a file for both (reserve.c).

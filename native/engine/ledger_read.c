@@ -78,7 +78,7 @@ static wk_status read(wk_engine *engine, int64_t ledger_id, int64_t first, uint3
 	wk_status status = resolve(engine, ledger_id, &at, error);
 	while (status == WK_OK) {
 		int64_t last = at > INT64_MAX - max_entries ? INT64_MAX : at + max_entries - 1, found = at;
-		status = wk_read_entries(engine, ledger_id, at, last, (size_t)span_bytes, span, error);
+		status = wk_read_entries_ahead(engine, ledger_id, at, last, (size_t)span_bytes, span, error);
 		at = first;
 		if (status != WK_NOT_FOUND || (status = resolve(engine, ledger_id, &at, error)) != WK_OK)
 			break; /* where it was deleted in between, that is what is told */

@@ -213,8 +213,11 @@ static wk_status from_readable(wk_engine *engine, places *found, int64_t ledger_
 	}
 }
 
+enum purpose { VERIFIED, VERIFIED_AHEAD, UNVERIFIED };
+
 static wk_status read_entries(wk_engine *engine, int64_t ledger_id, int64_t first, int64_t last, size_t max_bytes,
-                              bool verify, wk_span *span, wk_error *error) {
+                              enum purpose purpose, wk_span *span, wk_error *error) {
+	bool verify = purpose != UNVERIFIED;
 	places *found = malloc(sizeof *found);
 	span->buffer = NULL;
 	span->count = 0;
@@ -225,8 +228,8 @@ static wk_status read_entries(wk_engine *engine, int64_t ledger_id, int64_t firs
 		uint32_t count = 0;
 		uint64_t base = 0;
 		bool cached = from_memtable(engine, found, span, &count, &base);
-		/* Only of what stays as it is: who follows another process does not know what becomes of a file. */
-		bool ahead = !cached && found->sealed && !engine->read_only && verify;
+		/* Only of what stays as it is. A ledger store is never followed: what becomes of its files is known here. */
+		bool ahead = !cached && found->sealed && purpose == VERIFIED_AHEAD;
 		if (!cached)
 			status = from_readable(engine, found, ledger_id, max_bytes, &ahead, span, &count, &base, error);
 		if (status == WK_OK)
@@ -253,10 +256,15 @@ static wk_status read_entries(wk_engine *engine, int64_t ledger_id, int64_t firs
 
 wk_status wk_read_entries(wk_engine *engine, int64_t ledger_id, int64_t first, int64_t last, size_t max_bytes,
                           wk_span *span, wk_error *error) {
-	return read_entries(engine, ledger_id, first, last, max_bytes, true, span, error);
+	return read_entries(engine, ledger_id, first, last, max_bytes, VERIFIED, span, error);
+}
+
+wk_status wk_read_entries_ahead(wk_engine *engine, int64_t ledger_id, int64_t first, int64_t last, size_t max_bytes,
+                                wk_span *span, wk_error *error) {
+	return read_entries(engine, ledger_id, first, last, max_bytes, VERIFIED_AHEAD, span, error);
 }
 
 wk_status wk_read_entry_unverified(wk_engine *engine, int64_t ledger_id, int64_t entry_id, wk_span *span,
                                    wk_error *error) {
-	return read_entries(engine, ledger_id, entry_id, entry_id, 0, false, span, error);
+	return read_entries(engine, ledger_id, entry_id, entry_id, 0, UNVERIFIED, span, error);
 }

@@ -17,6 +17,7 @@ typedef struct stream {
 	uint64_t next_offset; /* and where it ends */
 	uint64_t used;        /* the clock, when it was asked for last; 0: the place is free */
 	uint32_t run;         /* reads that each went on where the one before it ended */
+	uint32_t hits;        /* reads in this file that windows served */
 	size_t window;        /* how much the next one is to bring */
 	bool reading;         /* somebody is about it */
 	wk_buffer *buffer;    /* of `window_file`, `size` bytes from `offset` on; NULL: there is none */
@@ -76,13 +77,13 @@ static stream *make(wk_read_ahead *ahead, int64_t ledger_id) {
 
 /* Entry after entry, and near enough in the file for a window to have both; a new file may begin at any place. */
 static bool goes_on(const stream *s, const wk_ahead_read *read) {
-	bool by_id = read->first <= s->next + ASTRAY_MAX && read->first >= s->next - ASTRAY_MAX;
+	bool by_id = read->first - s->next <= ASTRAY_MAX && s->next - read->first <= ASTRAY_MAX;
 	uint64_t from = s->next_offset > WINDOW_MAX ? s->next_offset - WINDOW_MAX : 0;
 	return by_id &&
 	       (s->file_id != read->file_id || (read->offset >= from && read->offset <= s->next_offset + WINDOW_MIN));
 }
 
-static void note(wk_read_ahead *ahead, const wk_ahead_read *read) {
+static stream *note(wk_read_ahead *ahead, const wk_ahead_read *read) {
 	stream *s = find(ahead, read->ledger_id);
 	if (s == NULL)
 		s = make(ahead, read->ledger_id);
@@ -95,10 +96,18 @@ static void note(wk_read_ahead *ahead, const wk_ahead_read *read) {
 	s->run += s->run < RUN_MIN;
 	s->used = ++ahead->clock;
 	if (read->last < s->next)
-		return;
+		return s;
+	if (s->run > 1 && s->file_id != read->file_id) { /* where few of its entries stand in a file, windows are in vain */
+		if (s->hits == 0) {
+			s->run = 1;
+			s->window = WINDOW_MIN;
+		}
+		s->hits = 0;
+	}
 	s->next = read->last + 1;
 	s->file_id = read->file_id;
 	s->next_offset = read->offset + read->size;
+	return s;
 }
 
 static bool has(const stream *s, const wk_ahead_read *read) {
@@ -111,12 +120,13 @@ wk_buffer *wk_read_ahead_get(wk_read_ahead *ahead, const wk_ahead_read *read, si
 		return NULL;
 	wk_buffer *found = NULL;
 	pthread_mutex_lock(&ahead->lock);
-	note(ahead, read);
+	stream *own = note(ahead, read);
 	for (int i = 0; i < STREAMS_MAX && found == NULL; i++)
 		if (has(&ahead->streams[i], read)) {
 			*at = (size_t)(read->offset - ahead->streams[i].offset);
 			found = wk_buffer_retain(ahead->streams[i].buffer);
 			ahead->streams[i].used = ahead->clock; /* it serves another ledger, too */
+			own->hits++;
 		}
 	pthread_mutex_unlock(&ahead->lock);
 	return found;

@@ -55,6 +55,7 @@ TEST(a_reader_finds_no_file_that_is_being_given_away) {
 	wk_open_options options = store_options();
 	options.file_size_max = options.file_size_min;
 	options.memtable_bytes = 4096;
+	options.sort_memory = UINT64_MAX; /* what is sorted is read beforehand */
 	options.cache_bytes = 8192; /* room for the pages that a look-up needs, so that the first read is of the entry */
 	wk_error error = {0};
 	check_ok(wk_open_on(io, path, &options, &store, &error), &error, "the store opens");

@@ -98,6 +98,19 @@ TEST(keys_of_every_length_come_back) {
 	io->operations->destroy(io);
 }
 
+TEST(a_key_that_is_not_durable_yet_is_not_told) {
+	wk_io *io = new_disk(13);
+	wk_namespace *ns = open_store(io);
+	CHECK_EQ(wk_ledger_set_lac(ns, 1, NULL, 0, "lac", 3, UINT64_MAX, NULL, NULL), WK_OK);
+	uint64_t ticket;
+	CHECK_EQ(wk_ledger_set_lac(ns, 1, KEY, sizeof KEY - 1, "lac", 3, 0, &ticket, NULL), WK_OK);
+	CHECK_EQ(info_of(ns, 1).key_size, 0);
+	CHECK_EQ(wk_namespace_wait(ns, ticket, UINT64_MAX, NULL), WK_OK);
+	CHECK_EQ(info_of(ns, 1).key_size, sizeof KEY - 1);
+	close_store(ns);
+	io->operations->destroy(io);
+}
+
 /* ---- explicit LAC ---- */
 
 TEST(the_last_explicit_lac_counts) {
@@ -190,6 +203,7 @@ int main(void) {
 	RUN(a_key_stands_in_the_block_of_the_first_entry_before_it);
 	RUN(a_ledger_without_a_key_can_be_given_one);
 	RUN(keys_of_every_length_come_back);
+	RUN(a_key_that_is_not_durable_yet_is_not_told);
 	RUN(the_last_explicit_lac_counts);
 	RUN(states_survive_the_files_that_held_them);
 	RUN(a_damaged_index_is_no_reason_to_forget_a_fence);

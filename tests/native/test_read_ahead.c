@@ -231,6 +231,71 @@ TEST(a_window_that_is_bad_itself_is_read_again) {
 	io->operations->destroy(io);
 }
 
+TEST(the_scrub_sees_the_disk_and_no_window) {
+	wk_io *io = new_disk(12);
+	wk_open_options options = options_of(CACHE);
+	options.scrub_rate = 1 << 30;
+	wk_namespace *ns = filled_with(io, CACHE, 60, 16, 16);
+	CHECK_EQ(wk_close(ns, UINT64_MAX, NULL), WK_OK);
+	ns = open_store_with(io, &options);
+	for (int64_t id = 0; id < 6; id++)
+		read_one(ns, 5, id);
+	CHECK(cached(ns) > 0);
+	char path[64];
+	uint64_t at = place_of(ns, io, 5, 10, path) + 100;
+	CHECK_EQ(wk_faulty_flip(wk_faulty_of(io), path, at, 5), 0);
+	wk_stats stats = {0};
+	for (int i = 0; i < 100000 && stats.scrub_damaged == 0; i++) {
+		bool idle;
+		wk_faulty_advance(wk_faulty_of(io), 1000 * 1000 * 1000);
+		CHECK_EQ(wk_namespace_step(ns, &idle, NULL), WK_OK);
+		wk_namespace_stats(ns, &stats);
+		if (stats.scrubbed_bytes > 2 * 60 * 16 * SIZE)
+			break;
+	}
+	CHECK(stats.scrub_damaged > 0);
+	kill_store(ns, io);
+	io->operations->destroy(io);
+}
+
+/* Windows would be in vain. */
+TEST(a_ledger_with_an_entry_in_each_file_is_not_read_ahead) {
+	wk_io *io = new_disk(13);
+	wk_open_options options = options_of(CACHE);
+	options.sort_memory = UINT64_MAX;
+	wk_namespace *ns = open_store_with(io, &options);
+	for (int64_t id = 0; id < 20; id++)
+		for (int64_t ledger_id = 1; ledger_id <= 400; ledger_id++)
+			add_one(ns, ledger_id, id);
+	work(ns);
+	CHECK_EQ(wk_close(ns, UINT64_MAX, NULL), WK_OK);
+	ns = open_store_with(io, &options);
+	uint64_t bytes = wk_faulty_read_bytes(wk_faulty_of(io));
+	for (int64_t id = 0; id < 20; id++)
+		read_one(ns, 7, id);
+	CHECK(wk_faulty_read_bytes(wk_faulty_of(io)) - bytes < 512 * 1024);
+	kill_store(ns, io);
+	io->operations->destroy(io);
+}
+
+TEST(the_highest_entry_ids_go_on_too) {
+	wk_io *io = new_disk(14);
+	wk_open_options options = options_of(CACHE);
+	wk_namespace *ns = open_store_with(io, &options);
+	for (int64_t id = INT64_MAX - 400; id < INT64_MAX; id++)
+		add_one(ns, 1, id);
+	for (int64_t id = 0; id < ENTRIES; id++)
+		add_one(ns, 2, id);
+	work(ns);
+	CHECK_EQ(wk_close(ns, UINT64_MAX, NULL), WK_OK);
+	ns = open_store_with(io, &options);
+	for (int64_t id = INT64_MAX - 400; id < INT64_MAX; id++)
+		read_one(ns, 1, id);
+	CHECK(cached(ns) > 0);
+	kill_store(ns, io);
+	io->operations->destroy(io);
+}
+
 TEST(what_was_read_ahead_goes_with_its_file) {
 	wk_io *io = new_disk(11);
 	wk_namespace *ns = filled_with(io, CACHE, 1, ENTRIES, 1);
@@ -260,6 +325,9 @@ int main(void) {
 	RUN(a_window_that_cannot_be_read_is_no_reason_to_fail);
 	RUN(damage_in_a_window_is_told_of_its_entry_alone_and_for_as_long_as_it_is_there);
 	RUN(a_window_that_is_bad_itself_is_read_again);
+	RUN(the_scrub_sees_the_disk_and_no_window);
+	RUN(a_ledger_with_an_entry_in_each_file_is_not_read_ahead);
+	RUN(the_highest_entry_ids_go_on_too);
 	RUN(what_was_read_ahead_goes_with_its_file);
 	return check_done();
 }
