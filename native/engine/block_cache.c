@@ -12,8 +12,8 @@ typedef struct cached_block {
 	size_t size;
 } cached_block;
 
-/* Lone appends are small blocks: the memory of the oldest becomes that of the newest. */
-enum { SMALL_SIZES = 4, SMALL_FREE_MAX = 8 };
+/* Lone appends are small blocks: the memory of the oldest becomes that of the newest. What lies free is not counted: 80 KiB. */
+enum { SMALL_SIZES = 4, SMALL_FREE_MAX = 2 };
 
 struct wk_block_cache {
 	wk_buffer_pool *small[SMALL_SIZES]; /* of one block alignment, two, ... */

@@ -18,7 +18,7 @@ static wk_open_options options_of(uint64_t cache_bytes) {
 
 static void add_one(wk_namespace *ns, int64_t ledger_id, int64_t entry_id) {
 	static uint8_t bytes[SIZE];
-	memset(bytes, (int)(ledger_id * 7 + entry_id), sizeof bytes);
+	memset(bytes, (int)(uint8_t)((uint64_t)ledger_id * 7 + (uint64_t)entry_id), sizeof bytes);
 	wk_store_be64(bytes, (uint64_t)ledger_id);
 	wk_store_be64(bytes + 8, (uint64_t)entry_id);
 	wk_add add = an_add(bytes, sizeof bytes, 0);
@@ -50,7 +50,7 @@ static wk_status try_read(wk_namespace *ns, int64_t ledger_id, int64_t entry_id)
 	CHECK_EQ(wk_load_be64(entries[0].bytes), (uint64_t)ledger_id);
 	CHECK_EQ(wk_load_be64(entries[0].bytes + 8), (uint64_t)entry_id);
 	for (size_t i = 16; i < SIZE; i++)
-		CHECK_EQ(entries[0].bytes[i], (uint8_t)(ledger_id * 7 + entry_id));
+		CHECK_EQ(entries[0].bytes[i], (uint8_t)((uint64_t)ledger_id * 7 + (uint64_t)entry_id));
 	CHECK(wk_entry_batch_memory(batch) < 16 * 1024); /* it does not hold a window */
 	wk_entry_batch_release(batch);
 	return WK_OK;

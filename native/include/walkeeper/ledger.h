@@ -45,11 +45,12 @@ typedef struct wk_add {
 	const void *key; /* may be NULL where key_size is 0 */
 	uint64_t size;
 	uint32_t key_size;
-	uint32_t flags;    /* enum wk_add_flag */
-	uint32_t summed;   /* the bytes from this one on have the CRC32C `tail_crc`: they are not read once more. 0: none */
-	uint32_t tail_crc; /* where this is wrong, the entry is stored as one that is damaged */
-	uint64_t ticket;   /* set where it was accepted, else 0 */
-	wk_status status;  /* set: what became of this one */
+	uint32_t flags;  /* enum wk_add_flag */
+	uint32_t summed; /* the bytes from this one on have the CRC32C `tail_crc`: they are not read once more. 0: none */
+	/* Of these very bytes: where it is wrong the whole block is stored as a damaged one, other callers' entries with it. */
+	uint32_t tail_crc;
+	uint64_t ticket;  /* set where it was accepted, else 0 */
+	wk_status status; /* set: what became of this one */
 } wk_add;
 
 /*
