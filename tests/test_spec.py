@@ -22,7 +22,7 @@ class Machine:
 
     def run(self, command: str) -> str:
         verb, *words = command.split()
-        answer: Callable[..., Iterator[str]] = getattr(self, f"do_{verb}")
+        answer: Callable[..., Iterator[str]] = getattr(self, f"do_{verb.replace('-', '')}")
         return "\n".join(answer(*words))
 
 
@@ -198,6 +198,85 @@ class HostedLedgers(Machine):
         return f"{self.table.table.count} of {self.table.table.capacity}"
 
 
+class HostedRules(Machine):
+    """rules | deleted 5 7… | read-only on [but for high priority] | read-only off | limbo 3… | limbo all but 4… |
+    ask 5: add, fence keyless… (the operation; then high, recovery, keyless) | absent 5: ledger, entry"""
+
+    OPERATIONS = {
+        "add": (lib.WK_WIRE_ADD, 0),
+        "read": (lib.WK_WIRE_READ, 0),
+        "fence": (lib.WK_WIRE_READ, lib.WK_WIRE_FENCE),
+        "batch": (lib.WK_WIRE_BATCH_READ, 0),
+        "batch fence": (lib.WK_WIRE_BATCH_READ, lib.WK_WIRE_FENCE),
+        "read LAC": (lib.WK_WIRE_READ_LAC, 0),
+        "write LAC": (lib.WK_WIRE_WRITE_LAC, 0),
+        "force": (lib.WK_WIRE_FORCE, 0),
+        "list": (lib.WK_WIRE_LIST_ENTRIES, 0),
+        "info": (lib.WK_WIRE_BOOKIE_INFO, 0),
+    }
+    FLAGS = {"high": lib.WK_WIRE_HIGH_PRIORITY, "recovery": lib.WK_WIRE_RECOVERY}
+    KEY = ffi.new("uint8_t[]", 20)
+
+    def do_rules(self) -> Iterator[str]:
+        self.rules = ffi.new("wk_hosted_rules *")
+        self.ids: dict[str, object] = {}  # the sets point into them
+        yield self.state()
+
+    def do_deleted(self, *ids: str) -> Iterator[str]:
+        self.fill("deleted", ids)
+        yield self.state()
+
+    def do_limbo(self, *words: str) -> Iterator[str]:
+        self.rules.limbo_all = words[0] == "all"
+        self.fill("limbo", words[2:] if words[0] == "all" else words)
+        yield self.state()
+
+    def do_readonly(self, switch: str, *but: str) -> Iterator[str]:
+        self.rules.read_only, self.rules.high_priority = switch == "on", bool(but)
+        yield self.state()
+
+    def do_ask(self, ledger_id: str, *words: str) -> Iterator[str]:
+        for asked in " ".join(words).split(", "):
+            name, flags, key = asked, 0, True
+            while name not in self.OPERATIONS:
+                name, _, more = name.rpartition(" ")
+                flags, key = flags | self.FLAGS.get(more, 0), key and more != "keyless"
+            operation, of_operation = self.OPERATIONS[name]
+            given = {"operation": operation, "flags": flags | of_operation, "ledger_id": int(ledger_id.rstrip(":"))}
+            if key:
+                given.update(key=self.KEY, key_size=len(self.KEY))
+            yield f"{asked}: {self.code(lib.wk_hosted_judge(self.rules, ffi.new('wk_wire_request *', given)))}"
+
+    def do_absent(self, ledger_id: str, *words: str) -> Iterator[str]:
+        for what in " ".join(words).split(", "):
+            code = {"ledger": lib.WK_WIRE_NO_LEDGER, "entry": lib.WK_WIRE_NO_ENTRY}[what]
+            found = lib.wk_hosted_negative(self.rules, int(ledger_id.rstrip(":")), code)
+            yield f"{what}: {self.code(found)}"
+
+    def fill(self, name: str, ids: tuple[str, ...]) -> None:
+        self.ids[name] = ffi.new("int64_t[]", [int(ledger_id) for ledger_id in ids] or [0])
+        lib.wk_id_set_init(ffi.addressof(self.rules, name), self.ids[name], len(ids))
+
+    def code(self, code: int) -> str:
+        return str(ffi.typeof("wk_wire_code").elements[code]).removeprefix("WK_WIRE_")
+
+    def members(self, name: str) -> str:
+        found = getattr(self.rules, name)
+        return " ".join(str(found.ids[at]) for at in range(found.count))
+
+    def state(self) -> str:
+        said = []
+        if self.rules.deleted.count:
+            said.append(f"deleted {self.members('deleted')}")
+        if self.rules.limbo_all:
+            said.append("limbo all" + (f" but {self.members('limbo')}" if self.rules.limbo.count else ""))
+        elif self.rules.limbo.count:
+            said.append(f"limbo {self.members('limbo')}")
+        if self.rules.read_only:
+            said.append("read-only" + (" but for high priority" if self.rules.high_priority else ""))
+        return ", ".join(said) or "all is well"
+
+
 class LongPolls(Machine):
     """polls room=4 | add a ledger=1 knows=5 until=100 by=x | raise 1 to 6 | ready 1 | fence 1 | clock 100 | drop x"""
 
@@ -248,6 +327,7 @@ class LongPolls(Machine):
 MACHINES: dict[str, type[Machine]] = {
     "block_window": BlockWindow,
     "hosted_ledgers": HostedLedgers,
+    "hosted_rules": HostedRules,
     "journal_scan": JournalScan,
     "long_polls": LongPolls,
 }

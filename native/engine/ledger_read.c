@@ -115,6 +115,38 @@ wk_status wk_ledger_read(wk_namespace *ns, int64_t ledger_id, int64_t first, uin
 	return status;
 }
 
+/* *first: of the last entry where that is asked for. */
+static bool is_stored(wk_engine *engine, int64_t ledger_id, int64_t *first) {
+	wk_engine_lock(engine);
+	const wk_ledger *ledger = wk_ledger_find(engine, ledger_id);
+	if (ledger != NULL && *first == WK_LAST_ENTRY)
+		*first = ledger->last_entry;
+	bool stored = ledger != NULL && *first >= 0 && *first <= ledger->last_entry;
+	wk_engine_unlock(engine);
+	return stored;
+}
+
+wk_status wk_ledger_read_cached(wk_namespace *ns, int64_t ledger_id, int64_t first, uint32_t max_entries,
+                                uint64_t max_bytes, wk_entry_batch **batch) {
+	if (max_entries == 0 || wk_enter_kind(ns, WK_KIND_LEDGERS, NULL) != WK_OK)
+		return WK_WOULD_BLOCK;
+	if (max_entries > WK_SPAN_ENTRIES_MAX)
+		max_entries = WK_SPAN_ENTRIES_MAX;
+	wk_status status = WK_WOULD_BLOCK;
+	wk_span *span = is_stored(ns->engine, ledger_id, &first) ? malloc(sizeof *span) : NULL;
+	if (span != NULL) {
+		int64_t last = first > INT64_MAX - max_entries ? INT64_MAX : first + max_entries - 1;
+		status = wk_read_entries_cached(ns->engine, ledger_id, first, last, span);
+		if (status == WK_OK && make_batch(span, max_entries, max_bytes, batch) != WK_OK) {
+			wk_buffer_release(span->buffer);
+			status = WK_WOULD_BLOCK;
+		}
+	}
+	free(span);
+	wk_leave(ns);
+	return status;
+}
+
 const wk_stored_entry *wk_entry_batch_entries(const wk_entry_batch *batch, size_t *count) {
 	*count = batch->count;
 	return batch->entries;

@@ -116,15 +116,22 @@ static void read_together(wk_engine *engine, wk_store_file *file, uint32_t item,
 	free(pages);
 }
 
-wk_status wk_lookup_items(wk_engine *engine, wk_store_file *file, uint32_t item, uint32_t count, wk_footer_item *items,
-                          wk_error *error) {
+static wk_status cached_items(wk_engine *engine, wk_store_file *file, uint32_t item,
+                              wk_footer_item items[WK_PAGE_ITEMS], uint32_t *count) {
+	uint64_t page = wk_footer_item_page(&file->footer, item);
+	return wk_page_cache_get(engine->pages, file->id, page, items, sizeof *items, count) ? WK_OK : WK_WOULD_BLOCK;
+}
+
+wk_status wk_lookup_items(wk_engine *engine, wk_store_file *file, uint32_t item, uint32_t count,
+                          enum wk_lookup_scope scope, wk_footer_item *items, wk_error *error) {
 	wk_footer_item page_items[WK_PAGE_ITEMS];
-	bool several = item % WK_PAGE_ITEMS + count > WK_PAGE_ITEMS;
-	if (several && count <= TOGETHER_MAX)
+	bool cached = scope == WK_LOOKUP_CACHED, several = item % WK_PAGE_ITEMS + count > WK_PAGE_ITEMS;
+	if (several && count <= TOGETHER_MAX && !cached)
 		read_together(engine, file, item, count);
 	for (uint32_t done = 0; done < count;) {
 		uint32_t at = (item + done) % WK_PAGE_ITEMS, found;
-		wk_status status = load_items(engine, file, item + done, page_items, &found, error);
+		wk_status status = cached ? cached_items(engine, file, item + done, page_items, &found)
+		                          : load_items(engine, file, item + done, page_items, &found, error);
 		/* In a ledger store the bytes of an entry do not say where it ends: their digest is the caller's. */
 		if (is_unreadable(status) && file->kind == WK_FILE_ENTRY_LOG && !wk_engine_holds_ledgers(engine) &&
 		    rebuild_items(engine, file, item + done, page_items, &found) == WK_OK)
@@ -376,9 +383,19 @@ static wk_status ask(wk_engine *engine, search *s, wk_stretch *stretch, wk_error
 }
 
 static bool is_there(const wk_ledger *ledger, int64_t entry_id, enum wk_lookup_scope scope) {
-	if (ledger == NULL || scope != WK_LOOKUP_READABLE)
+	if (ledger == NULL || scope == WK_LOOKUP_ALL)
 		return ledger != NULL;
 	return entry_id >= ledger->first_live && entry_id <= ledger->durable_entry;
+}
+
+/* (locked) As wk_ranges_bring, but for what is out. */
+static wk_status in_memory(wk_engine *engine, int64_t ledger_id, int64_t entry_id, wk_ledger **found) {
+	wk_ledger *ledger = wk_ledger_find(engine, ledger_id);
+	if (wk_ranges_are_out(ledger, entry_id))
+		return WK_WOULD_BLOCK;
+	ledger->used = true;
+	*found = ledger;
+	return WK_OK;
 }
 
 static wk_status look(wk_engine *engine, search *s, int64_t ledger_id, int64_t last, enum wk_lookup_scope scope,
@@ -387,15 +404,22 @@ static wk_status look(wk_engine *engine, search *s, int64_t ledger_id, int64_t l
 	wk_ledger *ledger = NULL;
 	wk_status status = WK_OK;
 	if (is_there(wk_ledger_find(engine, ledger_id), s->entry_id, scope)) /* else no page is asked for it */
-		status = wk_ranges_bring(engine, ledger_id, s->entry_id, &ledger, error);
+		status = scope == WK_LOOKUP_CACHED ? in_memory(engine, ledger_id, s->entry_id, &ledger)
+		                                   : wk_ranges_bring(engine, ledger_id, s->entry_id, &ledger, error);
 	if (status == WK_OK && !is_there(ledger, s->entry_id, scope))
 		status = WK_NOT_FOUND;
 	if (status != WK_OK) {
 		wk_engine_unlock(engine);
 		return status;
 	}
-	s->last = scope == WK_LOOKUP_READABLE && last > ledger->durable_entry ? ledger->durable_entry : last;
+	s->last = scope != WK_LOOKUP_ALL && last > ledger->durable_entry ? ledger->durable_entry : last;
 	status = gather(engine, s, ledger, items, items_max, stretch, error);
+	if (status == WK_OK && scope == WK_LOOKUP_CACHED && (s->count > 0 || stretch->file == NULL)) {
+		status = WK_WOULD_BLOCK; /* runs would have to be read, or all ranges asked */
+		if (stretch->file != NULL)
+			wk_store_file_unpin(engine, stretch->file);
+		stretch->file = NULL;
+	}
 	if (status != WK_OK)
 		unpin_candidates(engine, s, NULL);
 	wk_engine_unlock(engine);

@@ -21,6 +21,7 @@ typedef struct wk_stretch {
 
 enum wk_lookup_scope {
 	WK_LOOKUP_READABLE, /* what a reader may see: WK_NOT_FOUND for an entry before the first live or not yet durable */
+	WK_LOOKUP_CACHED,   /* the same, and no page is read: WK_WOULD_BLOCK, without a text, where one would have to be */
 	WK_LOOKUP_ALL,
 };
 
@@ -32,9 +33,12 @@ enum wk_lookup_scope {
 wk_status wk_lookup(wk_engine *engine, int64_t ledger_id, int64_t first, int64_t last, enum wk_lookup_scope scope,
                     wk_footer_item *items, uint32_t items_max, wk_stretch *stretch, wk_error *error);
 void wk_stretch_release(wk_engine *engine, wk_stretch *stretch);
-/* The places of `count` entries of a sealed file from this item on. The file is pinned, no lock held. */
-wk_status wk_lookup_items(wk_engine *engine, wk_store_file *file, uint32_t item, uint32_t count, wk_footer_item *items,
-                          wk_error *error);
+/*
+ * The places of `count` entries of a sealed file from this item on. The file is pinned, no lock held. WK_LOOKUP_CACHED:
+ * WK_WOULD_BLOCK where a page of them is not in the ledger cache.
+ */
+wk_status wk_lookup_items(wk_engine *engine, wk_store_file *file, uint32_t item, uint32_t count,
+                          enum wk_lookup_scope scope, wk_footer_item *items, wk_error *error);
 
 /*
  * The runs of one sealed range, one after the other: `runs` holds those of one page. No lock held, the file pinned.

@@ -29,11 +29,11 @@ static void unpin(wk_engine *engine, wk_store_file *file) {
 	wk_engine_unlock(engine);
 }
 
-static wk_status locate(wk_engine *engine, int64_t ledger_id, int64_t first, int64_t last, places *found,
-                        wk_error *error) {
+static wk_status locate(wk_engine *engine, int64_t ledger_id, int64_t first, int64_t last, enum wk_lookup_scope scope,
+                        places *found, wk_error *error) {
 	wk_stretch stretch;
-	wk_status status = wk_lookup(engine, ledger_id, first, last, WK_LOOKUP_READABLE, found->items, WK_SPAN_ENTRIES_MAX,
-	                             &stretch, error);
+	wk_status status = wk_lookup(engine, ledger_id, first, last, scope, found->items, WK_SPAN_ENTRIES_MAX, &stretch,
+	                             error);
 	bool nowhere = status == WK_OK && stretch.file == NULL;
 	if (status == WK_NOT_FOUND || (nowhere && wk_engine_holds_ledgers(engine))) /* whose user writes what it likes */
 		return wk_fail(error, WK_NOT_FOUND, "ledger %lld has no entry %lld", (long long)ledger_id, (long long)first);
@@ -48,7 +48,8 @@ static wk_status locate(wk_engine *engine, int64_t ledger_id, int64_t first, int
 	found->first = first;
 	found->count = count < WK_SPAN_ENTRIES_MAX ? (uint32_t)count : WK_SPAN_ENTRIES_MAX;
 	if (stretch.sealed)
-		status = wk_lookup_items(engine, found->file, stretch.first_item, found->count, found->items, error);
+		status = wk_lookup_items(engine, found->file, stretch.first_item, found->count, scope, found->items,
+		                         error);
 	if (status != WK_OK)
 		unpin(engine, found->file);
 	return status;
@@ -223,7 +224,7 @@ static wk_status read_entries(wk_engine *engine, int64_t ledger_id, int64_t firs
 	span->count = 0;
 	if (found == NULL)
 		return wk_fail(error, WK_NO_MEMORY, "reading ledger %lld: no memory", (long long)ledger_id);
-	wk_status status = locate(engine, ledger_id, first, last, found, error);
+	wk_status status = locate(engine, ledger_id, first, last, WK_LOOKUP_READABLE, found, error);
 	if (status == WK_OK) {
 		uint32_t count = 0;
 		uint64_t base = 0;
@@ -262,6 +263,25 @@ wk_status wk_read_entries(wk_engine *engine, int64_t ledger_id, int64_t first, i
 wk_status wk_read_entries_ahead(wk_engine *engine, int64_t ledger_id, int64_t first, int64_t last, size_t max_bytes,
                                 wk_span *span, wk_error *error) {
 	return read_entries(engine, ledger_id, first, last, max_bytes, VERIFIED_AHEAD, span, error);
+}
+
+wk_status wk_read_entries_cached(wk_engine *engine, int64_t ledger_id, int64_t first, int64_t last, wk_span *span) {
+	places *found = malloc(sizeof *found);
+	span->buffer = NULL;
+	span->count = 0;
+	if (found == NULL)
+		return WK_WOULD_BLOCK;
+	wk_status status = locate(engine, ledger_id, first, last, WK_LOOKUP_CACHED, found, NULL);
+	if (status == WK_OK) {
+		uint32_t count = 0;
+		uint64_t base = 0;
+		status = from_memtable(engine, found, span, &count, &base) ? WK_OK : WK_WOULD_BLOCK;
+		if (status == WK_OK)
+			status = fill(engine, found, count, base, ledger_id, false, span, NULL);
+		unpin(engine, found->file);
+	}
+	free(found);
+	return status == WK_OK ? WK_OK : WK_WOULD_BLOCK;
 }
 
 wk_status wk_read_entry_unverified(wk_engine *engine, int64_t ledger_id, int64_t entry_id, wk_span *span,

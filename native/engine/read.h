@@ -32,6 +32,8 @@ wk_status wk_read_entries(wk_engine *engine, int64_t ledger_id, int64_t first, i
 /* The same for who may come back for the next entry: a window may answer, or be read (read_ahead.h). */
 wk_status wk_read_entries_ahead(wk_engine *engine, int64_t ledger_id, int64_t first, int64_t last, size_t max_bytes,
                                 wk_span *span, wk_error *error);
+/* The same of what the memtable has, without a look at the disk. WK_WOULD_BLOCK: one of the others must say. */
+wk_status wk_read_entries_cached(wk_engine *engine, int64_t ledger_id, int64_t first, int64_t last, wk_span *span);
 /* The entry as it stands in its file, its digest unchecked: for what can still be learnt from a damaged one. */
 wk_status wk_read_entry_unverified(wk_engine *engine, int64_t ledger_id, int64_t entry_id, wk_span *span,
                                    wk_error *error);

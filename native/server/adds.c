@@ -31,24 +31,13 @@ void wk_adds_drop(wk_service *service) {
 	free_spent(service);
 }
 
-/* Whether it may be added at all, as far as the protocol knows. */
-static uint32_t check(wk_service *service, const wk_wire_request *request, wk_hosted_ledger **ledger) {
-	*ledger = NULL;
-	if (wk_id_set_has(&service->deleted, request->ledger_id))
-		return WK_WIRE_FENCED;
-	if (service->read_only && !((request->flags & WK_WIRE_HIGH_PRIORITY) != 0 && service->high_priority))
-		return WK_WIRE_READ_ONLY;
-	*ledger = wk_service_host(service, request->ledger_id);
-	return *ledger != NULL ? WK_WIRE_OK : WK_WIRE_IO_ERROR;
-}
-
 void wk_adds_put(wk_service *service, wk_peer *peer, const wk_wire_request *request, const uint8_t *frame,
                  size_t size) {
 	wk_owed owed = wk_owe(service, peer, request);
-	wk_hosted_ledger *ledger;
+	wk_hosted_ledger *ledger = wk_service_host(service, request->ledger_id);
 	wk_wire_entry entry;
 	(void)wk_wire_entry_decode(request->body, request->body_size, &entry); /* whole: else wk_wire_refusal refused it */
-	uint32_t code = check(service, request, &ledger);
+	uint32_t code = ledger != NULL ? WK_WIRE_OK : WK_WIRE_IO_ERROR;
 	if (code == WK_WIRE_OK && service->options.verify_digest == WK_VERIFY_DIGEST_LEARNED) {
 		/* It is learned from entries that were accepted: whoever has not the key teaches nothing. */
 		wk_hosted_ledger judged = *ledger;

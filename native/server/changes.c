@@ -25,14 +25,6 @@ static uint32_t failed(wk_service *service, wk_status status) {
 
 void wk_change_fence(wk_service *service, wk_peer *peer, const wk_wire_request *request, const uint8_t *frame,
                      size_t size) {
-	if (request->key_size == 0) {
-		answer_at_once(service, peer, request, WK_WIRE_UNAUTHORIZED);
-		return;
-	}
-	if (wk_id_set_has(&service->deleted, request->ledger_id)) {
-		answer_at_once(service, peer, request, WK_WIRE_NO_LEDGER);
-		return;
-	}
 	if (wk_reads_held_are_full(service, peer)) {
 		answer_at_once(service, peer, request, WK_WIRE_TOO_MANY_REQUESTS);
 		return;
@@ -88,15 +80,6 @@ static bool is_known(const wk_service *service, const wk_wire_request *request, 
 void wk_change_lac(wk_service *service, wk_peer *peer, const wk_wire_request *request, const uint8_t *frame,
                    size_t size) {
 	int64_t lac = request->lac; /* the packet's: else wk_wire_refusal refused it */
-	uint32_t code = WK_WIRE_OK;
-	if (wk_id_set_has(&service->deleted, request->ledger_id))
-		code = WK_WIRE_NO_LEDGER;
-	else if (service->read_only)
-		code = WK_WIRE_READ_ONLY;
-	if (code != WK_WIRE_OK) {
-		answer_at_once(service, peer, request, code);
-		return;
-	}
 	if (lac_is_on_its_way(service, request->ledger_id)) {
 		wk_peer_stall(service, peer, WK_STALL_JOURNAL, frame, size);
 		return;

@@ -5,7 +5,8 @@
 
 #include "server/service.h"
 
-enum { PARTIAL_MIN = 512, SWEEP_NS = 1000000000, STARVED = 10 };
+/* Where many want what they hold, frames have the 30th part of their time, and answers that are not taken the 10th. */
+enum { PARTIAL_MIN = 512, SWEEP_NS = 1000000000, PATIENCE = 30, STARVED = 10 };
 
 /* ---- closing ---- */
 
@@ -215,27 +216,44 @@ void wk_peers_go_on(wk_service *service, bool journal) {
 
 /* ---- receiving ---- */
 
+static uint64_t small_frames_most(const wk_service *service) {
+	return service->options.receive_bytes / 2 + service->options.receive_bytes / 16;
+}
+
+/* `large`: it has one of the few places; else it has a share of the memory for the first part of any frame. */
+static bool has_begun(const wk_peer *peer, bool large) {
+	return peer->partial != NULL && peer->large == large && !wk_peer_is_held(peer);
+}
+
 /*
- * A connection that waits for room has brought some bytes already, and there may be very many. Then those go whose
- * frames have been under way for longest: who means well is done soon.
+ * Frames that were begun must not keep others out for as long as a frame may take: those go that have been under way for
+ * longest. Who means well is done soon. Who waits for room himself is not to blame, but has brought some bytes, and there
+ * may be very many of him: beyond a limit he goes, too, and at once.
  */
-static void make_room(wk_service *service) {
-	uint64_t most = service->options.receive_bytes / 2 + service->options.receive_bytes / 16;
-	uint64_t begun_bytes = 0, longest = 0; /* of frames alone: what waits for the journal is another matter */
-	if (service->input_bytes - service->large_bytes <= most)
+static void make_room(wk_service *service, bool large) {
+	uint64_t half = service->options.receive_bytes / 2, begun_bytes = 0, longest_ns = 0;
+	for (const wk_peer *peer = service->peers; peer != NULL; peer = peer->next) {
+		if (!has_begun(peer, large))
+			continue;
+		begun_bytes += peer->partial->capacity; /* of frames alone: what waits for the journal is another matter */
+		if (service->now_ns - peer->frame_began_ns > longest_ns)
+			longest_ns = service->now_ns - peer->frame_began_ns;
+	}
+	bool crowded = !large && begun_bytes > small_frames_most(service);
+	bool patient = longest_ns < service->options.frame_timeout_ns / PATIENCE;
+	if (!crowded && (patient || (large ? service->large_left > 0 : begun_bytes < half)))
 		return;
 	for (wk_peer *peer = service->peers; peer != NULL; peer = peer->next) {
-		if (peer->partial == NULL || peer->large)
+		if (!has_begun(peer, large) || service->now_ns - peer->frame_began_ns < longest_ns / 2)
 			continue;
-		begun_bytes += peer->partial->capacity;
-		if (service->now_ns - peer->frame_began_ns > longest)
-			longest = service->now_ns - peer->frame_began_ns;
+		if (!crowded && (peer->stalls & WK_STALL_INPUT) != 0)
+			continue;
+		begun_bytes -= peer->partial->capacity;
+		service->stats.frame_timeouts++;
+		wk_peer_close(service, peer);
+		if (large ? service->large_left > 0 : begun_bytes < half / 2)
+			return;
 	}
-	for (wk_peer *peer = service->peers; peer != NULL && begun_bytes > most; peer = peer->next)
-		if (peer->partial != NULL && !peer->large && service->now_ns - peer->frame_began_ns >= longest / 2) {
-			service->stats.frame_timeouts++;
-			wk_peer_close(service, peer);
-		}
 }
 
 /* As much of `bytes` as the frame that is being assembled takes; it is handled once it is whole. */
@@ -270,7 +288,8 @@ static size_t assemble(wk_service *service, wk_peer *peer, const uint8_t *bytes,
 	if (had + more < frame_size) {
 		if (!has_place(service, peer)) {
 			enlist(service, peer, WK_STALL_INPUT);
-			make_room(service);
+			if (service->input_bytes - service->large_bytes > small_frames_most(service))
+				make_room(service, false);
 		}
 		return taken + more;
 	}
@@ -320,6 +339,10 @@ void wk_peers_sweep(wk_service *service) {
 		return;
 	service->next_sweep_ns = service->now_ns + SWEEP_NS;
 	service->eased |= service->starved;
+	if (service->starved) {
+		make_room(service, false);
+		make_room(service, true);
+	}
 	uint64_t limit = service->options.frame_timeout_ns;
 	bool crowded = service->reply_bytes > service->options.reply_bytes / 2;
 	for (wk_peer *peer = service->peers; peer != NULL; peer = peer->next) {

@@ -1,19 +1,11 @@
 /* polls.c: LACs rise, and long polls that wait for them are answered. */
 #include "server/service.h"
 
-static void refuse(wk_service *service, wk_peer *peer, const wk_wire_request *request, uint32_t code) {
-	wk_owed owed = wk_owe(service, peer, request);
-	wk_reply_code(service, &owed, code);
-}
-
 void wk_polls_ask(wk_service *service, wk_peer *peer, const wk_wire_request *request) {
-	if (wk_id_set_has(&service->deleted, request->ledger_id)) {
-		refuse(service, peer, request, WK_WIRE_NO_LEDGER);
-		return;
-	}
 	wk_read_job *job = wk_read_job_new(service, peer, request, WK_JOB_POLL);
 	if (job == NULL) {
-		refuse(service, peer, request, WK_WIRE_IO_ERROR);
+		wk_owed owed = wk_owe(service, peer, request);
+		wk_reply_code(service, &owed, WK_WIRE_IO_ERROR);
 		return;
 	}
 	const wk_hosted_ledger *ledger = wk_hosted_find(&service->hosted, request->ledger_id);
@@ -62,7 +54,7 @@ static void go_on(wk_service *service, wk_read_job *job) {
 void wk_polls_learned(wk_service *service, wk_read_job *job) {
 	if (job->status != WK_OK) {
 		uint32_t code = job->status == WK_NO_LEDGER
-		                    ? wk_service_negative(service, job->owed.ledger_id, WK_WIRE_NO_LEDGER)
+		                    ? wk_hosted_negative(&service->rules, job->owed.ledger_id, WK_WIRE_NO_LEDGER)
 		                    : WK_WIRE_IO_ERROR;
 		end_poll(service, job, code);
 		return;

@@ -5,6 +5,8 @@
 
 /* What it holds goes. */
 void wk_read_job_clear(wk_read_job *job);
+/* Fills in the job's outcome where memory has what is asked for; false: wk_read_job_run has to say. It waits for no disk. */
+bool wk_read_job_try(wk_namespace *ns, wk_read_job *job);
 /* Fills in the job's outcome. From any thread. */
 void wk_read_job_run(wk_namespace *ns, wk_read_job *job);
 #endif

@@ -1,5 +1,5 @@
 /*
- * read_queue.c: reads that wait for a place in the pool, and whose turn it is.
+ * read_queue.c: reads that wait for their turn: what memory has is read at once, the rest by the pool.
  *
  * Connections take turns, one read each, so that whoever asks for much waits behind its own reads. What a connection
  * asked for and does not take fills memory: one that has unsent answers gets no more than its share, and never the last
@@ -8,7 +8,7 @@
  */
 #include "server/read_job.h"
 
-enum { POOL_JOBS_MAX = 64, SMALL_ANSWER_MAX = 65536, REFUSED_MAX = 256 };
+enum { POOL_JOBS_MAX = 64, SMALL_ANSWER_MAX = 65536, REFUSED_MAX = 256, SERVED_MAX = 256 };
 
 /* What it was given and did not take yet, and what may become of its reads. */
 static uint64_t own_bytes(const wk_service *service, const wk_peer *peer) {
@@ -145,9 +145,23 @@ void wk_read_queue_feed(wk_service *service) {
 			join(service, peer);
 		service->reads_count++;
 		peer->reads_running++;
-		wk_read_pool_put(service->pool, job);
+		/* Not too many in a turn: adds wait meanwhile. */
+		if (service->served_count < SERVED_MAX && wk_read_job_try(service->ns, job)) {
+			service->served_count++;
+			*service->served_end = job;
+			service->served_end = &job->next;
+		} else {
+			wk_read_pool_put(service->pool, job);
+		}
 	}
 	service->reads_starve = service->readers_count > 0 && service->reads_count == 0;
+}
+
+wk_read_job *wk_read_served_take(wk_service *service) {
+	wk_read_job *served = service->served;
+	service->served = NULL;
+	service->served_end = &service->served;
+	return served;
 }
 
 wk_read_job *wk_read_queue_remove(wk_service *service, wk_peer *peer) {

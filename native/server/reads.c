@@ -81,9 +81,9 @@ static uint32_t code_of(const wk_service *service, const wk_read_job *job) {
 	case WK_OK:
 		return WK_WIRE_OK;
 	case WK_NO_LEDGER:
-		return wk_service_negative(service, job->owed.ledger_id, WK_WIRE_NO_LEDGER);
+		return wk_hosted_negative(&service->rules, job->owed.ledger_id, WK_WIRE_NO_LEDGER);
 	case WK_NOT_FOUND:
-		return wk_service_negative(service, job->owed.ledger_id, WK_WIRE_NO_ENTRY);
+		return wk_hosted_negative(&service->rules, job->owed.ledger_id, WK_WIRE_NO_ENTRY);
 	case WK_FULL:
 		return WK_WIRE_TOO_MANY_REQUESTS;
 	case WK_INVALID:
@@ -126,10 +126,6 @@ void wk_reads_ask(wk_service *service, wk_peer *peer, const wk_wire_request *req
 	if (job == NULL) {
 		wk_owed owed = wk_owe(service, peer, request);
 		wk_reply_code(service, &owed, WK_WIRE_IO_ERROR);
-		return;
-	}
-	if (wk_id_set_has(&service->deleted, request->ledger_id)) {
-		refuse(service, job, kind == WK_JOB_LAC ? WK_WIRE_NO_ENTRY : WK_WIRE_NO_LEDGER);
 		return;
 	}
 	if (kind == WK_JOB_READ && request->version == WK_WIRE_V3) {
@@ -332,8 +328,7 @@ void wk_reads_drop(wk_service *service, wk_peer *peer) {
 	}
 }
 
-void wk_reads_answer(wk_service *service) {
-	wk_read_job *done = wk_read_pool_take(service->pool);
+static void answer_all(wk_service *service, wk_read_job *done) {
 	while (done != NULL) {
 		wk_read_job *job = done;
 		done = job->next;
@@ -343,5 +338,10 @@ void wk_reads_answer(wk_service *service) {
 		if (!wk_read_queue_take_back(service, job))
 			answer(service, job);
 	}
+}
+
+void wk_reads_answer(wk_service *service) {
+	answer_all(service, wk_read_served_take(service));
+	answer_all(service, wk_read_pool_take(service->pool));
 	wk_read_queue_feed(service);
 }

@@ -34,11 +34,6 @@ wk_hosted_ledger *wk_service_host(wk_service *service, int64_t ledger_id) {
 	return status == WK_OK ? ledger : NULL;
 }
 
-uint32_t wk_service_negative(const wk_service *service, int64_t ledger_id, uint32_t code) {
-	bool limbo = service->limbo_all != wk_id_set_has(&service->limbo, ledger_id); /* all but these, or these alone */
-	return limbo ? WK_WIRE_UNKNOWN_STATE : code;
-}
-
 uint32_t wk_code_of(wk_status status) {
 	switch (status) {
 	case WK_OK:
@@ -168,10 +163,12 @@ void wk_request_handle(wk_service *service, wk_peer *peer, const uint8_t *frame,
 		return;
 	}
 	peer->version = version;
-	if (adds)
-		wk_adds_put(service, peer, &request, frame, size);
-	else if (refusal != WK_WIRE_OK)
+	if (refusal == WK_WIRE_OK)
+		refusal = wk_hosted_judge(&service->rules, &request);
+	if (refusal != WK_WIRE_OK)
 		refuse(service, peer, &request, refusal, bare);
+	else if (adds)
+		wk_adds_put(service, peer, &request, frame, size);
 	else
 		dispatch(service, peer, &request, frame, size);
 }

@@ -119,8 +119,8 @@ static void take_orders(wk_server *server) {
 		wk_service_drain(service);
 	}
 	if (server->asked.read_only) {
-		service->read_only = server->asked.read_only_value;
-		service->high_priority = server->asked.high_priority;
+		service->rules.read_only = server->asked.read_only_value;
+		service->rules.high_priority = server->asked.high_priority;
 	}
 	if (server->asked.space) {
 		service->total_space = server->asked.total_bytes;
@@ -283,8 +283,8 @@ wk_status wk_server_start(wk_namespace *ns, const wk_server_options *given, wk_s
 		status = fail(error, WK_NO_MEMORY, 0, "no memory, or no thread, for a server");
 	if (status == WK_OK) {
 		wk_hosted_seed(&server->service->hosted, wk_random_number()); /* ids are chosen by clients */
-		server->service->read_only = options.read_only;
-		server->service->limbo_all = options.limbo_all;
+		server->service->rules.read_only = options.read_only;
+		server->service->rules.limbo_all = options.limbo_all;
 		status = watch(server, error);
 	}
 	if (status == WK_OK)

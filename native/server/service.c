@@ -31,6 +31,7 @@ wk_status wk_service_new(wk_namespace *ns, wk_net *net, const wk_server_options 
 	service->commit_at_ns = UINT64_MAX;
 	service->stalled_end = &service->stalled;
 	service->readers_end = &service->readers;
+	service->served_end = &service->served;
 	uint64_t large = options->receive_bytes / 2 / options->frame_size_max;
 	service->large_left = large < 1 ? 1 : large > UINT32_MAX ? UINT32_MAX : (uint32_t)large;
 	service->pool = make_tables(service) ? wk_read_pool_new(ns, options->reader_threads) : NULL;
@@ -71,6 +72,10 @@ void wk_service_free(wk_service *service) {
 	while (service->peers != NULL)
 		wk_peer_gone(service, service->peers);
 	wk_adds_drop(service);
+	for (wk_read_job *job = wk_read_served_take(service), *next; job != NULL; job = next) {
+		next = job->next;
+		drop_job(service, job);
+	}
 	if (service->pool != NULL)
 		for (wk_read_job *job = wk_read_pool_close(service->pool), *next; job != NULL; job = next) {
 			next = job->next;
@@ -99,26 +104,28 @@ void wk_service_free(wk_service *service) {
 void wk_service_set_limbo(wk_service *service, bool all, int64_t *ids, size_t count) {
 	free(service->limbo_ids);
 	service->limbo_ids = ids;
-	service->limbo_all = all;
-	wk_id_set_init(&service->limbo, ids, count);
+	service->rules.limbo_all = all;
+	wk_id_set_init(&service->rules.limbo, ids, count);
 }
 
 /* What is kept of a ledger that was deleted goes, unless somebody waits for it: the wait ends by its time. */
 void wk_service_set_deleted(wk_service *service, int64_t *ids, size_t count) {
 	free(service->deleted_ids);
 	service->deleted_ids = ids;
-	wk_id_set_init(&service->deleted, ids, count);
-	for (uint64_t i = 0; i < service->deleted.count; i++) {
-		wk_polls_wake_all(service, service->deleted.ids[i]);
-		const wk_hosted_ledger *ledger = wk_hosted_find(&service->hosted, service->deleted.ids[i]);
+	wk_id_set *deleted = &service->rules.deleted;
+	wk_id_set_init(deleted, ids, count);
+	for (uint64_t i = 0; i < deleted->count; i++) {
+		wk_polls_wake_all(service, deleted->ids[i]);
+		const wk_hosted_ledger *ledger = wk_hosted_find(&service->hosted, deleted->ids[i]);
 		if (ledger != NULL && ledger->first_poll == WK_NO_POLL)
-			wk_hosted_remove(&service->hosted, service->deleted.ids[i]);
+			wk_hosted_remove(&service->hosted, deleted->ids[i]);
 	}
 }
 
 void wk_service_begin(wk_service *service, uint64_t now_ns, int64_t wall_ms) {
 	service->now_ns = now_ns;
 	service->wall_ms = wall_ms;
+	service->served_count = 0;
 }
 
 static void committed(wk_service *service) {
@@ -215,7 +222,8 @@ void wk_service_turn(wk_service *service) {
 		if (journal || service->eased)
 			wk_peers_go_on(service, journal);
 		first = false;
-	} while (service->adds.count > 0 || first_wait_is_over(service) || (service->eased && service->stalled != NULL));
+	} while (service->adds.count > 0 || first_wait_is_over(service) || service->served != NULL ||
+	         (service->eased && service->stalled != NULL));
 	wk_peers_sweep(service);
 	wk_outboxes_send(service);
 	/* The store tells when the first of those that wait is durable. */

@@ -183,9 +183,8 @@ struct wk_service {
 	uint64_t now_ns; /* of this turn */
 	int64_t wall_ms;
 	bool draining, failed;
-	bool read_only, high_priority, limbo_all;
 	uint64_t total_space, free_space;
-	wk_id_set limbo, deleted;
+	wk_hosted_rules rules;
 	int64_t *limbo_ids, *deleted_ids;
 	wk_hosted_ledgers hosted;
 	wk_polls polls;
@@ -196,7 +195,9 @@ struct wk_service {
 	wk_wait_queue waits;
 	uint64_t armed; /* the ticket that the store's event is armed for, 0: none */
 	wk_read_pool *pool;
-	uint32_t reads_count;            /* in the pool */
+	uint32_t reads_count;            /* in the pool, or served */
+	wk_read_job *served, **served_end; /* read by the loop itself, to be answered in this turn */
+	uint32_t served_count;           /* in this turn */
 	wk_peer *readers, **readers_end; /* connections with reads that wait, in the order of their turns */
 	uint32_t ring_count;             /* of them, but for those that are parked */
 	uint32_t readers_count, reads_waiting;
@@ -286,7 +287,6 @@ uint64_t wk_peer_share(const wk_service *service); /* of the memory for replies 
 void wk_request_handle(wk_service *service, wk_peer *peer, const uint8_t *frame, size_t size);
 wk_owed wk_owe(wk_service *service, wk_peer *peer, const wk_wire_request *request);
 wk_hosted_ledger *wk_service_host(wk_service *service, int64_t ledger_id); /* NULL: no memory */
-uint32_t wk_service_negative(const wk_service *service, int64_t ledger_id, uint32_t code);
 uint32_t wk_code_of(wk_status status);
 
 /* reply.c: answers; each settles what is owed, or answers a request at once */
@@ -337,6 +337,8 @@ bool wk_read_queue_take_back(wk_service *service, wk_read_job *job);
 void wk_read_queue_go_on(wk_service *service, wk_peer *peer);
 /* Gives the pool what memory for answers allows. */
 void wk_read_queue_feed(wk_service *service);
+/* What the loop read itself, in a list. */
+wk_read_job *wk_read_served_take(wk_service *service);
 /* What waits of a connection, in a list: it waits no more. */
 wk_read_job *wk_read_queue_remove(wk_service *service, wk_peer *peer);
 

@@ -3,6 +3,7 @@
  * and the list of ledgers.
  */
 #include "ledger_store.h"
+#include <errno.h>
 
 TEST(absent_unknown_and_damaged_are_told_apart) {
 	wk_io *io = new_disk(16);
@@ -78,6 +79,48 @@ TEST(a_batch_of_entries_is_bounded_in_count_and_bytes_and_ends_before_a_hole) {
 	io->operations->destroy(io);
 }
 
+static wk_status read_cached(wk_namespace *ns, int64_t ledger_id, int64_t first, size_t *count) {
+	wk_entry_batch *batch = NULL;
+	wk_status status = wk_ledger_read_cached(ns, ledger_id, first, 100, 1 << 20, &batch);
+	*count = 0;
+	if (status == WK_OK)
+		wk_entry_batch_entries(batch, count);
+	wk_entry_batch_release(batch);
+	return status;
+}
+
+/* And of all else it says nothing: not that it is absent, nor that it is there. */
+TEST(what_memory_has_is_read_without_the_disk) {
+	wk_io *io = new_disk(23);
+	wk_namespace *ns = open_store(io);
+	size_t count;
+	for (int64_t id = 0; id < 10; id++)
+		if (id != 5)
+			add_entry(ns, 1, id);
+	CHECK_EQ(fence(ns, 2), WK_OK);
+	wk_faulty_fail(wk_faulty_of(io), WK_FAULT_READ, 0, EIO, true);
+	for (int64_t id = 0; id < 10; id++) {
+		CHECK_EQ(read_cached(ns, 1, id, &count), id == 5 ? WK_WOULD_BLOCK : WK_OK);
+		CHECK_EQ(count > 0, id != 5);
+	}
+	CHECK_EQ(read_cached(ns, 1, WK_LAST_ENTRY, &count), WK_OK);
+	CHECK_EQ(count, 1);
+	CHECK_EQ(read_cached(ns, 1, 10, &count), WK_WOULD_BLOCK);
+	CHECK_EQ(read_cached(ns, 1, -2, &count), WK_WOULD_BLOCK);
+	CHECK_EQ(read_cached(ns, 2, WK_LAST_ENTRY, &count), WK_WOULD_BLOCK); /* fenced, and empty */
+	CHECK_EQ(read_cached(ns, 3, 0, &count), WK_WOULD_BLOCK);
+	uint64_t ticket;
+	CHECK_EQ(add_version(ns, 1, 10, 1, 0, &ticket), WK_OK); /* accepted, and not durable yet */
+	CHECK_EQ(read_cached(ns, 1, 10, &count), WK_WOULD_BLOCK);
+	wk_faulty_heal(wk_faulty_of(io));
+	close_store(ns);
+	ns = open_store(io);
+	for (int64_t id = 0; id < 10; id++)
+		CHECK_EQ(read_cached(ns, 1, id, &count), WK_WOULD_BLOCK); /* on the disk alone */
+	close_store(ns);
+	io->operations->destroy(io);
+}
+
 TEST(entries_are_listed_as_ranges_and_ledgers_page_by_page) {
 	wk_io *io = new_disk(18);
 	wk_namespace *ns = open_store(io);
@@ -125,6 +168,7 @@ TEST(entries_are_listed_as_ranges_and_ledgers_page_by_page) {
 int main(void) {
 	RUN(absent_unknown_and_damaged_are_told_apart);
 	RUN(a_batch_of_entries_is_bounded_in_count_and_bytes_and_ends_before_a_hole);
+	RUN(what_memory_has_is_read_without_the_disk);
 	RUN(entries_are_listed_as_ranges_and_ledgers_page_by_page);
 	return check_done();
 }

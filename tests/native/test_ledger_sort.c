@@ -107,7 +107,7 @@ static uint32_t stretches_of(wk_namespace *ns, int64_t ledger_id, int64_t entrie
 		CHECK(stretch.file != NULL);
 		uint32_t count = (uint32_t)(stretch.last_entry - id + 1);
 		if (stretch.sealed)
-			check_ok(wk_lookup_items(ns->engine, stretch.file, stretch.first_item, count, items, &error), &error,
+			check_ok(wk_lookup_items(ns->engine, stretch.file, stretch.first_item, count, WK_LOOKUP_ALL, items, &error), &error,
 			         "items are read");
 		for (uint32_t i = 0; i < count; i++) {
 			stretches += stretch.file->id != file || items[i].offset != end;
@@ -320,7 +320,7 @@ TEST(a_damaged_entry_stays_where_it_is) {
 	wk_stretch stretch;
 	wk_footer_item item;
 	CHECK_EQ(wk_lookup(ns->engine, 9, 3, 3, WK_LOOKUP_ALL, NULL, 0, &stretch, NULL), WK_OK);
-	CHECK_EQ(wk_lookup_items(ns->engine, stretch.file, stretch.first_item, 1, &item, NULL), WK_OK);
+	CHECK_EQ(wk_lookup_items(ns->engine, stretch.file, stretch.first_item, 1, WK_LOOKUP_ALL, &item, NULL), WK_OK);
 	char path[64];
 	snprintf(path, sizeof path, "store/%s", wk_file_name_of(stretch.file->id, stretch.file->kind).text);
 	uint64_t id = stretch.file->id;

@@ -126,6 +126,36 @@ TEST(what_came_before_a_fence_on_a_connection_is_in_its_answer) {
 	bookie_close(&b);
 }
 
+/* No thread has to be woken for it; but adds do not wait for very many such reads. */
+TEST(what_memory_has_is_answered_by_the_loop) {
+	bookie_prepare(&b, new_disk(7));
+	b.options.reads_max = 2000;
+	bookie_serve(&b);
+	peer *p = bookie_connect(&b);
+	p->version = WK_WIRE_V2;
+	for (int64_t id = 0; id < 10; id++)
+		CHECK_EQ(answer_to(p, an_entry(5, id, id - 1, (uint64_t)id, 20, 0)).code, WK_WIRE_OK);
+	ask(p, a_read(5, 3));
+	bookie_turn(&b, SIZE_MAX);
+	CHECK_EQ(b.service->served_count, 1);
+	CHECK_EQ(take_reply(p).entry_id, 3);
+	ask(p, a_read(5, 10)); /* what is not there is not the loop's to say */
+	bookie_turn(&b, SIZE_MAX);
+	CHECK_EQ(b.service->served_count, 0);
+	bookie_run(&b);
+	CHECK_EQ(take_reply(p).code, WK_WIRE_NO_ENTRY);
+	for (int i = 0; i < 900; i++)
+		ask(p, a_read(5, i % 10));
+	for (uint32_t served = 0, turns = 0; served < 900; turns++) {
+		CHECK(turns < 100);
+		bookie_turn(&b, SIZE_MAX);
+		CHECK(b.service->served_count <= 256);
+		for (; more_replies(p); served++)
+			CHECK_EQ(take_reply(p).code, WK_WIRE_OK);
+	}
+	bookie_close(&b);
+}
+
 TEST(a_batch_read_gives_consecutive_entries_within_its_limits) {
 	peer *p = open_with_peer(WK_WIRE_V2);
 	for (int64_t id = 0; id < 10; id++)
@@ -346,14 +376,14 @@ TEST(a_deleted_ledger_stays_refused) {
 TEST(read_only_refuses_adds_but_those_of_high_priority) {
 	peer *p = open_with_peer(WK_WIRE_V3);
 	CHECK_EQ(answer_to(p, an_entry(5, 0, -1, 10, 20, 0)).code, WK_WIRE_OK);
-	b.service->read_only = true;
-	b.service->high_priority = true;
+	b.service->rules.read_only = true;
+	b.service->rules.high_priority = true;
 	CHECK_EQ(answer_to(p, an_entry(5, 1, -1, 10, 20, 0)).code, WK_WIRE_READ_ONLY);
 	CHECK_EQ(answer_to(p, a_lac(5, 0)).code, WK_WIRE_READ_ONLY);
 	wk_wire_request urgent = an_entry(5, 1, -1, 10, 20, WK_WIRE_HIGH_PRIORITY | WK_WIRE_RECOVERY);
 	urgent.priority = 100;
 	CHECK_EQ(answer_to(p, urgent).code, WK_WIRE_OK);
-	b.service->high_priority = false;
+	b.service->rules.high_priority = false;
 	urgent = an_entry(5, 2, -1, 10, 20, WK_WIRE_HIGH_PRIORITY);
 	urgent.priority = 100;
 	CHECK_EQ(answer_to(p, urgent).code, WK_WIRE_READ_ONLY);
@@ -539,6 +569,7 @@ int main(void) {
 	RUN(a_fenced_ledger_takes_recovery_adds_alone_for_ever);
 	RUN(a_fence_of_an_unknown_ledger_is_remembered_behind_a_crash);
 	RUN(what_came_before_a_fence_on_a_connection_is_in_its_answer);
+	RUN(what_memory_has_is_answered_by_the_loop);
 	RUN(a_batch_read_gives_consecutive_entries_within_its_limits);
 	RUN(an_explicit_lac_is_durable_before_it_is_acknowledged);
 	RUN(a_lac_without_a_key_is_one_of_a_ledger_without_one);

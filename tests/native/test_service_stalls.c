@@ -202,6 +202,76 @@ TEST(beginnings_of_frames_stay_within_the_memory_for_them) {
 	bookie_close(&b);
 }
 
+/* A peer that brings so many bytes of a frame of `size` and stops there; the rest is kept in `rest`. */
+static peer *begin_frame(int64_t entry_id, size_t size, size_t brings, bytes_queue *rest) {
+	peer *p = bookie_connect(&b);
+	ask_large(p, entry_id, size);
+	if (rest != NULL)
+		queue_put(rest, p->out.bytes + brings, p->out.size - brings);
+	p->out.size = brings;
+	bookie_turn(&b, SIZE_MAX);
+	return p;
+}
+
+static void finish_frame(peer *p, bytes_queue *rest) {
+	queue_put(&p->out, rest->bytes, rest->size);
+	free(rest->bytes);
+	bookie_run(&b);
+	CHECK(p->open && !p->paused);
+	CHECK_EQ(take_reply(p).code, WK_WIRE_OK);
+}
+
+static void prepare_for_frames(void) {
+	bookie_prepare(&b, new_disk(7));
+	b.options.frame_size_max = 128 * 1024;
+	b.options.receive_bytes = 256 * 1024; /* half of it for what is begun, and one place for a large frame */
+	bookie_serve(&b);
+}
+
+TEST(who_begins_frames_in_a_crowd_keeps_nobody_out) {
+	prepare_for_frames();
+	for (int i = 0; i < 3; i++)
+		begin_frame(i, 100 * 1024, 60000, NULL);
+	bytes_queue rest = {0};
+	peer *late = begin_frame(9, 20000, 13000, &rest);
+	finish_frame(late, &rest); /* with no time passing */
+	CHECK_EQ(b.service->stats.frame_timeouts, 2);
+	bookie_close(&b);
+}
+
+TEST(who_begins_frames_and_stops_keeps_others_out_for_a_second) {
+	prepare_for_frames();
+	for (int i = 0; i < 2; i++)
+		begin_frame(i, 100 * 1024, 60000, NULL);
+	bytes_queue rest = {0};
+	peer *late = begin_frame(9, 20000, 13000, &rest);
+	CHECK(late->paused); /* all that there is for beginnings is taken, and not so much more that anybody must go */
+	bookie_wait(&b, 500);
+	bookie_run(&b);
+	CHECK(late->paused && b.service->stats.frame_timeouts == 0);
+	bookie_wait(&b, 1000);
+	bookie_run(&b);
+	finish_frame(late, &rest);
+	CHECK(b.service->stats.frame_timeouts > 0);
+	bookie_close(&b);
+}
+
+TEST(who_begins_a_large_frame_and_stops_keeps_others_out_for_a_second) {
+	prepare_for_frames();
+	peer *first = begin_frame(1, 100 * 1024, 70000, NULL);
+	bytes_queue rest = {0};
+	peer *late = begin_frame(9, 100 * 1024, 70000, &rest);
+	CHECK(!first->paused && late->paused); /* there is one place */
+	bookie_wait(&b, 1500);
+	bookie_run(&b);
+	bookie_wait(&b, 1500);
+	bookie_run(&b);
+	CHECK(!first->open);
+	finish_frame(late, &rest);
+	CHECK_EQ(b.service->stats.frame_timeouts, 1);
+	bookie_close(&b);
+}
+
 TEST(what_waits_for_the_journal_stays_within_the_memory_for_it) {
 	bookie_prepare(&b, new_disk(7));
 	b.store.in_flight_bytes = 16 * 1024;
@@ -471,6 +541,9 @@ int main(void) {
 	RUN(adds_that_go_on_while_a_batch_is_answered_do_not_mix_with_it);
 	RUN(large_frames_of_many_stay_within_the_memory_for_them);
 	RUN(beginnings_of_frames_stay_within_the_memory_for_them);
+	RUN(who_begins_frames_in_a_crowd_keeps_nobody_out);
+	RUN(who_begins_frames_and_stops_keeps_others_out_for_a_second);
+	RUN(who_begins_a_large_frame_and_stops_keeps_others_out_for_a_second);
 	RUN(what_waits_for_the_journal_stays_within_the_memory_for_it);
 	RUN(who_waits_for_memory_goes_on_once_there_is_some);
 	RUN(what_is_durable_already_is_answered_without_another_event);

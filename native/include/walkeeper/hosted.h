@@ -5,10 +5,12 @@
  * hosted ledgers  a table by ledger id: the LAC, the digest that was learned
  * long polls      readers that wait until a ledger's LAC passes what they know, or their time is over
  * id set          ledgers in limbo, and deleted ones
+ * rules           what is refused for all clients alike: deleted ids, read-only, limbo
  */
 #ifndef WALKEEPER_HOSTED_H
 #define WALKEEPER_HOSTED_H
 #include "walkeeper/core.h"
+#include "walkeeper/wire.h"
 
 enum { WK_NO_POLL = -1, WK_LAC_NONE = -1, WK_HOSTED_CAPACITY_MIN = 16 };
 
@@ -103,4 +105,21 @@ typedef struct wk_id_set {
 /* Sorts `ids` and drops what stands there twice; the set points into it. No recursion, O(n log n). */
 WK_API void wk_id_set_init(wk_id_set *set, int64_t *ids, uint64_t count);
 WK_API bool wk_id_set_has(const wk_id_set *set, int64_t id);
+
+/* ---- rules ---- */
+
+typedef struct wk_hosted_rules {
+	wk_id_set deleted;  /* in the metadata: who is late makes no such ledger anew */
+	wk_id_set limbo;    /* ledgers of which something may be missing ... */
+	bool limbo_all;     /* ... or, where this is said, all but these */
+	bool read_only;     /* no entries, no LACs; fences, force and reads go on */
+	bool high_priority; /* read-only, adds of high priority are accepted: what a recovery writes back */
+} wk_hosted_rules;
+/*
+ * WK_WIRE_OK: the request is the store's to decide, by master key, fence and what is there; else the code that it is
+ * answered with, and nothing is done. The request is one that wk_wire_refusal lets pass.
+ */
+WK_API uint32_t wk_hosted_judge(const wk_hosted_rules *rules, const wk_wire_request *request);
+/* For what the store has not: `code` where that is certain, WK_WIRE_UNKNOWN_STATE for a ledger in limbo. */
+WK_API uint32_t wk_hosted_negative(const wk_hosted_rules *rules, int64_t ledger_id, uint32_t code);
 #endif

@@ -137,6 +137,12 @@ typedef struct wk_entry_batch wk_entry_batch; /* does not count towards options.
  */
 WK_API wk_status wk_ledger_read(wk_namespace *ns, int64_t ledger_id, int64_t first, uint32_t max_entries,
                                 uint64_t max_bytes, wk_entry_batch **batch, wk_error *error);
+/*
+ * The same of what was written lately and is in memory, for a thread that must not wait for a disk. WK_WOULD_BLOCK:
+ * wk_ledger_read has to say; nothing follows from it. It never says that something is absent, and never fails otherwise.
+ */
+WK_API wk_status wk_ledger_read_cached(wk_namespace *ns, int64_t ledger_id, int64_t first, uint32_t max_entries,
+                                       uint64_t max_bytes, wk_entry_batch **batch);
 WK_API const wk_stored_entry *wk_entry_batch_entries(const wk_entry_batch *batch, size_t *count);
 /* How many bytes it keeps in memory: what was written last is held a whole block at a time. */
 WK_API uint64_t wk_entry_batch_memory(const wk_entry_batch *batch);
