@@ -124,6 +124,8 @@ class Bookie:
 
     def _start(self, init: bool) -> None:
         settings = self.settings
+        if settings.http is not None:
+            threading.Thread(target=_load_http, name="load http", daemon=True).start()
         refuse_lost_store(self._data, init)
         if self._journal is not None:
             refuse_nested(self._data.path, self._journal)
@@ -224,13 +226,10 @@ class Bookie:
     def _listen_http(self) -> None:
         if self.settings.http is None:
             return
-        from walkeeper_bookie._http import HttpServer  # what nobody asked for takes no memory
-        from walkeeper_bookie._views import BookieViews
-
-        self._views = BookieViews(self)
-        _version()  # of what runs, and not of what may be installed meanwhile
+        http_server, views = _load_http()
+        self._views = views(self)
         try:
-            self._http = HttpServer(self.settings.http.host, self.settings.http.port, self._views)
+            self._http = http_server(self.settings.http.host, self.settings.http.port, self._views)
         except OSError as wrong:
             raise AddressError(f"http {self.settings.http}: {wrong.strerror or wrong}") from wrong
         self._undo.append(self._http.close)
@@ -411,6 +410,15 @@ class Bookie:
             except OSError as wrong:
                 self.log.warning("the tombstones keep an older count", error=wrong)
         self.close_error = self.directory.close()
+
+
+def _load_http() -> tuple[type[HttpServer], type[BookieViews]]:
+    """Takes as long as opening the directory does, and is done beside it. What nobody asked for takes no memory."""
+    from walkeeper_bookie._http import HttpServer
+    from walkeeper_bookie._views import BookieViews
+
+    _version()  # of what runs, and not of what may be installed meanwhile
+    return HttpServer, BookieViews
 
 
 @cache

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -111,7 +110,7 @@ def main(arguments: list[str] | None = None) -> None:
         status = ExitStatus.WRONG_USE
     except click.Abort:
         status = ExitStatus.UNEXPECTED
-    except Exception:
-        traceback.print_exc()
+    except Exception as error:
+        sys.excepthook(type(error), error, error.__traceback__)
         status = ExitStatus.UNEXPECTED
     sys.exit(int(status or 0))

@@ -30,7 +30,7 @@ static uint32_t search(const wk_hosted_ledgers *table, int64_t ledger_id) {
 }
 
 static bool fits(uint64_t count, uint32_t capacity) {
-	return count * 4 <= (uint64_t)capacity * 3;
+	return count * 5 <= (uint64_t)capacity * 4;
 }
 
 static bool is_capacity(uint32_t capacity) {

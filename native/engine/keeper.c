@@ -22,7 +22,7 @@
 #include "engine/store_file.h"
 #include "engine/superblock_file.h"
 
-enum { RETRY_SPACE_NS = 200 * 1000 * 1000, ZEROED_BLOCK_MAX = 96 * 1024 };
+enum { RETRY_SPACE_NS = 200 * 1000 * 1000, ZEROED_BLOCK_MAX = 32 * 1024 };
 
 void wk_keeper_wake(wk_engine *engine) {
 	engine->keeper_due = true;

@@ -51,7 +51,7 @@ wk_ledger *wk_ledger_get(wk_engine *engine, int64_t ledger_id) {
 	wk_ledger *ledger = wk_ledger_find(engine, ledger_id);
 	if (ledger != NULL)
 		return ledger;
-	if (engine->ledgers_count * 4 >= engine->ledgers_capacity * 3 && !grow_table(engine))
+	if (engine->ledgers_count * (uint64_t)5 >= engine->ledgers_capacity * (uint64_t)4 && !grow_table(engine))
 		return NULL;
 	ledger = calloc(1, sizeof *ledger);
 	if (ledger == NULL)

@@ -49,7 +49,7 @@ wk_ledger_state *wk_ledger_state_make(wk_engine *engine, int64_t ledger_id) {
 	wk_ledger_state *state = wk_ledger_state_get(engine, ledger_id);
 	if (state != NULL)
 		return state;
-	if (engine->states_count * (uint64_t)4 >= engine->states_capacity * (uint64_t)3 && !grow(engine))
+	if (engine->states_count * (uint64_t)5 >= engine->states_capacity * (uint64_t)4 && !grow(engine))
 		return NULL;
 	state = calloc(1, sizeof *state);
 	if (state == NULL)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum { GROWTH = 4 };
-static_assert(WK_PLACE_CHUNK == GROWTH * GROWTH * GROWTH * GROWTH, "a chunk that grows from one place ends full");
+static_assert(WK_PLACE_CHUNK == GROWTH * GROWTH * GROWTH * GROWTH, "a chunk that grows from GROWTH places ends full");
 
 wk_place_list *wk_place_list_new(void) {
 	wk_place_list *list = calloc(1, sizeof *list);
@@ -106,9 +106,9 @@ static bool split(wk_place_list *list, uint32_t at) {
 
 /* Room for one more behind the last place of all. */
 static wk_place_chunk *room_at_end(wk_place_list *list) {
-	wk_place_chunk *chunk = list->chunks_count > 0 ? chunks_of(list)[list->chunks_count - 1] : NULL;
-	if (chunk == NULL || chunk->count == WK_PLACE_CHUNK)
-		return insert_chunk(list, list->chunks_count, chunk == NULL ? 1 : WK_PLACE_CHUNK);
+	wk_place_chunk *chunk = chunks_of(list)[list->chunks_count - 1];
+	if (chunk->count == WK_PLACE_CHUNK)
+		return insert_chunk(list, list->chunks_count, WK_PLACE_CHUNK);
 	if (chunk->count < chunk->capacity)
 		return chunk;
 	uint32_t capacity = chunk->capacity * GROWTH;
@@ -149,15 +149,47 @@ static int64_t id_before(const wk_place_list *list, uint32_t at, uint32_t place)
 	return at > 0 ? last_of(chunks_of(list)[at - 1]) : -2;
 }
 
+static bool is_single(const wk_place_list *list) {
+	return list->chunks_count == 0 && list->count == 1;
+}
+
+static wk_place single_of(const wk_place_list *list) {
+	return (wk_place){list->last_entry, list->single};
+}
+
+/* There is a second one: both stand in a chunk. */
+static bool leave_single(wk_place_list *list) {
+	wk_place first = single_of(list);
+	wk_place_chunk *chunk = insert_chunk(list, 0, GROWTH);
+	if (chunk == NULL)
+		return false;
+	chunk->places[chunk->count++] = first;
+	return true;
+}
+
+static bool put_single(wk_place_list *list, int64_t entry_id, wk_footer_item item, wk_footer_item *earlier) {
+	if (list->count > 0)
+		*earlier = list->single;
+	list->single = item;
+	list->last_entry = entry_id;
+	list->count = list->runs_count = 1;
+	list->bytes = item.size;
+	return true;
+}
+
 bool wk_place_list_put(wk_place_list *list, int64_t entry_id, wk_footer_item item, wk_footer_item *earlier) {
 	*earlier = (wk_footer_item){0};
+	if (list->count == 0 || (is_single(list) && list->last_entry == entry_id))
+		return put_single(list, entry_id, item, earlier);
+	if (is_single(list) && !leave_single(list))
+		return false;
 	uint32_t at = chunk_of(list, entry_id);
 	if (at == list->chunks_count) {
 		wk_place_chunk *chunk = room_at_end(list);
 		if (chunk == NULL)
 			return false;
 		chunk->places[chunk->count++] = (wk_place){entry_id, item};
-		list->runs_count += list->count == 0 || list->last_entry + 1 != entry_id;
+		list->runs_count += list->last_entry + 1 != entry_id;
 		list->last_entry = entry_id;
 		list->count++;
 		list->bytes += item.size;
@@ -194,6 +226,10 @@ void wk_place_list_prefetch(const wk_place_list *list) {
 }
 
 const wk_place *wk_place_list_seek(const wk_place_list *list, int64_t entry_id, wk_place_cursor *cursor) {
+	if (is_single(list) && entry_id <= list->last_entry) {
+		cursor->single = single_of(list);
+		return &cursor->single;
+	}
 	cursor->chunk = chunk_of(list, entry_id);
 	if (cursor->chunk == list->chunks_count)
 		return NULL;
@@ -202,6 +238,8 @@ const wk_place *wk_place_list_seek(const wk_place_list *list, int64_t entry_id, 
 }
 
 const wk_place *wk_place_list_next(const wk_place_list *list, wk_place_cursor *cursor) {
+	if (is_single(list))
+		return NULL;
 	if (++cursor->at == chunks_of(list)[cursor->chunk]->count) {
 		cursor->at = 0;
 		if (++cursor->chunk == list->chunks_count)
@@ -211,6 +249,8 @@ const wk_place *wk_place_list_next(const wk_place_list *list, wk_place_cursor *c
 }
 
 uint32_t wk_place_list_before(const wk_place_list *list, int64_t entry_id) {
+	if (is_single(list))
+		return list->last_entry < entry_id;
 	uint32_t chunk = chunk_of(list, entry_id), before = 0;
 	if (chunk == list->chunks_count)
 		return list->count;

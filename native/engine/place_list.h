@@ -25,7 +25,8 @@ typedef struct wk_place_chunk {
 
 typedef struct wk_place_list {
 	union {
-		wk_place_chunk *one;     /* of one chunk, or none: most ledgers have an entry or two */
+		wk_footer_item single;   /* no chunks, one place: that of last_entry. Most ledgers have an entry or two */
+		wk_place_chunk *one;     /* of one chunk */
 		wk_place_chunk **chunks; /* of more, with room for a power of four; none is empty */
 	};
 	int64_t last_entry; /* the highest id; -1: none */
@@ -40,6 +41,7 @@ static_assert(sizeof(wk_place_list) == 40, "there is one for each ledger that is
 
 typedef struct wk_place_cursor {
 	uint32_t chunk, at;
+	wk_place single; /* a copy of the only one there is */
 } wk_place_cursor;
 
 /* NULL: no memory. */
@@ -52,7 +54,7 @@ void wk_place_list_free(wk_place_list *list);
 bool wk_place_list_put(wk_place_list *list, int64_t entry_id, wk_footer_item item, wk_footer_item *earlier);
 /* Soon one more is put behind the last: fetches where it will stand. */
 void wk_place_list_prefetch(const wk_place_list *list);
-/* The first place with this id or a higher one; NULL behind the last. */
+/* The first place with this id or a higher one, until the list changes or the cursor goes; NULL behind the last. */
 const wk_place *wk_place_list_seek(const wk_place_list *list, int64_t entry_id, wk_place_cursor *cursor);
 /* The one behind it. */
 const wk_place *wk_place_list_next(const wk_place_list *list, wk_place_cursor *cursor);

@@ -33,7 +33,7 @@ class HostedLedgers:
         self.ledgers: dict[int, Ledger] = {}
 
     def fits(self, count: int, capacity: int) -> bool:
-        return count <= capacity * 3 // 4
+        return count <= capacity * 4 // 5
 
     def put(self, ledger_id: int) -> str:
         if ledger_id < 0:

@@ -237,7 +237,7 @@ TEST(a_hundred_thousand_ledgers_come_and_go) {
 		int64_t id = i * 3;
 		wk_hosted_ledger *found = NULL;
 		if (wk_hosted_put(&table, id, &found) == WK_FULL) {
-			CHECK_EQ(table.count, table.capacity / 4 * 3);
+			CHECK_EQ(table.count, table.capacity * 4 / 5);
 			CHECK_EQ(wk_hosted_grow(&table, spare, table.capacity * 2, &spare), WK_OK);
 			found = put(id);
 		}
@@ -270,7 +270,7 @@ TEST(after_any_calls_the_table_holds_what_was_put_and_not_removed) {
 		wk_hosted_ledger *found = NULL;
 		if (choice < 3) {
 			wk_status status = wk_hosted_put(&table, ids[i], &found);
-			CHECK_EQ(status, there[i] || count < table.capacity / 4 * 3 ? WK_OK : WK_FULL);
+			CHECK_EQ(status, there[i] || count < table.capacity * 4 / 5 ? WK_OK : WK_FULL);
 			if (status == WK_OK && !there[i]) {
 				CHECK_EQ(found->lac, WK_LAC_NONE);
 				there[i] = true, lacs[i] = -1, count++;

@@ -27,7 +27,7 @@ typedef struct wk_hosted_ledger {
 	uint8_t reserved[1];
 } wk_hosted_ledger;
 
-/* Linear probing, at most 3/4 full. */
+/* Linear probing, at most 4/5 full. */
 typedef struct wk_hosted_ledgers {
 	wk_hosted_ledger *slots;
 	uint32_t capacity; /* a power of two */
@@ -43,7 +43,7 @@ WK_API wk_status wk_hosted_seed(wk_hosted_ledgers *table, uint64_t seed);
 WK_API wk_hosted_ledger *wk_hosted_find(const wk_hosted_ledgers *table, int64_t ledger_id);
 /* Made where there is none. WK_FULL: give it more room by wk_hosted_grow. WK_INVALID: an id below 0. */
 WK_API wk_status wk_hosted_put(wk_hosted_ledgers *table, int64_t ledger_id, wk_hosted_ledger **found);
-/* Moves into other room; *old is the memory that is the caller's again. WK_INVALID: more than 3/4 of it would be full. */
+/* Moves into other room; *old is the memory that is the caller's again. WK_INVALID: more than 4/5 of it would be full. */
 WK_API wk_status wk_hosted_grow(wk_hosted_ledgers *table, wk_hosted_ledger *slots, uint32_t capacity,
                                 wk_hosted_ledger **old);
 /* Nobody waits for it (else WK_INVALID). WK_NOT_FOUND. */
