@@ -58,7 +58,8 @@ static int note_stretch(wk_slice *slice, const wk_stretch *stretch, uint32_t vic
 	int64_t all = stretch->last_entry - piece->next + 1;
 	uint32_t count = all < FOUND_MAX ? (uint32_t)all : FOUND_MAX;
 	wk_error error = {0};
-	wk_status status = wk_lookup_items(slice->engine, stretch->file, stretch->first_item, count, WK_LOOKUP_ALL, items, &error);
+	wk_status status = wk_lookup_items(slice->engine, stretch->file, stretch->first_item, count, WK_LOOKUP_ALL, items,
+	                                   &error);
 	if (wk_is_unreadable(status, &error)) { /* a page of items: where the entry stands is not known */
 		piece->left = true;
 		piece->next++;

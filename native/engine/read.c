@@ -48,8 +48,7 @@ static wk_status locate(wk_engine *engine, int64_t ledger_id, int64_t first, int
 	found->first = first;
 	found->count = count < WK_SPAN_ENTRIES_MAX ? (uint32_t)count : WK_SPAN_ENTRIES_MAX;
 	if (stretch.sealed)
-		status = wk_lookup_items(engine, found->file, stretch.first_item, found->count, scope, found->items,
-		                         error);
+		status = wk_lookup_items(engine, found->file, stretch.first_item, found->count, scope, found->items, error);
 	if (status != WK_OK)
 		unpin(engine, found->file);
 	return status;

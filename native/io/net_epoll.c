@@ -78,7 +78,7 @@ static void push(epoll_net *epoll, wk_net_connection *connection) {
 	ssize_t size = 0;
 	if (send->message.msg_iovlen > 0) {
 		do
-			size = sendmsg(connection->fd, &send->message, MSG_NOSIGNAL | MSG_DONTWAIT);
+			size = sendmsg(connection->fd, wk_net_send_piece(send), MSG_NOSIGNAL | MSG_DONTWAIT);
 		while (size < 0 && errno == EINTR);
 	}
 	if (size < 0 && errno != EAGAIN) {

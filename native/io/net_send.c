@@ -41,6 +41,19 @@ void wk_net_send_load(wk_net_send *send, const struct iovec *parts, uint32_t cou
 			send->parts[send->message.msg_iovlen++] = parts[i];
 }
 
+const struct msghdr *wk_net_send_piece(wk_net_send *send) {
+	const struct msghdr *left = &send->message;
+	size_t size = 0, count = 0;
+	while (count < left->msg_iovlen && size + left->msg_iov[count].iov_len <= WK_NET_PIECE_MAX)
+		size += left->msg_iov[count++].iov_len;
+	send->piece = (struct msghdr){.msg_iov = left->msg_iov, .msg_iovlen = count};
+	if (count == 0) {
+		send->cut = (struct iovec){left->msg_iov->iov_base, WK_NET_PIECE_MAX};
+		send->piece = (struct msghdr){.msg_iov = &send->cut, .msg_iovlen = 1};
+	}
+	return &send->piece;
+}
+
 bool wk_net_send_advance(wk_net_send *send, size_t size) {
 	struct msghdr *message = &send->message;
 	while (message->msg_iovlen > 0 && size >= message->msg_iov->iov_len) {

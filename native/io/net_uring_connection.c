@@ -84,7 +84,8 @@ static bool ask(wk_uring_net *uring, wk_net_connection *connection, uint32_t *re
 		if (connection->send != NULL && !(connection->armed & BIT(WK_URING_SEND))) {
 			if ((entry = entry_for(uring, connection, WK_URING_SEND)) == NULL)
 				return false;
-			io_uring_prep_sendmsg(entry, connection->fd, &connection->send->message, MSG_NOSIGNAL | MSG_WAITALL);
+			io_uring_prep_sendmsg(entry, connection->fd, wk_net_send_piece(connection->send),
+			                      MSG_NOSIGNAL | MSG_WAITALL);
 			wk_uring_mark(entry, WK_URING_SEND, connection->id);
 		}
 		if (connection->paused) {

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/bytes.h"
 #include "server/read_job.h"
 
 enum { RANGES_MAX = 512, BATCHES_MIN = 4, BATCH_OVERHEAD = 4, BATCH_HEAD_SIZE = 36 };
@@ -10,11 +11,12 @@ void wk_read_job_clear(wk_read_job *job) {
 	for (uint32_t i = 0; i < job->batches_count; i++)
 		wk_entry_batch_release(job->batches[i]);
 	free(job->batches);
-	free(job->list);
+	free(job->body);
 	job->batches = NULL;
-	job->list = NULL;
+	job->body = NULL;
 	job->batches_count = job->batches_capacity = 0;
-	job->list_size = 0;
+	job->body_size = 0;
+	job->packed_count = 0;
 }
 
 static bool keep(wk_read_job *job, wk_entry_batch *batch) {
@@ -59,6 +61,49 @@ static void read_entries(wk_namespace *ns, wk_read_job *job, bool cached) {
 	}
 }
 
+uint64_t wk_read_job_fit(const wk_read_job *job, uint64_t *fitting) {
+	uint64_t size = BATCH_HEAD_SIZE;
+	*fitting = 0;
+	for (uint32_t b = 0; b < job->batches_count; b++) {
+		size_t count;
+		const wk_stored_entry *entries = wk_entry_batch_entries(job->batches[b], &count);
+		for (size_t i = 0; i < count; i++) {
+			uint64_t more = size + 4 + entries[i].size;
+			if (*fitting > 0 && (more > job->max_bytes || more > job->frame_max))
+				return size - BATCH_HEAD_SIZE;
+			size = more;
+			(*fitting)++;
+		}
+	}
+	return size - BATCH_HEAD_SIZE;
+}
+
+/*
+ * What is sent is put together here, beside the loop, which would copy it entry by entry while adds wait. Large ones are
+ * sent from where they were read.
+ */
+static void pack(wk_read_job *job) {
+	uint64_t count, size = wk_read_job_fit(job, &count);
+	uint8_t *body = count > 1 && size / count <= WK_COPY_MAX ? malloc(size) : NULL;
+	if (body == NULL)
+		return;
+	uint8_t *at = body;
+	uint64_t left = count;
+	for (uint32_t b = 0; b < job->batches_count && left > 0; b++) {
+		size_t in_batch;
+		const wk_stored_entry *entries = wk_entry_batch_entries(job->batches[b], &in_batch);
+		for (size_t i = 0; i < in_batch && left > 0; i++, left--) {
+			wk_store_be32(at, (uint32_t)entries[i].size);
+			memcpy(at + BATCH_OVERHEAD, entries[i].bytes, entries[i].size);
+			at += BATCH_OVERHEAD + entries[i].size;
+		}
+	}
+	wk_read_job_clear(job);
+	job->body = body;
+	job->body_size = size;
+	job->packed_count = (uint32_t)count;
+}
+
 /* The LAC of the entry with the highest id, and the explicit one: what was known before the last start. */
 static wk_status read_stored_lac(wk_namespace *ns, wk_read_job *job) {
 	wk_ledger_info info;
@@ -95,15 +140,15 @@ static void read_lac(wk_namespace *ns, wk_read_job *job) {
 }
 
 static bool make_room(wk_read_job *job, uint64_t *capacity) {
-	if (job->list_size + WK_AVAILABILITY_GROUP_SIZE <= *capacity)
+	if (job->body_size + WK_AVAILABILITY_GROUP_SIZE <= *capacity)
 		return true;
 	uint64_t larger = *capacity * 2 < job->frame_max ? *capacity * 2 : job->frame_max;
-	uint8_t *list = larger > *capacity ? realloc(job->list, larger) : NULL;
+	uint8_t *list = larger > *capacity ? realloc(job->body, larger) : NULL;
 	if (list == NULL)
 		return false;
-	job->list = list;
+	job->body = list;
 	*capacity = larger;
-	return job->list_size + WK_AVAILABILITY_GROUP_SIZE <= larger;
+	return job->body_size + WK_AVAILABILITY_GROUP_SIZE <= larger;
 }
 
 /* A list that is longer than a frame is refused: half a list would pass for holes. */
@@ -111,9 +156,9 @@ static void read_list(wk_namespace *ns, wk_read_job *job) {
 	wk_entry_range ranges[RANGES_MAX];
 	uint64_t capacity = 4096;
 	uint32_t groups = 0;
-	job->list = malloc(capacity);
-	job->list_size = WK_AVAILABILITY_HEAD_SIZE;
-	job->status = job->list != NULL ? WK_OK : WK_NO_MEMORY;
+	job->body = malloc(capacity);
+	job->body_size = WK_AVAILABILITY_HEAD_SIZE;
+	job->status = job->body != NULL ? WK_OK : WK_NO_MEMORY;
 	size_t count = RANGES_MAX;
 	for (int64_t from = 0; job->status == WK_OK && count == RANGES_MAX;) {
 		job->status = wk_ledger_entries(ns, job->owed.ledger_id, from, ranges, RANGES_MAX, &count, NULL);
@@ -125,14 +170,14 @@ static void read_list(wk_namespace *ns, wk_read_job *job) {
 					break;
 				}
 				int64_t last = ranges[i].last - first < INT32_MAX ? ranges[i].last : first + INT32_MAX - 1;
-				wk_availability_run(first, last, job->list + job->list_size);
-				job->list_size += WK_AVAILABILITY_GROUP_SIZE;
+				wk_availability_run(first, last, job->body + job->body_size);
+				job->body_size += WK_AVAILABILITY_GROUP_SIZE;
 				groups++;
 			}
 		}
 	}
 	if (job->status == WK_OK)
-		wk_availability_head(groups, job->list);
+		wk_availability_head(groups, job->body);
 }
 
 bool wk_read_job_try(wk_namespace *ns, wk_read_job *job) {
@@ -152,8 +197,12 @@ void wk_read_job_run(wk_namespace *ns, wk_read_job *job) {
 	wk_read_job_clear(job); /* of an earlier try */
 	switch (job->kind) {
 	case WK_JOB_READ:
+		read_entries(ns, job, false);
+		break;
 	case WK_JOB_BATCH:
 		read_entries(ns, job, false);
+		if (job->status == WK_OK)
+			pack(job);
 		break;
 	case WK_JOB_LAC:
 		read_lac(ns, job);

@@ -97,7 +97,7 @@ void wk_read_queue_put(wk_service *service, wk_read_job *job) {
 }
 
 static uint64_t answer_size(const wk_read_job *job) {
-	uint64_t size = job->list_size;
+	uint64_t size = job->body_size;
 	for (uint32_t i = 0; i < job->batches_count; i++) {
 		size_t count;
 		const wk_stored_entry *entries = wk_entry_batch_entries(job->batches[i], &count);

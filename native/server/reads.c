@@ -5,7 +5,7 @@
 #include "core/bytes.h"
 #include "server/read_job.h"
 
-enum { SINGLE_READ_BYTES = 4096, BATCH_HEAD_SIZE = 36 };
+enum { SINGLE_READ_BYTES = 4096 };
 
 /* ---- jobs ---- */
 
@@ -211,24 +211,6 @@ static void answer_entry(wk_service *service, wk_read_job *job, uint32_t code) {
 	wk_reply_put(service, job->owed.peer, &reply, body, owner_of_only_entry(job));
 }
 
-/* How many bytes of entries the frame and the client's limits take; the first one whatever its size. */
-static uint64_t fit(const wk_read_job *job, uint64_t *fitting) {
-	uint64_t size = BATCH_HEAD_SIZE;
-	*fitting = 0;
-	for (uint32_t b = 0; b < job->batches_count; b++) {
-		size_t count;
-		const wk_stored_entry *entries = wk_entry_batch_entries(job->batches[b], &count);
-		for (size_t i = 0; i < count; i++) {
-			uint64_t more = size + 4 + entries[i].size;
-			if (*fitting > 0 && (more > job->max_bytes || more > job->frame_max))
-				return size - BATCH_HEAD_SIZE;
-			size = more;
-			(*fitting)++;
-		}
-	}
-	return size - BATCH_HEAD_SIZE;
-}
-
 static bool put_entry(wk_outbox *outbox, const wk_stored_entry *entry, wk_read_job *owner) {
 	uint8_t size[4];
 	wk_store_be32(size, (uint32_t)entry->size);
@@ -243,11 +225,16 @@ static void answer_batch(wk_service *service, wk_read_job *job, uint32_t code) {
 	wk_peer *peer = job->owed.peer;
 	wk_wire_reply reply;
 	wk_reply_begin(&job->owed, code, &reply);
-	uint64_t left = 0;
+	bool packed = code == WK_WIRE_OK && job->packed_count > 0;
+	uint64_t left = job->packed_count;
 	if (code == WK_WIRE_OK) {
-		reply.body_size = fit(job, &left);
+		reply.body_size = packed ? job->body_size : wk_read_job_fit(job, &left);
 		reply.has_body = true;
 		service->stats.read_bytes += reply.body_size - 4 * left;
+	}
+	if (packed) {
+		wk_reply_put(service, peer, &reply, job->body, job);
+		return;
 	}
 	wk_reply_put(service, peer, &reply, NULL, NULL);
 	if (peer->gone || peer->closing)
@@ -295,9 +282,9 @@ static void answer_list(wk_service *service, wk_read_job *job, uint32_t code) {
 	wk_reply_begin(&job->owed, code, &reply);
 	if (code == WK_WIRE_OK) {
 		reply.has_body = true;
-		reply.body_size = job->list_size;
+		reply.body_size = job->body_size;
 	}
-	wk_reply_put(service, job->owed.peer, &reply, code == WK_WIRE_OK ? job->list : NULL, job);
+	wk_reply_put(service, job->owed.peer, &reply, code == WK_WIRE_OK ? job->body : NULL, job);
 }
 
 static void answer(wk_service *service, wk_read_job *job) {

@@ -169,9 +169,10 @@ struct wk_read_job {
 	int64_t stored_lac;
 	uint8_t lac[WK_LEDGER_LAC_MAX];
 	uint32_t lac_size;
-	uint8_t *list;
-	uint64_t list_size;
-	uint32_t references; /* parts of outboxes that point into it */
+	uint8_t *body; /* of a list of entries; of a batch of small ones, instead of `batches`: as it is sent */
+	uint64_t body_size;
+	uint32_t packed_count; /* entries in it */
+	uint32_t references;   /* parts of outboxes that point into it */
 };
 
 /* ---- the service ---- */
@@ -195,11 +196,11 @@ struct wk_service {
 	wk_wait_queue waits;
 	uint64_t armed; /* the ticket that the store's event is armed for, 0: none */
 	wk_read_pool *pool;
-	uint32_t reads_count;            /* in the pool, or served */
+	uint32_t reads_count;              /* in the pool, or served */
 	wk_read_job *served, **served_end; /* read by the loop itself, to be answered in this turn */
-	uint32_t served_count;           /* in this turn */
-	wk_peer *readers, **readers_end; /* connections with reads that wait, in the order of their turns */
-	uint32_t ring_count;             /* of them, but for those that are parked */
+	uint32_t served_count;             /* in this turn */
+	wk_peer *readers, **readers_end;   /* connections with reads that wait, in the order of their turns */
+	uint32_t ring_count;               /* of them, but for those that are parked */
 	uint32_t readers_count, reads_waiting;
 	uint32_t reads_held;  /* that wait until something is durable: fences, lists, and what was found to be absent */
 	bool reads_starve;    /* some wait, and for nothing but memory */

@@ -107,8 +107,8 @@ static uint32_t stretches_of(wk_namespace *ns, int64_t ledger_id, int64_t entrie
 		CHECK(stretch.file != NULL);
 		uint32_t count = (uint32_t)(stretch.last_entry - id + 1);
 		if (stretch.sealed)
-			check_ok(wk_lookup_items(ns->engine, stretch.file, stretch.first_item, count, WK_LOOKUP_ALL, items, &error), &error,
-			         "items are read");
+			check_ok(wk_lookup_items(ns->engine, stretch.file, stretch.first_item, count, WK_LOOKUP_ALL, items, &error),
+			         &error, "items are read");
 		for (uint32_t i = 0; i < count; i++) {
 			stretches += stretch.file->id != file || items[i].offset != end;
 			file = stretch.file->id;
