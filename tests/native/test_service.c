@@ -156,10 +156,7 @@ TEST(what_memory_has_is_answered_by_the_loop) {
 	bookie_close(&b);
 }
 
-TEST(a_batch_read_gives_consecutive_entries_within_its_limits) {
-	peer *p = open_with_peer(WK_WIRE_V2);
-	for (int64_t id = 0; id < 10; id++)
-		CHECK_EQ(answer_to(p, an_entry(5, id, id - 1, (uint64_t)id, 964, 0)).code, WK_WIRE_OK); /* 1000 bytes */
+static void reads_batches_of_ten(peer *p) {
 	wk_wire_request batch = {.operation = WK_WIRE_BATCH_READ, .ledger_id = 5, .entry_id = 2, .txn_id = 77};
 	batch.max_count = 3;
 	batch.max_size = 1 << 20;
@@ -170,6 +167,7 @@ TEST(a_batch_read_gives_consecutive_entries_within_its_limits) {
 	for (uint64_t i = 0; i < 3; i++) {
 		CHECK_EQ(wk_load_be32(reply.body + i * 1004), 1000);
 		CHECK_EQ(wk_load_be64(reply.body + i * 1004 + 4 + 8), 2 + i);
+		CHECK(wk_wire_digest_matches(reply.body + i * 1004 + 4, 1000, WK_DIGEST_CRC32C));
 	}
 	batch.txn_id = 78;
 	batch.max_count = 0;
@@ -187,6 +185,19 @@ TEST(a_batch_read_gives_consecutive_entries_within_its_limits) {
 	reply = answer_to(p, batch);
 	CHECK_EQ(reply.code, WK_WIRE_NO_ENTRY);
 	CHECK_EQ(reply.txn_id, 81);
+}
+
+/* From memory, and from the disk, by the pool. */
+TEST(a_batch_read_gives_consecutive_entries_within_its_limits) {
+	peer *p = open_with_peer(WK_WIRE_V2);
+	for (int64_t id = 0; id < 10; id++)
+		CHECK_EQ(answer_to(p, an_entry(5, id, id - 1, (uint64_t)id, 964, 0)).code, WK_WIRE_OK); /* 1000 bytes */
+	reads_batches_of_ten(p);
+	bookie_restart(&b, false, 0);
+	p = bookie_connect(&b);
+	p->version = WK_WIRE_V2;
+	reads_batches_of_ten(p);
+	CHECK_EQ(b.service->served_count, 0);
 	bookie_close(&b);
 }
 
