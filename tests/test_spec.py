@@ -3,6 +3,7 @@
 import pathlib
 import re
 from collections.abc import Callable, Iterator
+from typing import ClassVar
 
 import pytest
 
@@ -202,7 +203,7 @@ class HostedRules(Machine):
     """rules | deleted 5 7… | read-only on [but for high priority] | read-only off | limbo 3… | limbo all but 4… |
     ask 5: add, fence keyless… (the operation; then high, recovery, keyless) | absent 5: ledger, entry"""
 
-    OPERATIONS = {
+    OPERATIONS: ClassVar = {
         "add": (lib.WK_WIRE_ADD, 0),
         "read": (lib.WK_WIRE_READ, 0),
         "fence": (lib.WK_WIRE_READ, lib.WK_WIRE_FENCE),
@@ -214,7 +215,7 @@ class HostedRules(Machine):
         "list": (lib.WK_WIRE_LIST_ENTRIES, 0),
         "info": (lib.WK_WIRE_BOOKIE_INFO, 0),
     }
-    FLAGS = {"high": lib.WK_WIRE_HIGH_PRIORITY, "recovery": lib.WK_WIRE_RECOVERY}
+    FLAGS: ClassVar = {"high": lib.WK_WIRE_HIGH_PRIORITY, "recovery": lib.WK_WIRE_RECOVERY}
     KEY = ffi.new("uint8_t[]", 20)
 
     def do_rules(self) -> Iterator[str]:

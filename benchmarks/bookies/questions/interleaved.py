@@ -3,9 +3,9 @@ Row 8. Is one of 1,000 ledgers that were written at once as fast to read as one 
 
 Adds of 1 KiB went to 1,000 ledgers in turn, and then as many bytes to one, as those that are read have together; when
 the bookie had come to rest (how much the mover has sorted until then is told) it was restarted. Every tenth ledger is
-read to its end, one after the other, as a catch-up reads: half a megabyte a batch read, four under way. The mover may copy
-faster here than it does by default, and waits a second for more files and not a minute: the state that it leaves is the
-same, and sooner there.
+read to its end, one after the other, as a catch-up reads: half a megabyte a batch read, four under way. The mover may
+copy faster here than it does by default, and waits a second for more files and not a minute: the state that it leaves
+is the same, and sooner there.
 """
 
 from __future__ import annotations
