@@ -16,6 +16,7 @@ typedef struct wk_buffer_pool wk_buffer_pool;
 typedef struct wk_buffer {
 	_Atomic uint32_t references;
 	uint8_t *bytes; /* aligned to 4096 */
+	void *memory;   /* what is freed */
 	size_t capacity;
 	_Atomic uint32_t readers, batches; /* that point into it (read_memory.h) */
 	wk_buffer_pool *pool;              /* where it goes when released, NULL: freed */

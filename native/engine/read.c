@@ -12,7 +12,8 @@
 #include "engine/store_file.h"
 #include "walkeeper/entry.h"
 
-enum { GAP_MAX = 64 * 1024 }; /* other ledgers' bytes that are read along rather than asked for in two reads */
+enum { PIECE_MAX = 128 * 1024 }; /* of a read from the disk */
+enum { GAP_MAX = 64 * 1024 };    /* other ledgers' bytes that are read along rather than asked for in two reads */
 
 /* Where the wanted entries stand, copied out of the index so that the lock can go. */
 typedef struct places {
@@ -141,6 +142,21 @@ static bool from_window(wk_engine *engine, wk_store_file *file, const wk_ahead_r
 	return copied;
 }
 
+/* The disk does a read whole: a durable write that comes meanwhile waits behind all of it. */
+static int64_t read_in_pieces(wk_engine *engine, wk_store_file *file, uint8_t *bytes, size_t size, uint64_t start) {
+	size_t done = 0;
+	while (done < size) {
+		size_t part = size - done < PIECE_MAX ? size - done : PIECE_MAX;
+		int64_t result = engine->io->operations->pread(engine->io, file->handle, bytes + done, part, start + done);
+		if (result < 0)
+			return result;
+		done += (size_t)result;
+		if (result != (int64_t)part)
+			break;
+	}
+	return (int64_t)done;
+}
+
 /* *ahead: try a window first; then, whether it was one. */
 static wk_status from_file(wk_engine *engine, const places *found, int64_t ledger_id, size_t max_bytes, bool *ahead,
                            wk_span *span, uint32_t *count, uint64_t *base, wk_error *error) {
@@ -169,7 +185,7 @@ static wk_status from_file(wk_engine *engine, const places *found, int64_t ledge
 	span->buffer = wk_buffer_new(size > engine->read_pool->capacity / 8 ? engine->read_pool : NULL, size);
 	if (span->buffer == NULL)
 		return wk_fail(error, WK_NO_MEMORY, "reading %zu bytes: no memory", size);
-	int64_t result = engine->io->operations->pread(engine->io, found->file->handle, span->buffer->bytes, size, start);
+	int64_t result = read_in_pieces(engine, found->file, span->buffer->bytes, size, start);
 	if (result == (int64_t)size)
 		return WK_OK;
 	wk_buffer_release(span->buffer);

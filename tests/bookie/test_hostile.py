@@ -276,6 +276,19 @@ def test_many_reads_that_are_read_are_all_answered(start: Callable[..., Running]
     assert sum(answer.code == OK for answer in answers) == 300
 
 
+def test_large_entries_that_come_from_the_disk_leave_no_memory_behind(start: Callable[..., Running]) -> None:
+    """Read again and again, sixteen at once, and taken: what was held for one is used for the next."""
+    bookie = start("--memtable", "1MiB", "--cache", "1MiB")
+    put_large(bookie, 5, 6, 5 * MIB - 1024)
+    with WireClient(bookie.port, 2) as client:
+        before = resident_bytes(bookie)
+        client.send(read_request(2, 5, 0) * 16)
+        for number in range(400):
+            assert client.receive().code == OK
+            client.send(read_request(2, 5, number % 6))
+        assert resident_bytes_peak(bookie) - before < 16 * 5 * MIB + 2 * SLACK
+
+
 def test_small_answers_do_not_hold_large_blocks(start: Callable[..., Running]) -> None:
     """An entry of 5,000 bytes from each of many blocks of 512 KiB, just written, asked for and not taken."""
     bookie = start(*SMALL_MEMORY, "--reply-bytes", "64MiB", "--frame-timeout", "1h")

@@ -79,6 +79,38 @@ TEST(a_batch_of_entries_is_bounded_in_count_and_bytes_and_ends_before_a_hole) {
 	io->operations->destroy(io);
 }
 
+/* A disk does a read whole, and the next durable write waits for it. */
+TEST(a_large_read_comes_in_pieces) {
+	enum { SIZE = 1 << 20, PIECE = 128 * 1024 };
+	wk_io *io = new_disk(25);
+	wk_open_options options = store_options();
+	options.memtable_bytes = 1;
+	options.file_size_max = 4 << 20;
+	wk_namespace *ns = open_store_with(io, &options);
+	static uint8_t bytes[SIZE];
+	for (size_t i = 16; i < SIZE; i++)
+		bytes[i] = (uint8_t)(i * 7 / 5);
+	wk_store_be64(bytes, 1);
+	wk_store_be64(bytes + 8, 0);
+	wk_add add = an_add(bytes, sizeof bytes, 0);
+	CHECK_EQ(wk_ledger_add(ns, &add, 1, UINT64_MAX, true, NULL), WK_OK);
+	uint64_t before = wk_faulty_calls(wk_faulty_of(io), WK_FAULT_READ);
+	wk_entry_batch *batch;
+	CHECK_EQ(wk_ledger_read(ns, 1, 0, 1, 1, &batch, NULL), WK_OK);
+	CHECK(wk_faulty_calls(wk_faulty_of(io), WK_FAULT_READ) - before >= SIZE / PIECE);
+	size_t count;
+	const wk_stored_entry *entries = wk_entry_batch_entries(batch, &count);
+	CHECK_EQ(count, 1);
+	CHECK(entries[0].size == SIZE && memcmp(entries[0].bytes, bytes, SIZE) == 0);
+	wk_entry_batch_release(batch);
+	wk_faulty_fail(wk_faulty_of(io), WK_FAULT_READ, 4, EIO, false);
+	CHECK_EQ(wk_ledger_read(ns, 1, 0, 1, 1, &batch, NULL), WK_IO); /* none of it, and no harm done */
+	CHECK_EQ(wk_ledger_read(ns, 1, 0, 1, 1, &batch, NULL), WK_OK);
+	wk_entry_batch_release(batch);
+	close_store(ns);
+	io->operations->destroy(io);
+}
+
 static wk_status read_cached(wk_namespace *ns, int64_t ledger_id, int64_t first, size_t *count) {
 	wk_entry_batch *batch = NULL;
 	wk_status status = wk_ledger_read_cached(ns, ledger_id, first, 100, 1 << 20, &batch);
@@ -192,6 +224,7 @@ TEST(entries_are_listed_as_ranges_and_ledgers_page_by_page) {
 int main(void) {
 	RUN(absent_unknown_and_damaged_are_told_apart);
 	RUN(a_batch_of_entries_is_bounded_in_count_and_bytes_and_ends_before_a_hole);
+	RUN(a_large_read_comes_in_pieces);
 	RUN(what_memory_has_is_read_without_the_disk);
 	RUN(memory_never_shows_an_entry_that_was_replaced);
 	RUN(entries_are_listed_as_ranges_and_ledgers_page_by_page);
