@@ -6,7 +6,7 @@
 #include "server/service.h"
 
 /* Where many want what they hold, frames have the 30th part of their time, and answers that are not taken the 10th. */
-enum { PARTIAL_MIN = 512, SWEEP_NS = 1000000000, PATIENCE = 30, STARVED = 10 };
+enum { PARTIAL_MIN = 512, SWEEP_NS = 1000000000, PATIENCE = 30, STARVED = 10, BYTES_A_SECOND = 256 * 1024 };
 
 /* ---- closing ---- */
 
@@ -220,39 +220,61 @@ static uint64_t small_frames_most(const wk_service *service) {
 	return service->options.receive_bytes / 2 + service->options.receive_bytes / 16;
 }
 
-/* `large`: it has one of the few places; else it has a share of the memory for the first part of any frame. */
 static bool has_begun(const wk_peer *peer, bool large) {
 	return peer->partial != NULL && peer->large == large && !wk_peer_is_held(peer);
 }
 
+static void end_beginning(wk_service *service, wk_peer *peer) {
+	service->stats.frame_timeouts++;
+	wk_peer_close(service, peer);
+}
+
 /*
- * Frames that were begun must not keep others out for as long as a frame may take: those go that have been under way for
- * longest. Who means well is done soon. Who waits for room himself is not to blame, but has brought some bytes, and there
- * may be very many of him: beyond a limit he goes, too, and at once.
+ * A connection that waits for room has brought some bytes already, and there may be very many. Then those go whose
+ * frames have been under way for longest: who means well is done soon.
  */
-static void make_room(wk_service *service, bool large) {
-	uint64_t half = service->options.receive_bytes / 2, begun_bytes = 0, longest_ns = 0;
+static void make_room(wk_service *service) {
+	uint64_t begun_bytes = 0, longest_ns = 0; /* of frames alone: what waits for the journal is another matter */
+	if (service->input_bytes - service->large_bytes <= small_frames_most(service))
+		return;
 	for (const wk_peer *peer = service->peers; peer != NULL; peer = peer->next) {
-		if (!has_begun(peer, large))
+		if (!has_begun(peer, false))
 			continue;
-		begun_bytes += peer->partial->capacity; /* of frames alone: what waits for the journal is another matter */
+		begun_bytes += peer->partial->capacity;
 		if (service->now_ns - peer->frame_began_ns > longest_ns)
 			longest_ns = service->now_ns - peer->frame_began_ns;
 	}
-	bool crowded = !large && begun_bytes > small_frames_most(service);
-	bool patient = longest_ns < service->options.frame_timeout_ns / PATIENCE;
-	if (!crowded && (patient || (large ? service->large_left > 0 : begun_bytes < half)))
+	if (begun_bytes <= small_frames_most(service))
 		return;
-	for (wk_peer *peer = service->peers; peer != NULL; peer = peer->next) {
-		if (!has_begun(peer, large) || service->now_ns - peer->frame_began_ns < longest_ns / 2)
-			continue;
-		if (!crowded && (peer->stalls & WK_STALL_INPUT) != 0)
-			continue;
-		begun_bytes -= peer->partial->capacity;
-		service->stats.frame_timeouts++;
-		wk_peer_close(service, peer);
-		if (large ? service->large_left > 0 : begun_bytes < half / 2)
-			return;
+	for (wk_peer *peer = service->peers; peer != NULL; peer = peer->next)
+		if (has_begun(peer, false) && service->now_ns - peer->frame_began_ns >= longest_ns / 2)
+			end_beginning(service, peer);
+}
+
+/* It is told to wait: for one of the few places for large frames, or for memory for the first part of any. */
+static bool waits_for(const wk_peer *peer, bool large) {
+	return (peer->stalls & WK_STALL_INPUT) != 0 && has_begun(peer, false) &&
+	       (peer->partial->size >= WK_SMALL_FRAME_MAX) == large;
+}
+
+/* Slower than anybody who means well, where others wait for what it holds: a second, and another for each 256 KiB. */
+static bool is_slow(const wk_service *service, const wk_peer *peer) {
+	uint64_t second_ns = service->options.frame_timeout_ns / PATIENCE;
+	return service->now_ns - peer->frame_began_ns > second_ns + peer->partial->size * (second_ns / BYTES_A_SECOND);
+}
+
+/* Frames that were begun must not keep others out for as long as a frame may take. */
+static void end_slow_frames(wk_service *service) {
+	bool small = false, large = false;
+	for (const wk_peer *peer = service->peers; peer != NULL && service->starved; peer = peer->next) {
+		small |= waits_for(peer, false);
+		large |= waits_for(peer, true);
+	}
+	for (wk_peer *peer = service->peers; peer != NULL && (small || large); peer = peer->next) {
+		bool in_the_way = (large && has_begun(peer, true)) ||
+		                  (small && has_begun(peer, false) && !waits_for(peer, false));
+		if (in_the_way && is_slow(service, peer))
+			end_beginning(service, peer);
 	}
 }
 
@@ -288,8 +310,7 @@ static size_t assemble(wk_service *service, wk_peer *peer, const uint8_t *bytes,
 	if (had + more < frame_size) {
 		if (!has_place(service, peer)) {
 			enlist(service, peer, WK_STALL_INPUT);
-			if (service->input_bytes - service->large_bytes > small_frames_most(service))
-				make_room(service, false);
+			make_room(service);
 		}
 		return taken + more;
 	}
@@ -339,10 +360,7 @@ void wk_peers_sweep(wk_service *service) {
 		return;
 	service->next_sweep_ns = service->now_ns + SWEEP_NS;
 	service->eased |= service->starved;
-	if (service->starved) {
-		make_room(service, false);
-		make_room(service, true);
-	}
+	end_slow_frames(service);
 	uint64_t limit = service->options.frame_timeout_ns;
 	bool crowded = service->reply_bytes > service->options.reply_bytes / 2;
 	for (wk_peer *peer = service->peers; peer != NULL; peer = peer->next) {

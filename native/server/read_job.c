@@ -38,14 +38,13 @@ static bool keep(wk_read_job *job, wk_entry_batch *batch) {
  * Consecutive entries, within the limits of the job, as far as there are any: what cannot be read behind the first is the
  * next request's.
  */
-static void read_entries(wk_namespace *ns, wk_read_job *job, bool cached) {
+static void read_entries(wk_namespace *ns, wk_read_job *job) {
 	uint64_t size = BATCH_HEAD_SIZE;
 	uint32_t left = job->max_count;
 	for (int64_t next = job->first; left > 0 && (job->batches_count == 0 || size < job->max_bytes);) {
 		wk_entry_batch *batch = NULL;
 		uint64_t room = size < job->max_bytes ? job->max_bytes - size : 0;
-		wk_status status = cached ? wk_ledger_read_cached(ns, job->owed.ledger_id, next, left, room, &batch)
-		                          : wk_ledger_read(ns, job->owed.ledger_id, next, left, room, &batch, NULL);
+		wk_status status = wk_ledger_read(ns, job->owed.ledger_id, next, left, room, &batch, NULL);
 		if (status == WK_OK && !keep(job, batch))
 			status = WK_NO_MEMORY;
 		if (status != WK_OK) {
@@ -136,7 +135,7 @@ static void read_lac(wk_namespace *ns, wk_read_job *job) {
 	job->lac_size = info.lac_size;
 	memcpy(job->lac, info.lac, info.lac_size);
 	job->first = WK_LAST_ENTRY;
-	read_entries(ns, job, false);
+	read_entries(ns, job);
 }
 
 static bool make_room(wk_read_job *job, uint64_t *capacity) {
@@ -181,15 +180,13 @@ static void read_list(wk_namespace *ns, wk_read_job *job) {
 }
 
 bool wk_read_job_try(wk_namespace *ns, wk_read_job *job) {
-	if ((job->kind != WK_JOB_READ && job->kind != WK_JOB_BATCH) || job->learn_lac)
+	if (job->kind != WK_JOB_READ || job->learn_lac) /* a batch may be very many entries */
 		return false;
-	job->status = WK_OK;
+	wk_entry_batch *batch = NULL;
 	wk_read_job_clear(job); /* of an earlier try */
-	read_entries(ns, job, true);
-	if (job->status == WK_OK)
-		return true;
-	wk_read_job_clear(job);
-	return false;
+	job->status = WK_OK;
+	return wk_ledger_read_cached(ns, job->owed.ledger_id, job->first, 1, job->max_bytes, &batch) == WK_OK &&
+	       keep(job, batch);
 }
 
 void wk_read_job_run(wk_namespace *ns, wk_read_job *job) {
@@ -197,10 +194,10 @@ void wk_read_job_run(wk_namespace *ns, wk_read_job *job) {
 	wk_read_job_clear(job); /* of an earlier try */
 	switch (job->kind) {
 	case WK_JOB_READ:
-		read_entries(ns, job, false);
+		read_entries(ns, job);
 		break;
 	case WK_JOB_BATCH:
-		read_entries(ns, job, false);
+		read_entries(ns, job);
 		if (job->status == WK_OK)
 			pack(job);
 		break;

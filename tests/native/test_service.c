@@ -163,6 +163,7 @@ static void reads_batches_of_ten(peer *p) {
 	wk_wire_reply reply = answer_to(p, batch);
 	CHECK_EQ(reply.code, WK_WIRE_OK);
 	CHECK_EQ(reply.txn_id, 77);
+	CHECK_EQ(b.service->served_count, 0); /* there may be very many in it: not the loop's */
 	CHECK_EQ(reply.body_size, 3 * 1004);
 	for (uint64_t i = 0; i < 3; i++) {
 		CHECK_EQ(wk_load_be32(reply.body + i * 1004), 1000);
@@ -197,7 +198,6 @@ TEST(a_batch_read_gives_consecutive_entries_within_its_limits) {
 	p = bookie_connect(&b);
 	p->version = WK_WIRE_V2;
 	reads_batches_of_ten(p);
-	CHECK_EQ(b.service->served_count, 0);
 	bookie_close(&b);
 }
 

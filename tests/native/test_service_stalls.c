@@ -272,6 +272,53 @@ TEST(who_begins_a_large_frame_and_stops_keeps_others_out_for_a_second) {
 	bookie_close(&b);
 }
 
+TEST(who_waits_for_a_place_for_a_large_frame_keeps_small_ones_out_for_a_second) {
+	prepare_for_frames();
+	begin_frame(1, 100 * 1024, 70000, NULL); /* the one place is its */
+	for (int i = 0; i < 2; i++)
+		begin_frame(2 + i, 100 * 1024, 66000, NULL); /* as much as there is for beginnings */
+	bytes_queue rest = {0};
+	peer *late = begin_frame(9, 20000, 13000, &rest);
+	CHECK(late->paused);
+	bookie_wait(&b, 1500);
+	bookie_run(&b);
+	bookie_wait(&b, 1500);
+	bookie_run(&b);
+	finish_frame(late, &rest);
+	bookie_close(&b);
+}
+
+TEST(who_sends_a_large_frame_slowly_goes_for_nobody_who_needs_no_place_of_its) {
+	prepare_for_frames();
+	bytes_queue rest = {0};
+	peer *slow = begin_frame(1, 100 * 1024, 70000, &rest);
+	for (int i = 0; i < 2; i++)
+		begin_frame(10 + i, 60 * 1024, 60000, NULL);
+	peer *late = begin_frame(9, 20000, 13000, NULL);
+	CHECK(!slow->paused && late->paused);
+	bookie_wait(&b, 1500);
+	bookie_run(&b);
+	finish_frame(slow, &rest);
+	bookie_close(&b);
+}
+
+TEST(of_two_with_places_the_slower_one_goes) {
+	bookie_prepare(&b, new_disk(7));
+	b.options.frame_size_max = 128 * 1024;
+	b.options.receive_bytes = 512 * 1024; /* two places */
+	bookie_serve(&b);
+	peer *slow = begin_frame(1, 100 * 1024, 70000, NULL);
+	bookie_wait(&b, 400);
+	bytes_queue rest = {0};
+	peer *other = begin_frame(2, 100 * 1024, 70000, &rest);
+	begin_frame(3, 100 * 1024, 70000, NULL);
+	bookie_wait(&b, 1100);
+	bookie_run(&b);
+	CHECK(!slow->open);
+	finish_frame(other, &rest);
+	bookie_close(&b);
+}
+
 TEST(what_waits_for_the_journal_stays_within_the_memory_for_it) {
 	bookie_prepare(&b, new_disk(7));
 	b.store.in_flight_bytes = 16 * 1024;
@@ -544,6 +591,9 @@ int main(void) {
 	RUN(who_begins_frames_in_a_crowd_keeps_nobody_out);
 	RUN(who_begins_frames_and_stops_keeps_others_out_for_a_second);
 	RUN(who_begins_a_large_frame_and_stops_keeps_others_out_for_a_second);
+	RUN(who_waits_for_a_place_for_a_large_frame_keeps_small_ones_out_for_a_second);
+	RUN(who_sends_a_large_frame_slowly_goes_for_nobody_who_needs_no_place_of_its);
+	RUN(of_two_with_places_the_slower_one_goes);
 	RUN(what_waits_for_the_journal_stays_within_the_memory_for_it);
 	RUN(who_waits_for_memory_goes_on_once_there_is_some);
 	RUN(what_is_durable_already_is_answered_without_another_event);
