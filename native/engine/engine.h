@@ -455,6 +455,13 @@ static inline uint64_t wk_engine_now(wk_engine *engine) {
 	return engine->io->operations->now(engine->io);
 }
 
+/* Somebody appends: blocks are sealed again and again. From any thread. */
+static inline bool wk_engine_is_written(wk_engine *engine) {
+	enum { BUSY_NS = 50 * 1000 * 1000 };
+	uint64_t last = __atomic_load_n(&engine->last_activity_ns, __ATOMIC_RELAXED);
+	return !engine->read_only && last != 0 && wk_engine_now(engine) < last + BUSY_NS;
+}
+
 /* UINT64_MAX, as a delay or where the sum would be beyond it, is never. */
 static inline uint64_t wk_time_after(uint64_t from_ns, uint64_t delay_ns) {
 	return delay_ns < UINT64_MAX - from_ns ? from_ns + delay_ns : UINT64_MAX;

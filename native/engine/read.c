@@ -12,8 +12,8 @@
 #include "engine/store_file.h"
 #include "walkeeper/entry.h"
 
-enum { PIECE_MAX = 128 * 1024 }; /* of a read from the disk */
-enum { GAP_MAX = 64 * 1024 };    /* other ledgers' bytes that are read along rather than asked for in two reads */
+enum { PIECE_BESIDE_WRITER = 128 * 1024 }; /* of a read from the disk */
+enum { GAP_MAX = 64 * 1024 }; /* other ledgers' bytes that are read along rather than asked for in two reads */
 
 /* Where the wanted entries stand, copied out of the index so that the lock can go. */
 typedef struct places {
@@ -144,9 +144,9 @@ static bool from_window(wk_engine *engine, wk_store_file *file, const wk_ahead_r
 
 /* The disk does a read whole: a durable write that comes meanwhile waits behind all of it. */
 static int64_t read_in_pieces(wk_engine *engine, wk_store_file *file, uint8_t *bytes, size_t size, uint64_t start) {
-	size_t done = 0;
+	size_t done = 0, most = wk_engine_is_written(engine) ? PIECE_BESIDE_WRITER : size;
 	while (done < size) {
-		size_t part = size - done < PIECE_MAX ? size - done : PIECE_MAX;
+		size_t part = size - done < most ? size - done : most;
 		int64_t result = engine->io->operations->pread(engine->io, file->handle, bytes + done, part, start + done);
 		if (result < 0)
 			return result;

@@ -4,7 +4,7 @@
 #include "engine/loss.h"
 #include "engine/reader.h"
 
-enum { READ_BYTES = 1 << 20, READ_BYTES_BESIDE_WRITER = 192 * 1024, WRITER_IS_BUSY_NS = 50 * 1000 * 1000 };
+enum { READ_BYTES = 1 << 20, READ_BYTES_BESIDE_WRITER = 192 * 1024 };
 
 void wk_reader_drop_span(wk_reader *reader) {
 	if (reader->open)
@@ -107,10 +107,7 @@ static wk_status next_entries(wk_engine *engine, wk_reader *reader, wk_segment *
 
 /* A large read holds up the small durable writes behind it: with a writer at work readers take smaller bites. */
 static size_t read_size(wk_engine *engine) {
-	bool busy = !engine->read_only &&
-	            wk_engine_now(engine) - __atomic_load_n(&engine->last_activity_ns, __ATOMIC_RELAXED) <
-	                WRITER_IS_BUSY_NS;
-	return busy ? READ_BYTES_BESIDE_WRITER : READ_BYTES;
+	return wk_engine_is_written(engine) ? READ_BYTES_BESIDE_WRITER : READ_BYTES;
 }
 
 /*

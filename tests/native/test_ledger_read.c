@@ -80,7 +80,7 @@ TEST(a_batch_of_entries_is_bounded_in_count_and_bytes_and_ends_before_a_hole) {
 }
 
 /* A disk does a read whole, and the next durable write waits for it. */
-TEST(a_large_read_comes_in_pieces) {
+TEST(a_large_read_beside_a_writer_comes_in_pieces) {
 	enum { SIZE = 1 << 20, PIECE = 128 * 1024 };
 	wk_io *io = new_disk(25);
 	wk_open_options options = store_options();
@@ -103,6 +103,12 @@ TEST(a_large_read_comes_in_pieces) {
 	CHECK_EQ(count, 1);
 	CHECK(entries[0].size == SIZE && memcmp(entries[0].bytes, bytes, SIZE) == 0);
 	wk_entry_batch_release(batch);
+	wk_faulty_advance(wk_faulty_of(io), 1000000000);
+	before = wk_faulty_calls(wk_faulty_of(io), WK_FAULT_READ);
+	CHECK_EQ(wk_ledger_read(ns, 1, 0, 1, 1, &batch, NULL), WK_OK); /* nobody writes: as fast as the disk can */
+	CHECK_EQ(wk_faulty_calls(wk_faulty_of(io), WK_FAULT_READ) - before, 1);
+	wk_entry_batch_release(batch);
+	CHECK_EQ(wk_ledger_add(ns, &add, 1, UINT64_MAX, true, NULL), WK_OK);
 	wk_faulty_fail(wk_faulty_of(io), WK_FAULT_READ, 4, EIO, false);
 	CHECK_EQ(wk_ledger_read(ns, 1, 0, 1, 1, &batch, NULL), WK_IO); /* none of it, and no harm done */
 	CHECK_EQ(wk_ledger_read(ns, 1, 0, 1, 1, &batch, NULL), WK_OK);
@@ -224,7 +230,7 @@ TEST(entries_are_listed_as_ranges_and_ledgers_page_by_page) {
 int main(void) {
 	RUN(absent_unknown_and_damaged_are_told_apart);
 	RUN(a_batch_of_entries_is_bounded_in_count_and_bytes_and_ends_before_a_hole);
-	RUN(a_large_read_comes_in_pieces);
+	RUN(a_large_read_beside_a_writer_comes_in_pieces);
 	RUN(what_memory_has_is_read_without_the_disk);
 	RUN(memory_never_shows_an_entry_that_was_replaced);
 	RUN(entries_are_listed_as_ranges_and_ledgers_page_by_page);
