@@ -4,7 +4,7 @@
 #include "engine/loss.h"
 #include "engine/reader.h"
 
-enum { READ_BYTES = 1 << 20, READ_BYTES_BESIDE_WRITER = 192 * 1024 };
+enum { READ_BYTES = 1 << 20 };
 
 void wk_reader_drop_span(wk_reader *reader) {
 	if (reader->open)
@@ -105,11 +105,6 @@ static wk_status next_entries(wk_engine *engine, wk_reader *reader, wk_segment *
 	}
 }
 
-/* A large read holds up the small durable writes behind it: with a writer at work readers take smaller bites. */
-static size_t read_size(wk_engine *engine) {
-	return wk_engine_is_written(engine) ? READ_BYTES_BESIDE_WRITER : READ_BYTES;
-}
-
 /*
  * Accepted loss that nobody recorded, met under on_damage=skip: the entry cannot be read. WK_NOT_FOUND: where it ends
  * is not known.
@@ -171,7 +166,7 @@ static wk_status read_ahead(wk_engine *engine, wk_reader *reader, wk_error *erro
 		wk_engine_unlock(engine);
 		if (status != WK_OK || reader->in_gap)
 			return status;
-		status = wk_read_entries(engine, segment.ledger_id, reader->at.entry_id, last, read_size(engine), &reader->span,
+		status = wk_read_entries(engine, segment.ledger_id, reader->at.entry_id, last, READ_BYTES, &reader->span,
 		                         error);
 		if (status == WK_OK) {
 			wk_read_memory_hold(reader->memory, reader->span.buffer);
