@@ -126,81 +126,6 @@ TEST(what_came_before_a_fence_on_a_connection_is_in_its_answer) {
 	bookie_close(&b);
 }
 
-/* No thread has to be woken for it; but adds do not wait for very many such reads. */
-TEST(what_memory_has_is_answered_by_the_loop) {
-	bookie_prepare(&b, new_disk(7));
-	b.options.reads_max = 2000;
-	bookie_serve(&b);
-	peer *p = bookie_connect(&b);
-	p->version = WK_WIRE_V2;
-	for (int64_t id = 0; id < 10; id++)
-		CHECK_EQ(answer_to(p, an_entry(5, id, id - 1, (uint64_t)id, 20, 0)).code, WK_WIRE_OK);
-	ask(p, a_read(5, 3));
-	bookie_turn(&b, SIZE_MAX);
-	CHECK_EQ(b.service->served_count, 1);
-	CHECK_EQ(take_reply(p).entry_id, 3);
-	ask(p, a_read(5, 10)); /* what is not there is not the loop's to say */
-	bookie_turn(&b, SIZE_MAX);
-	CHECK_EQ(b.service->served_count, 0);
-	bookie_run(&b);
-	CHECK_EQ(take_reply(p).code, WK_WIRE_NO_ENTRY);
-	for (int i = 0; i < 900; i++)
-		ask(p, a_read(5, i % 10));
-	for (uint32_t served = 0, turns = 0; served < 900; turns++) {
-		CHECK(turns < 100);
-		bookie_turn(&b, SIZE_MAX);
-		CHECK(b.service->served_count <= 256);
-		for (; more_replies(p); served++)
-			CHECK_EQ(take_reply(p).code, WK_WIRE_OK);
-	}
-	bookie_close(&b);
-}
-
-static void reads_batches_of_ten(peer *p) {
-	wk_wire_request batch = {.operation = WK_WIRE_BATCH_READ, .ledger_id = 5, .entry_id = 2, .txn_id = 77};
-	batch.max_count = 3;
-	batch.max_size = 1 << 20;
-	wk_wire_reply reply = answer_to(p, batch);
-	CHECK_EQ(reply.code, WK_WIRE_OK);
-	CHECK_EQ(reply.txn_id, 77);
-	CHECK_EQ(b.service->served_count, 0); /* there may be very many in it: not the loop's */
-	CHECK_EQ(reply.body_size, 3 * 1004);
-	for (uint64_t i = 0; i < 3; i++) {
-		CHECK_EQ(wk_load_be32(reply.body + i * 1004), 1000);
-		CHECK_EQ(wk_load_be64(reply.body + i * 1004 + 4 + 8), 2 + i);
-		CHECK(wk_wire_digest_matches(reply.body + i * 1004 + 4, 1000, WK_DIGEST_CRC32C));
-	}
-	batch.txn_id = 78;
-	batch.max_count = 0;
-	batch.max_size = 36 + 2 * 1004;
-	CHECK_EQ(answer_to(p, batch).body_size, 2 * 1004);
-	batch.txn_id = 79;
-	batch.max_size = 1; /* the first one always */
-	CHECK_EQ(answer_to(p, batch).body_size, 1004);
-	batch.txn_id = 80;
-	batch.entry_id = 8;
-	batch.max_size = 1 << 20;
-	CHECK_EQ(answer_to(p, batch).body_size, 2 * 1004); /* there are no more */
-	batch.txn_id = 81;
-	batch.entry_id = 10;
-	reply = answer_to(p, batch);
-	CHECK_EQ(reply.code, WK_WIRE_NO_ENTRY);
-	CHECK_EQ(reply.txn_id, 81);
-}
-
-/* From memory, and from the disk, by the pool. */
-TEST(a_batch_read_gives_consecutive_entries_within_its_limits) {
-	peer *p = open_with_peer(WK_WIRE_V2);
-	for (int64_t id = 0; id < 10; id++)
-		CHECK_EQ(answer_to(p, an_entry(5, id, id - 1, (uint64_t)id, 964, 0)).code, WK_WIRE_OK); /* 1000 bytes */
-	reads_batches_of_ten(p);
-	bookie_restart(&b, false, 0);
-	p = bookie_connect(&b);
-	p->version = WK_WIRE_V2;
-	reads_batches_of_ten(p);
-	bookie_close(&b);
-}
-
 TEST(an_explicit_lac_is_durable_before_it_is_acknowledged) {
 	peer *p = open_with_peer(WK_WIRE_V3);
 	CHECK_EQ(answer_to(p, of_ledger(WK_WIRE_READ_LAC, 5)).code, WK_WIRE_NO_ENTRY);
@@ -580,8 +505,6 @@ int main(void) {
 	RUN(a_fenced_ledger_takes_recovery_adds_alone_for_ever);
 	RUN(a_fence_of_an_unknown_ledger_is_remembered_behind_a_crash);
 	RUN(what_came_before_a_fence_on_a_connection_is_in_its_answer);
-	RUN(what_memory_has_is_answered_by_the_loop);
-	RUN(a_batch_read_gives_consecutive_entries_within_its_limits);
 	RUN(an_explicit_lac_is_durable_before_it_is_acknowledged);
 	RUN(a_lac_without_a_key_is_one_of_a_ledger_without_one);
 	RUN(a_lac_is_derived_from_what_is_stored_behind_a_restart);

@@ -1,0 +1,202 @@
+/*
+ * test_service_frames.c: frames that come piece by piece stay within the memory for what comes in, and who begins them and
+ * stops keeps nobody out.
+ */
+#include "bookie_harness.h"
+
+static bookie b;
+
+/* A frame of so many bytes that nobody will ever ask for: a LAC would be refused, an add is taken. */
+static void ask_large(peer *p, int64_t entry_id, size_t size) {
+	static uint8_t bytes[1 << 20];
+	wk_wire_request request = an_entry(5, entry_id, -1, 1, 20, 0);
+	memset(bytes, 0, size);
+	memcpy(bytes, request.body, request.body_size);
+	wk_store_be64(bytes + 24, size - 36);
+	wk_wire_digest_put(bytes, size, WK_DIGEST_CRC32C);
+	request.body = bytes;
+	request.body_size = size;
+	ask(p, request);
+}
+
+TEST(large_frames_of_many_stay_within_the_memory_for_them) {
+	bookie_prepare(&b, new_disk(7));
+	b.options.frame_size_max = 512 * 1024;
+	b.options.receive_bytes = 8 << 20;
+	b.store.in_flight_bytes = 64 << 20;
+	b.store.file_size_max = b.store.file_size_min = 8 << 20;
+	bookie_serve(&b);
+	peer *p[PEERS_MAX];
+	for (int i = 0; i < PEERS_MAX; i++) {
+		p[i] = bookie_connect(&b);
+		ask_large(p[i], i, 400 * 1024);
+		ask_large(p[i], 100 + i, 300 * 1024);
+	}
+	uint64_t most = 0;
+	for (int i = 0; i < 3000; i++) {
+		bookie_turn(&b, 30000);
+		wk_status status = wk_namespace_step(b.ns, &(bool){false}, NULL);
+		CHECK_EQ(status, WK_OK);
+		most = b.service->input_bytes > most ? b.service->input_bytes : most;
+	}
+	CHECK(most <= b.options.receive_bytes + b.options.receive_bytes / 16 + b.options.frame_size_max);
+	for (int i = 0; i < PEERS_MAX; i++) {
+		CHECK(p[i]->open && !p[i]->paused);
+		CHECK_EQ(take_reply(p[i]).code, WK_WIRE_OK);
+		CHECK_EQ(take_reply(p[i]).code, WK_WIRE_OK);
+	}
+	CHECK_EQ(b.service->input_bytes, 0);
+	CHECK_EQ(b.service->partial_count, 0);
+	CHECK_EQ(b.service->large_left, 8);
+	bookie_close(&b);
+}
+
+TEST(beginnings_of_frames_stay_within_the_memory_for_them) {
+	bookie_prepare(&b, new_disk(7));
+	b.options.frame_size_max = 128 * 1024;
+	b.options.receive_bytes = 256 * 1024;
+	bookie_serve(&b);
+	for (int i = 0; i < PEERS_MAX; i++) {
+		peer *p = bookie_connect(&b);
+		ask_large(p, i, 100 * 1024);
+		bookie_turn(&b, 60000);
+		p->out.size = 0; /* no more comes */
+	}
+	CHECK(b.service->input_bytes <= 256 * 1024 + 16 * 1024 + 128 * 1024);
+	for (int i = 0; i < 3; i++) {
+		bookie_wait(&b, 31000);
+		bookie_run(&b);
+	}
+	CHECK_EQ(b.service->input_bytes, 0); /* all of them were closed by then */
+	CHECK_EQ(b.service->stats.connections, 0);
+	bookie_close(&b);
+}
+
+/* A peer that brings so many bytes of a frame of `size` and stops there; the rest is kept in `rest`. */
+static peer *begin_frame(int64_t entry_id, size_t size, size_t brings, bytes_queue *rest) {
+	peer *p = bookie_connect(&b);
+	ask_large(p, entry_id, size);
+	if (rest != NULL)
+		queue_put(rest, p->out.bytes + brings, p->out.size - brings);
+	p->out.size = brings;
+	bookie_turn(&b, SIZE_MAX);
+	return p;
+}
+
+static void finish_frame(peer *p, bytes_queue *rest) {
+	queue_put(&p->out, rest->bytes, rest->size);
+	free(rest->bytes);
+	bookie_run(&b);
+	CHECK(p->open && !p->paused);
+	CHECK_EQ(take_reply(p).code, WK_WIRE_OK);
+}
+
+static void prepare_for_frames(void) {
+	bookie_prepare(&b, new_disk(7));
+	b.options.frame_size_max = 128 * 1024;
+	b.options.receive_bytes = 256 * 1024; /* half of it for what is begun, and one place for a large frame */
+	bookie_serve(&b);
+}
+
+TEST(who_begins_frames_in_a_crowd_keeps_nobody_out) {
+	prepare_for_frames();
+	for (int i = 0; i < 3; i++)
+		begin_frame(i, 100 * 1024, 60000, NULL);
+	bytes_queue rest = {0};
+	peer *late = begin_frame(9, 20000, 13000, &rest);
+	finish_frame(late, &rest); /* with no time passing */
+	CHECK_EQ(b.service->stats.frame_timeouts, 2);
+	bookie_close(&b);
+}
+
+TEST(who_begins_frames_and_stops_keeps_others_out_for_a_second) {
+	prepare_for_frames();
+	for (int i = 0; i < 2; i++)
+		begin_frame(i, 100 * 1024, 60000, NULL);
+	bytes_queue rest = {0};
+	peer *late = begin_frame(9, 20000, 13000, &rest);
+	CHECK(late->paused); /* all that there is for beginnings is taken, and not so much more that anybody must go */
+	bookie_wait(&b, 500);
+	bookie_run(&b);
+	CHECK(late->paused && b.service->stats.frame_timeouts == 0);
+	bookie_wait(&b, 1000);
+	bookie_run(&b);
+	finish_frame(late, &rest);
+	CHECK(b.service->stats.frame_timeouts > 0);
+	bookie_close(&b);
+}
+
+TEST(who_begins_a_large_frame_and_stops_keeps_others_out_for_a_second) {
+	prepare_for_frames();
+	peer *first = begin_frame(1, 100 * 1024, 70000, NULL);
+	bytes_queue rest = {0};
+	peer *late = begin_frame(9, 100 * 1024, 70000, &rest);
+	CHECK(!first->paused && late->paused); /* there is one place */
+	bookie_wait(&b, 1500);
+	bookie_run(&b);
+	bookie_wait(&b, 1500);
+	bookie_run(&b);
+	CHECK(!first->open);
+	finish_frame(late, &rest);
+	CHECK_EQ(b.service->stats.frame_timeouts, 1);
+	bookie_close(&b);
+}
+
+TEST(who_waits_for_a_place_for_a_large_frame_keeps_small_ones_out_for_a_second) {
+	prepare_for_frames();
+	begin_frame(1, 100 * 1024, 70000, NULL); /* the one place is its */
+	for (int i = 0; i < 2; i++)
+		begin_frame(2 + i, 100 * 1024, 66000, NULL); /* as much as there is for beginnings */
+	bytes_queue rest = {0};
+	peer *late = begin_frame(9, 20000, 13000, &rest);
+	CHECK(late->paused);
+	bookie_wait(&b, 1500);
+	bookie_run(&b);
+	bookie_wait(&b, 1500);
+	bookie_run(&b);
+	finish_frame(late, &rest);
+	bookie_close(&b);
+}
+
+TEST(who_sends_a_large_frame_slowly_goes_for_nobody_who_needs_no_place_of_its) {
+	prepare_for_frames();
+	bytes_queue rest = {0};
+	peer *slow = begin_frame(1, 100 * 1024, 70000, &rest);
+	for (int i = 0; i < 2; i++)
+		begin_frame(10 + i, 60 * 1024, 60000, NULL);
+	peer *late = begin_frame(9, 20000, 13000, NULL);
+	CHECK(!slow->paused && late->paused);
+	bookie_wait(&b, 1500);
+	bookie_run(&b);
+	finish_frame(slow, &rest);
+	bookie_close(&b);
+}
+
+TEST(of_two_with_places_the_slower_one_goes) {
+	bookie_prepare(&b, new_disk(7));
+	b.options.frame_size_max = 128 * 1024;
+	b.options.receive_bytes = 512 * 1024; /* two places */
+	bookie_serve(&b);
+	peer *slow = begin_frame(1, 100 * 1024, 70000, NULL);
+	bookie_wait(&b, 400);
+	bytes_queue rest = {0};
+	peer *other = begin_frame(2, 100 * 1024, 70000, &rest);
+	begin_frame(3, 100 * 1024, 70000, NULL);
+	bookie_wait(&b, 1100);
+	bookie_run(&b);
+	CHECK(!slow->open);
+	finish_frame(other, &rest);
+	bookie_close(&b);
+}
+
+int main(void) {
+	RUN(large_frames_of_many_stay_within_the_memory_for_them);
+	RUN(beginnings_of_frames_stay_within_the_memory_for_them);
+	RUN(who_begins_frames_in_a_crowd_keeps_nobody_out);
+	RUN(who_begins_frames_and_stops_keeps_others_out_for_a_second);
+	RUN(who_begins_a_large_frame_and_stops_keeps_others_out_for_a_second);
+	RUN(who_waits_for_a_place_for_a_large_frame_keeps_small_ones_out_for_a_second);
+	RUN(who_sends_a_large_frame_slowly_goes_for_nobody_who_needs_no_place_of_its);
+	RUN(of_two_with_places_the_slower_one_goes);
+	return check_done();
+}
