@@ -250,7 +250,8 @@ class Settings:
     frame_timeout: float = key(
         Time(least=0.1),
         "30s",
-        "A request begun and not finished for so long ends its connection. Idle connections live for ever.",
+        "A request begun and not finished for so long ends its connection; where others wait for the memory that it "
+        "holds, for a 30th of it, and another for each 256 KiB that came. Idle connections live for ever.",
         REQUESTS,
     )
     peer_timeout: float = key(
