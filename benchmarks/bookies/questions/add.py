@@ -18,11 +18,11 @@ from bookies.servers import Server
 
 ROWS = (1, 2, 3, 4, 5)
 WHY: dict[int, str] = {
-    2: """With 1,024 in flight both are bound by the disk, which was not the same from minute to minute: between 0.54 and
-1.57 in rounds of one day. The bare loop overwrites what was written before, one block at a time. Ours goes into space
-that was allocated and never written, so that each sync waits for a commit of the file system's journal, and has a second
-block under way to make up for it. To write zeros ahead was tried: 0.74 in place of 1.14, as they take their share of the
-disk (six rounds each, one behind the other).""",
+    2: """With 1,024 in flight both are bound by the disk, which was not the same from minute to minute: between 0.54
+and 1.57 in rounds of one day. The bare loop overwrites what was written before, one block at a time. Ours goes into
+space that was allocated and never written, so that each sync waits for a commit of the file system's journal, and has a
+second block under way to make up for it. To write zeros ahead was tried: 0.74 in place of 1.14, as they take their
+share of the disk (six rounds each, one behind the other).""",
     4: """With one in flight a server's CPU time is the kernel's: a receive, a durable write, a send, two calls and two
 wake-ups for each add. The bare loop does nothing else, and Java's stands at three of it (row *Java tuned / bare*): four
 is out of any server's reach on this machine. Where adds come in batches the goals are met.""",
