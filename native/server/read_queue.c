@@ -1,14 +1,16 @@
 /*
  * read_queue.c: reads that wait for their turn: what memory has is read at once, the rest by the pool.
  *
- * Connections take turns, one read each, so that whoever asks for much waits behind its own reads. What a connection
+ * Connections take turns, one read each, so that whoever asks for much waits behind its own reads. The pool is given
+ * little more than it runs, and one place in it is never a connection's that has others: who comes with a small read does
+ * not wait for a queue of large ones. What a connection
  * asked for and does not take fills memory: one that has unsent answers gets no more than its share, and never the last
  * quarter of what all may have. That is for those that have nothing unsent; a large entry does not fit there, and waits
  * for room in the rest. So a crowd that never reads its answers is in nobody's way who asks for one small entry.
  */
 #include "server/read_job.h"
 
-enum { POOL_JOBS_MAX = 64, SMALL_ANSWER_MAX = 65536, REFUSED_MAX = 256, SERVED_MAX = 256 };
+enum { JOBS_A_THREAD = 2, SMALL_ANSWER_MAX = 65536, REFUSED_MAX = 256, SERVED_MAX = 256 };
 
 /* What it was given and did not take yet, and what may become of its reads. */
 static uint64_t own_bytes(const wk_service *service, const wk_peer *peer) {
@@ -127,31 +129,53 @@ void wk_read_queue_go_on(wk_service *service, wk_peer *peer) {
 		join(service, peer);
 }
 
+/* The first of those that wait of this connection is under way. */
+static wk_read_job *begin(wk_service *service, wk_peer *peer) {
+	wk_read_job *job = pop(service, peer);
+	if (peer->reads_waiting > 0)
+		join(service, peer);
+	service->reads_count++;
+	peer->reads_running++;
+	return job;
+}
+
+/* By the loop itself. Not too many in a turn: adds wait meanwhile. */
+static bool serve(wk_service *service, wk_peer *peer) {
+	wk_read_job *job = peer->reads_first;
+	if (job->missed || service->served_count >= SERVED_MAX)
+		return false;
+	job->missed = !wk_read_job_try(service->ns, job);
+	if (job->missed)
+		return false;
+	service->served_count++;
+	*service->served_end = begin(service, peer);
+	service->served_end = &job->next;
+	return true;
+}
+
+static bool hand_over(wk_service *service, wk_peer *peer) {
+	uint32_t threads = service->options.reader_threads;
+	uint32_t most = JOBS_A_THREAD * (threads > 0 ? threads : 1);
+	if (service->pool_count > most || peer->reads_running >= most)
+		return false;
+	service->pool_count++;
+	wk_read_pool_put(service->pool, begin(service, peer));
+	return true;
+}
+
 void wk_read_queue_feed(wk_service *service) {
 	uint32_t refused = 0;
-	while (refused < service->ring_count && refused < REFUSED_MAX && service->reads_count < POOL_JOBS_MAX) {
+	while (refused < service->ring_count && refused < REFUSED_MAX) {
 		wk_peer *peer = leave(service);
-		if (!may_read(service, peer)) {
-			peer->parked = own_bytes(service, peer) > 0; /* until it took some of it */
-			if (!peer->parked) {
-				join(service, peer);
-				refused++;
-			}
+		bool may = may_read(service, peer);
+		if (may && (serve(service, peer) || hand_over(service, peer))) {
+			refused = 0;
 			continue;
 		}
-		refused = 0;
-		wk_read_job *job = pop(service, peer);
-		if (peer->reads_waiting > 0)
+		peer->parked = !may && own_bytes(service, peer) > 0; /* until it took some of it */
+		if (!peer->parked) {
 			join(service, peer);
-		service->reads_count++;
-		peer->reads_running++;
-		/* Not too many in a turn: adds wait meanwhile. */
-		if (service->served_count < SERVED_MAX && wk_read_job_try(service->ns, job)) {
-			service->served_count++;
-			*service->served_end = job;
-			service->served_end = &job->next;
-		} else {
-			wk_read_pool_put(service->pool, job);
+			refused++;
 		}
 	}
 	service->reads_starve = service->readers_count > 0 && service->reads_count == 0;

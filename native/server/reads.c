@@ -315,10 +315,11 @@ void wk_reads_drop(wk_service *service, wk_peer *peer) {
 	}
 }
 
-static void answer_all(wk_service *service, wk_read_job *done) {
+static void answer_all(wk_service *service, wk_read_job *done, bool pooled) {
 	while (done != NULL) {
 		wk_read_job *job = done;
 		done = job->next;
+		service->pool_count -= pooled;
 		service->reads_count--;
 		job->owed.peer->reads_running--;
 		wk_read_queue_go_on(service, job->owed.peer);
@@ -328,7 +329,7 @@ static void answer_all(wk_service *service, wk_read_job *done) {
 }
 
 void wk_reads_answer(wk_service *service) {
-	answer_all(service, wk_read_served_take(service));
-	answer_all(service, wk_read_pool_take(service->pool));
+	answer_all(service, wk_read_served_take(service), false);
+	answer_all(service, wk_read_pool_take(service->pool), true);
 	wk_read_queue_feed(service);
 }

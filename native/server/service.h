@@ -76,7 +76,7 @@ struct wk_peer {
 	uint32_t references;                   /* the connection's, and one for each answer that is owed */
 	uint32_t stalls;                       /* enum wk_stall: nothing more of it is looked at */
 	uint32_t reads;                        /* that are not answered: of these ... */
-	uint32_t reads_waiting, reads_running; /* ... wait for a place in the pool, are in it */
+	uint32_t reads_waiting, reads_running; /* ... wait for their turn, are in the pool or served */
 	wk_read_job *reads_first, **reads_end; /* that wait; valid while there are any */
 	bool parked;                           /* its reads wait until it takes answers */
 	wk_peer *next_reader;                  /* of those with reads that wait */
@@ -159,6 +159,7 @@ struct wk_read_job {
 	uint32_t max_count;
 	uint32_t frame_max;
 	bool learn_lac;                   /* the stored LAC is wanted, too */
+	bool missed;                      /* memory has not all of it */
 	bool large;                       /* its answer was found to be large: it waits for more room */
 	bool certain;                     /* a negative answer counts: everything accepted before is durable */
 	int64_t previous_lac, timeout_ms; /* of a long poll */
@@ -197,6 +198,7 @@ struct wk_service {
 	uint64_t armed; /* the ticket that the store's event is armed for, 0: none */
 	wk_read_pool *pool;
 	uint32_t reads_count;              /* in the pool, or served */
+	uint32_t pool_count;               /* in the pool */
 	wk_read_job *served, **served_end; /* read by the loop itself, to be answered in this turn */
 	uint32_t served_count;             /* in this turn */
 	wk_peer *readers, **readers_end;   /* connections with reads that wait, in the order of their turns */

@@ -85,8 +85,84 @@ TEST(a_batch_read_gives_consecutive_entries_within_its_limits) {
 	bookie_close(&b);
 }
 
+static int64_t until_answered(peer *one, peer *crowd) {
+	int64_t before = 0;
+	for (int turns = 0; !more_replies(one); turns++) {
+		CHECK(turns < 100);
+		bookie_turn(&b, SIZE_MAX);
+		for (; more_replies(crowd); before++)
+			(void)take_reply(crowd);
+	}
+	return before;
+}
+
+/* Not behind all that others asked for: the pool has few reads at a time, and a place for who has none there. */
+TEST(a_read_from_the_disk_does_not_wait_for_a_queue_of_others) {
+	peer *p = open_with_peer(WK_WIRE_V2);
+	for (int64_t id = 0; id < 50; id++)
+		CHECK_EQ(answer_to(p, an_entry(5, id, id - 1, (uint64_t)id, 964, 0)).code, WK_WIRE_OK);
+	CHECK_EQ(answer_to(p, an_entry(6, 0, -1, 0, 964, 0)).code, WK_WIRE_OK);
+	bookie_restart(&b, false, 0); /* memory has nothing */
+	peer *crowd = bookie_connect(&b), *one = bookie_connect(&b);
+	crowd->version = one->version = WK_WIRE_V2;
+	for (int64_t id = 0; id < 50; id++)
+		ask(crowd, a_read(5, id));
+	bookie_turn(&b, SIZE_MAX);
+	CHECK_EQ(b.service->pool_count, 2); /* a thread's worth, and one place is left */
+	ask(one, a_read(6, 0));
+	CHECK(until_answered(one, crowd) <= 4);
+	CHECK_EQ(take_reply(one).code, WK_WIRE_OK);
+	bookie_run(&b); /* and all of the others' are answered */
+	int64_t left = 0;
+	for (; more_replies(crowd); left++)
+		CHECK_EQ(take_reply(crowd).code, WK_WIRE_OK);
+	CHECK(left >= 40);
+	bookie_close(&b);
+}
+
+static void arrives(peer *p) {
+	wk_net_event event = {.kind = WK_NET_RECEIVED, .connection = p->id, .bytes = p->out.bytes, .size = p->out.size};
+	deliver_event(&b, event);
+	queue_drop(&p->out, p->out.size);
+}
+
+/* What memory has is answered while the pool is full. */
+TEST(what_memory_has_does_not_wait_for_the_pool) {
+	peer *p = open_with_peer(WK_WIRE_V2);
+	for (int64_t id = 0; id < 20; id++)
+		CHECK_EQ(answer_to(p, an_entry(5, id, id - 1, (uint64_t)id, 964, 0)).code, WK_WIRE_OK);
+	bookie_restart(&b, false, 0);
+	peer *crowd[2], *one = bookie_connect(&b);
+	one->version = WK_WIRE_V2;
+	CHECK_EQ(answer_to(one, an_entry(6, 0, -1, 0, 964, 0)).code, WK_WIRE_OK);
+	for (int i = 0; i < 2; i++) {
+		crowd[i] = bookie_connect(&b);
+		crowd[i]->version = WK_WIRE_V2;
+	}
+	bookie_run(&b);
+	wk_service_begin(b.service, b.now_ns, b.wall_ms);
+	for (int i = 0; i < 2; i++) {
+		for (int64_t id = 0; id < 10; id++)
+			ask(crowd[i], a_read(5, i * 10 + id));
+		arrives(crowd[i]);
+	}
+	CHECK_EQ(b.service->pool_count, 3);
+	ask(one, a_read(6, 0));
+	arrives(one);
+	CHECK_EQ(b.service->served_count, 1);
+	CHECK_EQ(b.service->pool_count, 3);
+	bookie_run(&b);
+	CHECK_EQ(take_reply(one).code, WK_WIRE_OK);
+	for (int i = 0; i < 2; i++)
+		for (int64_t id = 0; id < 10; id++)
+			CHECK_EQ(take_reply(crowd[i]).entry_id, i * 10 + id);
+	bookie_close(&b);
+}
+
 int main(void) {
 	RUN(what_memory_has_is_answered_by_the_loop);
 	RUN(a_batch_read_gives_consecutive_entries_within_its_limits);
+	RUN(a_read_from_the_disk_does_not_wait_for_a_queue_of_others);
+	RUN(what_memory_has_does_not_wait_for_the_pool);
 	return check_done();
 }
