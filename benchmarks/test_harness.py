@@ -22,6 +22,11 @@ def an_answer(goal: Goal | None, values: list[float], clean: int | None = None) 
     return Answer(1, "ours | theirs", "us", goal, 1.0, 2.0, "theirs", values, len(values) if clean is None else clean)
 
 
+def test_a_disk_that_changes_its_speed_disturbs_what_is_timed_alone() -> None:
+    assert not Round({}, 100.0, 200.0, 50.0, 0.5).clean
+    assert Round({}, 100.0, 200.0, 50.0, 0.5, timed=False).clean
+
+
 def test_the_interval_of_equal_values_is_that_value() -> None:
     assert bootstrap([1.5] * 7) == Interval(1.5, 1.5, 1.5)
 

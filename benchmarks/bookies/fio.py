@@ -15,14 +15,14 @@ def data_files(directory: Path, least: int) -> list[Path]:
     return sorted(found, key=lambda path: path.name)
 
 
-def read_once(files: Sequence[Path], block_size: int, bytes_wanted: int) -> dict[str, Any]:
-    """Reads the first `bytes_wanted` of them with blocks of `block_size`, one at a time: `bytes_rate`."""
+def read_once(files: Sequence[Path], block_size: int, bytes_wanted: int, depth: int) -> dict[str, Any]:
+    """Reads the first `bytes_wanted` of them with blocks of `block_size`, `depth` under way: `bytes_rate`."""
     total, seconds, left = 0, 0.0, bytes_wanted
     for path in files:
         size = min(path.stat().st_size, left) // block_size * block_size
         if size == 0:
             continue
-        job = _job(path, block_size, size)
+        job = _job(path, block_size, size, depth)
         total += job["io_bytes"]
         seconds += job["runtime"] / 1e3 if job["runtime"] else job["io_bytes"] / job["bw_bytes"]
         left -= size
@@ -31,7 +31,7 @@ def read_once(files: Sequence[Path], block_size: int, bytes_wanted: int) -> dict
     return {"bytes_rate": total / seconds, "bytes": total, "seconds": seconds}
 
 
-def _job(path: Path, block_size: int, size: int) -> dict[str, Any]:
+def _job(path: Path, block_size: int, size: int, depth: int) -> dict[str, Any]:
     command = [
         "fio",
         "--name=read",
@@ -40,7 +40,8 @@ def _job(path: Path, block_size: int, size: int) -> dict[str, Any]:
         "--rw=read",
         f"--bs={block_size}",
         "--direct=1",
-        "--ioengine=psync",
+        "--ioengine=io_uring",
+        f"--iodepth={depth}",
         "--output-format=json",
     ]
     found = subprocess.run(command, capture_output=True, text=True, check=True)

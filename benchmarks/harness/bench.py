@@ -100,11 +100,14 @@ class Bench:
         self.canaries.append(found)
         return found
 
-    def rounds(self, cells: Mapping[str, Cell], counts: Callable[[Round], bool] | None = None) -> list[Round]:
+    def rounds(
+        self, cells: Mapping[str, Cell], counts: Callable[[Round], bool] | None = None, timed: bool = True
+    ) -> list[Round]:
         """
         Runs all cells `pairs` times, A B … and then … B A, a canary between any two rounds. Rounds that the canary or
         strangers disturbed are repeated, up to twice the number; see `chosen` for what counts in the end. Where a
-        question leaves out rounds of its own, too (`counts` says no), up to three times.
+        question leaves out rounds of its own, too (`counts` says no), up to three times. Where nothing is `timed`,
+        no round is disturbed.
         """
         done: list[Round] = []
         before = self.canary()
@@ -123,7 +126,7 @@ class Bench:
                 elapsed += time.monotonic() - started
                 found[name]["around"] = as_dict(around)
             after = self.canary()
-            done.append(Round(found, before, after, min(self.canaries), strangers / elapsed))
+            done.append(Round(found, before, after, min(self.canaries), strangers / elapsed, timed))
             self.log(
                 f"  round {len(done)}: {'clean' if done[-1].clean else 'disturbed'} (canary {before / 1e3:.0f} -> "
                 f"{after / 1e3:.0f} us, strangers {100 * done[-1].others_cpu_share:.0f} % of a core)"

@@ -81,7 +81,7 @@ def measure(bench: BookieBench) -> list[Answer]:
                 "counted": (own_count(ours) - counted) / made,
             }
 
-    rounds = bench.rounds({"connections": connections, "ledgers": ledgers})
+    rounds = bench.rounds({"connections": connections, "ledgers": ledgers}, timed=False)
 
     def slope(name: str, of: Round, field: str = "slope") -> float:
         return float(of.cells[name][field])
