@@ -2,11 +2,14 @@
  * read_queue.c: reads that wait for their turn: what memory has is read at once, the rest by the pool.
  *
  * Connections take turns, one read each, so that whoever asks for much waits behind its own reads. The pool is given
- * little more than it runs, and one place in it is never a connection's that has others: who comes with a small read does
- * not wait for a queue of large ones. What a connection
- * asked for and does not take fills memory: one that has unsent answers gets no more than its share, and never the last
- * quarter of what all may have. That is for those that have nothing unsent; a large entry does not fit there, and waits
- * for room in the rest. So a crowd that never reads its answers is in nobody's way who asks for one small entry.
+ * little more than it runs, and one place in it is never a connection's that has others: who comes with a small read
+ * does not wait for a queue of large ones. What memory has is looked for when a read comes to be its connection's first,
+ * and needs no place.
+ *
+ * What a connection asked for and does not take fills memory: one that has unsent answers gets no more than its share,
+ * and never the last quarter of what all may have. That is for those that have nothing unsent; a large entry does not
+ * fit there, and waits for room in the rest. So a crowd that never reads its answers is in nobody's way who asks for one
+ * small entry.
  */
 #include "server/read_job.h"
 
@@ -40,6 +43,8 @@ static bool may_read(const wk_service *service, const wk_peer *peer) {
 static void join(wk_service *service, wk_peer *peer) {
 	peer->next_reader = NULL;
 	peer->parked = false;
+	peer->untried = !peer->reads_first->missed;
+	service->untried_count += peer->untried;
 	service->ring_count++;
 	*service->readers_end = peer;
 	service->readers_end = &peer->next_reader;
@@ -51,6 +56,7 @@ static wk_peer *leave(wk_service *service) {
 	if (service->readers == NULL)
 		service->readers_end = &service->readers;
 	service->ring_count--;
+	service->untried_count -= peer->untried;
 	return peer;
 }
 
@@ -82,20 +88,45 @@ bool wk_reads_held_are_full(const wk_service *service, const wk_peer *peer) {
 static void enter(wk_service *service, wk_peer *peer) {
 	peer->reads_waiting++;
 	service->reads_waiting++;
-	if (peer->reads_waiting > 1)
-		return;
-	service->readers_count++;
-	join(service, peer);
+	service->readers_count += peer->reads_waiting == 1;
+}
+
+static wk_read_job *begin(wk_service *service, wk_peer *peer) {
+	wk_read_job *job = pop(service, peer);
+	service->reads_count++;
+	peer->reads_running++;
+	return job;
+}
+
+/*
+ * The first reads that wait of this connection, as far as memory has them, by the loop itself. Not too many in a turn:
+ * adds wait meanwhile. False: it has none left.
+ */
+static bool serve(wk_service *service, wk_peer *peer) {
+	while (peer->reads_waiting > 0 && !peer->reads_first->missed && service->served_count < SERVED_MAX &&
+	       may_read(service, peer)) {
+		wk_read_job *job = peer->reads_first;
+		job->missed = !wk_read_job_try(service->ns, job);
+		if (job->missed)
+			break;
+		service->served_count++;
+		*service->served_end = begin(service, peer);
+		service->served_end = &job->next;
+	}
+	return peer->reads_waiting > 0;
 }
 
 void wk_read_queue_put(wk_service *service, wk_read_job *job) {
 	wk_peer *peer = job->owed.peer;
+	job->missed = false; /* by an earlier try: it may have become durable since */
+	job->next = NULL;
 	if (peer->reads_waiting == 0)
 		peer->reads_end = &peer->reads_first;
-	job->next = NULL;
 	*peer->reads_end = job;
 	peer->reads_end = &job->next;
 	enter(service, peer);
+	if (peer->reads_waiting == 1 && serve(service, peer))
+		join(service, peer);
 }
 
 static uint64_t answer_size(const wk_read_job *job) {
@@ -121,6 +152,8 @@ bool wk_read_queue_take_back(wk_service *service, wk_read_job *job) {
 	job->next = peer->reads_first;
 	peer->reads_first = job;
 	enter(service, peer);
+	if (peer->reads_waiting == 1)
+		join(service, peer);
 	return true;
 }
 
@@ -129,54 +162,34 @@ void wk_read_queue_go_on(wk_service *service, wk_peer *peer) {
 		join(service, peer);
 }
 
-/* The first of those that wait of this connection is under way. */
-static wk_read_job *begin(wk_service *service, wk_peer *peer) {
-	wk_read_job *job = pop(service, peer);
-	if (peer->reads_waiting > 0)
-		join(service, peer);
-	service->reads_count++;
-	peer->reads_running++;
-	return job;
-}
-
-/* By the loop itself. Not too many in a turn: adds wait meanwhile. */
-static bool serve(wk_service *service, wk_peer *peer) {
-	wk_read_job *job = peer->reads_first;
-	if (job->missed || service->served_count >= SERVED_MAX)
-		return false;
-	job->missed = !wk_read_job_try(service->ns, job);
-	if (job->missed)
-		return false;
-	service->served_count++;
-	*service->served_end = begin(service, peer);
-	service->served_end = &job->next;
-	return true;
-}
-
-static bool hand_over(wk_service *service, wk_peer *peer) {
+static uint32_t pool_jobs(const wk_service *service) {
 	uint32_t threads = service->options.reader_threads;
-	uint32_t most = JOBS_A_THREAD * (threads > 0 ? threads : 1);
-	if (service->pool_count > most || peer->reads_running >= most)
-		return false;
+	return JOBS_A_THREAD * (threads > 0 ? threads : 1);
+}
+
+static void hand_over(wk_service *service, wk_peer *peer) {
 	service->pool_count++;
 	wk_read_pool_put(service->pool, begin(service, peer));
-	return true;
+}
+
+static bool has_place(const wk_service *service, uint32_t most) {
+	return service->pool_count <= most || (service->untried_count > 0 && service->served_count < SERVED_MAX);
 }
 
 void wk_read_queue_feed(wk_service *service) {
-	uint32_t refused = 0;
-	while (refused < service->ring_count && refused < REFUSED_MAX) {
+	uint32_t refused = 0, most = pool_jobs(service);
+	while (refused < service->ring_count && refused < REFUSED_MAX && has_place(service, most)) {
 		wk_peer *peer = leave(service);
-		bool may = may_read(service, peer);
-		if (may && (serve(service, peer) || hand_over(service, peer))) {
-			refused = 0;
+		if (!serve(service, peer))
 			continue;
-		}
+		bool may = may_read(service, peer);
+		bool goes = may && service->pool_count <= most && peer->reads_running < most;
+		if (goes)
+			hand_over(service, peer);
 		peer->parked = !may && own_bytes(service, peer) > 0; /* until it took some of it */
-		if (!peer->parked) {
+		if (!peer->parked && (!goes || serve(service, peer)))
 			join(service, peer);
-			refused++;
-		}
+		refused = goes ? 0 : refused + !peer->parked;
 	}
 	service->reads_starve = service->readers_count > 0 && service->reads_count == 0;
 }
@@ -200,6 +213,7 @@ wk_read_job *wk_read_queue_remove(wk_service *service, wk_peer *peer) {
 		if (*at == NULL)
 			service->readers_end = at;
 		service->ring_count--;
+		service->untried_count -= peer->untried;
 	}
 	peer->parked = false;
 	service->readers_count--;

@@ -79,7 +79,8 @@ struct wk_peer {
 	uint32_t reads_waiting, reads_running; /* ... wait for their turn, are in the pool or served */
 	wk_read_job *reads_first, **reads_end; /* that wait; valid while there are any */
 	bool parked;                           /* its reads wait until it takes answers */
-	wk_peer *next_reader;                  /* of those with reads that wait */
+	bool untried;         /* it was not known, when it joined the ring, whether memory has its first read */
+	wk_peer *next_reader; /* of those with reads that wait */
 	int32_t first_poll;
 	bool gone;                /* the connection is closed: answers go nowhere */
 	bool closing;             /* it was told to close */
@@ -203,6 +204,7 @@ struct wk_service {
 	uint32_t served_count;             /* in this turn */
 	wk_peer *readers, **readers_end;   /* connections with reads that wait, in the order of their turns */
 	uint32_t ring_count;               /* of them, but for those that are parked */
+	uint32_t untried_count;            /* of those in the ring */
 	uint32_t readers_count, reads_waiting;
 	uint32_t reads_held;  /* that wait until something is durable: fences, lists, and what was found to be absent */
 	bool reads_starve;    /* some wait, and for nothing but memory */

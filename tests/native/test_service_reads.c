@@ -159,10 +159,46 @@ TEST(what_memory_has_does_not_wait_for_the_pool) {
 	bookie_close(&b);
 }
 
+/* Who follows a ledger asks for an entry before it is durable. */
+TEST(what_became_durable_does_not_wait_for_the_pool_either) {
+	peer *p = open_with_peer(WK_WIRE_V2);
+	for (int64_t id = 0; id < 20; id++)
+		CHECK_EQ(answer_to(p, an_entry(5, id, id - 1, (uint64_t)id, 964, 0)).code, WK_WIRE_OK);
+	bookie_restart(&b, false, 0);
+	peer *crowd[2], *writer = bookie_connect(&b), *follower = bookie_connect(&b);
+	writer->version = follower->version = WK_WIRE_V2;
+	CHECK_EQ(answer_to(writer, an_entry(6, 0, -1, 0, 964, 0)).code, WK_WIRE_OK);
+	for (int i = 0; i < 2; i++) {
+		crowd[i] = bookie_connect(&b);
+		crowd[i]->version = WK_WIRE_V2;
+	}
+	bookie_run(&b);
+	ask(writer, an_entry(6, 1, 0, 1, 964, 0));
+	ask(follower, a_read(6, 1));
+	bookie_turn(&b, SIZE_MAX);
+	CHECK_EQ(b.service->reads_held, 1);
+	bool idle;
+	CHECK_EQ(wk_namespace_step(b.ns, &idle, NULL), WK_OK);
+	wk_service_begin(b.service, b.now_ns, b.wall_ms);
+	for (int i = 0; i < 2; i++) {
+		for (int64_t id = 0; id < 10; id++)
+			ask(crowd[i], a_read(5, i * 10 + id));
+		arrives(crowd[i]);
+	}
+	CHECK_EQ(b.service->pool_count, 3);
+	wk_waits_answer(b.service);
+	CHECK_EQ(b.service->reads_held, 0);
+	CHECK_EQ(b.service->served_count, 1);
+	bookie_run(&b);
+	CHECK_EQ(take_reply(follower).code, WK_WIRE_OK);
+	bookie_close(&b);
+}
+
 int main(void) {
 	RUN(what_memory_has_is_answered_by_the_loop);
 	RUN(a_batch_read_gives_consecutive_entries_within_its_limits);
 	RUN(a_read_from_the_disk_does_not_wait_for_a_queue_of_others);
 	RUN(what_memory_has_does_not_wait_for_the_pool);
+	RUN(what_became_durable_does_not_wait_for_the_pool_either);
 	return check_done();
 }
