@@ -6,6 +6,7 @@
 #include "engine/driver.h"
 #include "engine/handles.h"
 #include "engine/journal.h"
+#include "engine/journal_zeros.h"
 #include "io/event.h"
 #include "walkeeper/ledger.h"
 
@@ -111,7 +112,7 @@ static void submit(wk_committer *committer, wk_block *block) {
 	                                                      .operation = WK_IO_OP_WRITE,
 	                                                      .file = block->file->handle,
 	                                                      .buffer = block->buffer->bytes,
-	                                                      .size = block->header.size,
+	                                                      .size = wk_block_write_size(block),
 	                                                      .offset = block->header.offset,
 	                                                      .flags = block->with_sync ? WK_IO_DSYNC : 0,
 	                                                      .tag = block->header.sequence % WK_BLOCKS_IN_FLIGHT_MAX,
@@ -173,10 +174,9 @@ static bool take(wk_committer *committer, uint64_t timeout_ns) {
 		wk_journal_fail(engine, count, "waiting for a block", engine->active);
 	for (int i = 0; i < count; i++) {
 		wk_block *block = &engine->in_flight[done[i].tag];
-		int64_t result = done[i].result;
 		committer->in_flight--;
 		committer->were_there = engine->open.appends;
-		wk_journal_written(engine, block, result < 0 ? (int)result : result == (int64_t)block->header.size ? 0 : -EIO);
+		wk_journal_written(engine, block, wk_block_write_outcome(block, done[i].result));
 	}
 	return count > 0;
 }

@@ -29,6 +29,7 @@
 #include "engine/owned_space.h"
 #include "engine/page_cache.h"
 #include "engine/places.h"
+#include "engine/prepared.h"
 #include "engine/probe.h"
 #include "engine/probe_grid.h"
 #include "engine/range_pager.h"
@@ -76,12 +77,12 @@ static wk_status first_file(wk_engine *engine, wk_error *error) {
 	engine->next = NULL;
 	if (file == NULL) {
 		/* Its space is written: the first appends of a new directory are often lone ones. */
-		status = wk_journal_file_prepare(engine, engine->file_size_next, true, error);
+		status = wk_prepared_make(engine, engine->file_size_next, WK_SPACE_WRITTEN, error);
 		if (status != WK_OK && status != WK_NO_SPACE)
 			return status;
 		wk_engine_lock(engine);
 		uint64_t size = engine->options.file_size_min;
-		bool beside = wk_journal_file_is_prepared(engine, size);
+		bool beside = wk_prepared_is_there(engine, size);
 		status = wk_journal_file_make(engine, size, beside ? WK_MAKE_PREPARED : WK_MAKE_FROM_RESERVE, &file, error);
 		wk_engine_unlock(engine);
 		if (status != WK_OK)

@@ -4,6 +4,7 @@
 
 #include "engine/committer.h"
 #include "engine/journal.h"
+#include "engine/journal_zeros.h"
 #include "engine/keeper.h"
 
 enum { LONE_SIZE = 2 * WK_BLOCK_ALIGNMENT, LONE_RECORDS = 2, COMPANY_BLOCKS = 64 };
@@ -33,7 +34,7 @@ static int submit_block(wk_engine *engine, wk_block *block) {
 	                                                .operation = WK_IO_OP_WRITE,
 	                                                .file = block->file->handle,
 	                                                .buffer = block->buffer->bytes,
-	                                                .size = block->header.size,
+	                                                .size = wk_block_write_size(block),
 	                                                .offset = block->header.offset,
 	                                                .flags = block->with_sync ? WK_IO_DSYNC : 0,
 	                                                .tag = block->header.sequence % WK_BLOCKS_IN_FLIGHT_MAX,
@@ -68,8 +69,7 @@ static void complete(wk_engine *engine, sync_round *round, const wk_io_completio
 		return;
 	}
 	wk_block *block = &engine->in_flight[done->tag];
-	int result = done->result < 0 ? (int)done->result : done->result == (int64_t)block->header.size ? 0 : -EIO;
-	wk_journal_written(engine, block, result);
+	wk_journal_written(engine, block, wk_block_write_outcome(block, done->result));
 }
 
 /*

@@ -58,6 +58,8 @@ enum wk_file_state {
 struct wk_store_file {
 	uint64_t id;
 	uint64_t size;
+	uint64_t written;    /* of a journal file: its space up to here; what is behind may only be allocated */
+	uint32_t zeros;      /* put behind a block of it, the last time */
 	uint64_t end_offset; /* of the blocks */
 	uint64_t first_sequence;
 	uint64_t last_sequence;
@@ -213,12 +215,18 @@ typedef struct wk_block {
 	bool confirm;
 	/* once sealed: */
 	wk_block_header header;
+	uint32_t zeros; /* bytes behind it that are written along (journal_zeros.h) */
 	wk_store_file *file;
 	bool with_sync; /* written with sync */
 	uint64_t sealed_ns;
 } wk_block;
 
 /* ---- the engine ---- */
+
+typedef struct wk_prepared_file {
+	char *name;             /* "journal/prepared-….wkp" */
+	uint64_t size, written; /* as of a journal file */
+} wk_prepared_file;
 
 struct wk_engine {
 	wk_io *io;
@@ -273,6 +281,8 @@ struct wk_engine {
 	bool naming_next;   /* somebody gives a prepared file its id and name: journal files are made one at a time */
 	uint64_t rolled_ns; /* when the journal last went on in another file */
 	uint64_t rolled_block_size; /* of the blocks in the one before it, about */
+	uint32_t small_blocks;      /* in a row, up to as many as are looked for (journal_zeros.c) */
+	bool zeros_under_way;       /* with a block: no other one goes out until it is written */
 	uint64_t sync_goal;         /* highest sequence somebody wants durable now */
 	uint64_t deferred_sync_ns;  /* blocks written without sync are to be synced by then; UINT64_MAX: none */
 	bool sealing;
@@ -391,8 +401,7 @@ struct wk_engine {
 	pthread_cond_t keeper_wake;
 	bool keeper_due;
 	struct {
-		char **names;
-		uint64_t *sizes;
+		wk_prepared_file *files;
 		uint32_t count;
 		uint64_t serial;
 	} prepared;

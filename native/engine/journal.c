@@ -6,6 +6,7 @@
 
 #include "engine/committer.h"
 #include "engine/driver.h"
+#include "engine/journal_zeros.h"
 #include "engine/keeper.h"
 #include "engine/ledger.h"
 #include "engine/ledger_block.h"
@@ -250,11 +251,10 @@ static void sync_here(wk_engine *engine) {
 void wk_journal_write(wk_engine *engine, wk_block *block) {
 	wk_engine_unlock(engine);
 	int64_t result = engine->io->operations->pwrite(engine->io, block->file->handle, block->buffer->bytes,
-	                                                block->header.size, block->header.offset,
+	                                                wk_block_write_size(block), block->header.offset,
 	                                                block->with_sync ? WK_IO_DSYNC : 0);
 	wk_engine_lock(engine);
-	int outcome = result < 0 ? (int)result : result == (int64_t)block->header.size ? 0 : -EIO;
-	wk_journal_written(engine, block, outcome);
+	wk_journal_written(engine, block, wk_block_write_outcome(block, result));
 	sync_here(engine);
 }
 
@@ -280,7 +280,7 @@ bool wk_journal_awaits_company(const wk_engine *engine, uint64_t now_ns) {
 /* The open block holds something that may go out now, and there is a slot for it. */
 static bool may_go(const wk_engine *engine, uint64_t now_ns) {
 	const wk_block *open = &engine->open;
-	if (engine->sealing || engine->failed || is_empty(open))
+	if (engine->sealing || engine->failed || engine->zeros_under_way || is_empty(open))
 		return false;
 	if (engine->window.next - engine->window.durable_through > engine->window.in_flight_max)
 		return false;

@@ -4,6 +4,7 @@
 #include "engine/block_cache.h"
 #include "engine/catalogue.h"
 #include "engine/journal.h"
+#include "engine/journal_zeros.h"
 #include "engine/keeper.h"
 #include "engine/ledger.h"
 #include "engine/ledger_block.h"
@@ -190,6 +191,7 @@ void wk_journal_written(wk_engine *engine, wk_block *block, int result) {
 		wk_journal_fail(engine, result, "writing a block", block->file);
 		return;
 	}
+	wk_journal_zeros_are_written(engine, block);
 	engine->counters.written_bytes += block->header.size;
 	engine->counters.blocks_count++;
 	if (engine->failed)

@@ -17,15 +17,6 @@ enum wk_make {
  */
 wk_status wk_journal_file_make(wk_engine *engine, uint64_t size, enum wk_make how, wk_store_file **file,
                                wk_error *error);
-/* Prepares one file for later. `zero`: its space is written, not only allocated. No lock held. */
-wk_status wk_journal_file_prepare(wk_engine *engine, uint64_t size, bool zero, wk_error *error);
-/* (locked) There is a prepared file of `size`, beside the reserve. */
-bool wk_journal_file_is_prepared(const wk_engine *engine, uint64_t size);
-/*
- * (locked, dropped) The reserve is missing, and no prepared file is large enough to be it: gives the space of one back.
- * False: there is none.
- */
-bool wk_journal_file_give_up_prepared(wk_engine *engine);
 /*
  * Writes the footer of a full file whose blocks are all durable, then drops its items from memory. No lock held; the
  * caller pinned it.
@@ -42,7 +33,4 @@ wk_status wk_journal_file_recycle(wk_engine *engine, wk_store_file *file, bool *
 wk_status wk_file_id_take(wk_engine *engine, uint64_t *id, wk_error *error);
 /* Footer bytes of the active file once `entries` more of `runs` more ledgers are in it. */
 uint64_t wk_journal_file_footer(const wk_store_file *file, uint64_t entries, uint64_t runs);
-/* Lists prepared files left by an earlier process. */
-wk_status wk_prepared_load(wk_engine *engine, wk_error *error);
-void wk_prepared_free(wk_engine *engine);
 #endif

@@ -7,6 +7,7 @@
 #include "engine/codec.h"
 #include "engine/journal.h"
 #include "engine/journal_file.h"
+#include "engine/journal_zeros.h"
 #include "engine/keeper.h"
 #include "engine/ledger.h"
 #include "engine/ledger_block.h"
@@ -176,7 +177,7 @@ static size_t total_size(const wk_block *block) {
 
 /* All bytes of the block; no lock held. */
 static wk_status assemble(wk_engine *engine, wk_block *block, size_t used, const uint32_t *original_sizes) {
-	size_t size = (used + WK_BLOCK_ALIGNMENT - 1) / WK_BLOCK_ALIGNMENT * WK_BLOCK_ALIGNMENT;
+	size_t size = block->header.size;
 	if (block->buffer == NULL)
 		block->buffer = wk_buffer_new(engine->block_pool, size);
 	else if (block->buffer->capacity < size) {
@@ -188,6 +189,7 @@ static wk_status assemble(wk_engine *engine, wk_block *block, size_t used, const
 	}
 	if (block->buffer == NULL)
 		return WK_NO_MEMORY;
+	wk_journal_zeros_put(block);
 	size_t at = WK_BLOCK_HEADER_SIZE + block->ledgers.size;
 	uint32_t records_crc = block->ledgers.crc;
 	for (uint32_t i = 0; i < block->builders_count; i++) {
@@ -197,7 +199,6 @@ static wk_status assemble(wk_engine *engine, wk_block *block, size_t used, const
 		at += WK_ENTRY_OVERHEAD + envelope_size(builder) + builder->size;
 	}
 	assert(at == used);
-	block->header.size = (uint32_t)size;
 	block->header.used = (uint32_t)used;
 	if (used < WK_SUM_ONCE_SIZE && block->ledgers.size == 0)
 		wk_block_seal(block->buffer->bytes, &block->header);
@@ -239,7 +240,7 @@ static wk_status index_block(wk_engine *engine, wk_block *block) {
 }
 
 wk_block *wk_journal_seal(wk_engine *engine) {
-	assert(!engine->sealing);
+	assert(!engine->sealing && !engine->zeros_under_way);
 	engine->sealing = true;
 	wk_block *block = detach(engine);
 	uint32_t *original_sizes = calloc(block->builders_count + 1, sizeof *original_sizes);
@@ -288,6 +289,7 @@ wk_block *wk_journal_seal(wk_engine *engine) {
 	    .previous_crc = engine->last_crc,
 	    .epoch = engine->active->id,
 	    .offset = engine->offset,
+	    .size = (uint32_t)size,
 	    .sequence = block->sequence,
 	    .incarnation = engine->superblock.incarnation,
 	    .durable_through = engine->window.durable_through,
@@ -300,6 +302,7 @@ wk_block *wk_journal_seal(wk_engine *engine) {
 	engine->unplaced_bytes = engine->unplaced_entries = 0;
 	if (block->sync_wanted || block->confirm)
 		engine->sync_goal = block->sequence;
+	wk_journal_zeros_plan(engine, block);
 
 	wk_engine_unlock(engine);
 	status = assemble(engine, block, used, original_sizes);
@@ -312,6 +315,7 @@ wk_block *wk_journal_seal(wk_engine *engine) {
 		engine->sealing = false;
 		return NULL;
 	}
+	wk_journal_zeros_begin(engine, block);
 	engine->last_crc = block->header.crc;
 	block->file->end_offset = engine->offset;
 	block->file->last_sequence = block->sequence;

@@ -9,8 +9,10 @@
 #include "engine/index_file.h"
 #include "engine/journal.h"
 #include "engine/journal_file.h"
+#include "engine/journal_zeros.h"
 #include "engine/ledger.h"
 #include "engine/mover.h"
+#include "engine/prepared.h"
 #include "engine/probe_grid.h"
 #include "engine/range_pager.h"
 #include "engine/reserve.h"
@@ -22,7 +24,7 @@
 #include "engine/store_file.h"
 #include "engine/superblock_file.h"
 
-enum { RETRY_SPACE_NS = 200 * 1000 * 1000, ZEROED_BLOCK_MAX = 32 * 1024 };
+enum { RETRY_SPACE_NS = 200 * 1000 * 1000 };
 
 void wk_keeper_wake(wk_engine *engine) {
 	engine->keeper_due = true;
@@ -61,7 +63,7 @@ static void look_at_the_reserve(wk_engine *engine) {
 
 /* A prepared file gets its id and name ahead of need: the journal then rolls without waiting. (locked, dropped) */
 static bool name_next(wk_engine *engine) {
-	if (engine->next != NULL || !may_prepare(engine) || !wk_journal_file_is_prepared(engine, engine->file_size_next))
+	if (engine->next != NULL || !may_prepare(engine) || !wk_prepared_is_there(engine, engine->file_size_next))
 		return false;
 	wk_error error;
 	wk_store_file *file = NULL;
@@ -84,22 +86,27 @@ static void shrink_files(wk_engine *engine) {
 	engine->file_size_next = half > engine->options.file_size_min ? half : engine->options.file_size_min;
 }
 
+/* Zeros, and nobody waits for them. In manual mode it is the caller of a step who would wait for the pauses. */
+static enum wk_space unhurried(const wk_engine *engine) {
+	return engine->options.manual ? WK_SPACE_WRITTEN : WK_SPACE_AT_LEISURE;
+}
+
 /* The reserve, for what frees space on a full disk and for what was accepted when it filled. (locked, dropped) */
 static bool prepare_reserve(wk_engine *engine) {
 	if (wk_reserve_is_there(engine, UINT32_MAX) || !may_prepare(engine))
 		return false;
 	uint64_t size = wk_reserve_size(engine, engine->reserve_wanted);
-	bool hurry = atomic_load(&engine->room.sleepers) > 0;
+	enum wk_space how = atomic_load(&engine->room.sleepers) > 0 ? WK_SPACE_ALLOCATED : unhurried(engine);
 	wk_engine_unlock(engine);
 	wk_error error;
-	wk_status status = wk_journal_file_prepare(engine, size, !hurry, &error);
+	wk_status status = wk_prepared_make(engine, size, how, &error);
 	wk_engine_lock(engine);
 	prepared_or_not(engine, status, &error);
 	if (status == WK_OK) {
 		engine->reserve_refused = 0;
 		wk_journal_wake_room(engine);
 	} else if (wk_error_is_shortage(&error)) {
-		if (status == WK_NO_SPACE && engine->reserve_covers == 0 && wk_journal_file_give_up_prepared(engine))
+		if (status == WK_NO_SPACE && engine->reserve_covers == 0 && wk_prepared_give_up(engine))
 			engine->retry_space_ns = 0;
 		else
 			wk_reserve_was_refused(engine);
@@ -143,10 +150,11 @@ static bool prepare_larger_outputs(wk_engine *engine) {
  * (locked, dropped)
  */
 static bool prepare_next(wk_engine *engine) {
-	if (engine->next != NULL || wk_journal_file_is_prepared(engine, engine->file_size_next) ||
+	if (engine->next != NULL || wk_prepared_is_there(engine, engine->file_size_next) ||
 	    !wk_reserve_is_there(engine, UINT32_MAX) || wk_reserve_owes_outputs(engine) || !may_prepare(engine))
 		return false;
-	bool zero = engine->rolled_block_size <= ZEROED_BLOCK_MAX;
+	bool small = engine->rolled_block_size <= WK_ZEROED_BLOCK_MAX;
+	enum wk_space how = small ? unhurried(engine) : WK_SPACE_ALLOCATED;
 	bool tight = engine->space_low || engine->disk_full;
 	if (!tight && engine->file_size_next < engine->options.file_size_max && engine->rolled_ns != 0)
 		engine->file_size_next = engine->file_size_next * 2 < engine->options.file_size_max
@@ -155,7 +163,7 @@ static bool prepare_next(wk_engine *engine) {
 	uint64_t size = engine->file_size_next;
 	wk_engine_unlock(engine);
 	wk_error error;
-	wk_status status = wk_journal_file_prepare(engine, size, zero, &error);
+	wk_status status = wk_prepared_make(engine, size, how, &error);
 	wk_engine_lock(engine);
 	prepared_or_not(engine, status, &error);
 	if (status == WK_NO_SPACE) /* what is left of a nearly full disk may do for smaller files */

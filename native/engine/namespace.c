@@ -238,7 +238,7 @@ static void fill_stats(wk_engine *engine, wk_stats *stats) {
 		stats->live_bytes += file->live_bytes;
 	}
 	for (uint32_t i = 0; i < engine->prepared.count; i++)
-		stats->disk_bytes += engine->prepared.sizes[i];
+		stats->disk_bytes += engine->prepared.files[i].size;
 	stats->disk_bytes += 2 * WK_SUPERBLOCK_SLOT_SIZE + 2 * WK_IO_ALIGNMENT; /* superblock; lock file and shared page */
 	stats->disk_bytes += wk_journal_directory_bytes(engine);
 	stats->disk_bytes += engine->index.size + engine->other_bytes;

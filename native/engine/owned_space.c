@@ -2,7 +2,7 @@
 
 #include <errno.h>
 
-#include "engine/journal_file.h"
+#include "engine/prepared.h"
 #include "engine/store_file.h"
 
 int wk_owned_space_want(wk_engine *engine, wk_file *handle) {
@@ -28,7 +28,7 @@ static wk_status settle(wk_engine *engine, wk_store_file *file, wk_error *error)
 		return WK_OK;
 	while ((result = wk_owned_space_want(engine, file->handle)) < 0) {
 		wk_engine_lock(engine);
-		bool given_up = wk_journal_file_give_up_prepared(engine);
+		bool given_up = wk_prepared_give_up(engine);
 		wk_engine_unlock(engine);
 		if (!given_up)
 			return refuse(engine, result, wk_file_name_of(file->id, file->kind).text, error);

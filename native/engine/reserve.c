@@ -6,6 +6,7 @@
 #include "engine/journal_file.h"
 #include "engine/keeper.h"
 #include "engine/ledger_block.h"
+#include "engine/prepared.h"
 
 enum {
 	FREEING_BLOCKS = 16,                     /* lone changes that fit behind what was accepted */
@@ -43,7 +44,7 @@ uint64_t wk_reserve_size(const wk_engine *engine, uint64_t payload) {
 void wk_reserve_count(wk_engine *engine) {
 	uint64_t largest = 0;
 	for (uint32_t i = 0; i < engine->prepared.count; i++)
-		largest = engine->prepared.sizes[i] > largest ? engine->prepared.sizes[i] : largest;
+		largest = engine->prepared.files[i].size > largest ? engine->prepared.files[i].size : largest;
 	uint64_t beside = beside_blocks(engine), block = 0;
 	if (largest > beside)
 		block = (largest - beside) / 2 / WK_BLOCK_ALIGNMENT * WK_BLOCK_ALIGNMENT;
@@ -54,7 +55,7 @@ void wk_reserve_count(wk_engine *engine) {
 bool wk_reserve_is_there(const wk_engine *engine, uint32_t except) {
 	uint64_t wanted = wk_reserve_size(engine, engine->reserve_wanted);
 	for (uint32_t i = 0; i < engine->prepared.count; i++)
-		if (i != except && engine->prepared.sizes[i] >= wanted)
+		if (i != except && engine->prepared.files[i].size >= wanted)
 			return true;
 	return false;
 }
@@ -127,7 +128,7 @@ static wk_status prepare_here(wk_engine *engine, uint64_t payload, enum wk_room 
 	wk_error local;
 	error = error != NULL ? error : &local;
 	wk_engine_unlock(engine);
-	wk_status status = wk_journal_file_prepare(engine, size, false, error);
+	wk_status status = wk_prepared_make(engine, size, WK_SPACE_ALLOCATED, error);
 	wk_engine_lock(engine);
 	if (status == WK_OK || status == WK_NO_MEMORY ||
 	    !wk_error_is_shortage(error)) /* memory: who asks again may have it */

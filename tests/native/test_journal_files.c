@@ -2,6 +2,7 @@
  * test_journal_files.c: the journal's files as they fill up: room for what is accepted, zeros, footers; storage rules
  * 15, 16, 17 and 18 (docs/storage-rules.md).
  */
+#include "engine/journal.h"
 #include "manual_directory.h"
 #include <errno.h>
 #include <pthread.h>
@@ -71,6 +72,190 @@ TEST(rule_17_space_for_small_blocks_is_written_and_that_for_large_ones_only_allo
 	zeros_for(ns, writer, 1000, 3);
 	CHECK(zeros_for(ns, writer, 1000, 6) >= 5 * MEBIBYTE);
 	leave(io, ns, log, writer);
+}
+
+/* In a file whose space was only allocated, as those before it had large blocks. */
+static wk_writer *writer_in_allocated_space(wk_namespace *ns, wk_log *log) {
+	wk_writer *writer = writer_of(log);
+	zeros_for(ns, writer, 300 * 1024, 6);
+	CHECK(ns->engine->active->written <= ns->engine->offset);
+	return writer;
+}
+
+static uint64_t zeros_with(wk_namespace *ns, wk_writer *writer, int blocks, const char *text) {
+	uint64_t before = ns->engine->zero_filled_bytes;
+	for (int i = 0; i < blocks; i++)
+		put(writer, text, WK_SYNC);
+	return ns->engine->zero_filled_bytes - before;
+}
+
+TEST(rule_17_small_blocks_in_space_that_was_only_allocated_bring_zeros_along) {
+	static char large[100 * 1024];
+	memset(large, 'x', sizeof large - 1);
+	wk_io *io = disk_of(171);
+	wk_namespace *ns = open_with(io, files_of_a_mebibyte);
+	wk_log *log = log_named(ns, "log");
+	wk_writer *writer = writer_in_allocated_space(ns, log);
+	CHECK_EQ(zeros_with(ns, writer, 7, "small"), 0); /* there may be only a few of them */
+	CHECK_EQ(zeros_with(ns, writer, 1, "small"), 64 * 1024);
+	CHECK_EQ(ns->engine->active->written, ns->engine->offset + 64 * 1024);
+	CHECK_EQ(zeros_with(ns, writer, 16, "small"), 0);
+	CHECK_EQ(zeros_with(ns, writer, 1, "small"), 128 * 1024);
+	CHECK_EQ(zeros_with(ns, writer, 2, large), 0);
+	CHECK_EQ(zeros_with(ns, writer, 7, "small"), 0);
+	size_t records = count_records(log);
+	close_all(ns, log, writer);
+	ns = open_with(io, files_of_a_mebibyte);
+	log = log_named(ns, "log");
+	CHECK_EQ(count_records(log), records);
+	leave(io, ns, log, NULL);
+}
+
+/* The next block's place is among the zeros. */
+TEST(rule_17_no_block_goes_out_while_zeros_are_being_written_to_its_place) {
+	wk_io *io = disk_of(172);
+	wk_namespace *ns = open_with(io, files_of_a_mebibyte);
+	wk_log *log = log_named(ns, "log");
+	wk_writer *writer = writer_in_allocated_space(ns, log);
+	zeros_with(ns, writer, 7, "small");
+	wk_engine *engine = ns->engine;
+	uint64_t ticket;
+	check_ok(wk_writer_submit(writer, "first", 5, NULL, NULL, &ticket, NULL), NULL, "a record is accepted");
+	wk_engine_lock(engine);
+	CHECK(wk_journal_can_seal(engine, wk_engine_now(engine)));
+	wk_block *block = wk_journal_seal(engine);
+	CHECK_EQ(block->zeros, 64 * 1024);
+	wk_engine_unlock(engine);
+	check_ok(wk_writer_submit(writer, "second", 6, NULL, NULL, &ticket, NULL), NULL, "a record is accepted");
+	wk_engine_lock(engine);
+	CHECK(!wk_journal_can_seal(engine, wk_engine_now(engine)));
+	wk_journal_write(engine, block);
+	CHECK(wk_journal_can_seal(engine, wk_engine_now(engine)));
+	wk_engine_unlock(engine);
+	work(ns);
+	size_t records = count_records(log);
+	close_all(ns, log, writer);
+	ns = open_with(io, files_of_a_mebibyte);
+	log = log_named(ns, "log");
+	CHECK_EQ(count_records(log), records);
+	leave(io, ns, log, NULL);
+}
+
+/* What the keeper wrote is known, and so is what was written before a file was recycled. */
+TEST(rule_17_no_space_is_written_twice) {
+	wk_io *io = disk_of(173);
+	wk_namespace *ns = open_with(io, files_of_a_mebibyte);
+	wk_log *log = log_named(ns, "log");
+	wk_writer *writer = writer_of(log);
+	uint64_t zeros = zeros_for(ns, writer, 1000, 6);
+	CHECK(ns->engine->next != NULL && ns->engine->prepared.count == 1);
+	CHECK_EQ(zeros, 7 * MEBIBYTE + ns->engine->prepared.files[0].size); /* files, the next one, and the reserve */
+	for (int i = 0; i < 4; i++) { /* those are recycled, and are what comes next */
+		wk_position next;
+		wk_writer_next(writer, &next);
+		CHECK_EQ(wk_log_truncate(log, &next.dlsn, true, NULL), WK_OK);
+		work(ns);
+		CHECK_EQ(zeros_for(ns, writer, 1000, 1), 0);
+	}
+	leave(io, ns, log, writer);
+}
+
+static void large_files(wk_open_options *options) {
+	options->file_size_min = options->file_size_max = 16 * MEBIBYTE;
+	options->block_size_max = 2 * MEBIBYTE;
+}
+
+static void small_full_blocks(wk_open_options *options) {
+	options->file_size_min = options->file_size_max = 4 * MEBIBYTE;
+	options->block_size_max = 16 * 1024;
+}
+
+/* There is no room for enough of them in the buffer, and each would keep the next block waiting. */
+TEST(rule_17_small_blocks_that_are_full_bring_no_zeros) {
+	static char text[1000];
+	memset(text, 'x', sizeof text - 1);
+	wk_io *io = disk_of(174);
+	wk_namespace *ns = open_with(io, small_full_blocks);
+	wk_log *log = log_named(ns, "log");
+	work(ns);
+	close_all(ns, log, writer_of(log));
+	ns = open_with(io, small_full_blocks); /* what there is was written, but nobody knows */
+	log = log_named(ns, "log");
+	wk_writer *writer = writer_of(log);
+	uint64_t before = ns->engine->zero_filled_bytes;
+	for (int i = 0; i < 30 * 16; i++)
+		put(writer, text, WK_DEFERRED);
+	CHECK(ns->engine->offset > 20 * 16 * 1024);
+	CHECK_EQ(ns->engine->active->written, ns->engine->offset);
+	CHECK_EQ(ns->engine->zero_filled_bytes, before);
+	leave(io, ns, log, writer);
+}
+
+/* 64 KiB, 128 KiB and so on, and then half a mebibyte each time. */
+TEST(rule_17_zeros_come_in_bounded_pieces) {
+	wk_io *io = disk_of(175);
+	wk_namespace *ns = open_with(io, large_files);
+	wk_log *log = log_named(ns, "log");
+	work(ns);
+	close_all(ns, log, writer_of(log));
+	ns = open_with(io, large_files);
+	log = log_named(ns, "log");
+	wk_writer *writer = writer_of(log);
+	uint64_t last = ns->engine->zero_filled_bytes, largest = 0;
+	for (int i = 0; i < 1000; i++) {
+		put(writer, "small", WK_SYNC);
+		uint64_t zeros = ns->engine->zero_filled_bytes - last;
+		largest = zeros > largest ? zeros : largest;
+		last += zeros;
+	}
+	CHECK_EQ(largest, 512 * 1024);
+	leave(io, ns, log, writer);
+}
+
+static struct wk_io_operations counted;
+static const struct wk_io_operations *uncounted;
+static _Atomic uint64_t largest_zeros;
+
+static int64_t pwrite_counted(wk_io *io, wk_file *file, const void *bytes, size_t size, uint64_t offset,
+                              uint32_t flags) {
+	const uint8_t *first = bytes;
+	if (size > WK_BLOCK_ALIGNMENT && first[0] == 0 && memcmp(first, first + 1, size - 1) == 0 && size > largest_zeros)
+		largest_zeros = size;
+	return uncounted->pwrite(io, file, bytes, size, offset, flags);
+}
+
+/* Whoever appends meanwhile waits for a small piece of it at most. */
+TEST(rule_17_the_next_file_is_written_little_by_little_while_there_is_time) {
+	wk_io *io = NULL;
+	CHECK_EQ(wk_io_psync_new(&io), 0);
+	uncounted = io->operations;
+	counted = *uncounted;
+	counted.pwrite = pwrite_counted;
+	io->operations = &counted;
+	wk_open_options options;
+	wk_open_options_init(&options);
+	options.file_size_min = options.file_size_max = MEBIBYTE;
+	char path[64];
+	strcpy(path, temporary());
+	wk_namespace *ns = NULL;
+	wk_error error = {0};
+	check_ok(wk_open_on(io, path, &options, &ns, &error), &error, "the directory opens");
+	wk_log *log = log_named(ns, "log");
+	wk_writer *writer = writer_of(log);
+	for (uint64_t first = ns->engine->active->id; ns->engine->active->id == first;)
+		put(writer, "small", WK_SYNC);
+	while (stats_of(ns).prepared_files < 2) /* the reserve, and the one that was taken is made anew */
+		nap_ms(1);
+	largest_zeros = 0;
+	uint64_t zeros = __atomic_load_n(&ns->engine->zero_filled_bytes, __ATOMIC_RELAXED);
+	for (uint64_t first = ns->engine->active->id; ns->engine->active->id == first;)
+		put(writer, "small", WK_SYNC);
+	while (__atomic_load_n(&ns->engine->zero_filled_bytes, __ATOMIC_RELAXED) < zeros + MEBIBYTE)
+		nap_ms(1);
+	CHECK_EQ(largest_zeros, 64 * 1024);
+	close_all(ns, log, writer);
+	remove_tree(path);
+	io->operations->destroy(io);
 }
 
 /* While one append learns that the disk is full, another comes. A real directory, with a disk that says so. */
@@ -234,6 +419,12 @@ int main(void) {
 	RUN(rule_16_a_record_larger_than_a_file_gets_a_file_of_its_own);
 	RUN(rule_17_written_zeros_are_counted);
 	RUN(rule_17_space_for_small_blocks_is_written_and_that_for_large_ones_only_allocated);
+	RUN(rule_17_small_blocks_in_space_that_was_only_allocated_bring_zeros_along);
+	RUN(rule_17_no_block_goes_out_while_zeros_are_being_written_to_its_place);
+	RUN(rule_17_no_space_is_written_twice);
+	RUN(rule_17_small_blocks_that_are_full_bring_no_zeros);
+	RUN(rule_17_zeros_come_in_bounded_pieces);
+	RUN(rule_17_the_next_file_is_written_little_by_little_while_there_is_time);
 	RUN(rule_18_at_most_one_full_file_lacks_its_footer);
 	RUN(rule_18_holds_for_writers_that_are_faster_than_the_keeper);
 	return check_done();

@@ -74,7 +74,7 @@ void *__wrap_realloc(void *memory, size_t size);
 
 /* The linker leads the engine's calls here (--wrap). What is refused is a place in the list of names. */
 void *__wrap_realloc(void *memory, size_t size) {
-	if (!no_memory || size % sizeof(uint64_t) != 0 || size > 4 * sizeof(uint64_t))
+	if (!no_memory || size % sizeof(wk_prepared_file) != 0 || size > 4 * sizeof(wk_prepared_file))
 		return __real_realloc(memory, size);
 	memory_was_refused++;
 	errno = ENOMEM;
