@@ -228,7 +228,7 @@ $(VENV)/bench: $(VENV)/installed
 bench: setup $(VENV)/bench ## the questions of benchmarks/README.md, with the bare floor and the peers beside each answer
 	$(BIN)/python -m benchmarks
 
-bench-bookie: setup $(VENV)/bench $(VENV)/java-demo ## the bookie beside a bare loop and Java's, 25 minutes; Q=add,tail: these questions
+bench-bookie: setup $(VENV)/bench $(VENV)/java-demo ## the bookie beside a bare loop and Java's, 40 minutes; Q=add,tail: these questions
 	$(BIN)/python -m benchmarks.bookies $(if $(Q),--only $(Q)) $(if $(QUICK),--quick)
 
 clean: ## everything that was made, .venv included

@@ -6,7 +6,8 @@ What paying clients notice of an attack, and what memory it takes.
 Starts a bookie with its default limits of memory and 1,000 connections. A good client adds and reads entries of 1 KiB,
 one in flight, in a process of its own; its percentiles are taken alone and during each attack, in turn. Attackers are
 processes too. With fewer cores than processes part of what is seen is the machine's, not the bookie's: each attack's
-share of the CPU stands beside it.
+share of the CPU stands beside it; and under `clear` what is left where requests are not counted that were under way
+while the host of this machine had taken a processor away (`harness/stalls.py`).
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "bookie")]
 
 from bookie_process import resident_bytes, resident_bytes_peak  # noqa: E402
 from bookie_runs import Running, bookies_in  # noqa: E402
+from harness.stalls import Stalls, watched  # noqa: E402
 from wire_client import OK, WireClient, read_request  # noqa: E402
 
 MIB = 1024 * 1024
@@ -149,7 +151,8 @@ ATTACKS: dict[str, Callable[[Port], None]] = {
 # ---- the good client ----
 
 
-Latencies = tuple[list[float], list[float]]
+Span = tuple[int, int]
+Latencies = tuple[list[Span], list[Span]]
 
 
 class GoodClient:
@@ -161,7 +164,7 @@ class GoodClient:
         self._process.start()
 
     def measure(self, seconds: float) -> Latencies:
-        """Of adds and of reads, in seconds."""
+        """Of adds and of reads: when each began and ended, ns of the monotonic clock."""
         self._mine.send(seconds)
         if not self._mine.poll(seconds + 120):
             raise TimeoutError("the good client is not answered")
@@ -177,23 +180,24 @@ def _work(port: Port, ledger_id: int, orders: Any) -> None:
     with WireClient(port) as client:
         entry_id = 0
         while True:
-            adds: list[float] = []
-            reads: list[float] = []
+            adds: list[Span] = []
+            reads: list[Span] = []
             until = orders.recv() + time.monotonic()
             while time.monotonic() < until:
-                began = time.perf_counter()
+                began = time.monotonic_ns()
                 assert client.add(ledger_id, entry_id, b"x" * 1024) == OK
-                added = time.perf_counter()
+                added = time.monotonic_ns()
                 assert client.read(ledger_id, entry_id).code == OK
-                adds.append(added - began)
-                reads.append(time.perf_counter() - added)
+                adds.append((began, added))
+                reads.append((added, time.monotonic_ns()))
                 entry_id += 1
             orders.send((adds, reads))
 
 
-def percentile(values: list[float], part: float) -> float:
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(len(ordered) * part))] * 1e6
+def p99(spans: list[Span], stalls: Stalls | None = None) -> float:
+    """In microseconds; of what was not under way during a stall."""
+    took = sorted(ended - began for began, ended in spans if stalls is None or not stalls.overlap(began, ended))
+    return took[int(len(took) * 0.99)] / 1e3 if took else float("nan")
 
 
 def cpu_seconds(pid: int) -> float:
@@ -203,22 +207,25 @@ def cpu_seconds(pid: int) -> float:
 
 def attack(bookie: Running, name: str, seconds: float) -> None:
     good = GoodClient(bookie.port, 100)
-    alone = good.measure(seconds)
+    with watched() as stalls_alone:
+        alone = good.measure(seconds)
     before = resident_bytes(bookie)
     attacker = multiprocessing.Process(target=ATTACKS[name], args=(bookie.port,), daemon=True)
     attacker.start()
     assert attacker.pid is not None
     time.sleep(1)
     cpu = cpu_seconds(attacker.pid)
-    under = good.measure(seconds)
+    with watched() as stalls:
+        under = good.measure(seconds)
     cpu = (cpu_seconds(attacker.pid) - cpu) / seconds
     good.close()
     attacker.kill()
     attacker.join()
     row = [f"{name:30}"]
     for quiet, busy in zip(alone, under, strict=True):
-        quiet_p99, busy_p99 = percentile(quiet, 0.99), percentile(busy, 0.99)
-        row.append(f"{quiet_p99:9.0f} {busy_p99:9.0f} {busy_p99 / quiet_p99:6.2f}")
+        row.append(f"{p99(quiet):9.0f} {p99(busy):9.0f} {p99(busy) / p99(quiet):6.2f}")
+        row.append(f"{p99(busy, stalls) / p99(quiet, stalls_alone) if stalls.known else float('nan'):6.2f}")
+    row.append(f"{100 * stalls.share(under[0][0][0], under[1][-1][1]):7.0f}")
     grown = (resident_bytes_peak(bookie) - before) / MIB
     row.append(f"{grown:9.0f} {cpu:6.2f} {len(bookie.said().splitlines()):6}")
     print(" ".join(row), flush=True)
@@ -233,9 +240,9 @@ def main() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 20_000)), hard))
     names = [name for name in ATTACKS if not given.only or name.startswith(tuple(given.only.split(",")))]
-    print(f"{'':30} {'add p99, us':>26} {'read p99, us':>26} {'peak':>9} {'its':>6} {'log':>6}")
-    columns = f"{'alone':>9} {'attacked':>9} {'x':>6}"
-    print(f"{'attack':30} {columns} {columns} {'+ MiB':>9} {'CPU':>6} {'lines':>6}")
+    print(f"{'':30} {'add p99, us':>33} {'read p99, us':>33} {'stalled':>7} {'peak':>9} {'its':>6} {'log':>6}")
+    columns = f"{'alone':>9} {'attacked':>9} {'x':>6} {'clear':>6}"
+    print(f"{'attack':30} {columns} {columns} {'%':>7} {'+ MiB':>9} {'CPU':>6} {'lines':>6}")
     for name in names:
         with tempfile.TemporaryDirectory(dir=given.dir) as place, bookies_in(Path(place)) as bookies:
             bookie = bookies.start("--init", "--connections-max", str(CONNECTIONS_MAX))

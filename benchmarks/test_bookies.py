@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,10 @@ from bookies.__main__ import QUESTIONS
 from bookies.fio import data_files
 from bookies.java import COMMON, KINDS, settings_text
 from bookies.process import counter, disk_bytes, rest, status_bytes
+from bookies.questions.beside import clear
 from bookies.servers import metric_of
 from harness.result import Answer, at_least, at_most
+from harness.stalls import Stalls
 
 QUESTION_FILES = sorted(Path(__file__).parent.glob("bookies/questions/*.py"))
 
@@ -51,6 +54,14 @@ def test_sizes_of_a_process_are_in_bytes() -> None:
     assert status_bytes(text, "VmRSS") == 12 * 1024
     with pytest.raises(KeyError):
         status_bytes(text, "VmSwap")
+
+
+def test_adds_during_a_stall_are_left_out() -> None:
+    trace = b"".join(
+        struct.pack("=QQ", began, began + took) for began, took in ((0, 10), (20, 500), (100, 30), (600, 20))
+    )
+    left = clear(trace, Stalls([(50, 90), (400, 410)]))
+    assert left == {"clear_p99_ns": 30, "clear_share": 0.75, "stalled_share": 50 / 620}
 
 
 def test_what_was_written_is_not_what_was_cancelled() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from harness import report
 from harness.ratio import Goal, Interval, bootstrap, exponent
 from harness.result import Answer, Round, at_least, at_most, chosen
+from harness.stalls import FORK, Stalls, union, watched
 
 
 def a_round(canary_moves: float = 0.0, best: float = 100.0, strangers: float = 0.0) -> Round:
@@ -138,3 +141,42 @@ def test_a_partial_run_replaces_its_rows_and_keeps_the_others() -> None:
 
 def test_the_table_lists_what_was_not_measured() -> None:
     assert "NOT MEASURED: no reader" in report.table(a_run(an_answer(None, [1.0])))
+
+
+def test_spans_that_touch_are_one_stall() -> None:
+    assert union([(30, 40), (10, 20), (15, 25), (40, 41)]) == [(10, 25), (30, 41)]
+
+
+def test_what_was_under_way_during_a_stall_is_told_from_what_was_not() -> None:
+    stalls = Stalls([(10, 20), (30, 40)])
+    assert [stalls.overlap(*span) for span in ((0, 10), (0, 11), (12, 13), (20, 30), (19, 20), (5, 50), (40, 50))] == [
+        *(False, True, True, False, True, True, False)
+    ]
+    assert not Stalls([]).overlap(0, 10)
+    assert stalls.share(0, 40) == 0.5
+    assert stalls.share(15, 35) == 0.5
+
+
+def test_a_processor_that_is_taken_away_is_seen() -> None:
+    """A real-time process with a higher priority takes it, which for the watcher is the same."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(60))
+    except PermissionError:
+        pytest.skip("a real-time priority takes a privilege")
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    thief = FORK.Process(target=_take_a_processor)
+    with watched() as stalls:
+        began = time.monotonic_ns()
+        thief.start()
+        thief.join()
+        ended = time.monotonic_ns()
+    assert stalls.known
+    assert stalls.overlap(began, ended)
+
+
+def _take_a_processor() -> None:
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(60))
+    until = time.monotonic() + 0.05
+    while time.monotonic() < until:
+        pass

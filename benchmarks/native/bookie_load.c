@@ -9,6 +9,7 @@
  *   --warmup-ms 1000 --ms 5000
  *   --entries 0      otherwise: so many adds, all of them measured, in place of a time
  *   --server-pid 0   whose CPU time is told, too
+ *   --trace FILE     when each add began and was answered, two numbers of 8 bytes, ns of the monotonic clock
  *
  * A ledger belongs to one connection. What became due in one turn goes to each connection in one send.
  */
@@ -45,6 +46,7 @@ static uint32_t *dirty;             /* connections with something to send */
 static size_t dirty_count;
 static uint8_t *payload;
 static bench_samples samples;
+static FILE *trace;
 
 static void begin_add(uint64_t connection_index, uint64_t began_ns) {
 	connection *to = &connections[connection_index];
@@ -101,6 +103,8 @@ static void end_add(bench_link *link, const wk_wire_reply *reply, uint64_t now) 
 	if (now >= measure_from && now < measure_to) {
 		measured++;
 		bench_samples_add(&samples, now - adds[at].began_ns);
+		if (trace != NULL)
+			fwrite((uint64_t[]){adds[at].began_ns, now}, sizeof(uint64_t), 2, trace);
 	}
 	adds[at].next = free_add;
 	free_add = at;
@@ -192,6 +196,9 @@ int main(int argc, char **argv) {
 	arguments(argc, argv);
 	uint64_t warmup_ms = bench_number(argc, argv, "warmup-ms", 1000), ms = bench_number(argc, argv, "ms", 5000);
 	uint64_t server = bench_number(argc, argv, "server-pid", 0);
+	const char *trace_path = bench_text(argc, argv, "trace", "");
+	if (*trace_path != '\0' && (trace = fopen(trace_path, "wb")) == NULL)
+		bench_die("%s: %s", trace_path, strerror(errno));
 	prepare(bench_text(argc, argv, "host", "127.0.0.1"), bench_text(argc, argv, "port", NULL));
 	uint64_t start = bench_now_ns();
 	measure_from = start + (entries_max == 0 ? warmup_ms * 1000000 : 0);
@@ -208,6 +215,8 @@ int main(int argc, char **argv) {
 		turn(true, start);
 	if (under_way > 0)
 		bench_die("%" PRIu64 " adds were not answered within 30 s", under_way);
+	if (trace != NULL && fclose(trace) != 0)
+		bench_die("%s: %s", trace_path, strerror(errno));
 	printf("{\"version\": %" PRIu64 ", \"connections\": %" PRIu64 ", \"ledgers\": %" PRIu64 ", \"size\": %" PRIu64
 	       ", \"window\": %" PRIu64 ", \"rate\": %" PRIu64 ", \"entries\": %" PRIu64
 	       ", \"entries_per_second\": %.1f, \"under_way_at_end\": %" PRIu64 ", \"turns_refused\": %" PRIu64

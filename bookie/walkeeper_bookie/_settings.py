@@ -214,7 +214,7 @@ class Settings:
         REQUESTS,
     )
     reader_threads: int = key(
-        Count(1, 1024),
+        Count(1, 64),
         "2",
         "Threads that read from files what is not in memory.",
         REQUESTS,
