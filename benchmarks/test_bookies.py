@@ -106,6 +106,20 @@ def test_java_is_tuned_as_it_is_said_and_syncs_in_both() -> None:
     assert settings_text({"a": "1", "b": "2"}) == "a=1\nb=2\n"
 
 
+def test_cluster_rule_26_one_client_for_every_server() -> None:
+    """In the committed run: the load generator, with the same arguments, on both sides; and each stack beside it."""
+    run = json.loads((Path(__file__).parent / "results" / "bookie.json").read_text())
+    compared = [each for each in run["questions"]["add"]["answers"] if each["row"] in (1, 2, 3, 4)]
+    assert len(compared) > 10
+    asked = ("connections", "ledgers", "size", "window", "rate", "samples")
+    for answer in compared:
+        left, right = answer["details"]["ours"], answer["details"]["reference"]
+        assert all(name in left and name in right for name in asked), answer["name"]
+        assert all(left[name] == right[name] for name in asked[:-1]), answer["name"]
+    stacks = run["questions"]["stacks"]["answers"]
+    assert any("Java's client on ours" in each["name"] + each["reference_name"] for each in stacks)
+
+
 def test_every_question_has_a_file_and_every_file_is_asked() -> None:
     assert {path.stem for path in QUESTION_FILES} - {"__init__"} == set(QUESTIONS)
 

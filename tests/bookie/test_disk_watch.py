@@ -38,7 +38,7 @@ def test_both_bytes_and_part_must_be_free() -> None:
     assert judged(watch, free=6.1, total=10) == "writable"
 
 
-def test_recovery_may_add_while_its_share_is_free() -> None:
+def test_cluster_rule_5_recovery_may_add_while_its_share_is_free() -> None:
     watch = DiskWatch(THRESHOLDS)
     assert [judged(watch, free) for free in (4, 1.1, 1, 0)] == ["recovery", "recovery", "nothing", "nothing"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,6 +28,7 @@ from walkeeper.metadata import (
     MetadataError,
     MetadataStore,
     MissingError,
+    ServiceInfo,
     UnavailableError,
     UnknownOutcomeError,
     UnsupportedMetadataError,
@@ -101,6 +103,39 @@ def test_init_with_a_call_that_fails_is_done_or_can_be_done_again(
         instance_id = Cluster(store, place).init()
         assert fault != "none"
     assert Cluster(store, place).init() == instance_id
+
+
+def keys_below(store: MetadataStore, root: str) -> list[str]:
+    return [
+        key
+        for name in store.children(root)
+        for key in (name, *(f"{name}/{below}" for below in keys_below(store, f"{root}/{name}")))
+    ]
+
+
+JAVAS_KEYS = re.compile(
+    r"LAYOUT|INSTANCEID|available(/readonly)?(/[^/]+:\d+)?|cookies(/[^/]+:\d+)?|idgen(-long(/HOB-\d{10})?)?"
+    r"|\d{2}(/\d{4}(/L\d{4})?)?|\d{3}(/\d{4}){0,3}|\d{3}(/\d{4}){3}/L\d{4}"
+)
+
+
+def test_cluster_rule_20_every_key_in_the_tree_is_one_that_java_knows(cluster: Cluster, place: str) -> None:
+    """Java lists the tree's children and takes what it does not know for a ledger's, so nothing of our own is there."""
+    registrations = [cluster.registration() for _ in range(2)]
+    for number, registration in enumerate(registrations):
+        bookie_id = f"127.0.0.1:{3181 + number}"
+        cluster.cookies.create(replace(COOKIE, bookie_id=bookie_id))
+        registration.register(bookie_id, ServiceInfo.of_bookie("127.0.0.1", 3181 + number), number == 1)
+    cluster.ledgers.create(METADATA)
+    cluster.store.create(f"{place}/idgen-long")
+    cluster.ledgers.create(METADATA)
+    gone = cluster.ledgers.create(METADATA)
+    cluster.ledgers.delete(gone.ledger_id)
+    keys = keys_below(cluster.store, place)
+    assert len(keys) == 20, keys
+    assert [key for key in keys if not JAVAS_KEYS.fullmatch(key)] == []
+    for registration in registrations:
+        registration.unregister()
 
 
 def test_of_many_who_make_a_cluster_at_once_one_does(backing: object, place: str) -> None:
@@ -195,7 +230,7 @@ def test_a_cookie_whose_writing_nobody_knew_of_is_there(cluster: Cluster, place:
 # settling
 
 
-def test_what_stays_unknown_is_said_to_be(cluster: Cluster, place: str) -> None:
+def test_cluster_rule_18_what_stays_unknown_is_said_to_be(cluster: Cluster, place: str) -> None:
     faulty = FaultyStore(cluster.store)
     faulty.script(["never"] * TRIES_MAX)
     with pytest.raises(UnknownOutcomeError):

@@ -102,7 +102,7 @@ def test_versions_do_not_come_back_with_a_key(store: SqliteStore) -> None:
         store.put("/a", b"x", version)
 
 
-def test_each_connection_has_the_settings(store: SqliteStore) -> None:
+def test_cluster_rule_19_each_connection_has_the_settings(store: SqliteStore) -> None:
     def settings(connection: sqlite3.Connection) -> list[Any]:
         names = ("journal_mode", "synchronous", "mmap_size")
         return [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names]
@@ -112,7 +112,7 @@ def test_each_connection_has_the_settings(store: SqliteStore) -> None:
     assert store._file.write(settings) == ["delete", extra, 0]
 
 
-def test_writes_begin_with_the_lock_and_use_no_savepoint(store: SqliteStore) -> None:
+def test_cluster_rule_19_writes_begin_with_the_lock_and_use_no_savepoint(store: SqliteStore) -> None:
     said: list[str] = []
     connections = [store._file.take() for _ in range(2)]
     for connection in connections:
@@ -151,7 +151,7 @@ def test_a_database_of_something_else_is_refused_and_left_alone(path: Path) -> N
     assert path.read_bytes() == before
 
 
-def test_wal_mode_is_refused(path: Path) -> None:
+def test_cluster_rule_19_wal_mode_is_refused(path: Path) -> None:
     SqliteStore(path).close()
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA journal_mode = WAL")

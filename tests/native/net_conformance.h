@@ -490,7 +490,7 @@ static void vanish(int fd) {
 	CHECK_EQ(setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program), 0);
 }
 
-TEST(a_peer_whose_machine_vanished_is_noticed) {
+TEST(cluster_rule_9_a_peer_whose_machine_vanished_is_noticed) {
 	begin(&(wk_net_options){.peer_timeout_s = 2});
 	int idle_fd, fd;
 	wk_connection_id idle = meet(&idle_fd), connection = meet(&fd);
@@ -588,7 +588,7 @@ static void net_conformance_run(int (*implementation)(const wk_net_options *, wk
 	RUN(a_call_that_nobody_takes_is_closed);
 	RUN(addresses_are_found_by_number_and_by_name);
 	RUN(small_sends_do_not_wait_and_dead_peers_are_noticed);
-	RUN(a_peer_whose_machine_vanished_is_noticed);
+	RUN(cluster_rule_9_a_peer_whose_machine_vanished_is_noticed);
 	RUN(nothing_is_left_of_what_is_destroyed);
 	RUN(another_thread_may_destroy_what_the_owner_left);
 	RUN(impossible_options_are_refused);

@@ -100,7 +100,7 @@ TEST(a_fence_of_an_unknown_ledger_is_remembered_behind_a_crash) {
 	bookie_close(&b);
 }
 
-TEST(what_came_before_a_fence_on_a_connection_is_in_its_answer) {
+TEST(cluster_rule_6_what_came_before_a_fence_on_a_connection_is_in_its_answer) {
 	peer *p = open_with_peer(WK_WIRE_V2);
 	for (int64_t id = 0; id < 50; id++)
 		ask(p, an_entry(5, id, id - 1, 1, 20, 0));
@@ -328,7 +328,7 @@ TEST(read_only_refuses_adds_but_those_of_high_priority) {
 	bookie_close(&b);
 }
 
-TEST(a_digest_that_does_not_match_is_refused_once_it_was_learned) {
+TEST(cluster_rule_3_a_digest_that_does_not_match_is_refused_once_it_was_learned) {
 	peer *p = open_with_peer(WK_WIRE_V3);
 	wk_wire_request damaged = an_entry(5, 0, -1, 10, 20, 0);
 	uint8_t bytes[56];
@@ -342,7 +342,7 @@ TEST(a_digest_that_does_not_match_is_refused_once_it_was_learned) {
 	bookie_close(&b);
 }
 
-TEST(who_has_not_the_key_teaches_no_digest) {
+TEST(cluster_rule_3_who_has_not_the_key_teaches_no_digest) {
 	peer *p = open_with_peer(WK_WIRE_V3);
 	CHECK_EQ(answer_to(p, a_fence(5, -1)).code, WK_WIRE_NO_ENTRY); /* the ledger has its key */
 	wk_wire_request stranger = an_entry(5, 0, -1, 10, 20, WK_WIRE_RECOVERY);
@@ -367,7 +367,7 @@ TEST(the_entries_of_a_ledger_are_listed) {
 	bookie_close(&b);
 }
 
-TEST(what_is_not_for_a_bookie_is_refused_with_words_it_knows) {
+TEST(cluster_rule_9_what_is_not_for_a_bookie_is_refused_with_words_it_knows) {
 	peer *p = open_with_peer(WK_WIRE_V3);
 	wk_wire_reply reply = answer_to(p, (wk_wire_request){.operation = WK_WIRE_START_TLS});
 	CHECK_EQ(reply.code, WK_WIRE_BAD_REQUEST);
@@ -416,7 +416,7 @@ TEST(frames_arrive_in_any_pieces) {
 	}
 }
 
-TEST(a_frame_that_is_never_finished_ends_its_connection) {
+TEST(cluster_rule_9_a_frame_that_is_never_finished_ends_its_connection) {
 	peer *p = open_with_peer(WK_WIRE_V3), *idle = bookie_connect(&b);
 	queue_put(&p->out, "\x00\x00\x10\x00...", 7);
 	bookie_run(&b);
@@ -431,7 +431,7 @@ TEST(a_frame_that_is_never_finished_ends_its_connection) {
 	bookie_close(&b);
 }
 
-TEST(where_the_journal_has_no_room_the_connection_waits_and_loses_nothing) {
+TEST(cluster_rule_4_where_the_journal_has_no_room_the_connection_waits_and_loses_nothing) {
 	bookie_prepare(&b, new_disk(7));
 	b.store.in_flight_bytes = 16 * 1024;
 	bookie_serve(&b);
@@ -457,7 +457,7 @@ TEST(where_the_journal_has_no_room_the_connection_waits_and_loses_nothing) {
 	bookie_close(&b);
 }
 
-TEST(who_does_not_read_its_answers_is_not_read_itself) {
+TEST(cluster_rule_4_who_does_not_read_its_answers_is_not_read_itself) {
 	bookie_prepare(&b, new_disk(7));
 	b.options.reads_max = 4096;
 	bookie_serve(&b);
@@ -504,7 +504,7 @@ int main(void) {
 	RUN(another_key_is_unauthorized);
 	RUN(a_fenced_ledger_takes_recovery_adds_alone_for_ever);
 	RUN(a_fence_of_an_unknown_ledger_is_remembered_behind_a_crash);
-	RUN(what_came_before_a_fence_on_a_connection_is_in_its_answer);
+	RUN(cluster_rule_6_what_came_before_a_fence_on_a_connection_is_in_its_answer);
 	RUN(an_explicit_lac_is_durable_before_it_is_acknowledged);
 	RUN(a_lac_without_a_key_is_one_of_a_ledger_without_one);
 	RUN(a_lac_is_derived_from_what_is_stored_behind_a_restart);
@@ -516,15 +516,15 @@ int main(void) {
 	RUN(limbo_never_says_no);
 	RUN(a_deleted_ledger_stays_refused);
 	RUN(read_only_refuses_adds_but_those_of_high_priority);
-	RUN(a_digest_that_does_not_match_is_refused_once_it_was_learned);
-	RUN(who_has_not_the_key_teaches_no_digest);
+	RUN(cluster_rule_3_a_digest_that_does_not_match_is_refused_once_it_was_learned);
+	RUN(cluster_rule_3_who_has_not_the_key_teaches_no_digest);
 	RUN(the_entries_of_a_ledger_are_listed);
-	RUN(what_is_not_for_a_bookie_is_refused_with_words_it_knows);
+	RUN(cluster_rule_9_what_is_not_for_a_bookie_is_refused_with_words_it_knows);
 	RUN(garbage_ends_its_connection_and_no_other);
 	RUN(frames_arrive_in_any_pieces);
-	RUN(a_frame_that_is_never_finished_ends_its_connection);
-	RUN(where_the_journal_has_no_room_the_connection_waits_and_loses_nothing);
-	RUN(who_does_not_read_its_answers_is_not_read_itself);
+	RUN(cluster_rule_9_a_frame_that_is_never_finished_ends_its_connection);
+	RUN(cluster_rule_4_where_the_journal_has_no_room_the_connection_waits_and_loses_nothing);
+	RUN(cluster_rule_4_who_does_not_read_its_answers_is_not_read_itself);
 	RUN(a_failed_journal_refuses_and_still_reads);
 	return check_done();
 }

@@ -109,7 +109,7 @@ TEST(who_begins_frames_in_a_crowd_keeps_nobody_out) {
 	bookie_close(&b);
 }
 
-TEST(who_begins_frames_and_stops_keeps_others_out_for_a_second) {
+TEST(cluster_rule_9_who_begins_frames_and_stops_keeps_others_out_for_a_second) {
 	prepare_for_frames();
 	for (int i = 0; i < 2; i++)
 		begin_frame(i, 100 * 1024, 60000, NULL);
@@ -193,7 +193,7 @@ int main(void) {
 	RUN(large_frames_of_many_stay_within_the_memory_for_them);
 	RUN(beginnings_of_frames_stay_within_the_memory_for_them);
 	RUN(who_begins_frames_in_a_crowd_keeps_nobody_out);
-	RUN(who_begins_frames_and_stops_keeps_others_out_for_a_second);
+	RUN(cluster_rule_9_who_begins_frames_and_stops_keeps_others_out_for_a_second);
 	RUN(who_begins_a_large_frame_and_stops_keeps_others_out_for_a_second);
 	RUN(who_waits_for_a_place_for_a_large_frame_keeps_small_ones_out_for_a_second);
 	RUN(who_sends_a_large_frame_slowly_goes_for_nobody_who_needs_no_place_of_its);

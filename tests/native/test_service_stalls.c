@@ -94,7 +94,7 @@ static wk_wire_request lists_it(int64_t ledger_id) {
 	return of_ledger(WK_WIRE_LIST_ENTRIES, ledger_id);
 }
 
-TEST(what_waits_for_the_journal_is_bounded_for_all_connections) {
+TEST(cluster_rule_4_what_waits_for_the_journal_is_bounded_for_all_connections) {
 	held_are_bounded(fences_it, 0);
 	held_are_bounded(lists_it, 0);
 }
@@ -401,7 +401,7 @@ TEST(adds_that_come_back_are_not_copied_each_time) {
 int main(void) {
 	RUN(polls_that_end_let_the_connection_go_on);
 	RUN(fences_that_a_journal_failed_leave_nothing_behind);
-	RUN(what_waits_for_the_journal_is_bounded_for_all_connections);
+	RUN(cluster_rule_4_what_waits_for_the_journal_is_bounded_for_all_connections);
 	RUN(adds_that_go_on_while_a_batch_is_answered_do_not_mix_with_it);
 	RUN(what_waits_for_the_journal_stays_within_the_memory_for_it);
 	RUN(who_waits_for_memory_goes_on_once_there_is_some);

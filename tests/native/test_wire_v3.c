@@ -194,7 +194,7 @@ static void is_answered(const char *payload, uint32_t code, bool expected_bare) 
 	CHECK_EQ(bare, expected_bare);
 }
 
-TEST(operations_that_nobody_serves_are_refused_bare) {
+TEST(cluster_rule_10_operations_that_nobody_serves_are_refused_bare) {
 	is_answered("0a06 0803 1009 1802 d20600", WK_WIRE_BAD_REQUEST, true); /* START_TLS, until there is TLS */
 	is_answered("0a06 0803 1009 1802", WK_WIRE_BAD_REQUEST, true);
 	is_answered("0a06 0803 1003 1802", WK_WIRE_BAD_REQUEST, true);
@@ -460,7 +460,7 @@ int main(void) {
 	RUN(a_reply_to_auth_names_a_plugin);
 	RUN(a_bare_reply_is_header_and_status);
 	RUN(a_reply_that_failed_in_either_status_failed);
-	RUN(operations_that_nobody_serves_are_refused_bare);
+	RUN(cluster_rule_10_operations_that_nobody_serves_are_refused_bare);
 	RUN(an_operation_without_its_message_is_refused_bare);
 	RUN(the_earlier_versions_are_told_that_they_are_bad);
 	RUN(an_add_whose_entry_says_otherwise_is_refused);
