@@ -27,13 +27,16 @@ static void let_time_pass(wk_io *io, wk_namespace *ns, int seconds) {
 	}
 }
 
-/* For a moment reads fail with `error`, 0: they do not. How many files there are long after; the store is closed. */
+/*
+ * For a moment reads fail with `error`, 0: they do not. How many files there are a while after; the store is closed. Not
+ * a minute after: interleaved files are sorted then, which finds out as well that nothing in them is live.
+ */
 static uint32_t count_files(wk_io *io, wk_namespace *ns, int error) {
 	if (error != 0)
 		wk_faulty_fail(wk_faulty_of(io), WK_FAULT_READ, 0, error, true);
 	let_time_pass(io, ns, 1);
 	wk_faulty_heal(wk_faulty_of(io));
-	let_time_pass(io, ns, 60);
+	let_time_pass(io, ns, 30);
 	uint32_t files = ns->engine->files_count;
 	close_store(ns);
 	io->operations->destroy(io);
