@@ -4,16 +4,17 @@ What paying clients notice of an attack, and what memory it takes.
     python benchmarks/hostile.py [--seconds S] [--only ATTACK[,ATTACK…]] [--dir SCRATCH]
 
 Starts a bookie with its default limits of memory and 1,000 connections. A good client adds and reads entries of 1 KiB,
-one in flight, in a process of its own; its percentiles are taken alone and during each attack, in turn. Attackers are
-processes too. With fewer cores than processes part of what is seen is the machine's, not the bookie's: each attack's
-share of the CPU stands beside it; and under `clear` what is left where requests are not counted that were under way
-while the host of this machine had taken a processor away (`harness/stalls.py`).
+one in flight, in a process of its own; its percentiles are taken alone and during each attack. Attackers are processes
+too, so part of what is seen is the machine's and not the bookie's. Two columns tell how much: `spared` is what another
+bookie's client notices, of a bookie that nobody attacks, on the same machine at the same time; `clear` is the attacked
+bookie's without the requests that were under way while the host had taken a processor away (`harness/stalls.py`).
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import math
 import multiprocessing
 import os
 import random
@@ -32,13 +33,15 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "bookie")]
 
 from bookie_process import resident_bytes, resident_bytes_peak  # noqa: E402
 from bookie_runs import Running, bookies_in  # noqa: E402
-from harness.stalls import Stalls, watched  # noqa: E402
+from harness.stalls import Span, p99, watched  # noqa: E402
 from wire_client import OK, WireClient, read_request  # noqa: E402
 
 MIB = 1024 * 1024
 LARGE = 5 * MIB - 1024
 CONNECTIONS_MAX = 1000
 LARGE_LEDGER = 5
+TURN = 1.0
+"""Seconds: the attacked bookie and the spared one are asked in turn."""
 
 Port = int
 
@@ -151,7 +154,6 @@ ATTACKS: dict[str, Callable[[Port], None]] = {
 # ---- the good client ----
 
 
-Span = tuple[int, int]
 Latencies = tuple[list[Span], list[Span]]
 
 
@@ -194,19 +196,13 @@ def _work(port: Port, ledger_id: int, orders: Any) -> None:
             orders.send((adds, reads))
 
 
-def p99(spans: list[Span], stalls: Stalls | None = None) -> float:
-    """In microseconds; of what was not under way during a stall."""
-    took = sorted(ended - began for began, ended in spans if stalls is None or not stalls.overlap(began, ended))
-    return took[int(len(took) * 0.99)] / 1e3 if took else float("nan")
-
-
 def cpu_seconds(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def attack(bookie: Running, name: str, seconds: float) -> None:
-    good = GoodClient(bookie.port, 100)
+def attack(bookie: Running, other: Running, name: str, seconds: float) -> None:
+    good, beside = GoodClient(bookie.port, 100), GoodClient(other.port, 100)
     with watched() as stalls_alone:
         alone = good.measure(seconds)
     before = resident_bytes(bookie)
@@ -214,20 +210,29 @@ def attack(bookie: Running, name: str, seconds: float) -> None:
     attacker.start()
     assert attacker.pid is not None
     time.sleep(1)
-    cpu = cpu_seconds(attacker.pid)
+    cpu, began = cpu_seconds(attacker.pid), time.monotonic_ns()
+    under: Latencies = ([], [])
+    spared: Latencies = ([], [])
     with watched() as stalls:
-        under = good.measure(seconds)
-    cpu = (cpu_seconds(attacker.pid) - cpu) / seconds
+        for _ in range(math.ceil(seconds / TURN)):
+            for client, spans in ((good, under), (beside, spared)):
+                for all_of_them, these in zip(spans, client.measure(TURN), strict=True):
+                    all_of_them += these
+    elapsed = time.monotonic_ns() - began
+    cpu = (cpu_seconds(attacker.pid) - cpu) / elapsed * 1e9
     good.close()
+    beside.close()
     attacker.kill()
     attacker.join()
     row = [f"{name:30}"]
-    for quiet, busy in zip(alone, under, strict=True):
-        row.append(f"{p99(quiet):9.0f} {p99(busy):9.0f} {p99(busy) / p99(quiet):6.2f}")
-        row.append(f"{p99(busy, stalls) / p99(quiet, stalls_alone) if stalls.known else float('nan'):6.2f}")
-    row.append(f"{100 * stalls.share(under[0][0][0], under[1][-1][1]):7.0f}")
+    for quiet, busy, other_busy in zip(alone, under, spared, strict=True):
+        row.append(f"{p99(quiet) / 1e3:8.0f} {p99(busy) / 1e3:8.0f} {p99(busy) / p99(quiet):6.2f}")
+        row.append(f"{p99(other_busy) / p99(quiet):6.2f}")
+        known = stalls.known and stalls_alone.known
+        row.append(f"{p99(stalls.clear(busy)) / p99(stalls_alone.clear(quiet)) if known else math.nan:6.2f}")
+    row.append(f"{100 * stalls.share(began, began + elapsed) if stalls.known else math.nan:7.0f}")
     grown = (resident_bytes_peak(bookie) - before) / MIB
-    row.append(f"{grown:9.0f} {cpu:6.2f} {len(bookie.said().splitlines()):6}")
+    row.append(f"{grown:7.0f} {cpu:5.2f} {len(bookie.said().splitlines()):6}")
     print(" ".join(row), flush=True)
 
 
@@ -240,17 +245,21 @@ def main() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 20_000)), hard))
     names = [name for name in ATTACKS if not given.only or name.startswith(tuple(given.only.split(",")))]
-    print(f"{'':30} {'add p99, us':>33} {'read p99, us':>33} {'stalled':>7} {'peak':>9} {'its':>6} {'log':>6}")
-    columns = f"{'alone':>9} {'attacked':>9} {'x':>6} {'clear':>6}"
-    print(f"{'attack':30} {columns} {columns} {'%':>7} {'+ MiB':>9} {'CPU':>6} {'lines':>6}")
+    print(f"{'':30} {'add p99, us':>38} {'read p99, us':>38} {'stalled':>7} {'peak':>7} {'its':>5} {'log':>6}")
+    columns = f"{'alone':>8} {'attacked':>8} {'x':>6} {'spared':>6} {'clear':>6}"
+    print(f"{'attack':30} {columns} {columns} {'%':>7} {'+ MiB':>7} {'CPU':>5} {'lines':>6}")
     for name in names:
         with tempfile.TemporaryDirectory(dir=given.dir) as place, bookies_in(Path(place)) as bookies:
-            bookie = bookies.start("--init", "--connections-max", str(CONNECTIONS_MAX))
+            bookie, other = (
+                bookies.start("--init", "--connections-max", str(CONNECTIONS_MAX), data=Path(place) / role)
+                for role in ("attacked", "spared")
+            )
             bookie.ready()
+            other.ready()
             with WireClient(bookie.port) as client:
                 for entry_id in range(8):
                     assert client.add(LARGE_LEDGER, entry_id, bytes(LARGE - 200)) == OK
-            attack(bookie, name, given.seconds)
+            attack(bookie, other, name, given.seconds)
 
 
 if __name__ == "__main__":

@@ -34,6 +34,10 @@ class Stalls:
     known: bool = True
     """False: nobody could watch, for it takes a privilege."""
 
+    def clear(self, spans: Iterable[Span]) -> list[Span]:
+        """Those during which no CPU was away."""
+        return [span for span in spans if not self.overlap(*span)]
+
     def overlap(self, began: int, ended: int) -> bool:
         at = bisect.bisect_left(self.spans, (ended,)) - 1
         return at >= 0 and self.spans[at][1] > began
@@ -42,6 +46,12 @@ class Stalls:
         """Of a time, how much of it at least one CPU was away."""
         away = sum(max(0, min(to, ended) - max(since, began)) for since, to in self.spans)
         return away / (ended - began)
+
+
+def p99(spans: Iterable[Span]) -> float:
+    """How long the slowest hundredth took at least, in ns; nan for none at all."""
+    took = sorted(ended - began for began, ended in spans)
+    return took[int(len(took) * 0.99)] if took else float("nan")
 
 
 def union(spans: Iterable[Span]) -> list[Span]:
@@ -60,9 +70,9 @@ def _watch(cpu: int, end: Connection) -> None:
         os.sched_setaffinity(0, {cpu})
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))
     except OSError:
-        end.send(None)
+        end.send(False)
         return
-    end.send(found)
+    end.send(True)
     while not end.poll():
         before = time.monotonic_ns()
         time.sleep(SLEEP_NS / 1e9)
@@ -82,7 +92,7 @@ def watched() -> Iterator[Stalls]:
         process = FORK.Process(target=_watch, args=(cpu, its), daemon=True)
         process.start()
         its.close()
-        result.known = mine.recv() is not None and result.known
+        result.known = mine.recv() and result.known
         watchers.append((process, mine))
     try:
         yield result

@@ -11,6 +11,7 @@ times a second (`harness/stalls.py`), each p99 stands there a second time, of th
 
 from __future__ import annotations
 
+import math
 import statistics
 import struct
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,7 @@ from typing import Any
 from harness.bench import GIB, MIB
 from harness.fio import read_size_of
 from harness.result import Answer, Round, at_most
-from harness.stalls import Stalls, watched
+from harness.stalls import Stalls, p99, watched
 
 from bookies.bench import BATCH, BATCHES_UNDER_WAY, ENTRY, HEAD, BookieBench
 from bookies.servers import Server
@@ -37,12 +38,14 @@ RATE, PACE, ENOUGH = 2000, 0.6, 0.5
 
 
 def clear(trace: bytes, stalls: Stalls) -> dict[str, float]:
-    """What is left where adds that were under way while the machine stood still are left out."""
+    """Without the adds that were under way while a processor was away; nan where nobody knows."""
     adds = list(struct.iter_unpack("=QQ", trace))
-    took = sorted(ended - began for began, ended in adds if not stalls.overlap(began, ended))
+    if not stalls.known:
+        return dict.fromkeys(("clear_p99_ns", "clear_share", "stalled_share"), math.nan)
+    left = stalls.clear(adds)
     return {
-        "clear_p99_ns": took[int(len(took) * 0.99)] if took else float("nan"),
-        "clear_share": len(took) / len(adds),
+        "clear_p99_ns": p99(left),
+        "clear_share": len(left) / len(adds),
         "stalled_share": stalls.share(min(began for began, _ in adds), max(ended for _, ended in adds)),
     }
 
