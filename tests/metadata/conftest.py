@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from metadata.stores import STORES, Backing
 
-from walkeeper.metadata import MetadataStore
+from walkeeper.metadata import Cluster, MetadataStore
 
 
 @pytest.fixture(params=STORES)
@@ -36,3 +36,16 @@ def other(backing: Backing) -> Iterator[MetadataStore]:
 @pytest.fixture
 def root(backing: Backing) -> str:
     return backing.root
+
+
+@pytest.fixture
+def place(root: str) -> str:
+    """Where a cluster may be; nothing is there yet, nor above it."""
+    return f"{root}/deep/cluster"
+
+
+@pytest.fixture
+def cluster(store: MetadataStore, place: str) -> Cluster:
+    made = Cluster(store, place)
+    made.init()
+    return made
