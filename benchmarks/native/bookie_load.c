@@ -215,7 +215,7 @@ int main(int argc, char **argv) {
 		turn(true, start);
 	if (under_way > 0)
 		bench_die("%" PRIu64 " adds were not answered within 30 s", under_way);
-	if (trace != NULL && fclose(trace) != 0)
+	if (trace != NULL && (fflush(trace) != 0 || ferror(trace) != 0 || fclose(trace) != 0))
 		bench_die("%s: %s", trace_path, strerror(errno));
 	printf("{\"version\": %" PRIu64 ", \"connections\": %" PRIu64 ", \"ledgers\": %" PRIu64 ", \"size\": %" PRIu64
 	       ", \"window\": %" PRIu64 ", \"rate\": %" PRIu64 ", \"entries\": %" PRIu64

@@ -31,8 +31,8 @@ WHY = {
 10 to 25 ms, several times a second; a process with real-time priority that does nothing but sleep sees it. Adds are
 2,000 a second, so each such stop delays 20 to 50 of them, and decides the p99. The bare loop, a server of its own
 that only writes, fares no better beside the same reader; and of the adds during which no processor was away the p99
-is what the row below says. What is left there is mostly the disk's: fio's own durable writes beside reads of this
-size and pace."""
+is what the second row says. fio's own durable writes beside reads of this size and pace rise as well, by what the last
+row says: what is left is the disk's in good part."""
 }
 RATE, PACE, ENOUGH = 2000, 0.6, 0.5
 
