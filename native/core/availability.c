@@ -14,10 +14,25 @@ void wk_availability_head(uint32_t groups, uint8_t *out) {
 	wk_store_be32(out + GROUPS_AT, groups);
 }
 
-void wk_availability_run(int64_t first, int64_t last, uint8_t *out) {
-	assert(first >= 0 && last >= first && last - first < INT32_MAX);
-	wk_store_be64_signed(out + FIRST_START_AT, first);
-	wk_store_be64_signed(out + LAST_START_AT, first);
-	wk_store_be32(out + RUN_SIZE_AT, (uint32_t)(last - first + 1));
-	wk_store_be32(out + PERIOD_AT, NO_PERIOD);
+bool wk_availability_extend(wk_availability_group *group, int64_t first, int64_t last) {
+	assert(first >= 0 && last >= first && last - first < WK_AVAILABILITY_RUN_MAX);
+	assert(group->size == 0 || first > group->last_start);
+	uint32_t size = (uint32_t)(last - first + 1);
+	if (group->size == 0) {
+		*group = (wk_availability_group){.first_start = first, .last_start = first, .size = size};
+		return true;
+	}
+	int64_t distance = first - group->last_start;
+	if (size != group->size || distance > INT32_MAX || (group->period != NO_PERIOD && distance != group->period))
+		return false;
+	group->period = (uint32_t)distance;
+	group->last_start = first;
+	return true;
+}
+
+void wk_availability_group_encode(const wk_availability_group *group, uint8_t *out) {
+	wk_store_be64_signed(out + FIRST_START_AT, group->first_start);
+	wk_store_be64_signed(out + LAST_START_AT, group->last_start);
+	wk_store_be32(out + RUN_SIZE_AT, group->size);
+	wk_store_be32(out + PERIOD_AT, group->period);
 }

@@ -3,9 +3,10 @@
 #include <string.h>
 
 #include "core/bytes.h"
+#include "server/entry_list.h"
 #include "server/read_job.h"
 
-enum { RANGES_MAX = 512, BATCHES_MIN = 4, BATCH_OVERHEAD = 4, BATCH_HEAD_SIZE = 36 };
+enum { BATCHES_MIN = 4, BATCH_OVERHEAD = 4, BATCH_HEAD_SIZE = 36 };
 
 void wk_read_job_clear(wk_read_job *job) {
 	for (uint32_t i = 0; i < job->batches_count; i++)
@@ -138,47 +139,6 @@ static void read_lac(wk_namespace *ns, wk_read_job *job) {
 	read_entries(ns, job);
 }
 
-static bool make_room(wk_read_job *job, uint64_t *capacity) {
-	if (job->body_size + WK_AVAILABILITY_GROUP_SIZE <= *capacity)
-		return true;
-	uint64_t larger = *capacity * 2 < job->frame_max ? *capacity * 2 : job->frame_max;
-	uint8_t *list = larger > *capacity ? realloc(job->body, larger) : NULL;
-	if (list == NULL)
-		return false;
-	job->body = list;
-	*capacity = larger;
-	return job->body_size + WK_AVAILABILITY_GROUP_SIZE <= larger;
-}
-
-/* A list that is longer than a frame is refused: half a list would pass for holes. */
-static void read_list(wk_namespace *ns, wk_read_job *job) {
-	wk_entry_range ranges[RANGES_MAX];
-	uint64_t capacity = 4096;
-	uint32_t groups = 0;
-	job->body = malloc(capacity);
-	job->body_size = WK_AVAILABILITY_HEAD_SIZE;
-	job->status = job->body != NULL ? WK_OK : WK_NO_MEMORY;
-	size_t count = RANGES_MAX;
-	for (int64_t from = 0; job->status == WK_OK && count == RANGES_MAX;) {
-		job->status = wk_ledger_entries(ns, job->owed.ledger_id, from, ranges, RANGES_MAX, &count, NULL);
-		for (size_t i = 0; job->status == WK_OK && i < count; i++) {
-			from = ranges[i].last + 1;
-			for (int64_t first = ranges[i].first; first <= ranges[i].last && job->status == WK_OK; first += INT32_MAX) {
-				if (!make_room(job, &capacity)) {
-					job->status = WK_TOO_LARGE;
-					break;
-				}
-				int64_t last = ranges[i].last - first < INT32_MAX ? ranges[i].last : first + INT32_MAX - 1;
-				wk_availability_run(first, last, job->body + job->body_size);
-				job->body_size += WK_AVAILABILITY_GROUP_SIZE;
-				groups++;
-			}
-		}
-	}
-	if (job->status == WK_OK)
-		wk_availability_head(groups, job->body);
-}
-
 bool wk_read_job_try(wk_namespace *ns, wk_read_job *job) {
 	if (job->kind != WK_JOB_READ || job->learn_lac) /* a batch may be very many entries */
 		return false;
@@ -205,7 +165,7 @@ void wk_read_job_run(wk_namespace *ns, wk_read_job *job) {
 		read_lac(ns, job);
 		break;
 	case WK_JOB_LIST:
-		read_list(ns, job);
+		wk_entry_list_read(ns, job);
 		break;
 	case WK_JOB_POLL:
 		break;

@@ -297,11 +297,16 @@ static void look_at_list(const asked *a, const wk_wire_reply *reply) {
 	else if (reply->code != WK_WIRE_OK)
 		return;
 	for (uint64_t at = 64; reply->code == WK_WIRE_OK && at < reply->body_size; at += 24) {
-		int64_t first = wk_load_be64_signed(reply->body + at);
-		for (int64_t id = first; id < first + wk_load_be32(reply->body + at + 16); id++) {
-			CHECK(id >= 0 && id < IDS);
-			CHECK(w.ledgers[a->request.ledger_id].entries[id].sent_count > 0);
-			found[id] = true;
+		int64_t start = wk_load_be64_signed(reply->body + at), last = wk_load_be64_signed(reply->body + at + 8);
+		uint32_t period = wk_load_be32(reply->body + at + 20);
+		for (bool more = true; more; start += period) {
+			for (int64_t id = start; id < start + wk_load_be32(reply->body + at + 16); id++) {
+				CHECK(id >= 0 && id < IDS);
+				CHECK(w.ledgers[a->request.ledger_id].entries[id].sent_count > 0);
+				found[id] = true;
+			}
+			more = start < last;
+			CHECK(!more || period > 0);
 		}
 	}
 	for (int64_t id = 0; id < IDS; id++)

@@ -353,20 +353,6 @@ TEST(cluster_rule_3_who_has_not_the_key_teaches_no_digest) {
 	bookie_close(&b);
 }
 
-TEST(the_entries_of_a_ledger_are_listed) {
-	peer *p = open_with_peer(WK_WIRE_V3);
-	static const int64_t ids[] = {0, 1, 2, 7, 8, 100};
-	for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
-		CHECK_EQ(answer_to(p, an_entry(5, ids[i], -1, 10, 20, 0)).code, WK_WIRE_OK);
-	wk_wire_reply reply = answer_to(p, of_ledger(WK_WIRE_LIST_ENTRIES, 5));
-	CHECK_EQ(reply.code, WK_WIRE_OK);
-	CHECK_EQ(reply.body_size, 64 + 3 * 24);
-	CHECK_EQ(wk_load_be32(reply.body + 4), 3);
-	CHECK_EQ(wk_load_be64(reply.body + 64 + 24), 7);
-	CHECK_EQ(answer_to(p, of_ledger(WK_WIRE_LIST_ENTRIES, 6)).code, WK_WIRE_NO_LEDGER);
-	bookie_close(&b);
-}
-
 TEST(cluster_rule_9_what_is_not_for_a_bookie_is_refused_with_words_it_knows) {
 	peer *p = open_with_peer(WK_WIRE_V3);
 	wk_wire_reply reply = answer_to(p, (wk_wire_request){.operation = WK_WIRE_START_TLS});
@@ -518,7 +504,6 @@ int main(void) {
 	RUN(read_only_refuses_adds_but_those_of_high_priority);
 	RUN(cluster_rule_3_a_digest_that_does_not_match_is_refused_once_it_was_learned);
 	RUN(cluster_rule_3_who_has_not_the_key_teaches_no_digest);
-	RUN(the_entries_of_a_ledger_are_listed);
 	RUN(cluster_rule_9_what_is_not_for_a_bookie_is_refused_with_words_it_knows);
 	RUN(garbage_ends_its_connection_and_no_other);
 	RUN(frames_arrive_in_any_pieces);

@@ -252,19 +252,6 @@ TEST(a_service_ends_while_reads_are_done) {
 	bookie_close(&b);
 }
 
-TEST(a_list_has_what_was_acknowledged_as_deferred) {
-	peer *p = open_with_peer(WK_WIRE_V3);
-	CHECK_EQ(answer_to(p, an_entry(5, 0, -1, 10, 20, 0)).code, WK_WIRE_OK);
-	ask(p, an_entry(5, 1, -1, 10, 20, WK_WIRE_DEFERRED));
-	bookie_turn(&b, SIZE_MAX);
-	bookie_turn(&b, SIZE_MAX);
-	CHECK_EQ(take_reply(p).code, WK_WIRE_OK);
-	wk_wire_reply reply = answer_to(p, of_ledger(WK_WIRE_LIST_ENTRIES, 5));
-	CHECK_EQ(reply.code, WK_WIRE_OK);
-	CHECK_EQ(wk_load_be32(reply.body + 64 + 16), 2); /* a run of two */
-	bookie_close(&b);
-}
-
 /* The LAC that it carries is what a reader learns. */
 TEST(an_entry_acknowledged_as_deferred_is_the_last_one) {
 	peer *p = open_with_peer(WK_WIRE_V3);
@@ -408,7 +395,6 @@ int main(void) {
 	RUN(what_is_durable_already_is_answered_without_another_event);
 	RUN(who_stalls_first_goes_on_first);
 	RUN(a_service_ends_while_reads_are_done);
-	RUN(a_list_has_what_was_acknowledged_as_deferred);
 	RUN(an_entry_acknowledged_as_deferred_is_the_last_one);
 	RUN(small_answers_that_nobody_reads_stay_within_the_memory_for_them);
 	RUN(idle_connections_keep_little);

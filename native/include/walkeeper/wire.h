@@ -172,9 +172,19 @@ WK_API uint32_t wk_crc32_extend(uint32_t crc, const void *data, size_t size);
 
 /* ---- the list of entries of a ledger (AvailabilityOfEntriesOfLedger) ---- */
 
-enum { WK_AVAILABILITY_HEAD_SIZE = 64, WK_AVAILABILITY_GROUP_SIZE = 24 };
+enum { WK_AVAILABILITY_HEAD_SIZE = 64, WK_AVAILABILITY_GROUP_SIZE = 24, WK_AVAILABILITY_RUN_MAX = INT32_MAX };
+/* Runs of `size` entries each: one begins at first_start, and one at every period from there to last_start. */
+typedef struct wk_availability_group {
+	int64_t first_start, last_start;
+	uint32_t size;   /* 0: it is empty */
+	uint32_t period; /* 0: one run */
+} wk_availability_group;
+/*
+ * The run of entries first to last, both included, at most WK_AVAILABILITY_RUN_MAX of them and behind the group's, belongs
+ * to the group now; false: it cannot, and begins another. An empty group takes any. A striped ledger is one group.
+ */
+WK_API bool wk_availability_extend(wk_availability_group *group, int64_t first, int64_t last);
+WK_API void wk_availability_group_encode(const wk_availability_group *group, uint8_t *out);
 /* The 64 bytes before `groups` groups. */
 WK_API void wk_availability_head(uint32_t groups, uint8_t *out);
-/* One group: the run of entries first to last, both included; at most 2^31 - 1 of them. */
-WK_API void wk_availability_run(int64_t first, int64_t last, uint8_t *out);
 #endif
