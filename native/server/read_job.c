@@ -7,6 +7,7 @@
 #include "server/read_job.h"
 
 enum { BATCHES_MIN = 4, BATCH_OVERHEAD = 4, BATCH_HEAD_SIZE = 36 };
+enum { HELD_MAX = 1 << 20 }; /* of one read of the store, and of what is held unpacked */
 
 void wk_read_job_clear(wk_read_job *job) {
 	for (uint32_t i = 0; i < job->batches_count; i++)
@@ -35,41 +36,15 @@ static bool keep(wk_read_job *job, wk_entry_batch *batch) {
 	return true;
 }
 
-/*
- * Consecutive entries, within the limits of the job, as far as there are any: what cannot be read behind the first is the
- * next request's.
- */
-static void read_entries(wk_namespace *ns, wk_read_job *job) {
-	uint64_t size = BATCH_HEAD_SIZE;
-	uint32_t left = job->max_count;
-	for (int64_t next = job->first; left > 0 && (job->batches_count == 0 || size < job->max_bytes);) {
-		wk_entry_batch *batch = NULL;
-		uint64_t room = size < job->max_bytes ? job->max_bytes - size : 0;
-		wk_status status = wk_ledger_read(ns, job->owed.ledger_id, next, left, room, &batch, NULL);
-		if (status == WK_OK && !keep(job, batch))
-			status = WK_NO_MEMORY;
-		if (status != WK_OK) {
-			job->status = job->batches_count == 0 ? status : WK_OK;
-			return;
-		}
-		size_t count;
-		const wk_stored_entry *entries = wk_entry_batch_entries(batch, &count);
-		for (size_t i = 0; i < count; i++)
-			size += BATCH_OVERHEAD + entries[i].size;
-		left -= (uint32_t)count;
-		next = entries[count - 1].entry_id + 1;
-	}
-}
-
 uint64_t wk_read_job_fit(const wk_read_job *job, uint64_t *fitting) {
-	uint64_t size = BATCH_HEAD_SIZE;
+	uint64_t size = BATCH_HEAD_SIZE + job->body_size;
 	*fitting = 0;
 	for (uint32_t b = 0; b < job->batches_count; b++) {
 		size_t count;
 		const wk_stored_entry *entries = wk_entry_batch_entries(job->batches[b], &count);
 		for (size_t i = 0; i < count; i++) {
-			uint64_t more = size + 4 + entries[i].size;
-			if (*fitting > 0 && (more > job->max_bytes || more > job->frame_max))
+			uint64_t more = size + BATCH_OVERHEAD + entries[i].size;
+			if (job->packed_count + *fitting > 0 && (more > job->max_bytes || more > job->frame_max))
 				return size - BATCH_HEAD_SIZE;
 			size = more;
 			(*fitting)++;
@@ -79,17 +54,17 @@ uint64_t wk_read_job_fit(const wk_read_job *job, uint64_t *fitting) {
 }
 
 /*
- * What is sent is put together here, beside the loop, which would copy it entry by entry while adds wait. Large ones are
- * sent from where they were read.
+ * What is sent is put together here, beside the loop, which would copy it entry by entry while adds wait; and what other
+ * ledgers have between the entries is held no longer. False: no memory, and nothing is changed.
  */
-static void pack(wk_read_job *job) {
-	uint64_t count, size = wk_read_job_fit(job, &count);
-	uint8_t *body = count > 1 && size / count <= WK_COPY_MAX ? malloc(size) : NULL;
+static bool pack(wk_read_job *job) {
+	uint64_t left, size = wk_read_job_fit(job, &left);
+	uint8_t *body = realloc(job->body, size);
 	if (body == NULL)
-		return;
-	uint8_t *at = body;
-	uint64_t left = count;
-	for (uint32_t b = 0; b < job->batches_count && left > 0; b++) {
+		return false;
+	uint8_t *at = body + job->body_size;
+	job->packed_count += (uint32_t)left;
+	for (uint32_t b = 0; b < job->batches_count; b++) {
 		size_t in_batch;
 		const wk_stored_entry *entries = wk_entry_batch_entries(job->batches[b], &in_batch);
 		for (size_t i = 0; i < in_batch && left > 0; i++, left--) {
@@ -97,11 +72,58 @@ static void pack(wk_read_job *job) {
 			memcpy(at + BATCH_OVERHEAD, entries[i].bytes, entries[i].size);
 			at += BATCH_OVERHEAD + entries[i].size;
 		}
+		wk_entry_batch_release(job->batches[b]);
 	}
-	wk_read_job_clear(job);
+	job->batches_count = 0;
 	job->body = body;
 	job->body_size = size;
-	job->packed_count = (uint32_t)count;
+	return true;
+}
+
+/* Consecutive entries are consecutive in memory at best: between them there may be those of very many other ledgers. */
+static bool holds_too_much(const wk_read_job *job, uint64_t held) {
+	uint64_t count;
+	return job->kind == WK_JOB_BATCH && held > HELD_MAX && held > 2 * (wk_read_job_fit(job, &count) - job->body_size);
+}
+
+/*
+ * Consecutive entries, within the limits of the job, as far as there are any: what cannot be read behind the first is the
+ * next request's.
+ */
+static void read_entries(wk_namespace *ns, wk_read_job *job) {
+	uint64_t size = BATCH_HEAD_SIZE, held = 0;
+	uint32_t left = job->max_count, batches = 0;
+	for (int64_t next = job->first; left > 0 && (batches == 0 || size < job->max_bytes); batches++) {
+		wk_entry_batch *batch = NULL;
+		uint64_t room = size < job->max_bytes ? job->max_bytes - size : 0;
+		room = room < HELD_MAX ? room : HELD_MAX;
+		wk_status status = wk_ledger_read(ns, job->owed.ledger_id, next, left, room, &batch, NULL);
+		if (status == WK_OK && !keep(job, batch))
+			status = WK_NO_MEMORY;
+		if (status != WK_OK) {
+			job->status = batches == 0 ? status : WK_OK;
+			return;
+		}
+		size_t count;
+		const wk_stored_entry *entries = wk_entry_batch_entries(batch, &count);
+		for (size_t i = 0; i < count; i++)
+			size += BATCH_OVERHEAD + entries[i].size;
+		left -= (uint32_t)count;
+		next = entries[count - 1].entry_id + 1;
+		held += wk_entry_batch_memory(batch);
+		if (holds_too_much(job, held)) {
+			if (!pack(job))
+				return;
+			held = 0;
+		}
+	}
+}
+
+/* Large entries are sent from where they were read, unless some are packed already. */
+static void finish_batch(wk_read_job *job) {
+	uint64_t count, size = wk_read_job_fit(job, &count);
+	if (job->packed_count > 0 || (count > 1 && size / count <= WK_COPY_MAX))
+		(void)pack(job);
 }
 
 /* The LAC of the entry with the highest id, and the explicit one: what was known before the last start. */
@@ -159,7 +181,7 @@ void wk_read_job_run(wk_namespace *ns, wk_read_job *job) {
 	case WK_JOB_BATCH:
 		read_entries(ns, job);
 		if (job->status == WK_OK)
-			pack(job);
+			finish_batch(job);
 		break;
 	case WK_JOB_LAC:
 		read_lac(ns, job);
