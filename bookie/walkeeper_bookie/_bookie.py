@@ -53,7 +53,6 @@ __all__ = ["AddressError", "Bookie", "MetadataUnreachableError", "MetadataUriErr
 
 Result = TypeVar("Result")
 RETRY_S = 0.2
-LIMBO_RETRY_S = 10.0
 NOTE_S = 10.0
 WORKER_END_S = 30.0
 
@@ -146,7 +145,8 @@ class Bookie:
         self._undo.append(self.metadata.close)
         instance_id = self._patiently(deadline, lambda: self._cluster(init))
         self.bookie_id = settings.identity(0)
-        self.limbo = Limbo(LimboFile(self._data.limbo), self.metadata, self.bookie_id, self.log, self._told_to_stop)
+        file = LimboFile(self._data.limbo)
+        self.limbo = Limbo(file, self.metadata, self.directory, self.bookie_id, self.log, self._told_to_stop)
         self.limbo.load()
         if reason := reason_for_limbo(self._recovery):
             self.limbo.begin(reason)
@@ -248,7 +248,7 @@ class Bookie:
         add("collector", self.collector.run, lambda: self.settings.gc_interval)
         if self._views is not None:
             add("metrics", self._views.note, lambda: NOTE_S)
-        noting = add("limbo", self.limbo.note, lambda: LIMBO_RETRY_S if self.limbo.state.everything else 1e6)
+        noting = add("limbo", self.limbo.note, lambda: self.limbo.retry_s if self.limbo.state.everything else 1e6)
         if self.limbo.state.everything:
             noting.wake()
 

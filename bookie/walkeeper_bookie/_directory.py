@@ -172,6 +172,31 @@ class Directory:
             check(_again(lambda: lib.wk_namespace_wait(self.native, ticket[0], _FOREVER, error)), error)
         return deleted
 
+    def fence(self, ledger_ids: Iterable[int]) -> None:
+        """No ordinary add of these is accepted any more, known ledgers or not. Durable when it returns."""
+        ticket, error = ffi.new("uint64_t *"), new_error()
+        for ledger_id in ledger_ids:
+            status = lib.WK_WRONG_KEY
+            while status == lib.WK_WRONG_KEY:  # an add brought the key meanwhile
+                status = self._fence_one(ledger_id, ticket, error)
+            if status != lib.WK_DELETED:
+                check(status, error)
+        if ticket[0]:
+            check(_again(lambda: lib.wk_namespace_wait(self.native, ticket[0], _FOREVER, error)), error)
+
+    def _fence_one(self, ledger_id: int, ticket: Any, error: Any) -> int:
+        info = ffi.new("wk_ledger_info *")
+        status = lib.wk_ledger_describe_state(self.native, ledger_id, info, error)
+        if status not in (lib.WK_OK, lib.WK_NO_LEDGER):
+            return int(status)
+        key_size = info.key_size if status == lib.WK_OK else 0
+        last = ticket[0]
+        status = _again(
+            lambda: lib.wk_ledger_fence(self.native, ledger_id, info.key, key_size, _FOREVER, ticket, error)
+        )
+        ticket[0] = max(last, ticket[0])
+        return status
+
     def stats(self) -> DirectoryStats:
         """Counts and sizes, now."""
         stats = ffi.new("wk_stats *")

@@ -4,6 +4,9 @@ It must not say then that a ledger or an entry is absent: such answers are votes
 off what was acknowledged. Every ledger is in limbo at first; once it is known which ledgers of the metadata have this
 bookie in an ensemble, only these are, until an operator (later: repair by the other bookies) clears each.
 
+A fence may be among what was lost. So a ledger in limbo takes no ordinary adds, and it is fenced durably before it may
+leave limbo: a writer that was fenced once does not go on here (BP-46, "fence on boot").
+
 A kill that left a torn tail is no reason: what is cut there was never acknowledged.
 """
 
@@ -14,12 +17,16 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
-from walkeeper.metadata import MetadataError
+from walkeeper.errors import Error
+from walkeeper.metadata import CorruptMetadataError, MetadataError, UnsupportedMetadataError
 from walkeeper_bookie._directory import Recovery
 from walkeeper_bookie._log import Log
 from walkeeper_bookie._state_files import LimboState
 
 __all__ = ["Limbo", "reason_for_limbo"]
+
+RETRY_MIN_S = 10.0
+RETRY_MAX_S = 600.0
 
 
 class Members(Protocol):
@@ -30,6 +37,13 @@ class Members(Protocol):
     def ledger_members(self, ledger_id: int) -> frozenset[str] | None:
         """The bookies of all its ensembles; None: there is no such ledger (any more)."""
         ...
+
+
+class Fences(Protocol):
+    """The store."""
+
+    def fence(self, ledger_ids: Iterable[int]) -> None:
+        """Durable when it returns, of ledgers that are not known, too. Raises walkeeper.Error."""
 
 
 class Kept(Protocol):
@@ -58,17 +72,27 @@ class Limbo:
     """Keeps the state, on disk first, and tells the server. `begin` and `load` come before the server starts."""
 
     def __init__(
-        self, file: Kept, metadata: Members, bookie_id: str, log: Log, stop: Callable[[], bool] = lambda: False
+        self,
+        file: Kept,
+        metadata: Members,
+        fences: Fences,
+        bookie_id: str,
+        log: Log,
+        stop: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._file, self._metadata, self._bookie_id = file, metadata, bookie_id
+        self._file, self._metadata, self._fences, self._bookie_id = file, metadata, fences, bookie_id
         self._log, self._stop = log, stop
         self._lock = threading.RLock()
         self._tell: Callable[[bool, Iterable[int]], None] = lambda everything, ids: None
         self.state = LimboState()
+        self.retry_s = RETRY_MIN_S
+        """When `note` is to be tried again, where it could not find out."""
 
     def load(self) -> None:
-        """What an earlier process, or an operator, left. Raises OSError: then nothing may be served."""
-        self._keep(self._file.load())
+        """What an earlier process, or an operator, left. Raises OSError, walkeeper.Error: nothing may be served."""
+        state = self._file.load()
+        self._fences.fence([*state.ledger_ids, *state.cleared])
+        self._keep(state)
 
     def begin(self, reason: str) -> None:
         """Every ledger is in limbo, durably when it returns. Raises OSError."""
@@ -87,7 +111,8 @@ class Limbo:
     def note(self) -> bool:
         """Finds the ledgers that it concerns, where that is not done yet; whether it is done now.
 
-        Takes as long as reading the metadata of all ledgers. A failure is logged, and everything stays in limbo.
+        Takes as long as reading the metadata of all ledgers. One whose metadata nobody can read is taken for one of
+        these. Another failure is logged, and everything stays in limbo.
         """
         if not self.state.everything:
             return True
@@ -96,29 +121,43 @@ class Limbo:
             for ledger_id in self._metadata.ledger_ids():
                 if self._stop():
                     return False
-                members = self._metadata.ledger_members(ledger_id)
-                if members is not None and self._bookie_id in members:
+                if self._may_have(ledger_id):
                     found.append(ledger_id)
+            self._fences.fence(found)
             with self._lock:
                 if not self.state.everything:
                     return True  # an operator cleared all meanwhile
                 self._save(self.state.noted(found))
-        except (MetadataError, OSError) as wrong:
+        except (MetadataError, Error, OSError) as wrong:
             self._log.warning("ledgers could not be noted for limbo: every ledger stays in it", error=wrong)
+            self.retry_s = min(2 * self.retry_s, RETRY_MAX_S)
             return False
         self._log.warning("ledgers noted for limbo, all others are out of it", ledgers=len(self.state.ledger_ids))
         return True
 
+    def _may_have(self, ledger_id: int) -> bool:
+        try:
+            members = self._metadata.ledger_members(ledger_id)
+        except (CorruptMetadataError, UnsupportedMetadataError) as wrong:
+            self._log.warning("a ledger's metadata cannot be read: it is taken for one in limbo", error=wrong)
+            return True
+        return members is not None and self._bookie_id in members
+
     def add(self, ledger_ids: Iterable[int] | None) -> None:
-        """These, or with None every ledger. Durable, and the server goes by it, when it returns. Raises OSError."""
+        """These, or with None every ledger. Durable, and the server goes by it, when it returns. Raises OSError,
+        walkeeper.Error."""
         with self._lock:
             self._save(self.state.with_added(ledger_ids))
+            self._fences.fence(ledger_ids or ())
         self._log.warning("put into limbo", ledgers="all" if ledger_ids is None else len(set(ledger_ids)))
 
     def clear(self, ledger_ids: Iterable[int] | None) -> None:
-        """Takes these out, or with None all. Raises OSError; NotInLimboError: nothing was changed."""
+        """Takes these out, or with None all; fenced they stay. With None before it is noted which ledgers are in limbo,
+        only those are fenced that were named. Raises OSError, walkeeper.Error; NotInLimboError: nothing was changed."""
         with self._lock:
-            self._save(self.state.without(ledger_ids))
+            state = self.state.without(ledger_ids)
+            self._fences.fence(self.state.ledger_ids if ledger_ids is None else ledger_ids)
+            self._save(state)
         self._log.warning("cleared from limbo", ledgers="all" if ledger_ids is None else len(set(ledger_ids)))
 
     def _save(self, state: LimboState) -> None:

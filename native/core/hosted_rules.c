@@ -31,6 +31,11 @@ static bool changes(const wk_hosted_rules *rules, const wk_wire_request *request
 	return request->operation == WK_WIRE_WRITE_LAC || (request->operation == WK_WIRE_ADD && !spared);
 }
 
+/* Of such a ledger a fence may be missing as well: who was fenced must not go on here. */
+static bool is_in_limbo(const wk_hosted_rules *rules, int64_t ledger_id) {
+	return rules->limbo_all != (rules->limbo.count > 0 && wk_id_set_has(&rules->limbo, ledger_id));
+}
+
 uint32_t wk_hosted_judge(const wk_hosted_rules *rules, const wk_wire_request *request) {
 	if (is_fence(request) && request->key_size == 0)
 		return WK_WIRE_UNAUTHORIZED;
@@ -39,9 +44,12 @@ uint32_t wk_hosted_judge(const wk_hosted_rules *rules, const wk_wire_request *re
 		if (code != WK_WIRE_OK)
 			return code;
 	}
-	return rules->read_only && changes(rules, request) ? WK_WIRE_READ_ONLY : WK_WIRE_OK;
+	if (rules->read_only && changes(rules, request))
+		return WK_WIRE_READ_ONLY;
+	bool ordinary_add = request->operation == WK_WIRE_ADD && (request->flags & WK_WIRE_RECOVERY) == 0;
+	return ordinary_add && is_in_limbo(rules, request->ledger_id) ? WK_WIRE_READ_ONLY : WK_WIRE_OK;
 }
 
 uint32_t wk_hosted_negative(const wk_hosted_rules *rules, int64_t ledger_id, uint32_t code) {
-	return rules->limbo_all != wk_id_set_has(&rules->limbo, ledger_id) ? WK_WIRE_UNKNOWN_STATE : code;
+	return is_in_limbo(rules, ledger_id) ? WK_WIRE_UNKNOWN_STATE : code;
 }

@@ -165,18 +165,7 @@ void wk_entry_batch_release(wk_entry_batch *batch) {
 
 /* ---- ledgers ---- */
 
-static void describe(const wk_ledger *ledger, const wk_index_ledger *state, wk_ledger_info *info) {
-	*info = (wk_ledger_info){.last_entry = -1};
-	if (ledger != NULL)
-		info->last_entry = ledger->last_entry;
-	for (uint32_t i = 0; ledger != NULL && i < ledger->ranges_count; i++) {
-		const wk_range *range = &wk_ranges(ledger)[i];
-		uint64_t live = range->count - range->dead, bytes = range->open ? range->places->bytes : range->bytes;
-		info->entries_count += live;
-		info->bytes += range->count == 0 ? 0 : bytes * live / range->count - live * WK_SUM_SIZE;
-	}
-	if (state == NULL)
-		return;
+static void describe_state(const wk_index_ledger *state, wk_ledger_info *info) {
 	info->fenced = (state->bits & WK_LEDGER_FENCED) != 0;
 	if ((state->bits & WK_LEDGER_HAS_KEY) != 0) {
 		info->key_size = state->key_size;
@@ -186,26 +175,49 @@ static void describe(const wk_ledger *ledger, const wk_index_ledger *state, wk_l
 	memcpy(info->lac, state->lac, sizeof info->lac);
 }
 
-wk_status wk_ledger_describe(wk_namespace *ns, int64_t ledger_id, wk_ledger_info *info, wk_error *error) {
+static void count_entries(const wk_ledger *ledger, wk_ledger_info *info) {
+	for (uint32_t i = 0; i < ledger->ranges_count; i++) {
+		const wk_range *range = &wk_ranges(ledger)[i];
+		uint64_t live = range->count - range->dead, bytes = range->open ? range->places->bytes : range->bytes;
+		info->entries_count += live;
+		info->bytes += range->count == 0 ? 0 : bytes * live / range->count - live * WK_SUM_SIZE;
+	}
+}
+
+static wk_status describe(wk_namespace *ns, int64_t ledger_id, bool counted, wk_ledger_info *info, wk_error *error) {
 	wk_error_clear(error);
 	wk_status status = wk_enter_kind(ns, WK_KIND_LEDGERS, error);
 	if (status != WK_OK)
 		return status;
+	*info = (wk_ledger_info){.ledger_id = ledger_id, .last_entry = -1};
 	wk_engine *engine = ns->engine;
 	wk_engine_lock(engine);
-	wk_ledger *ledger;
-	status = wk_ranges_bring(engine, ledger_id, -1, &ledger, error);
+	wk_ledger *ledger = NULL;
+	if (counted)
+		status = wk_ranges_bring(engine, ledger_id, -1, &ledger, error);
+	else
+		ledger = wk_ledger_find(engine, ledger_id);
 	wk_index_ledger state;
 	bool has_state = wk_ledger_state_find(engine, ledger_id, &state);
 	if (status == WK_OK && ledger == NULL && !has_state)
 		status = unknown(engine, ledger_id, error);
-	if (status == WK_OK)
-		describe(ledger, has_state ? &state : NULL, info);
+	if (ledger != NULL)
+		info->last_entry = ledger->last_entry;
+	if (status == WK_OK && ledger != NULL && counted)
+		count_entries(ledger, info);
+	if (has_state)
+		describe_state(&state, info);
 	wk_engine_unlock(engine);
-	if (status == WK_OK)
-		info->ledger_id = ledger_id;
 	wk_leave(ns);
 	return status;
+}
+
+wk_status wk_ledger_describe(wk_namespace *ns, int64_t ledger_id, wk_ledger_info *info, wk_error *error) {
+	return describe(ns, ledger_id, true, info, error);
+}
+
+wk_status wk_ledger_describe_state(wk_namespace *ns, int64_t ledger_id, wk_ledger_info *info, wk_error *error) {
+	return describe(ns, ledger_id, false, info, error);
 }
 
 /* Adds [first, last] behind the ranges there are; false: they are full. */

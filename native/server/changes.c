@@ -71,7 +71,7 @@ static bool lac_is_on_its_way(const wk_service *service, int64_t ledger_id) {
 static bool is_known(const wk_service *service, const wk_wire_request *request, int64_t lac) {
 	wk_ledger_info info;
 	int64_t stored;
-	return wk_ledger_describe(service->ns, request->ledger_id, &info, NULL) == WK_OK && info.lac_size > 0 &&
+	return wk_ledger_describe_state(service->ns, request->ledger_id, &info, NULL) == WK_OK && info.lac_size > 0 &&
 	       wk_wire_lac_decode(info.lac, info.lac_size, request->ledger_id, &stored) == WK_OK && lac <= stored &&
 	       info.key_size == request->key_size &&
 	       (info.key_size == 0 || memcmp(info.key, request->key, info.key_size) == 0);

@@ -129,7 +129,7 @@ static void finish_batch(wk_read_job *job) {
 /* The LAC of the entry with the highest id, and the explicit one: what was known before the last start. */
 static wk_status read_stored_lac(wk_namespace *ns, wk_read_job *job) {
 	wk_ledger_info info;
-	wk_status status = wk_ledger_describe(ns, job->owed.ledger_id, &info, NULL);
+	wk_status status = wk_ledger_describe_state(ns, job->owed.ledger_id, &info, NULL);
 	if (status != WK_OK)
 		return status;
 	int64_t lac;
@@ -152,7 +152,7 @@ static wk_status read_stored_lac(wk_namespace *ns, wk_read_job *job) {
 
 static void read_lac(wk_namespace *ns, wk_read_job *job) {
 	wk_ledger_info info;
-	job->status = wk_ledger_describe(ns, job->owed.ledger_id, &info, NULL);
+	job->status = wk_ledger_describe_state(ns, job->owed.ledger_id, &info, NULL);
 	if (job->status != WK_OK)
 		return;
 	job->lac_size = info.lac_size;

@@ -78,8 +78,10 @@ static void refuse(wk_service *service, wk_read_job *job, uint32_t code) {
 
 static uint32_t code_of(const wk_service *service, const wk_read_job *job) {
 	switch (job->status) {
-	case WK_OK:
-		return WK_WIRE_OK;
+	case WK_OK: /* which one is the last is told by what may be missing, too */
+		return job->kind != WK_JOB_LIST && job->first == WK_LAST_ENTRY
+		           ? wk_hosted_negative(&service->rules, job->owed.ledger_id, WK_WIRE_OK)
+		           : WK_WIRE_OK;
 	case WK_NO_LEDGER:
 		return wk_hosted_negative(&service->rules, job->owed.ledger_id, WK_WIRE_NO_LEDGER);
 	case WK_NOT_FOUND:
@@ -191,7 +193,7 @@ static const wk_stored_entry *only_entry(const wk_read_job *job, size_t *count) 
 static void answer_entry(wk_service *service, wk_read_job *job, uint32_t code) {
 	wk_wire_reply reply;
 	bool piggybacks = (job->flags & WK_WIRE_PIGGYBACK) != 0;
-	if (piggybacks && (code == WK_WIRE_NO_ENTRY || code == WK_WIRE_UNKNOWN_STATE))
+	if (piggybacks && code == WK_WIRE_NO_ENTRY)
 		code = WK_WIRE_OK; /* striped: the next entry is on other bookies; the LAC is told */
 	wk_reply_begin(&job->owed, code, &reply);
 	const uint8_t *body = NULL;
@@ -256,7 +258,8 @@ static void answer_batch(wk_service *service, wk_read_job *job, uint32_t code) {
 static void answer_lac(wk_service *service, wk_read_job *job, uint32_t *code) {
 	size_t count = 0;
 	const wk_stored_entry *entry = only_entry(job, &count);
-	bool unread = *code == WK_WIRE_IO_ERROR; /* there is a last entry: without it the LAC may be an old one */
+	/* There is, or may be, a last entry: without it the LAC may be an old one. */
+	bool unread = *code == WK_WIRE_IO_ERROR || *code == WK_WIRE_UNKNOWN_STATE;
 	if (unread)
 		count = 0;
 	else if (job->lac_size > 0 || count > 0)

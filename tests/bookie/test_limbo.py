@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+from array import array
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
-from bookie_runs import IO_ERROR, NO_ENTRY, NO_LEDGER, OK, READ_ONLY, Client
+from bookie_runs import FENCED, IO_ERROR, NO_ENTRY, NO_LEDGER, OK, READ_ONLY, Client
 
+from walkeeper.errors import JournalFailedError
 from walkeeper.metadata import FaultyStore, LedgerMetadata, MemoryStore, UnavailableError
 from walkeeper_bookie._directory import Directory, Recovery
 from walkeeper_bookie._limbo import Limbo, reason_for_limbo
@@ -48,8 +50,26 @@ def store() -> MemoryStore:
     return store
 
 
-def limbo_of(store: MemoryStore | FaultyStore, place: Path) -> Limbo:
-    return Limbo(LimboFile(place / "limbo"), BookieMetadata(store, "/ledgers"), ME, Log(io.StringIO()))
+class Fences:
+    """Stands for the ledger store: what was fenced, in order; and the file then."""
+
+    def __init__(self, file: Path) -> None:
+        self.file, self.ids = file, array("q")
+        self.states: list[LimboState] = []
+        self.refuses = False
+
+    def fence(self, ledger_ids: Iterable[int]) -> None:
+        found = list(ledger_ids)
+        if found and self.refuses:
+            raise JournalFailedError("the journal failed")
+        self.ids.extend(found)
+        if found:
+            self.states.append(LimboFile(self.file).load())
+
+
+def limbo_of(store: MemoryStore | FaultyStore, place: Path, fences: Fences | None = None) -> Limbo:
+    file, log = place / "limbo", Log(io.StringIO())
+    return Limbo(LimboFile(file), BookieMetadata(store, "/ledgers"), fences or Fences(file), ME, log)
 
 
 def test_a_clean_start_and_a_torn_tail_are_no_reason() -> None:
@@ -129,12 +149,105 @@ def test_a_listing_that_breaks_off_leaves_every_ledger_in_limbo(store: MemorySto
     assert LimboFile(tmp_path / "limbo").load().everything
 
 
-def test_metadata_that_cannot_be_read_leave_every_ledger_in_limbo(store: MemoryStore, tmp_path: Path) -> None:
-    store.put("/ledgers/00/0000/L0004", b"nonsense")
-    limbo = limbo_of(store, tmp_path)
+@pytest.mark.parametrize("data", [b"nonsense", b"BookieMetadataFormatVersion\t9\nx"])
+def test_a_ledger_whose_metadata_nobody_can_read_is_in_limbo_and_the_others_get_out(
+    store: MemoryStore, tmp_path: Path, data: bytes
+) -> None:
+    store.put("/ledgers/00/0000/L0004", data)
+    limbo, told = limbo_of(store, tmp_path), Told()
     limbo.begin("test")
-    assert not limbo.note()
-    assert limbo.state.everything
+    limbo.attach(told)
+    assert limbo.note()
+    assert (told.everything, told.ids) == (False, [1, 2, 3, 4])
+
+
+def test_a_store_that_does_not_answer_is_asked_less_and_less(store: MemoryStore, tmp_path: Path) -> None:
+    faulty = FaultyStore(store)
+    limbo = limbo_of(faulty, tmp_path)
+    limbo.begin("test")
+    waits = []
+    for _ in range(8):
+        faulty.script(["before"])
+        assert not limbo.note()
+        waits.append(limbo.retry_s)
+    assert (waits[0], waits[-1]) == (20, 600)
+    assert limbo.note()
+
+
+# ---- fences ----
+
+
+def test_who_leaves_limbo_was_fenced_before(store: MemoryStore, tmp_path: Path) -> None:
+    fences = Fences(tmp_path / "limbo")
+    limbo = limbo_of(store, tmp_path, fences)
+    limbo.begin("test")
+    assert list(fences.ids) == []
+    limbo.note()
+    assert list(fences.ids) == [1, 2, 3]
+    assert fences.states[-1].everything, "they were not out yet"
+    limbo.add([9])
+    assert list(fences.ids) == [1, 2, 3, 9]
+    assert 9 in fences.states[-1].ledger_ids
+    limbo.clear([2])
+    assert list(fences.ids) == [1, 2, 3, 9, 2]
+    assert 2 in fences.states[-1].ledger_ids
+    limbo.clear(None)
+    assert list(fences.ids) == [1, 2, 3, 9, 2, 1, 3, 9]
+
+
+def test_who_is_cleared_before_it_is_noted_is_fenced(store: MemoryStore, tmp_path: Path) -> None:
+    fences = Fences(tmp_path / "limbo")
+    limbo = limbo_of(store, tmp_path, fences)
+    limbo.begin("test")
+    limbo.clear([8])
+    assert list(fences.ids) == [8]
+
+
+def test_what_an_operator_did_while_it_was_stopped_is_fenced_at_the_start(store: MemoryStore, tmp_path: Path) -> None:
+    LimboFile(tmp_path / "limbo").save(LimboState(True, array("q", [5]), array("q", [6])))
+    fences = Fences(tmp_path / "limbo")
+    limbo_of(store, tmp_path, fences).load()
+    assert list(fences.ids) == [5, 6]
+
+
+@pytest.mark.parametrize("change", ["note", "clear", "load"])
+def test_who_cannot_be_fenced_stays_in_limbo(store: MemoryStore, tmp_path: Path, change: str) -> None:
+    fences, told = Fences(tmp_path / "limbo"), Told()
+    limbo = limbo_of(store, tmp_path, fences)
+    limbo.begin("test")
+    limbo.attach(told)
+    fences.refuses = True
+    if change == "note":
+        assert not limbo.note()
+        assert told.everything
+        return
+    fences.refuses = False
+    limbo.note()
+    fences.refuses = True
+    with pytest.raises(JournalFailedError):
+        limbo.clear([1]) if change == "clear" else limbo.load()
+    assert told.ids == [1, 2, 3]
+    assert list(LimboFile(tmp_path / "limbo").load().ledger_ids) == [1, 2, 3]
+
+
+def test_a_ledger_is_fenced_whoever_has_its_key(tmp_path: Path) -> None:
+    """The store itself: known with a key, known without, unknown, and deleted meanwhile."""
+    directory = Directory.open(tmp_path / "ledgers")
+    server = Server.start(directory, "127.0.0.1", 0)
+    server.set_limbo(False)
+    server.set_read_only(False, False)
+    try:
+        with Client(server.port) as client:
+            assert client.add(5, 0) == OK
+            directory.fence([5, 7, 5])
+            directory.fence([])
+            assert client.add(5, 1) == FENCED
+            assert client.add(7, 0) == FENCED
+            assert client.add(6, 0) == OK
+            assert client.read(5, 0)[0] == OK
+    finally:
+        server.stop(5)
+        directory.close()
 
 
 def test_a_disk_that_refuses_keeps_it_as_it_is(
@@ -234,9 +347,11 @@ def test_the_server_serves_nothing_before_it_is_told(tmp_path: Path) -> None:
             assert client.read(7, 0)[0] == IO_ERROR
             assert client.add(7, 0) == READ_ONLY
             server.set_read_only(False, True)
+            assert client.add(7, 0) == READ_ONLY  # the fence may be what was lost
+            server.set_limbo(True, [7])
             assert client.add(7, 0) == OK
-            assert client.read(7, 1)[0] == IO_ERROR
             server.set_limbo(False, [7])
+            assert client.add(7, 1) == READ_ONLY
             assert client.read(7, 0)[0] == OK
             assert client.read(7, 1)[0] == IO_ERROR
             assert client.read(8, 0)[0] == NO_LEDGER

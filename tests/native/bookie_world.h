@@ -214,7 +214,7 @@ static void look_at_add(const asked *a, const wk_wire_reply *reply) {
 		CHECK((a->request.flags & WK_WIRE_RECOVERY) == 0);
 	if (reply->code != WK_WIRE_OK)
 		return;
-	CHECK(!a->was_fenced || (a->request.flags & WK_WIRE_RECOVERY) != 0);
+	CHECK((!a->was_fenced && !w.limbo) || (a->request.flags & WK_WIRE_RECOVERY) != 0);
 	if ((a->request.flags & WK_WIRE_DEFERRED) != 0) {
 		if (a->index > entry->acked_soon)
 			entry->acked_soon = a->index;
@@ -249,6 +249,7 @@ static void look_at_read(const asked *a, const wk_wire_reply *reply) {
 	if (reply->code != WK_WIRE_OK)
 		return;
 	look_at_lac(ledger, a, reply);
+	CHECK(!w.limbo || !last || polls);
 	if (!reply->has_body) {
 		CHECK(polls);
 		return;
@@ -338,6 +339,7 @@ static void look_at(const asked *a, const wk_wire_reply *reply) {
 	case WK_WIRE_READ_LAC:
 		if (reply->code == WK_WIRE_NO_ENTRY)
 			CHECK(!w.limbo && a->highest_there == -1 && a->acked_lac == -1);
+		CHECK(reply->code != WK_WIRE_OK || !w.limbo);
 		if (reply->code == WK_WIRE_OK && a->highest_there >= 0)
 			CHECK(reply->has_body && wk_load_be64_signed(reply->body + 8) >= a->highest_there);
 		return;

@@ -279,6 +279,15 @@ TEST(limbo_never_says_no) {
 	CHECK_EQ(answer_to(p, of_ledger(WK_WIRE_READ_LAC, 6)).code, WK_WIRE_UNKNOWN_STATE);
 	CHECK_EQ(answer_to(p, of_ledger(WK_WIRE_LIST_ENTRIES, 6)).code, WK_WIRE_UNKNOWN_STATE);
 	CHECK_EQ(answer_to(old, a_read(5, 1)).code, WK_WIRE_IO_ERROR);
+	/* Which entry is the last is not known either: a recovery would count it as an answer. */
+	CHECK_EQ(answer_to(p, a_read(5, -1)).code, WK_WIRE_UNKNOWN_STATE);
+	CHECK_EQ(answer_to(p, a_fence(5, -1)).code, WK_WIRE_UNKNOWN_STATE);
+	CHECK_EQ(answer_to(old, a_read(5, -1)).code, WK_WIRE_IO_ERROR);
+	CHECK_EQ(answer_to(p, a_lac(5, 1)).code, WK_WIRE_OK);
+	wk_wire_reply reply = answer_to(p, of_ledger(WK_WIRE_READ_LAC, 5));
+	CHECK_EQ(reply.code, WK_WIRE_UNKNOWN_STATE);
+	CHECK(reply.lac_size == 0 && !reply.has_body);
+	CHECK_EQ(answer_to(p, a_poll(5, 0, 10)).code, WK_WIRE_UNKNOWN_STATE);
 	int64_t *ids = malloc(sizeof *ids);
 	*ids = 6;
 	wk_service_set_limbo(b.service, true, ids, 1); /* all but one */
@@ -289,6 +298,25 @@ TEST(limbo_never_says_no) {
 	wk_service_set_limbo(b.service, false, ids, 1);
 	CHECK_EQ(answer_to(p, a_read(5, 1)).code, WK_WIRE_NO_ENTRY);
 	CHECK_EQ(answer_to(p, a_read(6, 0)).code, WK_WIRE_UNKNOWN_STATE);
+	bookie_close(&b);
+}
+
+/* The fence may be what was lost: whoever was fenced must not go on. */
+TEST(a_ledger_in_limbo_takes_only_what_a_recovery_writes) {
+	peer *p = open_with_peer(WK_WIRE_V3);
+	CHECK_EQ(answer_to(p, an_entry(5, 0, -1, 10, 20, 0)).code, WK_WIRE_OK);
+	int64_t *ids = malloc(sizeof *ids);
+	*ids = 5;
+	wk_service_set_limbo(b.service, false, ids, 1);
+	CHECK_EQ(answer_to(p, an_entry(5, 1, 0, 10, 20, 0)).code, WK_WIRE_READ_ONLY);
+	CHECK_EQ(answer_to(p, an_entry(5, 1, 0, 10, 20, WK_WIRE_DEFERRED)).code, WK_WIRE_READ_ONLY);
+	CHECK_EQ(answer_to(p, an_entry(5, 1, 0, 10, 20, WK_WIRE_RECOVERY)).code, WK_WIRE_OK);
+	CHECK_EQ(answer_to(p, an_entry(6, 0, -1, 10, 20, 0)).code, WK_WIRE_OK);
+	wk_service_set_limbo(b.service, true, NULL, 0);
+	CHECK_EQ(answer_to(p, an_entry(6, 1, 0, 10, 20, 0)).code, WK_WIRE_READ_ONLY);
+	CHECK_EQ(answer_to(p, an_entry(7, 0, -1, 10, 20, 0)).code, WK_WIRE_READ_ONLY);
+	wk_service_set_limbo(b.service, false, NULL, 0);
+	CHECK_EQ(answer_to(p, an_entry(6, 1, 0, 10, 20, 0)).code, WK_WIRE_OK);
 	bookie_close(&b);
 }
 
@@ -500,6 +528,7 @@ int main(void) {
 	RUN(a_deferred_add_is_answered_at_once_and_forced_later);
 	RUN(a_deferred_add_is_there_for_who_reads_it);
 	RUN(limbo_never_says_no);
+	RUN(a_ledger_in_limbo_takes_only_what_a_recovery_writes);
 	RUN(a_deleted_ledger_stays_refused);
 	RUN(read_only_refuses_adds_but_those_of_high_priority);
 	RUN(cluster_rule_3_a_digest_that_does_not_match_is_refused_once_it_was_learned);

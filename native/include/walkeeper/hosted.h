@@ -110,7 +110,7 @@ WK_API bool wk_id_set_has(const wk_id_set *set, int64_t id);
 
 typedef struct wk_hosted_rules {
 	wk_id_set deleted;  /* in the metadata: who is late makes no such ledger anew */
-	wk_id_set limbo;    /* ledgers of which something may be missing ... */
+	wk_id_set limbo;    /* ledgers of which something may be missing, entries or their fence: no ordinary adds ... */
 	bool limbo_all;     /* ... or, where this is said, all but these */
 	bool read_only;     /* no entries, no LACs; fences, force and reads go on */
 	bool high_priority; /* read-only, adds of high priority are accepted: what a recovery writes back */
@@ -120,6 +120,9 @@ typedef struct wk_hosted_rules {
  * answered with, and nothing is done. The request is one that wk_wire_refusal lets pass.
  */
 WK_API uint32_t wk_hosted_judge(const wk_hosted_rules *rules, const wk_wire_request *request);
-/* For what the store has not: `code` where that is certain, WK_WIRE_UNKNOWN_STATE for a ledger in limbo. */
+/*
+ * For what the store has not, and for which entry is the last: `code` where that is certain, WK_WIRE_UNKNOWN_STATE for a
+ * ledger in limbo.
+ */
 WK_API uint32_t wk_hosted_negative(const wk_hosted_rules *rules, int64_t ledger_id, uint32_t code);
 #endif

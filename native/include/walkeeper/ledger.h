@@ -161,6 +161,8 @@ typedef struct wk_ledger_info {
 	uint8_t lac[48];
 } wk_ledger_info;
 WK_API wk_status wk_ledger_describe(wk_namespace *ns, int64_t ledger_id, wk_ledger_info *info, wk_error *error);
+/* The same but for entries_count and bytes, which are 0; from memory, for a thread that must not wait for a disk. */
+WK_API wk_status wk_ledger_describe_state(wk_namespace *ns, int64_t ledger_id, wk_ledger_info *info, wk_error *error);
 
 typedef struct wk_entry_range {
 	int64_t first;

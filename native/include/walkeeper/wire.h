@@ -172,7 +172,7 @@ WK_API uint32_t wk_crc32_extend(uint32_t crc, const void *data, size_t size);
 
 /* ---- the list of entries of a ledger (AvailabilityOfEntriesOfLedger) ---- */
 
-enum { WK_AVAILABILITY_HEAD_SIZE = 64, WK_AVAILABILITY_GROUP_SIZE = 24, WK_AVAILABILITY_RUN_MAX = INT32_MAX };
+enum { WK_AVAILABILITY_HEAD_SIZE = 64, WK_AVAILABILITY_GROUP_SIZE = 24, WK_AVAILABILITY_RUN_MAX = 0x7fffffff };
 /* Runs of `size` entries each: one begins at first_start, and one at every period from there to last_start. */
 typedef struct wk_availability_group {
 	int64_t first_start, last_start;
