@@ -131,10 +131,10 @@ static wk_status add_one(wk_engine *engine, wk_add *add, uint64_t deadline_ns, w
 	return status;
 }
 
-/* What concerns the add alone; the adds behind it are tried all the same. */
-static bool is_its_own(wk_status status) {
-	return status == WK_FENCED || status == WK_WRONG_KEY || status == WK_DELETED || status == WK_TOO_LARGE ||
-	       status == WK_INVALID;
+/* Where the adds behind it would fare no better. Of one that found no space or memory they may: they are others'. */
+static bool stops_all(wk_status status) {
+	return status == WK_WOULD_BLOCK || status == WK_TIMEOUT || status == WK_INTERRUPTED || status == WK_FAILED ||
+	       status == WK_CLOSED;
 }
 
 /* (locked, dropped) The last one that is to be waited for; 0: none. */
@@ -152,7 +152,7 @@ static uint64_t add_all(wk_engine *engine, wk_add *adds, size_t count, uint64_t 
 			continue;
 		}
 		*first_failure = *first_failure == WK_OK ? adds[i].status : *first_failure;
-		stopped = is_its_own(adds[i].status) ? stopped : adds[i].status;
+		stopped = stops_all(adds[i].status) ? adds[i].status : stopped;
 	}
 	return last;
 }

@@ -385,6 +385,30 @@ TEST(adds_that_come_back_are_not_copied_each_time) {
 	bookie_close(&b);
 }
 
+/* They stand in one batch with others', and are not refused with them. */
+TEST(cluster_rule_5_a_recovery_add_beside_one_that_finds_the_disk_full_is_accepted) {
+	bookie_prepare(&b, new_disk(7));
+	b.store.file_size_min = b.store.file_size_max = 256 * 1024;
+	bookie_serve(&b);
+	wk_faulty_set_capacity(wk_faulty_of(b.io), 3 * 1024 * 1024);
+	peer *writer = bookie_connect(&b), *recovery = bookie_connect(&b);
+	uint32_t code = WK_WIRE_OK;
+	int64_t id = 0;
+	for (; code == WK_WIRE_OK; id++) {
+		CHECK(id < 2000);
+		code = answer_to(writer, an_entry(7, id, -1, 1, 8000, 0)).code;
+	}
+	CHECK_EQ(code, WK_WIRE_READ_ONLY);
+	for (int64_t i = 0; i < 3; i++) {
+		ask(writer, an_entry(7, id, -1, 1, 8000, 0));
+		ask(recovery, an_entry(8, i, -1, 1, 8000, WK_WIRE_RECOVERY));
+		bookie_run(&b);
+		CHECK_EQ(take_reply(writer).code, WK_WIRE_READ_ONLY);
+		CHECK_EQ(take_reply(recovery).code, WK_WIRE_OK);
+	}
+	bookie_close(&b);
+}
+
 int main(void) {
 	RUN(polls_that_end_let_the_connection_go_on);
 	RUN(fences_that_a_journal_failed_leave_nothing_behind);
@@ -401,5 +425,6 @@ int main(void) {
 	RUN(who_comes_while_it_drains_is_not_served);
 	RUN(who_stalls_again_and_again_is_not_copied_each_time);
 	RUN(adds_that_come_back_are_not_copied_each_time);
+	RUN(cluster_rule_5_a_recovery_add_beside_one_that_finds_the_disk_full_is_accepted);
 	return check_done();
 }
