@@ -106,6 +106,10 @@ void wk_change_lac(wk_service *service, wk_peer *peer, const wk_wire_request *re
 
 void wk_change_force(wk_service *service, wk_peer *peer, const wk_wire_request *request, const uint8_t *frame,
                      size_t size) {
+	if (service->forces >= WK_FORCES_MAX && peer->reads > 0) {
+		wk_peer_stall(service, peer, WK_STALL_JOURNAL, frame, size);
+		return;
+	}
 	wk_error error;
 	uint64_t ticket = 0;
 	wk_status status = wk_ledger_force(service->ns, request->ledger_id, 0, &ticket, &error);
@@ -120,6 +124,10 @@ void wk_change_force(wk_service *service, wk_peer *peer, const wk_wire_request *
 		return;
 	}
 	wk_wait wait = {.ticket = ticket, .owed = wk_owe(service, peer, request), .kind = WK_WAIT_FORCE};
-	if (!wk_waits_put(service, &wait))
+	if (!wk_waits_put(service, &wait)) {
 		wk_reply_code(service, &wait.owed, WK_WIRE_IO_ERROR);
+		return;
+	}
+	peer->reads++; /* it takes no room in the journal, which bounds all else that waits for it */
+	service->forces++;
 }

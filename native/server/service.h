@@ -27,7 +27,8 @@ typedef struct wk_read_pool wk_read_pool;
 
 enum {
 	WK_ADDS_MAX = 1024,         /* adds handed to the store in one call */
-	WK_PEER_READS_MAX = 1024,   /* reads of one connection that are not answered: then it stalls */
+	WK_PEER_READS_MAX = 1024,   /* reads and forces of one connection that are not answered: then it stalls */
+	WK_FORCES_MAX = 65536,      /* of all connections: then whoever waits for an answer stalls with the next */
 	WK_OUTBOX_PARTS_MAX = 64,   /* of one send */
 	WK_COPY_MAX = 4096,         /* a larger body is sent from where it was read */
 	WK_SMALL_FRAME_MAX = 65536, /* larger ones are assembled a few at a time */
@@ -75,7 +76,7 @@ struct wk_peer {
 	uint32_t version;                      /* of the protocol that it speaks, enum wk_wire_version */
 	uint32_t references;                   /* the connection's, and one for each answer that is owed */
 	uint32_t stalls;                       /* enum wk_stall: nothing more of it is looked at */
-	uint32_t reads;                        /* that are not answered: of these ... */
+	uint32_t reads;                        /* that are not answered, forces as well: of these ... */
 	uint32_t reads_waiting, reads_running; /* ... wait for their turn, are in the pool or served */
 	wk_read_job *reads_first, **reads_end; /* that wait; valid while there are any */
 	bool parked;                           /* its reads wait until it takes answers */
@@ -206,6 +207,7 @@ struct wk_service {
 	uint32_t ring_count;               /* of them, but for those that are parked */
 	uint32_t untried_count;            /* of those in the ring */
 	uint32_t readers_count, reads_waiting;
+	uint32_t forces;      /* that are not answered */
 	uint32_t reads_held;  /* that wait until something is durable: fences, lists, and what was found to be absent */
 	bool reads_starve;    /* some wait, and for nothing but memory */
 	uint64_t large_bytes; /* of input_bytes: of connections with a place for a large frame */

@@ -51,6 +51,10 @@ static void go_on(wk_service *service, wk_wait *wait, bool durable) {
 		wk_read_job_release(wait->job);
 		return;
 	}
+	if (wait->kind == WK_WAIT_FORCE) {
+		service->forces--;
+		wk_peer_read_ends(service, wait->owed.peer);
+	}
 	if (durable && wait->kind == WK_WAIT_LAC)
 		wk_service_raise(service, wait->owed.ledger_id, wait->lac);
 	wk_reply_code(service, &wait->owed, code);

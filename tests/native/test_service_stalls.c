@@ -409,6 +409,43 @@ TEST(cluster_rule_5_a_recovery_add_beside_one_that_finds_the_disk_full_is_accept
 	bookie_close(&b);
 }
 
+static uint32_t force_pipelined(peer **peers, uint32_t count, uint32_t each) {
+	for (uint32_t i = 0; i < count; i++)
+		for (uint32_t k = 0; k < each; k++)
+			ask(peers[i], of_ledger(WK_WIRE_FORCE, 5));
+	for (int i = 0; i < 200; i++) /* the disk stands still: nobody steps the store */
+		bookie_turn(&b, 65536);
+	return b.service->waits.count;
+}
+
+/* They take no room in a journal that stands still. */
+TEST(cluster_rule_4_who_forces_without_end_is_not_read) {
+	bookie_open(&b, new_disk(7));
+	peer *p[PEERS_MAX];
+	for (int i = 0; i < PEERS_MAX; i++)
+		p[i] = bookie_connect(&b);
+	bookie_run(&b);
+	ask(p[0], an_entry(5, 0, -1, 1, 20, 0));
+	CHECK_EQ(force_pipelined(p, 1, 20000), 1 + 1024);
+	CHECK(p[0]->paused);
+	bookie_run(&b);
+	for (int k = 0; k < 20001; k++) {
+		wk_wire_reply reply = take_reply(p[0]);
+		CHECK_EQ(reply.code, WK_WIRE_OK);
+		CHECK_EQ(reply.txn_id, (uint64_t)k + 1);
+	}
+	b.service->forces = WK_FORCES_MAX - 100; /* of others */
+	ask(p[0], an_entry(5, 1, 0, 1, 20, 0));
+	CHECK_EQ(force_pipelined(p, PEERS_MAX, 1000), 1 + 100 + PEERS_MAX - 1); /* one more of each that waited for nothing */
+	b.service->forces -= WK_FORCES_MAX - 100;
+	bookie_run(&b);
+	for (int i = 0; i < PEERS_MAX; i++)
+		for (int k = 0; k < 1000 + (i == 0); k++)
+			CHECK_EQ(take_reply(p[i]).code, WK_WIRE_OK);
+	CHECK_EQ(b.service->forces, 0);
+	bookie_close(&b);
+}
+
 int main(void) {
 	RUN(polls_that_end_let_the_connection_go_on);
 	RUN(fences_that_a_journal_failed_leave_nothing_behind);
@@ -426,5 +463,6 @@ int main(void) {
 	RUN(who_stalls_again_and_again_is_not_copied_each_time);
 	RUN(adds_that_come_back_are_not_copied_each_time);
 	RUN(cluster_rule_5_a_recovery_add_beside_one_that_finds_the_disk_full_is_accepted);
+	RUN(cluster_rule_4_who_forces_without_end_is_not_read);
 	return check_done();
 }
