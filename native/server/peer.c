@@ -184,6 +184,8 @@ static bool has_place(wk_service *service, wk_peer *peer) {
 		return false;
 	service->large_left--;
 	service->large_bytes += peer->input_bytes;
+	if ((peer->stalls & WK_STALL_INPUT) != 0) /* it was not read meanwhile: that is not its slowness */
+		peer->frame_began_ns = service->now_ns;
 	return peer->large = true;
 }
 
@@ -364,7 +366,8 @@ void wk_peers_sweep(wk_service *service) {
 	uint64_t limit = service->options.frame_timeout_ns;
 	bool crowded = service->reply_bytes > service->options.reply_bytes / 2;
 	for (wk_peer *peer = service->peers; peer != NULL; peer = peer->next) {
-		bool drips = peer->partial != NULL && !wk_peer_is_held(peer) && service->now_ns - peer->frame_began_ns > limit;
+		bool drips = peer->partial != NULL && !wk_peer_is_held(peer) && !waits_for(peer, true) &&
+		             service->now_ns - peer->frame_began_ns > limit;
 		/* Whoever does not read its answers keeps others from theirs: the sooner it goes. */
 		bool deaf = crowded && peer->sending &&
 		            service->now_ns - peer->send_began_ns > (service->reads_starve ? limit / STARVED : limit);

@@ -189,6 +189,47 @@ TEST(of_two_with_places_the_slower_one_goes) {
 	bookie_close(&b);
 }
 
+/*
+ * Six clients share a place for large frames, each twice as fast as it must be. Who waits is not read, and is not slow
+ * for that when its turn comes; nor is it closed while it waits.
+ */
+TEST(who_waited_for_a_place_has_its_time_when_it_gets_one) {
+	enum { FRAME = 4 << 20, BEGINNING = 128 * 1024, A_TICK = 52429, CLIENTS = 6 };
+	bookie_prepare(&b, new_disk(7));
+	b.options.frame_size_max = FRAME;
+	b.options.receive_bytes = 2 * FRAME;
+	bookie_serve(&b);
+	CHECK_EQ(b.service->large_left, 1);
+	static const uint8_t zeros[BEGINNING];
+	peer *p[CLIENTS];
+	size_t sent[CLIENTS];
+	for (int i = 0; i < CLIENTS; i++) {
+		uint8_t prefix[4];
+		wk_store_be32(prefix, FRAME - 4);
+		p[i] = bookie_connect(&b);
+		queue_put(&p[i]->out, prefix, sizeof prefix);
+		queue_put(&p[i]->out, zeros, sizeof zeros);
+		sent[i] = sizeof prefix + sizeof zeros;
+		bookie_turn(&b, SIZE_MAX);
+	}
+	for (int tick = 0; tick < 10 * 90; tick++) {
+		bookie_wait(&b, 100);
+		for (int i = 0; i < CLIENTS; i++) {
+			size_t more = FRAME - sent[i] < A_TICK ? FRAME - sent[i] : A_TICK;
+			if (!p[i]->open || p[i]->paused || more == 0)
+				continue;
+			queue_put(&p[i]->out, zeros, more);
+			sent[i] += more;
+		}
+		bookie_turn(&b, SIZE_MAX);
+		bookie_turn(&b, SIZE_MAX);
+		CHECK_EQ(b.service->stats.frame_timeouts, 0);
+	}
+	for (int i = 0; i < CLIENTS; i++)
+		CHECK_EQ(sent[i], FRAME);
+	bookie_close(&b);
+}
+
 int main(void) {
 	RUN(large_frames_of_many_stay_within_the_memory_for_them);
 	RUN(beginnings_of_frames_stay_within_the_memory_for_them);
@@ -198,5 +239,6 @@ int main(void) {
 	RUN(who_waits_for_a_place_for_a_large_frame_keeps_small_ones_out_for_a_second);
 	RUN(who_sends_a_large_frame_slowly_goes_for_nobody_who_needs_no_place_of_its);
 	RUN(of_two_with_places_the_slower_one_goes);
+	RUN(who_waited_for_a_place_has_its_time_when_it_gets_one);
 	return check_done();
 }
