@@ -5,16 +5,13 @@
  * search may end at the first free slot however long the table has lived.
  */
 #include "walkeeper/hosted.h"
+#include "core/id_hash.h"
 #include <assert.h>
 
 enum { FREE = -1 };
 
-/* Clients choose ids. The seed, where there is one, keeps them from choosing a thousand that all want one slot. */
 static uint32_t home(const wk_hosted_ledgers *table, int64_t ledger_id) {
-	uint64_t x = ((uint64_t)ledger_id ^ table->seed) * 0x9E3779B97F4A7C15u;
-	x = (x ^ x >> 32) * (table->seed | 1);
-	x = (x ^ x >> 29) * 0xBF58476D1CE4E5B9u;
-	return (uint32_t)(x >> 32) & (table->capacity - 1);
+	return wk_id_home(table->seed, ledger_id, table->capacity);
 }
 
 static uint32_t behind(const wk_hosted_ledgers *table, uint32_t at) {

@@ -239,6 +239,7 @@ static wk_engine *new_engine(void) {
 }
 
 static bool make_caches(wk_engine *engine) {
+	(void)engine->io->operations->entropy(engine->io, &engine->id_seed, sizeof engine->id_seed); /* 0 does as well */
 	engine->memtable = wk_block_cache_new(engine->options.memtable_bytes);
 	engine->pages = wk_page_cache_new(engine->options.cache_bytes - engine->options.cache_bytes / 4);
 	engine->ahead = wk_read_ahead_new(engine->options.cache_bytes / 4);

@@ -317,6 +317,7 @@ struct wk_engine {
 	wk_store_file **files; /* by id */
 	uint32_t files_count, files_capacity;
 	wk_store_file *lent; /* a follower's: the file that was opened last without a pin; NULL: none */
+	uint64_t id_seed;    /* of the tables by ledger ids, which clients choose */
 	wk_ledger **ledgers; /* open addressing by id */
 	uint32_t ledgers_count, ledgers_capacity;
 	struct wk_block_cache *memtable;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/id_hash.h"
 #include "engine/ledger_delete.h"
 #include "engine/place_list.h"
 #include "engine/range.h"
@@ -12,15 +13,11 @@
 
 enum { TABLE_MIN = 64 };
 
-/* Fibonacci hashing: dense ids spread over the table. */
-static uint32_t slot_of(int64_t id, uint32_t capacity) {
-	return (uint32_t)(((uint64_t)id * 0x9E3779B97F4A7C15u) >> 32) & (capacity - 1);
-}
-
 wk_ledger *wk_ledger_find(wk_engine *engine, int64_t ledger_id) {
 	if (engine->ledgers_capacity == 0)
 		return NULL;
-	for (uint32_t at = slot_of(ledger_id, engine->ledgers_capacity);; at = (at + 1) & (engine->ledgers_capacity - 1)) {
+	for (uint32_t at = wk_id_home(engine->id_seed, ledger_id, engine->ledgers_capacity);;
+	     at = (at + 1) & (engine->ledgers_capacity - 1)) {
 		wk_ledger *ledger = engine->ledgers[at];
 		if (ledger == NULL || ledger->id == ledger_id)
 			return ledger;
@@ -36,7 +33,7 @@ static bool grow_table(wk_engine *engine) {
 		wk_ledger *ledger = engine->ledgers[i];
 		if (ledger == NULL)
 			continue;
-		uint32_t at = slot_of(ledger->id, capacity);
+		uint32_t at = wk_id_home(engine->id_seed, ledger->id, capacity);
 		while (table[at] != NULL)
 			at = (at + 1) & (capacity - 1);
 		table[at] = ledger;
@@ -58,7 +55,7 @@ wk_ledger *wk_ledger_get(wk_engine *engine, int64_t ledger_id) {
 		return NULL;
 	ledger->id = ledger_id;
 	ledger->last_entry = ledger->durable_entry = -1;
-	uint32_t at = slot_of(ledger_id, engine->ledgers_capacity);
+	uint32_t at = wk_id_home(engine->id_seed, ledger_id, engine->ledgers_capacity);
 	while (engine->ledgers[at] != NULL)
 		at = (at + 1) & (engine->ledgers_capacity - 1);
 	engine->ledgers[at] = ledger;
@@ -69,13 +66,13 @@ wk_ledger *wk_ledger_get(wk_engine *engine, int64_t ledger_id) {
 /* Linear probing without tombstones: what follows the hole moves up where it may. */
 static void remove_from_table(wk_engine *engine, wk_ledger *ledger) {
 	uint32_t mask = engine->ledgers_capacity - 1;
-	uint32_t hole = slot_of(ledger->id, engine->ledgers_capacity);
+	uint32_t hole = wk_id_home(engine->id_seed, ledger->id, engine->ledgers_capacity);
 	while (engine->ledgers[hole] != ledger)
 		hole = (hole + 1) & mask;
 	engine->ledgers[hole] = NULL;
 	engine->ledgers_count--;
 	for (uint32_t at = (hole + 1) & mask; engine->ledgers[at] != NULL; at = (at + 1) & mask) {
-		uint32_t home = slot_of(engine->ledgers[at]->id, engine->ledgers_capacity);
+		uint32_t home = wk_id_home(engine->id_seed, engine->ledgers[at]->id, engine->ledgers_capacity);
 		if (((at - home) & mask) >= ((at - hole) & mask)) {
 			engine->ledgers[hole] = engine->ledgers[at];
 			engine->ledgers[at] = NULL;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "core/bytes.h"
+#include "core/id_hash.h"
 #include "engine/keeper.h"
 #include "engine/ledger.h"
 #include "engine/mover.h"
@@ -15,8 +16,8 @@ static bool somebody_may_ask(const wk_engine *engine) {
 }
 
 /* Where the ledger stands in the table, or would: open addressing, sequence 0 in a slot that is free. */
-static uint32_t slot_of(const wk_deleted_ledger *table, uint32_t capacity, int64_t ledger_id) {
-	uint32_t at = (uint32_t)(((uint64_t)ledger_id * 0x9E3779B97F4A7C15u) >> 32) & (capacity - 1);
+static uint32_t slot_of(uint64_t seed, const wk_deleted_ledger *table, uint32_t capacity, int64_t ledger_id) {
+	uint32_t at = wk_id_home(seed, ledger_id, capacity);
 	while (table[at].sequence != 0 && table[at].ledger_id != ledger_id)
 		at = (at + 1) & (capacity - 1);
 	return at;
@@ -29,7 +30,7 @@ static bool grow(wk_engine *engine) {
 		return false;
 	for (uint32_t i = 0; i < engine->deleted_capacity; i++)
 		if (engine->deleted[i].sequence != 0)
-			table[slot_of(table, capacity, engine->deleted[i].ledger_id)] = engine->deleted[i];
+			table[slot_of(engine->id_seed, table, capacity, engine->deleted[i].ledger_id)] = engine->deleted[i];
 	free(engine->deleted);
 	engine->deleted = table;
 	engine->deleted_capacity = capacity;
@@ -40,7 +41,8 @@ static bool grow(wk_engine *engine) {
 static bool remember(wk_engine *engine, int64_t ledger_id, uint64_t sequence) {
 	if (engine->deleted_count * (uint64_t)4 >= engine->deleted_capacity * (uint64_t)3 && !grow(engine))
 		return false;
-	wk_deleted_ledger *one = &engine->deleted[slot_of(engine->deleted, engine->deleted_capacity, ledger_id)];
+	wk_deleted_ledger *one =
+	    &engine->deleted[slot_of(engine->id_seed, engine->deleted, engine->deleted_capacity, ledger_id)];
 	engine->deleted_count += one->sequence == 0;
 	one->ledger_id = ledger_id;
 	one->sequence = sequence > one->sequence ? sequence : one->sequence;
@@ -65,7 +67,8 @@ wk_status wk_ledger_delete_apply(wk_engine *engine, wk_store_file *file, const w
 
 bool wk_ledger_deleted_since(const wk_engine *engine, int64_t ledger_id, uint64_t sequence) {
 	return engine->deleted_capacity > 0 &&
-	       engine->deleted[slot_of(engine->deleted, engine->deleted_capacity, ledger_id)].sequence > sequence;
+	       engine->deleted[slot_of(engine->id_seed, engine->deleted, engine->deleted_capacity, ledger_id)].sequence >
+	           sequence;
 }
 
 void wk_ledger_deletes_free(wk_engine *engine) {

@@ -3,29 +3,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/id_hash.h"
 #include "engine/ledger_delete.h"
 
 enum { TABLE_MIN = 64 };
 
 /* ---- the table ---- */
 
-static uint32_t slot_of(int64_t id, uint32_t capacity) {
-	return (uint32_t)(((uint64_t)id * 0x9E3779B97F4A7C15u) >> 32) & (capacity - 1);
-}
-
 wk_ledger_state *wk_ledger_state_get(const wk_engine *engine, int64_t ledger_id) {
 	if (engine->states_capacity == 0)
 		return NULL;
 	uint32_t mask = engine->states_capacity - 1;
-	for (uint32_t at = slot_of(ledger_id, engine->states_capacity);; at = (at + 1) & mask) {
+	for (uint32_t at = wk_id_home(engine->id_seed, ledger_id, engine->states_capacity);; at = (at + 1) & mask) {
 		wk_ledger_state *state = engine->states[at];
 		if (state == NULL || state->ledger_id == ledger_id)
 			return state;
 	}
 }
 
-static void put(wk_ledger_state **table, uint32_t capacity, wk_ledger_state *state) {
-	uint32_t at = slot_of(state->ledger_id, capacity);
+static void put(uint64_t seed, wk_ledger_state **table, uint32_t capacity, wk_ledger_state *state) {
+	uint32_t at = wk_id_home(seed, state->ledger_id, capacity);
 	while (table[at] != NULL)
 		at = (at + 1) & (capacity - 1);
 	table[at] = state;
@@ -38,7 +35,7 @@ static bool grow(wk_engine *engine) {
 		return false;
 	for (uint32_t i = 0; i < engine->states_capacity; i++)
 		if (engine->states[i] != NULL)
-			put(table, capacity, engine->states[i]);
+			put(engine->id_seed, table, capacity, engine->states[i]);
 	free(engine->states);
 	engine->states = table;
 	engine->states_capacity = capacity;
@@ -55,7 +52,7 @@ wk_ledger_state *wk_ledger_state_make(wk_engine *engine, int64_t ledger_id) {
 	if (state == NULL)
 		return NULL;
 	state->ledger_id = ledger_id;
-	put(engine->states, engine->states_capacity, state);
+	put(engine->id_seed, engine->states, engine->states_capacity, state);
 	engine->states_count++;
 	return state;
 }
@@ -73,13 +70,13 @@ static void forget(wk_engine *engine, int64_t ledger_id) {
 	wk_ledger_state *state = wk_ledger_state_get(engine, ledger_id);
 	if (state == NULL)
 		return;
-	uint32_t mask = engine->states_capacity - 1, hole = slot_of(ledger_id, engine->states_capacity);
+	uint32_t mask = engine->states_capacity - 1, hole = wk_id_home(engine->id_seed, ledger_id, engine->states_capacity);
 	while (engine->states[hole] != state)
 		hole = (hole + 1) & mask;
 	engine->states[hole] = NULL;
 	engine->states_count--;
 	for (uint32_t at = (hole + 1) & mask; engine->states[at] != NULL; at = (at + 1) & mask) {
-		uint32_t home = slot_of(engine->states[at]->ledger_id, engine->states_capacity);
+		uint32_t home = wk_id_home(engine->id_seed, engine->states[at]->ledger_id, engine->states_capacity);
 		if (((at - home) & mask) >= ((at - hole) & mask)) {
 			engine->states[hole] = engine->states[at];
 			engine->states[at] = NULL;
