@@ -153,10 +153,7 @@ static wk_status refuse(wk_engine *engine, bool looked_at, wk_error *error) {
 	return WK_LOCKED;
 }
 
-/*
- * Taken with waiting: after a SIGKILL the kernel may still be writing for its late owner, and lets go of the lock
- * only when it is done.
- */
+/* Taken with waiting: a process that was killed lets go of it when it is gone. What it left under way: late_writes.h. */
 wk_status wk_directory_lock(wk_engine *engine, wk_error *error) {
 	const struct wk_io_operations *io = engine->io->operations;
 	char *path = wk_engine_path(engine, "lock");

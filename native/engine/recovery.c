@@ -14,6 +14,7 @@
 #include "engine/handles.h"
 #include "engine/index_file.h"
 #include "engine/journal_walk.h"
+#include "engine/late_writes.h"
 #include "engine/ledger.h"
 #include "engine/ledger_delete.h"
 #include "engine/loss.h"
@@ -308,6 +309,8 @@ wk_status wk_recover(wk_engine *engine, wk_error *error) {
 	walk->engine = engine;
 	wk_scan_init(&walk->scan, engine->superblock.directory_id);
 	status = wk_files_find(engine, error);
+	if (status == WK_OK && !engine->read_only)
+		wk_late_writes_await(engine);
 	if (status == WK_OK)
 		status = wk_index_load(engine, error);
 	if (status == WK_OK)

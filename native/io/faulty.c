@@ -253,6 +253,7 @@ static const struct wk_io_operations operations = {
     .pwrite = wk_faulty_pwrite,
     .sync = wk_faulty_sync,
     .allocate = wk_faulty_reserve,
+    .await_writes = wk_faulty_await_writes,
     .truncate = wk_faulty_truncate,
     .stat = wk_faulty_stat,
     .lock = wk_faulty_lock,

@@ -123,6 +123,7 @@ int64_t wk_faulty_pread(wk_io *io, wk_file *file, void *buffer, size_t size, uin
 int64_t wk_faulty_pwrite(wk_io *io, wk_file *file, const void *buffer, size_t size, uint64_t offset, uint32_t flags);
 int wk_faulty_sync(wk_io *io, wk_file *file);
 int wk_faulty_reserve(wk_io *io, wk_file *file, uint64_t size);
+int wk_faulty_await_writes(wk_io *io, wk_file *file);
 int wk_faulty_truncate(wk_io *io, wk_file *file, uint64_t size);
 int wk_faulty_stat(wk_io *io, wk_file *file, wk_io_stat *stat);
 int wk_faulty_lock(wk_io *io, wk_file *file, bool exclusive);

@@ -90,6 +90,14 @@ int wk_faulty_reserve(wk_io *io, wk_file *file, uint64_t size) {
 	return error;
 }
 
+/* A kill ends what was under way at once: some of it lands, in whole or in part. */
+int wk_faulty_await_writes(wk_io *io, wk_file *file) {
+	wk_faulty *faulty = wk_faulty_enter(io);
+	int error = wk_faulty_file_check(faulty, file);
+	wk_faulty_leave(faulty);
+	return error;
+}
+
 int wk_faulty_truncate(wk_io *io, wk_file *file, uint64_t size) {
 	wk_faulty *faulty = wk_faulty_enter(io);
 	int error = resize(faulty, file, size, true);

@@ -96,6 +96,11 @@ struct wk_io_operations {
 	 * nothing can be reserved here.
 	 */
 	int (*allocate)(wk_io *, wk_file *, uint64_t size);
+	/*
+	 * Returns when no direct write to the file is under way that another process, gone by now, left behind; the file,
+	 * which is not empty, stays as it is. -EOPNOTSUPP: this file system does not tell.
+	 */
+	int (*await_writes)(wk_io *, wk_file *);
 	int (*truncate)(wk_io *, wk_file *, uint64_t size);
 	int (*stat)(wk_io *, wk_file *, wk_io_stat *);
 	/*

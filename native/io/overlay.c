@@ -141,6 +141,13 @@ static int allocate(wk_io *io, wk_file *file, uint64_t size) {
 	return leave(self, 0);
 }
 
+/* Nothing is written below, and the disk below is another's to wait for. */
+static int await_writes(wk_io *io, wk_file *file) {
+	(void)io;
+	(void)file;
+	return 0;
+}
+
 static int stat_file(wk_io *io, wk_file *file, wk_io_stat *stat) {
 	overlay *self = (overlay *)io;
 	*stat = (wk_io_stat){.links = 1, .alignment = WK_IO_ALIGNMENT, .direct = true};
@@ -336,6 +343,7 @@ static const struct wk_io_operations operations = {
     .pwrite = write_file,
     .sync = sync_file,
     .allocate = allocate,
+    .await_writes = await_writes,
     .truncate = resize,
     .stat = stat_file,
     .lock = lock_file,

@@ -46,6 +46,7 @@ int64_t wk_posix_pread(wk_io *io, wk_file *file, void *buffer, size_t size, uint
 int64_t wk_posix_pwrite(wk_io *io, wk_file *file, const void *buffer, size_t size, uint64_t offset, uint32_t flags);
 int wk_posix_sync(wk_io *io, wk_file *file);
 int wk_posix_allocate(wk_io *io, wk_file *file, uint64_t size);
+int wk_posix_await_writes(wk_io *io, wk_file *file);
 int wk_posix_truncate(wk_io *io, wk_file *file, uint64_t size);
 int wk_posix_stat(wk_io *io, wk_file *file, wk_io_stat *stat);
 int wk_posix_lock(wk_io *io, wk_file *file, bool exclusive);
@@ -75,5 +76,5 @@ int wk_posix_read_boot_id(const char *path, uint8_t id[16]); /* of the kernel's 
 	.make_directory = wk_posix_make_directory, .rename = wk_posix_rename, .link = wk_posix_link,                    \
 	.unlink = wk_posix_unlink, .sync_directory = wk_posix_sync_directory, .list = wk_posix_list,                    \
 	.space = wk_posix_space, .now = wk_posix_now, .wall = wk_posix_wall, .entropy = wk_posix_entropy,               \
-	.boot_id = wk_posix_boot_id
+	.boot_id = wk_posix_boot_id, .await_writes = wk_posix_await_writes
 #endif

@@ -226,6 +226,16 @@ int wk_posix_allocate(wk_io *io, wk_file *file, uint64_t size) {
 	return is_full ? -errno : 0;
 }
 
+/* ext4, xfs and btrfs wait for all direct writes to a file before they give it space, which its first bytes have. */
+int wk_posix_await_writes(wk_io *io, wk_file *file) {
+	(void)io;
+	int result;
+	do
+		result = fallocate(file->fd, FALLOC_FL_KEEP_SIZE, 0, 1);
+	while (result != 0 && errno == EINTR);
+	return result == 0 ? 0 : -errno;
+}
+
 int wk_posix_truncate(wk_io *io, wk_file *file, uint64_t size) {
 	(void)io;
 	if (size > INT64_MAX)
