@@ -239,7 +239,6 @@ static wk_engine *new_engine(void) {
 }
 
 static bool make_caches(wk_engine *engine) {
-	(void)engine->io->operations->entropy(engine->io, &engine->id_seed, sizeof engine->id_seed); /* 0 does as well */
 	engine->memtable = wk_block_cache_new(engine->options.memtable_bytes);
 	engine->pages = wk_page_cache_new(engine->options.cache_bytes - engine->options.cache_bytes / 4);
 	engine->ahead = wk_read_ahead_new(engine->options.cache_bytes / 4);
@@ -353,6 +352,8 @@ static wk_status open_directory(const char *path, const wk_open_options *given, 
 		status = make_io(options.backend, &engine->io, error);
 		engine->owns_io = status == WK_OK;
 	}
+	if (status == WK_OK) /* where nobody has a number, 0 is one */
+		(void)engine->io->operations->entropy(engine->io, &engine->id_seed, sizeof engine->id_seed);
 	if (status == WK_OK && !take_paths(engine, path))
 		status = wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", path);
 	if (status == WK_OK)
