@@ -13,6 +13,8 @@ typedef struct model_entry {
 	uint32_t sent_count;
 	uint64_t acked;      /* the last version acknowledged as durable: index + 1 in sent, 0: none */
 	uint64_t acked_soon; /* as deferred, in this life */
+	uint64_t added;      /* the last version of an add that a fence would have refused, acknowledged as durable */
+	uint64_t told;       /* what fences were answered, at the least: no such add is newer. UINT64_MAX: nothing */
 } model_entry;
 
 typedef struct model_ledger {
@@ -144,11 +146,22 @@ static void ask_add(uint32_t at) {
 		ledger->max_lac_sent = lac;
 }
 
+/* Every other one of an add that is under way: that is when a recovery can be told too little. */
+static wk_wire_request a_fence_of_something(void) {
+	uint32_t seen = chance(2) == 0 ? w.asked_count : 0;
+	for (uint32_t i = seen; i > 0 && i + 8 > seen; i--) {
+		const asked *a = &w.asked[i - 1];
+		if (a->open && a->request.operation == WK_WIRE_ADD && !a->was_fenced)
+			return a_fence(a->request.ledger_id, chance(2) == 0 ? -1 : a->request.entry_id);
+	}
+	return a_fence((int64_t)chance(LEDGERS_COUNT), (int64_t)chance(IDS + 1) - 1);
+}
+
 static void ask_read(uint32_t at) {
 	int64_t ledger_id = (int64_t)chance(LEDGERS_COUNT), entry_id = (int64_t)chance(IDS + 4) - 2;
 	wk_wire_request request = a_read(ledger_id, entry_id < -1 ? -1 : entry_id);
 	if (chance(40) == 0)
-		request = a_fence(ledger_id, request.entry_id);
+		request = a_fence_of_something();
 	if (at % 2 == 1 && chance(4) == 0)
 		request = (wk_wire_request){.operation = WK_WIRE_BATCH_READ,
 		                            .ledger_id = ledger_id,
@@ -214,7 +227,10 @@ static void look_at_add(const asked *a, const wk_wire_reply *reply) {
 		CHECK((a->request.flags & WK_WIRE_RECOVERY) == 0);
 	if (reply->code != WK_WIRE_OK)
 		return;
-	CHECK((!a->was_fenced && !w.limbo) || (a->request.flags & WK_WIRE_RECOVERY) != 0);
+	if ((a->request.flags & WK_WIRE_RECOVERY) == 0) {
+		CHECK(!a->was_fenced && !w.limbo);
+		CHECK(a->index <= entry->told);
+	}
 	if ((a->request.flags & WK_WIRE_DEFERRED) != 0) {
 		if (a->index > entry->acked_soon)
 			entry->acked_soon = a->index;
@@ -223,6 +239,8 @@ static void look_at_add(const asked *a, const wk_wire_reply *reply) {
 	ledger->known = true; /* durably: its key, too */
 	if (a->index > entry->acked)
 		entry->acked = a->index;
+	if ((a->request.flags & WK_WIRE_RECOVERY) == 0 && a->index > entry->added)
+		entry->added = a->index;
 }
 
 static void look_at_lac(const model_ledger *ledger, const asked *a, const wk_wire_reply *reply) {
@@ -232,13 +250,39 @@ static void look_at_lac(const model_ledger *ledger, const asked *a, const wk_wir
 	CHECK(reply->max_lac >= a->acked_lac);
 }
 
+static uint64_t index_of(const model_entry *entry, uint64_t version) {
+	uint32_t i = 0;
+	while (i < entry->sent_count && entry->sent[i] != version)
+		i++;
+	return i + 1;
+}
+
+static void told_by_fence(model_entry *entry, uint64_t index) {
+	CHECK(index >= entry->added);
+	entry->told = index < entry->told ? index : entry->told;
+}
+
+/* A recovery goes by it: what it does not tell of was not accepted, and is never acknowledged. */
+static void look_at_fence(const asked *a, const wk_wire_reply *reply) {
+	model_ledger *ledger = &w.ledgers[a->request.ledger_id];
+	if (reply->code == WK_WIRE_IO_ERROR || reply->code == WK_WIRE_UNAUTHORIZED ||
+	    reply->code == WK_WIRE_TOO_MANY_REQUESTS)
+		return;
+	ledger->fenced = ledger->known = true;
+	if (reply->code == WK_WIRE_UNKNOWN_STATE)
+		return;
+	bool found = reply->code == WK_WIRE_OK;
+	int64_t id = found ? wk_load_be64_signed(reply->body + 8) : a->request.entry_id;
+	if (id >= 0 && id < IDS)
+		told_by_fence(&ledger->entries[id], found ? index_of(&ledger->entries[id], wk_load_be64(reply->body + 36)) : 0);
+	for (id++; a->request.entry_id == -1 && id < IDS; id++)
+		told_by_fence(&ledger->entries[id], 0);
+}
+
 static void look_at_read(const asked *a, const wk_wire_reply *reply) {
 	model_ledger *ledger = &w.ledgers[a->request.ledger_id];
 	bool negative = reply->code == WK_WIRE_NO_LEDGER || reply->code == WK_WIRE_NO_ENTRY;
 	bool last = a->request.entry_id == -1, polls = (a->request.flags & WK_WIRE_LONG_POLL) != 0;
-	if ((a->request.flags & WK_WIRE_FENCE) != 0 && reply->code != WK_WIRE_IO_ERROR &&
-	    reply->code != WK_WIRE_UNAUTHORIZED && reply->code != WK_WIRE_TOO_MANY_REQUESTS)
-		ledger->fenced = ledger->known = true;
 	if (negative) {
 		CHECK(!w.limbo);
 		CHECK(a->acked == 0 && a->acked_soon == 0);
@@ -322,6 +366,8 @@ static void look_at(const asked *a, const wk_wire_reply *reply) {
 		return;
 	case WK_WIRE_READ:
 		look_at_read(a, reply);
+		if ((a->request.flags & WK_WIRE_FENCE) != 0)
+			look_at_fence(a, reply);
 		return;
 	case WK_WIRE_BATCH_READ:
 		look_at_batch(a, reply);

@@ -9,8 +9,9 @@
  *
  *  - what was acknowledged is there, with the bytes of an add that was sent, not older than the last acknowledged one
  *  - nothing is called absent that was acknowledged before the question (deferred adds too, in the same life)
- *  - once a fencing read was answered, whatever the answer, no add is acknowledged but recovery adds, and add
- *    acknowledgements that come behind it are of adds that its last entry includes
+ *  - once a fencing read was answered, whatever the answer, no add that is asked for is acknowledged but recovery adds,
+ *    and those that were asked for earlier are acknowledged only where its answer includes them: its last entry is none
+ *    before theirs, the entry that it tells is no older version, and what it called absent stays so
  *  - a LAC that is told was told by a client, and an acknowledged explicit LAC is never taken back
  *  - a ledger in limbo is never called absent, nor are its entries
  *  - an add that was refused by the wrong key is not there
@@ -178,8 +179,11 @@ static void a_life_of(uint64_t seed) {
 	memset(&w, 0, sizeof w);
 	w.asked = room;
 	w.random = check_random(&random);
-	for (int l = 0; l < LEDGERS_COUNT; l++)
+	for (int l = 0; l < LEDGERS_COUNT; l++) {
 		w.ledgers[l].max_lac_sent = w.ledgers[l].acked_lac = -1;
+		for (int id = 0; id < IDS; id++)
+			w.ledgers[l].entries[id].told = UINT64_MAX;
+	}
 	bookie_prepare(&w.b, new_disk(seed));
 	if (seed % 2 == 0) { /* every other one with its journal on a device of its own */
 		wk_faulty_mount(wk_faulty_of(w.b.io), "fast");

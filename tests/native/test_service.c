@@ -126,6 +126,28 @@ TEST(cluster_rule_6_what_came_before_a_fence_on_a_connection_is_in_its_answer) {
 	bookie_close(&b);
 }
 
+/* The ledger has an entry already: an answer that is looked up too early finds that one. */
+TEST(cluster_rule_6_what_others_added_before_a_fence_is_in_its_answer) {
+	for (int64_t asked_for = -1; asked_for < 2; asked_for++) {
+		peer *writer = open_with_peer(WK_WIRE_V3), *recovery = bookie_connect(&b);
+		CHECK_EQ(answer_to(writer, an_entry(5, 0, -1, 10, 20, 0)).code, WK_WIRE_OK);
+		ask(writer, an_entry(5, 0, -1, 11, 20, 0)); /* again, and another */
+		ask(writer, an_entry(5, 1, 0, 12, 20, 0));
+		bookie_turn(&b, SIZE_MAX);
+		ask(recovery, a_fence(5, asked_for));
+		for (int i = 0; i < 5; i++)
+			bookie_turn(&b, SIZE_MAX); /* and nobody writes */
+		CHECK(!more_replies(writer) && !more_replies(recovery));
+		bookie_run(&b);
+		CHECK_EQ(take_reply(writer).code, WK_WIRE_OK);
+		CHECK_EQ(take_reply(writer).code, WK_WIRE_OK);
+		wk_wire_reply reply = take_reply(recovery);
+		CHECK_EQ(reply.code, WK_WIRE_OK);
+		CHECK_EQ(version_in(&reply), asked_for == 0 ? 11 : 12);
+		bookie_close(&b);
+	}
+}
+
 TEST(an_explicit_lac_is_durable_before_it_is_acknowledged) {
 	peer *p = open_with_peer(WK_WIRE_V3);
 	CHECK_EQ(answer_to(p, of_ledger(WK_WIRE_READ_LAC, 5)).code, WK_WIRE_NO_ENTRY);
@@ -519,6 +541,7 @@ int main(void) {
 	RUN(a_fenced_ledger_takes_recovery_adds_alone_for_ever);
 	RUN(a_fence_of_an_unknown_ledger_is_remembered_behind_a_crash);
 	RUN(cluster_rule_6_what_came_before_a_fence_on_a_connection_is_in_its_answer);
+	RUN(cluster_rule_6_what_others_added_before_a_fence_is_in_its_answer);
 	RUN(an_explicit_lac_is_durable_before_it_is_acknowledged);
 	RUN(a_lac_without_a_key_is_one_of_a_ledger_without_one);
 	RUN(a_lac_is_derived_from_what_is_stored_behind_a_restart);
