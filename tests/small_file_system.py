@@ -1,4 +1,7 @@
-"""A small file system on a loop device: what a full disk is, really. It takes root, and a kernel that mounts."""
+"""A small file system on a loop device: what a full disk is, really. It takes root, and a kernel that mounts.
+
+Where it cannot be had a test is skipped; in CI (`CI=true`) that is an error.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -37,20 +41,26 @@ class SmallFileSystem:
         return found.f_frsize * found.f_bavail
 
 
+def _cannot(why: str) -> NoReturn:
+    if os.environ.get("CI") == "true":
+        pytest.fail(why)
+    pytest.skip(why)
+
+
 @contextlib.contextmanager
 def mounted(place: Path, size: int) -> Iterator[SmallFileSystem]:
-    """One of so many bytes; skips the test where it cannot be had."""
+    """One of so many bytes."""
     image, point = place / "file-system", place / "mounted"
     mkfs = shutil.which("mkfs.ext4") or shutil.which("mkfs.ext4", path="/usr/sbin:/sbin")
     if os.geteuid() != 0 or mkfs is None:
-        pytest.skip("a small file system needs root and mkfs.ext4")
+        _cannot("a small file system needs root and mkfs.ext4")
     image.touch()
     os.truncate(image, size)
     point.mkdir()
     subprocess.run([mkfs, "-q", "-m", "0", str(image)], check=True)
     done = subprocess.run(["mount", "-o", "loop", str(image), str(point)], capture_output=True, text=True)
     if done.returncode != 0:
-        pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
+        _cannot(f"nothing can be mounted here: {done.stderr.strip()}")
     try:
         yield SmallFileSystem(point)
     finally:
