@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -40,3 +41,15 @@ def test_a_mutant_whose_text_is_gone_or_there_twice_is_an_error(run: ModuleType)
 def test_a_mutant_that_changes_nothing_is_an_error(run: ModuleType) -> None:
     with pytest.raises(ValueError, match="changes nothing"):
         run.Mutant("m", "why", "f.c", search="a;", replace="a;", test="t").applied_to("a;")
+
+
+def test_every_known_defect_of_a_bookie_has_a_mutant_or_cannot_occur(run: ModuleType) -> None:
+    page = (run.ROOT / "docs" / "bookie-rules.md").read_text()
+    table = page.partition("## Known defects of bookies")[2]
+    rows = [line for line in table.splitlines() if line.startswith(("| #", "| B"))]
+    names = {mutant.name for mutant in run.load(HERE / "mutants.toml")}
+    assert len(rows) >= 20
+    for row in rows:
+        cited = re.findall(r"`(\w+)`", row.partition("mutant")[2])
+        assert cited or "Cannot occur" in row, row
+        assert set(cited) <= names, row
