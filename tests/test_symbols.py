@@ -42,3 +42,20 @@ def test_the_library_needs_no_python() -> None:
     listing = subprocess.run(["nm", "-D", "--undefined-only", LIBRARY], check=True, capture_output=True, text=True)
     names = {line.split()[-1] for line in listing.stdout.splitlines()}
     assert {name for name in names if name.startswith(("Py", "_Py"))} == set()
+
+
+def headers() -> str:
+    if shutil.which("readelf") is None:
+        pytest.skip("readelf is not installed")
+    asked = ["readelf", "--wide", "--segments", "--dynamic", "--dyn-syms", LIBRARY]
+    return subprocess.run(asked, check=True, capture_output=True, text=True).stdout
+
+
+def test_what_a_defect_could_write_to_is_guarded() -> None:
+    """Its tables of functions are read-only once it is loaded, its stack and its copies are looked at."""
+    found = headers()
+    assert "GNU_RELRO" in found
+    assert re.search(r"\(BIND_NOW\)|\(FLAGS(_1)?\).*NOW", found)
+    assert "__stack_chk_fail" in found
+    assert re.search(r"__\w+_chk\b", found.replace("__stack_chk_fail", ""))
+    assert not re.search(r"GNU_STACK.* RWE ", found)
