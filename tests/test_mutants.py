@@ -25,7 +25,7 @@ def run() -> ModuleType:
 
 
 def test_every_mutant_matches_the_source_and_names_a_test(run: ModuleType) -> None:
-    mutants = run.load(HERE / "mutants.toml")
+    mutants = run.load(HERE)
     assert len(mutants) >= 12
     assert run.problems(mutants) == []
 
@@ -43,11 +43,22 @@ def test_a_mutant_that_changes_nothing_is_an_error(run: ModuleType) -> None:
         run.Mutant("m", "why", "f.c", search="a;", replace="a;", test="t").applied_to("a;")
 
 
+def test_the_mutants_of_all_files_count_and_share_no_name(run: ModuleType, tmp_path: Path) -> None:
+    text = '[[mutant]]\nname = "{}"\nwhy = ""\nfile = "f.c"\nsearch = "a"\nreplace = "b"\ntest = "t"\n'
+    (tmp_path / "one.toml").write_text(text.format("first") + text.format("second"))
+    (tmp_path / "two.toml").write_text(text.format("third"))
+    (tmp_path / "zero.toml").write_text("# nothing yet\n")
+    assert [mutant.name for mutant in run.load(tmp_path)] == ["first", "second", "third"]
+    (tmp_path / "zero.toml").write_text(text.format("first"))
+    with pytest.raises(ValueError, match="share a name: first"):
+        run.load(tmp_path)
+
+
 def test_every_known_defect_of_a_bookie_has_a_mutant_or_cannot_occur(run: ModuleType) -> None:
     page = (run.ROOT / "docs" / "bookie-rules.md").read_text()
     table = page.partition("## Known defects of bookies")[2]
     rows = [line for line in table.splitlines() if line.startswith(("| #", "| B"))]
-    names = {mutant.name for mutant in run.load(HERE / "mutants.toml")}
+    names = {mutant.name for mutant in run.load(HERE)}
     assert len(rows) >= 20
     for row in rows:
         cited = re.findall(r"`(\w+)`", row.partition("mutant")[2])

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Seeded defects: each mutant of mutants.toml must make the test it names fail.
+"""Seeded defects: each mutant of the *.toml beside this file must make the test it names fail.
 
 The tree is copied to temporary directories, one for each of JOBS workers. There a mutant's text is replaced, what it
 needs is built, and its test is run. A test that fails, or takes far longer than without the defect, has killed its
@@ -94,11 +94,14 @@ def parse_toml(text: str) -> dict[str, Any]:
     return tomllib.loads(text)
 
 
-def load(path: Path) -> list[Mutant]:
-    mutants = [Mutant(**fields) for fields in parse_toml(path.read_text())["mutant"]]
+def load(folder: Path) -> list[Mutant]:
+    """Those of all files of a folder, file by file."""
+    tables = [parse_toml(path.read_text()) for path in sorted(folder.glob("*.toml"))]
+    mutants = [Mutant(**fields) for table in tables for fields in table.get("mutant", [])]
     names = [mutant.name for mutant in mutants]
     if len(set(names)) != len(names):
-        raise ValueError(f"two mutants share a name in {path}")
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise ValueError(f"mutants in {folder} share a name: {', '.join(twice)}")
     return mutants
 
 
@@ -256,7 +259,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2, help="workers at once")
     arguments = parser.parse_args()
 
-    mutants = load(Path(__file__).with_name("mutants.toml"))
+    mutants = load(Path(__file__).parent)
     unknown = set(arguments.names) - {mutant.name for mutant in mutants}
     if unknown:
         parser.error(f"no mutant is called {', '.join(sorted(unknown))}")
