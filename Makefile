@@ -231,8 +231,11 @@ bench: setup $(VENV)/bench ## the questions of benchmarks/README.md, with the ba
 bench-bookie: setup $(VENV)/bench $(VENV)/java-demo ## the bookie beside a bare loop and Java's, 40 minutes; Q=add,tail: these questions
 	$(BIN)/python -m benchmarks.bookies $(if $(Q),--only $(Q)) $(if $(QUICK),--quick)
 
+bench-hostile: setup ## what paying clients notice of each attack, ten minutes; writes benchmarks/hostile.md
+	$(BIN)/python benchmarks/hostile.py --page benchmarks/hostile.md
+
 clean: ## everything that was made, .venv included
 	rm -rf build dist $(VENV) main-job .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo java-demo test build native-test asan tsan spec fuzz psync-test lint format coverage crash-states faults simulation damage kills process-kills bit-flips interop interop-all mutants aarch64 wheel-test bench bench-bookie clean
+.PHONY: help setup demo java-demo test build native-test asan tsan spec fuzz psync-test lint format coverage crash-states faults simulation damage kills process-kills bit-flips interop interop-all mutants aarch64 wheel-test bench bench-bookie bench-hostile clean

@@ -1,7 +1,8 @@
 """
 What paying clients notice of an attack, and what memory it takes.
 
-    python benchmarks/hostile.py [--seconds S] [--only ATTACK[,ATTACK…]] [--dir SCRATCH]
+    make bench-hostile              # all attacks, some minutes; writes hostile.md beside this file
+    python benchmarks/hostile.py [--seconds S] [--only ATTACK[,ATTACK…]] [--dir SCRATCH] [--page FILE]
 
 Starts a bookie with its default limits of memory and 1,000 connections. A good client adds and reads entries of 1 KiB,
 one in flight, in a process of its own; its percentiles are taken alone and during each attack. Attackers are processes
@@ -25,6 +26,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -201,7 +203,7 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def attack(bookie: Running, other: Running, name: str, seconds: float) -> None:
+def attack(bookie: Running, other: Running, name: str, seconds: float) -> Row:
     good, beside = GoodClient(bookie.port, 100), GoodClient(other.port, 100)
     with watched() as stalls_alone:
         alone = good.measure(seconds)
@@ -224,16 +226,97 @@ def attack(bookie: Running, other: Running, name: str, seconds: float) -> None:
     beside.close()
     attacker.kill()
     attacker.join()
-    row = [f"{name:30}"]
+    known = stalls.known and stalls_alone.known
+    operations = []
     for quiet, busy, other_busy in zip(alone, under, spared, strict=True):
-        row.append(f"{p99(quiet) / 1e3:8.0f} {p99(busy) / 1e3:8.0f} {p99(busy) / p99(quiet):6.2f}")
-        row.append(f"{p99(other_busy) / p99(quiet):6.2f}")
-        known = stalls.known and stalls_alone.known
-        row.append(f"{p99(stalls.clear(busy)) / p99(stalls_alone.clear(quiet)) if known else math.nan:6.2f}")
-    row.append(f"{100 * stalls.share(began, began + elapsed) if stalls.known else math.nan:7.0f}")
-    grown = (resident_bytes_peak(bookie) - before) / MIB
-    row.append(f"{grown:7.0f} {cpu:5.2f} {len(bookie.said().splitlines()):6}")
-    print(" ".join(row), flush=True)
+        clear = p99(stalls.clear(busy)) / p99(stalls_alone.clear(quiet)) if known else math.nan
+        operations.append(Noticed(p99(quiet), p99(busy), p99(other_busy), clear))
+    return Row(
+        name,
+        *operations,
+        stalled=stalls.share(began, began + elapsed) if stalls.known else math.nan,
+        grown=(resident_bytes_peak(bookie) - before) / MIB,
+        cpu=cpu,
+        lines=len(bookie.said().splitlines()),
+    )
+
+
+@dataclass(frozen=True)
+class Noticed:
+    """What the good client noticed: p99, ns."""
+
+    alone: float
+    attacked: float
+    other: float
+    clear: float
+    """attacked / alone, without the requests of stalls."""
+
+    @property
+    def times(self) -> float:
+        return self.attacked / self.alone
+
+    @property
+    def spared(self) -> float:
+        return self.other / self.alone
+
+
+@dataclass(frozen=True)
+class Row:
+    """An attack, and what came of it."""
+
+    name: str
+    adds: Noticed
+    reads: Noticed
+    stalled: float
+    grown: float
+    """MiB that the bookie's memory grew by at most."""
+    cpu: float
+    """Processors that the attacker took."""
+    lines: int
+    """That the bookie said, from its start on."""
+
+    def text(self) -> str:
+        row = [f"{self.name:30}"]
+        for one in (self.adds, self.reads):
+            row.append(f"{one.alone / 1e3:8.0f} {one.attacked / 1e3:8.0f} {one.times:6.2f}")
+            row.append(f"{one.spared:6.2f} {one.clear:6.2f}")
+        row.append(f"{100 * self.stalled:7.0f} {self.grown:7.0f} {self.cpu:5.2f} {self.lines:6}")
+        return " ".join(row)
+
+    def cells(self) -> str:
+        cells = [self.name]
+        for one in (self.adds, self.reads):
+            cells += [f"{one.alone / 1e3:.0f}", f"{one.attacked / 1e3:.0f}", f"{one.times:.2f}"]
+            cells += [f"{one.spared:.2f}", f"{one.clear:.2f}"]
+        cells += [f"{100 * self.stalled:.0f}", f"{self.grown:.0f}", f"{self.cpu:.2f}", str(self.lines)]
+        return "| " + " | ".join(cells) + " |"
+
+
+PAGE = """\
+# What paying clients notice of an attack
+
+<!-- Made by benchmarks/hostile.py (make bench-hostile). Do not edit: run it again. -->
+
+The must: p99 under an attack is less than twice what it is without. Where the machine itself is what is short, the
+columns *spared* (another bookie on the same machine, which nobody attacks) and *clear* (without the requests that were
+under way while the host had taken a processor away) tell its share. Latencies are in us, the others ratios of `alone`;
+*grown* is what the bookie's memory grew by at most, in MiB, *CPU* what the attacker took, *log* how many lines the
+bookie wrote in all.
+
+Measured {date}, {seconds:.0f} s an attack, {cpus} processors.
+
+{head}
+{rows}
+"""
+
+
+def page(rows: list[Row], seconds: float) -> str:
+    """What benchmarks/hostile.md says."""
+    times = ["attacked", "x", "spared", "clear"]
+    columns = ["attack", "add p99 alone", *times, "read p99 alone", *times, "stalled, %", "grown", "CPU", "log"]
+    head = f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|"
+    lines = "\n".join(row.cells() for row in rows)
+    return PAGE.format(date=time.strftime("%Y-%m-%d"), seconds=seconds, cpus=os.cpu_count(), head=head, rows=lines)
 
 
 def main() -> None:
@@ -241,6 +324,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0, help="of each measurement")
     parser.add_argument("--only", help="attacks whose names begin so, with commas between")
     parser.add_argument("--dir", help="where the bookies keep their data")
+    parser.add_argument("--page", type=Path, help="the file that the results are written to, as a page")
     given = parser.parse_args()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 20_000)), hard))
@@ -248,6 +332,7 @@ def main() -> None:
     print(f"{'':30} {'add p99, us':>38} {'read p99, us':>38} {'stalled':>7} {'peak':>7} {'its':>5} {'log':>6}")
     columns = f"{'alone':>8} {'attacked':>8} {'x':>6} {'spared':>6} {'clear':>6}"
     print(f"{'attack':30} {columns} {columns} {'%':>7} {'+ MiB':>7} {'CPU':>5} {'lines':>6}")
+    rows = []
     for name in names:
         with tempfile.TemporaryDirectory(dir=given.dir) as place, bookies_in(Path(place)) as bookies:
             bookie, other = (
@@ -259,7 +344,10 @@ def main() -> None:
             with WireClient(bookie.port) as client:
                 for entry_id in range(8):
                     assert client.add(LARGE_LEDGER, entry_id, bytes(LARGE - 200)) == OK
-            attack(bookie, other, name, given.seconds)
+            rows.append(attack(bookie, other, name, given.seconds))
+        print(rows[-1].text(), flush=True)
+    if given.page:
+        given.page.write_text(page(rows, given.seconds))
 
 
 if __name__ == "__main__":

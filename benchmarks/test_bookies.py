@@ -13,6 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import hostile
 from bookies import page
 from bookies.__main__ import QUESTIONS
 from bookies.fio import data_files
@@ -154,3 +155,13 @@ def test_a_part_of_the_questions_keeps_the_others_answers() -> None:
     both = page.merged(old, json.loads(json.dumps(new)))
     assert both["questions"]["add"]["answers"][0]["row"] == 1
     assert both["questions"]["tail"]["absent"] == "broken"
+
+
+def test_the_page_of_attacks_has_a_row_for_each() -> None:
+    adds, reads = hostile.Noticed(1000.0, 3000.0, 2000.0, 1.5), hostile.Noticed(4000.0, 4000.0, 4000.0, 1.0)
+    rows = [hostile.Row(name, adds, reads, 0.25, 7.0, 0.5, 3) for name in ("garbage", "drips")]
+    said = hostile.page(rows, 10.0)
+    head, _, *table = [line for line in said.splitlines() if line.startswith("|")]
+    assert [line.split(" | ")[0] for line in table] == ["| garbage", "| drips"]
+    assert table[0] == "| garbage | 1 | 3 | 3.00 | 2.00 | 1.50 | 4 | 4 | 1.00 | 1.00 | 1.00 | 25 | 7 | 0.50 | 3 |"
+    assert head.count("|") == table[0].count("|")
