@@ -33,6 +33,8 @@ class Reply:
     ledger_id: int
     entry_id: int
     body: bytes
+    lac_update_ms: int = 0
+    """Of a long poll: when the LAC changed last, by the bookie's wall clock."""
 
     @property
     def payload(self) -> bytes:
@@ -120,7 +122,9 @@ class WireClient:
         status = lib.wk_wire_reply_decode(ffi.from_buffer("uint8_t[]", payload), size, self.version, reply)
         assert status == lib.WK_OK, (status, payload[:100])
         body = bytes(ffi.buffer(reply.body, reply.body_size)) if reply.body_size else b""
-        return Reply(reply.operation, reply.code, reply.txn_id, reply.ledger_id, reply.entry_id, body)
+        return Reply(
+            reply.operation, reply.code, reply.txn_id, reply.ledger_id, reply.entry_id, body, reply.lac_update_ms
+        )
 
     def is_closed(self) -> bool:
         """Whether the bookie closes this connection, in the time of the socket's timeout; what comes before is read."""

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import os
 import random
+import shlex
 import signal
+import struct
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -30,9 +33,11 @@ from wire_client import (
     WireClient,
     add_request,
     read_request,
+    request,
 )
 from zookeeper_server import ZooKeeperServer, missing
 
+from walkeeper._native import lib
 from walkeeper.metadata import DigestType, LedgerMetadata, MetadataStore, open_store
 
 MIB = 1024 * 1024
@@ -351,13 +356,38 @@ def test_a_stopped_process_keeps_its_directory(bookies: Bookies) -> None:
 # ---- clocks ----
 
 
+class SteppedClock:
+    """The wall clock of a process, that of its C as well as Python's."""
+
+    def __init__(self, place: Path) -> None:
+        self._file = place / "clock"
+        self._file.write_bytes(bytes(8))
+        library = place / "stepped_clock.so"
+        source = Path(__file__).parents[1] / "stepped_clock.c"
+        compiler = shlex.split(os.environ.get("CC", "cc"))
+        subprocess.run([*compiler, "-shared", "-fPIC", "-D_GNU_SOURCE", "-o", library, source], check=True)
+        self.env = {"LD_PRELOAD": str(library), "STEPPED_CLOCK": str(self._file)}
+
+    def step(self, seconds: int) -> None:
+        """It is wrong by so much from now on."""
+        with self._file.open("r+b") as file:  # written in place, and in one piece
+            file.write(struct.pack("=q", seconds))
+
+
+def long_poll(previous_lac: int, timeout_ms: int) -> bytes:
+    flags = int(lib.WK_WIRE_LONG_POLL | lib.WK_WIRE_PIGGYBACK)
+    more = {"flags": flags, "previous_lac": previous_lac, "timeout_ms": timeout_ms, "has_timeout": True}
+    return request(3, lib.WK_WIRE_READ, 5, -1, txn_id=1, **more)
+
+
 def test_a_wall_clock_that_jumps_does_not_matter(bookies: Bookies, tmp_path: Path) -> None:
-    """Ten years forward, and back: the process believes a file that says how far. A deleted ledger stays refused."""
-    offset = tmp_path / "offset"
-    offset.write_text("0")
-    before = f"import time; real = time.time; time.time = lambda: real() + float(open({str(offset)!r}).read())"
+    """Ten years forward, and back. A deleted ledger stays refused, and who waits is answered in time.
+
+    Of C's clocks that one stamps changes of a LAC, for the clients to see; whatever is timed goes by the monotonic one.
+    """
+    clock = SteppedClock(tmp_path)
     options = ("--gc-interval", "50ms", "--disk-check-interval", "50ms")
-    bookie = bookies.start("--init", *options, before=before)
+    bookie = bookies.start("--init", *options, env=clock.env)
     bookie.ready()
     store = open_store(bookies.metadata).store
     for ledger_id in (5, 6):
@@ -365,15 +395,22 @@ def test_a_wall_clock_that_jumps_does_not_matter(bookies: Bookies, tmp_path: Pat
         store.create(f"/ledgers/00/0000/L{ledger_id:04d}", metadata.serialise(), parents=True)
     with WireClient(bookie.port) as client:
         assert client.add(6, 0) == OK
+        assert client.add(5, 0) == OK
         store.delete("/ledgers/00/0000/L0006")
         until(lambda: client.read(6, 0).code == NO_LEDGER, "it is let go of")
-        for number, jump in enumerate(("0", "3.2e8", "-3.2e8", "0")):
-            (tmp_path / "next").write_text(jump)
-            (tmp_path / "next").replace(offset)  # nobody sees half of it
-            assert client.add(5, number) == OK
-            assert client.read(5, number).code == OK
+        was = 0
+        for number, jump in enumerate((0, 320_000_000, -320_000_000, 0)):
+            assert client.add(5, number + 1) == OK  # the LAC is its predecessor
+            assert client.read(5, number + 1).code == OK
+            began = time.monotonic()
+            client.send(long_poll(number, 1000))  # nothing comes
+            clock.step(jump)
+            stamp = client.receive().lac_update_ms / 1000
+            assert 1 <= time.monotonic() - began < 30
+            assert abs(stamp - time.time() - was) < 3600
             time.sleep(0.2)  # its workers ran several times
             assert client.add(6, 1) == FENCED
             assert is_registered(store, bookie)
+            was = jump
     store.close()
     assert bookie.stop() == 0
