@@ -15,5 +15,9 @@ def test_without_root_its_tests_are_skipped_and_in_ci_they_fail(
 ) -> None:
     monkeypatch.setenv("CI", ci)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(outcome, match="needs root"), mounted(tmp_path, 1 << 20):
+    with (
+        pytest.raises((pytest.fail.Exception, pytest.skip.Exception), match="needs root") as ended,
+        mounted(tmp_path, 1),
+    ):
         pass
+    assert ended.type is outcome
