@@ -158,7 +158,7 @@ class Bookie:
         self._serve(instance_id)
         self._listen_http()
         self.metadata.publish(expected, settings.advertised(self.server.port), self.http_port)
-        self.registrar = Registrar(self.metadata, instance_id, self.log)
+        self.registrar = Registrar(self.metadata, instance_id, self.log, settings.session_timeout, self._thread_failed)
         self._patiently(deadline, lambda: self.registrar.start(self.disk_state.read_only))
         self._undo.append(self.registrar.close)
         self._start_workers()
@@ -240,7 +240,7 @@ class Bookie:
 
     def _start_workers(self) -> None:
         def add(name: str, work: Callable[[], object], interval: Callable[[], float]) -> Worker:
-            worker = self._workers[name] = Worker(name, work, interval, self._worker_failed)
+            worker = self._workers[name] = Worker(name, work, interval, self._thread_failed)
             self._undo.append(worker.stop)
             return worker
 
@@ -252,7 +252,7 @@ class Bookie:
         if self.limbo.state.everything:
             noting.wake()
 
-    def _worker_failed(self, name: str, error: BaseException) -> None:
+    def _thread_failed(self, name: str, error: BaseException) -> None:
         self.crashed = (name, error)
 
     def _patiently(self, deadline: float, call: Callable[[], Result]) -> Result:
@@ -345,9 +345,7 @@ class Bookie:
             return "starting"
         if self.journal_failed():
             return "the journal failed"
-        if not self.registrar.registered:
-            return f"not registered: {self.registrar.problem or 'the session was lost'}"
-        return ""
+        return self.registrar.problem
 
     def facts(self) -> Facts:
         from walkeeper_bookie._metrics import Facts

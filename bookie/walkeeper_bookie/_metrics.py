@@ -315,7 +315,10 @@ def _of_the_process(out: Exposition, facts: Facts, recovery: Recovery) -> None:
     out.gauge("walkeeper_read_only", "1: no adds but those of recovery.", int(facts.read_only))
     out.gauge("walkeeper_registered", "1: clients can find this bookie.", int(facts.registered))
     out.counter(
-        "walkeeper_registrations_total", "Registrations; one more after each lost session.", facts.registrations
+        "walkeeper_registrations_total",
+        "Registrations made: one more after each lost session, each change to read-only or back, and each that was "
+        "found gone.",
+        facts.registrations,
     )
     out.gauge("walkeeper_limbo_all", "1: every ledger is in limbo.", int(facts.limbo_all))
     out.gauge("walkeeper_limbo_ledgers", "Ledgers in limbo, as far as they are noted.", facts.limbo_ledgers)

@@ -7,10 +7,11 @@ the store answers. Before that it looks whether that is still its cluster.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Literal, Protocol
 
-from walkeeper.metadata import MetadataError, Watch
+from walkeeper.metadata import ClosedError, MetadataError, UnavailableError, UnknownOutcomeError, Watch
 from walkeeper_bookie._collector import WrongClusterError
 from walkeeper_bookie._log import Log
 
@@ -45,20 +46,36 @@ class Registry(Protocol):
 
 
 class Registrar:
-    """One thread of its own from `start` to `close`."""
+    """One thread of its own from `start` to `close`.
 
-    def __init__(self, registry: Registry, instance_id: str, log: Log) -> None:
+    A store that does not answer says nothing about the registration, which stands as long as the session does: clients
+    are sent here for `session_timeout` more, and no longer. `failed` gets what else the thread ended by: the process
+    must not live on without it.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        instance_id: str,
+        log: Log,
+        session_timeout: float,
+        failed: Callable[[str, BaseException], None],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._registry, self._instance_id, self._log = registry, instance_id, log
+        self._session_timeout, self._failed, self._monotonic = session_timeout, failed, monotonic
         self._wake = threading.Event()
         self._closing = False
         self._wanted = False
         self._done: tuple[int, bool] | None = None
-        """Session and state of the registration that was made."""
+        """Session and state of the registration that was made, and of which nobody said that it is gone."""
+        self._asking_since: float | None = None
+        """When it asked the store what is not answered yet."""
+        self._wrong = ""
+        """What the last answer, or the lack of one, was; empty: it is registered as wanted."""
         self._thread = threading.Thread(target=self._run, name="registrar", daemon=True)
         self._watch: Watch | None = None
         self.registrations = 0
-        self.problem = ""
-        """Why it is not registered; for people."""
 
     def start(self, read_only: bool) -> None:
         """Registers; from then on it is kept up. Raises MetadataError, WrongClusterError."""
@@ -78,9 +95,21 @@ class Registrar:
             self._wake.set()
 
     @property
+    def problem(self) -> str:
+        """Why clients may not find the bookie; empty: they do, as far as is known, perhaps still in its earlier state.
+        For people. Asks nobody."""
+        done, asking_since = self._done, self._asking_since
+        if done is None or done[0] != self._registry.session():
+            return f"not registered: {self._wrong or 'the session was lost'}"
+        silence = 0.0 if asking_since is None else self._monotonic() - asking_since
+        if silence > self._session_timeout:
+            why = f": {self._wrong}" if self._wrong else ""
+            return f"the metadata store has not answered for {silence:.0f} s{why}"
+        return ""
+
+    @property
     def registered(self) -> bool:
-        """As far as is known here: clients can find the bookie, perhaps still in its earlier state."""
-        return self._done is not None and self._done[0] == self._registry.session()
+        return not self.problem
 
     def close(self) -> None:
         """Clients find it no more; where the store does not answer for CLOSE_S, as soon as the session ends."""
@@ -104,41 +133,63 @@ class Registrar:
         try:
             self._registry.unregister()
             problem.clear()
-        except MetadataError as wrong:
+        except Exception as wrong:
             problem.append(wrong)
 
     def _run(self) -> None:
+        try:
+            self._keep_up()
+        except BaseException as error:
+            self._done, self._wrong = None, f"a defect: {error!r}"
+            self._failed(self._thread.name, error)
+
+    def _keep_up(self) -> None:
         pause = RETRY_MIN_S
         while not self._closing:
-            told = self._wake.wait(pause if self.problem else LOOK_S)
+            told = self._wake.wait(pause if self._wrong else LOOK_S)
             self._wake.clear()
             if self._closing:
                 return
+            if self._asking_since is None:
+                self._asking_since = self._monotonic()
             try:
-                if not self._is_up_to_date(look=not told):
-                    self._register()
-                pause = RETRY_MIN_S
-            except (WrongClusterError, MetadataError) as wrong:
-                if str(wrong) != self.problem:
-                    self._log.warning("not registered, trying again", error=wrong)
-                self.problem = str(wrong) or type(wrong).__name__
+                self._look(ask=bool(self._wrong) or not told)
+            except (UnavailableError, UnknownOutcomeError, ClosedError) as wrong:
+                self._say(wrong)
                 pause = min(pause * 2, RETRY_MAX_S)
+            except (WrongClusterError, MetadataError) as wrong:
+                self._done = self._asking_since = None
+                self._say(wrong)
+                pause = min(pause * 2, RETRY_MAX_S)
+            else:
+                self._asking_since, self._wrong = None, ""
+                pause = RETRY_MIN_S
 
-    def _is_up_to_date(self, look: bool) -> bool:
-        if self.problem or self._done != (self._registry.session(), self._wanted):
-            return False
-        return not look or self._registry.registered()
+    def _look(self, ask: bool) -> None:
+        """Registered as wanted when it returns. `ask`: the store is asked also where nothing is known to be wrong."""
+        if self._done != (self._registry.session(), self._wanted):
+            self._register()
+        elif ask and not self._registry.registered():
+            self._done = None
+            self._register()
+        elif self._wrong:
+            self._log.info("the metadata store answers again, and the bookie is registered")
+
+    def _say(self, wrong: Exception) -> None:
+        before, self._wrong = self._wrong, str(wrong) or type(wrong).__name__
+        if self._wrong != before:
+            stands = self._done is not None and self._done[0] == self._registry.session()
+            what = "whether the bookie is registered cannot be told" if stands else "not registered"
+            self._log.warning(f"{what}, trying again", error=wrong)
 
     def _register(self) -> None:
         session, read_only = self._registry.session(), self._wanted
         found = self._registry.instance_id()
         if found != self._instance_id:
-            self._done = None
             raise WrongClusterError(f"INSTANCEID {found or 'absent'}, the cookie has {self._instance_id}")
         self._registry.register(read_only)
         if self._registry.session() != session:
-            raise MetadataError("the session was lost while the bookie registered")
+            raise UnavailableError("the session was lost while the bookie registered")
         self._done = (session, read_only)
         self.registrations += 1
-        self.problem = ""
         self._log.info("registered", read_only=read_only, session=session)

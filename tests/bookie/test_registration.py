@@ -18,6 +18,7 @@ from walkeeper_bookie._metadata import BookieMetadata
 from walkeeper_bookie._registration import Registrar
 
 ID = "127.0.0.1:3181"
+SESSION_S = 10.0
 
 
 class World:
@@ -29,12 +30,21 @@ class World:
         BookieMetadata(self.looker, "/ledgers").create_cookie(self.cookie)
         self.lines = io.StringIO()
         self.registrars: list[Registrar] = []
+        self.failed: list[tuple[str, BaseException]] = []
+        self.clock = 0.0
 
     def bookie(self) -> tuple[MemoryStore, BookieMetadata, Registrar]:
         store = MemoryStore(self.tree)
         metadata = BookieMetadata(store, "/ledgers")
         metadata.publish(self.cookie, Address("127.0.0.1", 3181), None)
-        registrar = Registrar(metadata, self.instance_id, Log(self.lines))
+        registrar = Registrar(
+            metadata,
+            self.instance_id,
+            Log(self.lines),
+            SESSION_S,
+            lambda name, error: self.failed.append((name, error)),
+            monotonic=lambda: self.clock,
+        )
         self.registrars.append(registrar)
         return store, metadata, registrar
 
@@ -42,6 +52,11 @@ class World:
         """Where clients find it."""
         writable = [f"writable {name}" for name in self.looker.children("/ledgers/available") if name != "readonly"]
         return writable + [f"read-only {name}" for name in self.looker.children("/ledgers/available/readonly")]
+
+
+@pytest.fixture
+def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_registration, "LOOK_S", 0.02)
 
 
 @pytest.fixture
@@ -98,12 +113,83 @@ def test_a_lost_session_is_followed_by_another_registration(world: World) -> Non
         assert registrar.registrations == number
 
 
-def test_a_registration_that_somebody_removed_is_made_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_registration, "LOOK_S", 0.05)
+@pytest.mark.usefixtures("looks_often")
+def test_a_registration_that_somebody_removed_is_made_again(world: World) -> None:
     _, _, registrar = world.bookie()
     registrar.start(False)
     world.looker.delete(f"/ledgers/available/{ID}")
     until(lambda: world.found() == [f"writable {ID}"], "registered again")
+
+
+@pytest.mark.usefixtures("looks_often")
+def test_a_registration_that_is_gone_and_cannot_be_made_again_is_missed_at_once(world: World) -> None:
+    """The session goes on, which alone says nothing."""
+    _, _, registrar = world.bookie()
+    registrar.start(False)
+    world.looker.delete(f"/ledgers/cookies/{ID}")
+    world.looker.delete(f"/ledgers/available/{ID}")
+    until(lambda: "no cookie" in registrar.problem, "it says why")
+    assert registrar.problem.startswith("not registered: ")
+    assert not registrar.registered
+    BookieMetadata(world.looker, "/ledgers").create_cookie(world.cookie)
+    until(lambda: registrar.registered, "registered again")
+    assert world.found() == [f"writable {ID}"]
+
+
+@pytest.mark.usefixtures("looks_often")
+def test_a_store_that_does_not_answer_takes_no_registration_away_before_the_session_could_end(world: World) -> None:
+    store, _, registrar = world.bookie()
+    registrar.start(False)
+    store.disconnect()
+    until(lambda: "cannot be told" in world.lines.getvalue(), "it cannot look")
+    world.clock += SESSION_S
+    assert registrar.registered
+    world.clock += 1
+    assert registrar.problem.startswith("the metadata store has not answered for 11 s: ")
+    assert not registrar.registered
+    store.reconnect()
+    until(lambda: registrar.registered, "it looks")
+    assert world.found() == [f"writable {ID}"]
+    assert registrar.registrations == 1, "the one that stands is not made again"
+    assert "answers again" in world.lines.getvalue()
+    assert "not registered" not in world.lines.getvalue()
+
+
+@pytest.mark.usefixtures("looks_often")
+def test_a_look_that_never_ends_is_no_answer(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, metadata, registrar = world.bookie()
+    registrar.start(False)
+    looking, answers = threading.Event(), threading.Event()
+
+    def silent() -> bool:
+        looking.set()
+        return answers.wait(60)
+
+    monkeypatch.setattr(metadata, "registered", silent)
+    assert looking.wait(60)
+    assert registrar.registered
+    world.clock += SESSION_S + 1
+    assert registrar.problem == "the metadata store has not answered for 11 s"
+    answers.set()
+    until(lambda: registrar.registered, "it was answered")
+
+
+@pytest.mark.usefixtures("looks_often")
+@pytest.mark.parametrize("error", [OSError(24, "Too many open files"), KeyError("a defect")])
+def test_what_its_thread_ends_by_is_told_and_nobody_is_sent_there_any_more(
+    world: World, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    _, metadata, registrar = world.bookie()
+    registrar.start(False)
+
+    def broken() -> bool:
+        raise error
+
+    monkeypatch.setattr(metadata, "registered", broken)
+    until(lambda: world.failed, "it is told")
+    assert world.failed == [("registrar", error)]
+    assert not registrar.registered
+    assert "a defect" in registrar.problem
 
 
 def test_a_store_that_is_away_for_a_while_is_waited_for(world: World) -> None:
@@ -175,3 +261,14 @@ def test_close_does_not_wait_for_a_store_that_is_silent(world: World, monkeypatc
     assert "the store does not answer" in world.lines.getvalue()
     answers.set()
     until(lambda: world.found() == [], "it is unregistered after all")
+
+
+@pytest.mark.usefixtures("looks_often")
+def test_what_was_refused_is_no_registration(world: World) -> None:
+    """The node of the earlier state may stand: the cluster does not know the bookie any more."""
+    _, _, registrar = world.bookie()
+    registrar.start(False)
+    world.looker.delete(f"/ledgers/cookies/{ID}")
+    registrar.want(True)
+    until(lambda: "no cookie" in registrar.problem, "it says so")
+    assert not registrar.registered

@@ -34,20 +34,25 @@ class SessionFile:
 
     def __init__(self, folder: Path, timeout_ns: int) -> None:
         self._timeout_ns = timeout_ns
+        self._boot_id = boot_id()  # asked once: a process without a descriptor to spare still beats
         folder.mkdir(exist_ok=True)
         while True:
             self.token = uuid.uuid4().hex
             self.path = folder / self.token
             self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX)  # who tidies up may hold it for a moment
-            if os.fstat(self._descriptor).st_nlink:
-                break
+            try:
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX)  # who tidies up may hold it for a moment
+                if os.fstat(self._descriptor).st_nlink:
+                    self.beat()
+                    return
+            except BaseException:
+                self.close()
+                raise
             os.close(self._descriptor)  # tidied up between making and locking
-        self.beat()
 
     def beat(self) -> None:
         """Says that this process still goes on."""
-        record = f"{boot_id()} {boot_time_ns()} {self._timeout_ns} {os.getpid()}"
+        record = f"{self._boot_id} {boot_time_ns()} {self._timeout_ns} {os.getpid()}"
         record = f"{record} {zlib.crc32(record.encode()):08x}"
         os.pwrite(self._descriptor, record.ljust(_RECORD_BYTES - 1).encode() + b"\n", 0)
 
@@ -65,7 +70,7 @@ class SessionFile:
 
 
 def is_alive(folder: Path, token: str) -> bool:
-    """Whether the session of that file lives, as far as anybody can tell just now."""
+    """Whether the session of that file lives, as far as anybody can tell just now. OSError: nobody can."""
     try:
         descriptor = os.open(folder / token, os.O_RDONLY)
     except FileNotFoundError:
@@ -88,15 +93,24 @@ def is_alive(folder: Path, token: str) -> bool:
 
 
 def tidy(folder: Path, known: set[str]) -> None:
-    """Removes files that nobody holds and nobody knows: of processes that died while they made them."""
-    with suppress(FileNotFoundError):
+    """Removes files that nobody holds and nobody knows: of processes that died while they made them. Whoever comes
+    next removes what this one could not."""
+    with suppress(OSError):
         for name in os.listdir(folder):
-            if name not in known and not is_alive(folder, name):
+            if name not in known:
                 with suppress(OSError):
-                    descriptor = os.open(folder / name, os.O_RDONLY)
-                    if not _is_locked(descriptor):
-                        os.unlink(folder / name)
-                    os.close(descriptor)
+                    _remove_dead(folder, name)
+
+
+def _remove_dead(folder: Path, name: str) -> None:
+    if is_alive(folder, name):
+        return
+    descriptor = os.open(folder / name, os.O_RDONLY)
+    try:
+        if not _is_locked(descriptor):
+            os.unlink(folder / name)
+    finally:
+        os.close(descriptor)
 
 
 def _is_locked(descriptor: int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 from urllib.parse import quote
@@ -225,7 +226,8 @@ class SqliteStore:
 
         token = self._file.write(bury, busy_timeout=busy_timeout)
         if token is not None:
-            (self._folder / token).unlink(missing_ok=True)
+            with suppress(OSError):  # else it is tidied up with the next session
+                (self._folder / token).unlink()
             if self._keeper.has_watches:
                 self._keeper.poke()
 

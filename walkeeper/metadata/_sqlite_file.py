@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import sqlite3
 
 Result = TypeVar("Result")
+_Inode = tuple[int, int]
 
 APPLICATION_ID = 0x574B4D44  # "WKMD", in the header of the file
 SCHEMA_VERSION = 1
@@ -62,7 +63,8 @@ class SqliteFile:
         self._turn = threading.Lock()
         self._lock = threading.Lock()
         self._idle: list[sqlite3.Connection] = []
-        self._all: set[sqlite3.Connection] = set()
+        self._all: dict[sqlite3.Connection, _Inode] = {}
+        self._may_create = True
         self._closing = threading.Event()
         _check_place(path, read_only, unsafe_fs)
         try:
@@ -70,6 +72,7 @@ class SqliteFile:
         except BaseException:
             self.close()
             raise
+        self._may_create = False
 
     def read(
         self,
@@ -132,16 +135,31 @@ class SqliteFile:
             self._turn.release()
 
     def take(self, last: bool = False, busy_timeout: float | None = None) -> sqlite3.Connection:
-        """A connection that nobody else uses; to be given back."""
-        with self._lock:
-            if self._closing.is_set() and not last:
-                raise self._closed()
-            if self._idle:
-                return self._idle.pop()
+        """A connection that nobody else uses, to the file that has our name now; to be given back."""
+        while True:
+            with self._lock:
+                if self._closing.is_set() and not last:
+                    raise self._closed()
+                connection = self._idle.pop() if self._idle else None
+            if connection is None:
+                break
+            if self.is_current(connection):
+                return connection
+            self.give(connection, healthy=False)
+        before = self._inode()
         connection = self._connect(last, self._busy_timeout if busy_timeout is None else busy_timeout)
+        after = self._inode()
+        if after is None or before not in (None, after):
+            connection.close()
+            raise UnavailableError(f"{self.path} was replaced just now")
         with self._lock:
-            self._all.add(connection)
+            self._all[connection] = after
         return connection
+
+    def is_current(self, connection: sqlite3.Connection) -> bool:
+        """False: the file was removed, or another one was put in its place, and the connection goes on with the old
+        one, which nobody else will find."""
+        return self._all.get(connection) == self._inode()
 
     def give(self, connection: sqlite3.Connection, healthy: bool = True) -> None:
         """Back. One that failed is closed: the next one finds out by itself what the file holds."""
@@ -149,7 +167,7 @@ class SqliteFile:
             if healthy and not self._closing.is_set() and len(self._idle) < _IDLE_CONNECTIONS_MAX:
                 self._idle.append(connection)
                 return
-            self._all.discard(connection)
+            self._all.pop(connection, None)
         connection.close()
 
     def stop(self) -> None:
@@ -160,7 +178,8 @@ class SqliteFile:
         self.stop()
         with self._lock:
             idle, self._idle = self._idle, []
-            self._all.difference_update(idle)
+            for connection in idle:
+                self._all.pop(connection, None)
         for connection in idle:
             connection.close()
 
@@ -197,7 +216,8 @@ class SqliteFile:
     def _connect(self, last: bool, busy_timeout: float) -> sqlite3.Connection:
         import sqlite3
 
-        address = self.path.as_uri() + ("?mode=ro" if self.read_only else "?mode=rwc")
+        mode = "ro" if self.read_only else "rwc" if self._may_create else "rw"
+        address = f"{self.path.as_uri()}?mode={mode}"
         try:
             connection = sqlite3.connect(
                 address, timeout=0, isolation_level=None, check_same_thread=False, uri=True, cached_statements=64
@@ -309,6 +329,14 @@ class SqliteFile:
             if last:
                 time.sleep(wait)
             wait = min(wait * 2, _WAIT_SECONDS_MAX)
+
+    def _inode(self) -> _Inode | None:
+        """Which file has our name now. A connection keeps it: no other has its number while there is one."""
+        try:
+            found = os.stat(self.path)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
 
     def _closed(self) -> ClosedError:
         return ClosedError(f"{self.path} was closed")

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 0.015
 LIVENESS_SECONDS = 0.25
+DEFECT_SECONDS = 1.0
+"""Until the next turn after one that failed as none should: without this thread the session would end in silence."""
 _log = logging.getLogger("walkeeper.metadata")
 
 Mark = tuple[int, int] | None
@@ -52,6 +54,7 @@ class SqliteKeeper:
         self._closed = False
         self._connection: sqlite3.Connection | None = None
         self._data_version = -1
+        self._liveness_at = 0.0
 
     def watch(self, key: str, make: Callable[[Callable[[Hint], None]], Hint]) -> Hint:
         """What changes from now on gives a hint."""
@@ -60,16 +63,24 @@ class SqliteKeeper:
         with self._changed:
             self._watched.append(watched)
             self._stale = True
-        self.poke()
+        try:
+            self.poke()
+        except BaseException:
+            watched.hint.close()
+            raise
         return watched.hint
 
     def poke(self) -> None:
-        """There may be something to do: a change of our own, or a session."""
+        """There may be something to do: a change of our own, or a session. UnavailableError: no thread can be had."""
         with self._changed:
             self._poked = True
             if self._thread is None and not self._closed:
-                self._thread = threading.Thread(target=self._run, name="walkeeper-metadata-sqlite", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="walkeeper-metadata-sqlite", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError as error:
+                    raise UnavailableError(f"no thread can be started for {self._file.path}: {error}") from error
+                self._thread = thread
             self._changed.notify()
 
     @property
@@ -90,17 +101,28 @@ class SqliteKeeper:
 
     def _run(self) -> None:
         beat_in: float | None = None
-        liveness_at = 0.0
         try:
             while self._sleep(beat_in):
-                beat_in = self._session.beat()
-                if self._watched and not self._closed:
-                    with_liveness = time.monotonic() >= liveness_at
-                    if with_liveness:
-                        liveness_at = time.monotonic() + LIVENESS_SECONDS
-                    self._turn(with_liveness)
+                beat_in = self._beat_and_look()
         finally:
             self._let_go()
+
+    def _beat_and_look(self) -> float | None:
+        """In how many seconds to beat again; whatever happens, the thread goes on."""
+        try:
+            beat_in = self._session.beat()
+            if self._watched and not self._closed:
+                with_liveness = time.monotonic() >= self._liveness_at
+                if with_liveness:
+                    self._liveness_at = time.monotonic() + LIVENESS_SECONDS
+                self._turn(with_liveness)
+        except Exception:
+            _log.exception("a turn of the thread of %s failed", self._file.path)
+            self._let_go()
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed, DEFECT_SECONDS)
+            return 0.0
+        return beat_in
 
     def _turn(self, with_liveness: bool) -> None:
         try:
@@ -128,6 +150,9 @@ class SqliteKeeper:
         import sqlite3
 
         try:
+            if self._connection is not None and not self._file.is_current(self._connection):
+                self._let_go()
+                self._stale = True
             if self._connection is None:
                 self._connection = self._file.take(busy_timeout=0)
                 self._data_version = -1

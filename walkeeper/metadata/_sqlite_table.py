@@ -96,8 +96,12 @@ class SqliteTable:
             raise DeadSessionError(session)
 
     def alive(self, session: int) -> bool:
+        """UnavailableError where nobody can tell."""
         token = self._token(session)
-        return token is not None and is_alive(self._sessions, token)
+        try:
+            return token is not None and is_alive(self._sessions, token)
+        except OSError as error:  # who is not known to be dead is not buried
+            raise UnavailableError(f"{self._sessions} cannot be looked into: {error.strerror}") from error
 
     def bury(self, session: int, *, alive_too: bool = False) -> str | None:
         """The session and its keys go, if it is dead; the name of its file. None: it lives, or has none any more."""
