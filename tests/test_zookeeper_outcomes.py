@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -12,6 +14,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from kazoo.exceptions import SessionExpiredError, ThrottledOpError
+from kazoo.handlers.threading import SequentialThreadingHandler
 from metadata.stores import Calls, until
 from metadata.test_faults import add_one, create, delete
 from tcp_proxy import TcpProxy
@@ -296,3 +300,71 @@ def test_close_leaves_no_thread_and_no_connection(
         proxy.heal()
     until(lambda: not proxy._pairs)
     until(lambda: not {thread for thread in set(threading.enumerate()) - before if "_pump" not in thread.name})
+
+
+class Refused:
+    """What kazoo hands out for a request that the server did not take."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def ready(self) -> bool:
+        return True
+
+    def get(self) -> Any:
+        raise self._error
+
+
+@pytest.mark.parametrize(("call", "error"), [("read", ThrottledOpError), ("write", SessionExpiredError)])
+def test_a_server_that_takes_nothing_is_asked_ever_less_and_not_for_ever(
+    server: ZooKeeperServer, open_store: Open, call: str, error: type[Exception]
+) -> None:
+    store = open_store(server.hosts, session_timeout=LONG, timeout=0.5)
+    until(lambda: store._connection._up is not None)
+    asked: list[float] = []
+
+    def send(client: Any) -> list[Refused]:
+        asked.append(time.monotonic())
+        assert len(asked) < 20, "a storm"
+        return [Refused(error())]
+
+    with pytest.raises(UnavailableError, match="gives no answer"):
+        getattr(store._connection, call)(send, "/key")
+    assert len(asked) > 1
+    assert asked[-1] - asked[-2] > asked[1] - asked[0]
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["before_it_was_reached", "after"])
+def test_a_zookeeper_that_is_away_is_one_line_and_not_one_for_each_attempt(
+    server: ZooKeeperServer, open_store: Open, caplog: pytest.LogCaptureFixture, first: bool
+) -> None:
+    attempts = Calls()
+
+    def refused(*arguments: Any, **options: Any) -> Any:
+        attempts()
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    with caplog.at_level("INFO", "walkeeper.metadata"):
+        with pytest.MonkeyPatch.context() as trouble:
+            if first:
+                trouble.setattr(SequentialThreadingHandler, "create_connection", refused)
+            store = open_store(server.hosts, session_timeout=LONG)
+            if not first:
+                store.session()
+                trouble.setattr(SequentialThreadingHandler, "create_connection", refused)
+                store._connection.cut()
+            until(lambda: attempts.count > 3)
+        until(lambda: "is reached again" in caplog.text)
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 2, said
+    assert ("refused" in said[0]) == first
+
+
+def test_what_stores_log_is_not_written_where_nobody_set_up_logging() -> None:
+    """A command says itself what is wrong; kazoo alone would write a line a second before that."""
+    program = (
+        "import logging, walkeeper.metadata\n"
+        "for name in ('walkeeper.metadata', 'walkeeper.metadata.kazoo'): logging.getLogger(name).error('x')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stderr == ""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 import time
 from collections.abc import Callable
 from typing import TextIO
 
-__all__ = ["Log", "logfmt"]
+__all__ = ["Log", "LogHandler", "logfmt"]
 
 LEVELS = ("debug", "info", "warning", "error")
 LINES_PER_SECOND = 10
@@ -51,8 +52,12 @@ class Log:
     def error(self, what: str, /, *, urgent: bool = False, **facts: object) -> None:
         self._write("error", what, facts, urgent=urgent)
 
+    def writes(self, level: str) -> bool:
+        """Whether lines of that level are written."""
+        return LEVELS.index(level) >= LEVELS.index(self.level)
+
     def _write(self, level: str, what: str, facts: dict[str, object], *, urgent: bool = False) -> None:
-        if LEVELS.index(level) < LEVELS.index(self.level):
+        if not self.writes(level):
             return
         with self._lock:
             now = self._monotonic()
@@ -75,6 +80,26 @@ class Log:
                 stream.flush()
             except (OSError, ValueError):
                 pass
+
+
+class LogHandler(logging.Handler):
+    """Makes lines of a Log of what the library logs."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__()
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        level = {"critical": "error"}.get(record.levelname.lower(), record.levelname.lower())
+        if level not in LEVELS or not self._log.writes(level):
+            return
+        try:
+            what = record.getMessage()
+            shown = logging.Formatter().formatException(record.exc_info) if record.exc_info else None
+        except Exception:
+            self.handleError(record)
+        else:
+            getattr(self._log, level)(what, **({} if shown is None else {"reason": shown}))
 
 
 def logfmt(facts: dict[str, object]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import select
 import signal
@@ -21,7 +22,7 @@ from walkeeper_bookie._bookie import (
 from walkeeper_bookie._collector import WrongClusterError
 from walkeeper_bookie._exit_status import ExitStatus
 from walkeeper_bookie._identity import IdentityError
-from walkeeper_bookie._log import Log
+from walkeeper_bookie._log import Log, LogHandler
 from walkeeper_bookie._notify import notify
 from walkeeper_bookie._settings import Settings, SettingsError
 
@@ -48,6 +49,9 @@ class Process:
 
     def run(self, init: bool) -> int:
         os.umask(0o077)
+        library = logging.getLogger("walkeeper")
+        library.addHandler(LogHandler(self.log))
+        library.setLevel(logging.DEBUG)  # what is written, log_level says
         for number, handler in (
             (signal.SIGTERM, self._on_stop),
             (signal.SIGINT, self._on_stop),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import logging
 import re
+from collections.abc import Iterator
 
 import pytest
 
-from walkeeper_bookie._log import BURST, LINES_PER_SECOND, Log
+from walkeeper_bookie._log import BURST, LINES_PER_SECOND, Log, LogHandler
 
 
 class Clock:
@@ -77,3 +79,48 @@ def test_a_stream_that_is_gone_is_no_error(clock: Clock) -> None:
     out = io.StringIO()
     out.close()
     Log(out, monotonic=clock).error("nobody hears it")
+
+
+@pytest.fixture
+def library() -> Iterator[tuple[Log, io.StringIO]]:
+    """A log that takes the library's lines."""
+    out = io.StringIO()
+    log = Log(out, wall=lambda: 0.0)
+    logger, handler = logging.getLogger("walkeeper"), LogHandler(log)
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    yield log, out
+    logger.removeHandler(handler)
+    logger.setLevel(logging.NOTSET)
+
+
+def test_what_the_library_logs_are_lines_like_others(library: tuple[Log, io.StringIO]) -> None:
+    log, out = library
+    logging.getLogger("walkeeper.metadata").warning("%s is away", "zk")
+    logging.getLogger("walkeeper.metadata").debug("nobody asked")
+    assert out.getvalue() == 'time=1970-01-01T00:00:00.000Z level=warning msg="zk is away"\n'
+    log.level = "debug"
+    logging.getLogger("walkeeper.metadata").debug("somebody asks")
+    assert 'level=debug msg="somebody asks"' in out.getvalue()
+
+
+def test_an_exception_that_the_library_logs_is_one_line(library: tuple[Log, io.StringIO]) -> None:
+    _, out = library
+    try:
+        raise KeyError("why")
+    except KeyError:
+        logging.getLogger("walkeeper.metadata").exception("failed")
+    assert len(out.getvalue().splitlines()) == 1
+    assert "level=error msg=failed reason=" in out.getvalue()
+    assert "KeyError: 'why'" in out.getvalue()
+
+
+@pytest.mark.parametrize(("level", "written"), [("info", False), ("debug", True)])
+def test_kazoo_s_own_lines_are_for_debugging(library: tuple[Log, io.StringIO], level: str, written: bool) -> None:
+    from walkeeper.metadata._log import kazoo_log
+
+    log, out = library
+    log.level = level
+    kazoo_log.warning("Connection dropped")
+    assert ("level=debug" in out.getvalue()) == written
+    assert "level=warning" not in out.getvalue()

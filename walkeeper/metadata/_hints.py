@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-_log = logging.getLogger("walkeeper.metadata")
+from walkeeper.metadata._log import log
 
 
 class Hint:
@@ -89,5 +88,5 @@ class Hints:
                 try:
                     callback(*arguments)
                 except Exception:
-                    _log.exception("a callback of a metadata store failed")
+                    log.exception("a callback of a metadata store failed")
             del hint, arguments, callback  # nothing of it is held while the thread sleeps

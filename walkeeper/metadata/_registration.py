@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from dataclasses import dataclass
 from typing import Literal
@@ -10,6 +9,7 @@ from typing import Literal
 from walkeeper.metadata._bookie_id import check_bookie_id
 from walkeeper.metadata._bookies import READ_ONLY, Bookies
 from walkeeper.metadata._cookie import Cookie
+from walkeeper.metadata._log import log
 from walkeeper.metadata._service_info import ServiceInfo
 from walkeeper.metadata._settle import TRIES_MAX, settle_delete
 from walkeeper.metadata._store import (
@@ -25,8 +25,6 @@ from walkeeper.metadata._store import (
 
 RETRY_MIN_S = 0.1
 RETRY_MAX_S = 5.0
-
-_log = logging.getLogger("walkeeper.metadata")
 
 
 @dataclass(frozen=True)
@@ -214,7 +212,7 @@ class Registration(Bookies):
                 return
             except MetadataError as error:
                 self.problem = error
-                _log.warning("%s is not registered, trying again: %s", self._wanted.bookie_id, error)
+                log.warning("%s is not registered, trying again: %s", self._wanted.bookie_id, error)
                 if self._timer is not None:
                     self._timer.cancel()
                 self._timer = threading.Timer(pause, self._again, [min(2 * pause, RETRY_MAX_S)])

@@ -5,7 +5,6 @@ It sleeps without a limit while there is neither.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from walkeeper.metadata._hints import Hint
 from walkeeper.metadata._keys import place_of
+from walkeeper.metadata._log import log
 from walkeeper.metadata._sqlite_file import SqliteFile
 from walkeeper.metadata._sqlite_session import SqliteSession
 from walkeeper.metadata._store import ClosedError, MetadataError, UnavailableError
@@ -25,7 +25,6 @@ LOOK_SECONDS = 0.015
 LIVENESS_SECONDS = 0.25
 DEFECT_SECONDS = 1.0
 """Until the next turn after one that failed as none should: without this thread the session would end in silence."""
-_log = logging.getLogger("walkeeper.metadata")
 
 Mark = tuple[int, int] | None
 
@@ -117,7 +116,7 @@ class SqliteKeeper:
                     self._liveness_at = time.monotonic() + LIVENESS_SECONDS
                 self._turn(with_liveness)
         except Exception:
-            _log.exception("a turn of the thread of %s failed", self._file.path)
+            log.exception("a turn of the thread of %s failed", self._file.path)
             self._let_go()
             with self._changed:
                 self._changed.wait_for(lambda: self._closed, DEFECT_SECONDS)
@@ -130,9 +129,9 @@ class SqliteKeeper:
                 self._bury_dead()
             self._look()
         except (ClosedError, UnavailableError) as error:
-            _log.debug("watching a metadata store: %s", error)  # the next turn looks again
+            log.debug("watching a metadata store: %s", error)  # the next turn looks again
         except MetadataError as error:
-            _log.warning("watching a metadata store: %s", error)
+            log.warning("watching a metadata store: %s", error)
             self._let_go()
 
     def _sleep(self, beat_in: float | None) -> bool:

@@ -8,7 +8,6 @@ later one, long after its caller gave up), one that is not answered for most of 
 from __future__ import annotations
 
 import contextlib
-import logging
 import socket
 import threading
 import time
@@ -40,6 +39,7 @@ from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandl
 from kazoo.protocol.states import KazooState
 from kazoo.retry import KazooRetry
 
+from walkeeper.metadata._log import kazoo_log, log
 from walkeeper.metadata._store import (
     ClosedError,
     ConflictError,
@@ -59,6 +59,7 @@ CLOSE_SECONDS = 1.0  # for the server to end the session in order
 CUT_SECONDS_MAX = 5.0  # until kazoo has noticed that its connection was cut
 WAIT_SECONDS = 0.25  # between two looks at whether a wait still makes sense
 PAUSE_SECONDS = 0.01  # kazoo tells a request of the loss a moment before it tells us
+PAUSE_SECONDS_MAX = 1.0  # it doubles up to this: a server that answers "not now" is not asked all the more
 
 Event = Literal["up", "lost", "new"]
 Send = Callable[[Any], Sequence[Any]]
@@ -89,8 +90,6 @@ _REFUSALS: dict[type[Exception], tuple[type[MetadataError], str]] = {
     UnimplementedError: (MetadataError, "this ZooKeeper is too old for what was asked of {key}"),
 }
 
-_log = logging.getLogger("walkeeper.metadata")
-
 
 def refusal(error: Exception, key: str | None) -> MetadataError:
     """What the server's answer means to our caller."""
@@ -110,20 +109,25 @@ class _Up:
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
     """kazoo's threads and sockets. Its connection can be cut, and somebody is told when one of its threads ends."""
 
-    def __init__(self, connect_seconds: float, ended: Callable[[], None]) -> None:
+    def __init__(self, connect_seconds: float, ended: Callable[[], None], refused: Callable[[Exception], None]) -> None:
         super().__init__()
         self.connection: socket.socket | None = None
         self.established = False
         self.closing = False
         self._connect_seconds = connect_seconds
         self._ended = ended
+        self._refused = refused
 
     def create_connection(self, *arguments: Any, **options: Any) -> socket.socket:
         if self.closing:
             raise ConnectionAbortedError("the store is being closed")
         options["timeout"] = min(options.get("timeout") or self._connect_seconds, self._connect_seconds)
         self.established = False
-        made: socket.socket = super().create_connection(*arguments, **options)
+        try:
+            made: socket.socket = super().create_connection(*arguments, **options)
+        except Exception as error:
+            self._refused(error)
+            raise
         self.connection = made
         return made
 
@@ -139,7 +143,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
             try:
                 func(*arguments, **options)
             except Exception:  # kazoo has logged it
-                _log.debug("a thread of kazoo failed", exc_info=True)
+                log.debug("a thread of kazoo failed", exc_info=True)
             finally:
                 self._ended()
 
@@ -173,6 +177,7 @@ class Connection:
         self._number = 0
         self._session = 0  # 0: there is none
         self._lost = False
+        self._said_away = False
         self._closed = False
         self._closing = threading.Event()
         self._stopped = threading.Event()
@@ -183,29 +188,33 @@ class Connection:
     def read(self, send: Send, key: str, timeout: float | None = None) -> list[Any]:
         """The answers to what `send` asks, from one connection; asked again until there are some. UnavailableError."""
         deadline = time.monotonic() + (self._timeout if timeout is None else timeout)
+        pause = PAUSE_SECONDS
         while True:
             up = self._wait_up(deadline, key)
             try:
                 answers = [self._answer(result, up) for result in send(up.client)]
-            except (*_SILENT, SessionExpiredError):
-                self._closing.wait(PAUSE_SECONDS)
+            except (*_SILENT, SessionExpiredError) as error:
+                pause = self._pause(pause, deadline, key, type(error).__name__)
                 continue
             except Exception as error:
                 raise refusal(error, key) from error
             now = self._up
             if len(answers) == 1 or (now is not None and now.number == up.number):
-                return answers  # else one came from another server, which may be behind the first
+                return answers
+            # One came from another server, which may be behind the first.
+            pause = self._pause(pause, deadline, key, "connections change too often")
 
     def write(self, send: Send, key: str | None) -> Any:
         """The answer to a request that is sent once. UnknownOutcomeError where there is none."""
         deadline = time.monotonic() + self._timeout
+        pause = PAUSE_SECONDS
         while True:
             up = self._wait_up(deadline, key)
             (result,) = send(up.client)
             try:
                 return self._answer(result, up)
             except SessionExpiredError:  # it was never sent, or the server did not take it from a dead session
-                self._closing.wait(PAUSE_SECONDS)
+                pause = self._pause(pause, deadline, key, "sessions end too soon")
             except tuple(_REFUSALS) as error:
                 raise refusal(error, key) from error
             except Exception as error:
@@ -239,7 +248,7 @@ class Connection:
             client.stop()
             client.close()
         except Exception:
-            _log.debug("kazoo did not stop in order", exc_info=True)
+            log.debug("kazoo did not stop in order", exc_info=True)
             handler.stop()
         finally:
             timer.cancel()
@@ -281,6 +290,14 @@ class Connection:
                 raise UnavailableError(f"{self._name} cannot be reached", key)
             self._changed.wait(left)
 
+    def _pause(self, pause: float, deadline: float, key: str | None, why: str) -> float:
+        """Waits before a request is sent again; how long to wait the next time. UnavailableError: the time is over."""
+        left = deadline - time.monotonic()
+        if left <= 0 and not self._closed:
+            raise UnavailableError(f"{self._name} gives no answer: {why}", key)
+        self._closing.wait(min(pause, max(left, 0.0)))
+        return min(2 * pause, PAUSE_SECONDS_MAX)
+
     def _check_open(self) -> None:
         if self._closed:
             raise ClosedError(f"{self._name} was closed")
@@ -293,6 +310,7 @@ class Connection:
         handler = _Handler(
             min(CONNECT_SECONDS_MAX, self._session_timeout / attempts),
             lambda: self._kazoo_ended(client) if next(ends, False) else None,
+            lambda error: self._away(f"cannot be reached, trying again: {error}"),
         )
         client = KazooClient(
             hosts=self._hosts,
@@ -304,7 +322,7 @@ class Connection:
                 max_delay=min(RECONNECT_SECONDS_MAX, self._session_timeout / 8),
                 sleep_func=handler.sleep_func,
             ),
-            logger=_log,
+            logger=kazoo_log,
         )
         client.add_listener(lambda state: self._state_changed(client, handler, state))
         with self._changed:
@@ -321,6 +339,8 @@ class Connection:
             if state == KazooState.CONNECTED:
                 self._connected(client, handler)
             else:
+                if self._up is not None:
+                    self._away("does not answer any more, trying again")
                 self._up = None
                 if state == KazooState.LOST:
                     self._session_lost()
@@ -336,12 +356,23 @@ class Connection:
             self._lost = False
             self._tell("new")
         self._tell("up")
+        if self._said_away:
+            self._said_away = False
+            log.info("%s is reached again", self._name)
 
     def _session_lost(self) -> None:
         if self._session:
             self._session = 0
             self._lost = True
+            log.warning("%s: the session was lost", self._name)
             self._tell("lost")
+
+    def _away(self, how: str) -> None:
+        """Said once, until there is a connection again."""
+        with self._changed:
+            said, self._said_away = self._said_away, True
+        if not said:
+            log.warning("%s %s", self._name, how)
 
     def _kazoo_ended(self, client: Any) -> None:
         """Its loop ended, by an error of its own or because we are not let in: soon there is another one."""
@@ -352,6 +383,7 @@ class Connection:
             self._session_lost()
             handler = self._handler
             self._changed.notify_all()
+        self._away("has no client any more (it was refused, or failed): there will be another one")
         handler.stop()
         with contextlib.suppress(Exception):
             client.close()

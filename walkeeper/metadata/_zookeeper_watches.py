@@ -6,7 +6,6 @@ anew and reads when the key and its children last changed. What changed between 
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable
@@ -15,13 +14,13 @@ from typing import Any
 from kazoo.protocol.states import EventType
 
 from walkeeper.metadata._hints import Hint, Hints
+from walkeeper.metadata._log import log
 from walkeeper.metadata._store import ClosedError, MetadataError, MissingError, UnavailableError
 from walkeeper.metadata._zookeeper_connection import Connection
 
 POLL_SECONDS = 30.0  # a backing only: an event that was lost is noticed so late
 RETRY_SECONDS = 0.1  # between two looks while there is no connection
 
-_log = logging.getLogger("walkeeper.metadata")
 
 State = tuple[int, int, int] | None  # the transactions that created, wrote, and changed the children; None: not there
 
@@ -160,7 +159,7 @@ class Watches:
         except ClosedError:
             raise
         except MetadataError:
-            _log.warning("%s cannot be watched", watch.key, exc_info=True)
+            log.warning("%s cannot be watched", watch.key, exc_info=True)
 
     def _poll(self, watch: _KeyWatch) -> None:
         try:
