@@ -16,10 +16,10 @@ import time
 from collections.abc import Callable, Collection
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from walkeeper.errors import Error, StorageError
-from walkeeper.metadata import ClosedError, MetadataError, UnavailableError, UnknownOutcomeError
+from walkeeper.metadata import MetadataError, UnavailableError, UnknownOutcomeError
 from walkeeper_bookie._collector import ACKNOWLEDGED, Acknowledgement, Collector
 from walkeeper_bookie._data_directory import DataDirectory
 from walkeeper_bookie._descriptors import connections_permitted, raise_limit
@@ -38,6 +38,7 @@ from walkeeper_bookie._limbo import Limbo, reason_for_limbo
 from walkeeper_bookie._log import Log
 from walkeeper_bookie._metadata import BookieMetadata, open_metadata
 from walkeeper_bookie._native_options import directory_options, server_options, thresholds
+from walkeeper_bookie._patience import MetadataUnreachableError, Patience, StoppedError
 from walkeeper_bookie._registration import Registrar
 from walkeeper_bookie._server import Server, ServerStats
 from walkeeper_bookie._settings import Settings
@@ -51,14 +52,8 @@ if TYPE_CHECKING:
 
 __all__ = ["AddressError", "Bookie", "MetadataUnreachableError", "MetadataUriError", "StoppedError"]
 
-Result = TypeVar("Result")
-RETRY_S = 0.2
 NOTE_S = 10.0
 WORKER_END_S = 30.0
-
-
-class MetadataUnreachableError(Exception):
-    """The metadata store did not answer within start_timeout."""
 
 
 class AddressError(Exception):
@@ -67,10 +62,6 @@ class AddressError(Exception):
 
 class MetadataUriError(Exception):
     """The metadata URI names no store."""
-
-
-class StoppedError(Exception):
-    """It was told to stop while it started."""
 
 
 class Bookie:
@@ -91,7 +82,7 @@ class Bookie:
         self._journal = None if settings.journal is None else Path(os.path.abspath(settings.journal))
         self._switch = ReadOnlyFile(self._data.read_only)
         self._started = time.monotonic()
-        self._undo: list[Callable[[], None]] = []
+        self._undo: list[Callable[[], object]] = []
         self._workers: dict[str, Worker] = {}
         self._watch = DiskWatch(thresholds(settings))
         self._watching = threading.Lock()
@@ -140,10 +131,12 @@ class Bookie:
         )
         self._undo.append(self._close_directory)
         self._recovery = self.directory.recovery()
-        deadline = time.monotonic() + settings.start_timeout
-        self.metadata = self._patiently(deadline, self._open_metadata)
-        self._undo.append(self.metadata.close)
-        instance_id = self._patiently(deadline, lambda: self._cluster(init))
+        patience = Patience(
+            settings.start_timeout, self._told_to_stop, self._close_metadata, settings.metadata, self.log
+        )
+        self._undo.append(self._close_metadata)
+        self.metadata = patience.call(self._open_metadata, BookieMetadata.close)
+        instance_id = patience.call(lambda: self._cluster(init))
         self.bookie_id = settings.identity(0)
         file = LimboFile(self._data.limbo)
         self.limbo = Limbo(file, self.metadata, self.directory, self.bookie_id, self.log, self._told_to_stop)
@@ -151,16 +144,15 @@ class Bookie:
         if reason := reason_for_limbo(self._recovery):
             self.limbo.begin(reason)
         expected = expected_cookie(self.bookie_id, self._data.path, instance_id, self._journal)
-        self._patiently(
-            deadline,
+        patience.call(
             lambda: establish(self.metadata, self._data, expected, self._is_empty, self._before_it_counts, init=init),
         )
         self._serve(instance_id)
         self._listen_http()
         self.metadata.publish(expected, settings.advertised(self.server.port), self.http_port)
         self.registrar = Registrar(self.metadata, instance_id, self.log, settings.session_timeout, self._thread_failed)
-        self._patiently(deadline, lambda: self.registrar.start(self.disk_state.read_only))
         self._undo.append(self.registrar.close)
+        patience.call(lambda: self.registrar.start(self.disk_state.read_only))
         self._start_workers()
         self.start_seconds = time.monotonic() - self._started
         self._ready = True
@@ -172,6 +164,13 @@ class Bookie:
             raise
         except MetadataError as wrong:
             raise MetadataUriError(str(wrong)) from wrong
+
+    def _close_metadata(self) -> bool:
+        """Whether there was one already."""
+        if not hasattr(self, "metadata"):
+            return False
+        self.metadata.close()
+        return True
 
     def _cluster(self, init: bool) -> str:
         found = self.metadata.initialize() if init else self.metadata.instance_id()
@@ -254,22 +253,6 @@ class Bookie:
 
     def _thread_failed(self, name: str, error: BaseException) -> None:
         self.crashed = (name, error)
-
-    def _patiently(self, deadline: float, call: Callable[[], Result]) -> Result:
-        """The call's result, tried again while the metadata store does not answer, until the deadline."""
-        said = False
-        while True:
-            if self._told_to_stop():
-                raise StoppedError
-            try:
-                return call()
-            except (UnavailableError, UnknownOutcomeError, ClosedError) as wrong:
-                if time.monotonic() >= deadline:
-                    raise MetadataUnreachableError(f"{self.settings.metadata}: {wrong}") from wrong
-                if not said:
-                    self.log.warning("the metadata store does not answer, trying again", error=wrong)
-                said = True
-            time.sleep(RETRY_S)
 
     # ---- while it runs ----
 

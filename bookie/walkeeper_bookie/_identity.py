@@ -24,6 +24,7 @@ __all__ = ["IdentityError", "establish", "expected_cookie", "refuse_lost_store"]
 
 PENDING = "VERSION.new"
 COOKIE_MAX = 64 * 1024
+CREATES_MAX = 3
 
 
 class IdentityError(Exception):
@@ -108,7 +109,11 @@ def establish(
         if not init and pending is None:
             raise new_directory(data)
         replace_file(pending_file, expected.serialise())
-        _create(store, expected)
+        try:
+            _create(store, expected, perhaps=pending == expected)
+        except IdentityError:
+            pending_file.unlink()  # the next start would take the other's cookie for what this one began
+            raise
     before_it_counts()
     os.rename(pending_file, data.cookie)
     sync_directory(data.path)
@@ -122,21 +127,24 @@ def new_directory(data: DataDirectory) -> IdentityError:
     )
 
 
-def _create(store: CookieStore, cookie: Cookie) -> None:
-    """A write whose outcome is unknown may be found done by the next try."""
-    unknown = False
-    while True:
+def _create(store: CookieStore, cookie: Cookie, perhaps: bool) -> None:
+    """A write whose outcome is unknown may be found done by the next try. `perhaps`: an earlier start, or try, may have
+    written it. UnknownOutcomeError after CREATES_MAX tries: who waits for the store decides how long to."""
+    unknown: UnknownOutcomeError | None = None
+    for _ in range(CREATES_MAX):
         try:
             return store.create_cookie(cookie)
-        except UnknownOutcomeError:  # noqa: PERF203 - seldom
-            unknown = True
+        except UnknownOutcomeError as error:  # noqa: PERF203 - seldom
+            unknown = error
         except ExistsError:
-            if unknown and store.cookie(cookie.bookie_id) == cookie:
+            if (perhaps or unknown) and store.cookie(cookie.bookie_id) == cookie:
                 return None
             raise IdentityError(
                 f"another bookie with the id {cookie.bookie_id} came into the cluster just now",
                 "give one of them another --bookie-id",
             ) from None
+    assert unknown is not None
+    raise unknown
 
 
 def _compare(expected: Cookie, found: Cookie, where: str) -> None:

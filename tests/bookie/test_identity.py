@@ -214,6 +214,9 @@ def test_two_new_bookies_with_one_id_do_not_both_start(world: World, monkeypatch
     monkeypatch.setattr(world.metadata, "create_cookie", late)
     with pytest.raises(IdentityError, match="another bookie with the id"):
         world.establish()
+    monkeypatch.undo()
+    with pytest.raises(IdentityError, match="has been in this cluster before"):
+        world.establish()  # the cookie there is the other one's, also at the next start
 
 
 @pytest.mark.parametrize("faults", [["after"], ["never"], ["never", "after"], ["before"]])
@@ -231,6 +234,29 @@ def test_an_unknown_outcome_of_the_write_is_settled(world: World, faults: list[s
     if faults == ["before"]:
         with pytest.raises(UnavailableError):
             world.establish()
+    assert world.establish()
+    assert not world.establish()
+
+
+def test_a_write_that_stays_unknown_is_left_to_the_next_try(world: World) -> None:
+    """Who waits for the store can give up meanwhile; a write that comes late is still this bookie's own."""
+    create = world.metadata.create_cookie
+    tries = []
+
+    def unknown(cookie: Cookie) -> None:
+        tries.append(cookie)
+        assert len(tries) < 100, "it is never given up"
+        raise UnknownOutcomeError("nobody knows")
+
+    world.metadata.create_cookie = unknown  # type: ignore[method-assign]
+    with pytest.raises(UnknownOutcomeError):
+        world.establish()
+
+    def late(cookie: Cookie) -> None:
+        create(cookie)
+        create(cookie)
+
+    world.metadata.create_cookie = late  # type: ignore[method-assign]
     assert world.establish()
     assert not world.establish()
 

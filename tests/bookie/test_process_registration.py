@@ -1,9 +1,11 @@
-"""What a running bookie says of its registration while the system, or its metadata, fail it."""
+"""What a bookie says of its registration, and how it starts and ends, while the system or its metadata fail it."""
 
 from __future__ import annotations
 
 import json
 import resource
+import sqlite3
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -74,3 +76,54 @@ def test_a_bookie_whose_metadata_were_removed_is_not_ready_for_ever(bookies: Boo
     assert "walkeeper_registered 0\n" in metrics
     assert "bookie_SERVER_STATUS 0\n" in metrics
     assert bookie.stop() == 0
+
+
+# ---- a start while the metadata are away ----
+
+SOON_S = 8.0
+"""Before `docker stop` kills, and a store's own calls end."""
+SAYS_THAT_IT_OPENS = """
+import sys
+from walkeeper_bookie import _bookie
+real = _bookie.open_metadata
+_bookie.open_metadata = lambda *arguments: (print("opening", file=sys.stderr, flush=True), real(*arguments))[1]
+"""
+
+
+def test_a_start_that_waits_for_zookeeper_ends_soon_when_it_is_told_to(bookies: Bookies) -> None:
+    bookie = bookies.start("--init", "--start-timeout", "1h", metadata=f"zk://127.0.0.1:{free_port()}/ledgers")
+    until(lambda: "cannot be reached" in bookie.said(), "it waits")
+    began = time.monotonic()
+    assert bookie.stop() == 0
+    assert time.monotonic() - began < SOON_S
+    lines = bookie.said().splitlines()
+    assert [line for line in lines if not line.startswith("time=")] == []
+    assert len([line for line in lines if "cannot be reached, trying again" in line]) == 1
+
+
+def test_a_start_that_waits_for_a_busy_file_ends_soon_when_it_is_told_to(bookies: Bookies, tmp_path: Path) -> None:
+    first = bookies.start("--init")
+    first.ready()
+    assert first.stop() == 0
+    writer = sqlite3.connect(tmp_path / "metadata.db", isolation_level=None)
+    writer.execute("BEGIN EXCLUSIVE")
+    bookie = bookies.start("--start-timeout", "1h", port=first.port, before=SAYS_THAT_IT_OPENS)
+    until(lambda: "opening" in bookie.said(), "it waits")
+    began = time.monotonic()
+    assert bookie.stop() == 0
+    assert time.monotonic() - began < SOON_S
+    writer.close()
+
+
+def test_start_timeout_is_kept_whatever_the_store_s_own_calls_take(bookies: Bookies, tmp_path: Path) -> None:
+    first = bookies.start("--init")
+    first.ready()
+    assert first.stop() == 0
+    writer = sqlite3.connect(tmp_path / "metadata.db", isolation_level=None)
+    writer.execute("BEGIN EXCLUSIVE")
+    began = time.monotonic()
+    bookie = bookies.start("--start-timeout", "500ms", port=first.port)
+    assert bookie.ended() == 3
+    assert time.monotonic() - began < SOON_S
+    assert "no answer within 0.5 s" in bookie.said()
+    writer.close()
