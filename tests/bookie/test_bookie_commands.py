@@ -136,6 +136,30 @@ def test_walkeeper_itself_loads_no_bookie() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": path})
 
 
+# ---- directories ----
+
+
+def test_a_directory_that_is_no_bookies_is_refused_and_stays_as_it_was(tmp_path: Path) -> None:
+    """Who reads "read-only" relies on it."""
+    (tmp_path / "x").mkdir()
+    for words in (
+        ["readonly", "on", "--data", tmp_path / "x"],
+        ["readonly", "status", "--data", tmp_path / "x"],
+        ["limbo", "add", tmp_path / "x", 7],
+        ["limbo", "list", tmp_path / "x"],
+        ["inspect", tmp_path / "x"],
+    ):
+        assert "no bookie's data directory" in refused(run(*words))
+    assert list((tmp_path / "x").iterdir()) == []
+
+
+def test_the_store_in_a_data_directory_is_not_taken_for_it(data: DataDirectory) -> None:
+    before = sorted(data.store.iterdir())
+    for words in (["readonly", "on", "--data", data.store], ["limbo", "add", data.store, 7]):
+        assert f"give {data.path}" in refused(run(*words))
+    assert sorted(data.store.iterdir()) == before
+
+
 # ---- limbo ----
 
 
@@ -265,6 +289,8 @@ def test_what_the_bookie_refuses_is_told(http: str, monkeypatch: pytest.MonkeyPa
 
 def test_where_nobody_listens_the_directory_is_named_as_the_other_way() -> None:
     assert "--data DIR" in refused(run("readonly", "on", "--http", "127.0.0.1:1"))
+    assert "? DIR in its place" in refused(run("limbo", "list", "--http", "127.0.0.1:1"))
+    assert "limbo clear DIR" in refused(run("limbo", "clear", "5", "--http", "127.0.0.1:1"))
 
 
 def test_one_of_http_and_data_is_needed(data: DataDirectory) -> None:
@@ -407,7 +433,9 @@ def test_another_cookie_is_not_replaced(data: DataDirectory, uri: str, store: An
 
 
 def test_a_directory_without_ledgers_gets_no_cookie(tmp_path: Path, uri: str) -> None:
-    assert "has no ledgers" in refused(run("cookie", "create", tmp_path, "--metadata", uri, "--bookie-id", "b1"))
+    assert "walkeeper bookie format" in refused(
+        run("cookie", "create", tmp_path, "--metadata", uri, "--bookie-id", "b1")
+    )
 
 
 def test_cookies_are_shown(data: DataDirectory, uri: str) -> None:

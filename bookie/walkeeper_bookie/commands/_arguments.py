@@ -19,6 +19,7 @@ from walkeeper_bookie._directory import journal_of
 from walkeeper_bookie.commands._refusal import Refusal
 
 __all__ = [
+    "bookies_directory",
     "data_argument",
     "data_argument_to_be",
     "held",
@@ -64,6 +65,18 @@ journal_option = click.option(
     help="Where its journal directory is now, if it has one; by default where it was at the last start.",
 )
 json_flag = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+
+
+def bookies_directory(data: Path, hint: str | None = None) -> DataDirectory:
+    """The data directory at this path. Refusal where none is there: what is written beside no store reaches no bookie,
+    and what is missing there says nothing of one."""
+    found = DataDirectory(data)
+    if found.store.is_dir():
+        return found
+    above = DataDirectory(Path(os.path.abspath(data)).parent)
+    if above.store.is_dir() and os.path.samefile(above.store, data):
+        hint = f"it is the store in one: give {above.path}"
+    raise Refusal(f"{data} is no bookie's data directory: there is no {found.store}", hint)
 
 
 def journal_of_store(data: DataDirectory, told: Path | None) -> Path | None:

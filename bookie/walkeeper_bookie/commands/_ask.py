@@ -17,9 +17,9 @@ TIMEOUT_S = 10.0
 ANSWER_MAX = 2**30
 
 
-def ask(http: str, path: str, change: object = None) -> Mapping[str, Any]:
+def ask(http: str, path: str, change: object = None, *, instead: str) -> Mapping[str, Any]:
     """The object that the bookie at `http` answers: to GET, or to PUT where there is a `change`. Refusal: what it said,
-    or that nobody answers."""
+    or that nobody answers; then also what may be given `instead` of an address."""
     try:
         address = HostPort().parse(http)
     except WrongValue as wrong:
@@ -40,7 +40,7 @@ def ask(http: str, path: str, change: object = None) -> Mapping[str, Any]:
         why = getattr(error, "reason", error)
         raise Refusal(
             f"no bookie answers at {http}: {getattr(why, 'strerror', None) or why}",
-            "is it started with --http? --data DIR needs no HTTP",
+            f"is it started with --http? {instead}",
         ) from None
     except ValueError:
         found = None

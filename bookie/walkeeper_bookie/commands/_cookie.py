@@ -11,7 +11,14 @@ from walkeeper_bookie._checked_lines import replace_file
 from walkeeper_bookie._data_directory import DataDirectory
 from walkeeper_bookie._identity import expected_cookie as cookie_of_a_bookie
 from walkeeper_bookie._state_files import LimboFile, LimboState
-from walkeeper_bookie.commands._arguments import data_argument, held, journal_of_store, journal_option, metadata_option
+from walkeeper_bookie.commands._arguments import (
+    bookies_directory,
+    data_argument,
+    held,
+    journal_of_store,
+    journal_option,
+    metadata_option,
+)
 from walkeeper_bookie.commands._cluster import Cluster, cluster_at, cookie_file
 from walkeeper_bookie.commands._refusal import Refusal
 
@@ -67,11 +74,7 @@ def create(data: Path, journal: Path | None, metadata: str, bookie_id: str | Non
     What is there is not changed, and must be that of this directory and cluster. Where the directory has no cookie
     every ledger is put into limbo: nobody knows whether it still has what this bookie acknowledged.
     """
-    directory = DataDirectory(data)
-    if not directory.store.is_dir():
-        raise Refusal(
-            f"{data} has no ledgers: there is no {directory.store}", "a new directory: walkeeper bookie format"
-        )
+    directory = bookies_directory(data, "a new directory: walkeeper bookie format")
     with cluster_at(metadata) as cluster, held(directory):
         here = cookie_file(directory.cookie)
         name = bookie_id or (here.bookie_id if here else None)

@@ -16,7 +16,13 @@ from walkeeper._native import ffi, lib
 from walkeeper.errors import DirectoryLockedError, check, new_error
 from walkeeper_bookie._data_directory import DataDirectory
 from walkeeper_bookie._directory import journal_field
-from walkeeper_bookie.commands._arguments import data_argument, journal_of_store, journal_option, json_flag
+from walkeeper_bookie.commands._arguments import (
+    bookies_directory,
+    data_argument,
+    journal_of_store,
+    journal_option,
+    json_flag,
+)
 from walkeeper_bookie.commands._arguments import ledger_id as ledger_id_type
 from walkeeper_bookie.commands._refusal import Refusal
 
@@ -41,7 +47,7 @@ def inspect(data: Path, journal: Path | None, ledgers: tuple[int, ...], entries:
     All of them, or those named. Opening the directory recovers it, as a start of the bookie does. LAC is the highest
     that the last entry or an explicit LAC tells; -1: none. Of entries that were replaced, the count is about.
     """
-    with opened(DataDirectory(data), journal) as store:
+    with opened(bookies_directory(data), journal) as store:
         columns = ("ledger", "entries", "bytes", "last entry", "lac", "fenced", "key")
         if not as_json:
             click.echo("".join(f"{column:>20}" if at < 2 else f"{column:>12}" for at, column in enumerate(columns)))
@@ -67,8 +73,6 @@ def row(found: dict[str, Any]) -> str:
 @contextmanager
 def opened(data: DataDirectory, journal: Path | None) -> Iterator[Any]:
     """The ledger store of a stopped bookie. Refusal where one has it."""
-    if not data.store.is_dir():
-        raise Refusal(f"{data.path} is no bookie's data directory: there is no {data.store}")
     options, out, error = ffi.new("wk_open_options *"), ffi.new("wk_namespace **"), new_error()
     lib.wk_open_options_init(options)
     options.kind, options.create, options.lock_timeout_ns = lib.WK_KIND_LEDGERS, False, LOCK_TIMEOUT_NS

@@ -12,7 +12,7 @@ import click
 
 from walkeeper_bookie._data_directory import DataDirectory
 from walkeeper_bookie._state_files import LimboFile, LimboState, NotInLimboError, batches
-from walkeeper_bookie.commands._arguments import DataArgument, held, json_flag, ledger_id
+from walkeeper_bookie.commands._arguments import DataArgument, bookies_directory, held, json_flag, ledger_id
 from walkeeper_bookie.commands._ask import ask
 from walkeeper_bookie.commands._refusal import Refusal
 
@@ -44,7 +44,10 @@ def list_ledgers(data: Path | None, http: str | None, as_json: bool) -> None:
     """Show which ledgers are in limbo. A running bookie's directory may be asked, too."""
     if (data is None) == (http is None):
         raise Refusal("give DIR, or --http HOST:PORT of a running bookie")
-    state = state_of(ask(http, PATH), http) if data is None and http else LimboFile(directory_of(data).limbo).load()
+    if http is not None:
+        state = state_of(ask(http, PATH, instead="DIR in its place needs no HTTP"), http)
+    else:
+        state = LimboFile(directory_of(data).limbo).load()
     if as_json:
         shown = {"everything": state.everything, "ledgers": list(state.ledger_ids), "cleared": list(state.cleared)}
         click.echo(json.dumps(shown))
@@ -90,7 +93,8 @@ def change(
         raise Refusal("name ledgers, or --all")
     if http is not None:
         for some in [None] if everything else batches(ledgers):
-            ask(http, PATH, {what: "all" if some is None else some})
+            wish = {what: "all" if some is None else some}
+            ask(http, PATH, wish, instead=f"Of a bookie that is stopped: walkeeper bookie limbo {what} DIR")
         return
     assert data is not None
     with held(data, "; or tell the bookie itself: --http HOST:PORT"):
@@ -104,9 +108,7 @@ def change(
 def directory_of(data: Path | None) -> DataDirectory:
     if data is None:
         raise Refusal("give DIR, or --http HOST:PORT of a running bookie")
-    if not data.is_dir():
-        raise Refusal(f"{str(data)!r} is no directory", "a running bookie's ledgers: --http HOST:PORT LEDGER...")
-    return DataDirectory(data)
+    return bookies_directory(data, "a running bookie's ledgers: --http HOST:PORT LEDGER...")
 
 
 def state_of(found: Mapping[str, Any], http: str | None) -> LimboState:

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import click
 
-from walkeeper_bookie._data_directory import DataDirectory
 from walkeeper_bookie._state_files import ReadOnlyFile
-from walkeeper_bookie.commands._arguments import DataArgument
+from walkeeper_bookie.commands._arguments import DataArgument, bookies_directory
 from walkeeper_bookie.commands._ask import ask
 from walkeeper_bookie.commands._refusal import Refusal
 
 __all__ = ["readonly"]
 
 PATH = "/api/v1/bookie/state/readonly"
+BY_DATA = "--data DIR in its place needs no HTTP"
 
 
 @click.command()
@@ -38,7 +38,7 @@ def readonly(wish: str, http: str | None, data: Path | None, reason: str) -> Non
 
 def file_of(data: Path | None) -> Path:
     assert data is not None
-    return DataDirectory(data).read_only
+    return bookies_directory(data).read_only
 
 
 def by_file(file: ReadOnlyFile, wish: str, reason: str) -> bool:
@@ -52,7 +52,7 @@ def by_file(file: ReadOnlyFile, wish: str, reason: str) -> bool:
 
 def by_http(http: str, wish: str) -> bool:
     """What the bookie says it is, after it was told."""
-    found = ask(http, PATH, None if wish == "status" else {"readOnly": wish == "on"})
+    found = ask(http, PATH, None if wish == "status" else {"readOnly": wish == "on"}, instead=BY_DATA)
     if not isinstance(found.get("readOnly"), bool):
         raise Refusal(f"what answers at {http} is no bookie")
     if wish == "off" and found["readOnly"]:
