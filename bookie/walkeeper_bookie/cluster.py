@@ -128,9 +128,18 @@ class BookieProcess:
 class LocalCluster:
     """Bookies of one cluster, numbered from 1. Leaving the context stops them all."""
 
-    def __init__(self, directory: Path, bookies: int, metadata: str | None = None, journal: Path | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        bookies: int,
+        metadata: str | None = None,
+        journal: Path | None = None,
+        *,
+        tied: bool = False,
+    ) -> None:
         """
-        `journal`: below it are the journals of all, in directories of their own, as on another device.
+        `journal`: below it are the journals of all, in directories of their own, as on another device. `tied`: they end
+        with this process even where it is killed; the main thread must start them.
 
         Raises OSError, ClusterError where the directory is another thing's.
         """
@@ -139,6 +148,7 @@ class LocalCluster:
         for place in (self.directory, self.journal):
             if place is not None:
                 place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._program = ["walkeeper_bookie._tied", str(os.getpid())] if tied else ["walkeeper_bookie"]
         self.metadata = metadata or "sqlite:" + quote(str(self.directory / "metadata.db"))
         self.bookies = [self._bookie(number, *ports) for number, ports in enumerate(self._ports(bookies), 1)]
 
@@ -202,7 +212,7 @@ class LocalCluster:
         with open(descriptor, "ab") as log:
             # In a session of its own: Ctrl-C is for us, who then stop them one by one.
             bookie.process = subprocess.Popen(
-                [sys.executable, "-m", "walkeeper_bookie", *arguments],
+                [sys.executable, "-m", *self._program, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,

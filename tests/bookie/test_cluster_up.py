@@ -50,7 +50,8 @@ def processes_below(place: Path) -> list[str]:
                 words = (entry / "cmdline").read_bytes().split(b"\0")
             except OSError:
                 continue
-            if any(os.fsencode(place) in word for word in words) and b"walkeeper_bookie" in words:
+            is_bookie = any(word.startswith(b"walkeeper_bookie") for word in words)
+            if is_bookie and any(os.fsencode(place) in word for word in words):
                 found.append(entry.name)
     return found
 
@@ -139,7 +140,7 @@ def test_what_the_table_shows(tmp_path: Path) -> None:
 # ---- as a command ----
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_command_says_what_happens_and_stops_cleanly(tmp_path: Path, number: int) -> None:
     command = up("--bookies", "2", "--data", str(tmp_path))
     assert command.stdout is not None
@@ -158,6 +159,18 @@ def test_the_command_says_what_happens_and_stops_cleanly(tmp_path: Path, number:
     assert rest.count(": stopped\n") == 2
     assert errors == ""
     assert processes_below(tmp_path) == []
+
+
+def test_no_bookie_outlives_the_command(tmp_path: Path) -> None:
+    """They would hold the ports, and the next `up` would find them taken."""
+    command = up("--bookies", "2", "--data", str(tmp_path))
+    assert command.stdout is not None
+    while "cluster ready" not in command.stdout.readline():
+        pass
+    assert len(processes_below(tmp_path)) == 2
+    command.kill()
+    command.communicate(timeout=PATIENCE_S)
+    until(lambda: processes_below(tmp_path) == [], "they ended")
 
 
 def test_the_command_shows_who_died_and_says_so_at_the_end(tmp_path: Path) -> None:

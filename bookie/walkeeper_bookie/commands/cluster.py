@@ -56,7 +56,8 @@ def up(
     """Start a cluster, show it until Ctrl-C, and stop it.
 
     The same directories bring up the same bookies again, on the same ports. A bookie that dies is shown, not started
-    again.
+    again. SIGTERM and the end of the terminal are as good as Ctrl-C, and the bookies end with this process even where
+    it is killed.
 
     Exit status: 0 all bookies were stopped, and ended well; 1 one of them died, or had to be killed; 2 the cluster did
     not come up.
@@ -65,7 +66,7 @@ def up(
 
     with told_to_stop() as stop:
         try:
-            local = LocalCluster(data, bookies, metadata, journal)
+            local = LocalCluster(data, bookies, metadata, journal, tied=True)
         except (ClusterError, OSError) as wrong:
             raise click.ClickException(str(wrong)) from None
         with local:
@@ -82,7 +83,8 @@ def up(
 
 @contextmanager
 def told_to_stop() -> Iterator[threading.Event]:
-    """Set by Ctrl-C and SIGTERM; the second time the process ends at once, and leaves the bookies alone."""
+    """Set by Ctrl-C, SIGTERM and the end of the terminal; the second time the process ends at once, and the bookies,
+    which are tied to it, as soon as they can."""
     stop = threading.Event()
 
     def handle(number: int, frame: FrameType | None) -> None:
@@ -90,7 +92,7 @@ def told_to_stop() -> Iterator[threading.Event]:
             os._exit(EXIT_DIED)
         stop.set()
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         yield stop
     finally:
