@@ -1,5 +1,7 @@
 """Bookie: the parts of a running bookie, brought up in an order in which none believes what is not checked yet.
 
+addresses     where the directory is to be a new bookie's: it can listen there, before anything is made
+metadata      the URI names a store, and it answers
 directory     its lock: nobody else is this bookie while we hold it
 cluster       its INSTANCEID, and the cookies: this directory is that bookie
 limbo, tombs  what must not be said to be absent, and what is refused: before the first request
@@ -20,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from walkeeper.errors import Error, StorageError
 from walkeeper.metadata import MetadataError, UnavailableError, UnknownOutcomeError
+from walkeeper_bookie._addresses import AddressError, refuse_unusable
 from walkeeper_bookie._collector import ACKNOWLEDGED, Acknowledgement, Collector
 from walkeeper_bookie._data_directory import DataDirectory
 from walkeeper_bookie._descriptors import connections_permitted, raise_limit
@@ -47,17 +50,14 @@ from walkeeper_bookie._worker import Worker
 
 if TYPE_CHECKING:
     from walkeeper_bookie._http import HttpServer
+    from walkeeper_bookie._kinds import Address
     from walkeeper_bookie._metrics import Facts
     from walkeeper_bookie._views import BookieViews
 
-__all__ = ["AddressError", "Bookie", "MetadataUnreachableError", "MetadataUriError", "StoppedError"]
+__all__ = ["Bookie", "MetadataUnreachableError", "MetadataUriError", "StoppedError"]
 
 NOTE_S = 10.0
 WORKER_END_S = 30.0
-
-
-class AddressError(Exception):
-    """It could not listen."""
 
 
 class MetadataUriError(Exception):
@@ -119,6 +119,15 @@ class Bookie:
         refuse_lost_store(self._data, init)
         if self._journal is not None:
             refuse_nested(self._data.path, self._journal)
+        new = not self._data.cookie.exists()
+        if new:
+            # What it makes names its address and its journal: a start that fails must leave neither behind.
+            refuse_unusable(self._addresses())
+        patience = self._patience()
+        self._undo.append(self._close_metadata)
+        self.metadata = patience.call(self._open_metadata, BookieMetadata.close)
+        if new:
+            patience.call(self.metadata.instance_id)
         make_data_directory(self._data.path)
         if self._journal is not None and not self._data.store.is_dir():
             make_journal_directory(self._journal)
@@ -129,13 +138,9 @@ class Bookie:
             lock_timeout=settings.lock_timeout,
             stop=self._told_to_stop,
         )
-        self._undo.append(self._close_directory)
+        self._undo.insert(0, self._close_directory)  # behind the metadata, whose end also ends what waits for them
         self._recovery = self.directory.recovery()
-        patience = Patience(
-            settings.start_timeout, self._told_to_stop, self._close_metadata, settings.metadata, self.log
-        )
-        self._undo.append(self._close_metadata)
-        self.metadata = patience.call(self._open_metadata, BookieMetadata.close)
+        patience = self._patience()
         instance_id = patience.call(lambda: self._cluster(init))
         self.bookie_id = settings.identity(0)
         file = LimboFile(self._data.limbo)
@@ -156,6 +161,17 @@ class Bookie:
         self._start_workers()
         self.start_seconds = time.monotonic() - self._started
         self._ready = True
+
+    def _addresses(self) -> list[tuple[str, Address]]:
+        """Where it listens, each with its setting's name."""
+        addresses = [("listen", self.settings.listen)]
+        if self.settings.http is not None:
+            addresses.append(("http", self.settings.http))
+        return addresses
+
+    def _patience(self) -> Patience:
+        settings = self.settings
+        return Patience(settings.start_timeout, self._told_to_stop, self._close_metadata, settings.metadata, self.log)
 
     def _open_metadata(self) -> BookieMetadata:
         try:

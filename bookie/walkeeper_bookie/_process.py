@@ -12,6 +12,7 @@ from types import FrameType
 
 from walkeeper.errors import DirectoryLockedError, Error, InvalidError, NotFoundError
 from walkeeper.metadata import MetadataError
+from walkeeper_bookie._addresses import AddressError
 from walkeeper_bookie._bookie import (
     AddressError,
     Bookie,

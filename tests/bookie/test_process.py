@@ -312,10 +312,13 @@ def test_an_address_in_use_is_refused(bookies: Bookies) -> None:
 
 
 def test_an_http_address_in_use_is_refused_and_nobody_had_found_it(bookies: Bookies, store: MetadataStore) -> None:
+    first = bookies.start("--init")
+    first.ready()
+    assert first.stop() == 0
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         held.listen()
-        bookie = bookies.start("--init", "--http", f"127.0.0.1:{held.getsockname()[1]}")
+        bookie = bookies.start("--http", f"127.0.0.1:{held.getsockname()[1]}", port=first.port)
         assert bookie.ended() == 7
     assert store.children("/ledgers/available") == ["readonly"]
 
