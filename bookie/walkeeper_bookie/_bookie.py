@@ -65,7 +65,7 @@ class MetadataUriError(Exception):
 
 
 class Bookie:
-    """One bookie. `start`, then `stop`, once each and by one thread; the rest from any thread."""
+    """One bookie. `start`, then `stop`, once each, the one behind the other; the rest from any thread."""
 
     directory: Directory
     metadata: BookieMetadata
@@ -247,7 +247,8 @@ class Bookie:
             self._http = http_server(self.settings.http.host, self.settings.http.port, self._views)
         except OSError as wrong:
             raise AddressError(f"http {self.settings.http}: {wrong.strerror or wrong}") from wrong
-        self._undo.append(self._http.close)
+        # Closed behind the server: it says "stopping" while that drains.
+        self._undo.insert(self._undo.index(self._stop_server), self._http.close)
 
     @property
     def http_port(self) -> int | None:
@@ -330,7 +331,9 @@ class Bookie:
         if self._tombs is not None:
             self._tombs.keep = settings.gc_tombstone_time
         for worker in self._workers.values():
-            worker.wake()  # their intervals may be other ones
+            worker.look_at_interval()
+        if self._ready:
+            self._workers["disk watch"].wake()  # the thresholds may be other ones
 
     def journal_failed(self) -> bool:
         """A write or a sync of it was refused: nothing more becomes durable."""

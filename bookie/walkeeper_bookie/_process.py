@@ -7,6 +7,7 @@ import logging
 import os
 import select
 import signal
+import threading
 import traceback
 from types import FrameType
 
@@ -14,7 +15,6 @@ from walkeeper.errors import DirectoryLockedError, Error, InvalidError, NotFound
 from walkeeper.metadata import MetadataError
 from walkeeper_bookie._addresses import AddressError
 from walkeeper_bookie._bookie import (
-    AddressError,
     Bookie,
     MetadataUnreachableError,
     MetadataUriError,
@@ -70,7 +70,7 @@ class Process:
         self._say_ready(bookie)
         status = self._serve(bookie)
         notify("STOPPING=1")
-        bookie.stop()
+        self._stop_bookie(bookie)
         if status == ExitStatus.DRAINED:
             status = self._after(bookie)
         self.log.info("stopped", status=int(status))
@@ -144,6 +144,13 @@ class Process:
             if fixed:
                 self.log.warning("these settings count from the next start on", settings=", ".join(fixed))
         notify("READY=1")
+
+    def _stop_bookie(self, bookie: Bookie) -> None:
+        """On another thread: no handler runs in this one while it is in C, and a second signal is to be heard."""
+        stopping = threading.Thread(target=bookie.stop, name="stop")
+        stopping.start()
+        while stopping.is_alive():
+            stopping.join(LOOK_S)
 
     def _after(self, bookie: Bookie) -> ExitStatus:
         if bookie.close_error is not None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from walkeeper._native import ffi, lib
-from walkeeper.errors import InvalidError, TimeoutError, check, new_error
+from walkeeper.errors import TimeoutError, check, new_error
 from walkeeper_bookie._histogram import Histogram
 from walkeeper_bookie._native_options import set_fields
 
@@ -90,7 +90,7 @@ class Server:
     def __init__(self, native: Any) -> None:
         self._native = native
         self._lock = threading.Lock()  # nobody is inside when the native server is freed
-        self._last: ServerStats | None = None
+        self._last: ServerStats | None = None  # once it is being stopped
 
     @classmethod
     def start(cls, directory: Directory, host: str, port: int, options: Mapping[str, int] | None = None) -> Server:
@@ -113,13 +113,13 @@ class Server:
     def stop(self, drain: float) -> bool:
         """Answers what was accepted, for at most `drain` seconds, and ends. False: some were not answered."""
         with self._lock:
-            native, self._native = self._native, None
-            if native is None:
+            if self._native is None:
                 return True
-            error = new_error()
-            status = lib.wk_server_stop(native, int(drain * 1e9), error)
+            self._last = self._counted()
+            native, self._native = self._native, None
+        error = new_error()
         try:
-            check(status, error)
+            check(lib.wk_server_stop(native, int(drain * 1e9), error), error)
         except TimeoutError:
             return False
         return True
@@ -163,24 +163,23 @@ class Server:
         lib.wk_server_stats_get(self._native, ffi.new("wk_server_stats *"))
 
     def stats(self) -> ServerStats:
-        """Counts, now; after `stop` those of the last call before it."""
-        stats = ffi.new("wk_server_stats *")
+        """Counts, now; from `stop` on those of its beginning."""
         with self._lock:
-            if self._native is None:
-                if self._last is None:
-                    raise InvalidError("the server was stopped")
-                return self._last
-            lib.wk_server_stats_get(self._native, stats)
-            self._last = ServerStats(
-                requests={name: int(stats.requests[number]) for name, number in OPERATIONS.items()},
-                failures={name: int(stats.failures[number]) for name, number in OPERATIONS.items()},
-                add_ns=Histogram.of(stats.add_ns),
-                read_ns=Histogram.of(stats.read_ns),
-                batch=Histogram.of(stats.batch),
-                failed=bool(stats.failed),
-                **{name: int(getattr(stats, name)) for name in _NUMBERS},
-            )
-            return self._last
+            return self._counted() if self._last is None else self._last
+
+    def _counted(self) -> ServerStats:
+        """Counts, now. The caller holds the lock."""
+        stats = ffi.new("wk_server_stats *")
+        lib.wk_server_stats_get(self._native, stats)
+        return ServerStats(
+            requests={name: int(stats.requests[number]) for name, number in OPERATIONS.items()},
+            failures={name: int(stats.failures[number]) for name, number in OPERATIONS.items()},
+            add_ns=Histogram.of(stats.add_ns),
+            read_ns=Histogram.of(stats.read_ns),
+            batch=Histogram.of(stats.batch),
+            failed=bool(stats.failed),
+            **{name: int(getattr(stats, name)) for name in _NUMBERS},
+        )
 
 
 def _pointer(ids: array[int]) -> Any:
