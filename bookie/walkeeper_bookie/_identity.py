@@ -20,7 +20,7 @@ from walkeeper.metadata import Cookie, CookieMismatchError, ExistsError, Metadat
 from walkeeper_bookie._checked_lines import replace_file, sync_directory
 from walkeeper_bookie._data_directory import DataDirectory
 
-__all__ = ["IdentityError", "establish", "expected_cookie", "refuse_lost_store"]
+__all__ = ["IdentityError", "establish", "expected_cookie", "refuse_lost_store", "restore_hint"]
 
 PENDING = "VERSION.new"
 COOKIE_MAX = 64 * 1024
@@ -83,20 +83,21 @@ def establish(
     pending_file = data.cookie.with_name(PENDING)
     here, pending, there = _read(data.cookie), _read(pending_file), store.cookie(expected.bookie_id)
     if here is not None and there is not None:
-        _compare(expected, here, f"the directory {data.path}")
-        _compare(expected, there, "the cluster")
+        _compare(expected, here, data, f"the directory {data.path}")
+        _compare(expected, there, data, "the cluster")
         return False
     if here is not None:
-        _compare(expected, here, f"the directory {data.path}")
+        _compare(expected, here, data, f"the directory {data.path}")
         raise IdentityError(
             f"{data.path} is the directory of bookie {expected.bookie_id}, but the cluster has no cookie of it",
             "look whether --metadata names the right cluster. If it does, and the cookie was deleted by mistake: "
-            "walkeeper bookie cookie create",
+            f"walkeeper bookie cookie create {data.path} --metadata URI",
         )
     if not is_empty():
         raise IdentityError(
             f"{data.path} has ledgers, but no cookie ({data.cookie.name}): it is another's, or the file was lost",
-            "look whether --data names the right directory. If it does: walkeeper bookie cookie create",
+            f"look whether --data names the right directory. If it does: walkeeper bookie cookie create {data.path} "
+            f"--metadata URI --bookie-id {expected.bookie_id}; every ledger is in limbo then",
         )
     if there is not None and (pending != there or there.differences(expected)):
         raise IdentityError(
@@ -118,6 +119,14 @@ def establish(
     os.rename(pending_file, data.cookie)
     sync_directory(data.path)
     return True
+
+
+def restore_hint(data: Path, bookie_id: str = "ID") -> str:
+    """How a directory gets its cookie again."""
+    return (
+        f"remove {data / 'VERSION'}, then walkeeper bookie cookie create {data} --metadata URI --bookie-id {bookie_id}"
+        ": every ledger is in limbo then"
+    )
 
 
 def new_directory(data: DataDirectory) -> IdentityError:
@@ -147,7 +156,7 @@ def _create(store: CookieStore, cookie: Cookie, perhaps: bool) -> None:
     raise unknown
 
 
-def _compare(expected: Cookie, found: Cookie, where: str) -> None:
+def _compare(expected: Cookie, found: Cookie, data: DataDirectory, where: str) -> None:
     try:
         expected.check(found)
     except CookieMismatchError as wrong:
@@ -162,7 +171,8 @@ def _compare(expected: Cookie, found: Cookie, where: str) -> None:
         elif names <= {"journal_dirs", "ledger_dirs", "index_dirs"}:
             hint = (
                 "start it with each directory under its old path, or, if one was moved on purpose, once the old one is "
-                "gone: walkeeper bookie cookie delete, then walkeeper bookie cookie create"
+                f"gone: walkeeper bookie cookie delete --metadata URI {expected.bookie_id}, "
+                + restore_hint(data.path, expected.bookie_id)
             )
         raise IdentityError(f"the cookie in {where} is not this bookie's: {said}", hint) from None
 
@@ -180,4 +190,4 @@ def _read(path: Path) -> Cookie | None:
     except MetadataFormatError as wrong:
         if path.name == PENDING:  # a crash may leave anything of it; it is written again
             return None
-        raise IdentityError(f"{path} is no cookie: {wrong}", "restore it: walkeeper bookie cookie create") from None
+        raise IdentityError(f"{path} is no cookie: {wrong}", restore_hint(path.parent)) from None

@@ -191,7 +191,9 @@ def test_a_cookie_that_differs_is_refused(world: World, field: str, value: objec
 def test_a_file_that_is_no_cookie_is_refused(world: World, content: bytes) -> None:
     world.establish()
     world.data.cookie.write_bytes(content)
-    assert "is no cookie" in str(world.refusal())
+    refusal = world.refusal()
+    assert "is no cookie" in str(refusal)
+    assert f"remove {world.data.cookie}, then walkeeper bookie cookie create" in refusal.hint
 
 
 def test_an_unfinished_start_of_another_bookie_is_not_finished(world: World) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from walkeeper.metadata import Cookie, MetadataStore, UnknownOutcomeError, check_bookie_id
+from walkeeper.metadata import Cookie, MetadataFormatError, MetadataStore, UnknownOutcomeError, check_bookie_id
+from walkeeper_bookie._identity import restore_hint
 from walkeeper_bookie.commands._refusal import Refusal
 
 __all__ = ["Cluster", "cluster_at", "cookie_file"]
@@ -78,9 +79,11 @@ def cluster_at(uri: str) -> Iterator[Cluster]:
 
 
 def cookie_file(path: Path) -> Cookie | None:
-    """The cookie in a data directory; None where there is none. MetadataError where it is damaged."""
+    """The cookie in a data directory; None where there is none. Refusal where it is damaged."""
     try:
         with open(path, "rb") as file:
             return Cookie.parse(file.read(COOKIE_MAX), str(path))
     except FileNotFoundError:
         return None
+    except MetadataFormatError as wrong:
+        raise Refusal(f"{path} is no cookie: {wrong}", restore_hint(path.parent)) from None

@@ -10,6 +10,7 @@ from walkeeper.metadata import Cookie
 from walkeeper_bookie._checked_lines import replace_file
 from walkeeper_bookie._data_directory import DataDirectory
 from walkeeper_bookie._identity import expected_cookie as cookie_of_a_bookie
+from walkeeper_bookie._identity import restore_hint
 from walkeeper_bookie._state_files import LimboFile, LimboState
 from walkeeper_bookie.commands._arguments import (
     bookies_directory,
@@ -87,7 +88,8 @@ def create(data: Path, journal: Path | None, metadata: str, bookie_id: str | Non
                 names = ", ".join(f"{name} ({a!r}, not {b!r})" for name, a, b in found.differences(expected))
                 raise Refusal(
                     f"the cookie {where} is another one: it differs in {names}. Nothing was changed",
-                    "if the directory was moved on purpose: cookie delete, remove VERSION, cookie create",
+                    "if the directory was moved on purpose: walkeeper bookie cookie delete --metadata URI "
+                    f"{expected.bookie_id}, " + restore_hint(data, expected.bookie_id),
                 )
         if there is None:
             cluster.create_cookie(expected)

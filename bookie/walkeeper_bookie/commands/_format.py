@@ -12,7 +12,13 @@ from walkeeper._native import ffi, lib
 from walkeeper.errors import check, new_error
 from walkeeper_bookie._checked_lines import replace_file, sync_directory
 from walkeeper_bookie._data_directory import DataDirectory
-from walkeeper_bookie._directory import journal_field, journal_of, make_journal_directory, refuse_nested
+from walkeeper_bookie._directory import (
+    journal_field,
+    journal_of,
+    make_data_directory,
+    make_journal_directory,
+    refuse_nested,
+)
 from walkeeper_bookie._settings import BY_NAME, parse_value
 from walkeeper_bookie._state_files import LimboFile, LimboState
 from walkeeper_bookie.commands._arguments import DataArgument, data_argument_to_be, held, metadata_option
@@ -57,7 +63,8 @@ def format(data: Path, journal: Path | None, metadata: str, bookie_id: str, forc
             )
         if data.is_dir() and any(data.iterdir()):
             if not force:
-                raise Refusal(f"{data} is not empty", "name another directory, or --force to lose what is in it")
+                by_force = ", or --force to lose what is in it" if is_bookies(directory) else ""
+                raise Refusal(f"{data} is not empty", f"name another directory{by_force}")
             confirm(directory, bookie_id)
         elif force and there is not None:
             confirm(directory, bookie_id)
@@ -69,12 +76,22 @@ def format(data: Path, journal: Path | None, metadata: str, bookie_id: str, forc
     click.echo(f"{data} is the directory of bookie {bookie_id}")
 
 
+def is_bookies(data: DataDirectory) -> bool:
+    """Whether what is in the directory is a bookie's, or what a start, or a command, that was killed left of one."""
+    return data.store.is_dir() or {one.name for one in data.path.iterdir()} <= {one.name for one in beside(data)}
+
+
+def beside(data: DataDirectory) -> tuple[Path, ...]:
+    """What a bookie has beside its store; its cookie first."""
+    return (data.cookie, data.cookie.with_name("VERSION.new"), data.limbo, data.tombstones, data.read_only)
+
+
 def confirm(data: DataDirectory, bookie_id: str) -> None:
     """The operator types the id of the bookie that will be lost. Refusal for a directory that is no bookie's."""
     here = cookie_file(data.cookie) if data.path.is_dir() else None
     if here is not None and here.bookie_id != bookie_id:
         raise Refusal(f"{data.path} is the directory of bookie {here.bookie_id}, not of {bookie_id}")
-    if data.path.is_dir() and here is None and any(data.path.iterdir()) and not data.store.is_dir():
+    if data.path.is_dir() and here is None and not is_bookies(data):
         raise Refusal(f"{data.path} is not empty, and no bookie's directory: nothing in it is removed")
     click.echo(f"All ledgers in {data.path} will be lost. Other bookies must have their entries.", err=True)
     if click.prompt(f"Type {bookie_id} to go on", err=True) != bookie_id:
@@ -93,26 +110,20 @@ def clear_journal(data: DataDirectory, journal: Path) -> None:
 def make(data: DataDirectory, journal: Path | None) -> None:
     """The directory is there, with an empty store, and everything in limbo. What a bookie left is removed: its cookie
     first, so that a kill leaves a directory that no bookie starts on."""
-    try:
-        data.path.mkdir(mode=0o700)
-    except FileExistsError:
-        for old in (data.cookie, data.cookie.with_name("VERSION.new"), data.limbo, data.tombstones, data.read_only):
+    make_data_directory(data.path)
+    if journal is not None:
+        make_journal_directory(journal)
+    if any(data.path.iterdir()):
+        for old in beside(data):
             old.unlink(missing_ok=True)
         sync_directory(data.path)
         if data.store.is_dir():
             if journal is not None:
                 clear_journal(data, journal)
             shutil.rmtree(data.store)
-    except FileNotFoundError:
-        raise Refusal(
-            f"there is no {data.path.parent}", "is the disk mounted? Only the directory itself is made"
-        ) from None
-    sync_directory(data.path.absolute().parent)
     LimboFile(data.limbo).save(LimboState(everything=True))
     options, out, error = ffi.new("wk_open_options *"), ffi.new("wk_namespace **"), new_error()
     lib.wk_open_options_init(options)
-    if journal is not None:
-        make_journal_directory(journal)
     options.kind = lib.WK_KIND_LEDGERS
     options.journal = named = journal_field(journal)
     check(lib.wk_open(os.fsencode(data.store), options, out, error), error)
