@@ -18,13 +18,15 @@ class ExitStatus(IntEnum):
     DIRECTORY_LOCKED = 6
     ADDRESS_IN_USE = 7
     NOT_DRAINED = 8
+    NO_SPACE = 9
 
 
 MEANINGS: dict[ExitStatus, tuple[str, str]] = {
     ExitStatus.DRAINED: ("It was told to stop, answered what it had accepted, and closed its directory.", "-"),
     ExitStatus.UNEXPECTED: ("A defect: the traceback stands in its log.", "Report it; start it again."),
     ExitStatus.WRONG_USE: (
-        "An option, the configuration file or the metadata URI is wrong; nothing was touched.",
+        "An option, the configuration file or the metadata URI is wrong, or the bookie's user may not enter or write "
+        "what they name; nothing was touched.",
         "Correct what the message names. Starting it again changes nothing.",
     ),
     ExitStatus.METADATA_UNREACHABLE: (
@@ -51,6 +53,10 @@ MEANINGS: dict[ExitStatus, tuple[str, str]] = {
     ExitStatus.NOT_DRAINED: (
         "Told to stop, it did not answer all requests within `drain_timeout`; nothing acknowledged is lost.",
         "-",
+    ),
+    ExitStatus.NO_SPACE: (
+        "The disk has no room for what a start, or the closing, writes; nothing acknowledged is lost.",
+        "Free space; start it again.",
     ),
 }
 """What happened, and what to do about it."""

@@ -11,18 +11,10 @@ import threading
 import traceback
 from types import FrameType
 
-from walkeeper.errors import DirectoryLockedError, Error, InvalidError, NotFoundError
-from walkeeper.metadata import MetadataError
-from walkeeper_bookie._addresses import AddressError
-from walkeeper_bookie._bookie import (
-    Bookie,
-    MetadataUnreachableError,
-    MetadataUriError,
-    StoppedError,
-)
-from walkeeper_bookie._collector import WrongClusterError
+from walkeeper.errors import DirectoryLockedError
+from walkeeper_bookie._bookie import Bookie, StoppedError
 from walkeeper_bookie._exit_status import ExitStatus
-from walkeeper_bookie._identity import IdentityError
+from walkeeper_bookie._failures import EXPECTED, hint_of, status_of
 from walkeeper_bookie._log import Log, LogHandler
 from walkeeper_bookie._notify import notify
 from walkeeper_bookie._settings import Settings, SettingsError
@@ -61,12 +53,13 @@ class Process:
             signal.signal(number, handler)
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
         if self.settings.advertised(0).port == 0 and self.settings.bookie_id is None:
-            self.log.error("port 0 is another one at each start, and no id: set --bookie-id, or a port", urgent=True)
-            return ExitStatus.WRONG_USE
-        bookie = Bookie(self.settings, self.log, lambda: self._stop)
-        status = self._started(bookie, init)
-        if status is not None:
+            reason = "port 0 is another one at each start, and no id: set --bookie-id, or a port"
+            status = ExitStatus.WRONG_USE
+            self.log.error("the bookie does not start", urgent=True, reason=reason, status=int(status))
             return status
+        bookie = Bookie(self.settings, self.log, lambda: self._stop)
+        if (failed := self._started(bookie, init)) is not None:
+            return failed
         self._say_ready(bookie)
         status = self._serve(bookie)
         notify("STOPPING=1")
@@ -82,12 +75,12 @@ class Process:
             bookie.start(init)
         except StoppedError:
             return ExitStatus.DRAINED
-        except (Error, MetadataError, OSError, *OURS) as wrong:
+        except EXPECTED as wrong:
             if isinstance(wrong, DirectoryLockedError) and self._stop:
                 return ExitStatus.DRAINED
             status = status_of(wrong)
             facts: dict[str, object] = {"reason": wrong, "status": int(status)}
-            if hint := getattr(wrong, "hint", None):
+            if hint := hint_of(wrong):
                 facts["hint"] = hint
             self.log.error("the bookie does not start", urgent=True, **facts)
             return status
@@ -174,26 +167,3 @@ class Process:
     def _wake(self) -> None:
         with contextlib.suppress(BlockingIOError):  # it will wake as it is
             os.write(self._wakes, b"\0")
-
-
-OURS = (IdentityError, WrongClusterError, AddressError, MetadataUnreachableError, MetadataUriError)
-
-STATUSES: tuple[tuple[type[BaseException], ExitStatus], ...] = (
-    (MetadataUnreachableError, ExitStatus.METADATA_UNREACHABLE),
-    (MetadataUriError, ExitStatus.WRONG_USE),
-    (IdentityError, ExitStatus.OTHER_IDENTITY),
-    (WrongClusterError, ExitStatus.OTHER_IDENTITY),
-    (AddressError, ExitStatus.ADDRESS_IN_USE),
-    (DirectoryLockedError, ExitStatus.DIRECTORY_LOCKED),
-    (InvalidError, ExitStatus.WRONG_USE),
-    (NotFoundError, ExitStatus.WRONG_USE),
-    (MetadataError, ExitStatus.OTHER_IDENTITY),
-    (Error, ExitStatus.DISK_FAILED),
-    (OSError, ExitStatus.DISK_FAILED),
-)
-"""The first that fits."""
-
-
-def status_of(error: BaseException) -> ExitStatus:
-    """The exit status of what kept the bookie from starting, or from closing its directory."""
-    return next(status for kind, status in STATUSES if isinstance(error, kind))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +12,10 @@ from pathlib import Path
 import pytest
 from bookie_runs import Bookies, bookies_in, free_port
 
+from walkeeper.errors import DamagedError, DirectoryLockedError, InvalidError, NoSpaceError, StorageError
 from walkeeper.metadata import open_store
+from walkeeper_bookie._exit_status import ExitStatus
+from walkeeper_bookie._failures import hint_of, status_of
 
 
 @pytest.fixture
@@ -82,3 +87,70 @@ def test_metadata_that_did_not_answer_leave_the_journal_free_to_choose(bookies: 
     assert silent.ended() == 3
     assert nothing_was_made(bookies)
     bookies.start("--init", "--journal", str(bookies.place / "journal")).ready()
+
+
+# ---- what it says, and how it ends ----
+
+NOBODY = 65534
+WITHOUT_CAPABILITIES = """
+import ctypes
+_LINUX_CAPABILITY_VERSION_3 = 0x20080522
+assert ctypes.CDLL(None).capset((ctypes.c_uint32 * 2)(_LINUX_CAPABILITY_VERSION_3, 0), (ctypes.c_uint32 * 6)()) == 0
+"""
+"""Root without them is a user like others: what is another's it may not enter."""
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="who is not root cannot give a file to another user")
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (PermissionError(errno.EACCES, "Permission denied", "/data"), ExitStatus.WRONG_USE),
+        (OSError(errno.EROFS, "Read-only file system", "/data"), ExitStatus.WRONG_USE),
+        (StorageError("x", system_error=errno.EACCES), ExitStatus.WRONG_USE),
+        (StorageError("x", system_error=errno.EIO), ExitStatus.DISK_FAILED),
+        (StorageError("x", system_error=errno.ENOSPC), ExitStatus.NO_SPACE),
+        (OSError(errno.ENOSPC, "No space left on device"), ExitStatus.NO_SPACE),
+        (OSError(errno.EIO, "Input/output error"), ExitStatus.DISK_FAILED),
+        (NoSpaceError("x"), ExitStatus.NO_SPACE),
+        (DamagedError("x"), ExitStatus.DISK_FAILED),
+        (InvalidError("x"), ExitStatus.WRONG_USE),
+    ],
+)
+def test_what_may_not_be_or_has_no_room_is_no_failed_disk(error: Exception, status: ExitStatus) -> None:
+    assert status_of(error) == status
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (DirectoryLockedError("x"), "--lock-timeout"),
+        (NoSpaceError("x"), "start it again"),
+        (DamagedError("x"), "walkeeper verify"),
+        (InvalidError("x", hint="chmod go-w"), "chmod go-w"),
+    ],
+)
+def test_hints_are_the_bookies_own(error: Exception, says: str) -> None:
+    hint = hint_of(error)
+    assert hint is not None
+    assert says in hint
+    for word in ("read_only=", "on_damage=", "lock_timeout=", "truncate"):
+        assert word not in hint
+
+
+@as_root
+def test_a_data_directory_that_it_may_not_enter_is_wrong_use(bookies: Bookies) -> None:
+    (bookies.place / "data").mkdir(0o700)
+    os.chown(bookies.place / "data", NOBODY, NOBODY)
+    bookie = bookies.start("--init", before=WITHOUT_CAPABILITIES)
+    assert bookie.ended() == 2
+    assert "Permission denied" in bookie.said()
+
+
+@as_root
+def test_metadata_that_it_may_not_read_are_not_waited_for(bookies: Bookies) -> None:
+    (bookies.place / "metadata.db").touch(0o600)
+    os.chown(bookies.place / "metadata.db", NOBODY, NOBODY)
+    bookie = bookies.start("--init", before=WITHOUT_CAPABILITIES)
+    assert bookie.ended() == 2
+    assert "permissions" in bookie.said()
+    assert "does not answer" not in bookie.said()

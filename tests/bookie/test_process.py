@@ -301,6 +301,8 @@ def test_a_directory_in_use_is_refused(bookies: Bookies) -> None:
     second = bookies.start("--lock-timeout", "100ms", port=first.port)
     assert second.ended() == 6
     assert str(first.process.pid) in second.said()
+    assert "--lock-timeout" in second.said()
+    assert "read_only=" not in second.said()
 
 
 def test_an_address_in_use_is_refused(bookies: Bookies) -> None:

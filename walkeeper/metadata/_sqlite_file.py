@@ -348,8 +348,12 @@ def _check_place(path: Path, read_only: bool, unsafe_fs: bool) -> None:
         there: os.stat_result | None = path.stat()
     except FileNotFoundError:
         there = None
+    except PermissionError as error:
+        raise MetadataError(f"{path} cannot be opened: {error.strerror}") from error
     except OSError as error:
         raise UnavailableError(f"{path}: {error.strerror}") from error
+    if there is not None and not os.access(path, os.R_OK if read_only else os.R_OK | os.W_OK, effective_ids=True):
+        raise MetadataError(f"{path} cannot be opened: its permissions forbid it")
     if there is None and (read_only or not path.parent.is_dir()):
         missing = path if read_only else path.parent
         raise MetadataError(f"{path} cannot be opened: there is no {missing}")
