@@ -63,17 +63,22 @@ class Migration:
     def refuse(self, name: str, value: str, reason: str) -> None:
         self.refused.append((name, value, reason))
 
+    def refuse_for_now(self, name: str, value: str, reason: str) -> None:
+        """A key that has its like here, and a value that has not: somebody must choose one."""
+        self.refuse(name, value, reason)
+        self.warnings.append(f"{name} = {value} was not carried over: {reason}")
+
     def take(self, name: str) -> str | None:
         """A key's value, which is dealt with now; None: not given, or empty, as in Java's template."""
         return self.java.pop(name, "") or None
 
     def put(self, name: str, text: str) -> None:
         """A setting, as the command line has it. Unusable, where it cannot be."""
-        kind = BY_NAME[name].kind
+        one = BY_NAME[name]
         try:
-            self.ours[name] = kind.toml(kind.parse(text))
+            self.ours[name] = one.kind.toml(one.kind.parse(text))
         except WrongValue as wrong:
-            raise Unusable(f"{text} cannot be {name} here: {wrong}; the default counts") from None
+            raise Unusable(f"{text} cannot be {name} here: {wrong}; {instead(one)}") from None
 
     def run(self) -> None:
         for part in (self.metadata, self.address, self.data, self.journal, self.http, self.compaction, self.disk):
@@ -94,7 +99,7 @@ class Migration:
         try:
             self.put(one.name, converted(value, java.unit))
         except Unusable as why:
-            self.refuse(java.key, value, str(why))
+            self.refuse_for_now(java.key, value, str(why))
 
     def metadata(self) -> None:
         uri, servers = self.take("metadataServiceUri"), self.take("zkServers")
@@ -120,18 +125,19 @@ class Migration:
         try:
             self.put("listen", f"0.0.0.0:{port}")
         except Unusable as why:
-            self.refuse("bookiePort", port, str(why))
-            return
-        if host is None:
+            self.refuse_for_now("bookiePort", port, str(why))
+            port = "PORT"
+        if host is None or port == "PORT":
+            missing = "there is no advertisedAddress" if host is None else f"advertisedAddress = {host} needs a port"
             self.warnings.append(
-                f'there is no advertisedAddress: write advertise = "HOST:{port}" as clients see this machine'
+                f'{missing}: write advertise = "{host or "HOST"}:{port}" as clients see this machine'
                 + ("" if bookie_id else "; it is also the bookie's id")
             )
             return
         try:
             self.put("advertise", str(Address(host, int(port))))
         except Unusable as why:
-            self.refuse("advertisedAddress", host, str(why))
+            self.refuse_for_now("advertisedAddress", host, str(why))
 
     def data(self) -> None:
         places = self.take("ledgerDirectories") or self.take("ledgerDirectory")
@@ -171,9 +177,9 @@ class Migration:
                 self.refuse("prometheusStatsHttpPort", prometheus, "set http: metrics are served there, off by default")
             return
         try:
-            self.put("http", str(Address(host or "0.0.0.0", int(port or "8080"))))
-        except (Unusable, ValueError) as why:
-            self.refuse("httpServerPort", str(port), str(why))
+            self.put("http", str(Address(host or "0.0.0.0", port_of(port or "8080"))))
+        except Unusable as why:
+            self.refuse_for_now("httpServerPort", port or "8080", str(why))
             return
         if (host or "0.0.0.0") == "0.0.0.0":
             self.warnings.append(
@@ -227,6 +233,14 @@ class Migration:
         return Migrated("\n".join(lines) + "\n", list(self.warnings))
 
 
+def is_large(text: str) -> bool:
+    """Whether it is a number, and one that `number` does not take."""
+    try:
+        return Decimal(text.strip()).is_finite()
+    except InvalidOperation:
+        return False
+
+
 def number(text: str | None) -> Decimal | None:
     """A number of Java's; None where it is none."""
     try:
@@ -236,13 +250,31 @@ def number(text: str | None) -> Decimal | None:
     return found if found.is_finite() and abs(found) < 10**18 else None
 
 
+def instead(one: Key) -> str:
+    """What counts where a setting's value could not be carried over."""
+    if one.name == "bookie_id":
+        return "the advertised address would be its id, which is another bookie"
+    if one.required:
+        return "it must be written, there is no default"
+    if one.default is None:
+        return "there is none now"
+    return f"the default counts, {one.default}"
+
+
+def port_of(text: str) -> int:
+    """A port in decimal digits. Raises Unusable."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 5):
+        raise Unusable("it is no port: write it in decimal digits; there is no http now")
+    return int(text)
+
+
 def converted(value: str, unit: str) -> str:
     """A value of Java's as our command line has it. Raises Unusable."""
     if not unit:
         return value
     found = number(value)
     if found is None:
-        raise Unusable("it is no number")
+        raise Unusable("it is larger than anything here" if is_large(value) else "it is no number")
     if unit == "fraction":
         return f"{(found * 100).normalize():f}"
     if unit == "free":

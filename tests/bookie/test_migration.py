@@ -183,6 +183,27 @@ def test_what_cannot_be_carried_over_says_why(java: str, reason: str) -> None:
     parsed(Path("bookie.toml"), made.toml)
 
 
+@pytest.mark.parametrize(
+    ("java", "says"),
+    [
+        ("bookiePort=99999", ["listen", "there is no default", 'advertise = "b1.example.org:PORT"']),
+        ("bookieId=a/b", ["another bookie"]),
+        ("nettyMaxFrameSizeBytes=104857600", ["write at most", "the default counts, "]),
+        ("httpServerEnabled=true\nhttpServerPort=0x50", ["it is no port"]),
+        ("gcWaitTime=12345678901234567890123", ["larger than anything here"]),
+    ],
+)
+def test_a_value_that_is_lost_is_to_be_chosen_by_somebody(java: str, says: list[str]) -> None:
+    whole = "\n".join(line for line in WHOLE.splitlines() if line.partition("=")[0] != java.partition("=")[0])
+    made = migrated(f"{whole}\n{java}\n")
+    told = "\n".join(made.warnings)
+    for words in says:
+        assert words in told
+    assert "invalid literal" not in made.toml
+    for warning in made.warnings:
+        assert warning in made.toml.partition("# To be done by you:")[2]
+
+
 def test_a_key_without_a_value_is_not_set_as_in_javas_template() -> None:
     assert "someKey" not in migrated("someKey=\nbookieId=\n").toml
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from walkeeper_bookie.commands._refusal import Refusal
+from walkeeper_bookie.commands._refusal import Refusal, printable
 
 __all__ = ["migrate"]
 
@@ -16,8 +16,9 @@ __all__ = ["migrate"]
 def migrate(file: Path) -> None:
     """Write the configuration (TOML) that does what a Java bookie's does.
 
-    For each key that cannot be carried over a comment says why. The ledgers of a Java bookie are not converted: give
-    the new bookie a directory of its own, and let the cluster move the ledgers.
+    For each key that cannot be carried over a comment says why; what needs a decision is said on standard error, too.
+    The ledgers of a Java bookie are not converted: give the new bookie a directory of its own, and let the cluster move
+    the ledgers.
     """
     from walkeeper_bookie._migration import migrated
 
@@ -28,4 +29,4 @@ def migrate(file: Path) -> None:
     result = migrated(text)
     click.echo(result.toml, nl=False)
     for warning in result.warnings:
-        click.echo(f"walkeeper: {warning}", err=True)
+        click.echo(f"walkeeper: {printable(warning)}", err=True)
