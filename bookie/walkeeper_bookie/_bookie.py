@@ -33,6 +33,7 @@ from walkeeper_bookie._directory import (
     Recovery,
     make_data_directory,
     make_journal_directory,
+    refuse_file,
     refuse_nested,
 )
 from walkeeper_bookie._disk_watch import DiskState, DiskWatch, Space, look
@@ -116,8 +117,10 @@ class Bookie:
         settings = self.settings
         if settings.http is not None:
             threading.Thread(target=_load_http, name="load http", daemon=True).start()
+        refuse_file(self._data.path)
         refuse_lost_store(self._data, init)
         if self._journal is not None:
+            refuse_file(self._journal, "journal")
             refuse_nested(self._data.path, self._journal)
         new = not self._data.cookie.exists()
         if new:

@@ -68,6 +68,8 @@ def value_of(path: Path, name: str, found: object) -> Any:
 
 def hint_for(name: str, found: object) -> str:
     """What may have been meant by a key that is not known."""
+    if isinstance(found, dict):
+        return "The file has no tables: each setting stands by itself"
     same = name.replace("-", "_").lower()
     near = [same] if same in BY_NAME else difflib.get_close_matches(same, BY_NAME, n=1, cutoff=0.6)
     if near:
@@ -77,8 +79,6 @@ def hint_for(name: str, found: object) -> str:
         return (
             f"That is a key of a Java bookie; here it is {java[0]}. `walkeeper bookie migrate` writes the file for you"
         )
-    if isinstance(found, dict):
-        return "The file has no tables: each setting stands by itself"
     return "`walkeeper-bookie --help` lists all settings"
 
 

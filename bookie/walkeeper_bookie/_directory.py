@@ -27,6 +27,7 @@ __all__ = [
     "journal_of",
     "make_data_directory",
     "make_journal_directory",
+    "refuse_file",
     "refuse_nested",
 ]
 
@@ -268,6 +269,12 @@ def _make(path: Path, what: str) -> None:
             hint="is the disk mounted? The directory itself is made at the first start, those above it are not",
         ) from None
     sync_directory(path.parent)
+
+
+def refuse_file(path: Path, what: str = "data") -> None:
+    """Raises InvalidError where something is there, and no directory."""
+    if path.exists() and not path.is_dir():
+        raise InvalidError(f"{str(path)!r} is no directory, which the {what} directory must be")
 
 
 def refuse_nested(data: Path, journal: Path) -> None:

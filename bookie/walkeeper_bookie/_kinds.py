@@ -230,6 +230,8 @@ class Size(Kind):
         found = re.fullmatch(r"([0-9]{1,19}(?:\.[0-9]{1,9})?) ?([A-Za-z]*)", plain)
         if not found or (found[2] or "B") not in SIZE_UNITS:
             raise WrongValue(f"write {self.example} (units: {', '.join(SIZE_UNITS)})")
+        if self.suffix and found[2] and plain == text:
+            raise WrongValue(f"write {self.example}: a rate ends with {self.suffix}")
         exact = Decimal(found[1]) * SIZE_UNITS[found[2] or "B"]
         if exact != int(exact):
             raise WrongValue(f"write {self.example}: this is no whole number of bytes")

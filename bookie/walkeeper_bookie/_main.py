@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import os
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import click
@@ -98,10 +102,28 @@ def settings_file(settings: Settings) -> str:
     return "\n".join(lines) + "\n"
 
 
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Until the process has handlers of its own nothing is begun: told to stop, it just ends."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        os._exit(ExitStatus.DRAINED)
+
+    handlers: dict[signal.Signals, Any] = {signal.SIGTERM: end, signal.SIGINT: end, signal.SIGHUP: signal.SIG_IGN}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if signal.getsignal(number) is handlers[number]:
+                signal.signal(number, handler)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """The console script; ends the process with a status of ExitStatus."""
     try:
-        status = command.main(arguments, prog_name="walkeeper-bookie", standalone_mode=False)
+        with ended_by_signals():
+            status = command.main(arguments, prog_name="walkeeper-bookie", standalone_mode=False)
     except SettingsError as error:
         click.echo(f"walkeeper-bookie: {error}", err=True)
         status = ExitStatus.WRONG_USE

@@ -30,8 +30,8 @@ class SettingsError(Exception):
 class Java:
     """Where a setting comes from in bk_server.conf: the key, and how its number is read.
 
-    `unit` stands behind the number: "ms", "s", "B", "KiB", "MiB", "%"; "fraction" is one of 1, "free" what a used
-    fraction of 1 leaves, "" the text itself.
+    `unit` stands behind the number: "ms", "s", "B", "B/s", "KiB", "MiB", "%"; "fraction" is one of 1, "free" what a
+    used fraction of 1 leaves, "" the text itself.
     """
 
     key: str
@@ -405,7 +405,7 @@ class Settings:
         "64MiB/s",
         "What compaction and sorting may copy; sorting a quarter of it while entries are added.",
         FILES,
-        java=Java("compactionRateByBytes", "B"),
+        java=Java("compactionRateByBytes", "B/s"),
     )
     minor_percent: int = key(
         Percent(whole=True),

@@ -36,6 +36,7 @@ PLACES = "cluster.json"
 STOP_S = 40.0
 """After SIGTERM a bookie may drain so long; then it is killed."""
 SCRAPE_S = 2.0
+LAST_WORDS_MAX = 4096
 
 
 class ClusterError(Exception):
@@ -97,6 +98,17 @@ class BookieProcess:
         if self.samples and not self.samples[-1].writable:
             return "read-only" if self.samples[-1].registered else "not registered"
         return "writable"
+
+    @property
+    def last_words(self) -> str:
+        """The end of its log; empty where there is none."""
+        try:
+            with open(self.log, "rb") as log:
+                log.seek(max(0, os.fstat(log.fileno()).st_size - LAST_WORDS_MAX))
+                lines = log.read().decode("utf-8", "replace").split("\n")
+        except OSError:
+            return ""
+        return next((line for line in reversed(lines) if line.strip()), "")
 
     @property
     def entries_per_second(self) -> float:

@@ -37,6 +37,7 @@ UNITS = {
     "ms": "milliseconds",
     "s": "seconds",
     "B": "bytes",
+    "B/s": "bytes a second",
     "KiB": "KiB",
     "MiB": "MiB",
     "fraction": "a fraction of 1",

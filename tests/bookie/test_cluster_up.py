@@ -197,6 +197,7 @@ def test_the_command_says_that_nothing_came_up(tmp_path: Path) -> None:
     said, errors = command.communicate(timeout=PATIENCE_S)
     assert command.returncode == 2
     assert "ended: exit status 2" in said
+    assert "names no metadata store" in said or "there is no store" in said  # the reason, not only where it stands
     assert "did not come up" in errors
     assert processes_below(tmp_path) == []
 

@@ -86,6 +86,7 @@ def test_what_the_file_has_need_not_be_on_the_command_line(process: Process, tmp
     [
         (["--listen", "127.0.0.1:1", "--data", "/d"], "--metadata (URI) must be given"),
         ([*GIVEN, "--memtable", "64M"], "--memtable '64M': write a size"),
+        ([*GIVEN, "--compact-rate", "64MiB"], "a rate ends with /s"),
         ([*GIVEN, "--gc-interval", "10"], "--gc-interval '10': write a time"),
         ([*GIVEN, "--config", "/nowhere/bookie.toml"], "/nowhere/bookie.toml: No such file"),
         ([*GIVEN, "--memtabel", "64MiB"], "--memtable"),

@@ -158,3 +158,10 @@ def test_python_3_10_without_tomli_says_what_to_install(file: Path, monkeypatch:
     without_parser(monkeypatch, "tomllib", "tomli")
     with pytest.raises(SettingsError, match="install tomli"):
         _config_file.toml_module()
+
+
+@pytest.mark.parametrize("name", ["bookie", "bookie_ids", "metadatas"])
+def test_of_a_table_it_is_said_that_the_file_has_none(file: Path, name: str) -> None:
+    said = refusal(file, f'[{name}]\ndata = "/d"\n')
+    assert "no tables" in said
+    assert "Did you mean" not in said

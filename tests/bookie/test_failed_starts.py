@@ -154,3 +154,38 @@ def test_metadata_that_it_may_not_read_are_not_waited_for(bookies: Bookies) -> N
     assert bookie.ended() == 2
     assert "permissions" in bookie.said()
     assert "does not answer" not in bookie.said()
+
+
+def test_a_file_is_no_data_directory(bookies: Bookies) -> None:
+    (bookies.place / "data").touch()
+    for options in ([], ["--init"]):
+        bookie = bookies.start(*options)
+        assert bookie.ended() == 2
+        assert "is no directory" in bookie.said()
+
+
+# ---- signals that come early ----
+
+SENT_EARLY = """
+import importlib, os, signal
+import_module = importlib.import_module
+
+def signalled(name, *rest):
+    if name == "walkeeper_bookie._process":
+        os.kill(os.getpid(), signal.{})
+    return import_module(name, *rest)
+
+importlib.import_module = signalled
+"""
+
+
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
+def test_told_to_stop_before_it_began_it_just_ends(bookies: Bookies, number: str) -> None:
+    bookie = bookies.start("--init", before=SENT_EARLY.format(number))
+    assert bookie.ended() == 0
+    assert bookie.said() == ""
+    assert nothing_was_made(bookies)
+
+
+def test_to_read_the_settings_again_is_no_reason_to_end_before_it_began(bookies: Bookies) -> None:
+    bookies.start("--init", before=SENT_EARLY.format("SIGHUP")).ready()

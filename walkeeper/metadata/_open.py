@@ -102,7 +102,7 @@ def _zookeeper_store() -> Callable[..., MetadataStore]:
     try:
         made: Callable[..., MetadataStore] = import_module("walkeeper.metadata._zookeeper").ZooKeeperStore
     except ImportError as error:
-        raise MetadataError(f"zk:// needs the package kazoo: {error}") from error
+        raise MetadataError(f"zk:// needs the package kazoo: pip install 'walkeeper[zookeeper]' ({error})") from error
     return made
 
 

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from walkeeper_bookie.commands._refusal import printable
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -191,5 +193,7 @@ def cells(bookie: BookieProcess) -> tuple[str, ...]:
 
 
 def line_of(bookie: BookieProcess) -> str:
-    where = f"; its log is {bookie.log}" if bookie.died else ""
-    return f"bookie {bookie.bookie_id}: {bookie.state}{where}"
+    if not bookie.died:
+        return f"bookie {bookie.bookie_id}: {bookie.state}"
+    words = f", and ends with: {printable(bookie.last_words)}" if bookie.last_words else ""
+    return f"bookie {bookie.bookie_id}: {bookie.state}; its log is {bookie.log}{words}"
