@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from walkeeper.errors import Error, StorageError
 from walkeeper.metadata import MetadataError, UnavailableError, UnknownOutcomeError
 from walkeeper_bookie._addresses import AddressError, refuse_unusable
-from walkeeper_bookie._collector import ACKNOWLEDGED, Acknowledgement, Collector
+from walkeeper_bookie._collector import Acknowledgement, Collector
 from walkeeper_bookie._data_directory import DataDirectory
 from walkeeper_bookie._descriptors import connections_permitted, raise_limit
 from walkeeper_bookie._directory import (
@@ -157,7 +157,7 @@ class Bookie:
         )
         self._serve(instance_id)
         self._listen_http()
-        self.metadata.publish(expected, settings.advertised(self.server.port), self.http_port)
+        self.metadata.publish(expected, settings.advertised(self.server.port), self._http_address())
         self.registrar = Registrar(self.metadata, instance_id, self.log, settings.session_timeout, self._thread_failed)
         self._undo.append(self.registrar.close)
         patience.call(lambda: self.registrar.start(self.disk_state.read_only))
@@ -224,7 +224,7 @@ class Bookie:
             self.metadata,
             self._tombs,
             self.server.set_deleted,
-            Acknowledgement(self._data.path / ACKNOWLEDGED),
+            Acknowledgement(self._data.acknowledged),
             instance_id,
             self.log,
             vanished_part_max=settings.gc_alarm_percent / 100,
@@ -253,9 +253,11 @@ class Bookie:
         # Closed behind the server: it says "stopping" while that drains.
         self._undo.insert(self._undo.index(self._stop_server), self._http.close)
 
-    @property
-    def http_port(self) -> int | None:
-        return self._http.port if self._http else None
+    def _http_address(self) -> Address | None:
+        """Where it listens indeed."""
+        if self.settings.http is None or self._http is None:
+            return None
+        return self.settings.http._replace(port=self._http.port)
 
     def _start_workers(self) -> None:
         def add(name: str, work: Callable[[], object], interval: Callable[[], float]) -> Worker:

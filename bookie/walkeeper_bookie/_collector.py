@@ -24,9 +24,8 @@ from walkeeper.errors import Error
 from walkeeper.metadata import MetadataError
 from walkeeper_bookie._log import Log
 
-__all__ = ["ACKNOWLEDGED", "Acknowledgement", "Collector", "Listing", "Pass", "WrongClusterError"]
+__all__ = ["Acknowledgement", "Collector", "Listing", "Pass", "WrongClusterError"]
 
-ACKNOWLEDGED = "gc-acknowledged"
 VANISHED_COUNT_MIN = 100
 BATCH = 1000
 SESSIONS_MAX = 5

@@ -5,6 +5,7 @@ The ledger store is a directory in it: the engine owns all files there, and the 
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,3 +42,23 @@ class DataDirectory:
     def read_only(self) -> Path:
         """Where it is there, an operator made the bookie read-only."""
         return self.path / "read-only"
+
+    @property
+    def acknowledged(self) -> Path:
+        """How many ledgers vanished indeed, by an operator's word."""
+        return self.path / "gc-acknowledged"
+
+    @property
+    def beside(self) -> tuple[Path, ...]:
+        """What a bookie has beside its store; its cookie first."""
+        begun = self.cookie.with_name("VERSION.new")
+        return (self.cookie, begun, self.limbo, self.tombstones, self.read_only, self.acknowledged)
+
+    def strange(self) -> list[str]:
+        """Names in the directory that no bookie made; none where there is no directory. Raises OSError."""
+        ours = {each for one in (self.store, *self.beside) for each in (one.name, f"{one.name}.tmp")}
+        ours.add("lost+found")  # of a file system that is mounted there
+        try:
+            return sorted(set(os.listdir(self.path)) - ours)
+        except FileNotFoundError:
+            return []

@@ -63,6 +63,11 @@ def refuse_lost_store(data: DataDirectory, init: bool) -> None:
         )
     if not init:
         raise new_directory(data)
+    if strange := data.strange():
+        raise IdentityError(
+            f"{data.path} is not empty, and no bookie's: there is {strange[0]!r}",
+            "look whether --data is right; for a new bookie name a directory that is empty, or not there yet",
+        )
 
 
 def establish(

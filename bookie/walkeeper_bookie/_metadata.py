@@ -90,12 +90,13 @@ class BookieMetadata:
 
     # ---- registration ----
 
-    def publish(self, cookie: Cookie, address: Address, http_port: int | None) -> None:
+    def publish(self, cookie: Cookie, address: Address, http: Address | None) -> None:
         """What the next registration says. The cookie is this bookie's, and it holds its directory's lock: what stands
         there of an earlier session is taken over."""
         endpoints = ServiceInfo.of_bookie(address.host, address.port).endpoints
-        if http_port is not None:
-            endpoints += (Endpoint("httpserver", address.host, http_port, "http"),)
+        if http is not None:
+            host = address.host if http.is_wildcard else http.host
+            endpoints += (Endpoint("httpserver", host, http.port, "http"),)
         self._cookie, self._service_info = cookie, ServiceInfo(endpoints)
 
     def register(self, read_only: bool) -> None:

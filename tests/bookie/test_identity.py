@@ -270,6 +270,17 @@ def test_unknown_outcomes_are_what_was_injected() -> None:
         faulty.create("/x")
 
 
+def test_what_is_another_programs_becomes_no_bookie(tmp_path: Path) -> None:
+    data = DataDirectory(tmp_path)
+    refuse_lost_store(data, init=True)
+    for name in ("lost+found", "VERSION.new", "VERSION.tmp", "limbo"):
+        (tmp_path / name).touch()
+    refuse_lost_store(data, init=True)
+    (tmp_path / "mail").touch()
+    with pytest.raises(IdentityError, match="'mail'"):
+        refuse_lost_store(data, init=True)
+
+
 def test_a_store_that_is_gone_is_not_made_anew(world: World) -> None:
     refuse_lost_store(world.data, init=True)  # a new directory
     with pytest.raises(IdentityError, match="no bookie's directory yet"):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from bookie_runs import until
 
-from walkeeper.metadata import Cookie, MemoryStore, MemoryTree, MetadataError, UnavailableError
+from walkeeper.metadata import Cookie, MemoryStore, MemoryTree, MetadataError, ServiceInfo, UnavailableError
 from walkeeper_bookie import _registration
 from walkeeper_bookie._collector import WrongClusterError
 from walkeeper_bookie._kinds import Address
@@ -76,6 +76,18 @@ def test_registered_when_start_returns_and_not_after_close(world: World, read_on
     registrar.close()
     assert world.found() == []
     assert not registrar.registered
+
+
+@pytest.mark.parametrize(("listens", "published"), [("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "b1.example.org")])
+def test_http_is_published_where_it_listens(world: World, listens: str, published: str) -> None:
+    """Where that is every address, the bookie's is one of them."""
+    _, metadata, registrar = world.bookie()
+    metadata.publish(world.cookie, Address("b1.example.org", 3181), Address(listens, 8000))
+    registrar.start(False)
+    value = world.looker.get(f"/ledgers/available/{ID}")
+    assert value is not None
+    found = {each.id: (each.host, each.port) for each in ServiceInfo.parse(value.data).endpoints}
+    assert found == {"bookie": ("b1.example.org", 3181), "httpserver": (published, 8000)}
 
 
 def test_it_follows_what_is_wanted(world: World) -> None:

@@ -78,12 +78,7 @@ def format(data: Path, journal: Path | None, metadata: str, bookie_id: str, forc
 
 def is_bookies(data: DataDirectory) -> bool:
     """Whether what is in the directory is a bookie's, or what a start, or a command, that was killed left of one."""
-    return data.store.is_dir() or {one.name for one in data.path.iterdir()} <= {one.name for one in beside(data)}
-
-
-def beside(data: DataDirectory) -> tuple[Path, ...]:
-    """What a bookie has beside its store; its cookie first."""
-    return (data.cookie, data.cookie.with_name("VERSION.new"), data.limbo, data.tombstones, data.read_only)
+    return data.store.is_dir() or not data.strange()
 
 
 def confirm(data: DataDirectory, bookie_id: str) -> None:
@@ -114,7 +109,7 @@ def make(data: DataDirectory, journal: Path | None) -> None:
     if journal is not None:
         make_journal_directory(journal)
     if any(data.path.iterdir()):
-        for old in beside(data):
+        for old in data.beside:
             old.unlink(missing_ok=True)
         sync_directory(data.path)
         if data.store.is_dir():
