@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from walkeeper.errors import Error, StorageError
-from walkeeper.metadata import MetadataError, UnavailableError, UnknownOutcomeError
+from walkeeper.metadata import MetadataError, MissingError, UnavailableError, UnknownOutcomeError
 from walkeeper_bookie._addresses import AddressError, refuse_unusable
 from walkeeper_bookie._collector import Acknowledgement, Collector
 from walkeeper_bookie._data_directory import DataDirectory
@@ -37,7 +37,7 @@ from walkeeper_bookie._directory import (
     refuse_nested,
 )
 from walkeeper_bookie._disk_watch import DiskState, DiskWatch, Space, look
-from walkeeper_bookie._identity import IdentityError, establish, expected_cookie, refuse_lost_store
+from walkeeper_bookie._identity import establish, expected_cookie, no_cluster, refuse_lost_store
 from walkeeper_bookie._limbo import Limbo, reason_for_limbo
 from walkeeper_bookie._log import Log
 from walkeeper_bookie._metadata import BookieMetadata, open_metadata
@@ -128,7 +128,7 @@ class Bookie:
             refuse_unusable(self._addresses())
         patience = self._patience()
         self._undo.append(self._close_metadata)
-        self.metadata = patience.call(self._open_metadata, BookieMetadata.close)
+        self.metadata = patience.call(lambda: self._open_metadata(init), BookieMetadata.close)
         if new:
             patience.call(self.metadata.instance_id)
         make_data_directory(self._data.path)
@@ -176,9 +176,11 @@ class Bookie:
         settings = self.settings
         return Patience(settings.start_timeout, self._told_to_stop, self._close_metadata, settings.metadata, self.log)
 
-    def _open_metadata(self) -> BookieMetadata:
+    def _open_metadata(self, init: bool) -> BookieMetadata:
         try:
-            return open_metadata(self.settings.metadata, self.settings.session_timeout)
+            return open_metadata(self.settings.metadata, self.settings.session_timeout, create=init)
+        except MissingError as wrong:
+            raise no_cluster(self.settings.metadata, str(wrong)) from wrong
         except (UnavailableError, UnknownOutcomeError):
             raise
         except MetadataError as wrong:
@@ -194,10 +196,7 @@ class Bookie:
     def _cluster(self, init: bool) -> str:
         found = self.metadata.initialize() if init else self.metadata.instance_id()
         if found is None:
-            raise IdentityError(
-                f"there is no cluster at {self.metadata.uri} (no INSTANCEID)",
-                "look at --metadata; where a new cluster is meant, give --init at the first start",
-            )
+            raise no_cluster(self.metadata.uri, "no INSTANCEID")
         return found
 
     def _is_empty(self) -> bool:

@@ -20,7 +20,7 @@ from walkeeper.metadata import Cookie, CookieMismatchError, ExistsError, Metadat
 from walkeeper_bookie._checked_lines import replace_file, sync_directory
 from walkeeper_bookie._data_directory import DataDirectory
 
-__all__ = ["IdentityError", "establish", "expected_cookie", "refuse_lost_store", "restore_hint"]
+__all__ = ["IdentityError", "establish", "expected_cookie", "no_cluster", "refuse_lost_store", "restore_hint"]
 
 PENDING = "VERSION.new"
 COOKIE_MAX = 64 * 1024
@@ -124,6 +124,13 @@ def establish(
     os.rename(pending_file, data.cookie)
     sync_directory(data.path)
     return True
+
+
+def no_cluster(uri: str, why: str) -> IdentityError:
+    return IdentityError(
+        f"there is no cluster at {uri} ({why})",
+        "look at --metadata; where a new cluster is meant, give --init at the first start",
+    )
 
 
 def restore_hint(data: Path, bookie_id: str = "ID") -> str:

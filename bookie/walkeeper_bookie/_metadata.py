@@ -20,9 +20,10 @@ from walkeeper_bookie._kinds import Address
 __all__ = ["BookieMetadata", "open_metadata"]
 
 
-def open_metadata(uri: str, session_timeout: float) -> BookieMetadata:
-    """Opens the store that a URI names. Raises MetadataError; UnavailableError where it does not answer now."""
-    store, root, _ = open_store(uri, session_timeout=session_timeout)
+def open_metadata(uri: str, session_timeout: float, *, create: bool) -> BookieMetadata:
+    """Opens the store that a URI names. Raises MetadataError; UnavailableError where it does not answer now;
+    MissingError where it is not there, and `create` does not say to make it."""
+    store, root, _ = open_store(uri, session_timeout=session_timeout, create=create)
     return BookieMetadata(store, root)
 
 

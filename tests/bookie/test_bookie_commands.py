@@ -484,6 +484,13 @@ def test_the_remedy_for_a_directory_that_was_moved_works(data: DataDirectory, ur
     assert run("cookie", "create", data.path, "--metadata", uri, "--bookie-id", "b1").exit_code == 0
 
 
+def test_a_mistyped_path_of_metadata_is_said_and_not_made(data: DataDirectory, tmp_path: Path) -> None:
+    uri = f"sqlite:{tmp_path / 'metadate.db'}"
+    for words in (["show"], ["create", data.path, "--bookie-id", "b1"], ["delete", "b1", "--yes"]):
+        assert "there is no cluster at" in refused(run("cookie", *words, "--metadata", uri))
+    assert not (tmp_path / "metadate.db").exists()
+
+
 def test_a_directory_without_ledgers_gets_no_cookie(tmp_path: Path, uri: str) -> None:
     assert "walkeeper bookie format" in refused(
         run("cookie", "create", tmp_path, "--metadata", uri, "--bookie-id", "b1")

@@ -82,6 +82,17 @@ def test_behind_a_wrong_metadata_uri_the_journal_is_free_to_choose(bookies: Book
     bookies.start("--init", "--journal", str(bookies.place / "journal")).ready()
 
 
+def test_a_mistyped_path_of_metadata_is_not_made(bookies: Bookies) -> None:
+    first = bookies.start("--init")
+    first.ready()
+    assert first.stop() == 0
+    mistyped = bookies.place / "metadate.db"
+    second = bookies.start(port=first.port, metadata=f"sqlite:{mistyped}")
+    assert second.ended() == 4
+    assert "there is no cluster" in second.said()
+    assert not mistyped.exists()
+
+
 def test_metadata_that_did_not_answer_leave_the_journal_free_to_choose(bookies: Bookies) -> None:
     silent = bookies.start("--init", "--start-timeout", "300ms", metadata=f"zk://127.0.0.1:{free_port()}/ledgers")
     assert silent.ended() == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
 from walkeeper.metadata._keys import check_key
-from walkeeper.metadata._store import MetadataError, MetadataStore
+from walkeeper.metadata._store import MetadataError, MetadataStore, MissingError
 
 if TYPE_CHECKING:
     from walkeeper.metadata._memory import MemoryTree
@@ -38,8 +39,10 @@ class OpenedStore(NamedTuple):
     layout: str | None
 
 
-def open_store(uri: str, *, session_timeout: float = 10.0) -> OpenedStore:
+def open_store(uri: str, *, session_timeout: float = 10.0, create: bool = True) -> OpenedStore:
     """Opens what a URI names. MetadataError: there is no such store, or not yet, or the URI is none.
+
+    Without `create` the file of a `sqlite:` URI is not made where it is missing: MissingError.
 
     `memory:NAME` is one tree for all who open it in this process, for as long as the process lives.
     """
@@ -57,7 +60,10 @@ def open_store(uri: str, *, session_timeout: float = 10.0) -> OpenedStore:
     if layout is None and scheme == "sqlite":
         from walkeeper.metadata._sqlite import SqliteStore  # as above: what nobody uses takes no memory
 
-        return OpenedStore(SqliteStore(_path(uri, rest), session_timeout=session_timeout), ROOT, None)
+        path = _path(uri, rest)
+        if not create and not os.path.lexists(path):
+            raise MissingError(f"there is no {path}")
+        return OpenedStore(SqliteStore(path, session_timeout=session_timeout), ROOT, None)
     if scheme == "etcd":
         raise MetadataError(f"cannot open {uri!r}: etcd is not supported yet; {_URIS}")
     raise MetadataError(f"cannot open {uri!r}: there is no store {scheme!r}; {_URIS}")

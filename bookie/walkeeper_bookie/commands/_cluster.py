@@ -25,10 +25,7 @@ class Cluster:
         """Refusal where there is no cluster."""
         value = self._store.get(f"{self._root}/INSTANCEID", linearizable=True)
         if value is None:
-            raise Refusal(
-                f"there is no cluster at {self._store.uri} (no INSTANCEID)",
-                "look at --metadata; where a new cluster is meant, walkeeper-bookie --init makes it",
-            )
+            raise no_cluster(self._store.uri, "no INSTANCEID")
         return value.data.decode("utf-8", "replace")
 
     def cookie(self, bookie_id: str) -> Cookie | None:
@@ -66,12 +63,22 @@ class Cluster:
         return f"{self._root}/cookies/{check_bookie_id(bookie_id)}"
 
 
+def no_cluster(uri: str, why: str) -> Refusal:
+    return Refusal(
+        f"there is no cluster at {uri} ({why})",
+        "look at --metadata; where a new cluster is meant, walkeeper-bookie --init makes it",
+    )
+
+
 @contextmanager
 def cluster_at(uri: str) -> Iterator[Cluster]:
-    """The cluster that a URI names."""
-    from walkeeper.metadata import open_store
+    """The cluster that a URI names. Refusal where there is no such store: nothing is made."""
+    from walkeeper.metadata import MissingError, open_store
 
-    opened = open_store(uri)
+    try:
+        opened = open_store(uri, create=False)
+    except MissingError as wrong:
+        raise no_cluster(uri, str(wrong)) from None
     try:
         yield Cluster(opened.store, opened.root)
     finally:
