@@ -256,7 +256,8 @@ static wk_status listen_at(wk_server *server, const wk_server_options *options, 
 	wk_net_address bound;
 	int result = server->net->operations->listen(server->net, options->host, options->port, &bound);
 	if (result < 0)
-		return fail(error, WK_IO, -result, "listening on %s:%u: %s%s", options->host, options->port, strerror(-result),
+		return fail(error, WK_IO, -result, "listening on %s:%u: %s%s", options->host, options->port,
+		            result == -ENOENT ? "this host has no address" : strerror(-result),
 		            result == -EADDRINUSE ? "; another process serves there, or served there a moment ago" : "");
 	server->port = bound.port;
 	return WK_OK;

@@ -74,6 +74,16 @@ def test_a_host_that_is_not_this_machine_is_no_identity(bookies: Bookies, host: 
     assert nothing_was_made(bookies)
 
 
+def test_a_host_without_an_address_is_no_missing_file(bookies: Bookies) -> None:
+    first = bookies.start("--init", "--bookie-id", "b1")
+    first.ready()
+    assert first.stop() == 0
+    second = bookies.start("--bookie-id", "b1", "--listen", f"no-such-host.invalid:{free_port()}")
+    assert second.ended() == 7
+    assert "no address" in second.said()
+    assert "No such file" not in second.said()
+
+
 @pytest.mark.parametrize("metadata", ["foo:bar", "zk+flat://127.0.0.1:1/ledgers"])
 def test_behind_a_wrong_metadata_uri_the_journal_is_free_to_choose(bookies: Bookies, metadata: str) -> None:
     wrong = bookies.start("--init", metadata=metadata)

@@ -18,7 +18,7 @@ OF_COMMANDS = {"--bookie-id", "--metadata", "--data", "--http", "--all", "--forc
 def test_every_option_that_is_named_is_one() -> None:
     for path in FILES:
         for line in path.read_text().splitlines():
-            foreign = re.match(r"(RUN|#   docker| +&&)", line)
+            foreign = re.match(r"(RUN|COPY|#   docker| +&&| +pip install)", line)
             named = set() if foreign else set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", line))
             assert named <= OPTIONS | OF_COMMANDS, (path.name, line)
 
