@@ -52,8 +52,8 @@ public class AutoRecoveryTest extends InteropTest {
             lost.kill();
             cluster.awaitGone(lost);
             for (long id : ledgers) {
-                Until.holds(() -> !everyone(metadata(client, id)).contains(lost.id()), "ledger " + id + " is copied");
-                LedgerMetadata metadata = metadata(client, id);
+                Until.holds(() -> !everyone(Ledgers.metadata(client, id)).contains(lost.id()), "ledger " + id + " is copied");
+                LedgerMetadata metadata = Ledgers.metadata(client, id);
                 for (var segment : metadata.getAllEnsembles().entrySet()) {
                     for (BookieId bookie : segment.getValue()) {
                         Requests requests = new Requests(client, bookie);
@@ -68,10 +68,6 @@ public class AutoRecoveryTest extends InteropTest {
         } finally {
             recovery.shutdown();
         }
-    }
-
-    private static LedgerMetadata metadata(BookKeeper client, long ledger) throws Exception {
-        return client.getLedgerManager().readLedgerMetadata(ledger).get().getValue();
     }
 
     private static List<BookieId> everyone(LedgerMetadata metadata) {

@@ -33,4 +33,8 @@ final class Children {
             throw new IOException("interrupted", wrong);
         }
     }
+
+    static void signal(Process process, String name) throws IOException, InterruptedException {
+        new ProcessBuilder("kill", "-" + name, String.valueOf(process.pid())).inheritIO().start().waitFor();
+    }
 }

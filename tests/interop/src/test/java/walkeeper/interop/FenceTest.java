@@ -14,6 +14,8 @@ import org.apache.bookkeeper.client.BKException.Code;
 import org.apache.bookkeeper.client.BookKeeper;
 import org.apache.bookkeeper.client.BookKeeperTestClient;
 import org.apache.bookkeeper.client.LedgerHandle;
+import org.apache.bookkeeper.client.api.LedgerMetadata;
+import org.apache.bookkeeper.net.BookieId;
 import org.apache.bookkeeper.proto.BookieProtocol;
 import org.junit.Rule;
 import org.junit.Test;
@@ -21,6 +23,7 @@ import org.junit.Test;
 /** Recovery of a ledger whose writer is gone, or only slow; and the keys that a ledger has. */
 public class FenceTest extends ProtocolTest {
     private static final long LEDGER = 7_000_000_000L;
+    private static final long ACKNOWLEDGED_LEAST = 1000;
     private static final byte[] SECRET = "secret".getBytes(StandardCharsets.UTF_8);
 
     @Rule
@@ -63,14 +66,27 @@ public class FenceTest extends ProtocolTest {
 
     @Test
     public void aKilledWritersLedgerIsRecovered() throws Exception {
-        long id;
-        try (BookKeeper writer = cluster.client(protocol)) {
-            LedgerHandle ledger = Ledgers.create(writer, 3, 2, 2);
-            Ledgers.fill(ledger, 200);
-            id = ledger.getId();
-        }
-        try (BookKeeper another = cluster.client(protocol)) {
-            Ledgers.recoverAndCheck(another, id, 199);
+        try (WriterProcess writer = new WriterProcess(cluster, protocol, 3, 2, 2);
+                BookKeeperTestClient another = cluster.bareClient(protocol);
+                BookKeeper third = cluster.client(protocol)) {
+            long id = writer.ledger();
+            Until.holds(() -> writer.acknowledged() >= ACKNOWLEDGED_LEAST, "the writer writes");
+            writer.kill();
+            LedgerHandle recovered = Ledgers.recover(another, id);
+            long last = recovered.getLastAddConfirmed();
+            assertTrue(writer.acknowledged() + " and " + last, last >= writer.acknowledged());
+            Ledgers.check(recovered, 0, last);
+            LedgerMetadata metadata = recovered.getLedgerMetadata();
+            recovered.close();
+            assertEquals(LedgerMetadata.State.CLOSED, Ledgers.metadata(third, id).getState());
+            assertEquals(last, Ledgers.metadata(third, id).getLastEntryId());
+            // Adds that the writer sent and no bookie had read yet come too late. Recovery does not wait for the last bookie's fence.
+            for (BookieId bookie : metadata.getAllEnsembles().lastEntry().getValue()) {
+                Requests requests = new Requests(another, bookie);
+                Until.holds(() -> requests.add(id, last + 1, new byte[1]) == Code.LedgerFencedException,
+                        bookie + " refuses late adds");
+            }
+            Ledgers.recoverAndCheck(third, id, last);
         }
     }
 

@@ -39,6 +39,11 @@ final class Ledgers {
         }
     }
 
+    /** As the metadata store has it now. */
+    static LedgerMetadata metadata(BookKeeper client, long ledger) throws Exception {
+        return client.getLedgerManager().readLedgerMetadata(ledger).get(60, TimeUnit.SECONDS).getValue();
+    }
+
     static LedgerHandle tail(BookKeeper client, long ledger) throws Exception {
         return client.openLedgerNoRecovery(ledger, DIGEST, PASSWORD);
     }

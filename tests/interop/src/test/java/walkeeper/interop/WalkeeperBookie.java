@@ -119,7 +119,7 @@ final class WalkeeperBookie implements Bookie {
     }
 
     void signal(String name) throws IOException, InterruptedException {
-        new ProcessBuilder("kill", "-" + name, String.valueOf(process.pid())).inheritIO().start().waitFor();
+        Children.signal(process, name);
     }
 
     @Override
