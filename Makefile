@@ -195,17 +195,19 @@ bit-flips: $(VENV)/packages ## every bit of every byte of two small directories,
 # Maven goes on behind a test that failed: report.py says what came of all of them. Two classes at a time, as most of a test is waiting; classes of
 # BookKeeper's that failed so are run once more, alone: many look at clocks.
 INTEROP := nice -n 10 mvn -B -q -f tests/interop/pom.xml -Dmaven.test.failure.ignore
+SHAPES_CI := THREE,MIXED
+SHAPES_ALL := ONE,THREE,FIVE,MIXED
 REPORT := $(BIN)/python tests/interop/report.py
 interop_classes = @rm -rf build/interop/reports && \
-	$(INTEROP) test -Pchosen "-Dchosen=$$($(REPORT) classes $1)" -Dforks=2 -Dkills=$2 -Dseed=$(SEED) && \
+	$(INTEROP) test -Pchosen "-Dchosen=$$($(REPORT) classes $1)" -Dforks=2 -Dkills=$2 -Dshapes=$3 -Dseed=$(SEED) && \
 	again=$$($(REPORT) again) && { [ -z "$$again" ] || $(INTEROP) test -Pchosen "-Dchosen=$$again"; }
 
 interop: setup $(VENV)/checked ## Apache BookKeeper's Java client, shell and auto-recovery, and three classes of its own suite, against our bookies; KILLS=…
-	$(call interop_classes,ci,$(KILLS))
+	$(call interop_classes,ci,$(KILLS),$(SHAPES_CI))
 	@$(REPORT) check ci
 
-interop-all: setup $(VENV)/checked ## the same with 50 kills and all classes of tests/interop/upstream-classes.txt; writes docs/interop.md
-	$(call interop_classes,all,50)
+interop-all: setup $(VENV)/checked ## the same with 50 kills, all shapes of clusters and all classes of tests/interop/upstream-classes.txt; writes docs/interop.md
+	$(call interop_classes,all,50,$(SHAPES_ALL))
 	@$(REPORT) write
 	@$(REPORT) check all
 

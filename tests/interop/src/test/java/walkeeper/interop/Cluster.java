@@ -78,6 +78,26 @@ final class Cluster extends ExternalResource implements AutoCloseable {
         return bookie;
     }
 
+    /** A failure of power, where all bookies hang on it. */
+    void killAndStartAll() throws Exception {
+        for (Bookie bookie : bookies) {
+            bookie.kill();
+        }
+        for (Bookie bookie : bookies) {
+            bookie.launch();
+        }
+        for (Bookie bookie : bookies) {
+            bookie.awaitReady();
+        }
+        awaitWritable(bookies);
+    }
+
+    /** After kill(). */
+    void startAgain(Bookie bookie) throws Exception {
+        bookie.start();
+        awaitWritable(List.of(bookie));
+    }
+
     String uri() {
         return metadata.uri();
     }

@@ -13,25 +13,22 @@ import org.apache.bookkeeper.client.api.LedgerEntries;
 import org.apache.bookkeeper.client.api.ReadHandle;
 import org.apache.bookkeeper.client.api.WriteFlag;
 import org.apache.bookkeeper.client.api.WriteHandle;
-import org.junit.Rule;
 import org.junit.Test;
+import org.junit.runners.Parameterized.Parameters;
 
 /** What is acknowledged before it is durable, and what force() makes of it; version 3 alone has it. */
-public class DurabilityTest extends InteropTest {
-    @Rule
-    public final Cluster cluster = new Cluster(3, 0);
-
-    @Override
-    Cluster cluster() {
-        return cluster;
+public class DurabilityTest extends ShapeTest {
+    @Parameters(name = "{0} {1}")
+    public static List<Object[]> cases() {
+        return cases(Protocol.V3);
     }
 
     @Test
     public void deferredSyncIsConfirmedByForce() throws Exception {
-        try (BookKeeper client = cluster.client(Protocol.V3)) {
-            WriteHandle ledger = client.newCreateLedgerOp().withEnsembleSize(3).withWriteQuorumSize(3)
-                    .withAckQuorumSize(2).withPassword(Ledgers.PASSWORD).withWriteFlags(WriteFlag.DEFERRED_SYNC)
-                    .execute().get(60, TimeUnit.SECONDS);
+        try (BookKeeper client = cluster().client(Protocol.V3)) {
+            WriteHandle ledger = client.newCreateLedgerOp().withEnsembleSize(shape.ensemble)
+                    .withWriteQuorumSize(shape.writeQuorum).withAckQuorumSize(shape.ackQuorum)
+                    .withPassword(Ledgers.PASSWORD).withWriteFlags(WriteFlag.DEFERRED_SYNC).execute().get(60, TimeUnit.SECONDS);
             List<CompletableFuture<Long>> answers = new ArrayList<>();
             for (int entry = 0; entry < 200; entry++) {
                 answers.add(ledger.appendAsync(Payload.of(ledger.getId(), entry)));
@@ -42,14 +39,8 @@ public class DurabilityTest extends InteropTest {
             assertEquals("nothing is confirmed before force", -1, ledger.getLastAddConfirmed());
             ledger.force().get(60, TimeUnit.SECONDS);
             assertEquals(199, ledger.getLastAddConfirmed());
-            for (Bookie bookie : cluster.bookies) {
-                bookie.kill();
-            }
-            for (Bookie bookie : cluster.bookies) {
-                bookie.start();
-            }
-            cluster.awaitWritable(cluster.bookies);
-            try (BookKeeper another = cluster.client(Protocol.V3);
+            cluster().killAndStartAll();
+            try (BookKeeper another = cluster().client(Protocol.V3);
                     ReadHandle read = another.newOpenLedgerOp().withLedgerId(ledger.getId())
                             .withPassword(Ledgers.PASSWORD).withRecovery(true).execute().get(60, TimeUnit.SECONDS);
                     LedgerEntries entries = read.read(0, 199)) {
@@ -62,8 +53,8 @@ public class DurabilityTest extends InteropTest {
 
     @Test
     public void forceOfAnEmptyLedgerAndOfWhatIsDurable() throws Exception {
-        try (BookKeeper client = cluster.client(Protocol.V3)) {
-            LedgerHandle ledger = Ledgers.create(client, 3, 2, 2);
+        try (BookKeeper client = cluster().client(Protocol.V3)) {
+            LedgerHandle ledger = shape.striped(client);
             ledger.force().get(60, TimeUnit.SECONDS);
             Ledgers.fill(ledger, 10);
             ledger.force().get(60, TimeUnit.SECONDS);

@@ -31,24 +31,6 @@ import org.junit.runners.Parameterized.Parameters;
 /** Ledgers written, read and deleted: each protocol, on ensembles of one, three and five of ours, and mixed with Java's. */
 @RunWith(Parameterized.class)
 public class EntriesTest extends InteropTest {
-    /** How a ledger lies on the bookies. */
-    enum Shape {
-        ONE(1, 1, 1),
-        THREE(3, 2, 2),
-        FIVE(5, 3, 2),
-        MIXED(4, 3, 2);
-
-        final int ensemble;
-        final int writeQuorum;
-        final int ackQuorum;
-
-        Shape(int ensemble, int writeQuorum, int ackQuorum) {
-            this.ensemble = ensemble;
-            this.writeQuorum = writeQuorum;
-            this.ackQuorum = ackQuorum;
-        }
-    }
-
     /** Before the payload in the largest request of version 2: length, header, master key, the entry's ids, CRC32C. */
     private static final int V2_OVERHEAD = 4 + 4 + 20 + 32 + 4;
 

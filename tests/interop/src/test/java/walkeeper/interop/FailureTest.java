@@ -3,6 +3,7 @@ package walkeeper.interop;
 import static org.junit.Assert.assertEquals;
 import static org.junit.Assert.assertFalse;
 import static org.junit.Assert.assertTrue;
+import static org.junit.Assume.assumeTrue;
 
 import java.util.ArrayList;
 import java.util.List;
@@ -13,28 +14,22 @@ import org.apache.bookkeeper.client.BookKeeper;
 import org.apache.bookkeeper.client.BookKeeperAdmin;
 import org.apache.bookkeeper.client.LedgerHandle;
 import org.apache.bookkeeper.net.BookieId;
-import org.junit.Rule;
 import org.junit.Test;
 
-/** Bookies that die, hang and come back under a client that goes on. */
-public class FailureTest extends ProtocolTest {
-    @Rule
-    public final Cluster cluster = new Cluster(4, 0);
-
-    @Override
-    Cluster cluster() {
-        return cluster;
-    }
+/** Bookies of ours that die, hang and come back under a client that goes on; where there are Java's, those are beside them. */
+public class FailureTest extends ShapeTest {
+    private static final String ALONE = "what only one bookie has cannot be read while it is away";
 
     private static List<BookieId> lastEnsemble(LedgerHandle ledger) {
         return ledger.getLedgerMetadata().getAllEnsembles().lastEntry().getValue();
     }
 
-    private void killOneWhileWriting(int ackQuorum) throws Exception {
-        try (BookKeeper client = cluster.client(protocol); BookKeeper another = cluster.client(protocol)) {
-            LedgerHandle ledger = Ledgers.create(client, 3, 3, ackQuorum);
+    private void killOneWhileWriting(Ledgers.Creation creation) throws Exception {
+        assumeTrue(ALONE, shape != Shape.ONE);
+        try (BookKeeper client = cluster().client(protocol); BookKeeper another = cluster().client(protocol)) {
+            LedgerHandle ledger = Ledgers.on(first(), client, creation);
             Ledgers.fill(ledger, 100);
-            BookieId killed = lastEnsemble(ledger).get(1);
+            BookieId killed = first().id();
             CompletableFuture<Void> more = CompletableFuture.runAsync(() -> {
                 try {
                     for (int round = 0; round < 20; round++) {
@@ -46,43 +41,44 @@ public class FailureTest extends ProtocolTest {
                 }
             });
             Thread.sleep(100);
-            cluster.bookie(killed).kill();
+            first().kill();
             more.get(120, TimeUnit.SECONDS);
             Until.holds(() -> !lastEnsemble(ledger).contains(killed), "the killed bookie is replaced");
             Ledgers.fill(ledger, 50);
             ledger.close();
             assertEquals(2, Ledgers.recoverAndCheck(another, ledger.getId(), 1149).getAllEnsembles().size());
         }
+        cluster().startAgain(first());
     }
 
     @Test
     public void aKilledBookieIsReplaced() throws Exception {
-        killOneWhileWriting(2);
+        killOneWhileWriting(shape::majority);
     }
 
     @Test
     public void aKilledBookieIsReplacedWhereAllMustAcknowledge() throws Exception {
-        killOneWhileWriting(3);
+        killOneWhileWriting(shape::everywhere);
     }
 
     @Test
     public void aBookieIsRestartedUnderARunningClient() throws Exception {
-        try (BookKeeper client = cluster.client(protocol)) {
-            LedgerHandle closed = Ledgers.create(client, 1, 1, 1);
+        try (BookKeeper client = cluster().client(protocol)) {
+            LedgerHandle closed = Ledgers.on(first(), client, Shape.ONE::everywhere);
             Ledgers.fill(closed, 500);
             closed.close();
             // All must acknowledge: none is still written to when its bookie ends.
-            LedgerHandle open = Ledgers.create(client, 4, 4, 4);
+            int all = cluster().bookies.size();
+            LedgerHandle open = Ledgers.create(client, all, all, all);
             Ledgers.fill(open, 100);
-            Bookie bookie = cluster.bookie(lastEnsemble(closed).get(0));
+            Bookie bookie = first();
             for (boolean inOrder : new boolean[] {true, false}) {
                 if (inOrder) {
                     bookie.stop();
                 } else {
                     bookie.kill();
                 }
-                bookie.start();
-                cluster.awaitWritable(cluster.bookies);
+                cluster().startAgain(bookie);
                 Until.holds(() -> {
                     try {
                         Ledgers.check(closed, 0, 499);
@@ -102,13 +98,14 @@ public class FailureTest extends ProtocolTest {
 
     @Test
     public void aBookieHangs() throws Exception {
-        try (BookKeeper client = cluster.client(protocol, settings -> {
+        assumeTrue(ALONE, shape != Shape.ONE);
+        try (BookKeeper client = cluster().client(protocol, settings -> {
             settings.setAddEntryTimeout(3);
             settings.setReadEntryTimeout(3);
         })) {
-            LedgerHandle ledger = Ledgers.create(client, 3, 3, 2);
+            Bookie hangs = first();
+            LedgerHandle ledger = Ledgers.on(hangs, client, shape::majority);
             Ledgers.fill(ledger, 50);
-            Bookie hangs = cluster.bookie(lastEnsemble(ledger).get(0));
             hangs.suspend();
             Ledgers.fill(ledger, 200);
             Until.holds(() -> {
@@ -125,24 +122,15 @@ public class FailureTest extends ProtocolTest {
 
     @Test
     public void everyBookieIsRestartedAtOnce() throws Exception {
-        try (BookKeeper client = cluster.client(protocol)) {
+        try (BookKeeper client = cluster().client(protocol)) {
             List<LedgerHandle> ledgers = new ArrayList<>();
             for (int i = 0; i < 10; i++) {
-                LedgerHandle ledger = Ledgers.create(client, 3, 2, 2);
+                LedgerHandle ledger = shape.striped(client);
                 Ledgers.fill(ledger, 100);
                 ledgers.add(ledger);
             }
-            for (Bookie bookie : cluster.bookies) {
-                bookie.kill();
-            }
-            for (Bookie bookie : cluster.bookies) {
-                bookie.launch();
-            }
-            for (Bookie bookie : cluster.bookies) {
-                bookie.awaitReady();
-            }
-            cluster.awaitWritable(cluster.bookies);
-            try (BookKeeper another = cluster.client(protocol)) {
+            cluster().killAndStartAll();
+            try (BookKeeper another = cluster().client(protocol)) {
                 for (LedgerHandle ledger : ledgers) {
                     Ledgers.recoverAndCheck(another, ledger.getId(), 99);
                 }
@@ -152,15 +140,15 @@ public class FailureTest extends ProtocolTest {
 
     @Test
     public void aReadOnlyBookieIsReadAndNotWritten() throws Exception {
-        try (BookKeeper client = cluster.client(protocol)) {
-            LedgerHandle ledger = Ledgers.create(client, 3, 3, 3);
+        try (BookKeeper client = cluster().client(protocol)) {
+            Bookie readOnly = first();
+            LedgerHandle ledger = Ledgers.on(readOnly, client, shape::everywhere);
             Ledgers.fill(ledger, 100);
-            LedgerHandle alone = Ledgers.create(client, 1, 1, 1);
+            LedgerHandle alone = Ledgers.on(readOnly, client, Shape.ONE::everywhere);
             Ledgers.fill(alone, 10);
             alone.close();
-            Bookie readOnly = cluster.bookie(lastEnsemble(alone).get(0));
             readOnly.setReadOnly(true);
-            try (BookKeeperAdmin admin = cluster.admin()) {
+            try (BookKeeperAdmin admin = cluster().admin()) {
                 Until.holds(() -> admin.getReadOnlyBookies().contains(readOnly.id())
                         && !admin.getAvailableBookies().contains(readOnly.id()), "it is registered as read-only");
                 Ledgers.fill(ledger, 100);
@@ -168,7 +156,7 @@ public class FailureTest extends ProtocolTest {
                 Ledgers.check(ledger, 0, 199);
                 Ledgers.recoverAndCheck(client, alone.getId(), 9);
                 for (int i = 0; i < 5; i++) {
-                    LedgerHandle next = Ledgers.create(client, 3, 2, 2);
+                    LedgerHandle next = shape.striped(client);
                     assertFalse(lastEnsemble(next).contains(readOnly.id()));
                     next.close();
                 }
@@ -177,7 +165,7 @@ public class FailureTest extends ProtocolTest {
                         && !admin.getReadOnlyBookies().contains(readOnly.id()), "it is writable again");
             }
             Until.holds(() -> {
-                LedgerHandle next = Ledgers.create(client, 3, 2, 2);
+                LedgerHandle next = shape.striped(client);
                 Ledgers.fill(next, 10);
                 next.close();
                 return lastEnsemble(next).contains(readOnly.id());

@@ -21,6 +21,7 @@ public abstract class InteropTest {
         @Override
         protected void failed(Throwable wrong, Description test) {
             System.out.println("#### " + test.getDisplayName() + ": " + wrong + "\n" + cluster().logs());
+            afterFailure();
         }
 
         @Override
@@ -29,6 +30,8 @@ public abstract class InteropTest {
         }
     }).around(Timeout.builder().withTimeout(limitSeconds(), TimeUnit.SECONDS)
             .withLookingForStuckThread(true).build());
+
+    void afterFailure() {}
 
     int limitSeconds() {
         return LIMIT_S;

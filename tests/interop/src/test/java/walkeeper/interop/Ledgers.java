@@ -18,12 +18,29 @@ import org.apache.bookkeeper.client.api.LedgerMetadata;
 final class Ledgers {
     static final BookKeeper.DigestType DIGEST = BookKeeper.DigestType.CRC32C;
     static final byte[] PASSWORD = new byte[0];
+    private static final int CREATIONS_MAX = 100;
     private static final int READ_AT_ONCE = 100;
 
     private Ledgers() {}
 
     static LedgerHandle create(BookKeeper client, int ensemble, int writeQuorum, int ackQuorum) throws Exception {
         return client.createLedger(ensemble, writeQuorum, ackQuorum, DIGEST, PASSWORD);
+    }
+
+    interface Creation {
+        LedgerHandle create(BookKeeper client) throws Exception;
+    }
+
+    /** The client chooses bookies by chance: ledgers are made until one has this bookie. */
+    static LedgerHandle on(Bookie bookie, BookKeeper client, Creation creation) throws Exception {
+        for (int tried = 0; tried < CREATIONS_MAX; tried++) {
+            LedgerHandle ledger = creation.create(client);
+            if (ledger.getLedgerMetadata().getAllEnsembles().get(0L).contains(bookie.id())) {
+                return ledger;
+            }
+            ledger.close();
+        }
+        throw new AssertionError("the client never chose " + bookie.id());
     }
 
     static LedgerHandle recover(BookKeeper client, long ledger) throws Exception {

@@ -15,28 +15,21 @@ import org.apache.bookkeeper.client.api.LedgerEntry;
 import org.apache.bookkeeper.client.api.ReadHandle;
 import org.junit.After;
 import org.junit.Before;
-import org.junit.ClassRule;
 import org.junit.Test;
 
 /** A reader behind a writer that goes on: how it learns what is confirmed. */
-public class TailTest extends ProtocolTest {
+public class TailTest extends ShapeTest {
     private static final int ENTRIES = 300;
-
-    @ClassRule
-    public static final Cluster CLUSTER = new Cluster(3, 0);
+    private static final String NO_PLACE = "a request of version 2 has no place for the LAC that the reader knows: "
+            + "the client's long poll is a plain read there";
 
     private BookKeeper writer;
     private BookKeeper reader;
 
-    @Override
-    Cluster cluster() {
-        return CLUSTER;
-    }
-
     @Before
     public void open() throws Exception {
-        writer = CLUSTER.client(protocol, settings -> settings.setExplictLacInterval(50));
-        reader = CLUSTER.client(protocol);
+        writer = cluster().client(protocol, settings -> settings.setExplictLacInterval(50));
+        reader = cluster().client(protocol);
     }
 
     @After
@@ -46,12 +39,12 @@ public class TailTest extends ProtocolTest {
     }
 
     /**
-     * A ledger that each of its bookies has heard of: its first three entries, on two bookies each, are acknowledged. One that has not answers a long
-     * poll as Java's does, that there is no such ledger.
+     * A ledger that each of its bookies has heard of: each has one of its first entries. One that has not answers a long poll as Java's does, that there
+     * is no such ledger.
      */
     private LedgerHandle begun() throws Exception {
-        LedgerHandle ledger = Ledgers.create(writer, 3, 2, 2);
-        Ledgers.fill(ledger, 3);
+        LedgerHandle ledger = shape.striped(writer);
+        Ledgers.fill(ledger, shape.ensemble);
         return ledger;
     }
 
@@ -92,7 +85,7 @@ public class TailTest extends ProtocolTest {
 
     @Test
     public void byTryingToReadWhatIsConfirmed() throws Exception {
-        LedgerHandle ledger = Ledgers.create(writer, 3, 3, 2);
+        LedgerHandle ledger = shape.majority(writer);
         write(ledger, 10).get(60, TimeUnit.SECONDS);
         LedgerHandle tail = Ledgers.tail(reader, ledger.getId());
         Until.holds(() -> tail.tryReadLastConfirmed() >= 8, "the tail is tried");
@@ -102,7 +95,7 @@ public class TailTest extends ProtocolTest {
 
     @Test
     public void byLongPoll() throws Exception {
-        assumeTrue("a request of version 2 has no place for the LAC that the reader knows: the client's long poll is a plain read there", protocol == Protocol.V3);
+        assumeTrue(NO_PLACE, protocol == Protocol.V3);
         for (boolean parallel : new boolean[] {false, true}) {
             LedgerHandle ledger = begun();
             ReadHandle tail = reader.newOpenLedgerOp().withLedgerId(ledger.getId()).withPassword(Ledgers.PASSWORD)
@@ -127,9 +120,9 @@ public class TailTest extends ProtocolTest {
 
     @Test
     public void aLongPollWaitsForTheNextEntryAndForItsTimeOut() throws Exception {
-        assumeTrue("a request of version 2 has no place for the LAC that the reader knows: the client's long poll is a plain read there", protocol == Protocol.V3);
-        BookKeeper quiet = CLUSTER.client(protocol);
-        LedgerHandle ledger = Ledgers.create(quiet, 1, 1, 1);
+        assumeTrue(NO_PLACE, protocol == Protocol.V3);
+        BookKeeper quiet = cluster().client(protocol);
+        LedgerHandle ledger = Ledgers.on(first(), quiet, Shape.ONE::everywhere);
         ledger.addEntry(Payload.of(ledger.getId(), 0));
         ledger.addEntry(Payload.of(ledger.getId(), 1));
         ReadHandle tail = reader.newOpenLedgerOp().withLedgerId(ledger.getId()).withPassword(Ledgers.PASSWORD)
@@ -159,8 +152,8 @@ public class TailTest extends ProtocolTest {
     @Test
     public void byReadingEntries() throws Exception {
         assumeTrue("an answer of version 2 has no place for the LAC", protocol == Protocol.V3);
-        BookKeeper quiet = CLUSTER.client(protocol);
-        LedgerHandle ledger = Ledgers.create(quiet, 3, 3, 3);
+        BookKeeper quiet = cluster().client(protocol);
+        LedgerHandle ledger = shape.everywhere(quiet);
         Ledgers.fill(ledger, 1);
         LedgerHandle tail = Ledgers.tail(reader, ledger.getId());
         assertEquals(-1, tail.getLastAddConfirmed());
@@ -177,7 +170,7 @@ public class TailTest extends ProtocolTest {
     /** As Pulsar does: adds in version 2 and, on a second connection, what is confirmed in version 3. */
     @Test
     public void byTheWritersExplicitWord() throws Exception {
-        LedgerHandle ledger = Ledgers.create(writer, 3, 2, 2);
+        LedgerHandle ledger = shape.striped(writer);
         LedgerHandle tail = Ledgers.tail(reader, ledger.getId());
         for (int round = 1; round <= 3; round++) {
             Ledgers.fill(ledger, 10);
@@ -192,7 +185,7 @@ public class TailTest extends ProtocolTest {
 
     @Test
     public void theWritersCloseIsSeen() throws Exception {
-        LedgerHandle ledger = Ledgers.create(writer, 3, 2, 2);
+        LedgerHandle ledger = shape.striped(writer);
         LedgerHandle tail = Ledgers.tail(reader, ledger.getId());
         Ledgers.fill(ledger, 30);
         ledger.close();

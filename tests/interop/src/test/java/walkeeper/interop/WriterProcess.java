@@ -22,11 +22,10 @@ final class WriterProcess implements AutoCloseable {
     private final AtomicLong acknowledged = new AtomicLong(-1);
     private final CompletableFuture<Void> heard;
 
-    WriterProcess(Cluster cluster, Protocol protocol, int ensemble, int writeQuorum, int ackQuorum) throws IOException {
+    WriterProcess(Cluster cluster, Protocol protocol, Shape shape) throws IOException {
         process = Children.start(new ProcessBuilder(System.getProperty("java.home") + "/bin/java", "-Xmx256m",
                 "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", System.getProperty("java.class.path"),
-                WriterProcess.class.getName(), cluster.uri(), protocol.toString(), String.valueOf(ensemble),
-                String.valueOf(writeQuorum), String.valueOf(ackQuorum))
+                WriterProcess.class.getName(), cluster.uri(), protocol.toString(), shape.toString())
                 .redirectError(ProcessBuilder.Redirect.DISCARD));
         heard = CompletableFuture.runAsync(this::listen);
     }
@@ -81,8 +80,7 @@ final class WriterProcess implements AutoCloseable {
         PrintStream out = System.out;
         System.setOut(System.err);
         BookKeeper client = new BookKeeper(Settings.client(given[0], Protocol.valueOf(given[1])));
-        LedgerHandle ledger = Ledgers.create(
-                client, Integer.parseInt(given[2]), Integer.parseInt(given[3]), Integer.parseInt(given[4]));
+        LedgerHandle ledger = Shape.valueOf(given[2]).striped(client);
         out.println(ledger.getId());
         Semaphore room = new Semaphore(IN_FLIGHT);
         for (long entry = 0; ; entry++) {
