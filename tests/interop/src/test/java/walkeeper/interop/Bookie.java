@@ -27,6 +27,9 @@ interface Bookie extends AutoCloseable {
 
     boolean isWalkeeper();
 
+    /** The bytes of all files that it has. */
+    long diskBytes();
+
     /** What it wrote to its log. */
     String log();
 

@@ -7,13 +7,16 @@ import org.apache.bookkeeper.net.BookieId;
 import org.apache.bookkeeper.proto.BookieServer;
 import org.apache.bookkeeper.server.EmbeddedServer;
 import org.apache.bookkeeper.server.conf.BookieConfiguration;
+import org.apache.commons.io.FileUtils;
 
 /** BookKeeper's own bookie, in this JVM. It cannot be killed: kill() is as stop(). */
 final class JavaBookie implements Bookie {
+    private final Path data;
     private final ServerConfiguration settings;
     private EmbeddedServer server;
 
     JavaBookie(String metadata, Path data, int port) {
+        this.data = data;
         settings = Settings.server(metadata, port)
                 .setJournalDirName(data.resolve("journal").toString())
                 .setLedgerDirNames(new String[] {data.resolve("ledgers").toString()});
@@ -71,6 +74,11 @@ final class JavaBookie implements Bookie {
     @Override
     public boolean isWalkeeper() {
         return false;
+    }
+
+    @Override
+    public long diskBytes() {
+        return FileUtils.sizeOfDirectory(data.toFile());
     }
 
     @Override

@@ -15,6 +15,7 @@ import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import org.apache.bookkeeper.net.BookieId;
+import org.apache.commons.io.FileUtils;
 
 /** A process walkeeper-bookie. */
 final class WalkeeperBookie implements Bookie {
@@ -22,6 +23,7 @@ final class WalkeeperBookie implements Bookie {
 
     private final BookieId id;
     private final List<String> command;
+    private final Path data;
     private final Path log;
     private final int httpPort;
     private Process process;
@@ -31,6 +33,7 @@ final class WalkeeperBookie implements Bookie {
     WalkeeperBookie(String metadata, Path data, int port, String... options) {
         id = BookieId.parse("127.0.0.1:" + port);
         httpPort = Ports.free();
+        this.data = data;
         log = data.resolveSibling(data.getFileName() + ".log");
         command = new ArrayList<>(List.of(executable(), "--init", "--metadata", metadata, "--listen", id.toString(),
                 "--data", data.toString(), "--http", "127.0.0.1:" + httpPort));
@@ -139,6 +142,11 @@ final class WalkeeperBookie implements Bookie {
     @Override
     public boolean isWalkeeper() {
         return true;
+    }
+
+    @Override
+    public long diskBytes() {
+        return FileUtils.sizeOfDirectory(data.toFile());
     }
 
     @Override
