@@ -3,7 +3,7 @@
 report.py classes ci|all    the classes, ours and BookKeeper's, as -Dchosen wants them
 report.py again             BookKeeper's classes of which a test failed: they are run once more, alone
 report.py write             writes docs/interop.md
-report.py check ci|all      fails where a test failed, or a class did not run
+report.py check ci|all      fails where a test failed that is not known to, or a class did not run
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def upstream_classes() -> list[Upstream]:
     for line in CLASSES.read_text().splitlines():
         if line and not line.startswith("#"):
             name, how, *reason = line.split(None, 2)
-            if how not in ("ci", "all", "no") or (how == "no") != bool(reason):
+            if how not in ("ci", "all", "no", "fails") or (how in ("no", "fails")) != bool(reason):
                 raise SystemExit(f"{CLASSES.name}: {line}")
             rows.append(Upstream(name, how, "".join(reason)))
     return rows
@@ -79,12 +79,29 @@ def expected(how: str) -> set[str]:
     return ours | theirs
 
 
+def known_to_fail() -> dict[str, str]:
+    """Why, by `class#test`."""
+    return {row.name: row.reason for row in upstream_classes() if row.how == "fails"}
+
+
+def wrong_tests() -> list[tuple[str, str, str]]:
+    """The class, the test and the message of each that failed, and is not known to."""
+    known = known_to_fail()
+    return [
+        (name, test, message)
+        for name, each in outcomes().items()
+        for test, message in each.failed
+        if f"{name.rpartition('.')[2]}#{test}" not in known
+    ]
+
+
 def again() -> str:
-    failed = [name.rpartition(".")[2] for name, each in outcomes().items() if each.failed and not name.startswith(OURS)]
+    classes = dict.fromkeys(name for name, _, _ in wrong_tests() if not name.startswith(OURS))
+    failed = [name.rpartition(".")[2] for name in classes]
     AGAIN.write_text("".join(f"{name}\n" for name in failed))
     rows = upstream_classes()
     return ",".join(
-        [row.name for row in rows if row.class_name in failed and row.how != "no"]
+        [row.name for row in rows if row.class_name in failed and row.how in ("ci", "all")]
         + [f"!{row.name}*" for row in rows if row.class_name in failed and row.how == "no"]
     )
 
@@ -192,6 +209,8 @@ def page() -> str:
         if row.how == "no":
             name = f"{row.class_name}.{row.method}" if row.method else row.class_name
             rows.append((f"`{name}`", "", "", f"not applicable: {row.reason}"))
+        elif row.how == "fails":
+            continue
         elif outcome is None:
             rows.append((f"`{row.class_name}`", "", "", "was not run"))
         else:
@@ -205,18 +224,19 @@ def page() -> str:
             f"A test failed beside others, and the class was run once more, alone, which is what counts: {names}.",
             "",
         ]
+    known = known_to_fail()
     wrong = [
-        (f"`{name.rpartition('.')[2]}.{test}`", message.replace("|", "\\|"))
-        for name, each in found.items()
+        (f"`{simple}.{test}`", message.replace("|", "\\|"), known.get(f"{simple}#{test}", ""))
+        for simple, each in ((name.rpartition(".")[2], each) for name, each in found.items())
         for test, message in sorted(each.failed)
     ]
-    lines += ["## What failed", "", *table(wrong, "test", "message")] if wrong else []
+    lines += ["## What failed", "", *table(wrong, "test", "message", "because")] if wrong else []
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
 def check(how: str) -> None:
     found = outcomes()
-    wrong = [f"{name}.{test}: {message}" for name, each in found.items() for test, message in each.failed]
+    wrong = [f"{name}.{test}: {message}" for name, test, message in wrong_tests()]
     ran = {name.rpartition(".")[2] for name, each in found.items() if each.passed}
     wrong += [f"{name} did not run" for name in sorted(expected(how) - ran)]
     why = reasons()

@@ -30,6 +30,7 @@ public final class ProcessBookie {
         bookie = new WalkeeperBookie(settings.getMetadataServiceUriUnchecked(), PLACE.resolve(given.getFileName()), port,
                 "--bookie-id", id.toString(),
                 "--frame-size-max", String.valueOf(settings.getNettyMaxFrameSizeBytes()),
+                "--reads-max", String.valueOf(settings.getMaxPendingReadRequestPerThread()),
                 "--gc-interval", Math.max(settings.getGcWaitTime(), 1000) + "ms",
                 // Tests that let a bookie sleep do not want it to be lost to ZooKeeper.
                 "--session-timeout", "30s",
