@@ -6,6 +6,7 @@ import static org.junit.Assert.assertTrue;
 import java.util.Map;
 import java.util.Random;
 import java.util.TreeMap;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
@@ -22,6 +23,9 @@ public class KillsTest extends ProtocolTest {
     private static final int IN_FLIGHT = 500;
     private static final int LIFE_MS = 1500;
 
+    /** A life that ends before the bookie did anything tests nothing. */
+    private static final int ACKNOWLEDGED_LEAST = 1000;
+
     @Rule
     public final Cluster cluster = new Cluster(1, 0);
 
@@ -35,11 +39,10 @@ public class KillsTest extends ProtocolTest {
         return 150 + 20 * KILLS;
     }
 
-    /** Adds until one fails; the last entry of those acknowledged. */
-    private static long write(LedgerHandle ledger) throws Exception {
+    /** Adds until one fails. */
+    private static void write(LedgerHandle ledger, AtomicLong acknowledged) throws Exception {
         Semaphore room = new Semaphore(IN_FLIGHT);
         AtomicBoolean broken = new AtomicBoolean();
-        AtomicLong acknowledged = new AtomicLong(-1);
         for (long entry = 0; !broken.get(); entry++) {
             room.acquire();
             ledger.asyncAddEntry(Payload.of(ledger.getId(), entry), (code, handle, id, context) -> {
@@ -52,28 +55,29 @@ public class KillsTest extends ProtocolTest {
             }, null);
         }
         room.acquire(IN_FLIGHT);
-        return acknowledged.get();
     }
 
     @Test
     public void everyAcknowledgedEntryIsReadBack() throws Exception {
         Random random = Seed.random();
-        Map<Long, Long> acknowledged = new TreeMap<>();
+        Map<Long, Long> ends = new TreeMap<>();
         Bookie bookie = cluster.bookies.get(0);
         try (BookKeeper client = cluster.client(protocol)) {
             for (int life = 0; life < KILLS; life++) {
                 LedgerHandle ledger = Ledgers.create(client, 1, 1, 1);
-                Thread killer = new Thread(() -> {
+                AtomicLong acknowledged = new AtomicLong(-1);
+                CompletableFuture<Void> killed = CompletableFuture.runAsync(() -> {
                     try {
-                        Thread.sleep(50 + random.nextInt(LIFE_MS));
+                        Until.holds(() -> acknowledged.get() >= ACKNOWLEDGED_LEAST, "the bookie acknowledges");
+                        Thread.sleep(random.nextInt(LIFE_MS));
                         bookie.kill();
                     } catch (Exception wrong) {
                         throw new IllegalStateException(wrong);
                     }
                 });
-                killer.start();
-                acknowledged.put(ledger.getId(), write(ledger));
-                killer.join();
+                write(ledger, acknowledged);
+                killed.get();
+                ends.put(ledger.getId(), acknowledged.get());
                 bookie.start();
                 Until.holds(() -> {
                     try {
@@ -87,7 +91,7 @@ public class KillsTest extends ProtocolTest {
         }
         long entries = 0;
         try (BookKeeper another = cluster.client(protocol)) {
-            for (Map.Entry<Long, Long> each : acknowledged.entrySet()) {
+            for (Map.Entry<Long, Long> each : ends.entrySet()) {
                 LedgerHandle read = Ledgers.recover(another, each.getKey());
                 long last = read.getLastAddConfirmed();
                 assertTrue("ledger " + each + " ends at " + last, last >= each.getValue());
@@ -103,6 +107,6 @@ public class KillsTest extends ProtocolTest {
             }
         }
         System.out.println(KILLS + " kills, " + entries + " entries read back");
-        assertTrue("the writer was acknowledged something", entries > KILLS);
+        assertTrue(entries + " entries", entries > (long) KILLS * ACKNOWLEDGED_LEAST);
     }
 }

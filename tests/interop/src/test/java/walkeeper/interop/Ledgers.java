@@ -5,6 +5,7 @@ import static org.junit.Assert.assertEquals;
 import static org.junit.Assert.assertFalse;
 
 import java.util.Enumeration;
+import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -13,6 +14,7 @@ import org.apache.bookkeeper.client.BookKeeper;
 import org.apache.bookkeeper.client.LedgerEntry;
 import org.apache.bookkeeper.client.LedgerHandle;
 import org.apache.bookkeeper.client.api.LedgerMetadata;
+import org.apache.bookkeeper.net.BookieId;
 
 /** What most tests do with a ledger. */
 final class Ledgers {
@@ -31,16 +33,21 @@ final class Ledgers {
         LedgerHandle create(BookKeeper client) throws Exception;
     }
 
-    /** The client chooses bookies by chance: ledgers are made until one has this bookie. */
     static LedgerHandle on(Bookie bookie, BookKeeper client, Creation creation) throws Exception {
+        return on(List.of(bookie), client, creation);
+    }
+
+    /** The client chooses bookies by chance: ledgers are made until one has all of these. */
+    static LedgerHandle on(List<Bookie> bookies, BookKeeper client, Creation creation) throws Exception {
+        List<BookieId> ids = bookies.stream().map(Bookie::id).toList();
         for (int tried = 0; tried < CREATIONS_MAX; tried++) {
             LedgerHandle ledger = creation.create(client);
-            if (ledger.getLedgerMetadata().getAllEnsembles().get(0L).contains(bookie.id())) {
+            if (ledger.getLedgerMetadata().getAllEnsembles().get(0L).containsAll(ids)) {
                 return ledger;
             }
             ledger.close();
         }
-        throw new AssertionError("the client never chose " + bookie.id());
+        throw new AssertionError("the client never chose " + ids);
     }
 
     static LedgerHandle recover(BookKeeper client, long ledger) throws Exception {
