@@ -44,7 +44,7 @@ final class WalkeeperBookie implements Bookie {
         command.addAll(Arrays.asList(options));
     }
 
-    private static String executable() {
+    static String executable() {
         String given = System.getenv("WALKEEPER_BOOKIE");
         return given != null ? given : Cluster.repository().resolve(".venv/bin/walkeeper-bookie").toString();
     }
