@@ -25,15 +25,16 @@ import org.junit.Test;
 public class FenceTest extends ShapeTest {
     private static final long ACKNOWLEDGED_LEAST = 1000;
     private static final byte[] SECRET = "secret".getBytes(StandardCharsets.UTF_8);
-    private static final AtomicLong UNUSED = new AtomicLong(7_000_000_000L);
-
-    /** Tests of single bookies have two ledgers, which no metadata knows. */
-    private final long nobodys = UNUSED.getAndAdd(2);
 
     /** Of a mixed cluster one of ours and one of Java's. */
     private List<Bookie> oneOfEachMake() {
         Bookie last = cluster().bookies.get(cluster().bookies.size() - 1);
         return shape.java == 0 ? List.of(first()) : List.of(first(), last);
+    }
+
+    /** A ledger that the bookie has heard nothing of. It is in the metadata: what is not, Java's bookie may delete at any time. */
+    private static long unheardOf(BookKeeper client, Bookie bookie) throws Exception {
+        return Ledgers.on(bookie, client, Shape.ONE::everywhere).getId();
     }
 
     @Test
@@ -128,34 +129,37 @@ public class FenceTest extends ShapeTest {
     @Test
     public void aFenceOutlivesTheBookie() throws Exception {
         for (Bookie bookie : oneOfEachMake()) {
+            long written;
+            long empty;
             // A client for each life: none that does not know yet that its connection ended.
             try (BookKeeperTestClient client = cluster().bareClient(protocol)) {
                 Requests requests = new Requests(client, bookie.id());
-                assertEquals(Code.OK, requests.add(nobodys, 0, Payload.of(nobodys, 0)));
-                assertEquals(Code.OK, requests.fence(nobodys, Ledgers.PASSWORD).code());
-                // One that it never saw: the answer is that there is none, and the fence stands all the same.
-                assertNotEquals(Code.OK, requests.fence(nobodys + 1, Ledgers.PASSWORD).code());
-                refusesAllButRecovery(bookie, requests, 2);
+                written = unheardOf(client, bookie);
+                empty = unheardOf(client, bookie);
+                assertEquals(Code.OK, requests.add(written, 0, Payload.of(written, 0)));
+                assertEquals(Code.OK, requests.fence(written, Ledgers.PASSWORD).code());
+                // The answer is that there is none, and the fence stands all the same.
+                assertNotEquals(Code.OK, requests.fence(empty, Ledgers.PASSWORD).code());
+                refusesAllButRecovery(bookie, requests, written, empty, 2);
             }
             bookie.kill();
             cluster().startAgain(bookie);
             try (BookKeeperTestClient client = cluster().bareClient(protocol)) {
-                refusesAllButRecovery(bookie, new Requests(client, bookie.id()), 3);
+                refusesAllButRecovery(bookie, new Requests(client, bookie.id()), written, empty, 3);
             }
         }
     }
 
-    private void refusesAllButRecovery(Bookie bookie, Requests requests, long entry) throws Exception {
-        for (long ledger : new long[] {nobodys, nobodys + 1}) {
-            // Java's bookie keeps no fence of a ledger that it never saw.
-            if (ledger == nobodys || bookie.isWalkeeper()) {
-                assertEquals(Code.LedgerFencedException, requests.add(ledger, 1, Payload.of(ledger, 1)));
-                assertEquals("a recovering client may write", Code.OK, requests.add(ledger, entry,
-                        Payload.of(ledger, entry), Ledgers.PASSWORD, BookieProtocol.FLAG_RECOVERY_ADD));
-            }
+    private static void refusesAllButRecovery(Bookie bookie, Requests requests, long written, long empty, long entry)
+            throws Exception {
+        // Java's bookie keeps no fence of a ledger that it never saw.
+        for (long ledger : bookie.isWalkeeper() ? new long[] {written, empty} : new long[] {written}) {
+            assertEquals(Code.LedgerFencedException, requests.add(ledger, 1, Payload.of(ledger, 1)));
+            assertEquals("a recovering client may write", Code.OK, requests.add(ledger, entry,
+                    Payload.of(ledger, entry), Ledgers.PASSWORD, BookieProtocol.FLAG_RECOVERY_ADD));
         }
         // The client forgets an add after it called back, and its close trips over that; not after another answer.
-        assertEquals(Code.OK, requests.read(nobodys, 0).code());
+        assertEquals(Code.OK, requests.read(written, 0).code());
     }
 
     @Test
@@ -163,12 +167,13 @@ public class FenceTest extends ShapeTest {
         try (BookKeeperTestClient client = cluster().bareClient(protocol)) {
             for (Bookie bookie : oneOfEachMake()) {
                 Requests requests = new Requests(client, bookie.id());
-                assertEquals(Code.OK, requests.add(nobodys, 0, new byte[10], SECRET, 0));
+                long ledger = unheardOf(client, bookie);
+                assertEquals(Code.OK, requests.add(ledger, 0, new byte[10], SECRET, 0));
                 assertEquals(Code.UnauthorizedAccessException,
-                        requests.add(nobodys, 1, new byte[10], Ledgers.PASSWORD, 0));
-                assertEquals(Code.UnauthorizedAccessException, requests.fence(nobodys, Ledgers.PASSWORD).code());
-                assertEquals("it is not fenced", Code.OK, requests.add(nobodys, 1, new byte[10], SECRET, 0));
-                assertEquals(Code.NoSuchEntryException, requests.read(nobodys, 2).code());
+                        requests.add(ledger, 1, new byte[10], Ledgers.PASSWORD, 0));
+                assertEquals(Code.UnauthorizedAccessException, requests.fence(ledger, Ledgers.PASSWORD).code());
+                assertEquals("it is not fenced", Code.OK, requests.add(ledger, 1, new byte[10], SECRET, 0));
+                assertEquals(Code.NoSuchEntryException, requests.read(ledger, 2).code());
             }
         }
     }
@@ -178,11 +183,12 @@ public class FenceTest extends ShapeTest {
         try (BookKeeperTestClient client = cluster().bareClient(protocol)) {
             for (Bookie bookie : oneOfEachMake()) {
                 Requests requests = new Requests(client, bookie.id());
-                assertEquals(Code.NoSuchLedgerExistsException, requests.read(nobodys, 0).code());
-                assertEquals(Code.OK, requests.add(nobodys, 3, Payload.of(nobodys, 3)));
-                assertEquals(Code.NoSuchEntryException, requests.read(nobodys, 2).code());
-                assertEquals(Code.NoSuchEntryException, requests.read(nobodys, 4).code());
-                assertEquals(Code.OK, requests.read(nobodys, 3).code());
+                long ledger = unheardOf(client, bookie);
+                assertEquals(Code.NoSuchLedgerExistsException, requests.read(ledger, 0).code());
+                assertEquals(Code.OK, requests.add(ledger, 3, Payload.of(ledger, 3)));
+                assertEquals(Code.NoSuchEntryException, requests.read(ledger, 2).code());
+                assertEquals(Code.NoSuchEntryException, requests.read(ledger, 4).code());
+                assertEquals(Code.OK, requests.read(ledger, 3).code());
             }
         }
     }
