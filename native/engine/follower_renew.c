@@ -66,6 +66,7 @@ static void exchange_views(wk_engine *engine, wk_engine *fresh) {
 	EXCHANGE(files);
 	EXCHANGE(files_count);
 	EXCHANGE(files_capacity);
+	EXCHANGE(id_seed);
 	EXCHANGE(ledgers);
 	EXCHANGE(ledgers_count);
 	EXCHANGE(ledgers_capacity);

@@ -131,10 +131,28 @@ static wk_status add_one(wk_engine *engine, wk_add *add, uint64_t deadline_ns, w
 	return status;
 }
 
-/* Where the adds behind it would fare no better. Of one that found no space or memory they may: they are others'. */
+/* Where the adds behind it would fare no better. */
 static bool stops_all(wk_status status) {
 	return status == WK_WOULD_BLOCK || status == WK_TIMEOUT || status == WK_INTERRUPTED || status == WK_FAILED ||
 	       status == WK_CLOSED;
+}
+
+/* Others' adds may find the space or the memory that this one did not; of its ledger none passes it, and leaves a hole. */
+static bool stops_its_ledger(wk_status status) {
+	return status == WK_NO_SPACE || status == WK_NO_MEMORY || status == WK_IO;
+}
+
+static bool of_one_writer(const wk_add *one, const wk_add *other) {
+	return ((one->flags | other->flags) & WK_ADD_RECOVERY) == 0 && one->size >= WK_LEDGER_ENTRY_MIN &&
+	       other->size >= WK_LEDGER_ENTRY_MIN && wk_load_be64(one->bytes) == wk_load_be64(other->bytes);
+}
+
+/* What an add before this one, of the same writer, was refused for; WK_OK: nothing. */
+static wk_status refused_before(const wk_add *adds, size_t at) {
+	for (size_t i = at; i-- > 0;)
+		if (stops_its_ledger(adds[i].status) && of_one_writer(&adds[i], &adds[at]))
+			return adds[i].status;
+	return WK_OK;
 }
 
 /* (locked, dropped) The last one that is to be waited for; 0: none. */
@@ -142,10 +160,11 @@ static uint64_t add_all(wk_engine *engine, wk_add *adds, size_t count, uint64_t 
                         wk_error *error) {
 	uint64_t last = 0;
 	wk_status stopped = WK_OK;
+	bool some_stopped = false;
 	for (size_t i = 0; i < count; i++) {
 		adds[i].ticket = 0;
-		adds[i].status = stopped;
-		if (stopped == WK_OK)
+		adds[i].status = stopped != WK_OK || !some_stopped ? stopped : refused_before(adds, i);
+		if (adds[i].status == WK_OK)
 			adds[i].status = add_one(engine, &adds[i], deadline_ns, *first_failure == WK_OK ? error : NULL);
 		if (adds[i].status == WK_OK) {
 			last = (adds[i].flags & WK_ADD_DEFERRED) == 0 ? adds[i].ticket : last;
@@ -153,6 +172,7 @@ static uint64_t add_all(wk_engine *engine, wk_add *adds, size_t count, uint64_t 
 		}
 		*first_failure = *first_failure == WK_OK ? adds[i].status : *first_failure;
 		stopped = stops_all(adds[i].status) ? adds[i].status : stopped;
+		some_stopped |= stops_its_ledger(adds[i].status);
 	}
 	return last;
 }

@@ -436,7 +436,8 @@ TEST(cluster_rule_4_who_forces_without_end_is_not_read) {
 	}
 	b.service->forces = WK_FORCES_MAX - 100; /* of others */
 	ask(p[0], an_entry(5, 1, 0, 1, 20, 0));
-	CHECK_EQ(force_pipelined(p, PEERS_MAX, 1000), 1 + 100 + PEERS_MAX - 1); /* one more of each that waited for nothing */
+	CHECK_EQ(force_pipelined(p, PEERS_MAX, 1000),
+	         1 + 100 + PEERS_MAX - 1); /* one more of each that waited for nothing */
 	b.service->forces -= WK_FORCES_MAX - 100;
 	bookie_run(&b);
 	for (int i = 0; i < PEERS_MAX; i++)

@@ -60,10 +60,10 @@ typedef struct wk_add {
  *
  * Each has a status of its own: WK_OK accepted; definitely not written: WK_FENCED; WK_WRONG_KEY; WK_DELETED (its
  * delete is on the way); WK_TOO_LARGE; WK_INVALID (fewer than 16 bytes, a negative id, a key of more than
- * WK_LEDGER_KEY_MAX bytes, an unknown flag); WK_NO_SPACE, WK_NO_MEMORY, WK_IO (no file could be opened for it): those
- * behind it are tried all the same, a recovery add may have the reserve and a smaller one room; WK_WOULD_BLOCK, WK_TIMEOUT,
- * WK_INTERRUPTED, WK_FAILED, and these stand for all adds behind it as well. One that was accepted stays so, whatever
- * becomes of others. Answers WK_OK where all were accepted, else the first other status, which `error` explains.
+ * WK_LEDGER_KEY_MAX bytes, an unknown flag); WK_NO_SPACE, WK_NO_MEMORY, WK_IO (no file could be opened for it), and these
+ * stand for the adds of its ledger behind it as well, but for recovery adds, which have a reserve; WK_WOULD_BLOCK, WK_TIMEOUT,
+ * WK_INTERRUPTED, WK_FAILED, and these stand for all adds behind it. One that was accepted stays so, whatever becomes of
+ * others. Answers WK_OK where all were accepted, else the first other status, which `error` explains.
  *
  * wait: returns when all that were accepted, deferred ones apart, are durable. If that fails, those not known durable
  * have the status of the failure, and error->outcome_unknown is true. Not from the thread of a committer.
