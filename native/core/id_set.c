@@ -27,8 +27,16 @@ static void sort(int64_t *ids, uint64_t count) {
 	}
 }
 
+static bool is_sorted(const int64_t *ids, uint64_t count) {
+	for (uint64_t i = 1; i < count; i++)
+		if (ids[i] < ids[i - 1])
+			return false;
+	return true;
+}
+
 void wk_id_set_init(wk_id_set *set, int64_t *ids, uint64_t count) {
-	sort(ids, count);
+	if (!is_sorted(ids, count))
+		sort(ids, count);
 	uint64_t kept = 0;
 	for (uint64_t i = 0; i < count; i++) {
 		if (kept == 0 || ids[kept - 1] != ids[i])

@@ -130,7 +130,8 @@ static bool may_push(const wk_committer *committer, wk_engine *engine, uint64_t 
 		return false;
 	uint64_t now = wk_engine_now(engine);
 	/* Else who was let go would stand in the next block, and each would wait for two writes (company.h). */
-	if (wk_company_is_awaited(&engine->company, engine->open.appends - committer->were_there, now)) {
+	uint32_t appends = engine->open.appends, before = committer->were_there; /* somebody else may have sealed those */
+	if (wk_company_is_awaited(&engine->company, appends > before ? appends - before : appends, now)) {
 		*wait_ns = engine->company.until_ns - now;
 		return false;
 	}

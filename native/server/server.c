@@ -341,12 +341,15 @@ void wk_server_set_space(wk_server *server, uint64_t total_bytes, uint64_t free_
 	order(server);
 }
 
+/* Sorted here, and not by the loop, which others wait for. */
 static wk_status copy_ids(const int64_t *ids, size_t count, int64_t **copy, wk_error *error) {
 	*copy = malloc((count > 0 ? count : 1) * sizeof **copy);
 	if (*copy == NULL)
 		return fail(error, WK_NO_MEMORY, 0, "no memory for %zu ledger ids", count);
 	if (count > 0)
 		memcpy(*copy, ids, count * sizeof **copy);
+	wk_id_set sorted;
+	wk_id_set_init(&sorted, *copy, count);
 	return WK_OK;
 }
 

@@ -109,17 +109,25 @@ void wk_service_set_limbo(wk_service *service, bool all, int64_t *ids, size_t co
 }
 
 /* What is kept of a ledger that was deleted goes, unless somebody waits for it: the wait ends by its time. */
+static void forget_deleted(wk_service *service, int64_t ledger_id) {
+	wk_polls_wake_all(service, ledger_id);
+	const wk_hosted_ledger *ledger = wk_hosted_find(&service->hosted, ledger_id);
+	if (ledger != NULL && ledger->first_poll == WK_NO_POLL)
+		wk_hosted_remove(&service->hosted, ledger_id);
+}
+
 void wk_service_set_deleted(wk_service *service, int64_t *ids, size_t count) {
+	wk_id_set before = service->rules.deleted, *deleted = &service->rules.deleted;
+	wk_id_set_init(deleted, ids, count);
+	uint64_t old = 0; /* both rise: of a million a thousand are new */
+	for (uint64_t i = 0; i < deleted->count; i++) {
+		while (old < before.count && before.ids[old] < deleted->ids[i])
+			old++;
+		if (old == before.count || before.ids[old] != deleted->ids[i])
+			forget_deleted(service, deleted->ids[i]);
+	}
 	free(service->deleted_ids);
 	service->deleted_ids = ids;
-	wk_id_set *deleted = &service->rules.deleted;
-	wk_id_set_init(deleted, ids, count);
-	for (uint64_t i = 0; i < deleted->count; i++) {
-		wk_polls_wake_all(service, deleted->ids[i]);
-		const wk_hosted_ledger *ledger = wk_hosted_find(&service->hosted, deleted->ids[i]);
-		if (ledger != NULL && ledger->first_poll == WK_NO_POLL)
-			wk_hosted_remove(&service->hosted, deleted->ids[i]);
-	}
 }
 
 void wk_service_begin(wk_service *service, uint64_t now_ns, int64_t wall_ms) {
