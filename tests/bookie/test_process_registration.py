@@ -86,7 +86,12 @@ SAYS_THAT_IT_OPENS = """
 import sys
 from walkeeper_bookie import _bookie
 real = _bookie.open_metadata
-_bookie.open_metadata = lambda *arguments: (print("opening", file=sys.stderr, flush=True), real(*arguments))[1]
+
+def opens(*arguments, **more):
+    print("opening", file=sys.stderr, flush=True)
+    return real(*arguments, **more)
+
+_bookie.open_metadata = opens
 """
 
 
