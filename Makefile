@@ -42,7 +42,11 @@ ONE_THREAD := no_memory|crash_states|ledger_places|replay|ledger_ranges|ledger_c
 # What runs on a simulated disk alone, and takes its time, is not run again for a kernel that forbids rings.
 SIMULATED := bit_flips|crash_states|ledger_crashes|random_faults|failing_disk|verify_damage|accepted_loss|unsynced_footer|refused_opens|ledger_ranges|bookie_simulation|test_service|wire_|fuzz_
 # What no ring could change.
-NOT_ENGINE := $(wildcard tests/metadata tests/fuzz tests/test_zookeeper*.py tests/test_wire.py tests/test_ledger_metadata.py tests/test_cookie.py tests/test_service_info.py tests/test_layout.py tests/test_spec.py tests/test_machines.py tests/bookie/test_settings.py tests/bookie/test_config_file.py tests/bookie/test_command_line.py tests/bookie/test_migration.py tests/bookie/test_identity.py tests/bookie/test_collector.py)
+NOT_ENGINE := $(wildcard benchmarks tests/metadata tests/fuzz $(addprefix tests/test_,zookeeper*.py cookie.py docs.py format_docs.py layers.py \
+	layout.py ledger_metadata.py machines.py mutants.py numbers.py service_info.py small_file_system.py spec.py structs.py symbols.py typing.py wire.py) \
+	$(addprefix tests/bookie/test_,bookie_commands.py cluster_up.py collector.py command_line.py config_file.py failed_starts.py http.py identity.py \
+	log.py metrics.py migration.py operations_files.py pages.py patience.py process_registration.py process_zookeeper.py \
+	registration.py settings.py state_files.py worker.py))
 # A part of CI, and the time it took.
 stage = @from=$$(date +%s) && $(MAKE) --no-print-directory $1 && echo "stage $(firstword $1): $$(($$(date +%s) - from)) s"
 # A test that hangs says where after five minutes, and the whole run, with all that it started, ends after forty.
