@@ -235,7 +235,7 @@ def test_many_that_drip_take_no_more_memory_than_they_may(start: Callable[..., R
             except (TimeoutError, ConnectionError):
                 pass
         good.serve_more(50)
-        assert LIMIT / 2 < resident_bytes_peak(bookie) - before < LIMIT * 1.1
+        assert LIMIT / 4 < resident_bytes_peak(bookie) - before < LIMIT * 1.1
         until(lambda: descriptors_gone(bookie, 100), "those that drip are closed")
         good.serve_more(50)
 
@@ -309,7 +309,7 @@ def test_a_million_reads_of_the_largest_entries_take_no_more_memory_than_they_ma
             good.serve_more(2)
         taken = resident_bytes_peak(bookie) - before
         assert taken < LIMIT * 1.1
-        assert taken > LIMIT / 2 or connections == 1  # which has its share
+        assert taken > LIMIT / 4 or connections == 1  # which has its share
         for rest in left.values():
             assert len(asked) - len(rest) > 1000 * len(asked) * connections // READS  # more than it may have under way
         good.serve_more(100)
