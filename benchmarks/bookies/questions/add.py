@@ -24,8 +24,8 @@ space that was allocated and never written, so that each sync waits for a commit
 second block under way to make up for it. To write zeros ahead was tried: 0.74 in place of 1.14, as they take their
 share of the disk (six rounds each, one behind the other).""",
     4: """With one in flight a server's CPU time is the kernel's: a receive, a durable write, a send, two calls and two
-wake-ups for each add. The bare loop does nothing else: the row *Java tuned / bare* says how many times better than Java's
-any server can be here, in the median less than the must. Where adds come in batches the goals are met.""",
+wake-ups for each add. The bare loop does nothing else: the row *Java tuned / bare* says how many times better than
+Java's any server can be here, in the median less than the must. Where adds come in batches the goals are met.""",
 }
 WINDOWS = (1, 64, 1024)
 OF_BARE = {1: at_least(0.7, 0.9), 64: at_least(0.6, 0.85), 1024: at_least(0.6, 0.85)}
