@@ -235,7 +235,9 @@ def test_many_that_drip_take_no_more_memory_than_they_may(start: Callable[..., R
             except (TimeoutError, ConnectionError):
                 pass
         good.serve_more(50)
-        assert LIMIT / 4 < resident_bytes_peak(bookie) - before < LIMIT * 1.1
+        places = LIMIT / 2 / (4 * MIB)  # half of the memory is for large frames, each of which was sent to three quarters
+        until(lambda: resident_bytes_peak(bookie) - before > places * 2.5 * MIB, "the places for large frames are taken")
+        assert resident_bytes_peak(bookie) - before < LIMIT * 1.1
         until(lambda: descriptors_gone(bookie, 100), "those that drip are closed")
         good.serve_more(50)
 
@@ -307,9 +309,9 @@ def test_a_million_reads_of_the_largest_entries_take_no_more_memory_than_they_ma
                 with suppress(BlockingIOError):
                     left[client] = rest[client.socket.send(rest) :]
             good.serve_more(2)
-        taken = resident_bytes_peak(bookie) - before
-        assert taken < LIMIT * 1.1
-        assert taken > LIMIT / 4 or connections == 1  # which has its share
+        if connections > 1:  # one has its share alone
+            until(lambda: resident_bytes_peak(bookie) - before > LIMIT / 2, "what they ask for fills the memory")
+        assert resident_bytes_peak(bookie) - before < LIMIT * 1.1
         for rest in left.values():
             assert len(asked) - len(rest) > 1000 * len(asked) * connections // READS  # more than it may have under way
         good.serve_more(100)
