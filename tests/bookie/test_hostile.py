@@ -235,8 +235,8 @@ def test_many_that_drip_take_no_more_memory_than_they_may(start: Callable[..., R
             except (TimeoutError, ConnectionError):
                 pass
         good.serve_more(50)
-        places = LIMIT / 2 / (4 * MIB)  # half of the memory is for large frames, each of which was sent to three quarters
-        until(lambda: resident_bytes_peak(bookie) - before > places * 2.5 * MIB, "the places for large frames are taken")
+        places = LIMIT / 2 / (4 * MIB)  # half of the memory is for large frames, and three quarters of each were sent
+        until(lambda: resident_bytes_peak(bookie) - before > places * 2.5 * MIB, "the places for them are taken")
         assert resident_bytes_peak(bookie) - before < LIMIT * 1.1
         until(lambda: descriptors_gone(bookie, 100), "those that drip are closed")
         good.serve_more(50)
