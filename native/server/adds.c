@@ -31,25 +31,38 @@ void wk_adds_drop(wk_service *service) {
 	free_spent(service);
 }
 
-void wk_adds_put(wk_service *service, wk_peer *peer, const wk_wire_request *request, const uint8_t *frame,
-                 size_t size) {
-	wk_owed owed = wk_owe(service, peer, request);
-	wk_hosted_ledger *ledger = wk_service_host(service, request->ledger_id);
-	wk_wire_entry entry;
-	(void)wk_wire_entry_decode(request->body, request->body_size, &entry); /* whole: else wk_wire_refusal refused it */
-	uint32_t code = ledger != NULL ? WK_WIRE_OK : WK_WIRE_IO_ERROR;
-	if (code == WK_WIRE_OK && service->options.verify_digest == WK_VERIFY_DIGEST_LEARNED) {
-		/* It is learned from entries that were accepted: whoever has not the key teaches nothing. */
-		wk_hosted_ledger judged = *ledger;
-		if (wk_hosted_verify(&judged, request->body, request->body_size) == WK_DIGEST_MISMATCH) {
-			service->stats.digest_mismatches++;
-			code = WK_WIRE_IO_ERROR;
-		}
-	}
-	if (code != WK_WIRE_OK) {
-		wk_reply_code(service, &owed, code);
+/* It is learned from entries that were accepted: whoever has not the key teaches nothing. */
+static bool is_damaged(const wk_service *service, const wk_hosted_ledger *ledger, const wk_wire_request *request) {
+	if (service->options.verify_digest != WK_VERIFY_DIGEST_LEARNED)
+		return false;
+	wk_hosted_ledger judged = *ledger;
+	return wk_hosted_verify(&judged, request->body, request->body_size) == WK_DIGEST_MISMATCH;
+}
+
+/* Those before it come first: where they find no room it comes again behind them, and must not be answered yet. */
+static void refuse(wk_service *service, wk_peer *peer, const wk_wire_request *request, const uint8_t *frame, size_t size,
+                   bool damaged) {
+	wk_adds_flush(service);
+	if (wk_peer_is_held(peer)) {
+		wk_peer_stall(service, peer, (enum wk_stall)peer->stalls, frame, size);
 		return;
 	}
+	service->stats.digest_mismatches += damaged;
+	wk_owed owed = wk_owe(service, peer, request);
+	wk_reply_code(service, &owed, WK_WIRE_IO_ERROR);
+}
+
+void wk_adds_put(wk_service *service, wk_peer *peer, const wk_wire_request *request, const uint8_t *frame,
+                 size_t size) {
+	wk_hosted_ledger *ledger = wk_service_host(service, request->ledger_id);
+	bool damaged = ledger != NULL && is_damaged(service, ledger, request);
+	if (ledger == NULL || damaged) {
+		refuse(service, peer, request, frame, size, damaged);
+		return;
+	}
+	wk_owed owed = wk_owe(service, peer, request);
+	wk_wire_entry entry;
+	(void)wk_wire_entry_decode(request->body, request->body_size, &entry); /* whole: else wk_wire_refusal refused it */
 	wk_add_batch *batch = &service->adds;
 	bool summed = ledger->digest == WK_DIGEST_CRC32C && service->options.verify_digest == WK_VERIFY_DIGEST_LEARNED;
 	batch->adds[batch->count] = (wk_add){.bytes = request->body,

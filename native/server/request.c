@@ -150,6 +150,8 @@ void wk_request_handle(wk_service *service, wk_peer *peer, const uint8_t *frame,
 	}
 	bool bare = false;
 	uint32_t refusal = wk_wire_refusal(&request, &bare);
+	if (refusal == WK_WIRE_OK)
+		refusal = wk_hosted_judge(&service->rules, &request);
 	bool adds = request.operation == WK_WIRE_ADD && refusal == WK_WIRE_OK;
 	if (!adds || has_too_much(service, peer) != 0)
 		wk_adds_flush(service); /* what comes behind an add sees that it was accepted */
@@ -163,8 +165,6 @@ void wk_request_handle(wk_service *service, wk_peer *peer, const uint8_t *frame,
 		return;
 	}
 	peer->version = version;
-	if (refusal == WK_WIRE_OK)
-		refusal = wk_hosted_judge(&service->rules, &request);
 	if (refusal != WK_WIRE_OK)
 		refuse(service, peer, &request, refusal, bare);
 	else if (adds)

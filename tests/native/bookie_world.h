@@ -8,6 +8,8 @@
 
 enum { LEDGERS_COUNT = 4, IDS = 24, ASKED_MAX = 4096, VERSIONS_MAX = 64 };
 
+#define DAMAGED (1ULL << 62) /* in a version: its digest does not match */
+
 typedef struct model_entry {
 	uint64_t sent[VERSIONS_MAX]; /* versions, in the order they were sent */
 	uint32_t sent_count;
@@ -127,9 +129,11 @@ static void ask_add(uint32_t at) {
 		flags = WK_WIRE_DEFERRED;
 	int64_t lac = entry_id - 1 - (int64_t)chance(3);
 	lac = lac < -1 ? -1 : lac;
-	uint64_t version = ++w.versions;
+	uint64_t version = ++w.versions | (chance(12) == 0 ? DAMAGED : 0);
 	wk_wire_request request = an_entry(ledger_id, entry_id, lac, version, 8 + chance(chance(8) == 0 ? 20000 : 300),
 	                                   flags);
+	if ((version & DAMAGED) != 0)
+		((uint8_t *)request.body)[35] ^= 1;
 	if (at % 2 == 1 && is_under_way(at, &request))
 		return;
 	bool wrong_key = ledger->known && chance(20) == 0;
@@ -299,7 +303,8 @@ static void look_at_read(const asked *a, const wk_wire_reply *reply) {
 		return;
 	}
 	CHECK(reply->body_size >= 44);
-	CHECK(wk_wire_digest_matches(reply->body, reply->body_size, WK_DIGEST_CRC32C));
+	CHECK(wk_wire_digest_matches(reply->body, reply->body_size, WK_DIGEST_CRC32C) ==
+	      ((wk_load_be64(reply->body + 36) & DAMAGED) == 0));
 	int64_t entry_id = wk_load_be64_signed(reply->body + 8);
 	CHECK_EQ(wk_load_be64_signed(reply->body), a->request.ledger_id);
 	CHECK(entry_id >= 0 && entry_id < IDS);

@@ -191,7 +191,7 @@ static void a_life_of(uint64_t seed) {
 	}
 	shelter(w.b.io);
 	if (chance(3) == 0)
-		w.b.store.in_flight_bytes = 32 * 1024;
+		w.b.store.in_flight_bytes = chance(2) == 0 ? 4096 : 32 * 1024;
 	w.faults = chance(2) == 0;
 	if (w.faults && chance(3) == 0)
 		w.b.options.receive_bytes = 10000 + chance(100000);

@@ -385,6 +385,51 @@ TEST(adds_that_come_back_are_not_copied_each_time) {
 	bookie_close(&b);
 }
 
+enum { REFUSALS = 100 };
+
+/* The adds before it come back from the batch, and it with them: a read made them wait, and all behind it as it came. */
+static void every_third_is_refused_once(bool damaged, uint32_t code) {
+	bookie_prepare(&b, new_disk(7));
+	b.store.in_flight_bytes = 16 * 1024;
+	bookie_serve(&b);
+	wk_service_set_limbo(b.service, !damaged, NULL, 0);
+	peer *p = bookie_connect(&b);
+	CHECK_EQ(answer_to(p, an_entry(5, 0, -1, 1, 1000, WK_WIRE_RECOVERY)).code, WK_WIRE_OK);
+	bool paused = false;
+	for (int64_t id = 1; id < REFUSALS; id++) {
+		wk_wire_request request = an_entry(5, id, id - 1, 1, 1000, id % 3 == 0 ? 0 : WK_WIRE_RECOVERY);
+		((uint8_t *)request.body)[35] ^= damaged && id % 3 == 0; /* the harness's own bytes */
+		ask(p, request);
+		if (id == REFUSALS / 4)
+			ask(p, of_ledger(WK_WIRE_READ_LAC, 5));
+	}
+	uint32_t answers[REFUSALS] = {0};
+	for (int turns = 0; turns < 1000; turns++) {
+		bookie_turn(&b, SIZE_MAX);
+		paused |= p->paused;
+		CHECK_EQ(wk_namespace_step(b.ns, &(bool){false}, NULL), WK_OK);
+		while (more_replies(p)) {
+			wk_wire_reply reply = take_reply(p);
+			if (reply.operation != WK_WIRE_ADD)
+				continue;
+			answers[reply.entry_id]++;
+			CHECK_EQ(reply.code, reply.entry_id % 3 == 0 ? code : WK_WIRE_OK);
+		}
+	}
+	CHECK(paused);
+	for (int64_t id = 1; id < REFUSALS; id++)
+		CHECK_EQ(answers[id], 1);
+	bookie_close(&b);
+}
+
+TEST(what_limbo_refuses_behind_an_add_without_room_is_answered_once) {
+	every_third_is_refused_once(false, WK_WIRE_READ_ONLY);
+}
+
+TEST(a_damaged_add_behind_one_without_room_is_answered_once) {
+	every_third_is_refused_once(true, WK_WIRE_IO_ERROR);
+}
+
 /* They stand in one batch with others', and are not refused with them. */
 TEST(cluster_rule_5_a_recovery_add_beside_one_that_finds_the_disk_full_is_accepted) {
 	bookie_prepare(&b, new_disk(7));
@@ -462,6 +507,8 @@ int main(void) {
 	RUN(idle_connections_keep_little);
 	RUN(who_comes_while_it_drains_is_not_served);
 	RUN(who_stalls_again_and_again_is_not_copied_each_time);
+	RUN(what_limbo_refuses_behind_an_add_without_room_is_answered_once);
+	RUN(a_damaged_add_behind_one_without_room_is_answered_once);
 	RUN(adds_that_come_back_are_not_copied_each_time);
 	RUN(cluster_rule_5_a_recovery_add_beside_one_that_finds_the_disk_full_is_accepted);
 	RUN(cluster_rule_4_who_forces_without_end_is_not_read);
