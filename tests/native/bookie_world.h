@@ -20,7 +20,7 @@ typedef struct model_entry {
 } model_entry;
 
 typedef struct model_ledger {
-	bool known, fenced, limbo; /* fenced: an answer to a fencing read was seen */
+	bool known, fenced, limbo; /* fenced: an answer to a fencing read was seen; limbo: in this life */
 	int64_t max_lac_sent, acked_lac;
 	model_entry entries[IDS];
 } model_ledger;
@@ -29,7 +29,7 @@ typedef struct asked {
 	bool open;
 	uint32_t peer;
 	uint64_t txn_id;
-	wk_wire_request request;
+	wk_wire_request request; /* with the model's ids */
 	uint64_t version, index; /* of an add: which of the entry's */
 	bool wrong_key;
 	bool was_fenced; /* when it was asked */
@@ -49,7 +49,7 @@ typedef struct world {
 	asked *asked;
 	uint32_t asked_count;
 	peer *peers[4];
-	bool limbo, faults, faulty; /* faulty: something of the disk was made to fail in this life */
+	bool faults, faulty; /* faulty: something of the disk was made to fail in this life */
 	uint32_t large_left;
 } world;
 
@@ -57,6 +57,33 @@ static world w;
 
 static uint64_t chance(uint64_t n) {
 	return check_random(&w.random) % n;
+}
+
+/* The ids of the last ledger end where ids do: its entries are those up to 2^63 - 2. The model counts them from 0. */
+static int64_t first_id(int64_t ledger_id) {
+	return ledger_id == LEDGERS_COUNT - 1 ? INT64_MAX - IDS : 0;
+}
+
+static int64_t real(int64_t ledger_id, int64_t id) {
+	return id < 0 ? id : id + first_id(ledger_id);
+}
+
+static int64_t modelled(int64_t ledger_id, int64_t id) {
+	return id < 0 ? id : id - first_id(ledger_id);
+}
+
+/* All ledgers, or all but some, or some, or none. */
+static void some_are_in_limbo(bool may) {
+	bool all = may && chance(4) == 0, some = may && chance(3) == 0;
+	int64_t *ids = some ? malloc(LEDGERS_COUNT * sizeof *ids) : NULL;
+	size_t count = 0;
+	for (int64_t id = 0; id < LEDGERS_COUNT; id++) {
+		bool named = ids != NULL && chance(2) == 0;
+		if (named)
+			ids[count++] = id;
+		w.ledgers[id].limbo = all != named;
+	}
+	wk_service_set_limbo(w.b.service, all, ids, count);
 }
 
 static void connect_one(uint32_t at) {
@@ -87,6 +114,10 @@ static asked *note(uint32_t at, wk_wire_request request) {
 	CHECK(w.asked_count < ASKED_MAX);
 	asked *a = &w.asked[w.asked_count++];
 	request.txn_id = ++w.peers[at]->txn_id;
+	ask(w.peers[at], request);
+	request.entry_id = modelled(request.ledger_id, request.entry_id);
+	request.previous_lac = modelled(request.ledger_id, request.previous_lac);
+	request.lac = modelled(request.ledger_id, request.lac);
 	*a = (asked){.open = true, .peer = at, .txn_id = request.txn_id, .request = request};
 	model_ledger *ledger = &w.ledgers[request.ledger_id];
 	a->was_fenced = ledger->fenced;
@@ -104,7 +135,6 @@ static asked *note(uint32_t at, wk_wire_request request) {
 		a->acked = ledger->entries[request.entry_id].acked;
 		a->acked_soon = ledger->entries[request.entry_id].acked_soon;
 	}
-	ask(w.peers[at], request);
 	return a;
 }
 
@@ -112,7 +142,8 @@ static asked *note(uint32_t at, wk_wire_request request) {
 static bool is_under_way(uint32_t at, const wk_wire_request *request) {
 	for (uint32_t i = 0; i < w.asked_count; i++)
 		if (w.asked[i].open && w.asked[i].peer == at && w.asked[i].request.operation == request->operation &&
-		    w.asked[i].request.ledger_id == request->ledger_id && w.asked[i].request.entry_id == request->entry_id)
+		    w.asked[i].request.ledger_id == request->ledger_id &&
+		    w.asked[i].request.entry_id == modelled(request->ledger_id, request->entry_id))
 			return true;
 	return false;
 }
@@ -130,8 +161,8 @@ static void ask_add(uint32_t at) {
 	int64_t lac = entry_id - 1 - (int64_t)chance(3);
 	lac = lac < -1 ? -1 : lac;
 	uint64_t version = ++w.versions | (chance(12) == 0 ? DAMAGED : 0);
-	wk_wire_request request = an_entry(ledger_id, entry_id, lac, version, 8 + chance(chance(8) == 0 ? 20000 : 300),
-	                                   flags);
+	wk_wire_request request = an_entry(ledger_id, real(ledger_id, entry_id), real(ledger_id, lac), version,
+	                                   8 + chance(chance(8) == 0 ? 20000 : 300), flags);
 	if ((version & DAMAGED) != 0)
 		((uint8_t *)request.body)[35] ^= 1;
 	if (at % 2 == 1 && is_under_way(at, &request))
@@ -156,20 +187,22 @@ static wk_wire_request a_fence_of_something(void) {
 	for (uint32_t i = seen; i > 0 && i + 8 > seen; i--) {
 		const asked *a = &w.asked[i - 1];
 		if (a->open && a->request.operation == WK_WIRE_ADD && !a->was_fenced)
-			return a_fence(a->request.ledger_id, chance(2) == 0 ? -1 : a->request.entry_id);
+			return a_fence(a->request.ledger_id,
+			               chance(2) == 0 ? -1 : real(a->request.ledger_id, a->request.entry_id));
 	}
-	return a_fence((int64_t)chance(LEDGERS_COUNT), (int64_t)chance(IDS + 1) - 1);
+	int64_t ledger_id = (int64_t)chance(LEDGERS_COUNT);
+	return a_fence(ledger_id, real(ledger_id, (int64_t)chance(IDS + 1) - 1));
 }
 
 static void ask_read(uint32_t at) {
-	int64_t ledger_id = (int64_t)chance(LEDGERS_COUNT), entry_id = (int64_t)chance(IDS + 4) - 2;
-	wk_wire_request request = a_read(ledger_id, entry_id < -1 ? -1 : entry_id);
+	int64_t ledger_id = (int64_t)chance(LEDGERS_COUNT), entry_id = (int64_t)chance(IDS + 3) - 2;
+	wk_wire_request request = a_read(ledger_id, real(ledger_id, entry_id < -1 ? -1 : entry_id));
 	if (chance(40) == 0)
 		request = a_fence_of_something();
 	if (at % 2 == 1 && chance(4) == 0)
 		request = (wk_wire_request){.operation = WK_WIRE_BATCH_READ,
 		                            .ledger_id = ledger_id,
-		                            .entry_id = (int64_t)chance(IDS),
+		                            .entry_id = real(ledger_id, (int64_t)chance(IDS)),
 		                            .max_count = (int32_t)chance(10),
 		                            .max_size = (int64_t)chance(20000)};
 	if (at % 2 == 1 && is_under_way(at, &request))
@@ -186,14 +219,14 @@ static void ask_something(void) {
 	} else if (what < 85) {
 		ask_read(at);
 	} else if (what < 89 && at % 2 == 0) {
-		note(at, a_poll(ledger_id, (int64_t)chance(IDS) - 1, (int64_t)chance(30)));
+		note(at, a_poll(ledger_id, real(ledger_id, (int64_t)chance(IDS) - 1), (int64_t)chance(30)));
 	} else if (what < 91 && at % 2 == 0) {
 		note(at, of_ledger(WK_WIRE_READ_LAC, ledger_id));
 	} else if (what < 93 && at % 2 == 0) {
 		note(at, of_ledger(WK_WIRE_LIST_ENTRIES, ledger_id));
 	} else if (what < 96 && at % 2 == 0) {
 		int64_t lac = (int64_t)chance(IDS);
-		note(at, a_lac(ledger_id, lac));
+		note(at, a_lac(ledger_id, real(ledger_id, lac)));
 		if (lac > w.ledgers[ledger_id].max_lac_sent)
 			w.ledgers[ledger_id].max_lac_sent = lac;
 	} else if (at % 2 == 0) {
@@ -232,7 +265,7 @@ static void look_at_add(const asked *a, const wk_wire_reply *reply) {
 	if (reply->code != WK_WIRE_OK)
 		return;
 	if ((a->request.flags & WK_WIRE_RECOVERY) == 0) {
-		CHECK(!a->was_fenced && !w.limbo);
+		CHECK(!a->was_fenced && !ledger->limbo);
 		CHECK(a->index <= entry->told);
 	}
 	if ((a->request.flags & WK_WIRE_DEFERRED) != 0) {
@@ -250,8 +283,9 @@ static void look_at_add(const asked *a, const wk_wire_reply *reply) {
 static void look_at_lac(const model_ledger *ledger, const asked *a, const wk_wire_reply *reply) {
 	if (!reply->has_max_lac)
 		return;
-	CHECK(reply->max_lac <= ledger->max_lac_sent);
-	CHECK(reply->max_lac >= a->acked_lac);
+	int64_t lac = modelled(a->request.ledger_id, reply->max_lac);
+	CHECK(lac <= ledger->max_lac_sent);
+	CHECK(lac >= a->acked_lac);
 }
 
 static uint64_t index_of(const model_entry *entry, uint64_t version) {
@@ -266,6 +300,10 @@ static void told_by_fence(model_entry *entry, uint64_t index) {
 	entry->told = index < entry->told ? index : entry->told;
 }
 
+static int64_t id_of(const asked *a, const uint8_t *entry) {
+	return modelled(a->request.ledger_id, wk_load_be64_signed(entry + 8));
+}
+
 /* A recovery goes by it: what it does not tell of was not accepted, and is never acknowledged. */
 static void look_at_fence(const asked *a, const wk_wire_reply *reply) {
 	model_ledger *ledger = &w.ledgers[a->request.ledger_id];
@@ -276,7 +314,7 @@ static void look_at_fence(const asked *a, const wk_wire_reply *reply) {
 	if (reply->code == WK_WIRE_UNKNOWN_STATE)
 		return;
 	bool found = reply->code == WK_WIRE_OK;
-	int64_t id = found ? wk_load_be64_signed(reply->body + 8) : a->request.entry_id;
+	int64_t id = found ? id_of(a, reply->body) : a->request.entry_id;
 	if (id >= 0 && id < IDS)
 		told_by_fence(&ledger->entries[id], found ? index_of(&ledger->entries[id], wk_load_be64(reply->body + 36)) : 0);
 	for (id++; a->request.entry_id == -1 && id < IDS; id++)
@@ -288,7 +326,7 @@ static void look_at_read(const asked *a, const wk_wire_reply *reply) {
 	bool negative = reply->code == WK_WIRE_NO_LEDGER || reply->code == WK_WIRE_NO_ENTRY;
 	bool last = a->request.entry_id == -1, polls = (a->request.flags & WK_WIRE_LONG_POLL) != 0;
 	if (negative) {
-		CHECK(!w.limbo);
+		CHECK(!ledger->limbo);
 		CHECK(a->acked == 0 && a->acked_soon == 0);
 		if (last || reply->code == WK_WIRE_NO_LEDGER)
 			CHECK_EQ(a->highest_acked, -1);
@@ -297,7 +335,7 @@ static void look_at_read(const asked *a, const wk_wire_reply *reply) {
 	if (reply->code != WK_WIRE_OK)
 		return;
 	look_at_lac(ledger, a, reply);
-	CHECK(!w.limbo || !last || polls);
+	CHECK(!ledger->limbo || !last || polls);
 	if (!reply->has_body) {
 		CHECK(polls);
 		return;
@@ -305,7 +343,7 @@ static void look_at_read(const asked *a, const wk_wire_reply *reply) {
 	CHECK(reply->body_size >= 44);
 	CHECK(wk_wire_digest_matches(reply->body, reply->body_size, WK_DIGEST_CRC32C) ==
 	      ((wk_load_be64(reply->body + 36) & DAMAGED) == 0));
-	int64_t entry_id = wk_load_be64_signed(reply->body + 8);
+	int64_t entry_id = id_of(a, reply->body);
 	CHECK_EQ(wk_load_be64_signed(reply->body), a->request.ledger_id);
 	CHECK(entry_id >= 0 && entry_id < IDS);
 	if (last && !polls)
@@ -321,7 +359,7 @@ static void look_at_read(const asked *a, const wk_wire_reply *reply) {
 static void look_at_batch(const asked *a, const wk_wire_reply *reply) {
 	const model_ledger *ledger = &w.ledgers[a->request.ledger_id];
 	if (reply->code == WK_WIRE_NO_LEDGER || reply->code == WK_WIRE_NO_ENTRY) {
-		CHECK(!w.limbo && !a->there[a->request.entry_id]);
+		CHECK(!ledger->limbo && !a->there[a->request.entry_id]);
 		return;
 	}
 	if (reply->code != WK_WIRE_OK)
@@ -332,7 +370,7 @@ static void look_at_batch(const asked *a, const wk_wire_reply *reply) {
 		const uint8_t *entry = reply->body + at + 4;
 		at += 4 + wk_load_be32(reply->body + at);
 		CHECK(at <= reply->body_size);
-		CHECK_EQ(wk_load_be64_signed(entry + 8), id);
+		CHECK_EQ(id_of(a, entry), id);
 		must_be_sent(&ledger->entries[id], wk_load_be64(entry + 36), a->all[id], "an older entry in a batch read");
 	}
 	CHECK(id > a->request.entry_id);
@@ -341,18 +379,20 @@ static void look_at_batch(const asked *a, const wk_wire_reply *reply) {
 }
 
 static void look_at_list(const asked *a, const wk_wire_reply *reply) {
+	const model_ledger *ledger = &w.ledgers[a->request.ledger_id];
 	bool found[IDS] = {false};
 	if (reply->code == WK_WIRE_NO_LEDGER)
-		CHECK(!w.limbo);
+		CHECK(!ledger->limbo);
 	else if (reply->code != WK_WIRE_OK)
 		return;
 	for (uint64_t at = 64; reply->code == WK_WIRE_OK && at < reply->body_size; at += 24) {
-		int64_t start = wk_load_be64_signed(reply->body + at), last = wk_load_be64_signed(reply->body + at + 8);
+		int64_t start = modelled(a->request.ledger_id, wk_load_be64_signed(reply->body + at));
+		int64_t last = modelled(a->request.ledger_id, wk_load_be64_signed(reply->body + at + 8));
 		uint32_t period = wk_load_be32(reply->body + at + 20);
 		for (bool more = true; more; start += period) {
 			for (int64_t id = start; id < start + wk_load_be32(reply->body + at + 16); id++) {
 				CHECK(id >= 0 && id < IDS);
-				CHECK(w.ledgers[a->request.ledger_id].entries[id].sent_count > 0);
+				CHECK(ledger->entries[id].sent_count > 0);
 				found[id] = true;
 			}
 			more = start < last;
@@ -389,10 +429,10 @@ static void look_at(const asked *a, const wk_wire_reply *reply) {
 		return;
 	case WK_WIRE_READ_LAC:
 		if (reply->code == WK_WIRE_NO_ENTRY)
-			CHECK(!w.limbo && a->highest_there == -1 && a->acked_lac == -1);
-		CHECK(reply->code != WK_WIRE_OK || !w.limbo);
+			CHECK(!ledger->limbo && a->highest_there == -1 && a->acked_lac == -1);
+		CHECK(reply->code != WK_WIRE_OK || !ledger->limbo);
 		if (reply->code == WK_WIRE_OK && a->highest_there >= 0)
-			CHECK(reply->has_body && wk_load_be64_signed(reply->body + 8) >= a->highest_there);
+			CHECK(reply->has_body && id_of(a, reply->body) >= a->highest_there);
 		return;
 	case WK_WIRE_FORCE:
 		if (reply->code == WK_WIRE_OK)
@@ -414,7 +454,7 @@ static asked *find_asked(uint32_t at, const wk_wire_reply *reply) {
 		    : a->request.operation == WK_WIRE_BATCH_READ
 		        ? a->txn_id == reply->txn_id && reply->operation == WK_WIRE_BATCH_READ
 		        : a->request.operation == reply->operation && a->request.ledger_id == reply->ledger_id &&
-		              a->request.entry_id == reply->entry_id)
+		              a->request.entry_id == modelled(a->request.ledger_id, reply->entry_id))
 			return a;
 	}
 	return NULL;

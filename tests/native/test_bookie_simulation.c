@@ -35,6 +35,7 @@ enum { SEEDS_DEFAULT = 300, STEPS = 250 };
 
 static void heal(void) {
 	memory_ran_out();
+	w.b.service->rules.read_only = false;
 	wk_faulty_heal(wk_faulty_of(w.b.io));
 	wk_faulty_set_capacity(wk_faulty_of(w.b.io), UINT64_MAX);
 	wk_faulty_set_mount_capacity(wk_faulty_of(w.b.io), UINT64_MAX);
@@ -88,6 +89,9 @@ static void something_goes_wrong(void) {
 			return;
 		w.faulty = true;
 		wk_faulty_fail(disk, chance(2) == 0 ? WK_FAULT_ALLOCATE : WK_FAULT_OPEN, chance(5), EIO, false);
+		return;
+	case 14:
+		w.b.service->rules.read_only = chance(2) == 0;
 		return;
 	default:
 		return;
@@ -144,8 +148,7 @@ static void end_life(bool power) {
 			w.ledgers[l].entries[id].acked_soon = 0;
 	w.versions++;
 	bookie_restart(&w.b, power, check_random(&w.random));
-	w.limbo = chance(4) == 0;
-	wk_service_set_limbo(w.b.service, w.limbo, NULL, 0);
+	some_are_in_limbo(true);
 	w.large_left = w.b.service->large_left;
 	connect_all();
 }
@@ -155,13 +158,12 @@ static void read_all(void) {
 	settle_all();
 	if (w.faulty) /* the journal may have failed */
 		end_life(false);
-	w.limbo = false;
-	wk_service_set_limbo(w.b.service, false, NULL, 0);
+	some_are_in_limbo(false);
 	peer *p = bookie_connect(&w.b);
 	for (int64_t l = 0; l < LEDGERS_COUNT; l++) {
 		model_ledger *ledger = &w.ledgers[l];
 		for (int64_t id = 0; id < IDS; id++) {
-			wk_wire_reply reply = answer_to(p, a_read(l, id));
+			wk_wire_reply reply = answer_to(p, a_read(l, real(l, id)));
 			if (reply.code == WK_WIRE_OK)
 				must_be_sent(&ledger->entries[id], wk_load_be64(reply.body + 36), ledger->entries[id].acked,
 				             "an acknowledged entry was replaced by an older one");
@@ -169,7 +171,7 @@ static void read_all(void) {
 				CHECK_EQ(ledger->entries[id].acked, 0);
 		}
 		if (ledger->fenced)
-			CHECK_EQ(answer_to(p, an_entry(l, 0, -1, 1, 20, 0)).code, WK_WIRE_FENCED);
+			CHECK_EQ(answer_to(p, an_entry(l, real(l, 0), -1, 1, 20, 0)).code, WK_WIRE_FENCED);
 	}
 }
 
@@ -225,12 +227,10 @@ static void a_life_of(uint64_t seed) {
 		if (w.asked_count > ASKED_MAX - 64 || chance(120) == 0)
 			end_life(chance(2) == 0);
 	}
-	w.limbo = false;
-	wk_service_set_limbo(w.b.service, false, NULL, 0);
+	some_are_in_limbo(false);
 	read_all();
 	end_life(true);
-	w.limbo = false;
-	wk_service_set_limbo(w.b.service, false, NULL, 0);
+	some_are_in_limbo(false);
 	read_all();
 	bookie_close(&w.b);
 }
