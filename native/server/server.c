@@ -6,12 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "io/clock.h"
 #include "io/io.h"
 #include "server/service.h"
 
-enum { EVENTS_MAX = 256, STORE_TAG = 1, POOL_TAG = 2 };
+enum { EVENTS_MAX = 256, STORE_TAG = 1, POOL_TAG = 2, RETRY_NS = 1000000 };
 
 #define NS_PER_S 1000000000ull
 #define PART_NS NS_PER_S
@@ -189,6 +190,8 @@ static void *serve(void *context) {
 	wk_service_commit(service);
 	while (!is_over(server) || !wk_service_commit_ends(service)) {
 		int count = server->net->operations->wait(server->net, events, EVENTS_MAX, time_left(server));
+		if (count < 0) /* no memory for it now, or worse: orders are taken nonetheless, and it is tried again */
+			nanosleep(&(struct timespec){.tv_nsec = RETRY_NS}, NULL);
 		wk_service_begin(service, wk_clock_monotonic_ns(), wk_clock_wall_ms());
 		for (int i = 0; i < count; i++)
 			take_event(service, &events[i]);

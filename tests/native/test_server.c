@@ -1,9 +1,11 @@
 /* test_server.c: a server on real sockets and a real directory: it serves, takes orders, drains, and stops. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "check_status.h"
@@ -290,6 +292,36 @@ TEST(a_stop_ends_connections_in_order_whatever_comes_in) {
 	ends_in_order(WK_BACKEND_AUTO);
 }
 
+static uint64_t processor_ns(void) {
+	struct timespec used;
+	CHECK_EQ(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used), 0);
+	return (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
+}
+
+/* Its descriptors to wait by are others', as nothing else makes it fail for good. */
+static void break_epoll(void) {
+	int null = open("/dev/null", O_RDONLY), broken = 0;
+	for (int fd = 3; fd < 256; fd++) {
+		char name[64], what[64] = "";
+		snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+		if (readlink(name, what, sizeof what - 1) > 0 && strcmp(what, "anon_inode:[eventpoll]") == 0)
+			broken += dup2(null, fd) == fd;
+	}
+	CHECK(broken > 0);
+	close(null);
+}
+
+TEST(a_wait_that_fails_for_good_takes_no_processor_and_can_be_stopped) {
+	start(WK_BACKEND_PSYNC);
+	break_epoll();
+	close(connect_to_it()); /* ends the wait that is under way */
+	uint64_t used = processor_ns();
+	usleep(400000);
+	CHECK(processor_ns() - used < 200000000);
+	wk_server_set_read_only(server, true, false);
+	stop();
+}
+
 TEST(an_address_that_is_taken_is_told) {
 	start(WK_BACKEND_AUTO);
 	wk_server_options options;
@@ -311,6 +343,7 @@ int main(void) {
 	RUN(orders_of_other_threads_are_obeyed_at_once);
 	RUN(a_stop_answers_what_was_accepted);
 	RUN(a_stop_ends_connections_in_order_whatever_comes_in);
+	RUN(a_wait_that_fails_for_good_takes_no_processor_and_can_be_stopped);
 	RUN(an_address_that_is_taken_is_told);
 	return check_done();
 }
