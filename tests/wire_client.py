@@ -92,9 +92,12 @@ def _txn(version: int, txn_id: int) -> dict[str, int]:
 class WireClient:
     """One connection that speaks one version."""
 
-    def __init__(self, port: int, version: int = 3, receive_buffer: int = 0, timeout: float = PATIENCE_S) -> None:
+    def __init__(
+        self, port: int, version: int = 3, receive_buffer: int = 0, timeout: float = PATIENCE_S, source: str = HOST
+    ) -> None:
         self.version = version
         self.socket = socket.socket()
+        self.socket.bind((source, 0))
         self.socket.settimeout(timeout)
         if receive_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)

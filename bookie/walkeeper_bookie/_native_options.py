@@ -45,6 +45,7 @@ def server_options(settings: Settings) -> Mapping[str, int]:
     """Fields of wk_server_options, but for the address."""
     return {
         "backend": _BACKENDS[settings.backend],
+        "connections_per_address_max": settings.connections_per_address_max,
         "connections_max": settings.connections_max,
         "reader_threads": settings.reader_threads,
         "verify_digest": _VERIFY[settings.verify_digest],

@@ -225,6 +225,12 @@ class Settings:
         "More connections are closed at once. Fewer, where the process may not have so many descriptors (LimitNOFILE).",
         REQUESTS,
     )
+    connections_per_address_max: int = key(
+        Count(1, 2**31 - 1),
+        "16384",
+        "The same, of one address: who floods from one leaves room for others. An IPv6 network of 64 bits is one address.",
+        REQUESTS,
+    )
     frame_size_max: int = key(
         Size(least=1024, most=FRAME_SIZE_MAX),
         "5MiB",

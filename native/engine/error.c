@@ -46,6 +46,8 @@ static const char *hint(int code) {
 		return "; the device failed (see dmesg and smartctl)";
 	case ENXIO:
 		return "; a pipe, a socket or a device stands there in place of a file";
+	case ELOOP:
+		return "; a symbolic link stands there in place of a file: move what it names there";
 	case EMFILE:
 	case ENFILE:
 		return "; raise the limit of open files (ulimit -n)";

@@ -85,7 +85,8 @@ typedef bool (*wk_io_list_fn)(void *context, const char *name);
 struct wk_io_operations {
 	const char *name; /* "io_uring", "psync", "faulty" */
 	void (*destroy)(wk_io *);
-	/* -ENXIO: what stands there is neither a file nor a directory. Never waits for a pipe's other end. */
+	/* -ENXIO: what stands there is neither a file nor a directory; -ELOOP: a symbolic link to a file. Never
+	 * waits for a pipe's other end. */
 	int (*open)(wk_io *, const char *path, uint32_t flags, wk_file **file);
 	void (*close)(wk_io *, wk_file *);
 	int64_t (*pread)(wk_io *, wk_file *, void *buffer, size_t size, uint64_t offset);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -25,6 +26,10 @@ int wk_net_base_init(wk_net_base *base, const struct wk_net_operations *operatio
 	    chosen->backlog > INT32_MAX || chosen->peer_timeout_s < 2 || chosen->peer_timeout_s > 86400)
 		return -EINVAL;
 	base->table.max = chosen->connections_max;
+	if (chosen->connections_per_address_max < chosen->connections_max)
+		base->origins.max = chosen->connections_per_address_max;
+	if (getrandom(&base->origins.seed, sizeof base->origins.seed, GRND_NONBLOCK) < 0)
+		base->origins.seed = wk_clock_monotonic_ns();
 	atomic_init(&base->wake_pending, false);
 	base->wake_fd = eventfd(0, EFD_CLOEXEC);
 	return base->wake_fd < 0 ? -errno : 0;
@@ -35,6 +40,7 @@ void wk_net_base_free(wk_net_base *base) {
 		close(base->listeners[i]);
 	close(base->wake_fd);
 	wk_net_table_free(&base->table);
+	wk_net_origins_free(&base->origins);
 	wk_net_send_pool_free(&base->sends);
 }
 
@@ -96,10 +102,32 @@ int wk_net_begin_connect(wk_net_base *base, const char *host, uint16_t port, uin
 	connection->state = WK_NET_DIALLING;
 	error = wk_net_dial_new(host, port, &connection->dial);
 	if (error)
-		wk_net_table_give_back(&base->table, connection);
+		wk_net_forget(base, connection);
 	else
 		*out = connection;
 	return error;
+}
+
+wk_net_connection *wk_net_admit(wk_net_base *base, int fd, int *error) {
+	struct sockaddr_storage address = {0};
+	socklen_t size = sizeof address;
+	wk_net_origin origin = 0; /* of one that has gone already */
+	if (base->origins.max > 0 && getpeername(fd, (struct sockaddr *)&address, &size) == 0)
+		origin = wk_net_origin_of((struct sockaddr *)&address);
+	*error = wk_net_origins_enter(&base->origins, origin);
+	if (*error)
+		return NULL;
+	wk_net_connection *connection = wk_net_table_take(&base->table, error);
+	if (connection != NULL)
+		connection->origin = origin;
+	else
+		wk_net_origins_leave(&base->origins, origin);
+	return connection;
+}
+
+void wk_net_forget(wk_net_base *base, wk_net_connection *connection) {
+	wk_net_origins_leave(&base->origins, connection->origin);
+	wk_net_table_give_back(&base->table, connection);
 }
 
 int wk_net_set_paused(wk_net_base *base, wk_connection_id id, bool paused, wk_net_connection **out) {
@@ -186,7 +214,7 @@ static wk_net_event take_note(wk_net_base *base, wk_net_connection *connection) 
 		event.kind = WK_NET_CLOSED;
 		event.error = connection->error;
 		connection->tell = 0;
-		wk_net_table_give_back(&base->table, connection);
+		wk_net_forget(base, connection);
 	}
 	return event;
 }

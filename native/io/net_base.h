@@ -17,6 +17,7 @@ typedef struct wk_net_base {
 	wk_net net;
 	wk_net_options options; /* none is 0 */
 	wk_net_table table;
+	wk_net_origins origins;
 	wk_net_send_pool sends;
 	wk_net_connection *tell_first, *tell_last;
 	int listeners[WK_NET_LISTENERS_MAX];
@@ -70,6 +71,10 @@ void wk_net_close_socket(wk_net_base *base, wk_net_connection *connection);
 void wk_net_note(wk_net_base *base, wk_net_connection *connection, unsigned what);
 /* Tells what was noted; a connection whose end is told is forgotten. */
 uint32_t wk_net_tell(wk_net_base *base, wk_net_event *events, uint32_t max);
+/* Who was accepted, counted with its address; NULL with *error -EMFILE (too many, or too many from there) or -ENOMEM. */
+wk_net_connection *wk_net_admit(wk_net_base *base, int fd, int *error);
+/* Its slot is free, and it counts no more. */
+void wk_net_forget(wk_net_base *base, wk_net_connection *connection);
 /* Nothing more of it is told in this wait (rule 3). */
 static inline bool wk_net_is_new(const wk_net_base *base, const wk_net_connection *connection) {
 	return connection->opened_in == base->waits;

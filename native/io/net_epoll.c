@@ -142,7 +142,7 @@ static void rest(epoll_net *epoll, bool resting) {
 static void accept_one(epoll_net *epoll, int fd) {
 	wk_net_base *base = &epoll->base;
 	int error;
-	wk_net_connection *connection = wk_net_table_take(&base->table, &error);
+	wk_net_connection *connection = wk_net_admit(base, fd, &error);
 	if (connection != NULL) {
 		error = watch_fd(epoll, EPOLL_CTL_ADD, fd, EPOLLIN, connection->id);
 		connection->fd = fd;
@@ -158,7 +158,7 @@ static void accept_one(epoll_net *epoll, int fd) {
 	wk_net_accept_failed(base, error);
 	if (connection != NULL) {
 		connection->fd = -1;
-		wk_net_table_give_back(&base->table, connection);
+		wk_net_forget(base, connection);
 	}
 }
 

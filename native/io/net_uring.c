@@ -98,7 +98,7 @@ static void arm(wk_uring_net *uring) {
 static void accept_one(wk_uring_net *uring, int fd) {
 	wk_net_base *base = &uring->base;
 	int error;
-	wk_net_connection *connection = wk_net_table_take(&base->table, &error);
+	wk_net_connection *connection = wk_net_admit(base, fd, &error);
 	if (connection == NULL) {
 		close(fd);
 		wk_net_accept_failed(base, error);

@@ -48,12 +48,17 @@ static int open_patiently(wk_posix_place place, int mode) {
 /*
  * Where a pipe stands in place of a file, open() would wait for its other end, and where a device does, a write would
  * go to it. O_NONBLOCK does not stay on: io_uring would answer -EAGAIN instead of waiting for the disk. And a lease of
- * another process on the file (a file server's) is waited for.
+ * another process on the file (a file server's) is waited for. A link to a directory is followed; one that stands in place
+ * of a file is not, as what it names may be anybody's.
  */
 static int open_without_waiting(wk_posix_place place, int mode) {
-	int fd = open_patiently(place, mode | O_NONBLOCK | O_NOCTTY);
+	int fd = open_patiently(place, mode | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
 	if (fd == -EWOULDBLOCK)
-		fd = open_patiently(place, mode);
+		fd = open_patiently(place, mode | O_NOFOLLOW);
+	if (fd == -ELOOP) {
+		fd = open_patiently(place, mode | O_DIRECTORY);
+		fd = fd == -ENOTDIR ? -ELOOP : fd;
+	}
 	struct stat facts;
 	if (fd < 0)
 		return fd;

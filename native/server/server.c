@@ -62,6 +62,7 @@ void wk_server_options_init(wk_server_options *options) {
 	*options = (wk_server_options){
 	    .host = "127.0.0.1",
 	    .connections_max = 65536,
+	    .connections_per_address_max = 16384,
 	    .reader_threads = 2,
 	    .verify_digest = WK_VERIFY_DIGEST_LEARNED,
 	    .frame_size_max = WK_FRAME_SIZE_MAX,
@@ -85,6 +86,8 @@ static wk_status check_options(const wk_server_options *given, wk_server_options
 	*options = given != NULL ? *given : defaults;
 	options->host = options->host != NULL ? options->host : defaults.host;
 	options->connections_max = options->connections_max != 0 ? options->connections_max : defaults.connections_max;
+	if (options->connections_per_address_max == 0)
+		options->connections_per_address_max = defaults.connections_per_address_max;
 	options->reader_threads = options->reader_threads != 0 ? options->reader_threads : defaults.reader_threads;
 	take_default(&options->frame_size_max, defaults.frame_size_max);
 	take_default(&options->receive_bytes, defaults.receive_bytes);
@@ -230,6 +233,7 @@ static void free_server(wk_server *server) {
 
 static wk_status make_net(wk_server *server, const wk_server_options *options, wk_error *error) {
 	wk_net_options net = {.connections_max = options->connections_max,
+	                      .connections_per_address_max = options->connections_per_address_max,
 	                      .peer_timeout_s = (uint32_t)(options->peer_timeout_ns / NS_PER_S)};
 	int result = -ENOSYS;
 	if (options->backend != WK_BACKEND_PSYNC) {

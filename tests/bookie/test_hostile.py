@@ -439,6 +439,18 @@ def test_ten_times_the_connections_that_are_allowed(start: Callable[..., Running
     until(lambda: can_connect(bookie), "there is room again")
 
 
+def test_an_address_that_floods_leaves_room_for_others(start: Callable[..., Running]) -> None:
+    bookie = start("--connections-per-address-max", "20")
+    crowd = [socket.create_connection(("127.0.0.1", bookie.port), timeout=PATIENCE) for _ in range(200)]
+    assert not can_connect(bookie)
+    with WireClient(bookie.port, source="127.0.0.2") as other:
+        assert other.add(1, 0, b"from elsewhere") == OK
+    assert descriptors(bookie) < 20 + 100
+    for each in crowd:
+        each.close()
+    until(lambda: can_connect(bookie), "there is room again")
+
+
 def can_connect(bookie: Running) -> bool:
     try:
         with WireClient(bookie.port) as client:

@@ -348,6 +348,41 @@ TEST(one_too_many_is_closed_at_once) {
 	end();
 }
 
+static int dial_from(const char *source) {
+	struct sockaddr_in from = {.sin_family = AF_INET}, to = {.sin_family = AF_INET, .sin_port = htons(bound.port)};
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	CHECK_EQ(inet_pton(AF_INET, source, &from.sin_addr), 1);
+	CHECK_EQ(inet_pton(AF_INET, "127.0.0.1", &to.sin_addr), 1);
+	CHECK_EQ(bind(fd, (struct sockaddr *)&from, sizeof from), 0);
+	CHECK_EQ(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+	return fd;
+}
+
+TEST(an_address_that_has_many_connections_leaves_room_for_others) {
+	begin(&(wk_net_options){.connections_max = 4, .connections_per_address_max = 2});
+	int fds[2];
+	wk_connection_id ids[2] = {meet(&fds[0]), meet(&fds[1])};
+	int third = dial();
+	CHECK_EQ(expect(WK_NET_ACCEPT_FAILED).error, -EMFILE);
+	uint8_t byte;
+	CHECK_EQ(recv(third, &byte, 1, 0), 0);
+	close(third);
+	int other = dial_from("127.0.0.2");
+	wk_connection_id other_id = expect(WK_NET_ACCEPTED).connection;
+	for (int again = 0; again < 3; again++) { /* who has gone counts no more */
+		close(fds[0]);
+		expect_closed(ids[0], 0);
+		ids[0] = meet(&fds[0]);
+	}
+	close(other);
+	expect_closed(other_id, 0);
+	for (int i = 0; i < 2; i++) {
+		close(fds[i]);
+		expect_closed(ids[i], 0);
+	}
+	end();
+}
+
 TEST(who_came_before_the_first_wait_is_let_in_and_nobody_behind_the_last) {
 	enum { EARLY = 100 };
 	begin(&(wk_net_options){.backlog = 128});
@@ -386,6 +421,7 @@ static void net_crowd_run(void) {
 	RUN(a_number_never_names_another_connection);
 	RUN(who_finds_no_descriptor_waits_until_there_is_one);
 	RUN(one_too_many_is_closed_at_once);
+	RUN(an_address_that_has_many_connections_leaves_room_for_others);
 	RUN(who_came_before_the_first_wait_is_let_in_and_nobody_behind_the_last);
 }
 #endif

@@ -54,6 +54,25 @@ TEST(a_pipe_is_no_file_and_is_not_waited_for) {
 	remove_all("pipe", NULL);
 }
 
+TEST(a_link_is_followed_to_a_directory_alone) {
+	wk_file *file = NULL;
+	CHECK_EQ(ops->open(io, at("named"), WK_IO_WRITE | WK_IO_CREATE, &file), 0);
+	ops->close(io, file);
+	CHECK_EQ(symlink(".", at("here")), 0);
+	CHECK_EQ(ops->open(io, at("here"), WK_IO_READ, &file), 0);
+	ops->close(io, file);
+	CHECK_EQ(ops->open(io, at("here/named"), WK_IO_READ, &file), 0);
+	ops->close(io, file);
+	CHECK_EQ(symlink("named", at("link")), 0);
+	CHECK_EQ(ops->open(io, at("link"), WK_IO_READ, &file), -ELOOP);
+	CHECK_EQ(ops->open(io, at("link"), WK_IO_WRITE | WK_IO_DIRECT, &file), -ELOOP);
+	CHECK_EQ(ops->open(io, at("link"), WK_IO_WRITE | WK_IO_CREATE, &file), -EEXIST);
+	CHECK_EQ(symlink("nowhere", at("dangling")), 0);
+	CHECK_EQ(ops->open(io, at("dangling"), WK_IO_READ, &file), -ENOENT);
+	remove_all("link", "named");
+	remove_all("here", "dangling");
+}
+
 static int leased;
 
 static void give_back(int number) {
@@ -131,6 +150,7 @@ static void psync_run(wk_io *implementation, const char *empty_directory) {
 	ops = io->operations;
 	directory = empty_directory;
 	RUN(a_pipe_is_no_file_and_is_not_waited_for);
+	RUN(a_link_is_followed_to_a_directory_alone);
 	RUN(a_lease_of_somebody_else_is_waited_for);
 	RUN(a_boot_id_that_is_not_the_kernels_is_none);
 	RUN(where_the_durable_flag_is_unknown_a_sync_follows);

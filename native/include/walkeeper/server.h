@@ -21,6 +21,7 @@ typedef struct wk_server_options {
 	uint16_t port;            /* 0: any */
 	uint32_t backend;         /* enum wk_backend: io_uring or epoll */
 	uint32_t connections_max; /* default 65,536; more are closed at once */
+	uint32_t connections_per_address_max; /* default 16,384; an IPv6 network of 64 bits is one address */
 	uint32_t reader_threads;  /* default 2 */
 	uint32_t verify_digest;   /* enum wk_verify_digest (default learned) */
 	uint64_t frame_size_max;  /* default 5 MiB, prefix included; at most 5 MiB + 64 KiB */
