@@ -23,7 +23,7 @@ class Machine:
 
     def run(self, command: str) -> str:
         verb, *words = command.split()
-        answer: Callable[..., Iterator[str]] = getattr(self, f"do_{verb.replace('-', '')}")
+        answer: Callable[..., Iterator[str]] = getattr(self, f"do_{verb.replace('-', '').rstrip(':')}")
         return "\n".join(answer(*words))
 
 
@@ -278,6 +278,41 @@ class HostedRules(Machine):
         return ", ".join(said) or "all is well"
 
 
+class LedgerRules(Machine):
+    """ledger KEY | ledger without a key (then: fenced, deleting) |
+    ask [of ID]: add KEY, recovery KEY, fence -, LAC 49 bytes…"""
+
+    CHANGES: ClassVar = {
+        "add": lib.WK_CHANGE_ADD,
+        "recovery": lib.WK_CHANGE_RECOVERY_ADD,
+        "fence": lib.WK_CHANGE_FENCE,
+        "LAC": lib.WK_CHANGE_LAC,
+    }
+
+    def __init__(self) -> None:
+        self.facts = ffi.NULL
+
+    def do_ledger(self, *words: str) -> Iterator[str]:
+        key = "" if words[0] == "without" else words[0]
+        self.key = ffi.new("uint8_t[]", key.encode())  # the facts point to it
+        given = {"key_size": len(key), "fenced": "fenced" in words, "deleting": "deleting" in words}
+        self.facts = ffi.new("wk_ledger_facts *", given)
+        if key:
+            self.facts.key = self.key
+        said = ["fenced" if self.facts.fenced else "open"]
+        yield ", ".join([*said, *["being deleted"] * self.facts.deleting, *[f"key {key}"] * bool(key)])
+
+    def do_ask(self, *words: str) -> Iterator[str]:
+        ledger_id = 7
+        if words[0] == "of":
+            ledger_id, words = int(words[1].rstrip(":")), words[2:]
+        for what in " ".join(words).split(", "):
+            change, _, name = what.partition(" ")
+            key = b"x" * int(name.split()[0]) if name.endswith(" bytes") else name.removeprefix("-").encode()
+            status = lib.wk_ledger_judge(self.facts, ledger_id, self.CHANGES[change], key or ffi.NULL, len(key))
+            yield f"{what}: {status_name(status).removeprefix('WK_')}"
+
+
 class LongPolls(Machine):
     """polls room=4 | add a ledger=1 knows=5 until=100 by=x | raise 1 to 6 | ready 1 | fence 1 | clock 100 | drop x"""
 
@@ -330,6 +365,7 @@ MACHINES: dict[str, type[Machine]] = {
     "hosted_ledgers": HostedLedgers,
     "hosted_rules": HostedRules,
     "journal_scan": JournalScan,
+    "ledger_rules": LedgerRules,
     "long_polls": LongPolls,
 }
 

@@ -228,7 +228,7 @@ class Settings:
     connections_per_address_max: int = key(
         Count(1, 2**31 - 1),
         "16384",
-        "The same, of one address: who floods from one leaves room for others. An IPv6 network of 64 bits is one address.",
+        "The same, of one address, so that one that floods leaves room. An IPv6 network of 64 bits is one address.",
         REQUESTS,
     )
     frame_size_max: int = key(

@@ -100,6 +100,15 @@ const uint8_t *wk_ledger_state_key(const wk_ledger_state *state) {
 	return state->key_size > sizeof state->short_key ? state->more->key : state->short_key;
 }
 
+wk_ledger_facts wk_ledger_state_facts(const wk_ledger_state *state) {
+	return (wk_ledger_facts){
+	    .key = state->has_key ? wk_ledger_state_key(state) : NULL,
+	    .key_size = state->key_size,
+	    .fenced = state->fencing || (state->bits & WK_LEDGER_FENCED) != 0,
+	    .deleting = state->deleting,
+	};
+}
+
 bool wk_ledger_state_set_key(wk_engine *engine, wk_ledger_state *state, const void *key, uint32_t size) {
 	assert(size <= WK_STATE_DATA_SIZE);
 	bool is_long = size > sizeof state->short_key;

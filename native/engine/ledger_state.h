@@ -11,6 +11,7 @@
 #ifndef WK_ENGINE_LEDGER_STATE_H
 #define WK_ENGINE_LEDGER_STATE_H
 #include "engine/engine.h"
+#include "walkeeper/ledger_rules.h"
 
 /* What most ledgers have nothing of. */
 typedef struct wk_ledger_state_more {
@@ -34,6 +35,8 @@ typedef struct wk_ledger_state {
 static_assert(sizeof(wk_ledger_state) == 48, "a multiple of what allocators give");
 
 const uint8_t *wk_ledger_state_key(const wk_ledger_state *state);
+/* As the rules want to know them; the key's bytes are the state's. */
+wk_ledger_facts wk_ledger_state_facts(const wk_ledger_state *state);
 /* It is accepted. False: no memory, nothing has changed. */
 bool wk_ledger_state_set_key(wk_engine *engine, wk_ledger_state *state, const void *key, uint32_t size);
 

@@ -23,27 +23,33 @@ typedef struct wk_key {
 
 static const char *const NOTHING = "nothing was written";
 
-static wk_status check_key(const wk_ledger_state *state, int64_t ledger_id, const wk_key *key, wk_error *error) {
-	if (key->size > WK_LEDGER_KEY_MAX)
-		return wk_fail(error, WK_INVALID, "ledger %lld: a master key has at most %d bytes, this one has %u; %s",
-		               (long long)ledger_id, WK_LEDGER_KEY_MAX, key->size, NOTHING);
-	if (state == NULL || !state->has_key)
-		return WK_OK;
-	if (key->size == state->key_size && memcmp(key->bytes, wk_ledger_state_key(state), key->size) == 0)
-		return WK_OK;
-	return wk_fail(error, WK_WRONG_KEY,
-	               "ledger %lld: the master key given is not the one it was made with; %s. Use the ledger's password",
-	               (long long)ledger_id, NOTHING);
-}
-
 /* (locked) */
-static wk_status check(const wk_engine *engine, int64_t ledger_id, const wk_key *key, wk_error *error) {
-	if (ledger_id < 0)
-		return wk_fail(error, WK_INVALID, "ledger %lld: ids are 0 or more; %s", (long long)ledger_id, NOTHING);
-	const wk_ledger_state *state = wk_ledger_state_get(engine, ledger_id);
-	if (state != NULL && state->deleting)
-		return wk_fail(error, WK_DELETED, "ledger %lld is being deleted; %s", (long long)ledger_id, NOTHING);
-	return check_key(state, ledger_id, key, error);
+static wk_status check(const wk_engine *engine, int64_t ledger_id, uint32_t change, const wk_key *key,
+                       wk_error *error) {
+	const wk_ledger_state *state = ledger_id >= 0 ? wk_ledger_state_get(engine, ledger_id) : NULL;
+	wk_ledger_facts facts;
+	if (state != NULL)
+		facts = wk_ledger_state_facts(state);
+	wk_status status = wk_ledger_judge(state != NULL ? &facts : NULL, ledger_id, change, key->bytes, key->size);
+	long long id = ledger_id;
+	switch (status) {
+	case WK_OK:
+		return WK_OK;
+	case WK_DELETED:
+		return wk_fail(error, status, "ledger %lld is being deleted; %s", id, NOTHING);
+	case WK_WRONG_KEY:
+		return wk_fail(
+		    error, status,
+		    "ledger %lld: the master key given is not the one it was made with; %s. Use the ledger's password", id,
+		    NOTHING);
+	case WK_FENCED:
+		return wk_fail(error, status, "add: ledger %lld is fenced: another client recovers it; %s", id, NOTHING);
+	default:
+		if (ledger_id < 0)
+			return wk_fail(error, status, "ledger %lld: ids are 0 or more; %s", id, NOTHING);
+		return wk_fail(error, status, "ledger %lld: a master key has at most %d bytes, this one has %u; %s", id,
+		               WK_LEDGER_KEY_MAX, key->size, NOTHING);
+	}
 }
 
 static wk_status check_add(const wk_engine *engine, const wk_add *add, wk_error *error) {
@@ -60,15 +66,8 @@ static wk_status check_add(const wk_engine *engine, const wk_add *add, wk_error 
 	if (entry_id < 0 || entry_id == INT64_MAX)
 		return wk_fail(error, WK_INVALID, "add: entry id %lld of ledger %lld: ids are 0 to 2^63 - 2; %s",
 		               (long long)entry_id, (long long)ledger_id, NOTHING);
-	wk_status status = check(engine, ledger_id, &(wk_key){add->key, add->key_size}, error);
-	if (status != WK_OK || (add->flags & WK_ADD_RECOVERY) != 0)
-		return status;
-	const wk_ledger_state *state = wk_ledger_state_get(engine, ledger_id);
-	if (state == NULL || (!state->fencing && (state->bits & WK_LEDGER_FENCED) == 0))
-		return WK_OK;
-	wk_fail(error, WK_FENCED, "add: ledger %lld is fenced: another client recovers it; %s", (long long)ledger_id,
-	        NOTHING);
-	return WK_FENCED;
+	uint32_t change = (add->flags & WK_ADD_RECOVERY) != 0 ? WK_CHANGE_RECOVERY_ADD : WK_CHANGE_ADD;
+	return check(engine, ledger_id, change, &(wk_key){add->key, add->key_size}, error);
 }
 
 /* ---- into the block ---- */
@@ -260,11 +259,11 @@ static void end(state_change *c) {
 }
 
 /* (locked, dropped where it waits) Room for a state record, from the reserve if it must be. */
-static wk_status admit(state_change *c) {
-	wk_status status = check(c->engine, c->ledger_id, &c->key, c->error);
+static wk_status admit(state_change *c, uint32_t change) {
+	wk_status status = check(c->engine, c->ledger_id, change, &c->key, c->error);
 	if (status == WK_OK)
 		status = wk_journal_room(c->engine, WK_STATES_ROOM, c->deadline_ns, WK_ROOM_CHANGE, c->error);
-	return status == WK_OK ? check(c->engine, c->ledger_id, &c->key, c->error) : status;
+	return status == WK_OK ? check(c->engine, c->ledger_id, change, &c->key, c->error) : status;
 }
 
 /* (locked) */
@@ -280,7 +279,7 @@ static wk_status put_state(state_change *c, uint32_t type, const void *data, siz
 }
 
 static bool is_fenced(const wk_ledger_state *state) {
-	return state != NULL && (state->fencing || (state->bits & WK_LEDGER_FENCED) != 0);
+	return state != NULL && wk_ledger_state_facts(state).fenced;
 }
 
 wk_status wk_ledger_fence(wk_namespace *ns, int64_t ledger_id, const void *key, uint32_t key_size, uint64_t timeout_ns,
@@ -290,9 +289,9 @@ wk_status wk_ledger_fence(wk_namespace *ns, int64_t ledger_id, const void *key, 
 	if (status != WK_OK)
 		return status;
 	wk_engine *engine = c.engine;
-	status = check(engine, ledger_id, &c.key, error);
+	status = check(engine, ledger_id, WK_CHANGE_FENCE, &c.key, error);
 	if (status == WK_OK && !is_fenced(wk_ledger_state_get(engine, ledger_id))) {
-		status = admit(&c);
+		status = admit(&c, WK_CHANGE_FENCE);
 		/* Another thread may have fenced it during the wait for room: then that one's record counts. */
 		if (status == WK_OK && !is_fenced(wk_ledger_state_get(engine, ledger_id))) {
 			wk_ledger_state *state;
@@ -318,7 +317,7 @@ wk_status wk_ledger_set_lac(wk_namespace *ns, int64_t ledger_id, const void *key
 	if (status != WK_OK)
 		return status;
 	wk_ledger_state *state;
-	status = admit(&c);
+	status = admit(&c, WK_CHANGE_LAC);
 	if (status == WK_OK)
 		status = put_state(&c, WK_BLOCK_LAC, lac, lac_size, &state);
 	if (status == WK_OK)

@@ -104,11 +104,12 @@ struct wk_net {
 
 typedef struct wk_net_options {
 	uint32_t connections_max; /* more are accepted and closed at once; 0: 65536 */
-	uint32_t connections_per_address_max; /* the same, of one address (of an IPv6 network of 64 bits); 0: no such limit */
-	uint32_t receive_size;    /* the most bytes of one WK_NET_RECEIVED; 0: 64 KiB */
-	uint32_t receive_buffers; /* io_uring: so many of them; a power of two; 0: 64 */
-	uint32_t backlog;         /* 0: 1024 */
-	uint32_t peer_timeout_s;  /* 2 to 86400; 0: 120 */
+	uint32_t
+	    connections_per_address_max; /* the same, of one address (of an IPv6 network of 64 bits); 0: no such limit */
+	uint32_t receive_size;           /* the most bytes of one WK_NET_RECEIVED; 0: 64 KiB */
+	uint32_t receive_buffers;        /* io_uring: so many of them; a power of two; 0: 64 */
+	uint32_t backlog;                /* 0: 1024 */
+	uint32_t peer_timeout_s;         /* 2 to 86400; 0: 120 */
 } wk_net_options;
 
 /* `options` may be NULL. */

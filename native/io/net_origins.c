@@ -26,7 +26,8 @@ wk_net_origin wk_net_origin_of(const struct sockaddr *address) {
 	const uint8_t *bytes = v6.sin6_addr.s6_addr;
 	if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr))
 		return V4 | wk_load_be32(bytes + 12);
-	return wk_load_be64(IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr) || IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr) ? bytes + 8 : bytes);
+	return wk_load_be64(IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr) || IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr) ? bytes + 8
+	                                                                                                : bytes);
 }
 
 /* Where it stands, or would. */

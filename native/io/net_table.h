@@ -29,7 +29,7 @@ enum { WK_NET_TELL_OPEN = 1, WK_NET_TELL_SENT = 2, WK_NET_TELL_CLOSED = 4 };
 typedef struct wk_net_connection {
 	wk_connection_id id;
 	uint64_t tag;
-	wk_net_origin origin; /* who is counted for it; 0: nobody */
+	wk_net_origin origin;           /* who is counted for it; 0: nobody */
 	struct wk_net_connection *next; /* of those with something to tell, or of the free ones */
 	wk_net_send *send;              /* NULL: none is under way */
 	wk_net_dial *dial;              /* while it is dialled */

@@ -40,8 +40,8 @@ static bool is_damaged(const wk_service *service, const wk_hosted_ledger *ledger
 }
 
 /* Those before it come first: where they find no room it comes again behind them, and must not be answered yet. */
-static void refuse(wk_service *service, wk_peer *peer, const wk_wire_request *request, const uint8_t *frame, size_t size,
-                   bool damaged) {
+static void refuse(wk_service *service, wk_peer *peer, const wk_wire_request *request, const uint8_t *frame,
+                   size_t size, bool damaged) {
 	wk_adds_flush(service);
 	if (wk_peer_is_held(peer)) {
 		wk_peer_stall(service, peer, (enum wk_stall)peer->stalls, frame, size);

@@ -187,8 +187,7 @@ static wk_wire_request a_fence_of_something(void) {
 	for (uint32_t i = seen; i > 0 && i + 8 > seen; i--) {
 		const asked *a = &w.asked[i - 1];
 		if (a->open && a->request.operation == WK_WIRE_ADD && !a->was_fenced)
-			return a_fence(a->request.ledger_id,
-			               chance(2) == 0 ? -1 : real(a->request.ledger_id, a->request.entry_id));
+			return a_fence(a->request.ledger_id, chance(2) == 0 ? -1 : real(a->request.ledger_id, a->request.entry_id));
 	}
 	int64_t ledger_id = (int64_t)chance(LEDGERS_COUNT);
 	return a_fence(ledger_id, real(ledger_id, (int64_t)chance(IDS + 1) - 1));

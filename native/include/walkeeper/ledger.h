@@ -22,12 +22,12 @@
  */
 #ifndef WALKEEPER_LEDGER_H
 #define WALKEEPER_LEDGER_H
+#include "walkeeper/ledger_rules.h"
 #include "walkeeper/log.h"
 
 enum {
 	WK_LEDGER_ENTRY_MIN = 16,                          /* bytes of an entry: its two ids */
 	WK_LEDGER_ENTRY_MAX = 5 * 1024 * 1024 + 64 * 1024, /* BookKeeper's frame */
-	WK_LEDGER_KEY_MAX = 48,                            /* BookKeeper's has 20 */
 	WK_LEDGER_LAC_MAX = 48,                            /* the explicit LAC packet: at most 36 */
 	WK_LAST_ENTRY = -1,                                /* wk_ledger_read: the one with the highest id */
 };

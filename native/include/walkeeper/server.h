@@ -17,16 +17,16 @@ enum wk_verify_digest { WK_VERIFY_DIGEST_OFF = 0, WK_VERIFY_DIGEST_LEARNED = 1 }
 
 /* wk_server_options_init gives the defaults; 0 in a limit means its default. */
 typedef struct wk_server_options {
-	const char *host;         /* where to listen; default 127.0.0.1 */
-	uint16_t port;            /* 0: any */
-	uint32_t backend;         /* enum wk_backend: io_uring or epoll */
-	uint32_t connections_max; /* default 65,536; more are closed at once */
+	const char *host;                     /* where to listen; default 127.0.0.1 */
+	uint16_t port;                        /* 0: any */
+	uint32_t backend;                     /* enum wk_backend: io_uring or epoll */
+	uint32_t connections_max;             /* default 65,536; more are closed at once */
 	uint32_t connections_per_address_max; /* default 16,384; an IPv6 network of 64 bits is one address */
-	uint32_t reader_threads;  /* default 2 */
-	uint32_t verify_digest;   /* enum wk_verify_digest (default learned) */
-	uint64_t frame_size_max;  /* default 5 MiB, prefix included; at most 5 MiB + 64 KiB */
-	uint64_t receive_bytes;   /* frames not whole yet, and adds that wait for room (default 256 MiB) */
-	uint64_t reply_bytes;     /* replies not sent yet (default 256 MiB); reads are answered 506 beyond it */
+	uint32_t reader_threads;              /* default 2 */
+	uint32_t verify_digest;               /* enum wk_verify_digest (default learned) */
+	uint64_t frame_size_max;              /* default 5 MiB, prefix included; at most 5 MiB + 64 KiB */
+	uint64_t receive_bytes;               /* frames not whole yet, and adds that wait for room (default 256 MiB) */
+	uint64_t reply_bytes;                 /* replies not sent yet (default 256 MiB); reads are answered 506 beyond it */
 	uint64_t reads_max; /* reads that wait, fences and lists too, and long polls (default 10,000 each); 506 beyond */
 	uint64_t batch_bytes_max;  /* of one batch read's reply (default 5 MiB) */
 	uint64_t frame_timeout_ns; /* a frame begun and not finished for so long ends its connection (default 30 s) */
