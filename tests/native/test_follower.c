@@ -37,7 +37,7 @@ enum {
 	DROSS_MAX = 128, /* files that a follower may remember besides twice those that are there */
 };
 
-static char directory[64];
+static char directory[256];
 static uint64_t largest_file = 512 * 1024;
 static int64_t sync_every = 7;
 
@@ -174,7 +174,7 @@ static uint64_t files_there(void) {
 	uint64_t count = 0;
 	static const char *const folders[] = {"journal", "entries"};
 	for (int i = 0; i < 2; i++) {
-		char path[100];
+		char path[300];
 		snprintf(path, sizeof path, "%s/%s", directory, folders[i]);
 		DIR *list = opendir(path);
 		CHECK(list != NULL);
@@ -451,7 +451,7 @@ TEST(a_mismatch_that_stays_is_damage) {
 	wk_log_info info;
 	CHECK_EQ(wk_log_describe(followed, &info, NULL), WK_OK);
 	nap_ms(400); /* the confirm block is written, and nothing follows it */
-	char path[100];
+	char path[300];
 	snprintf(path, sizeof path, "%s/shared", directory);
 	int fd = open(path, O_RDWR);
 	CHECK(fd >= 0);
@@ -490,17 +490,18 @@ TEST(reads_a_directory_that_nobody_writes) {
 	CHECK_EQ(wk_close(ns, UINT64_MAX, NULL), WK_OK);
 }
 
-static char base[32];
+static char base[200];
 
 static void new_directory(void) {
-	strcpy(base, "follower-XXXXXX");
+	const char *temporary = getenv("TMPDIR");
+	snprintf(base, sizeof base, "%s/walkeeper-follower-XXXXXX", temporary != NULL ? temporary : "/tmp");
 	CHECK(mkdtemp(base) != NULL);
 	snprintf(directory, sizeof directory, "%s/wal", base);
 }
 
 static void clean_up(void) {
-	char command[128];
-	snprintf(command, sizeof command, "rm -rf %s", base);
+	char command[256];
+	snprintf(command, sizeof command, "rm -rf '%s'", base);
 	CHECK_EQ(system(command), 0);
 }
 
