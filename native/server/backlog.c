@@ -11,7 +11,7 @@
 
 #include "server/service.h"
 
-static bool has_more(const wk_peer *peer) {
+bool wk_backlog_has_more(const wk_peer *peer) {
 	return peer->backlog != NULL && peer->backlog->taken < peer->backlog->size;
 }
 
@@ -65,7 +65,7 @@ void wk_buffer_spent(wk_service *service, wk_frame_buffer *buffer) {
 		return;
 	if (peer == NULL)
 		free(buffer);
-	else if (!has_more(peer))
+	else if (!wk_backlog_has_more(peer))
 		wk_buffer_drop(service, &peer->backlog);
 	else if (!wk_peer_is_held(peer))
 		become_partial(service, peer);
@@ -73,7 +73,7 @@ void wk_buffer_spent(wk_service *service, wk_frame_buffer *buffer) {
 
 void wk_backlog_walk(wk_service *service, wk_peer *peer) {
 	/* A frame of which more came since stands behind it. */
-	if (has_more(peer) && peer->partial != NULL && !wk_backlog_put(service, peer, NULL, 0)) {
+	if (wk_backlog_has_more(peer) && peer->partial != NULL && !wk_backlog_put(service, peer, NULL, 0)) {
 		wk_peer_close(service, peer);
 		return;
 	}
@@ -81,7 +81,7 @@ void wk_backlog_walk(wk_service *service, wk_peer *peer) {
 	if (buffer == NULL)
 		return;
 	buffer->walked = true;
-	while (buffer->peer != NULL && has_more(peer) && !wk_peer_is_held(peer)) {
+	while (buffer->peer != NULL && wk_backlog_has_more(peer) && !wk_peer_is_held(peer)) {
 		const uint8_t *frame = buffer->bytes + buffer->taken;
 		size_t left = buffer->size - buffer->taken;
 		uint64_t size = 0;
@@ -100,7 +100,7 @@ void wk_backlog_walk(wk_service *service, wk_peer *peer) {
 }
 
 void wk_backlog_end(wk_service *service, wk_peer *peer) {
-	if (has_more(peer) &&
+	if (wk_backlog_has_more(peer) &&
 	    !wk_peer_is_held(peer)) /* the batch points into it: the beginning of a frame is moved behind it */
 		wk_adds_flush(service);
 }

@@ -150,10 +150,15 @@ static void go_on(wk_service *service, wk_peer *peer) {
 	}
 }
 
+/* Who is not held has no whole frames that wait: they come before the one that there is no place for, and are gone on with. */
+static uint32_t go_on_with(const wk_peer *peer, uint32_t left) {
+	return left == WK_STALL_INPUT && wk_backlog_has_more(peer) ? 0 : left;
+}
+
 void wk_peer_unstall(wk_service *service, wk_peer *peer, enum wk_stall why) {
 	if ((peer->stalls & why) == 0)
 		return;
-	uint32_t left = peer->stalls & ~(uint32_t)why;
+	uint32_t left = go_on_with(peer, peer->stalls & ~(uint32_t)why);
 	leave_stalled(service, peer);
 	if (left != 0)
 		enlist(service, peer, left);
@@ -195,6 +200,7 @@ static uint32_t stalls_left(wk_service *service, wk_peer *peer, bool journal) {
 		left &= ~(uint32_t)WK_STALL_JOURNAL;
 	if (peer->reads <= WK_PEER_READS_MAX / 2)
 		left &= ~(uint32_t)WK_STALL_READS;
+	left = go_on_with(peer, left);
 	return left == WK_STALL_INPUT && has_place(service, peer) ? 0 : left;
 }
 
@@ -333,7 +339,7 @@ void wk_peer_receive(wk_service *service, wk_peer *peer, const uint8_t *bytes, s
 	wk_backlog_end(service, peer);
 	while (size > 0 && !peer->gone && !peer->closing) {
 		/* What has come nonetheless of a frame that there is no place for is a part of it. */
-		if (wk_peer_is_held(peer)) {
+		if (wk_peer_is_held(peer) || wk_backlog_has_more(peer)) {
 			if (!wk_backlog_put(service, peer, bytes, size))
 				wk_peer_close(service, peer);
 			return;

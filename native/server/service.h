@@ -282,6 +282,7 @@ void wk_buffer_drop(wk_service *service, wk_frame_buffer **at);
 wk_frame_buffer *wk_buffer_let_go(wk_service *service, wk_frame_buffer **at); /* nobody's, to be spent */
 
 /* backlog.c; false: as above */
+bool wk_backlog_has_more(const wk_peer *peer);
 bool wk_backlog_give_back(wk_service *service, wk_peer *peer, const uint8_t *frame, size_t size);
 bool wk_backlog_put(wk_service *service, wk_peer *peer, const uint8_t *bytes, size_t size); /* behind all that waits */
 void wk_backlog_walk(wk_service *service, wk_peer *peer); /* handles its frames, until it stalls again */
