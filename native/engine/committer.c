@@ -163,6 +163,12 @@ bool wk_committer_push(wk_committer *committer, uint64_t *wait_ns) {
 	return committer->in_flight > 0;
 }
 
+/* (locked) The driver slept while there was nothing to confirm: it must see to the confirm block. */
+static void ask_for_confirm(wk_engine *engine) {
+	if (engine->confirm_pending && engine->driver_runs && engine->driver_deadline_ns == UINT64_MAX)
+		wk_driver_wake(engine);
+}
+
 /* (locked, dropped) Takes what is done; false: nothing was. */
 static bool take(wk_committer *committer, uint64_t timeout_ns) {
 	wk_engine *engine = committer->ns->engine;
@@ -179,6 +185,8 @@ static bool take(wk_committer *committer, uint64_t timeout_ns) {
 		committer->were_there = engine->open.appends;
 		wk_journal_written(engine, block, wk_block_write_outcome(block, done[i].result));
 	}
+	if (count > 0)
+		ask_for_confirm(engine);
 	return count > 0;
 }
 

@@ -117,8 +117,10 @@ static uint64_t next_deadline(wk_engine *engine) {
 	uint64_t deadline = engine->open.deferred_until_ns;
 	if (engine->deferred_sync_ns < deadline && engine->window.in_flight == 0)
 		deadline = engine->deferred_sync_ns;
-	if (engine->confirm_pending && !engine->failed && wk_block_is_empty(&engine->open)) {
-		uint64_t confirm = wk_time_after(engine->last_activity_ns, engine->options.confirm_delay_ns);
+	if (engine->confirm_pending && !engine->failed) {
+		/* What is in the open block may be a committer's to write, which wakes nobody: it is looked at again. */
+		uint64_t pause_ns = wk_block_is_empty(&engine->open) ? engine->last_activity_ns : wk_engine_now(engine);
+		uint64_t confirm = wk_time_after(pause_ns, engine->options.confirm_delay_ns);
 		deadline = confirm < deadline ? confirm : deadline;
 	}
 	if (engine->open.sync_wanted && !engine->open.at_once && engine->options.commit_wait_ns > 0) {

@@ -11,7 +11,8 @@
 enum { CAPACITY_MIN = 64 };
 
 /* No network of 64 bits that is given out begins so. */
-static const uint64_t V4 = 0x0000FFFF00000000u;
+static const uint64_t V4 = 0x0000FFFF00000000u, LINK_LOCAL = 0xFE80000000000000u;
+static const uint8_t NAT64[12] = {0x00, 0x64, 0xff, 0x9b}; /* an IPv4 address behind a gateway: RFC 6052 */
 
 wk_net_origin wk_net_origin_of(const struct sockaddr *address) {
 	if (address->sa_family == AF_INET) {
@@ -24,10 +25,12 @@ wk_net_origin wk_net_origin_of(const struct sockaddr *address) {
 	struct sockaddr_in6 v6;
 	memcpy(&v6, address, sizeof v6);
 	const uint8_t *bytes = v6.sin6_addr.s6_addr;
-	if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr))
+	if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr) || memcmp(bytes, NAT64, sizeof NAT64) == 0)
 		return V4 | wk_load_be32(bytes + 12);
-	return wk_load_be64(IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr) || IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr) ? bytes + 8
-	                                                                                                : bytes);
+	uint64_t network = wk_load_be64(bytes), rest = wk_load_be64(bytes + 8);
+	if (IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr)) /* nobody has a network of this kind elsewhere */
+		return LINK_LOCAL | ((rest ^ rest >> 48) & 0xFFFFFFFFFFFFu);
+	return network != 0 ? network : 1;
 }
 
 /* Where it stands, or would. */

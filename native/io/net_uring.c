@@ -264,14 +264,15 @@ static int net_wait(wk_net *net, wk_net_event *events, uint32_t max, uint64_t ti
 			error = enter(uring, most);
 		bool again = error == -EAGAIN || error == -EBUSY; /* no memory for it now, or first take what is there */
 		retries = again ? retries + 1 : 0;
-		if (error && (!again || retries == RETRIES_MAX) && count == 0)
-			return error;
+		bool fails = error && (!again || retries == RETRIES_MAX);
 		count += reap(uring, events + count, max - count);
 		count += rode ? 0 : tell_rider(uring, events + count, max - count);
 		count += tell(uring, events + count, max - count);
 		bool woken = wk_net_take_wake(base);
 		if (count > 0 || woken || (wk_net_limit_reached(&limit) && !unattended(uring)))
 			return (int)count;
+		if (fails)
+			return error;
 	}
 }
 

@@ -75,7 +75,6 @@ void wk_adds_put(wk_service *service, wk_peer *peer, const wk_wire_request *requ
 	}
 	if ((request->flags & WK_WIRE_RECOVERY) != 0) {
 		batch->adds[batch->count].flags |= WK_ADD_RECOVERY;
-		service->stats.recovery_adds++;
 	} else if ((request->flags & WK_WIRE_DEFERRED) != 0) {
 		batch->adds[batch->count].flags |= WK_ADD_DEFERRED;
 	}
@@ -95,6 +94,7 @@ static void learn_digest(wk_service *service, const wk_add *add, int64_t ledger_
 /* Accepted: it is answered once it is durable, or at once where the client did not want to wait. */
 static void accepted(wk_service *service, const wk_add *add, const wk_add_note *note) {
 	service->stats.added_bytes += add->size;
+	service->stats.recovery_adds += (add->flags & WK_ADD_RECOVERY) != 0;
 	learn_digest(service, add, note->owed.ledger_id);
 	/* What the writer says is confirmed is so, whatever becomes of this entry. */
 	wk_service_raise(service, note->owed.ledger_id, note->lac);

@@ -339,7 +339,7 @@ void wk_peer_receive(wk_service *service, wk_peer *peer, const uint8_t *bytes, s
 	wk_backlog_end(service, peer);
 	while (size > 0 && !peer->gone && !peer->closing) {
 		/* What has come nonetheless of a frame that there is no place for is a part of it. */
-		if (wk_peer_is_held(peer) || wk_backlog_has_more(peer)) {
+		if (wk_peer_is_held(peer)) {
 			if (!wk_backlog_put(service, peer, bytes, size))
 				wk_peer_close(service, peer);
 			return;

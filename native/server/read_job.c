@@ -173,6 +173,7 @@ bool wk_read_job_try(wk_namespace *ns, wk_read_job *job) {
 
 void wk_read_job_run(wk_namespace *ns, wk_read_job *job) {
 	job->status = WK_OK;
+	job->learned = false;
 	wk_read_job_clear(job); /* of an earlier try */
 	switch (job->kind) {
 	case WK_JOB_READ:
@@ -195,6 +196,7 @@ void wk_read_job_run(wk_namespace *ns, wk_read_job *job) {
 	if (!job->learn_lac || (job->status != WK_OK && job->status != WK_NOT_FOUND))
 		return;
 	wk_status learned = read_stored_lac(ns, job);
+	job->learned = learned == WK_OK;
 	if (job->kind == WK_JOB_POLL || (learned != WK_OK && job->status == WK_OK)) {
 		job->status = learned;
 		wk_read_job_clear(job);

@@ -156,8 +156,7 @@ static bool asks_again(wk_service *service, wk_read_job *job) {
 static void learn_lac(wk_service *service, const wk_read_job *job) {
 	if (job->stored_lac != WK_LAC_NONE)
 		wk_service_raise(service, job->owed.ledger_id, job->stored_lac);
-	bool told = job->status == WK_OK || job->status == WK_NOT_FOUND;
-	wk_hosted_ledger *ledger = told ? wk_service_host(service, job->owed.ledger_id) : NULL;
+	wk_hosted_ledger *ledger = job->learned ? wk_service_host(service, job->owed.ledger_id) : NULL;
 	if (ledger != NULL)
 		ledger->lac_known = true;
 }

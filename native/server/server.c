@@ -159,6 +159,8 @@ static uint64_t time_left(const wk_server *server) {
 	if (deadline == UINT64_MAX)
 		return UINT64_MAX;
 	uint64_t now_ns = wk_clock_monotonic_ns();
+	if (server->stop_at_ns != 0 && server->stop_at_ns <= now_ns)
+		return RETRY_NS; /* only blocks that are under way are waited for */
 	return deadline > now_ns ? deadline - now_ns : 0;
 }
 
@@ -193,9 +195,11 @@ static void *serve(void *context) {
 	wk_service_commit(service);
 	while (!is_over(server) || !wk_service_commit_ends(service)) {
 		int count = server->net->operations->wait(server->net, events, EVENTS_MAX, time_left(server));
-		if (count < 0) /* no memory for it now, or worse: orders are taken nonetheless, and it is tried again */
+		if (count < 0) /* no memory for it now, or worse: it is tried again */
 			nanosleep(&(struct timespec){.tv_nsec = RETRY_NS}, NULL);
 		wk_service_begin(service, wk_clock_monotonic_ns(), wk_clock_wall_ms());
+		if (count < 0) /* orders are taken nonetheless, and what is done with blocks is looked for */
+			wk_service_store_event(service);
 		for (int i = 0; i < count; i++)
 			take_event(service, &events[i]);
 		if (atomic_exchange(&server->has_orders, false))

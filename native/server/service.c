@@ -232,6 +232,8 @@ void wk_service_turn(wk_service *service) {
 		first = false;
 	} while (service->adds.count > 0 || first_wait_is_over(service) || service->served != NULL ||
 	         (service->eased && service->stalled != NULL));
+	if (service->waits.count > 0)
+		commit(service); /* what was accepted behind the last look, and nobody else writes */
 	wk_peers_sweep(service);
 	wk_outboxes_send(service);
 	/* The store tells when the first of those that wait is durable. */

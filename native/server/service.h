@@ -161,6 +161,7 @@ struct wk_read_job {
 	uint32_t max_count;
 	uint32_t frame_max;
 	bool learn_lac;                   /* the stored LAC is wanted, too */
+	bool learned;                     /* and was read, or there is none */
 	bool missed;                      /* memory has not all of it */
 	bool large;                       /* its answer was found to be large: it waits for more room */
 	bool certain;                     /* a negative answer counts: everything accepted before is durable */

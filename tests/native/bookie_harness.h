@@ -32,6 +32,7 @@ typedef struct peer {
 	uint32_t version;
 	bool open, paused, deaf; /* deaf: it does not read, and a send does not end */
 	bool send_pends;
+	bool comes_late; /* it was paused a moment ago: a piece may still come */
 	uint64_t txn_id;
 	bytes_queue out, in; /* towards the bookie; from it */
 } peer;
@@ -49,7 +50,8 @@ struct bookie {
 	wk_connection_id last_id;
 	uint64_t now_ns;
 	int64_t wall_ms;
-	bool commits; /* the turns write blocks, which are under way for a while; else the store does, at each step */
+	bool late_pieces; /* what was on its way when a connection was paused comes nonetheless */
+	bool commits;     /* the turns write blocks, which are under way for a while; else the store does, at each step */
 };
 
 static inline void queue_put(bytes_queue *queue, const void *bytes, size_t size) {
@@ -115,6 +117,7 @@ static inline int net_pause(wk_net *net, wk_connection_id id) {
 	if (p == NULL)
 		return -EBADF;
 	p->paused = true;
+	p->comes_late = bookie_of(net)->late_pieces;
 	return 0;
 }
 
@@ -122,7 +125,7 @@ static inline int net_resume(wk_net *net, wk_connection_id id) {
 	peer *p = peer_of(net, id);
 	if (p == NULL)
 		return -EBADF;
-	p->paused = false;
+	p->paused = p->comes_late = false;
 	return 0;
 }
 
@@ -253,11 +256,15 @@ static inline bool store_tells(const bookie *b) {
 	return poll(&told, 1, 0) == 1;
 }
 
+static inline bool may_arrive(const peer *p) {
+	return p->open && (!p->paused || p->comes_late) && p->out.size > 0;
+}
+
 /* Whether the loop would take a turn now, or sleep. */
 static inline bool bookie_is_due(const bookie *b) {
 	bool due = b->events_count > 0 || b->service->reads_count > 0 || wk_service_deadline(b->service) <= b->now_ns;
 	for (int i = 0; i < PEERS_MAX && !due; i++)
-		due = b->peers[i].open && !b->peers[i].paused && b->peers[i].out.size > 0;
+		due = may_arrive(&b->peers[i]);
 	return due || store_tells(b);
 }
 
@@ -274,8 +281,9 @@ static inline void bookie_turn(bookie *b, size_t most) {
 	size_t taken[PEERS_MAX] = {0};
 	for (int i = 0; i < PEERS_MAX; i++) {
 		peer *p = &b->peers[i];
-		if (!p->open || p->paused || p->out.size == 0)
+		if (!may_arrive(p))
 			continue;
+		p->comes_late = false;
 		taken[i] = p->out.size < most ? p->out.size : most;
 		deliver_event(
 		    b, (wk_net_event){.kind = WK_NET_RECEIVED, .connection = p->id, .bytes = p->out.bytes, .size = taken[i]});

@@ -205,6 +205,7 @@ static void a_life_of(uint64_t seed) {
 		w.b.options.reads_max = 1 + chance(64);
 	w.b.options.verify_digest = chance(2) == 0 ? WK_VERIFY_DIGEST_LEARNED : WK_VERIFY_DIGEST_OFF;
 	w.b.commits = chance(3) != 0;
+	w.b.late_pieces = chance(2) == 0;
 	bookie_serve(&w.b);
 	w.large_left = w.b.service->large_left;
 	connect_all();

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdatomic.h>
+#include <unistd.h>
 
 #include "ledger_store.h"
 #include "small_directory.h"
@@ -235,6 +236,36 @@ TEST(a_block_waits_a_moment_for_those_that_were_let_go_with_the_others) {
 	io->operations->destroy(io);
 }
 
+/* The driver slept while there was nothing to confirm, and nobody waits in a thread of its own. */
+TEST(rule_11_a_confirm_block_follows_what_it_wrote) {
+	wk_open_options options;
+	wk_open_options_init(&options);
+	options.kind = WK_KIND_LEDGERS;
+	options.sync_method = WK_SYNC_DSYNC;
+	wk_namespace *ns = NULL;
+	wk_error error = {0};
+	char path[64];
+	strcpy(path, temporary());
+	check_ok(wk_open(path, &options, &ns, &error), &error, "the store opens");
+	begin(ns);
+	for (int64_t id = 0; id < 3; id++) {
+		uint64_t ticket;
+		add_all(ns, id, 1, &ticket);
+		until_durable(ns, ticket);
+		for (int i = 0; i < 200 && wk_namespace_durable(ns) == ticket; i++) {
+			wait_until_told(ns, false);
+			usleep(20000);
+			CHECK_EQ(wk_committer_collect(committer), WK_OK);
+		}
+		CHECK_EQ(wk_namespace_durable(ns), ticket + 1);
+		usleep(200000);
+		CHECK_EQ(wk_namespace_durable(ns), ticket + 1); /* and none behind that */
+	}
+	rest();
+	check_ok(wk_close(ns, UINT64_MAX, &error), &error, "the store closes");
+	remove_tree(path);
+}
+
 TEST(a_store_has_one) {
 	wk_io *io = new_disk(5);
 	wk_namespace *ns = open_store(io);
@@ -258,6 +289,7 @@ int main(void) {
 	RUN(what_is_open_when_it_ends_is_the_drivers);
 	RUN(a_write_that_fails_is_told_and_acknowledges_nothing);
 	RUN(a_block_waits_a_moment_for_those_that_were_let_go_with_the_others);
+	RUN(rule_11_a_confirm_block_follows_what_it_wrote);
 	RUN(a_store_has_one);
 	return check_done();
 }

@@ -22,7 +22,9 @@ TEST(a_network_of_64_bits_is_one_address) {
 	CHECK(of("2001:db8:0:1::1") == of("2001:db8:0:1:2:3:4:5"));
 	CHECK(of("2001:db8:0:1::1") != of("2001:db8:0:2::1"));
 	CHECK(of("fe80::1") != of("fe80::2"));
-	CHECK(of("0.0.0.0") != 0 && of("::1") != 0);
+	CHECK(of("fe80::ffff:c0a8:5") != of("192.168.0.5")); /* who chooses its own address chooses nobody else's */
+	CHECK(of("64:ff9b::a00:1") == of("10.0.0.1") && of("64:ff9b::a00:2") != of("10.0.0.1"));
+	CHECK(of("0.0.0.0") != 0 && of("::1") != 0 && of("::2") == of("::1"));
 	CHECK_EQ(wk_net_origin_of(&(struct sockaddr){.sa_family = AF_UNIX}), 0);
 }
 

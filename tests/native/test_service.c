@@ -392,6 +392,42 @@ TEST(cluster_rule_3_a_digest_that_does_not_match_is_refused_once_it_was_learned)
 	bookie_close(&b);
 }
 
+/* A stored LAC that could not be read is not learned: it is looked for again. */
+TEST(a_failed_look_at_the_lac_is_no_look) {
+	peer *p = open_with_peer(WK_WIRE_V3);
+	for (int64_t id = 0; id < 10; id++)
+		CHECK_EQ(answer_to(p, an_entry(5, id, id - 1, 1, 20, 0)).code, WK_WIRE_OK);
+	bookie_restart(&b, false, 0);
+	p = bookie_connect(&b);
+	wk_faulty_fail(wk_faulty_of(b.io), WK_FAULT_READ, 0, EIO, false);
+	wk_wire_reply reply = answer_to(p, a_read(5, 100));
+	CHECK_EQ(reply.code, WK_WIRE_NO_ENTRY);
+	wk_faulty_heal(wk_faulty_of(b.io));
+	reply = answer_to(p, a_read(5, 3));
+	CHECK_EQ(reply.code, WK_WIRE_OK);
+	CHECK_EQ(reply.max_lac, 8);
+	bookie_close(&b);
+}
+
+/* Nobody else writes it, and nothing else may come. */
+TEST(what_goes_on_at_the_end_of_a_turn_is_written) {
+	bookie_prepare(&b, new_disk(7));
+	b.commits = true;
+	bookie_serve(&b);
+	peer *first = bookie_connect(&b), *second = bookie_connect(&b);
+	ask(first, a_lac(5, 10));
+	ask(second, a_lac(5, 20)); /* stalls until the first one is durable */
+	bookie_turn(&b, SIZE_MAX);
+	CHECK(second->paused);
+	hang_up(first);
+	for (int turns = 0; bookie_is_due(&b); turns++) {
+		CHECK(turns < 1000);
+		bookie_turn(&b, SIZE_MAX);
+	}
+	CHECK_EQ(take_reply(second).code, WK_WIRE_OK);
+	bookie_close(&b);
+}
+
 TEST(cluster_rule_3_who_has_not_the_key_teaches_no_digest) {
 	peer *p = open_with_peer(WK_WIRE_V3);
 	CHECK_EQ(answer_to(p, a_fence(5, -1)).code, WK_WIRE_NO_ENTRY); /* the ledger has its key */
@@ -555,6 +591,8 @@ int main(void) {
 	RUN(a_deleted_ledger_stays_refused);
 	RUN(read_only_refuses_adds_but_those_of_high_priority);
 	RUN(cluster_rule_3_a_digest_that_does_not_match_is_refused_once_it_was_learned);
+	RUN(a_failed_look_at_the_lac_is_no_look);
+	RUN(what_goes_on_at_the_end_of_a_turn_is_written);
 	RUN(cluster_rule_3_who_has_not_the_key_teaches_no_digest);
 	RUN(cluster_rule_9_what_is_not_for_a_bookie_is_refused_with_words_it_knows);
 	RUN(garbage_ends_its_connection_and_no_other);

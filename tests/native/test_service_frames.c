@@ -98,6 +98,55 @@ static void prepare_for_frames(void) {
 	bookie_serve(&b);
 }
 
+/* Within a turn: the bytes stay where they are until the next. */
+static void arrives(peer *p, size_t size) {
+	static uint8_t received[4][128 * 1024];
+	static uint32_t at;
+	uint8_t *bytes = received[at++ % 4];
+	CHECK(size <= sizeof received[0]);
+	memcpy(bytes, p->out.bytes, size);
+	queue_drop(&p->out, size);
+	deliver_event(&b, (wk_net_event){.kind = WK_NET_RECEIVED, .connection = p->id, .bytes = bytes, .size = size});
+}
+
+/* While it waits for a place, and then for what it did not read of its answers, half a frame is half a frame. */
+TEST(half_a_frame_that_waits_is_not_the_beginning_of_another) {
+	prepare_for_frames();
+	peer *holder = begin_frame(1, 100 * 1024, 70000, NULL), *p = bookie_connect(&b);
+	CHECK_EQ(answer_to(p, an_entry(6, 0, -1, 1, 60000, 0)).code, WK_WIRE_OK);
+	b.service->options.reply_bytes = 1;
+	p->deaf = true;
+	ask_large(p, 101, 80 * 1024);
+	bytes_queue all = p->out;
+	p->out = (bytes_queue){0};
+	ask(p, a_read(6, 0));
+	bookie_run(&b); /* its answer is not taken */
+	CHECK(b.service->reply_bytes > 0);
+	queue_put(&p->out, all.bytes, all.size);
+	free(all.bytes);
+	ask(p, a_read(6, 0));
+	size_t until_read = p->out.size;
+	ask(p, an_entry(6, 1, -1, 1, 1000, 0));
+	size_t rest = 500;
+	arrives(p, 70000);
+	bookie_turn(&b, 0);
+	CHECK(p->paused);
+	arrives(p, until_read - 70000 + rest);
+	bookie_turn(&b, 0);
+	hear(p);
+	deliver_event(&b, b.events[--b.events_count]); /* that it was sent, and in the same batch: */
+	arrives(p, p->out.size);
+	CHECK_EQ(b.service->stats.protocol_errors, 0);
+	b.service->options.reply_bytes = 1 << 20;
+	hang_up(holder);
+	bookie_run(&b);
+	CHECK_EQ(b.service->stats.protocol_errors, 0);
+	CHECK(p->open);
+	for (int i = 0; i < 4; i++)
+		CHECK_EQ(take_reply(p).code, WK_WIRE_OK);
+	bookie_close(&b);
+}
+
 TEST(who_begins_frames_in_a_crowd_keeps_nobody_out) {
 	prepare_for_frames();
 	for (int i = 0; i < 3; i++)
@@ -233,6 +282,7 @@ TEST(who_waited_for_a_place_has_its_time_when_it_gets_one) {
 int main(void) {
 	RUN(large_frames_of_many_stay_within_the_memory_for_them);
 	RUN(beginnings_of_frames_stay_within_the_memory_for_them);
+	RUN(half_a_frame_that_waits_is_not_the_beginning_of_another);
 	RUN(who_begins_frames_in_a_crowd_keeps_nobody_out);
 	RUN(cluster_rule_9_who_begins_frames_and_stops_keeps_others_out_for_a_second);
 	RUN(who_begins_a_large_frame_and_stops_keeps_others_out_for_a_second);

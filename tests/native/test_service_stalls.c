@@ -404,6 +404,7 @@ static void every_third_is_refused_once(bool damaged, uint32_t code) {
 			ask(p, of_ledger(WK_WIRE_READ_LAC, 5));
 	}
 	uint32_t answers[REFUSALS] = {0};
+	uint64_t accepted = 1;
 	for (int turns = 0; turns < 1000; turns++) {
 		bookie_turn(&b, SIZE_MAX);
 		paused |= p->paused;
@@ -413,10 +414,12 @@ static void every_third_is_refused_once(bool damaged, uint32_t code) {
 			if (reply.operation != WK_WIRE_ADD)
 				continue;
 			answers[reply.entry_id]++;
+			accepted += reply.code == WK_WIRE_OK;
 			CHECK_EQ(reply.code, reply.entry_id % 3 == 0 ? code : WK_WIRE_OK);
 		}
 	}
 	CHECK(paused);
+	CHECK_EQ(b.service->stats.recovery_adds, accepted); /* each once, however often it came back */
 	for (int64_t id = 1; id < REFUSALS; id++)
 		CHECK_EQ(answers[id], 1);
 	bookie_close(&b);
