@@ -146,8 +146,8 @@ class Bookie:
         patience = self._patience()
         instance_id = patience.call(lambda: self._cluster(init))
         self.bookie_id = settings.identity(0)
-        file = LimboFile(self._data.limbo)
-        self.limbo = Limbo(file, self.metadata, self.directory, self.bookie_id, self.log, self._told_to_stop)
+        self._tombs = TombstoneFile(self._data.tombstones, settings.gc_tombstone_time)
+        self.limbo = self._new_limbo(self._tombs)
         self.limbo.load()
         if reason := reason_for_limbo(self._recovery):
             self.limbo.begin(reason)
@@ -155,7 +155,7 @@ class Bookie:
         patience.call(
             lambda: establish(self.metadata, self._data, expected, self._is_empty, self._before_it_counts, init=init),
         )
-        self._serve(instance_id)
+        self._serve(instance_id, self._tombs)
         self._listen_http()
         self.metadata.publish(expected, settings.advertised(self.server.port), self._http_address())
         self.registrar = Registrar(self.metadata, instance_id, self.log, settings.session_timeout, self._thread_failed)
@@ -207,7 +207,18 @@ class Bookie:
         if next(self.metadata.ledger_ids(), None) is not None:
             self.limbo.begin(reason_for_limbo(self._recovery, new=True))
 
-    def _serve(self, instance_id: str) -> None:
+    def _new_limbo(self, tombs: TombstoneFile) -> Limbo:
+        return Limbo(
+            LimboFile(self._data.limbo),
+            self.metadata,
+            self.directory,
+            self.bookie_id,
+            self.log,
+            stop=self._told_to_stop,
+            deleted=tombs.among,
+        )
+
+    def _serve(self, instance_id: str, tombs: TombstoneFile) -> None:
         """What must hold from the first request on is told to the server before it is writable."""
         settings = self.settings
         try:
@@ -217,17 +228,17 @@ class Bookie:
             raise AddressError(f"listen {settings.listen}: {wrong}") from wrong
         self._undo.append(self._stop_server)
         self.limbo.attach(self.server.set_limbo)
-        self._tombs = TombstoneFile(self._data.tombstones, settings.gc_tombstone_time)
         self.collector = Collector(
             self.directory,
             self.metadata,
-            self._tombs,
+            tombs,
             self.server.set_deleted,
             Acknowledgement(self._data.acknowledged),
             instance_id,
             self.log,
             vanished_part_max=settings.gc_alarm_percent / 100,
             stop=lambda: self.stopping,
+            forget=self.limbo.forget,
         )
         self.collector.start()
         self.collector.ledgers = len(self.directory.ledgers())

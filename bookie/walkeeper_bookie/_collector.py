@@ -120,12 +120,14 @@ class Collector:
         *,
         vanished_part_max: float = 0.1,
         stop: Callable[[], bool] = lambda: False,
+        forget: Callable[[Sequence[int]], None] = lambda ledger_ids: None,
     ) -> None:
+        """`forget`: whoever else keeps ids of ledgers is told of those that were deleted."""
         self.vanished_part_max = vanished_part_max
         """More at once raises the alarm, if there are more than VANISHED_COUNT_MIN."""
         self._directory, self._metadata, self.tombs = directory, metadata, tombs
         self._set_deleted, self._acknowledgement = set_deleted, acknowledgement
-        self._instance_id, self._log, self._stop = instance_id, log, stop
+        self._instance_id, self._log, self._stop, self._forget = instance_id, log, stop, forget
         self._absent: frozenset[int] = frozenset()
         self._checked_session: int | None = None
         self.alarm = False
@@ -210,6 +212,7 @@ class Collector:
             self.tombs.add(batch)
             self._set_deleted(self.tombs.ids())
             deleted += self._directory.delete(batch)
+            self._forget(batch)
             self.deleted += len(batch)
             self._absent -= frozenset(batch)
         if candidates:

@@ -7,6 +7,8 @@ bookie in an ensemble, only these are, until an operator (later: repair by the o
 A fence may be among what was lost. So a ledger in limbo takes no ordinary adds, and it is fenced durably before it may
 leave limbo: a writer that was fenced once does not go on here (BP-46, "fence on boot").
 
+A ledger that was deleted is forgotten here as it is in the store: to fence it would make it anew.
+
 A kill that left a torn tail is no reason: what is cut there was never acknowledged.
 """
 
@@ -14,7 +16,7 @@ from __future__ import annotations
 
 import threading
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Protocol
 
 from walkeeper.errors import Error
@@ -79,9 +81,11 @@ class Limbo:
         bookie_id: str,
         log: Log,
         stop: Callable[[], bool] = lambda: False,
+        deleted: Callable[[Iterable[int]], set[int]] = lambda ledger_ids: set(),
     ) -> None:
+        """`deleted`: those of these ledgers that have tombstones."""
         self._file, self._metadata, self._fences, self._bookie_id = file, metadata, fences, bookie_id
-        self._log, self._stop = log, stop
+        self._log, self._stop, self._deleted = log, stop, deleted
         self._lock = threading.RLock()
         self._tell: Callable[[bool, Iterable[int]], None] = lambda everything, ids: None
         self.state = LimboState()
@@ -91,8 +95,11 @@ class Limbo:
     def load(self) -> None:
         """What an earlier process, or an operator, left. Raises OSError, walkeeper.Error: nothing may be served."""
         state = self._file.load()
-        self._fences.fence([*state.ledger_ids, *state.cleared])
+        named = [*state.ledger_ids, *state.cleared]
+        deleted = self._deleted(named)
+        self._fences.fence([ledger_id for ledger_id in named if ledger_id not in deleted])
         self._keep(state)
+        self.forget(deleted)
 
     def begin(self, reason: str) -> None:
         """Every ledger is in limbo, durably when it returns. Raises OSError."""
@@ -123,6 +130,8 @@ class Limbo:
                     return False
                 if self._may_have(ledger_id):
                     found.append(ledger_id)
+            deleted = self._deleted(found)
+            found = array("q", (ledger_id for ledger_id in found if ledger_id not in deleted))
             self._fences.fence(found)
             with self._lock:
                 if not self.state.everything:
@@ -159,6 +168,19 @@ class Limbo:
             self._fences.fence(self.state.ledger_ids if ledger_ids is None else ledger_ids)
             self._save(state)
         self._log.warning("cleared from limbo", ledgers="all" if ledger_ids is None else len(set(ledger_ids)))
+
+    def forget(self, ledger_ids: Collection[int]) -> None:
+        """These were deleted, and have tombstones. Where that cannot be saved the file is behind: who loads it asks for
+        the tombstones."""
+        with self._lock:
+            state = self.state.without_deleted(ledger_ids)
+            if state == self.state:
+                return
+            try:
+                self._file.save(state)
+            except OSError as wrong:
+                self._log.warning("the file of limbo still names ledgers that were deleted", error=wrong)
+            self._keep(state)
 
     def _save(self, state: LimboState) -> None:
         with self._lock:

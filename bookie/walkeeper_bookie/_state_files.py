@@ -10,8 +10,8 @@ import os
 import threading
 import time
 from array import array
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,11 @@ class LimboState:
             raise NotInLimboError(f"not in limbo: {', '.join(map(str, sorted(strange)))}. Nothing was changed")
         cleared = {*self.cleared, *gone} if self.everything else set[int]()
         return LimboState(self.everything, _ids(ids - gone), _ids(cleared))
+
+    def without_deleted(self, ledger_ids: Collection[int]) -> LimboState:
+        """These exist no more. What was cleared stays cleared: to leave it out there would put it back into limbo."""
+        gone = set(ledger_ids) & set(self.ledger_ids)
+        return replace(self, ledger_ids=_ids(set(self.ledger_ids) - gone)) if gone else self
 
     def noted(self, found: Iterable[int]) -> LimboState:
         """It is known now which ledgers it concerns."""
@@ -165,6 +170,11 @@ class TombstoneFile:
         """Those that are refused, rising."""
         with self._lock:
             return sorted(self._stones)
+
+    def among(self, ledger_ids: Iterable[int]) -> set[int]:
+        """Those of these that are refused."""
+        with self._lock:
+            return self._stones.keys() & set(ledger_ids)
 
     def tombstones(self) -> dict[int, Tombstone]:
         """All of them, by id."""

@@ -76,6 +76,7 @@ class World:
             self.acknowledgement,
             self.instance_id,
             Log(self.lines),
+            forget=lambda ledger_ids: self.events.append(f"forget {list(ledger_ids)}"),
         )
 
     def refuse(self, ledger_ids: Sequence[int]) -> None:
@@ -332,6 +333,13 @@ def test_the_tombstone_is_durable_and_the_id_refused_before_the_ledger_goes(worl
     world.disk.delete = look  # type: ignore[method-assign]
     world.collector.run()
     assert found == [[3]]
+
+
+def test_who_keeps_ids_is_told_once_the_ledger_is_gone(world: World) -> None:
+    world.delete(3, 4)
+    world.collector.run()
+    world.collector.run()
+    assert world.events[-3:] == ["refuse [3, 4]", "delete [3, 4]", "forget [3, 4]"]
 
 
 def test_without_a_tombstone_nothing_is_deleted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

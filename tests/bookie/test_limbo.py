@@ -12,12 +12,13 @@ from bookie_runs import FENCED, IO_ERROR, NO_ENTRY, NO_LEDGER, OK, READ_ONLY, Cl
 
 from walkeeper.errors import JournalFailedError
 from walkeeper.metadata import FaultyStore, LedgerMetadata, MemoryStore, UnavailableError
+from walkeeper_bookie._collector import Acknowledgement, Collector
 from walkeeper_bookie._directory import Directory, Recovery
 from walkeeper_bookie._limbo import Limbo, reason_for_limbo
 from walkeeper_bookie._log import Log
 from walkeeper_bookie._metadata import BookieMetadata
 from walkeeper_bookie._server import Server
-from walkeeper_bookie._state_files import LimboFile, LimboState, NotInLimboError
+from walkeeper_bookie._state_files import LimboFile, LimboState, NotInLimboError, TombstoneFile
 
 ME, OTHER = "127.0.0.1:1", "127.0.0.1:2"
 CLEAN = Recovery(cut_bytes=0, damaged_blocks=0, unknown_blocks=0, lost_entries=0, lost_files=0, elapsed_ns=5)
@@ -67,9 +68,11 @@ class Fences:
             self.states.append(LimboFile(self.file).load())
 
 
-def limbo_of(store: MemoryStore | FaultyStore, place: Path, fences: Fences | None = None) -> Limbo:
-    file, log = place / "limbo", Log(io.StringIO())
-    return Limbo(LimboFile(file), BookieMetadata(store, "/ledgers"), fences or Fences(file), ME, log)
+def limbo_of(
+    store: MemoryStore | FaultyStore, place: Path, fences: Fences | None = None, deleted: Iterable[int] = ()
+) -> Limbo:
+    file, log, metadata = place / "limbo", Log(io.StringIO()), BookieMetadata(store, "/ledgers")
+    return Limbo(LimboFile(file), metadata, fences or Fences(file), ME, log, deleted=set(deleted).intersection)
 
 
 def test_a_clean_start_and_a_torn_tail_are_no_reason() -> None:
@@ -337,6 +340,103 @@ def test_every_ledger_is_put_into_limbo_and_taken_out(store: MemoryStore, tmp_pa
     limbo.clear(None)
     assert (told.everything, told.ids) == (False, [])
     assert not (tmp_path / "limbo").exists()
+
+
+# ---- deleted ledgers ----
+
+
+class Life:
+    """A bookie's process, as far as ledgers come and go: its store, its limbo and its collector."""
+
+    def __init__(self, place: Path, store: MemoryStore) -> None:
+        metadata, log = BookieMetadata(store, "/ledgers"), Log(io.StringIO())
+        self.directory = Directory.open(place / "ledgers")
+        tombs = TombstoneFile(place / "tombstones", keep=7 * 86400.0)
+        self.limbo = Limbo(LimboFile(place / "limbo"), metadata, self.directory, ME, log, deleted=tombs.among)
+        self.limbo.load()
+        self.collector = Collector(
+            self.directory,
+            metadata,
+            tombs,
+            lambda ledger_ids: None,
+            Acknowledgement(place / "gc-acknowledged"),
+            metadata.initialize(),
+            log,
+            forget=self.limbo.forget,
+        )
+
+    def end(self) -> None:
+        assert self.directory.close() is None
+
+
+def test_deleted_ledgers_leave_limbo_and_no_start_brings_them_back(tmp_path: Path) -> None:
+    store = MemoryStore()
+    BookieMetadata(store, "/ledgers").initialize()
+    keys = [f"/ledgers/00/0000/L{ledger_id:04d}" for ledger_id in range(400)]
+    for key in keys:
+        store.create(key, LedgerMetadata(1, 1, 1, {0: (ME,)}).serialise(), parents=True)
+    first = Life(tmp_path, store)
+    first.limbo.begin("test")
+    assert first.limbo.note()
+    assert len(first.directory.ledgers()) == 400
+    for at in range(0, 350, 70):
+        for key in keys[at : at + 70]:
+            store.delete(key)
+        first.collector.run()
+        first.collector.run()
+    assert list(first.directory.ledgers()) == list(first.limbo.state.ledger_ids) == list(range(350, 400))
+    assert list(LimboFile(tmp_path / "limbo").load().ledger_ids) == list(range(350, 400))
+    first.end()
+    second = Life(tmp_path, store)
+    assert list(second.directory.ledgers()) == list(range(350, 400))
+    done = second.collector.run()
+    assert done is not None
+    assert (done.local, done.absent, done.alarm) == (50, 0, False)
+    second.end()
+
+
+def test_a_kill_before_a_deleted_ledger_was_forgotten_is_made_good(store: MemoryStore, tmp_path: Path) -> None:
+    file, fences = LimboFile(tmp_path / "limbo"), Fences(tmp_path / "limbo")
+    file.save(LimboState(ledger_ids=array("q", [1, 2, 3])))
+    limbo = limbo_of(store, tmp_path, fences, deleted={2})
+    limbo.load()
+    assert list(fences.ids) == [1, 3]
+    assert list(limbo.state.ledger_ids) == list(file.load().ledger_ids) == [1, 3]
+
+
+def test_a_deleted_ledger_that_was_cleared_is_neither_fenced_nor_put_back(store: MemoryStore, tmp_path: Path) -> None:
+    file, fences, told = LimboFile(tmp_path / "limbo"), Fences(tmp_path / "limbo"), Told()
+    file.save(LimboState(True, array("q", [4, 5]), array("q", [6, 7])))
+    limbo = limbo_of(store, tmp_path, fences, deleted={5, 7})
+    limbo.load()
+    limbo.attach(told)
+    assert list(fences.ids) == [4, 6]
+    assert (told.everything, told.ids) == (True, [6, 7])  # every ledger but these
+    limbo.forget([6])
+    assert file.load() == LimboState(True, array("q", [4]), array("q", [6, 7]))
+
+
+def test_a_deleted_ledger_that_a_listing_still_has_is_not_noted(store: MemoryStore, tmp_path: Path) -> None:
+    fences = Fences(tmp_path / "limbo")
+    limbo = limbo_of(store, tmp_path, fences, deleted={2})
+    limbo.begin("test")
+    assert limbo.note()
+    assert list(fences.ids) == list(limbo.state.ledger_ids) == [1, 3]
+
+
+def test_a_disk_that_refuses_to_forget_holds_no_delete_up(
+    store: MemoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: LimboFile, state: LimboState) -> None:
+        raise OSError(28, "no space")
+
+    limbo, told = limbo_of(store, tmp_path), Told()
+    limbo.begin("test")
+    limbo.note()
+    limbo.attach(told)
+    monkeypatch.setattr(LimboFile, "save", refuse)
+    limbo.forget([2])
+    assert told.ids == [1, 3]
 
 
 def test_the_server_serves_nothing_before_it_is_told(tmp_path: Path) -> None:

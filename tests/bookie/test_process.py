@@ -11,6 +11,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from array import array
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,6 +37,7 @@ from click.testing import CliRunner
 
 from walkeeper.metadata import DigestType, LedgerMetadata, MetadataStore, ServiceInfo, open_store
 from walkeeper_bookie import commands
+from walkeeper_bookie._state_files import LimboFile, LimboState
 
 
 @pytest.fixture
@@ -416,6 +418,24 @@ def test_deleted_ledgers_go_and_their_ids_stay_refused(bookies: Bookies, store: 
         assert client.add(7, 1) == FENCED
         assert client.read(7, 0, flags=FENCE)[0] == NO_LEDGER
         assert client.add(8, 1) == OK
+
+
+def test_a_deleted_ledger_is_forgotten_by_limbo_too(bookies: Bookies, store: MetadataStore) -> None:
+    bookie = bookies.start("--init", "--gc-interval", "50ms")
+    bookie.ready()
+    make_ledger(store, 7, bookie.bookie_id)
+    bookie.kill()
+    limbo = LimboFile(bookie.data / "limbo")
+    limbo.save(LimboState(ledger_ids=array("q", [7])))
+    again = bookies.start("--gc-interval", "50ms", port=bookie.port)
+    again.ready()
+    delete_ledger(store, 7)
+    until(lambda: not limbo.load(), "limbo forgets it")
+    again.kill()
+    limbo.save(LimboState(ledger_ids=array("q", [7])))  # as if the kill had come before
+    last = bookies.start(port=bookie.port)
+    last.ready()
+    assert not limbo.load()
 
 
 def test_rule_2_in_limbo_nothing_is_absent(bookies: Bookies, store: MetadataStore) -> None:
