@@ -147,7 +147,7 @@ class Bookie:
         instance_id = patience.call(lambda: self._cluster(init))
         self.bookie_id = settings.identity(0)
         self._tombs = TombstoneFile(self._data.tombstones, settings.gc_tombstone_time)
-        self.limbo = self._new_limbo(self._tombs)
+        self.limbo = self._new_limbo(instance_id, self._tombs)
         self.limbo.load()
         if reason := reason_for_limbo(self._recovery):
             self.limbo.begin(reason)
@@ -207,12 +207,13 @@ class Bookie:
         if next(self.metadata.ledger_ids(), None) is not None:
             self.limbo.begin(reason_for_limbo(self._recovery, new=True))
 
-    def _new_limbo(self, tombs: TombstoneFile) -> Limbo:
+    def _new_limbo(self, instance_id: str, tombs: TombstoneFile) -> Limbo:
         return Limbo(
             LimboFile(self._data.limbo),
             self.metadata,
             self.directory,
             self.bookie_id,
+            instance_id,
             self.log,
             stop=self._told_to_stop,
             deleted=tombs.among,

@@ -34,6 +34,12 @@ RETRY_MAX_S = 600.0
 class Members(Protocol):
     """What the metadata can tell; MetadataError where it cannot."""
 
+    def session(self) -> int: ...
+
+    def instance_id(self) -> str | None:
+        """By a linearizable read."""
+        ...
+
     def ledger_ids(self) -> Iterator[int]: ...
 
     def ledger_members(self, ledger_id: int) -> frozenset[str] | None:
@@ -79,6 +85,7 @@ class Limbo:
         metadata: Members,
         fences: Fences,
         bookie_id: str,
+        instance_id: str,
         log: Log,
         stop: Callable[[], bool] = lambda: False,
         deleted: Callable[[Iterable[int]], set[int]] = lambda ledger_ids: set(),
@@ -86,7 +93,9 @@ class Limbo:
         """`deleted`: those of these ledgers that have tombstones."""
         self._file, self._metadata, self._fences, self._bookie_id = file, metadata, fences, bookie_id
         self._log, self._stop, self._deleted = log, stop, deleted
+        self._instance_id = instance_id
         self._lock = threading.RLock()
+        self._generation = 0
         self._tell: Callable[[bool, Iterable[int]], None] = lambda everything, ids: None
         self.state = LimboState()
         self.retry_s = RETRY_MIN_S
@@ -105,6 +114,7 @@ class Limbo:
         """Every ledger is in limbo, durably when it returns. Raises OSError."""
         with self._lock:
             if not self.state.everything or self.state.cleared:
+                self._generation += 1
                 self._save(self.state.with_added(None))
         self._log.warning("every ledger is in limbo: nothing is said to be absent", reason=reason)
 
@@ -119,23 +129,20 @@ class Limbo:
         """Finds the ledgers that it concerns, where that is not done yet; whether it is done now.
 
         Takes as long as reading the metadata of all ledgers. One whose metadata nobody can read is taken for one of
-        these. Another failure is logged, and everything stays in limbo.
+        these. Another failure is logged, and everything stays in limbo; so it does where every ledger was put into
+        limbo meanwhile: what was listed is of before.
         """
+        generation = self._generation
         if not self.state.everything:
             return True
-        found: array[int] = array("q")
         try:
-            for ledger_id in self._metadata.ledger_ids():
-                if self._stop():
-                    return False
-                if self._may_have(ledger_id):
-                    found.append(ledger_id)
-            deleted = self._deleted(found)
-            found = array("q", (ledger_id for ledger_id in found if ledger_id not in deleted))
+            found = self._concerned()
+            if found is None or generation != self._generation:
+                return not self.state.everything
             self._fences.fence(found)
             with self._lock:
-                if not self.state.everything:
-                    return True  # an operator cleared all meanwhile
+                if generation != self._generation:
+                    return not self.state.everything
                 self._save(self.state.noted(found))
         except (MetadataError, Error, OSError) as wrong:
             self._log.warning("ledgers could not be noted for limbo: every ledger stays in it", error=wrong)
@@ -143,6 +150,23 @@ class Limbo:
             return False
         self._log.warning("ledgers noted for limbo, all others are out of it", ledgers=len(self.state.ledger_ids))
         return True
+
+    def _concerned(self) -> array[int] | None:
+        """The ledgers that have this bookie, as one session saw them that has seen the cluster's INSTANCEID; None: told
+        to stop."""
+        session = self._metadata.session()
+        if (instance_id := self._metadata.instance_id()) != self._instance_id:
+            raise MetadataError(f"INSTANCEID {instance_id or 'absent'}, the cookie has {self._instance_id}")
+        found: array[int] = array("q")
+        for ledger_id in self._metadata.ledger_ids():
+            if self._stop():
+                return None
+            if self._may_have(ledger_id):
+                found.append(ledger_id)
+        if self._metadata.session() != session:
+            raise MetadataError("the session was lost while ledgers were listed: the listing may have holes")
+        deleted = self._deleted(found)
+        return array("q", (ledger_id for ledger_id in found if ledger_id not in deleted))
 
     def _may_have(self, ledger_id: int) -> bool:
         try:
@@ -156,6 +180,7 @@ class Limbo:
         """These, or with None every ledger. Durable, and the server goes by it, when it returns. Raises OSError,
         walkeeper.Error."""
         with self._lock:
+            self._generation += ledger_ids is None
             self._save(self.state.with_added(ledger_ids))
             self._fences.fence(ledger_ids or ())
         self._log.warning("put into limbo", ledgers="all" if ledger_ids is None else len(set(ledger_ids)))
@@ -165,6 +190,7 @@ class Limbo:
         only those are fenced that were named. Raises OSError, walkeeper.Error; NotInLimboError: nothing was changed."""
         with self._lock:
             state = self.state.without(ledger_ids)
+            self._generation += ledger_ids is None
             self._fences.fence(self.state.ledger_ids if ledger_ids is None else ledger_ids)
             self._save(state)
         self._log.warning("cleared from limbo", ledgers="all" if ledger_ids is None else len(set(ledger_ids)))

@@ -20,7 +20,7 @@ from walkeeper_bookie._metadata import BookieMetadata
 from walkeeper_bookie._server import Server
 from walkeeper_bookie._state_files import LimboFile, LimboState, NotInLimboError, TombstoneFile
 
-ME, OTHER = "127.0.0.1:1", "127.0.0.1:2"
+ME, OTHER, CLUSTER = "127.0.0.1:1", "127.0.0.1:2", "a-cluster"
 CLEAN = Recovery(cut_bytes=0, damaged_blocks=0, unknown_blocks=0, lost_entries=0, lost_files=0, elapsed_ns=5)
 
 
@@ -39,6 +39,7 @@ def store() -> MemoryStore:
     """A cluster whose ledger n has this bookie in its first ensemble (1, 2), a later one (3), or in none (4, 5)."""
     store = MemoryStore()
     BookieMetadata(store, "/ledgers").initialize()
+    store.put("/ledgers/INSTANCEID", CLUSTER.encode())
     for ledger_id, segments in {
         1: {0: (ME,)},
         2: {0: (ME,), 5: (OTHER,)},
@@ -72,7 +73,8 @@ def limbo_of(
     store: MemoryStore | FaultyStore, place: Path, fences: Fences | None = None, deleted: Iterable[int] = ()
 ) -> Limbo:
     file, log, metadata = place / "limbo", Log(io.StringIO()), BookieMetadata(store, "/ledgers")
-    return Limbo(LimboFile(file), metadata, fences or Fences(file), ME, log, deleted=set(deleted).intersection)
+    fences, deleted = fences or Fences(file), set(deleted)
+    return Limbo(LimboFile(file), metadata, fences, ME, CLUSTER, log, deleted=deleted.intersection)
 
 
 def test_a_clean_start_and_a_torn_tail_are_no_reason() -> None:
@@ -322,6 +324,93 @@ def test_an_operator_who_speaks_during_the_listing_is_heard(
     assert (told.everything, told.ids) == (False, left)
 
 
+def test_a_session_that_is_lost_while_ledgers_are_listed_leaves_every_ledger_in_limbo(
+    store: MemoryStore, tmp_path: Path
+) -> None:
+    """Another server goes on with the listing, which is behind, and has not heard of the ledger."""
+
+    class Losing(FaultyStore):
+        lost, sound = 0, False
+
+        def scan(self, key: str, *, page: int = 1000) -> Iterator[str]:
+            for name in self.store.scan(key, page=page):
+                if name == "L0002" and not self.sound:
+                    self.lost += 1
+                else:
+                    yield name
+
+        def session(self) -> int:
+            return self.lost
+
+    losing, told = Losing(store), Told()
+    fences = Fences(tmp_path / "limbo")
+    limbo = limbo_of(losing, tmp_path, fences)
+    limbo.begin("test")
+    limbo.attach(told)
+    assert not limbo.note()
+    assert told.everything
+    assert list(fences.ids) == []
+    assert LimboFile(tmp_path / "limbo").load().everything
+    assert limbo.retry_s == 20
+    losing.sound = True
+    assert limbo.note()
+    assert (told.everything, told.ids) == (False, [1, 2, 3])
+
+
+@pytest.mark.parametrize("found", ["another", None])
+def test_another_clusters_listing_leaves_every_ledger_in_limbo(
+    store: MemoryStore, tmp_path: Path, found: str | None
+) -> None:
+    limbo, told = limbo_of(store, tmp_path), Told()
+    limbo.begin("test")
+    limbo.attach(told)
+    store.delete("/ledgers/INSTANCEID")
+    if found is not None:
+        store.create("/ledgers/INSTANCEID", found.encode())
+    assert not limbo.note()
+    assert told.everything
+
+
+@pytest.mark.parametrize("when", ["listing", "fencing"])
+@pytest.mark.parametrize("cleared", [True, False])
+def test_a_listing_of_before_says_nothing_of_ledgers_that_were_put_into_limbo_since(
+    store: MemoryStore, tmp_path: Path, when: str, cleared: bool
+) -> None:
+    """Meanwhile all are cleared, a ledger is made and gets its adds, and all are put into limbo again."""
+    said: list[str] = []
+
+    def speak() -> None:
+        if not said:
+            said.append("clear")
+            if cleared:
+                limbo.clear(None)
+            store.create("/ledgers/00/0000/L0009", LedgerMetadata(1, 1, 1, {0: (ME,)}).serialise())
+            limbo.add(None)
+
+    class Slow(FaultyStore):
+        def scan(self, key: str, *, page: int = 1000) -> Iterator[str]:
+            yield from list(self.store.scan(key, page=page))
+            if when == "listing" and key.endswith("/00/0000"):
+                speak()
+
+    class Fencing(Fences):
+        def fence(self, ledger_ids: Iterable[int]) -> None:
+            super().fence(ledger_ids)
+            if when == "fencing" and self.ids:
+                speak()
+
+    fences, told = Fencing(tmp_path / "limbo"), Told()
+    limbo = limbo_of(Slow(store), tmp_path, fences)
+    limbo.begin("test")
+    limbo.attach(told)
+    assert not limbo.note()
+    assert said
+    assert told.everything
+    assert (list(fences.ids) == []) == (when == "listing"), "writers of before go on"
+    assert limbo.note()
+    assert (told.everything, told.ids) == (False, [1, 2, 3, 9])
+
+
 def test_new_damage_forgets_what_was_cleared(store: MemoryStore, tmp_path: Path) -> None:
     limbo, told = limbo_of(store, tmp_path), Told()
     limbo.begin("test")
@@ -351,8 +440,10 @@ class Life:
     def __init__(self, place: Path, store: MemoryStore) -> None:
         metadata, log = BookieMetadata(store, "/ledgers"), Log(io.StringIO())
         self.directory = Directory.open(place / "ledgers")
+        instance_id = metadata.initialize()
         tombs = TombstoneFile(place / "tombstones", keep=7 * 86400.0)
-        self.limbo = Limbo(LimboFile(place / "limbo"), metadata, self.directory, ME, log, deleted=tombs.among)
+        file = LimboFile(place / "limbo")
+        self.limbo = Limbo(file, metadata, self.directory, ME, instance_id, log, deleted=tombs.among)
         self.limbo.load()
         self.collector = Collector(
             self.directory,
@@ -360,7 +451,7 @@ class Life:
             tombs,
             lambda ledger_ids: None,
             Acknowledgement(place / "gc-acknowledged"),
-            metadata.initialize(),
+            instance_id,
             log,
             forget=self.limbo.forget,
         )
