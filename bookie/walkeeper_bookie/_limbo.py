@@ -104,11 +104,11 @@ class Limbo:
     def load(self) -> None:
         """What an earlier process, or an operator, left. Raises OSError, walkeeper.Error: nothing may be served."""
         state = self._file.load()
-        named = [*state.ledger_ids, *state.cleared]
+        named = [*state.ledger_ids, *state.cleared, *state.unfenced]
         deleted = self._deleted(named)
         self._fences.fence([ledger_id for ledger_id in named if ledger_id not in deleted])
         self._keep(state)
-        self.forget(deleted)
+        self._thin_out(state.without_deleted(deleted).fenced())
 
     def begin(self, reason: str) -> None:
         """Every ledger is in limbo, durably when it returns. Raises OSError."""
@@ -196,16 +196,20 @@ class Limbo:
         self._log.warning("cleared from limbo", ledgers="all" if ledger_ids is None else len(set(ledger_ids)))
 
     def forget(self, ledger_ids: Collection[int]) -> None:
-        """These were deleted, and have tombstones. Where that cannot be saved the file is behind: who loads it asks for
-        the tombstones."""
+        """These were deleted, and have tombstones."""
         with self._lock:
-            state = self.state.without_deleted(ledger_ids)
+            self._thin_out(self.state.without_deleted(ledger_ids))
+
+    def _thin_out(self, state: LimboState) -> None:
+        """Without what needs no word any more. Where that cannot be saved the file is behind: who loads it asks for the
+        tombstones, and fences once more."""
+        with self._lock:
             if state == self.state:
                 return
             try:
                 self._file.save(state)
             except OSError as wrong:
-                self._log.warning("the file of limbo still names ledgers that were deleted", error=wrong)
+                self._log.warning("the file of limbo still names ledgers that were deleted or fenced", error=wrong)
             self._keep(state)
 
     def _save(self, state: LimboState) -> None:

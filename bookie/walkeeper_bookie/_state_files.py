@@ -34,11 +34,13 @@ class NotInLimboError(ValueError):
 @dataclass(frozen=True)
 class LimboState:
     """`everything`: which ledgers it concerns is not noted yet; every one is but those that were `cleared` since. Else
-    those in `ledger_ids` are; with `everything`, they are whatever will be noted. Both rising."""
+    those in `ledger_ids` are; with `everything`, they are whatever will be noted. `unfenced` were cleared where nobody
+    could fence them, and are to be fenced by the next start. All rising."""
 
     everything: bool = False
     ledger_ids: array[int] = field(default_factory=lambda: array("q"))
     cleared: array[int] = field(default_factory=lambda: array("q"))
+    unfenced: array[int] = field(default_factory=lambda: array("q"))
 
     def __bool__(self) -> bool:
         return self.everything or len(self.ledger_ids) > 0
@@ -51,19 +53,30 @@ class LimboState:
     def with_added(self, ledger_ids: Iterable[int] | None) -> LimboState:
         """These, or with None every ledger, are in limbo too."""
         if ledger_ids is None:
-            return LimboState(True, self.ledger_ids)
+            return LimboState(True, self.ledger_ids, unfenced=self.unfenced)
         added = set(ledger_ids)
-        return LimboState(self.everything, _ids({*self.ledger_ids, *added}), _ids(set(self.cleared) - added))
+        return replace(
+            self, ledger_ids=_ids({*self.ledger_ids, *added}), cleared=_ids(set(self.cleared) - added)
+        )
 
     def without(self, ledger_ids: Iterable[int] | None) -> LimboState:
         """These, or with None whatever was, are in limbo no more. NotInLimboError where one of them is not."""
         if ledger_ids is None:
-            return LimboState()
+            return LimboState(unfenced=self.unfenced)
         gone, ids = set(ledger_ids), set(self.ledger_ids)
         if strange := gone & set(self.cleared) if self.everything else gone - ids:
             raise NotInLimboError(f"not in limbo: {', '.join(map(str, sorted(strange)))}. Nothing was changed")
         cleared = {*self.cleared, *gone} if self.everything else set[int]()
-        return LimboState(self.everything, _ids(ids - gone), _ids(cleared))
+        return replace(self, ledger_ids=_ids(ids - gone), cleared=_ids(cleared))
+
+    def without_a_fence(self, ledger_ids: Iterable[int] | None) -> LimboState:
+        """The same, by whoever cannot fence them: the bookie does when it starts, before it serves."""
+        gone = {*self.ledger_ids, *self.cleared} if ledger_ids is None else set(ledger_ids)
+        return replace(self.without(ledger_ids), unfenced=_ids({*self.unfenced, *gone}))
+
+    def fenced(self) -> LimboState:
+        """Those that were to be fenced are."""
+        return replace(self, unfenced=_ids(()))
 
     def without_deleted(self, ledger_ids: Collection[int]) -> LimboState:
         """These exist no more. What was cleared stays cleared: to leave it out there would put it back into limbo."""
@@ -72,7 +85,8 @@ class LimboState:
 
     def noted(self, found: Iterable[int]) -> LimboState:
         """It is known now which ledgers it concerns."""
-        return LimboState(ledger_ids=_ids({*found, *self.ledger_ids} - set(self.cleared)))
+        noted = _ids({*found, *self.ledger_ids} - set(self.cleared))
+        return LimboState(ledger_ids=noted, unfenced=self.unfenced)
 
 
 def _ids(ledger_ids: Iterable[int]) -> array[int]:
@@ -80,7 +94,7 @@ def _ids(ledger_ids: Iterable[int]) -> array[int]:
 
 
 class LimboFile:
-    """The file `limbo`. There is none where nothing is in limbo."""
+    """The file `limbo`. There is none where nothing is in limbo, and nothing is to be fenced."""
 
     REMEDY = "To be safe put every ledger in limbo: remove the file, then walkeeper bookie limbo add --all"
 
@@ -90,27 +104,26 @@ class LimboFile:
     def load(self) -> LimboState:
         """What is in limbo. Raises OSError; a StateFileError says what to do."""
         everything = False
-        ledger_ids: set[int] = set()
-        cleared: set[int] = set()
+        listed: dict[str, set[int]] = {"ledgers": set(), "cleared": set(), "unfenced": set()}
         for number, line in enumerate(read_lines(self.path, "limbo", self.REMEDY) or (), 2):
             if line == {"everything": True}:
                 everything = True
-            elif line.keys() == {"ledgers"} and is_ids(line["ledgers"]):
-                ledger_ids.update(line["ledgers"])
-            elif line.keys() == {"cleared"} and is_ids(line["cleared"]):
-                cleared.update(line["cleared"])
-            else:
+                continue
+            name = next(iter(line), "")
+            if len(line) != 1 or name not in listed or not is_ids(line[name]):
                 raise damaged(self.path, number, "it is none of this file", self.REMEDY)
-        return LimboState(everything, _ids(ledger_ids), _ids(cleared))
+            listed[name].update(line[name])
+        return LimboState(everything, _ids(listed["ledgers"]), _ids(listed["cleared"]), _ids(listed["unfenced"]))
 
     def save(self, state: LimboState) -> None:
         """Durable when it returns. Raises OSError."""
-        if not state:
+        if not state and not state.unfenced:
             remove(self.path)
             return
         lines: list[dict[str, Any]] = [{"everything": True}] if state.everything else []
         lines += [{"ledgers": ids} for ids in batches(sorted(set(state.ledger_ids)))]
         lines += [{"cleared": ids} for ids in batches(sorted(set(state.cleared)))]
+        lines += [{"unfenced": ids} for ids in batches(sorted(set(state.unfenced)))]
         write_lines(self.path, "limbo", lines)
 
 

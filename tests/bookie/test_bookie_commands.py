@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import itertools
 import json
 import os
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import threading
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
@@ -24,6 +25,9 @@ from walkeeper.cli import _main as root
 from walkeeper.errors import check, new_error
 from walkeeper.metadata import Cookie, MemoryStore, open_store
 from walkeeper_bookie._data_directory import DataDirectory
+from walkeeper_bookie._limbo import Limbo
+from walkeeper_bookie._log import Log
+from walkeeper_bookie._metadata import BookieMetadata
 from walkeeper_bookie._state_files import LimboFile, LimboState, ReadOnlyFile
 from walkeeper_bookie.commands import COMMANDS, bookie
 from walkeeper_bookie.commands._client import entry_bytes
@@ -167,24 +171,52 @@ def test_ledgers_are_put_into_limbo_and_taken_out_again(data: DataDirectory) -> 
     assert run("limbo", "add", data.path, 9, 5, 7).exit_code == 0
     assert run("limbo", "list", data.path).stdout == "5\n7\n9\n"
     assert run("limbo", "clear", data.path, 5).exit_code == 0
-    assert LimboFile(data.limbo).load() == LimboState(ledger_ids=array("q", [7, 9]))
+    assert LimboFile(data.limbo).load() == LimboState(ledger_ids=array("q", [7, 9]), unfenced=array("q", [5]))
     assert json.loads(run("limbo", "list", data.path, "--json").stdout) == {
         "everything": False,
         "ledgers": [7, 9],
         "cleared": [],
     }
     assert run("limbo", "clear", data.path, "--all").exit_code == 0
-    assert not data.limbo.exists()
+    assert LimboFile(data.limbo).load() == LimboState(unfenced=array("q", [5, 7, 9]))
+    assert "nothing is in limbo" in run("limbo", "list", data.path).stderr
 
 
 def test_single_ledgers_are_cleared_where_every_one_is_in_limbo(data: DataDirectory) -> None:
     assert run("limbo", "add", data.path, "--all").exit_code == 0
     assert run("limbo", "clear", data.path, 5).exit_code == 0
-    assert LimboFile(data.limbo).load() == LimboState(everything=True, cleared=array("q", [5]))
+    assert LimboFile(data.limbo).load() == LimboState(True, cleared=array("q", [5]), unfenced=array("q", [5]))
     assert run("limbo", "list", data.path).stdout == "every ledger is in limbo, but for 1 that were cleared\n"
     assert "not in limbo: 5" in refused(run("limbo", "clear", data.path, 5))
     assert run("limbo", "clear", data.path, "--all").exit_code == 0
-    assert not data.limbo.exists()
+    assert LimboFile(data.limbo).load() == LimboState(unfenced=array("q", [5]))
+
+
+class Fences:
+    """Stands for the ledger store: what was fenced."""
+
+    def __init__(self) -> None:
+        self.ids: list[int] = []
+
+    def fence(self, ledger_ids: Iterable[int]) -> None:
+        self.ids.extend(ledger_ids)
+
+
+@pytest.mark.parametrize("cleared", [(7,), ("--all",)])
+@pytest.mark.parametrize("between", [(), ("add", "--all"), ("add", 8)])
+def test_who_is_cleared_before_a_start_is_fenced_by_it(
+    data: DataDirectory, cleared: tuple[object, ...], between: tuple[object, ...]
+) -> None:
+    run("limbo", "add", data.path, 7)
+    assert run("limbo", "clear", data.path, *cleared).exit_code == 0
+    if between:
+        assert run("limbo", between[0], data.path, *between[1:]).exit_code == 0
+    fences, file = Fences(), LimboFile(data.limbo)
+    limbo = Limbo(file, BookieMetadata(MemoryStore(), "/ledgers"), fences, "b", "i", Log(io.StringIO()))
+    limbo.load()
+    assert 7 in fences.ids
+    assert len(limbo.state.unfenced) == len(file.load().unfenced) == 0
+    assert data.limbo.exists() == bool(between)
 
 
 def test_a_ledger_that_is_not_in_limbo_is_said_and_nothing_is_changed(data: DataDirectory) -> None:

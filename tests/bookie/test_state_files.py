@@ -100,7 +100,7 @@ def test_a_newer_version_is_said_to_be_one(tmp_path: Path, monkeypatch: pytest.M
         LimboFile(path).load()
 
 
-@pytest.mark.parametrize("line", [{"ledgers": [True]}, {"ledgers": [-1]}, {"ledgers": "1"}, {"everything": 0}, {}])
+@pytest.mark.parametrize("line", [{"ledgers": [True]}, {"ledgers": [-1]}, {"ledgers": "1"}, {"everything": 0}, {"unfenced": [0.5]}, {"ledgers": [1], "cleared": [2]}, {}])
 def test_a_sound_line_that_means_nothing_is_refused(tmp_path: Path, line: dict[str, object]) -> None:
     write_lines(tmp_path / "limbo", "limbo", [line])
     with pytest.raises(StateFileError, match="line 2"):
@@ -172,6 +172,9 @@ def test_ledgers_in_limbo_are_read_again_rising_and_once(tmp_path: Path) -> None
     assert file.load() == LimboState(ledger_ids=many)
     file.save(LimboState(everything=True, ledger_ids=ids(1)))
     assert file.load() == LimboState(everything=True, ledger_ids=ids(1))
+    file.save(LimboState(unfenced=ids(7)))
+    assert not file.load()
+    assert file.load() == LimboState(unfenced=ids(7))
 
 
 # ---- tombstones ----

@@ -11,7 +11,7 @@ from walkeeper_bookie._checked_lines import replace_file
 from walkeeper_bookie._data_directory import DataDirectory
 from walkeeper_bookie._identity import expected_cookie as cookie_of_a_bookie
 from walkeeper_bookie._identity import restore_hint
-from walkeeper_bookie._state_files import LimboFile, LimboState
+from walkeeper_bookie._state_files import LimboFile
 from walkeeper_bookie.commands._arguments import (
     bookies_directory,
     data_argument,
@@ -96,7 +96,7 @@ def create(data: Path, journal: Path | None, metadata: str, bookie_id: str | Non
             click.echo("written in the cluster")
         if here is None:
             limbo = LimboFile(directory.limbo)
-            limbo.save(LimboState(True, limbo.load().ledger_ids))
+            limbo.save(limbo.load().with_added(None))
             replace_file(directory.cookie, expected.serialise())
             click.echo(f"written in {data}; every ledger is in limbo")
 

@@ -76,8 +76,9 @@ def add(words: tuple[str, ...], everything: bool, http: str | None) -> None:
 @http_option
 def clear(words: tuple[str, ...], everything: bool, http: str | None) -> None:
     """Take ledgers out of limbo, which were repaired: of a bookie that runs by --http, of one that is stopped by its
-    directory. Where every ledger is in limbo, these no more are, and the others stay."""
-    change(words, everything, http, "clear", LimboState.without)
+    directory, and it fences them when it starts. Where every ledger is in limbo, these no more are, and the others
+    stay."""
+    change(words, everything, http, "clear", LimboState.without_a_fence)
 
 
 def change(
