@@ -46,6 +46,7 @@ from walkeeper_bookie._patience import MetadataUnreachableError, Patience, Stopp
 from walkeeper_bookie._registration import Registrar
 from walkeeper_bookie._server import Server, ServerStats
 from walkeeper_bookie._settings import Settings
+from walkeeper_bookie._spare import Spare
 from walkeeper_bookie._state_files import LimboFile, LimboState, ReadOnlyFile, TombstoneFile
 from walkeeper_bookie._worker import Worker
 
@@ -87,6 +88,7 @@ class Bookie:
         self._workers: dict[str, Worker] = {}
         self._watch = DiskWatch(thresholds(settings))
         self._watching = threading.Lock()
+        self._spare = Spare(self._data.spare, self._data.limbo, self._data.tombstones)
         self._tombs: TombstoneFile | None = None
         self._http: HttpServer | None = None
         self._views: BookieViews | None = None
@@ -146,7 +148,7 @@ class Bookie:
         patience = self._patience()
         instance_id = patience.call(lambda: self._cluster(init))
         self.bookie_id = settings.identity(0)
-        self._tombs = TombstoneFile(self._data.tombstones, settings.gc_tombstone_time)
+        self._tombs = TombstoneFile(self._data.tombstones, settings.gc_tombstone_time, spare=self._spare)
         self.limbo = self._new_limbo(instance_id, self._tombs)
         self.limbo.load()
         if reason := reason_for_limbo(self._recovery):
@@ -209,7 +211,7 @@ class Bookie:
 
     def _new_limbo(self, instance_id: str, tombs: TombstoneFile) -> Limbo:
         return Limbo(
-            LimboFile(self._data.limbo),
+            LimboFile(self._data.limbo, self._spare),
             self.metadata,
             self.directory,
             self.bookie_id,
@@ -242,6 +244,8 @@ class Bookie:
             forget=self.limbo.forget,
         )
         self.collector.start()
+        if not self._spare.keep():
+            self.log.warning("there is no room for the spare: nothing is deleted on a full disk", file=self._spare.path)
         self.collector.ledgers = len(self.directory.ledgers())
         self.look_at_disk(first=True)
 

@@ -10,8 +10,11 @@ import json
 import os
 import zlib
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from walkeeper_bookie._spare import Spare, is_no_space
 
 __all__ = ["StateFileError", "read_lines", "replace_file", "sync_directory", "write_lines"]
 
@@ -64,7 +67,7 @@ def damaged(path: Path, number: int, what: str, remedy: str) -> StateFileError:
     return StateFileError(f"{path} is damaged at line {number}: {what}. {remedy}")
 
 
-def write_lines(path: Path, name: str, lines: Iterable[dict[str, Any]]) -> None:
+def write_lines(path: Path, name: str, lines: Iterable[dict[str, Any]], spare: Spare | None = None) -> None:
     """Replaces the file; durable when it returns. After an OSError there is the old file or the new one."""
     written: list[bytes] = []
     crc = 0
@@ -79,19 +82,38 @@ def write_lines(path: Path, name: str, lines: Iterable[dict[str, Any]]) -> None:
     for line in lines:
         write(line)
     write({"end": len(written)})
-    replace_file(path, b"".join(written))
+    replace_file(path, b"".join(written), spare)
 
 
-def replace_file(path: Path, data: bytes) -> None:
-    """The file holds these bytes, durably, when it returns. OSError: the old ones, or these."""
+def replace_file(path: Path, data: bytes, spare: Spare | None = None) -> None:
+    """The file holds these bytes, durably, when it returns; on a full disk in the space of the spare. OSError: the old
+    ones, or these."""
     unfinished = path.with_name(path.name + ".tmp")
-    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    with open(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        _write(unfinished, data, os.O_TRUNC)
+    except OSError as wrong:
+        if spare is None or not is_no_space(wrong) or not spare.give(unfinished):
+            raise
+        _write(unfinished, data)
     os.replace(unfinished, path)
     sync_directory(path.parent)
+    if spare is not None:
+        spare.keep()
+
+
+def _write(path: Path, data: bytes, flags: int = 0) -> None:
+    """The file has these bytes, durably. One that failed leaves none: it would hold the space that was missing."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o600)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(data)
+            file.truncate()
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        with suppress(OSError):
+            os.unlink(path)
+        raise
 
 
 def sync_directory(path: Path) -> None:

@@ -49,10 +49,15 @@ class DataDirectory:
         return self.path / "gc-acknowledged"
 
     @property
+    def spare(self) -> Path:
+        """Space that limbo and tombstones may take on a full disk."""
+        return self.path / "spare"
+
+    @property
     def beside(self) -> tuple[Path, ...]:
         """What a bookie has beside its store; its cookie first."""
         begun = self.cookie.with_name("VERSION.new")
-        return (self.cookie, begun, self.limbo, self.tombstones, self.read_only, self.acknowledged)
+        return (self.cookie, begun, self.limbo, self.tombstones, self.read_only, self.acknowledged, self.spare)
 
     def strange(self) -> list[str]:
         """Names in the directory that no bookie made; none where there is no directory. Raises OSError."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from walkeeper_bookie._checked_lines import damaged, read_lines, replace_file, sync_directory, write_lines
+from walkeeper_bookie._spare import Spare
 
 __all__ = ["LimboFile", "LimboState", "NotInLimboError", "ReadOnlyFile", "TombstoneFile"]
 
@@ -98,8 +99,8 @@ class LimboFile:
 
     REMEDY = "To be safe put every ledger in limbo: remove the file, then walkeeper bookie limbo add --all"
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, spare: Spare | None = None) -> None:
+        self.path, self._spare = path, spare
 
     def load(self) -> LimboState:
         """What is in limbo. Raises OSError; a StateFileError says what to do."""
@@ -124,7 +125,7 @@ class LimboFile:
         lines += [{"ledgers": ids} for ids in batches(sorted(set(state.ledger_ids)))]
         lines += [{"cleared": ids} for ids in batches(sorted(set(state.cleared)))]
         lines += [{"unfenced": ids} for ids in batches(sorted(set(state.unfenced)))]
-        write_lines(self.path, "limbo", lines)
+        write_lines(self.path, "limbo", lines, self._spare)
 
 
 # ---- tombstones ----
@@ -164,9 +165,10 @@ class TombstoneFile:
         keep: float,
         clock: Callable[[], float] = boot_seconds,
         wall: Callable[[], float] = time.time,
+        spare: Spare | None = None,
     ) -> None:
         """Reads the file. `keep`: seconds for which an id is refused that is added from now on. Raises OSError."""
-        self.path, self.keep = path, keep
+        self.path, self.keep, self._spare = path, keep, spare
         self._clock, self._wall = clock, wall
         self._lock = threading.Lock()
         self._stones: dict[int, Tombstone] = {}
@@ -204,9 +206,12 @@ class TombstoneFile:
     def expire(self) -> bool:
         """Forgets those whose time has passed; whether there were any. Raises OSError.
 
-        To be called now and then: it also saves how much time is left of the others, once an hour.
+        To be called now and then: it also saves how much time is left of the others, once an hour, and makes the spare
+        where there is room for it again.
         """
         with self._lock:
+            if self._spare is not None:
+                self._spare.keep()
             now = self._clock()
             left = {ledger_id: stone for ledger_id, stone in self._stones.items() if stone.until > now}
             fewer = len(left) < len(self._stones)
@@ -235,6 +240,7 @@ class TombstoneFile:
                     for (deleted_ms, left_ms), ids in sorted(alike.items())
                     for batch in batches(sorted(ids))
                 ),
+                self._spare,
             )
         else:
             remove(self.path)

@@ -287,6 +287,36 @@ def test_on_a_full_disk_it_is_read_only_and_fences_until_there_is_room(tmp_path:
         store.close()
 
 
+def test_on_a_full_disk_what_was_deleted_gives_its_space_back(tmp_path: Path) -> None:
+    with mounted(tmp_path, 96 * MIB) as disk, bookies_in(tmp_path) as bookies:
+        bookie = bookies.start(
+            *("--init", "--gc-interval", "100ms", "--disk-check-interval", "50ms"),
+            *("--disk-read-only-free", "0B", "--disk-read-only-percent", "0"),
+            *("--disk-writable-free", "1MiB", "--disk-writable-percent", "0"),
+            *("--file-size-min", "256KiB", "--file-size-max", "1MiB", "--memtable", "1MiB"),
+            data=disk.path / "data",
+        )
+        bookie.ready()
+        store = open_store(bookies.metadata).store
+        keys = [f"/ledgers/00/0000/L{ledger_id:04d}" for ledger_id in range(12)]
+        for key in keys:
+            store.create(key, LedgerMetadata(1, 1, 1, {0: (bookie.bookie_id,)}).serialise(), parents=True)
+        with WireClient(bookie.port) as client:
+            for ledger_id in range(12):
+                for entry_id in range(60):
+                    assert client.add(ledger_id, entry_id, bytes(50_000)) == OK
+            disk.fill()
+            assert disk.free() == 0
+            for key in keys[:9]:
+                store.delete(key)
+            until(lambda: client.read(0, 0).code == NO_LEDGER, "it is let go of")
+            until(lambda: disk.free() > 4 * MIB, "its space comes back")
+            assert client.read(11, 59).payload == bytes(50_000)
+            until(lambda: client.add(11, 60) == OK, "it is writable again")
+        store.close()
+        assert bookie.stop() == 0
+
+
 def journal_bytes(data: Path) -> list[tuple[Path, int]]:
     """Where, in which file, an entry's bytes stand."""
     found = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import time
@@ -13,6 +14,7 @@ import pytest
 from walkeeper_bookie import _checked_lines
 from walkeeper_bookie._checked_lines import StateFileError, read_lines, write_lines
 from walkeeper_bookie._state_files import LimboFile, LimboState, ReadOnlyFile, TombstoneFile
+from walkeeper_bookie._spare import Spare
 
 DAY = 86400.0
 SEED = int(os.environ.get("WALKEEPER_TEST_SEED", time.time_ns() % 10**9))
@@ -270,6 +272,81 @@ def test_nothing_is_written_where_nothing_is_buried(tmp_path: Path) -> None:
     stones = TombstoneFile(tmp_path / "tombstones", 100.0)
     stones.save()
     assert stones.expire() is False
+    assert os.listdir(tmp_path) == []
+
+
+# ---- the spare ----
+
+
+class FullDisk:
+    """Writes of new files find no space; what has its bytes already takes others."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+        self.full = True
+        sound_open, sound_allocate = os.open, os.posix_fallocate
+
+        def opened(path: Path, flags: int, *mode: int, **given: int) -> int:
+            if self.full and flags & os.O_TRUNC:
+                raise OSError(number, "no space")
+            return sound_open(path, flags, *mode, **given)
+
+        def allocated(descriptor: int, offset: int, size: int) -> None:
+            if self.full:
+                raise OSError(number, "no space")
+            sound_allocate(descriptor, offset, size)
+
+        monkeypatch.setattr(os, "open", opened)
+        monkeypatch.setattr(os, "posix_fallocate", allocated)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_on_a_full_disk_tombstones_take_the_space_of_the_spare(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    path = tmp_path / "tombstones"
+    spare = Spare(tmp_path / "spare", path)
+    assert spare.keep()
+    assert spare.path.stat().st_blocks * 512 >= 65536
+    stones = TombstoneFile(path, 100.0, spare=spare)
+    disk = FullDisk(monkeypatch, number)
+    stones.add([4])
+    assert TombstoneFile(path, 100.0).ids() == [4]
+    assert sorted(os.listdir(tmp_path)) == ["spare", "tombstones"]  # begun, and as yet without a byte
+    with pytest.raises(OSError, match="no space"):
+        stones.add([5])
+    disk.full = False
+    stones.expire()
+    assert spare.path.stat().st_blocks * 512 >= 65536
+    disk.full = True
+    stones.add([6])
+    assert TombstoneFile(path, 100.0).ids() == [4, 5, 6]
+
+
+def test_another_failure_takes_no_spare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = LimboFile(tmp_path / "limbo", Spare(tmp_path / "spare", tmp_path / "limbo"))
+    file.save(LimboState(ledger_ids=ids(1)))
+    assert (tmp_path / "spare").stat().st_size == 65536
+    FullDisk(monkeypatch, errno.EIO)
+    with pytest.raises(OSError, match="no space"):
+        file.save(LimboState(ledger_ids=ids(2)))
+    assert file.load().ledger_ids == ids(1)
+    assert (tmp_path / "spare").stat().st_size == 65536
+
+
+def test_the_spare_grows_with_the_files(tmp_path: Path) -> None:
+    path = tmp_path / "tombstones"
+    stones = TombstoneFile(path, 100.0, spare=Spare(tmp_path / "spare", tmp_path / "limbo", path))
+    stones.add(range(10**9, 10**9 + 20_000))
+    assert (tmp_path / "spare").stat().st_size >= 2 * path.stat().st_size > 2 * 65536
+
+
+def test_a_write_that_fails_leaves_no_file_that_holds_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: int) -> None:
+        raise OSError(errno.ENOSPC, "no space")
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(OSError, match="no space"):
+        write_lines(tmp_path / "file", "file", [])
     assert os.listdir(tmp_path) == []
 
 
