@@ -27,6 +27,7 @@ from walkeeper_bookie._log import Log
 __all__ = ["Acknowledgement", "Collector", "Listing", "Pass", "WrongClusterError"]
 
 VANISHED_COUNT_MIN = 100
+EMPTIED_COUNT_MIN = 10
 BATCH = 1000
 SESSIONS_MAX = 5
 
@@ -124,7 +125,7 @@ class Collector:
     ) -> None:
         """`forget`: whoever else keeps ids of ledgers is told of those that were deleted."""
         self.vanished_part_max = vanished_part_max
-        """More at once raises the alarm, if there are more than VANISHED_COUNT_MIN."""
+        """More at once raises the alarm, if they are more than VANISHED_COUNT_MIN, or all and more than EMPTIED_COUNT_MIN."""
         self._directory, self._metadata, self.tombs = directory, metadata, tombs
         self._set_deleted, self._acknowledgement = set_deleted, acknowledgement
         self._instance_id, self._log, self._stop, self._forget = instance_id, log, stop, forget
@@ -185,7 +186,8 @@ class Collector:
     def _too_many(self, absent: int, local: int) -> bool:
         """All that are absent count, not only the new ones: what is held back must not pass in small steps."""
         limit = max(VANISHED_COUNT_MIN, local * self.vanished_part_max)
-        if absent > limit and absent > self._acknowledgement.count():
+        many = absent > limit or (absent == local and absent > EMPTIED_COUNT_MIN)
+        if many and absent > self._acknowledgement.count():
             self.alarm = True
             self._log.error(
                 "garbage collection stands still: many ledgers vanished from the metadata at once. If they were "

@@ -305,9 +305,25 @@ def test_up_to_a_tenth_goes_without_a_question(tmp_path: Path) -> None:
     assert len(world.disk.ids) == 1800
 
 
-def test_a_few_ledgers_may_all_go(world: World) -> None:
-    world.delete(*range(20))
+@pytest.mark.parametrize("left", [0, 1])
+def test_a_few_ledgers_may_go_at_once_and_more_if_one_is_left(tmp_path: Path, left: int) -> None:
+    world = World(tmp_path, range(100 if left else 10))
+    world.delete(*range(left, len(world.disk.ids)))
     world.collector.run()
+    world.collector.run()
+    assert world.disk.ids == set(range(left))
+
+
+def test_all_that_vanish_at_once_wait_for_an_operator(tmp_path: Path) -> None:
+    """An emptied tree, of a bookie with few ledgers."""
+    world = World(tmp_path, range(11))
+    world.delete(*range(11))
+    for _ in range(3):
+        done = world.collector.run()
+        assert done is not None
+        assert done.alarm
+    assert len(world.disk.ids) == 11
+    world.acknowledgement.path.write_text("11\n")
     world.collector.run()
     assert world.disk.ids == set()
 
