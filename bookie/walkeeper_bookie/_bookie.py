@@ -3,7 +3,7 @@
 addresses     where the directory is to be a new bookie's: it can listen there, before anything is made
 metadata      the URI names a store, and it answers
 directory     its lock: nobody else is this bookie while we hold it
-cluster       its INSTANCEID, and the cookies: this directory is that bookie
+cluster       its INSTANCEID, and the cookies: this directory is that bookie; its starts: it is no older copy
 limbo, tombs  what must not be said to be absent, and what is refused: before the first request
 server        serves from here on; whoever knows the address may come
 HTTP          not ready yet
@@ -47,7 +47,8 @@ from walkeeper_bookie._registration import Registrar
 from walkeeper_bookie._server import Server, ServerStats
 from walkeeper_bookie._settings import Settings
 from walkeeper_bookie._spare import Spare
-from walkeeper_bookie._state_files import LimboFile, LimboState, ReadOnlyFile, TombstoneFile
+from walkeeper_bookie._starts import adopt, count_start
+from walkeeper_bookie._state_files import LimboFile, LimboState, ReadOnlyFile, StartsFile, TombstoneFile
 from walkeeper_bookie._worker import Worker
 
 if TYPE_CHECKING:
@@ -155,8 +156,17 @@ class Bookie:
             self.limbo.begin(reason)
         expected = expected_cookie(self.bookie_id, self._data.path, instance_id, self._journal)
         patience.call(
-            lambda: establish(self.metadata, self._data, expected, self._is_empty, self._before_it_counts, init=init),
+            lambda: establish(
+                self.metadata,
+                self._data,
+                expected,
+                self._is_empty,
+                lambda: self._before_it_counts(instance_id),
+                init=init,
+            ),
         )
+        starts = StartsFile(self._data.starts)
+        patience.call(lambda: count_start(self.metadata, starts, self.bookie_id, instance_id, self.limbo.begin))
         self._serve(instance_id, self._tombs)
         self._listen_http()
         self.metadata.publish(expected, settings.advertised(self.server.port), self._http_address())
@@ -204,10 +214,11 @@ class Bookie:
     def _is_empty(self) -> bool:
         return len(self.directory.ledgers()) == 0
 
-    def _before_it_counts(self) -> None:
+    def _before_it_counts(self, instance_id: str) -> None:
         """The directory is new. If one was lost under this id, ledgers of the cluster may be those that it held."""
         if next(self.metadata.ledger_ids(), None) is not None:
             self.limbo.begin(reason_for_limbo(self._recovery, new=True))
+        adopt(StartsFile(self._data.starts), self.metadata.starts(self.bookie_id, instance_id))
 
     def _new_limbo(self, instance_id: str, tombs: TombstoneFile) -> Limbo:
         return Limbo(

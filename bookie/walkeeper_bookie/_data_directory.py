@@ -29,6 +29,11 @@ class DataDirectory:
         return self.path / "VERSION"
 
     @property
+    def starts(self) -> Path:
+        """How often a bookie was started on it."""
+        return self.path / "starts"
+
+    @property
     def limbo(self) -> Path:
         """Of which ledgers nothing may be said to be absent."""
         return self.path / "limbo"
@@ -57,7 +62,10 @@ class DataDirectory:
     def beside(self) -> tuple[Path, ...]:
         """What a bookie has beside its store; its cookie first."""
         begun = self.cookie.with_name("VERSION.new")
-        return (self.cookie, begun, self.limbo, self.tombstones, self.read_only, self.acknowledged, self.spare)
+        return (
+            *(self.cookie, begun, self.starts, self.limbo, self.tombstones),
+            *(self.read_only, self.acknowledged, self.spare),
+        )
 
     def strange(self) -> list[str]:
         """Names in the directory that no bookie made; none where there is no directory. Raises OSError."""

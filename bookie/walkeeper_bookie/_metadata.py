@@ -12,6 +12,7 @@ from walkeeper.metadata import (
     MetadataError,
     MetadataStore,
     ServiceInfo,
+    Versioned,
     Watch,
     open_store,
 )
@@ -68,6 +69,17 @@ class BookieMetadata:
         """ExistsError, also where the cookie there is the same: who has written it, this cannot tell, and two bookies
         may be started with the same settings. UnknownOutcomeError."""
         self._store.create(f"{self._root}/cookies/{cookie.bookie_id}", cookie.serialise(), parents=True)
+
+    # ---- starts ----
+
+    def starts(self, bookie_id: str, instance_id: str) -> Versioned[int] | None:
+        """How often this bookie was started, by a linearizable read; None: nobody counted yet."""
+        return self._cluster.starts.get(bookie_id, instance_id)
+
+    def put_starts(self, bookie_id: str, instance_id: str, number: int, version: int | None) -> None:
+        """Instead of what has that version, or with None nothing. ConflictError, MissingError, ExistsError: another
+        process did that meanwhile. UnknownOutcomeError."""
+        self._cluster.starts.put(bookie_id, instance_id, number, version)
 
     # ---- ledgers ----
 

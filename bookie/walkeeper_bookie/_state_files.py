@@ -1,4 +1,5 @@
-"""State files: what a bookie must know before it answers anybody, beside its ledgers: limbo, tombstones, read-only.
+"""State files: what a bookie must know before it answers anybody, beside its ledgers: limbo, tombstones, read-only,
+starts.
 
 Every change is durable when its call returns. A file that cannot be understood is an error and never an empty one: the
 bookie does not start then, since it would say what is not so.
@@ -18,7 +19,7 @@ from typing import Any
 from walkeeper_bookie._checked_lines import damaged, read_lines, replace_file, sync_directory, write_lines
 from walkeeper_bookie._spare import Spare
 
-__all__ = ["LimboFile", "LimboState", "NotInLimboError", "ReadOnlyFile", "TombstoneFile"]
+__all__ = ["LimboFile", "LimboState", "NotInLimboError", "ReadOnlyFile", "StartsFile", "TombstoneFile"]
 
 IDS_A_LINE = 1000
 COUNTDOWN_SAVED_S = 3600.0
@@ -285,6 +286,31 @@ class ReadOnlyFile:
             replace_file(self.path, (reason.strip() + "\n").encode()[: self.TEXT_MAX] if reason.strip() else b"")
         else:
             remove(self.path)
+
+
+# ---- starts ----
+
+
+class StartsFile:
+    """The file `starts`: how often a bookie was started on this directory, or an older directory of its id."""
+
+    REMEDY = "To be safe remove the file: every ledger is in limbo from the next start on"
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def load(self) -> int:
+        """0 where there is no file. Raises OSError; a StateFileError says what to do."""
+        lines = read_lines(self.path, "starts", self.REMEDY)
+        if lines is None:
+            return 0
+        if len(lines) != 1 or lines[0].keys() != {"number"} or not is_number(lines[0]["number"]):
+            raise damaged(self.path, 2, "one number was expected", self.REMEDY)
+        return int(lines[0]["number"])
+
+    def save(self, number: int) -> None:
+        """Durable when it returns. Raises OSError."""
+        write_lines(self.path, "starts", [{"number": number}])
 
 
 # ---- what they share ----

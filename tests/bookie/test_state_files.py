@@ -13,8 +13,8 @@ import pytest
 
 from walkeeper_bookie import _checked_lines
 from walkeeper_bookie._checked_lines import StateFileError, read_lines, write_lines
-from walkeeper_bookie._state_files import LimboFile, LimboState, ReadOnlyFile, TombstoneFile
 from walkeeper_bookie._spare import Spare
+from walkeeper_bookie._state_files import LimboFile, LimboState, ReadOnlyFile, StartsFile, TombstoneFile
 
 DAY = 86400.0
 SEED = int(os.environ.get("WALKEEPER_TEST_SEED", time.time_ns() % 10**9))
@@ -375,3 +375,17 @@ def test_an_empty_file_made_by_hand_is_a_wish(tmp_path: Path) -> None:
 def test_where_it_cannot_be_told_the_bookie_is_read_only(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert ReadOnlyFile(tmp_path / "file" / "read-only").wished()
+
+
+# ---- starts ----
+
+
+@pytest.mark.parametrize("lines", [[], [{"number": -1}], [{"number": True}], [{"starts": 1}], [{"number": 1}] * 2])
+def test_a_number_of_starts_is_one_number(tmp_path: Path, lines: list[dict[str, object]]) -> None:
+    file = StartsFile(tmp_path / "starts")
+    assert file.load() == 0
+    file.save(7)
+    assert file.load() == 7
+    write_lines(file.path, "starts", lines)
+    with pytest.raises(StateFileError, match="remove the file: every ledger is in limbo"):
+        file.load()

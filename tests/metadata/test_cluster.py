@@ -116,11 +116,41 @@ def test_cluster_rule_20_every_key_in_the_tree_is_one_that_java_knows(cluster: C
     cluster.ledgers.create(METADATA)
     gone = cluster.ledgers.create(METADATA)
     cluster.ledgers.delete(gone.ledger_id)
+    cluster.starts.put("127.0.0.1:3181", "an-instance", 1, None)
     keys = keys_below(cluster.store, place)
     assert len(keys) == 20, keys
     assert [key for key in keys if not JAVAS_KEYS.fullmatch(key)] == []
     for registration in registrations:
         registration.unregister()
+
+
+def test_starts_are_counted_beside_the_tree_for_one_cluster(cluster: Cluster, place: str) -> None:
+    assert cluster.starts.get("a:1", "this") is None
+    version = cluster.starts.put("a:1", "this", 1, None)
+    assert cluster.starts.put("a:1", "this", 1, None) == version  # the same, whoever wrote it
+    with pytest.raises(ExistsError):
+        cluster.starts.put("a:1", "this", 2, None)
+    newer = cluster.starts.put("a:1", "this", 2, version)
+    with pytest.raises(ConflictError):
+        cluster.starts.put("a:1", "this", 3, version)
+    assert cluster.starts.get("a:1", "this") == Versioned(2, newer)
+    assert cluster.starts.get("a:1", "another") == Versioned(0, newer)
+    found = cluster.store.get(f"{place}-walkeeper/starts/a:1")
+    assert found is not None
+    assert found.data == b"1\nthis\n2\n"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"1\n", b"1\nx\n", b"1\nx\n-1\n", b"1\nx\n1", b"1\nx\n1\n\n", b"0\nx\n1\n", b"1\n\xff\n1\n"],
+)
+def test_a_number_of_starts_that_is_none(cluster: Cluster, place: str, data: bytes) -> None:
+    cluster.store.create(f"{place}-walkeeper/starts/a:1", data, parents=True)
+    with pytest.raises(CorruptMetadataError):
+        cluster.starts.get("a:1", "x")
+    cluster.store.put(f"{place}-walkeeper/starts/a:1", b"2\nanything\n")
+    with pytest.raises(UnsupportedMetadataError):
+        cluster.starts.get("a:1", "x")
 
 
 def test_of_many_who_make_a_cluster_at_once_one_does(backing: object, place: str) -> None:

@@ -20,6 +20,7 @@ from walkeeper.metadata._open import OpenedStore, open_store
 from walkeeper.metadata._registration import Registration
 from walkeeper.metadata._service_info import Endpoint, ServiceInfo
 from walkeeper.metadata._settle import Versioned
+from walkeeper.metadata._starts import Starts
 from walkeeper.metadata._store import (
     KEY_BYTES_MAX,
     TRANSACTION_BYTES_MAX,
@@ -99,6 +100,7 @@ __all__ = [
     "Cluster",
     "Cookies",
     "Bookies",
+    "Starts",
     "Registration",
     "Ledgers",
     "CreatedLedger",

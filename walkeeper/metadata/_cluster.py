@@ -12,6 +12,7 @@ from walkeeper.metadata._layout import Layout, LedgerManager
 from walkeeper.metadata._ledgers import Ledgers
 from walkeeper.metadata._registration import Registration
 from walkeeper.metadata._settle import TRIES_MAX
+from walkeeper.metadata._starts import Starts
 from walkeeper.metadata._store import ExistsError, MetadataStore, MissingError, Operation, UnknownOutcomeError
 
 INSTANCE_ID_SIZE_MAX = 256
@@ -25,6 +26,7 @@ class Cluster:
         self.root = check_new(root)
         self.cookies = Cookies(store, root)
         self.bookies = Bookies(store, root)
+        self.starts = Starts(store, root)
         self._ledgers: Ledgers | None = None
 
     def init(self, manager: LedgerManager = LedgerManager.HIERARCHICAL) -> str:

@@ -6,7 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from walkeeper.metadata import Cookie, MetadataFormatError, MetadataStore, UnknownOutcomeError, check_bookie_id
+from walkeeper.metadata import (
+    Cookie,
+    MetadataFormatError,
+    MetadataStore,
+    Starts,
+    UnknownOutcomeError,
+    Versioned,
+    check_bookie_id,
+)
 from walkeeper_bookie._identity import restore_hint
 from walkeeper_bookie.commands._refusal import Refusal
 
@@ -54,6 +62,10 @@ class Cluster:
         if self.is_registered(bookie_id):
             raise Refusal(f"bookie {bookie_id} is registered: it runs", "stop it, and wait for its session to end")
         self._store.delete(key, value.version)
+
+    def starts(self, bookie_id: str) -> Versioned[int] | None:
+        """How often the bookie was started; None: nobody counted yet."""
+        return Starts(self._store, self._root).get(bookie_id, self.instance_id())
 
     def is_registered(self, bookie_id: str) -> bool:
         places = (f"{self._root}/available/{bookie_id}", f"{self._root}/available/readonly/{bookie_id}")

@@ -11,7 +11,8 @@ from walkeeper_bookie._checked_lines import replace_file
 from walkeeper_bookie._data_directory import DataDirectory
 from walkeeper_bookie._identity import expected_cookie as cookie_of_a_bookie
 from walkeeper_bookie._identity import restore_hint
-from walkeeper_bookie._state_files import LimboFile
+from walkeeper_bookie._starts import adopt
+from walkeeper_bookie._state_files import LimboFile, StartsFile
 from walkeeper_bookie.commands._arguments import (
     bookies_directory,
     data_argument,
@@ -97,6 +98,7 @@ def create(data: Path, journal: Path | None, metadata: str, bookie_id: str | Non
         if here is None:
             limbo = LimboFile(directory.limbo)
             limbo.save(limbo.load().with_added(None))
+            adopt(StartsFile(directory.starts), cluster.starts(name))
             replace_file(directory.cookie, expected.serialise())
             click.echo(f"written in {data}; every ledger is in limbo")
 

@@ -20,7 +20,8 @@ from walkeeper_bookie._directory import (
     refuse_nested,
 )
 from walkeeper_bookie._settings import BY_NAME, parse_value
-from walkeeper_bookie._state_files import LimboFile, LimboState
+from walkeeper_bookie._starts import adopt
+from walkeeper_bookie._state_files import LimboFile, LimboState, StartsFile
 from walkeeper_bookie.commands._arguments import DataArgument, data_argument_to_be, held, metadata_option
 from walkeeper_bookie.commands._cluster import cluster_at, cookie_file
 from walkeeper_bookie.commands._cookie import expected_cookie
@@ -69,6 +70,7 @@ def format(data: Path, journal: Path | None, metadata: str, bookie_id: str, forc
         elif force and there is not None:
             confirm(directory, bookie_id)
         make(directory, journal)
+        adopt(StartsFile(directory.starts), cluster.starts(bookie_id))
         if there is not None:
             cluster.delete_cookie(bookie_id)
         cluster.create_cookie(cookie)
