@@ -1,7 +1,7 @@
 """Bookie: the parts of a running bookie, brought up in an order in which none believes what is not checked yet.
 
 addresses     where the directory is to be a new bookie's: it can listen there, before anything is made
-metadata      the URI names a store, and it answers
+metadata      the URI names a store, it answers, and its ledgers have the keys that the URI says
 directory     its lock: nobody else is this bookie while we hold it
 cluster       its INSTANCEID, and the cookies: this directory is that bookie; its starts: it is no older copy
 limbo, tombs  what must not be said to be absent, and what is refused: before the first request
@@ -132,6 +132,7 @@ class Bookie:
         patience = self._patience()
         self._undo.append(self._close_metadata)
         self.metadata = patience.call(lambda: self._open_metadata(init), BookieMetadata.close)
+        patience.call(self.metadata.check_layout)
         if new:
             patience.call(self.metadata.instance_id)
         make_data_directory(self._data.path)

@@ -11,16 +11,18 @@ from walkeeper_bookie._bookie import MetadataUnreachableError, MetadataUriError
 from walkeeper_bookie._collector import WrongClusterError
 from walkeeper_bookie._exit_status import ExitStatus
 from walkeeper_bookie._identity import IdentityError
+from walkeeper_bookie._metadata import LayoutError
 
 __all__ = ["EXPECTED", "hint_of", "status_of"]
 
-OURS = (IdentityError, WrongClusterError, AddressError, MetadataUnreachableError, MetadataUriError)
+OURS = (IdentityError, WrongClusterError, AddressError, LayoutError, MetadataUnreachableError, MetadataUriError)
 EXPECTED = (Error, MetadataError, OSError, *OURS)
 """What is no defect."""
 
 STATUSES: tuple[tuple[type[BaseException], ExitStatus], ...] = (
     (MetadataUnreachableError, ExitStatus.METADATA_UNREACHABLE),
     (MetadataUriError, ExitStatus.WRONG_USE),
+    (LayoutError, ExitStatus.WRONG_USE),
     (IdentityError, ExitStatus.OTHER_IDENTITY),
     (WrongClusterError, ExitStatus.OTHER_IDENTITY),
     (AddressError, ExitStatus.ADDRESS_IN_USE),

@@ -9,8 +9,11 @@ from walkeeper.metadata import (
     Cluster,
     Cookie,
     Endpoint,
+    Layout,
+    LedgerManager,
     MetadataError,
     MetadataStore,
+    MissingError,
     ServiceInfo,
     Versioned,
     Watch,
@@ -18,21 +21,32 @@ from walkeeper.metadata import (
 )
 from walkeeper_bookie._kinds import Address
 
-__all__ = ["BookieMetadata", "open_metadata"]
+__all__ = ["BookieMetadata", "LayoutError", "open_metadata"]
 
 
 def open_metadata(uri: str, session_timeout: float, *, create: bool) -> BookieMetadata:
     """Opens the store that a URI names. Raises MetadataError; UnavailableError where it does not answer now;
     MissingError where it is not there, and `create` does not say to make it."""
-    store, root, _ = open_store(uri, session_timeout=session_timeout, create=create)
-    return BookieMetadata(store, root)
+    opened = open_store(uri, session_timeout=session_timeout, create=create)
+    return BookieMetadata(opened.store, opened.root, opened.manager)
+
+
+class LayoutError(Exception):
+    """The cluster's ledgers have other keys than the metadata URI says; `hint` is what to do."""
+
+    def __init__(self, wanted: str, found: str) -> None:
+        super().__init__(f"the metadata URI names the layout {wanted}, and the cluster has {found} (LAYOUT)")
+        self.hint = "name that one, or none: zk://… takes what the cluster has"
 
 
 class BookieMetadata:
-    """One bookie's view of the cluster. From any thread. Every call raises MetadataError where the store fails it."""
+    """One bookie's view of the cluster. From any thread. Every call raises MetadataError where the store fails it.
 
-    def __init__(self, store: MetadataStore, root: str) -> None:
-        self._store, self._root = store, root
+    `manager`: the layout that was asked for, or None: what the cluster has, and BookKeeper's default for a new one.
+    """
+
+    def __init__(self, store: MetadataStore, root: str, manager: LedgerManager | None = None) -> None:
+        self._store, self._root, self._manager = store, root, manager
         self._cluster = Cluster(store, root)
         self._registration = self._cluster.registration(keep=False)  # Registrar does, who looks at the cluster first
         self._cookie: Cookie | None = None
@@ -55,8 +69,22 @@ class BookieMetadata:
         return self._cluster.instance_id()
 
     def initialize(self) -> str:
-        """Makes of the cluster's layout what is missing, and overwrites nothing; its INSTANCEID."""
-        return self._cluster.init()
+        """Makes of the cluster's layout what is missing, and overwrites nothing; its INSTANCEID. LayoutError."""
+        instance_id = self._cluster.init(self._manager or LedgerManager.HIERARCHICAL)
+        self.check_layout()
+        return instance_id
+
+    def check_layout(self) -> None:
+        """LayoutError where the cluster has another layout than was asked for; none where there is no cluster."""
+        if self._manager is None:
+            return
+        try:
+            found = self._cluster.layout().factory
+        except MissingError:
+            return
+        wanted = Layout.of(self._manager).factory
+        if found != wanted:
+            raise LayoutError(wanted, found)
 
     # ---- cookies ----
 

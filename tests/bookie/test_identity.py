@@ -8,11 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from walkeeper.metadata import Cookie, FaultyStore, MemoryStore, UnavailableError, UnknownOutcomeError
+from walkeeper.metadata import (
+    Cluster,
+    Cookie,
+    FaultyStore,
+    LedgerManager,
+    MemoryStore,
+    UnavailableError,
+    UnknownOutcomeError,
+)
 from walkeeper_bookie import _identity
 from walkeeper_bookie._data_directory import DataDirectory
+from walkeeper_bookie._exit_status import ExitStatus
+from walkeeper_bookie._failures import status_of
 from walkeeper_bookie._identity import IdentityError, establish, expected_cookie, refuse_lost_store
-from walkeeper_bookie._metadata import BookieMetadata
+from walkeeper_bookie._metadata import BookieMetadata, LayoutError
 
 ID = "127.0.0.1:3181"
 
@@ -291,3 +301,36 @@ def test_a_store_that_is_gone_is_not_made_anew(world: World) -> None:
     world.data.store.rmdir()
     with pytest.raises(IdentityError, match="gone"):
         refuse_lost_store(world.data, init=True)
+
+
+# ---- the layout that the metadata URI names ----
+
+FACTORY = "org.apache.bookkeeper.meta.{}LedgerManagerFactory"
+
+
+@pytest.mark.parametrize(
+    ("manager", "name"),
+    [(None, "Hierarchical"), (LedgerManager.HIERARCHICAL, "Hierarchical"),
+     (LedgerManager.LONG_HIERARCHICAL, "LongHierarchical")],
+)  # fmt: skip
+def test_a_new_cluster_gets_the_layout_that_was_asked_for(manager: LedgerManager | None, name: str) -> None:
+    store = MemoryStore()
+    metadata = BookieMetadata(store, "/ledgers", manager)
+    metadata.check_layout()  # there is none yet
+    instance_id = metadata.initialize()
+    assert Cluster(store).layout().factory == FACTORY.format(name)
+    assert metadata.initialize() == instance_id
+    assert BookieMetadata(store, "/ledgers").initialize() == instance_id  # who asks for none takes what is there
+
+
+@pytest.mark.parametrize("there", [LedgerManager.HIERARCHICAL, LedgerManager.LEGACY_HIERARCHICAL])
+def test_another_layout_than_was_asked_for_is_refused_and_stays(there: LedgerManager) -> None:
+    store = MemoryStore()
+    Cluster(store).init(there)
+    metadata = BookieMetadata(store, "/ledgers", LedgerManager.LONG_HIERARCHICAL)
+    for call in (metadata.check_layout, metadata.initialize):
+        with pytest.raises(LayoutError, match=r"LongHierarchical.* and the cluster has .*" + there.value) as caught:
+            call()
+        assert "zk://" in caught.value.hint
+        assert status_of(caught.value) == ExitStatus.WRONG_USE
+    assert Cluster(store).layout().manager is there

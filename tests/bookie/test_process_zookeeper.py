@@ -12,7 +12,7 @@ import pytest
 from bookie_runs import OK, Bookies, Client, bookies_in, until
 from zookeeper_server import ZooKeeperServer, shared_server
 
-from walkeeper.metadata import Cluster, LedgerMetadata, MetadataError, open_store
+from walkeeper.metadata import Cluster, LedgerManager, LedgerMetadata, MetadataError, open_store
 
 SESSION_S = 1.0
 
@@ -101,3 +101,25 @@ def test_a_server_that_comes_late_is_waited_for(world: World) -> None:
     finally:
         world.server.restart()
     bookie.ready()
+
+
+def test_the_layout_is_the_one_that_the_uri_names(world: World) -> None:
+    scheme, _, rest = world.bookies.metadata.partition("://")
+    assert scheme == "zk+hierarchical"
+    long, plain = f"zk+longhierarchical://{rest}", f"zk://{rest}"
+    first = world.bookies.start("--init", metadata=long)
+    first.ready()
+    opened = open_store(plain)
+    layout = Cluster(opened.store, opened.root).layout()
+    opened.store.close()
+    assert layout.manager is LedgerManager.LONG_HIERARCHICAL
+    assert first.stop() == 0
+    other = world.bookies.start("--init", data=world.bookies.place / "other")
+    assert other.ended() == 2
+    assert "does not start" in other.said()
+    assert "and the cluster has org.apache.bookkeeper.meta.LongHierarchicalLedgerManagerFactory" in other.said()
+    assert not other.data.exists()
+    for metadata in (long, plain):
+        again = world.bookies.start(port=first.port, metadata=metadata)
+        again.ready()
+        assert again.stop() == 0

@@ -66,7 +66,9 @@ def zookeeper(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_zookeeper_store_has_hosts_and_a_root(
     zookeeper: None, uri: str, hosts: str, root: str, layout: str | None
 ) -> None:
-    assert open_store(uri, session_timeout=3.0) == ((hosts, 3.0, uri), root, layout)
+    opened = open_store(uri, session_timeout=3.0)
+    assert opened == ((hosts, 3.0, uri), root, layout)
+    assert (opened.manager.name.replace("_", "").lower() if opened.manager else None) == layout
 
 
 NO_STORES = """

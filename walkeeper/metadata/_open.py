@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
 from walkeeper.metadata._keys import check_key
+from walkeeper.metadata._layout import LedgerManager
 from walkeeper.metadata._store import MetadataError, MetadataStore, MissingError
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ _URIS = (
 )
 # What BookKeeper calls its layouts. "null", as nothing: whatever the cluster's LAYOUT says.
 _LAYOUTS = {"": None, "null": None, "hierarchical": "hierarchical", "longhierarchical": "longhierarchical"}
+_MANAGERS = {"hierarchical": LedgerManager.HIERARCHICAL, "longhierarchical": LedgerManager.LONG_HIERARCHICAL}
 _URI = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9]*)(?:\+(?P<layout>[A-Za-z0-9]*))?:(?P<rest>.*)", re.DOTALL)
 
 _trees: dict[str, MemoryTree] = {}
@@ -37,6 +39,11 @@ class OpenedStore(NamedTuple):
     store: MetadataStore
     root: str
     layout: str | None
+
+    @property
+    def manager(self) -> LedgerManager | None:
+        """What that layout is called in LAYOUT."""
+        return None if self.layout is None else _MANAGERS[self.layout]
 
 
 def open_store(uri: str, *, session_timeout: float = 10.0, create: bool = True) -> OpenedStore:
