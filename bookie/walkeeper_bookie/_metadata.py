@@ -116,11 +116,13 @@ class BookieMetadata:
         return self._cluster.ledgers.ids()
 
     def ledger_exists(self, ledger_id: int) -> bool:
-        """By a linearizable read."""
+        """By a linearizable read. One for whose id the layout has no key does not exist: nobody can have made it."""
         try:
             return self._cluster.ledgers.exists_linearizable(ledger_id)
-        except ValueError as wrong:
-            raise MetadataError(str(wrong)) from None
+        except ValueError:
+            if self._cluster.layout().manager.id_max >= ledger_id:
+                raise MetadataError("LAYOUT is not what it was at the start: start the bookie again") from None
+            return False
 
     def ledger_members(self, ledger_id: int) -> frozenset[str] | None:
         """The bookies of all its ensembles; None: there is no such ledger."""

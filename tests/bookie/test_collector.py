@@ -14,6 +14,8 @@ import pytest
 from walkeeper.metadata import (
     Fault,
     FaultyStore,
+    Layout,
+    LedgerManager,
     LedgerMetadata,
     MemoryStore,
     MemoryTree,
@@ -433,3 +435,32 @@ def test_an_unknown_layout_deletes_nothing(world: World) -> None:
     assert world.through(world.store).run() is None
     with pytest.raises(MetadataError):
         list(BookieMetadata(world.store, ROOT).ledger_ids())
+
+
+NO_KEY = 2**31 - 1
+"""The first id for which LegacyHierarchical has none."""
+
+
+def legacy(world: World) -> None:
+    """The cluster has that layout, and the store a ledger which it cannot name."""
+    world.store.put(f"{ROOT}/LAYOUT", Layout.of(LedgerManager.LEGACY_HIERARCHICAL).serialise())
+    world.disk.ids.add(NO_KEY)
+    world.through(world.store)
+
+
+def test_a_ledger_for_which_the_layout_has_no_key_goes_with_the_others(world: World) -> None:
+    legacy(world)
+    world.delete(3)
+    world.collector.run()
+    done = world.collector.run()
+    assert done is not None
+    assert done.deleted == 2
+    assert world.disk.ids == set(range(20)) - {3}
+
+
+def test_but_not_where_the_layout_is_another_one_since(world: World) -> None:
+    legacy(world)
+    world.collector.run()
+    world.store.put(f"{ROOT}/LAYOUT", Layout.of(LedgerManager.HIERARCHICAL).serialise())
+    assert world.collector.run() is None
+    assert NO_KEY in world.disk.ids

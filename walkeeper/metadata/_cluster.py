@@ -74,8 +74,9 @@ class Cluster:
         return text
 
     def layout(self) -> Layout:
-        """How ledgers are spread over keys. MissingError where there is no cluster; CorruptMetadataError."""
-        found = self.store.get(self._layout_key)
+        """How ledgers are spread over keys, not older than any write that ended before. MissingError where there is no
+        cluster; CorruptMetadataError."""
+        found = self.store.get(self._layout_key, linearizable=True)
         if found is None:
             raise MissingError(f"there is no cluster at {self.root}: it has no LAYOUT", self._layout_key)
         return Layout.parse(found.data, self._layout_key)
