@@ -35,6 +35,7 @@ from walkeeper_bookie._directory import (
     make_journal_directory,
     refuse_file,
     refuse_nested,
+    refuse_unnameable,
 )
 from walkeeper_bookie._disk_watch import DiskState, DiskWatch, Space, look
 from walkeeper_bookie._identity import establish, expected_cookie, no_cluster, refuse_lost_store
@@ -120,9 +121,11 @@ class Bookie:
         settings = self.settings
         if settings.http is not None:
             threading.Thread(target=_load_http, name="load http", daemon=True).start()
+        refuse_unnameable(self._data.path)
         refuse_file(self._data.path)
         refuse_lost_store(self._data, init)
         if self._journal is not None:
+            refuse_unnameable(self._journal, "journal")
             refuse_file(self._journal, "journal")
             refuse_nested(self._data.path, self._journal)
         new = not self._data.cookie.exists()

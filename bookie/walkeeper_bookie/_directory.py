@@ -29,6 +29,7 @@ __all__ = [
     "make_journal_directory",
     "refuse_file",
     "refuse_nested",
+    "refuse_unnameable",
 ]
 
 _PAGE = 65_536
@@ -275,6 +276,17 @@ def refuse_file(path: Path, what: str = "data") -> None:
     """Raises InvalidError where something is there, and no directory."""
     if path.exists() and not path.is_dir():
         raise InvalidError(f"{str(path)!r} is no directory, which the {what} directory must be")
+
+
+def refuse_unnameable(path: Path, what: str = "data") -> None:
+    """Raises InvalidError for a directory that a cookie cannot name: it lists directories, behind commas and tabs."""
+    text = os.path.abspath(path)
+    if strange := next((c for c in text if c == "," or c < " " or "\ud800" <= c <= "\udfff"), None):
+        shown = "a byte that is no UTF-8" if strange > "~" else repr(strange)
+        raise InvalidError(
+            f"the path of the {what} directory, {text!r}, has {shown} in it: the bookie's cookie cannot name it",
+            hint="name a directory whose path, from the root on, is UTF-8 without commas, tabs and newlines",
+        )
 
 
 def refuse_nested(data: Path, journal: Path) -> None:

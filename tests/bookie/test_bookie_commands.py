@@ -22,7 +22,7 @@ from click.testing import CliRunner, Result
 
 from walkeeper._native import ffi, lib
 from walkeeper.cli import _main as root
-from walkeeper.errors import check, new_error
+from walkeeper.errors import InvalidError, check, new_error
 from walkeeper.metadata import Cookie, MemoryStore, open_store
 from walkeeper_bookie._data_directory import DataDirectory
 from walkeeper_bookie._limbo import Limbo
@@ -485,6 +485,25 @@ def test_a_cookie_that_is_missing_in_the_directory_puts_everything_into_limbo(
     assert run("cookie", "create", data.path, "--metadata", uri, "--bookie-id", "b1").exit_code == 0
     assert data.cookie.read_bytes() == cookie.serialise()
     assert LimboFile(data.limbo).load().everything
+
+
+def test_a_directory_that_no_cookie_can_name_is_refused(
+    data: DataDirectory, tmp_path: Path, uri: str, store: Any
+) -> None:
+    def wrong(*words: object) -> str:
+        result = run(*words, "--metadata", uri, "--bookie-id", "b1")
+        assert isinstance(result.exception, InvalidError)
+        assert store.children("/ledgers/cookies") == []
+        return str(result.exception)
+
+    new, comma = tmp_path / "new", tmp_path / "a,b"
+    assert "the data directory" in wrong("format", comma)
+    assert "the journal directory" in wrong("format", new, "--journal", tmp_path / "a\tb")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data"]
+    os.rename(data.path, comma)
+    before = sorted(comma.iterdir())
+    assert "has ',' in it" in wrong("cookie", "create", comma)
+    assert sorted(comma.iterdir()) == before
 
 
 def test_another_cookie_is_not_replaced(data: DataDirectory, uri: str, store: Any) -> None:

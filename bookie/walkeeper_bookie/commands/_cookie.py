@@ -9,6 +9,7 @@ import click
 from walkeeper.metadata import Cookie
 from walkeeper_bookie._checked_lines import replace_file
 from walkeeper_bookie._data_directory import DataDirectory
+from walkeeper_bookie._directory import refuse_unnameable
 from walkeeper_bookie._identity import expected_cookie as cookie_of_a_bookie
 from walkeeper_bookie._identity import restore_hint
 from walkeeper_bookie._starts import adopt
@@ -122,5 +123,8 @@ def delete(metadata: str, bookie_id: str, yes: bool) -> None:
 
 
 def expected_cookie(cluster: Cluster, data: Path, bookie_id: str, journal: Path | None) -> Cookie:
-    """The cookie that the bookie writes itself."""
+    """The cookie that the bookie writes itself. InvalidError where it could not name the directories."""
+    refuse_unnameable(data)
+    if journal is not None:
+        refuse_unnameable(journal, "journal")
     return cookie_of_a_bookie(bookie_id, data, cluster.instance_id(), journal)
