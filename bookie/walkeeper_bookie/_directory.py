@@ -23,6 +23,7 @@ __all__ = [
     "DirectoryStats",
     "JournalTimes",
     "Recovery",
+    "holds_logs",
     "journal_field",
     "journal_of",
     "make_data_directory",
@@ -245,6 +246,14 @@ def journal_of(store: Path) -> Path | None:
     if out[0] == ffi.NULL:
         return None
     return Path(os.fsdecode(bytes(ffi.string(ffi.gc(out[0], lib.wk_free)))))
+
+
+def holds_logs(store: Path) -> bool:
+    """Whether the store is a namespace of logs, and no ledger store. Raises walkeeper.Error where its superblock cannot be
+    read."""
+    kind, error = ffi.new("uint32_t *"), new_error()
+    check(lib.wk_kind_of(os.fsencode(store), kind, error), error)
+    return int(kind[0]) != lib.WK_KIND_LEDGERS
 
 
 def make_data_directory(path: Path) -> None:

@@ -145,3 +145,16 @@ wk_status wk_journal_of(const char *directory, char **journal, wk_error *error) 
 	return *journal != NULL ? WK_OK
 	                        : wk_fail(error, WK_NO_MEMORY, "looking for the journal of %s: no memory", directory);
 }
+
+wk_status wk_kind_of(const char *directory, uint32_t *kind, wk_error *error) {
+	wk_io *io;
+	wk_superblock superblock;
+	wk_error_clear(error);
+	if (wk_io_psync_new(&io) < 0)
+		return wk_fail(error, WK_NO_MEMORY, "reading the superblock of %s: no memory", directory);
+	wk_status status = wk_superblock_look(io, directory, &superblock, error);
+	io->operations->destroy(io);
+	if (status == WK_OK)
+		*kind = superblock.kind;
+	return status;
+}

@@ -7,6 +7,7 @@ import io
 import itertools
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -20,6 +21,7 @@ from typing import Any, ClassVar
 import pytest
 from click.testing import CliRunner, Result
 
+import walkeeper
 from walkeeper._native import ffi, lib
 from walkeeper.cli import _main as root
 from walkeeper.errors import InvalidError, check, new_error
@@ -81,6 +83,13 @@ def make_store(path: Path, *ledgers: int) -> None:
     for ledger_id in ledgers[:1]:
         check(lib.wk_ledger_fence(out[0], ledger_id, b"k" * 20, 20, 2**64 - 1, ffi.NULL, error), error)
     check(lib.wk_close(out[0], 2**64 - 1, error), error)
+
+
+def make_logs(path: Path) -> None:
+    """A namespace of logs with one record."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with walkeeper.open(path) as namespace, namespace.log("orders").writer() as writer:
+        writer.append(b"a year of orders")
 
 
 @pytest.fixture
@@ -155,6 +164,31 @@ def test_a_directory_that_is_no_bookies_is_refused_and_stays_as_it_was(tmp_path:
     ):
         assert "no bookie's data directory" in refused(run(*words))
     assert list((tmp_path / "x").iterdir()) == []
+
+
+def test_a_namespace_of_logs_is_no_bookies_ledgers(tmp_path: Path, uri: str, store: Any) -> None:
+    make_logs(tmp_path / "data" / "ledgers")
+    for words in (
+        ["readonly", "on", "--data", tmp_path / "data"],
+        ["limbo", "add", tmp_path / "data", 7],
+        ["inspect", tmp_path / "data"],
+        ["cookie", "create", tmp_path / "data", "--metadata", uri, "--bookie-id", "b1"],
+    ):
+        assert "is a namespace of logs" in refused(run(*words))
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["ledgers"]
+    assert store.get("/ledgers/cookies/b1") is None
+
+
+def test_of_a_store_under_repair_limbo_and_readonly_are_written_and_no_cookie(
+    data: DataDirectory, uri: str, store: Any
+) -> None:
+    (data.store / "superblock").write_bytes(b"rubbish")
+    said = refused(run("cookie", "create", data.path, "--metadata", uri, "--bookie-id", "b1"))
+    assert "both slots of the superblock are damaged" in said
+    assert store.get("/ledgers/cookies/b1") is None
+    assert not data.cookie.exists()
+    assert run("readonly", "on", "--data", data.path).exit_code == 0
+    assert run("limbo", "add", data.path, "--all").exit_code == 0
 
 
 def test_the_store_in_a_data_directory_is_not_taken_for_it(data: DataDirectory) -> None:
@@ -405,6 +439,57 @@ def test_format_by_force_needs_the_id_typed(data: DataDirectory, uri: str, store
     assert run("inspect", data.path, "--json").stdout == ""
     assert not data.read_only.exists()
     assert data.cookie.read_bytes() == store.get("/ledgers/cookies/b1").data
+
+
+def everything_in(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() if path.is_file() else b"" for path in folder.rglob("*")}
+
+
+def test_format_by_force_takes_no_namespace_of_logs(tmp_path: Path, uri: str, store: Any) -> None:
+    make_logs(tmp_path / "data" / "ledgers")
+    words = ("format", tmp_path / "data", "--metadata", uri, "--bookie-id", "b1")
+    before = everything_in(tmp_path)
+    assert "--force" not in refused(run(*words))
+    assert "is a namespace of logs" in refused(run(*words, "--force", typed="b1\n"))
+    assert everything_in(tmp_path) == before
+    assert store.get("/ledgers/cookies/b1") is None
+
+
+@pytest.mark.parametrize(
+    "files",
+    [["ledgers/2025.csv"], ["ledgers/journal/2025.csv"], ["ledgers/superblock/a"], ["ledgers"]],
+)
+@pytest.mark.parametrize("beside", [[], ["invoices"], ["VERSION.new"]])
+def test_format_by_force_takes_no_folder_of_that_name(
+    tmp_path: Path, uri: str, files: list[str], beside: list[str]
+) -> None:
+    for name in files + beside:
+        path = tmp_path / "acc" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("years of work")
+    words = ("format", tmp_path / "acc", "--metadata", uri, "--bookie-id", "b1")
+    before = everything_in(tmp_path)
+    assert "--force" not in refused(run(*words))
+    said = refused(run(*words, "--force", typed="b1\n"))
+    assert "nothing in it is removed" in said
+    assert str(tmp_path / "acc" / files[0]) in said or beside == ["invoices"]
+    assert everything_in(tmp_path) == before
+
+
+@pytest.mark.parametrize("left", ["no store", "an empty one", "no superblock", "half a superblock"])
+def test_format_by_force_takes_what_a_killed_one_left(data: DataDirectory, uri: str, left: str) -> None:
+    LimboFile(data.limbo).save(LimboState(everything=True))
+    if left in ("no store", "an empty one"):
+        shutil.rmtree(data.store)
+    if left == "an empty one":
+        data.store.mkdir()
+    if left == "no superblock":
+        (data.store / "superblock").unlink()
+    if left == "half a superblock":
+        (data.store / "superblock").write_bytes(b"")
+    words = ("format", data.path, "--metadata", uri, "--bookie-id", "b1", "--force")
+    assert run(*words, typed="b1\n").exit_code == 0
+    assert run("inspect", data.path, "--json").stdout == ""
 
 
 def test_format_by_force_takes_no_other_bookies_directory_and_no_running_ones(

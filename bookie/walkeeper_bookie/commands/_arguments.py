@@ -14,8 +14,9 @@ from typing import Any
 
 import click
 
+from walkeeper.errors import Error
 from walkeeper_bookie._data_directory import DataDirectory
-from walkeeper_bookie._directory import journal_of
+from walkeeper_bookie._directory import holds_logs, journal_of
 from walkeeper_bookie.commands._refusal import Refusal
 
 __all__ = [
@@ -67,16 +68,29 @@ journal_option = click.option(
 json_flag = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 
 
-def bookies_directory(data: Path, hint: str | None = None) -> DataDirectory:
+def bookies_directory(data: Path, hint: str | None = None, *, readable: bool = False) -> DataDirectory:
     """The data directory at this path. Refusal where none is there: what is written beside no store reaches no bookie,
-    and what is missing there says nothing of one."""
+    and what is missing there says nothing of one. `readable`: of a store whose superblock cannot be read, too; without,
+    it may be under repair."""
     found = DataDirectory(data)
     if found.store.is_dir():
+        refuse_logs(found, readable)
         return found
     above = DataDirectory(Path(os.path.abspath(data)).parent)
     if above.store.is_dir() and os.path.samefile(above.store, data):
         hint = f"it is the store in one: give {above.path}"
     raise Refusal(f"{data} is no bookie's data directory: there is no {found.store}", hint)
+
+
+def refuse_logs(data: DataDirectory, readable: bool) -> None:
+    try:
+        logs = holds_logs(data.store)
+    except Error as wrong:
+        if readable:
+            raise Refusal(f"{data.path} cannot be told to be a bookie's data directory: {wrong}", wrong.hint) from wrong
+        return
+    if logs:
+        raise Refusal(f"{data.path} is no bookie's data directory: {data.store} is a namespace of logs")
 
 
 def journal_of_store(data: DataDirectory, told: Path | None) -> Path | None:
@@ -94,7 +108,7 @@ def held(data: DataDirectory, or_else: str = "") -> Iterator[None]:
     """
     try:
         descriptor = os.open(data.store / "lock", os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         yield
         return
     try:

@@ -77,7 +77,7 @@ def create(data: Path, journal: Path | None, metadata: str, bookie_id: str | Non
     What is there is not changed, and must be that of this directory and cluster. Where the directory has no cookie
     every ledger is put into limbo: nobody knows whether it still has what this bookie acknowledged.
     """
-    directory = bookies_directory(data, "a new directory: walkeeper bookie format")
+    directory = bookies_directory(data, "a new directory: walkeeper bookie format", readable=True)
     with cluster_at(metadata) as cluster, held(directory):
         here = cookie_file(directory.cookie)
         name = bookie_id or (here.bookie_id if here else None)

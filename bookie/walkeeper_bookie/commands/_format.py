@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 from walkeeper._native import ffi, lib
-from walkeeper.errors import check, new_error
+from walkeeper.errors import DamagedError, StorageError, check, new_error
 from walkeeper_bookie._checked_lines import replace_file, sync_directory
 from walkeeper_bookie._data_directory import DataDirectory
 from walkeeper_bookie._directory import (
+    holds_logs,
     journal_field,
     journal_of,
     make_data_directory,
@@ -30,6 +34,10 @@ from walkeeper_bookie.commands._refusal import Refusal
 __all__ = ["format"]
 
 FOREVER = 2**64 - 1
+OF_A_STORE = re.compile(
+    r"lock|shared|superblock|(journal|entries|index)(/[0-9a-z-]+\.(wk[a-z]|tmp|damaged))?|probe-\d+\.tmp"
+)
+"""What the engine makes in a store, by its path there."""
 
 
 @click.command()
@@ -64,7 +72,7 @@ def format(data: Path, journal: Path | None, metadata: str, bookie_id: str, forc
             )
         if data.is_dir() and any(data.iterdir()):
             if not force:
-                by_force = ", or --force to lose what is in it" if is_bookies(directory) else ""
+                by_force = "" if others(directory) else ", or --force to lose what is in it"
                 raise Refusal(f"{data} is not empty", f"name another directory{by_force}")
             confirm(directory, bookie_id)
         elif force and there is not None:
@@ -78,9 +86,32 @@ def format(data: Path, journal: Path | None, metadata: str, bookie_id: str, forc
     click.echo(f"{data} is the directory of bookie {bookie_id}")
 
 
-def is_bookies(data: DataDirectory) -> bool:
-    """Whether what is in the directory is a bookie's, or what a start, or a command, that was killed left of one."""
-    return data.store.is_dir() or not data.strange()
+def others(data: DataDirectory) -> str:
+    """What is in the directory and no bookie's, nor what a start, or a command, that was killed left of one; empty:
+    nothing. Raises OSError, walkeeper.Error where that cannot be told."""
+    if strange := data.strange():
+        return f"there is {strange[0]!r}"
+    if not data.store.is_dir():
+        return f"{data.store} is no directory" if os.path.lexists(data.store) else ""
+    try:
+        return f"{data.store} is a namespace of logs" if holds_logs(data.store) else ""
+    except DamagedError:
+        pass
+    except StorageError as wrong:
+        if wrong.system_error not in (errno.ENOENT, errno.EISDIR):
+            raise
+    strange = sorted(name for name in paths_in(data.store) if not OF_A_STORE.fullmatch(name))
+    return f"there is {str(data.store / strange[0])!r}" if strange else ""
+
+
+def paths_in(folder: Path) -> Iterator[str]:
+    """Of everything in it, from the folder on. Raises OSError."""
+
+    def fail(wrong: OSError) -> None:
+        raise wrong
+
+    for above, folders, files in os.walk(folder, onerror=fail):
+        yield from (os.path.relpath(os.path.join(above, name), folder) for name in (*folders, *files))
 
 
 def confirm(data: DataDirectory, bookie_id: str) -> None:
@@ -88,8 +119,8 @@ def confirm(data: DataDirectory, bookie_id: str) -> None:
     here = cookie_file(data.cookie) if data.path.is_dir() else None
     if here is not None and here.bookie_id != bookie_id:
         raise Refusal(f"{data.path} is the directory of bookie {here.bookie_id}, not of {bookie_id}")
-    if data.path.is_dir() and here is None and not is_bookies(data):
-        raise Refusal(f"{data.path} is not empty, and no bookie's directory: nothing in it is removed")
+    if found := others(data):
+        raise Refusal(f"{data.path} is not empty, and no bookie's directory: nothing in it is removed", found)
     click.echo(f"All ledgers in {data.path} will be lost. Other bookies must have their entries.", err=True)
     if click.prompt(f"Type {bookie_id} to go on", err=True) != bookie_id:
         raise Refusal("that is another id; nothing was changed")

@@ -128,6 +128,8 @@ WK_API wk_status wk_open(const char *path, const wk_open_options *options, wk_na
  * or it cannot be told (what hinders that hinders an open). Whether it is there still, the open looks. WK_NO_MEMORY.
  */
 WK_API wk_status wk_journal_of(const char *directory, char **journal, wk_error *error);
+/* Of which kind the directory is (enum wk_directory_kind), as its superblock says; nothing is opened. WK_DAMAGED; WK_UNSUPPORTED; WK_IO. */
+WK_API wk_status wk_kind_of(const char *directory, uint32_t *kind, wk_error *error);
 
 /*
  * Makes deferred appends durable, writes the confirm block, releases the lock with the last handle. UINT64_MAX: wait
