@@ -249,8 +249,8 @@ def journal_of(store: Path) -> Path | None:
 
 
 def holds_logs(store: Path) -> bool:
-    """Whether the store is a namespace of logs, and no ledger store. Raises walkeeper.Error where its superblock cannot be
-    read."""
+    """Whether the store is a namespace of logs, and no ledger store. Raises walkeeper.Error where its superblock cannot
+    be read."""
     kind, error = ffi.new("uint32_t *"), new_error()
     check(lib.wk_kind_of(os.fsencode(store), kind, error), error)
     return int(kind[0]) != lib.WK_KIND_LEDGERS

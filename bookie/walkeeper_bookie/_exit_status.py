@@ -19,6 +19,7 @@ class ExitStatus(IntEnum):
     ADDRESS_IN_USE = 7
     NOT_DRAINED = 8
     NO_SPACE = 9
+    SHORT_OF_RESOURCES = 10
 
 
 MEANINGS: dict[ExitStatus, tuple[str, str]] = {
@@ -57,6 +58,11 @@ MEANINGS: dict[ExitStatus, tuple[str, str]] = {
     ExitStatus.NO_SPACE: (
         "The disk has no room for what a start, or the closing, writes; nothing acknowledged is lost.",
         "Free space; start it again.",
+    ),
+    ExitStatus.SHORT_OF_RESOURCES: (
+        "Short of resources: memory, descriptors or threads, of the process or of the machine; nothing acknowledged is "
+        "lost.",
+        "Start it again; where it comes back, look at the limits (LimitNOFILE, TasksMax, MemoryMax).",
     ),
 }
 """What happened, and what to do about it."""

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import errno
 
-from walkeeper.errors import DamagedError, DirectoryLockedError, Error, InvalidError, NoSpaceError, NotFoundError
+from walkeeper.errors import (
+    DamagedError,
+    DirectoryLockedError,
+    Error,
+    InvalidError,
+    JournalFailedError,
+    NoSpaceError,
+    NotFoundError,
+    UnsupportedError,
+)
 from walkeeper.metadata import MetadataError
 from walkeeper_bookie._addresses import AddressError
 from walkeeper_bookie._bookie import MetadataUnreachableError, MetadataUriError
@@ -16,7 +25,7 @@ from walkeeper_bookie._metadata import LayoutError
 __all__ = ["EXPECTED", "hint_of", "status_of"]
 
 OURS = (IdentityError, WrongClusterError, AddressError, LayoutError, MetadataUnreachableError, MetadataUriError)
-EXPECTED = (Error, MetadataError, OSError, *OURS)
+EXPECTED = (Error, MetadataError, OSError, MemoryError, *OURS)
 """What is no defect."""
 
 STATUSES: tuple[tuple[type[BaseException], ExitStatus], ...] = (
@@ -29,8 +38,11 @@ STATUSES: tuple[tuple[type[BaseException], ExitStatus], ...] = (
     (DirectoryLockedError, ExitStatus.DIRECTORY_LOCKED),
     (InvalidError, ExitStatus.WRONG_USE),
     (NotFoundError, ExitStatus.WRONG_USE),
+    (UnsupportedError, ExitStatus.WRONG_USE),
     (MetadataError, ExitStatus.OTHER_IDENTITY),
     (NoSpaceError, ExitStatus.NO_SPACE),
+    (JournalFailedError, ExitStatus.DISK_FAILED),
+    (MemoryError, ExitStatus.SHORT_OF_RESOURCES),
     (Error, ExitStatus.DISK_FAILED),
     (OSError, ExitStatus.DISK_FAILED),
 )
@@ -45,19 +57,32 @@ NOT_DAMAGE = {
 }
 """Refusals of the kernel that say nothing of the device's health."""
 
+SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
+"""Of the process or of the machine, and gone in a moment."""
+
 HINTS = {
     ExitStatus.DIRECTORY_LOCKED: "stop that process, or wait longer for it: --lock-timeout",
     ExitStatus.NO_SPACE: "free space on the disk, and start it again: nothing is lost",
+    ExitStatus.SHORT_OF_RESOURCES: "start it again; where it comes back, look at the limits of the process",
 }
 
 
 def status_of(error: BaseException) -> ExitStatus:
     """The exit status of what kept the bookie from starting, or from closing its directory."""
     status = next(status for kind, status in STATUSES if isinstance(error, kind))
-    if status != ExitStatus.DISK_FAILED:
-        return status
+    number = system_error(error)
+    # What a failed journal met may have been a sync's: whatever it was, the bytes may be gone.
+    if number in SHORTAGES and not isinstance(error, (JournalFailedError, DirectoryLockedError)):
+        return ExitStatus.SHORT_OF_RESOURCES
+    return NOT_DAMAGE.get(number, status) if status == ExitStatus.DISK_FAILED else status
+
+
+def system_error(error: BaseException) -> int:
+    """The errno of what it comes from; 0 where it has none. An address may be refused for want of a descriptor."""
+    if isinstance(error, AddressError) and error.__cause__ is not None:
+        error = error.__cause__
     number = error.errno if isinstance(error, OSError) else getattr(error, "system_error", None)
-    return NOT_DAMAGE.get(number or 0, status)
+    return number or 0
 
 
 def hint_of(error: BaseException) -> str | None:

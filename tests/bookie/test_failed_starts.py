@@ -12,10 +12,20 @@ from pathlib import Path
 import pytest
 from bookie_runs import Bookies, bookies_in, free_port
 
-from walkeeper.errors import DamagedError, DirectoryLockedError, InvalidError, NoSpaceError, StorageError
+from walkeeper.errors import (
+    DamagedError,
+    DirectoryLockedError,
+    InvalidError,
+    JournalFailedError,
+    NoMemoryError,
+    NoSpaceError,
+    StorageError,
+    UnsupportedError,
+)
 from walkeeper.metadata import open_store
+from walkeeper_bookie._addresses import AddressError
 from walkeeper_bookie._exit_status import ExitStatus
-from walkeeper_bookie._failures import hint_of, status_of
+from walkeeper_bookie._failures import EXPECTED, hint_of, status_of
 
 
 @pytest.fixture
@@ -135,10 +145,35 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="who is not root cannot g
         (NoSpaceError("x"), ExitStatus.NO_SPACE),
         (DamagedError("x"), ExitStatus.DISK_FAILED),
         (InvalidError("x"), ExitStatus.WRONG_USE),
+        (UnsupportedError("x"), ExitStatus.WRONG_USE),
+        (NoMemoryError("x"), ExitStatus.SHORT_OF_RESOURCES),
+        (MemoryError(), ExitStatus.SHORT_OF_RESOURCES),
+        (StorageError("x", system_error=errno.EMFILE), ExitStatus.SHORT_OF_RESOURCES),
+        (StorageError("x", system_error=errno.EAGAIN), ExitStatus.SHORT_OF_RESOURCES),
+        (OSError(errno.ENFILE, "Too many open files in system"), ExitStatus.SHORT_OF_RESOURCES),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), ExitStatus.SHORT_OF_RESOURCES),
+        (JournalFailedError("x", system_error=errno.ENOMEM), ExitStatus.DISK_FAILED),
     ],
 )
 def test_what_may_not_be_or_has_no_room_is_no_failed_disk(error: Exception, status: ExitStatus) -> None:
+    assert isinstance(error, EXPECTED)
     assert status_of(error) == status
+
+
+def test_an_address_that_had_no_descriptor_is_not_in_use() -> None:
+    refused = AddressError("listen")
+    refused.__cause__ = StorageError("x", system_error=errno.EMFILE)
+    assert status_of(refused) == ExitStatus.SHORT_OF_RESOURCES
+    refused.__cause__ = StorageError("x", system_error=errno.EADDRINUSE)
+    assert status_of(refused) == ExitStatus.ADDRESS_IN_USE
+
+
+@pytest.mark.parametrize("descriptors", [13, 14, 15, 16, 17, 18])
+def test_a_shortage_of_descriptors_is_no_failed_disk(bookies: Bookies, descriptors: int) -> None:
+    limit = f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({descriptors}, {descriptors}))"
+    bookie = bookies.start("--init", "--start-timeout", "300ms", before=limit)
+    assert bookie.ended() in (3, 10), bookie.said()
+    bookies.start("--init", port=bookie.port).ready()
 
 
 @pytest.mark.parametrize(
