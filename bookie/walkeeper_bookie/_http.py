@@ -190,7 +190,7 @@ class _Handler(BaseHTTPRequestHandler):
             return refused
         if "Origin" in self.headers:
             return Answer(HTTPStatus.FORBIDDEN, "a web page may not do this\n")
-        if not ipaddress.ip_address(self.client_address[0].partition("%")[0]).is_loopback:
+        if not self._is_own_machine():
             return Answer(HTTPStatus.FORBIDDEN, "only from the bookie's own machine; or: walkeeper bookie readonly\n")
         length = self.headers.get("Content-Length", "")
         if "Transfer-Encoding" in self.headers or not (length.isascii() and length.isdigit()):
@@ -205,6 +205,11 @@ class _Handler(BaseHTTPRequestHandler):
             return change(self.server.views, wish)
         except OSError as wrong:
             return Answer(HTTPStatus.INTERNAL_SERVER_ERROR, f"the wish could not be kept: {wrong.strerror}\n")
+
+    def _is_own_machine(self) -> bool:
+        """Whether it comes from here: from loopback, or from the very address that it came to."""
+        peer = _address(self.client_address[0])
+        return peer.is_loopback or peer == _address(self.connection.getsockname()[0])
 
     def _refusal(self) -> Answer | None:
         """A page of some site can make a browser ask us, once the site's name points to this machine; the name it was
@@ -265,6 +270,12 @@ def _is_ours(host: str, configured: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """Of a socket; one of IPv4 on a socket of IPv6 is that of IPv4."""
+    found = ipaddress.ip_address(text.partition("%")[0])
+    return getattr(found, "ipv4_mapped", None) or found
 
 
 def _missing() -> Answer:

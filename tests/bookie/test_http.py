@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
+from unittest.mock import Mock
 
 import pytest
 from bookie_runs import PATIENCE_S, until
@@ -227,6 +228,63 @@ def test_another_machine_may_not_write(port: int, page: Page, monkeypatch: pytes
     assert put(port, b'{"readOnly": true}') == 403
     assert ask(port, "GET /metrics")[0] == 200
     assert page.wishes == []
+
+
+def come_from(monkeypatch: pytest.MonkeyPatch, peer: str, to: str) -> None:
+    """Whoever asks seems to have that address, and to have asked this one."""
+
+    class Handler(_http._Handler):
+        def setup(self) -> None:
+            super().setup()
+            connection, self.connection = self.connection, Mock(wraps=self.connection)
+            self.connection.getsockname.side_effect = lambda: (to, connection.getsockname()[1])
+
+    def verify(server: object, request: object, address: tuple[str, int]) -> None:
+        Handler(request, (peer, 5), server)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(_http._Listener, "finish_request", verify)
+
+
+@pytest.mark.parametrize(
+    ("peer", "to"),
+    [
+        ("::ffff:127.0.0.1", "::ffff:127.0.0.1"),
+        ("::ffff:127.0.0.1", "::ffff:192.0.2.7"),
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "::ffff:192.0.2.7"),
+        ("fe80::1%eth0", "fe80::1%eth0"),
+        ("::1", "::1"),
+    ],
+)
+def test_the_bookies_own_machine_may_write_by_any_of_its_addresses(
+    port: int, page: Page, monkeypatch: pytest.MonkeyPatch, peer: str, to: str
+) -> None:
+    come_from(monkeypatch, peer, to)
+    assert put(port, b'{"readOnly": true}', host=f"{to}:80" if "." in to and ":" not in to else "localhost") == 200
+    assert put(port, b'{"readOnly": false}', host="evil.example") == 403
+    assert put(port, b'{"readOnly": false}', "Origin: http://localhost") == 403
+    assert page.wishes == [True]
+
+
+@pytest.mark.parametrize(
+    ("peer", "to"),
+    [("::ffff:192.0.2.8", "::ffff:192.0.2.7"), ("192.0.2.8", "192.0.2.7"), ("fe80::2", "fe80::1"), ("10.0.0.1", "::1")],
+)
+def test_one_beside_it_may_not(port: int, page: Page, monkeypatch: pytest.MonkeyPatch, peer: str, to: str) -> None:
+    come_from(monkeypatch, peer, to)
+    assert put(port, b'{"readOnly": true}') == 403
+    assert page.wishes == []
+
+
+def test_a_socket_of_both_families_knows_loopback(page: Page) -> None:
+    try:
+        server = HttpServer("::", 0, page)
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    try:
+        assert put(server.port, b'{"readOnly": true}') == 200
+    finally:
+        server.close()
 
 
 @pytest.mark.parametrize(
