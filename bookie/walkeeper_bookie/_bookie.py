@@ -277,7 +277,7 @@ class Bookie:
         http_server, views = _load_http()
         self._views = views(self)
         try:
-            self._http = http_server(self.settings.http.host, self.settings.http.port, self._views)
+            self._http = http_server(self.settings.http.host, self.settings.http.port, self._views, self.log)
         except OSError as wrong:
             raise AddressError(f"http {self.settings.http}: {wrong.strerror or wrong}") from wrong
         # Closed behind the server: it says "stopping" while that drains.

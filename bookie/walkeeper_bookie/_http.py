@@ -12,6 +12,7 @@ import json
 import socket
 import threading
 import time
+import traceback
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -19,6 +20,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
+from walkeeper.errors import Error
+from walkeeper_bookie._log import Log
 from walkeeper_bookie._metrics import CONTENT_TYPE
 from walkeeper_bookie._state_files import is_ids
 
@@ -35,7 +38,8 @@ TEXT = "text/plain; charset=utf-8"
 
 
 class Views(Protocol):
-    """What the process shows. From any thread."""
+    """What the process shows. From any thread. What a call raises is answered as an error; what is no walkeeper.Error
+    nor OSError is a defect, and logged."""
 
     def metrics(self) -> str: ...
 
@@ -48,12 +52,13 @@ class Views(Protocol):
     def state(self) -> Mapping[str, object]: ...
 
     def set_read_only(self, read_only: bool) -> None:
-        """The operator's wish. OSError: it could not be kept."""
+        """The operator's wish. OSError, walkeeper.Error: it could not be kept."""
 
     def limbo(self) -> Mapping[str, object]: ...
 
     def change_limbo(self, add: bool, ledger_ids: Collection[int] | None) -> None:
-        """Into limbo, or out of it; None: all. OSError: it could not be kept. ValueError: it cannot be, and why."""
+        """Into limbo, or out of it; None: all. OSError, walkeeper.Error: it could not be kept. ValueError: it
+        cannot be, and why."""
 
 
 @dataclass(frozen=True)
@@ -66,13 +71,13 @@ class Answer:
 class HttpServer:
     """Serves from its making until `close`. Raises OSError where it cannot listen."""
 
-    def __init__(self, host: str, port: int, views: Views) -> None:
+    def __init__(self, host: str, port: int, views: Views, log: Log | None = None) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
 
         class Listener(_Listener):
             address_family = family
 
-        self._server = Listener((host, port), views, host)
+        self._server = Listener((host, port), views, host, log or Log())
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.2,), name="http", daemon=True)
         self._thread.start()
 
@@ -93,8 +98,8 @@ class _Listener(ThreadingHTTPServer):
     allow_reuse_address = True
     request_queue_size = CONNECTIONS_MAX
 
-    def __init__(self, address: tuple[str, int], views: Views, host: str) -> None:
-        self.views, self.host = views, host
+    def __init__(self, address: tuple[str, int], views: Views, host: str, log: Log) -> None:
+        self.views, self.host, self.log = views, host, log
         self._open: dict[socket.socket, float] = {}
         self._lock = threading.Lock()
         super().__init__(address, _Handler)
@@ -143,7 +148,8 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = IDLE_S
 
     def do_GET(self) -> None:
-        self._reply(self._got(urlsplit(self.path).path))
+        path = urlsplit(self.path).path
+        self._reply(self._asked(lambda: self._got(path)))
 
     def do_HEAD(self) -> None:
         self.do_GET()
@@ -201,10 +207,20 @@ class _Handler(BaseHTTPRequestHandler):
             wish = json.loads(self.rfile.read(int(length)))
         except (ValueError, RecursionError):
             wish = None
+        return self._asked(lambda: change(self.server.views, wish))
+
+    def _asked(self, views: Callable[[], Answer]) -> Answer:
+        """What the views answer, or what went wrong there."""
         try:
-            return change(self.server.views, wish)
+            return views()
         except OSError as wrong:
-            return Answer(HTTPStatus.INTERNAL_SERVER_ERROR, f"the wish could not be kept: {wrong.strerror}\n")
+            said = f"it could not be done: {wrong.strerror or wrong}"
+        except Error as wrong:
+            said = f"it could not be done: {wrong}"
+        except Exception:
+            said = "a defect: the traceback stands in the bookie's log"
+            self.server.log.error("an HTTP request failed: a defect", path=self.path, reason=traceback.format_exc())
+        return Answer(HTTPStatus.INTERNAL_SERVER_ERROR, said + "\n")
 
     def _is_own_machine(self) -> bool:
         """Whether it comes from here: from loopback, or from the very address that it came to."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import socket
 import threading
@@ -12,8 +13,12 @@ from unittest.mock import Mock
 import pytest
 from bookie_runs import PATIENCE_S, until
 
+from walkeeper.errors import NoSpaceError
 from walkeeper_bookie import _http
 from walkeeper_bookie._http import BODY_MAX, CONNECTIONS_MAX, HttpServer
+from walkeeper_bookie._log import Log
+from walkeeper_bookie.commands._ask import ask as command_asks
+from walkeeper_bookie.commands._refusal import Refusal
 
 
 class Page:
@@ -25,8 +30,11 @@ class Page:
         self.wishes: list[bool] = []
         self.limbo_wishes: list[tuple[bool, Collection[int] | None]] = []
         self.refuses = False
+        self.error: Exception | None = None
 
     def metrics(self) -> str:
+        if self.error is not None:
+            raise self.error
         return "bookie_SERVER_STATUS 1\n"
 
     def not_ready(self) -> str:
@@ -49,6 +57,8 @@ class Page:
     def change_limbo(self, add: bool, ledger_ids: Collection[int] | None) -> None:
         if self.refuses:
             raise OSError(28, "no space")
+        if self.error is not None:
+            raise self.error
         if not add and ledger_ids == [6]:
             raise ValueError("not in limbo: 6")
         self.limbo_wishes.append((add, ledger_ids))
@@ -71,6 +81,15 @@ def server() -> Iterator[HttpServer]:
     server = HttpServer("127.0.0.1", 0, Page())
     yield server
     server.close()
+
+
+@pytest.fixture
+def said(server: HttpServer) -> Iterator[io.StringIO]:
+    """What is logged."""
+    stream = io.StringIO()
+    server._server.log = Log(stream)
+    yield stream
+    server._server.log = Log()
 
 
 @pytest.fixture
@@ -170,6 +189,36 @@ def test_a_wish_that_cannot_be_kept_is_an_error(port: int, page: Page) -> None:
     page.refuses = True
     assert put(port, b'{"readOnly": true}') == 500
     assert put(port, b'{"add": "all"}', path=LIMBO) == 500
+
+
+def test_what_walkeeper_refuses_is_told(port: int, page: Page, said: io.StringIO) -> None:
+    page.error = NoSpaceError("fencing ledger 7: no room")
+    for line, body in ((f"PUT {LIMBO}", b'{"add": [7]}'), ("GET /metrics", b"")):
+        status, text = ask(port, line, f"Content-Length: {len(body)}", body=body)
+        assert (status, text) == (500, "it could not be done: fencing ledger 7: no room\n")
+    assert said.getvalue() == ""
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("1 / 0"), MemoryError(), KeyError("x")])
+def test_a_defect_is_an_answer_and_a_line_of_the_log(
+    port: int, page: Page, said: io.StringIO, error: Exception
+) -> None:
+    page.error = error
+    for line, body in ((f"PUT {LIMBO}", b'{"add": [7]}'), ("GET /metrics", b"")):
+        said.truncate(0)
+        status, text = ask(port, line, f"Content-Length: {len(body)}", body=body)
+        assert (status, text) == (500, "a defect: the traceback stands in the bookie's log\n")
+        assert said.getvalue().count("\n") == 1
+        assert type(error).__name__ in said.getvalue()
+    for _ in range(100):
+        ask(port, "GET /metrics")
+    assert said.getvalue().count("\n") < 100
+
+
+def test_the_command_shows_what_was_refused(port: int, page: Page) -> None:
+    page.error = NoSpaceError("fencing ledger 7: no room")
+    with pytest.raises(Refusal, match="answers 500: it could not be done: fencing ledger 7: no room"):
+        command_asks(f"127.0.0.1:{port}", LIMBO, {"add": [7]}, instead="")
 
 
 @pytest.mark.parametrize("path", GETS)
