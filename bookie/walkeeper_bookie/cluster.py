@@ -122,7 +122,9 @@ class BookieProcess:
         if not self.ready or self.exit_status is not None:
             return
         with suppress(OSError, ValueError):
-            with urllib.request.urlopen(f"http://{HOST}:{self.http_port}/metrics", timeout=SCRAPE_S) as answer:
+            # A proxy of the environment is not asked: it would not be on this machine.
+            opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+            with opener.open(f"http://{HOST}:{self.http_port}/metrics", timeout=SCRAPE_S) as answer:
                 values = dict(_values(answer.read().decode()))
             self.samples = [
                 *self.samples[-1:],

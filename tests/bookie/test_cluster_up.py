@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,7 +60,11 @@ def processes_below(place: Path) -> list[str]:
 # ---- as a library ----
 
 
-def test_a_cluster_comes_up_and_goes(cluster: LocalCluster) -> None:
+def test_a_cluster_comes_up_and_goes(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(urllib.request, "_opener", None)
     cluster.start()
     opened = open_store(cluster.metadata)
     names = opened.store.children("/ledgers/available")
