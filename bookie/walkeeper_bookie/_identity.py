@@ -20,9 +20,18 @@ from walkeeper.metadata import Cookie, CookieMismatchError, ExistsError, Metadat
 from walkeeper_bookie._checked_lines import replace_file, sync_directory
 from walkeeper_bookie._data_directory import DataDirectory
 
-__all__ = ["IdentityError", "establish", "expected_cookie", "no_cluster", "refuse_lost_store", "restore_hint"]
+__all__ = [
+    "PENDING",
+    "IdentityError",
+    "establish",
+    "expected_cookie",
+    "no_cluster",
+    "refuse_lost_store",
+    "restore_hint",
+]
 
 PENDING = "VERSION.new"
+"""Of the cookie that is being brought into the cluster."""
 COOKIE_MAX = 64 * 1024
 CREATES_MAX = 3
 

@@ -27,9 +27,10 @@ from walkeeper.cli import _main as root
 from walkeeper.errors import InvalidError, check, new_error
 from walkeeper.metadata import Cookie, MemoryStore, open_store
 from walkeeper_bookie._data_directory import DataDirectory
+from walkeeper_bookie._identity import establish, expected_cookie
 from walkeeper_bookie._limbo import Limbo
 from walkeeper_bookie._log import Log
-from walkeeper_bookie._metadata import BookieMetadata
+from walkeeper_bookie._metadata import BookieMetadata, open_metadata
 from walkeeper_bookie._state_files import LimboFile, LimboState, ReadOnlyFile
 from walkeeper_bookie.commands import COMMANDS, bookie
 from walkeeper_bookie.commands._client import entry_bytes
@@ -416,6 +417,31 @@ def test_a_formatted_directory_has_its_cookies_and_everything_in_limbo(tmp_path:
     assert LimboFile(data.limbo).load().everything
     assert run("inspect", data.path).exit_code == 0
     assert data.path.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_format_killed_behind_the_cookie_of_the_cluster_is_finished_by_the_next_start(
+    tmp_path: Path, uri: str, store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class KilledError(BaseException):
+        pass
+
+    def kill(*_: object) -> None:
+        raise KilledError
+
+    data = DataDirectory(tmp_path / "new")
+    words = ["format", str(data.path), "--metadata", uri, "--bookie-id", "b1"]
+    with monkeypatch.context() as killed:
+        killed.setattr("walkeeper_bookie.commands._format.os.rename", kill)
+        with pytest.raises(KilledError):
+            bookie.main(words, standalone_mode=False)
+    assert not data.cookie.exists()
+    assert store.get("/ledgers/cookies/b1") is not None
+    metadata = open_metadata(uri, 10.0, create=False)
+    expected = expected_cookie("b1", data.path, INSTANCE)
+    assert establish(metadata, data, expected, lambda: True, init=False)
+    metadata.close()
+    assert data.cookie.read_bytes() == expected.serialise()
+    assert LimboFile(data.limbo).load().everything
 
 
 def test_format_refuses_what_is_there_already(data: DataDirectory, tmp_path: Path, uri: str, store: Any) -> None:

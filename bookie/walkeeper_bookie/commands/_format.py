@@ -23,6 +23,7 @@ from walkeeper_bookie._directory import (
     make_journal_directory,
     refuse_nested,
 )
+from walkeeper_bookie._identity import PENDING
 from walkeeper_bookie._settings import BY_NAME, parse_value
 from walkeeper_bookie._starts import adopt
 from walkeeper_bookie._state_files import LimboFile, LimboState, StartsFile
@@ -81,8 +82,12 @@ def format(data: Path, journal: Path | None, metadata: str, bookie_id: str, forc
         adopt(StartsFile(directory.starts), cluster.starts(bookie_id))
         if there is not None:
             cluster.delete_cookie(bookie_id)
+        # As a start does: one that finds the first without the last finishes it, and takes no disk for lost.
+        pending = data / PENDING
+        replace_file(pending, cookie.serialise())
         cluster.create_cookie(cookie)
-        replace_file(directory.cookie, cookie.serialise())
+        os.rename(pending, directory.cookie)
+        sync_directory(data)
     click.echo(f"{data} is the directory of bookie {bookie_id}")
 
 
