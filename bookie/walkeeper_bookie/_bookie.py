@@ -180,6 +180,7 @@ class Bookie:
         self._start_workers()
         self.start_seconds = time.monotonic() - self._started
         self._ready = True
+        self._workers["disk watch"].wake()  # the registration may be that of before an operator's wish
 
     def _addresses(self) -> list[tuple[str, Address]]:
         """Where it listens, each with its setting's name."""
@@ -340,10 +341,11 @@ class Bookie:
             return None
 
     def wish_read_only(self, read_only: bool) -> None:
-        """The operator's wish; kept over restarts. Raises OSError."""
+        """The operator's wish; kept over restarts. While it still registers the server goes by it at once, and the
+        registration when it is there. Raises OSError."""
         self._switch.set(read_only, "over HTTP" if read_only else "")
-        if self._ready and not self.stopping:
-            self.look_at_disk()
+        if not self.stopping:
+            self.look_at_disk(first=not self._ready)
 
     def limbo_state(self) -> LimboState:
         return self.limbo.state

@@ -370,6 +370,30 @@ def test_sighup_reads_the_settings_again(bookies: Bookies, tmp_path: Path) -> No
     assert bookie.stop() == 0
 
 
+WISHED_EARLY = """
+import sys, urllib.request
+from walkeeper_bookie._registration import Registrar
+start = Registrar.start
+
+def wished(registrar, read_only):
+    start(registrar, read_only)
+    url = "http://127.0.0.1:{}/api/v1/bookie/state/readonly"
+    wish = urllib.request.Request(url, data=b'{{"readOnly": true}}', method="PUT")
+    print(urllib.request.urlopen(wish, timeout=30).read().decode(), file=sys.stderr)
+
+Registrar.start = wished
+"""
+
+
+def test_an_operators_wish_while_it_registers_holds(bookies: Bookies, store: MetadataStore) -> None:
+    http = free_port()
+    options = ("--init", "--http", f"127.0.0.1:{http}", "--disk-check-interval", "1h")
+    bookie = bookies.start(*options, before=WISHED_EARLY.format(http))
+    bookie.ready()
+    assert '{"readOnly": true}' in bookie.said()
+    until(lambda: store.children("/ledgers/available/readonly") == [bookie.bookie_id], "it is registered as that")
+
+
 def test_an_operator_makes_it_read_only(bookies: Bookies, store: MetadataStore) -> None:
     http = free_port()
     bookie = bookies.start("--init", "--http", f"127.0.0.1:{http}", "--disk-check-interval", "50ms")
