@@ -125,7 +125,7 @@ class Collector:
     ) -> None:
         """`forget`: whoever else keeps ids of ledgers is told of those that were deleted."""
         self.vanished_part_max = vanished_part_max
-        """More at once raises the alarm, if they are more than VANISHED_COUNT_MIN, or all and more than EMPTIED_COUNT_MIN."""
+        """More at once raises the alarm, if more than VANISHED_COUNT_MIN, or all and more than EMPTIED_COUNT_MIN."""
         self._directory, self._metadata, self.tombs = directory, metadata, tombs
         self._set_deleted, self._acknowledgement = set_deleted, acknowledgement
         self._instance_id, self._log, self._stop, self._forget = instance_id, log, stop, forget

@@ -195,8 +195,8 @@ class Settings:
     gc_alarm_percent: float = key(
         Percent(),
         "10",
-        "If more of the ledgers than this, and more than 100, vanished at once, or all and more than 10, none is deleted: "
-        "see *GC alarm*.",
+        "If more of the ledgers than this, and more than 100, vanished at once, or all and more than 10, none is "
+        "deleted: see *GC alarm*.",
         CLUSTER,
         reloadable=True,
     )

@@ -57,9 +57,7 @@ class LimboState:
         if ledger_ids is None:
             return LimboState(True, self.ledger_ids, unfenced=self.unfenced)
         added = set(ledger_ids)
-        return replace(
-            self, ledger_ids=_ids({*self.ledger_ids, *added}), cleared=_ids(set(self.cleared) - added)
-        )
+        return replace(self, ledger_ids=_ids({*self.ledger_ids, *added}), cleared=_ids(set(self.cleared) - added))
 
     def without(self, ledger_ids: Iterable[int] | None) -> LimboState:
         """These, or with None whatever was, are in limbo no more. NotInLimboError where one of them is not."""

@@ -102,7 +102,18 @@ def test_a_newer_version_is_said_to_be_one(tmp_path: Path, monkeypatch: pytest.M
         LimboFile(path).load()
 
 
-@pytest.mark.parametrize("line", [{"ledgers": [True]}, {"ledgers": [-1]}, {"ledgers": "1"}, {"everything": 0}, {"unfenced": [0.5]}, {"ledgers": [1], "cleared": [2]}, {}])
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"ledgers": [True]},
+        {"ledgers": [-1]},
+        {"ledgers": "1"},
+        {"everything": 0},
+        {"unfenced": [0.5]},
+        {"ledgers": [1], "cleared": [2]},
+        {},
+    ],
+)
 def test_a_sound_line_that_means_nothing_is_refused(tmp_path: Path, line: dict[str, object]) -> None:
     write_lines(tmp_path / "limbo", "limbo", [line])
     with pytest.raises(StateFileError, match="line 2"):
