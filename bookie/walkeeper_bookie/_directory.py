@@ -253,7 +253,7 @@ def holds_logs(store: Path) -> bool:
     be read."""
     kind, error = ffi.new("uint32_t *"), new_error()
     check(lib.wk_kind_of(os.fsencode(store), kind, error), error)
-    return int(kind[0]) != lib.WK_KIND_LEDGERS
+    return bool(kind[0] != lib.WK_KIND_LEDGERS)
 
 
 def make_data_directory(path: Path) -> None:
