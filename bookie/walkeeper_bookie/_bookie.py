@@ -400,7 +400,7 @@ class Bookie:
             ledgers=self.collector.ledgers,
             limbo_all=self.limbo.state.everything,
             limbo_ledgers=len(self.limbo.state.ledger_ids),
-            tombstones=len(self.collector.tombs.ids()),
+            tombstones=len(self.collector.tombs),
             gc_alarm=self.collector.alarm,
             gc_passes=self.collector.passes,
             gc_failures=self.collector.failures,

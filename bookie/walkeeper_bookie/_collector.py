@@ -29,6 +29,8 @@ __all__ = ["Acknowledgement", "Collector", "Listing", "Pass", "WrongClusterError
 VANISHED_COUNT_MIN = 100
 EMPTIED_COUNT_MIN = 10
 BATCH = 1000
+TOMBSTONES_AT_ONCE = 100_000
+ASKING_S = 10.0
 SESSIONS_MAX = 5
 
 
@@ -69,6 +71,8 @@ class Tombs(Protocol):
         """Durable when it returns."""
 
     def ids(self) -> Sequence[int]: ...
+
+    def __len__(self) -> int: ...
 
     def expire(self) -> bool:
         """Forgets the old ones; whether there were any."""
@@ -204,23 +208,46 @@ class Collector:
 
     def _let_go(self, candidates: list[int]) -> int:
         deleted = 0
-        for start in range(0, len(candidates), BATCH):
-            if self._stop():
-                return deleted
-            batch = [id for id in candidates[start : start + BATCH] if not self._exists(id)]
-            if not batch:
-                continue
+        for confirmed in self._confirmed(candidates):
             # In this order: once the ledger is forgotten, only its tombstone refuses an add that is still on the way.
-            self.tombs.add(batch)
+            self.tombs.add(confirmed)
             self._set_deleted(self.tombs.ids())
-            deleted += self._directory.delete(batch)
-            self._forget(batch)
-            self.deleted += len(batch)
-            self._absent -= frozenset(batch)
+            deleted += self._delete(confirmed)
+            self._forget(confirmed)
+        if self._stop():
+            return deleted
         if candidates:
             self._acknowledgement.clear()
         if deleted:
             self._log.info("ledgers deleted", count=deleted)
+        return deleted
+
+    def _confirmed(self, candidates: list[int]) -> Iterator[list[int]]:
+        """Those that are absent for certain, as many at once as were asked for in some seconds: each time all tombstones
+        are written anew. Ends where it is told to stop."""
+        found: list[int] = []
+        until = time.monotonic() + ASKING_S
+        for candidate in candidates:
+            if self._stop():
+                return
+            if not self._exists(candidate):
+                found.append(candidate)
+            if found and (len(found) >= TOMBSTONES_AT_ONCE or time.monotonic() >= until):
+                yield found
+                found, until = [], time.monotonic() + ASKING_S
+        if found:
+            yield found
+
+    def _delete(self, ledger_ids: list[int]) -> int:
+        """How many there were. What is left when it is told to stop has tombstones: the next process deletes it."""
+        deleted = 0
+        for start in range(0, len(ledger_ids), BATCH):
+            if self._stop():
+                break
+            batch = ledger_ids[start : start + BATCH]
+            deleted += self._directory.delete(batch)
+            self.deleted += len(batch)
+            self._absent -= frozenset(batch)
         return deleted
 
     def _exists(self, ledger_id: int) -> bool:

@@ -180,6 +180,10 @@ class TombstoneFile:
             stone = Tombstone(line["deleted_ms"], now + line["left_ms"] / 1000)
             self._stones.update(dict.fromkeys(line["ledgers"], stone))
 
+    def __len__(self) -> int:
+        """How many are refused."""
+        return len(self._stones)
+
     def ids(self) -> list[int]:
         """Those that are refused, rising."""
         with self._lock:

@@ -23,6 +23,7 @@ from walkeeper.metadata import (
     MetadataStore,
     UnavailableError,
 )
+from walkeeper_bookie import _collector
 from walkeeper_bookie._collector import Acknowledgement, Collector
 from walkeeper_bookie._log import Log
 from walkeeper_bookie._metadata import BookieMetadata
@@ -358,6 +359,28 @@ def test_who_keeps_ids_is_told_once_the_ledger_is_gone(world: World) -> None:
     world.collector.run()
     world.collector.run()
     assert world.events[-3:] == ["refuse [3, 4]", "delete [3, 4]", "forget [3, 4]"]
+
+
+def test_the_tombstones_of_a_pass_are_written_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(tmp_path, range(2600))
+    world.delete(*range(2500))
+    world.acknowledgement.path.write_text("2500\n")
+    world.collector.run()
+    written: list[int] = []
+    add = world.tombs.add
+    monkeypatch.setattr(world.tombs, "add", lambda ids: (written.append(len(ids)), add(ids)))
+    world.collector.run()
+    assert world.disk.ids == set(range(2500, 2600))
+    assert written == [2500]
+    assert len(world.tombs) == world.collector.deleted == 2500
+
+
+def test_what_was_asked_for_some_seconds_is_let_go_of(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_collector, "ASKING_S", 0.0)
+    world.delete(3, 4)
+    world.collector.run()
+    world.collector.run()
+    assert [event for event in world.events if event.startswith("delete")] == ["delete [3]", "delete [4]"]
 
 
 def test_without_a_tombstone_nothing_is_deleted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
