@@ -223,8 +223,8 @@ class Collector:
         return deleted
 
     def _confirmed(self, candidates: list[int]) -> Iterator[list[int]]:
-        """Those that are absent for certain, as many at once as were asked for in some seconds: each time all tombstones
-        are written anew. Ends where it is told to stop."""
+        """Those that are absent for certain, as many at once as were asked for in some seconds: each time all the
+        tombstones are written anew. Ends where it is told to stop."""
         found: list[int] = []
         until = time.monotonic() + ASKING_S
         for candidate in candidates:
