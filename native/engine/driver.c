@@ -117,9 +117,10 @@ static uint64_t next_deadline(wk_engine *engine) {
 	uint64_t deadline = engine->open.deferred_until_ns;
 	if (engine->deferred_sync_ns < deadline && engine->window.in_flight == 0)
 		deadline = engine->deferred_sync_ns;
-	if (engine->confirm_pending && !engine->failed) {
-		/* What is in the open block may be a committer's to write, which wakes nobody: it is looked at again. */
-		uint64_t pause_ns = wk_block_is_empty(&engine->open) ? engine->last_activity_ns : wk_engine_now(engine);
+	/* What is in the open block is a committer's to write, which wakes nobody behind that: it is looked at again. */
+	bool empty = wk_block_is_empty(&engine->open);
+	if (engine->confirm_pending && !engine->failed && (empty || engine->committer != NULL)) {
+		uint64_t pause_ns = empty ? engine->last_activity_ns : wk_engine_now(engine);
 		uint64_t confirm = wk_time_after(pause_ns, engine->options.confirm_delay_ns);
 		deadline = confirm < deadline ? confirm : deadline;
 	}
