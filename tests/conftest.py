@@ -12,6 +12,9 @@ import walkeeper
 
 Open = Callable[..., walkeeper.Namespace]
 
+# Modules of fixtures, which say what an assert in them saw.
+pytest.register_assert_rewrite("bookie_commands", "zookeeper_fixtures")
+
 
 def pytest_configure() -> None:
     """A shell ignores SIGINT for what it starts in the background; tests send it, to this process and to others."""
