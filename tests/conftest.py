@@ -13,7 +13,7 @@ import walkeeper
 Open = Callable[..., walkeeper.Namespace]
 
 # Modules of fixtures, which say what an assert in them saw.
-pytest.register_assert_rewrite("bookie_commands", "zookeeper_fixtures")
+pytest.register_assert_rewrite("bookie_commands", "hostile_bookie", "zookeeper_fixtures")
 
 
 def pytest_configure() -> None:
