@@ -176,7 +176,7 @@ class Bookie:
         self.metadata.publish(expected, settings.advertised(self.server.port), self._http_address())
         self.registrar = Registrar(self.metadata, instance_id, self.log, settings.session_timeout, self._thread_failed)
         self._undo.append(self.registrar.close)
-        patience.call(lambda: self.registrar.start(self.disk_state.read_only))
+        patience.call(lambda: self.registrar.start(self._takes_no_ledgers()))
         self._start_workers()
         self.start_seconds = time.monotonic() - self._started
         self._ready = True
@@ -300,7 +300,7 @@ class Bookie:
         add("collector", self.collector.run, lambda: self.settings.gc_interval)
         if self._views is not None:
             add("metrics", self._views.note, lambda: NOTE_S)
-        noting = add("limbo", self.limbo.note, lambda: self.limbo.retry_s if self.limbo.state.everything else 1e6)
+        noting = add("limbo", self._note_limbo, lambda: self.limbo.retry_s if self.limbo.state.everything else 1e6)
         if self.limbo.state.everything:
             noting.wake()
 
@@ -326,12 +326,27 @@ class Bookie:
             # The server first, both ways: who finds us registered as writable must be able to write.
             self.server.set_read_only(state.read_only, state.high_priority)
             if not first:
-                self.registrar.want(state.read_only)
+                self.registrar.want(self._takes_no_ledgers())
             if before.read_only != state.read_only:
                 if state.read_only:
                     self.log.warning("read-only now", reason=state.reason)
                 else:
                     self.log.info("writable again")
+
+    def _takes_no_ledgers(self) -> bool:
+        """Whether clients are told to make none here. Where every ledger is in limbo, until those that it concerns are
+        found, new ones would be refused as well."""
+        return self.disk_state.read_only or self.limbo.state.everything
+
+    def _note_limbo(self) -> bool:
+        done = self.limbo.note()
+        self._tell_of_limbo()
+        return done
+
+    def _tell_of_limbo(self) -> None:
+        with self._watching:
+            if self._ready:
+                self.registrar.want(self._takes_no_ledgers())
 
     def _space_of(self, what: str, path: Path) -> Space | None:
         try:
@@ -356,6 +371,7 @@ class Bookie:
             self.limbo.add(ledger_ids)
         else:
             self.limbo.clear(ledger_ids)
+        self._tell_of_limbo()
         if self.limbo.state.everything and (worker := self._workers.get("limbo")):
             worker.wake()
 
@@ -393,7 +409,7 @@ class Bookie:
         return Facts(
             version=_version(),
             bookie_id=self.bookie_id,
-            read_only=self.disk_state.read_only,
+            read_only=self._takes_no_ledgers(),
             registered=ready and not self.stopping and self.registrar.registered,
             space=self.space,
             journal_space=self.journal_space,

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from bookie_runs import Bookies, bookies_in, free_port, until
+from wire_client import OK, READ_ONLY, WireClient
 
 from walkeeper.metadata import SqliteStore
 
@@ -132,3 +133,35 @@ def test_start_timeout_is_kept_whatever_the_store_s_own_calls_take(bookies: Book
     assert time.monotonic() - began < SOON_S
     assert "no answer within 0.5 s" in bookie.said()
     writer.close()
+
+
+NOTES_WHEN_TOLD = """
+import os, time
+from walkeeper_bookie._limbo import Limbo
+note = Limbo.note
+def when_told(self):
+    while not os.path.exists(os.environ["TOLD"]):
+        time.sleep(0.01)
+    return note(self)
+Limbo.note = when_told
+"""
+
+
+def test_a_new_bookie_is_given_no_ledgers_before_it_takes_them(bookies: Bookies, tmp_path: Path) -> None:
+    """While every ledger is in limbo, an ordinary add is refused: who makes a ledger must not choose this bookie."""
+    told = tmp_path / "told"
+    with SqliteStore(tmp_path / "metadata.db") as store:
+        first = bookies.start("--init")
+        first.ready()
+        store.create("/ledgers/00/0000/L0007", b"of a bookie that is gone", parents=True)
+        second = bookies.start("--init", data=tmp_path / "second", env={"TOLD": str(told)}, before=NOTES_WHEN_TOLD)
+        second.ready()
+        with WireClient(second.port) as client:
+            assert client.add(8, 0, b"of a new ledger") == READ_ONLY
+            assert store.children("/ledgers/available/readonly") == [second.bookie_id]
+            assert store.children("/ledgers/available") == [first.bookie_id, "readonly"]
+            told.touch()
+            until(lambda: second.bookie_id in store.children("/ledgers/available"), "what it concerns is found")
+            assert client.add(8, 0, b"of a new ledger") == OK
+        assert store.children("/ledgers/available/readonly") == []
+    assert first.stop() == second.stop() == 0
