@@ -169,7 +169,7 @@ class Bookie:
                 init=init,
             ),
         )
-        starts = StartsFile(self._data.starts)
+        starts = StartsFile(self._data.starts, self._spare)
         patience.call(lambda: count_start(self.metadata, starts, self.bookie_id, instance_id, self.limbo.begin))
         self._serve(instance_id, self._tombs)
         self._listen_http()
@@ -223,7 +223,7 @@ class Bookie:
         """The directory is new. If one was lost under this id, ledgers of the cluster may be those that it held."""
         if next(self.metadata.ledger_ids(), None) is not None:
             self.limbo.begin(reason_for_limbo(self._recovery, new=True))
-        adopt(StartsFile(self._data.starts), self.metadata.starts(self.bookie_id, instance_id))
+        adopt(StartsFile(self._data.starts, self._spare), self.metadata.starts(self.bookie_id, instance_id))
 
     def _new_limbo(self, instance_id: str, tombs: TombstoneFile) -> Limbo:
         return Limbo(

@@ -298,8 +298,9 @@ class StartsFile:
 
     REMEDY = "To be safe remove the file: every ledger is in limbo from the next start on"
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, spare: Spare | None = None) -> None:
+        """`spare`: a bookie on a full disk must start."""
+        self.path, self._spare = path, spare
 
     def load(self) -> int:
         """0 where there is no file. Raises OSError; a StateFileError says what to do."""
@@ -312,7 +313,7 @@ class StartsFile:
 
     def save(self, number: int) -> None:
         """Durable when it returns. Raises OSError."""
-        write_lines(self.path, "starts", [{"number": number}])
+        write_lines(self.path, "starts", [{"number": number}], self._spare)
 
 
 # ---- what they share ----
