@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 __all__ = ["Bookie", "MetadataUnreachableError", "MetadataUriError", "StoppedError"]
 
 NOTE_S = 10.0
+NOTE_LIMBO_S = 10.0
 WORKER_END_S = 30.0
 
 
@@ -176,6 +177,7 @@ class Bookie:
         self.metadata.publish(expected, settings.advertised(self.server.port), self._http_address())
         self.registrar = Registrar(self.metadata, instance_id, self.log, settings.session_timeout, self._thread_failed)
         self._undo.append(self.registrar.close)
+        self._start_noting()
         patience.call(lambda: self.registrar.start(self._takes_no_ledgers()))
         self._start_workers()
         self.start_seconds = time.monotonic() - self._started
@@ -290,19 +292,30 @@ class Bookie:
             return None
         return self.settings.http._replace(port=self._http.port)
 
-    def _start_workers(self) -> None:
-        def add(name: str, work: Callable[[], object], interval: Callable[[], float]) -> Worker:
-            worker = self._workers[name] = Worker(name, work, interval, self._thread_failed)
-            self._undo.append(worker.stop)
-            return worker
+    def _add_worker(self, name: str, work: Callable[[], object], interval: Callable[[], float]) -> Worker:
+        worker = self._workers[name] = Worker(name, work, interval, self._thread_failed)
+        self._undo.append(worker.stop)
+        return worker
 
+    def _start_noting(self) -> None:
+        """Where every ledger is in limbo, those that it concerns are found before the bookie is registered, unless that
+        takes long: to be registered as read-only first costs clients that see it change their connections."""
+        noting = self._add_worker(
+            "limbo", self._note_limbo, lambda: self.limbo.retry_s if self.limbo.state.everything else 1e6
+        )
+        if not self.limbo.state.everything:
+            return
+        noting.wake()
+        until = time.monotonic() + NOTE_LIMBO_S
+        while self.limbo.state.everything and time.monotonic() < until and not self._told_to_stop():
+            time.sleep(0.01)
+
+    def _start_workers(self) -> None:
+        add = self._add_worker
         add("disk watch", self.look_at_disk, lambda: self.settings.disk_check_interval)
         add("collector", self.collector.run, lambda: self.settings.gc_interval)
         if self._views is not None:
             add("metrics", self._views.note, lambda: NOTE_S)
-        noting = add("limbo", self._note_limbo, lambda: self.limbo.retry_s if self.limbo.state.everything else 1e6)
-        if self.limbo.state.everything:
-            noting.wake()
 
     def _thread_failed(self, name: str, error: BaseException) -> None:
         self.crashed = (name, error)

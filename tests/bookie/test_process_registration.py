@@ -137,7 +137,9 @@ def test_start_timeout_is_kept_whatever_the_store_s_own_calls_take(bookies: Book
 
 NOTES_WHEN_TOLD = """
 import os, time
+from walkeeper_bookie import _bookie
 from walkeeper_bookie._limbo import Limbo
+_bookie.NOTE_LIMBO_S = 0.3
 note = Limbo.note
 def when_told(self):
     while not os.path.exists(os.environ["TOLD"]):
@@ -164,4 +166,19 @@ def test_a_new_bookie_is_given_no_ledgers_before_it_takes_them(bookies: Bookies,
             until(lambda: second.bookie_id in store.children("/ledgers/available"), "what it concerns is found")
             assert client.add(8, 0, b"of a new ledger") == OK
         assert store.children("/ledgers/available/readonly") == []
+    assert first.stop() == second.stop() == 0
+
+
+def test_a_new_bookie_of_a_small_cluster_is_registered_as_writable_at_once(bookies: Bookies, tmp_path: Path) -> None:
+    with SqliteStore(tmp_path / "metadata.db") as store:
+        first = bookies.start("--init")
+        first.ready()
+        store.create("/ledgers/00/0000/L0007", b"of a bookie that is gone", parents=True)
+        second = bookies.start("--init", data=tmp_path / "second")
+        second.ready()
+        assert second.said().count("msg=registered") == 1
+        with WireClient(second.port) as client:
+            assert client.add(8, 0, b"of a new ledger") == OK
+        assert store.children("/ledgers/available/readonly") == []
+        assert second.said().count("msg=registered") == 1
     assert first.stop() == second.stop() == 0
