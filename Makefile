@@ -206,7 +206,7 @@ interop_classes = @rm -rf build/interop/reports && \
 	$(INTEROP) test -Pchosen "-Dchosen=$$($(REPORT) classes $1)" -Dforks=2 -Dkills=$2 -Dshapes=$3 -Dseed=$(SEED) && \
 	again=$$($(REPORT) again) && { [ -z "$$again" ] || $(INTEROP) test -Pchosen "-Dchosen=$$again"; }
 
-interop: setup $(VENV)/checked ## Apache BookKeeper's Java client, shell and auto-recovery, and three classes of its own suite, against our bookies; KILLS=…
+interop: setup $(VENV)/checked ## Apache BookKeeper's Java client, shell and auto-recovery, and four classes of its own suite, against our bookies; KILLS=…
 	$(call interop_classes,ci,$(KILLS),$(SHAPES_CI))
 	@$(REPORT) check ci
 
