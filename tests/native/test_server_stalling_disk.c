@@ -3,7 +3,9 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <pthread.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "check_status.h"
@@ -58,22 +60,28 @@ static void add(int fd, int64_t entry_id) {
 	                          .body_size = sizeof bytes});
 }
 
-TEST(who_reads_does_not_wait_for_a_disk_that_stands_still) {
+static wk_namespace *ns;
+static wk_server *server;
+static char path[64];
+
+static void start(void) {
 	wk_open_options options;
 	wk_open_options_init(&options);
 	options.kind = WK_KIND_LEDGERS;
 	options.sync_method = WK_SYNC_DSYNC;
 	wk_server_options serve;
 	wk_server_options_init(&serve);
-	wk_namespace *ns = NULL;
-	wk_server *server = NULL;
 	wk_error error = {0};
 	static wk_io *io; /* it stays */
 	io = stalling_disk();
-	char path[64];
 	strcpy(path, temporary());
 	check_ok(wk_open_on(io, path, &options, &ns, &error), &error, "the store opens");
 	check_ok(wk_server_start(ns, &serve, &server, &error), &error, "the server starts");
+}
+
+TEST(who_reads_does_not_wait_for_a_disk_that_stands_still) {
+	start();
+	wk_error error = {0};
 	int writer = connect_to(wk_server_port(server)), reader = connect_to(wk_server_port(server));
 	for (int64_t id = 0; id < 10; id++) {
 		add(writer, id);
@@ -98,7 +106,42 @@ TEST(who_reads_does_not_wait_for_a_disk_that_stands_still) {
 	remove_tree(path);
 }
 
+static uint64_t processor_ns(void) {
+	struct timespec used;
+	CHECK_EQ(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used), 0);
+	return (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
+}
+
+static void *stop_soon(void *context) {
+	(void)context;
+	(void)wk_server_stop(server, 50000000, NULL); /* WK_TIMEOUT: what stands still was not answered in time */
+	return NULL;
+}
+
+TEST(a_stop_waits_for_a_disk_that_stands_still_without_a_processor) {
+	start();
+	int writer = connect_to(wk_server_port(server));
+	add(writer, 0);
+	CHECK_EQ(hear(writer), WK_WIRE_OK);
+	atomic_store(&stalled, true);
+	add(writer, 1);
+	usleep(100000);
+	pthread_t stopper;
+	CHECK_EQ(pthread_create(&stopper, NULL, stop_soon, NULL), 0);
+	usleep(100000);
+	uint64_t used = processor_ns();
+	usleep(400000);
+	CHECK(processor_ns() - used < 200000000);
+	go_on_and_notify();
+	CHECK_EQ(pthread_join(stopper, NULL), 0);
+	close(writer);
+	wk_error error = {0};
+	check_ok(wk_close(ns, UINT64_MAX, &error), &error, "the store closes");
+	remove_tree(path);
+}
+
 int main(void) {
 	RUN(who_reads_does_not_wait_for_a_disk_that_stands_still);
+	RUN(a_stop_waits_for_a_disk_that_stands_still_without_a_processor);
 	return check_done();
 }
