@@ -72,8 +72,9 @@ static void start(void) {
 	wk_server_options serve;
 	wk_server_options_init(&serve);
 	wk_error error = {0};
-	static wk_io *io; /* it stays */
-	io = stalling_disk();
+	static wk_io *io; /* one for all the tests: it stays */
+	if (io == NULL)
+		io = stalling_disk();
 	strcpy(path, temporary());
 	check_ok(wk_open_on(io, path, &options, &ns, &error), &error, "the store opens");
 	check_ok(wk_server_start(ns, &serve, &server, &error), &error, "the server starts");
