@@ -34,6 +34,7 @@ bool wk_backlog_put(wk_service *service, wk_peer *peer, const uint8_t *bytes, si
 	if (peer->partial != NULL && peer->backlog == NULL) {
 		wk_peer_end_partial(service, peer);
 		peer->backlog = peer->partial;
+		peer->backlog->since_ns = service->now_ns; /* how slowly a frame comes is not our doing */
 		peer->partial = NULL;
 	} else if (peer->partial != NULL) {
 		kept = wk_buffer_append(service, peer, &peer->backlog, peer->partial->bytes, peer->partial->size, SIZE_MAX);

@@ -43,6 +43,7 @@ void wk_buffer_drop(wk_service *service, wk_frame_buffer **at) {
 bool wk_buffer_resize(wk_service *service, wk_peer *peer, wk_frame_buffer **at, size_t capacity) {
 	wk_frame_buffer *had = *at;
 	size_t size = had != NULL ? had->size - had->taken : 0, before = had != NULL ? had->capacity : 0;
+	uint64_t since_ns = had != NULL ? had->since_ns : service->now_ns;
 	if (service->input_bytes + (capacity - before) > input_limit(service))
 		return false;
 	bool stays = had != NULL && (is_in_use(had) || had->taken > 0);
@@ -61,6 +62,7 @@ bool wk_buffer_resize(wk_service *service, wk_peer *peer, wk_frame_buffer **at, 
 	buffer->taken = 0;
 	buffer->size = size;
 	buffer->capacity = capacity;
+	buffer->since_ns = since_ns;
 	buffer->batched = buffer->walked = false;
 	charge(service, peer, before, capacity);
 	*at = buffer;

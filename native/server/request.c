@@ -5,11 +5,16 @@
 
 enum { PEER_OUTPUT_MIN = 8 * 1024 * 1024 };
 
+/* A request that had to wait came when its connection stalled, not when it is looked at again. */
+static uint64_t came_at_ns(const wk_service *service, const wk_peer *peer) {
+	return peer->backlog != NULL && peer->backlog->walked ? peer->backlog->since_ns : service->now_ns;
+}
+
 wk_owed wk_owe(wk_service *service, wk_peer *peer, const wk_wire_request *request) {
 	peer->references++;
 	service->owed_count++;
 	return (wk_owed){.peer = peer,
-	                 .began_ns = service->now_ns,
+	                 .began_ns = came_at_ns(service, peer),
 	                 .txn_id = request->txn_id,
 	                 .ledger_id = request->ledger_id,
 	                 .entry_id = request->entry_id,

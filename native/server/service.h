@@ -41,6 +41,7 @@ typedef struct wk_frame_buffer {
 	struct wk_frame_buffer *next; /* of those that the batch points into */
 	wk_peer *peer;                /* whose it is; NULL: nobody's any more, and freed behind the batch */
 	size_t taken, size, capacity; /* taken: so much at its beginning was looked at */
+	uint64_t since_ns;            /* what it has came then, or soon afterwards */
 	bool batched, walked;         /* adds of the batch may point into it; it is being looked at */
 	uint8_t bytes[];
 } wk_frame_buffer;

@@ -353,6 +353,43 @@ TEST(who_stalls_again_and_again_is_not_copied_each_time) {
 	bookie_close(&b);
 }
 
+TEST(what_stalls_has_taken_as_long_as_it_stalled) {
+	bookie_prepare(&b, new_disk(7));
+	b.store.in_flight_bytes = 16 * 1024;
+	bookie_serve(&b);
+	peer *p = bookie_connect(&b);
+	for (int64_t id = 0; id < 30; id++)
+		ask(p, an_entry(5, id, id - 1, 1, 1000, 0));
+	bookie_turn(&b, SIZE_MAX);
+	CHECK(p->paused);
+	CHECK_EQ(p->out.size, 0);
+	uint64_t least_ns = 1ULL << 30;
+	for (int i = 0; i < 12; i++) { /* the disk writes nothing meanwhile, and the connection is looked at each time */
+		bookie_wait(&b, 100);
+		bookie_turn(&b, SIZE_MAX);
+	}
+	for (int64_t id = 30; id < 40; id++) /* a piece that was under way */
+		ask(p, an_entry(5, id, id - 1, 1, 1000, 0));
+	p->comes_late = true;
+	bookie_turn(&b, SIZE_MAX);
+	CHECK_EQ(p->out.size, 0);
+	for (int i = 0; i < 1000 && b.service->stats.add_ns.count < 40; i++) {
+		bookie_run(&b);
+		bookie_wait(&b, 1);
+	}
+	CHECK_EQ(b.service->stats.add_ns.count, 40);
+	for (int i = 0; i < WK_HISTOGRAM_BUCKETS && 1ULL << i <= least_ns; i++)
+		CHECK_EQ(b.service->stats.add_ns.buckets[i], 0);
+	ask(p, an_entry(5, 40, 39, 1, 1000, 0)); /* and no longer than that */
+	bookie_run(&b);
+	CHECK_EQ(b.service->stats.add_ns.count, 41);
+	uint64_t quick = 0;
+	for (int i = 0; i < WK_HISTOGRAM_BUCKETS && 1ULL << i <= least_ns; i++)
+		quick += b.service->stats.add_ns.buckets[i];
+	CHECK_EQ(quick, 1);
+	bookie_close(&b);
+}
+
 /* What the journal has no room for comes back from a batch, in small pieces that end in the middle of a frame. */
 TEST(adds_that_come_back_are_not_copied_each_time) {
 	bookie_prepare(&b, new_disk(7));
@@ -512,6 +549,7 @@ int main(void) {
 	RUN(who_stalls_again_and_again_is_not_copied_each_time);
 	RUN(what_limbo_refuses_behind_an_add_without_room_is_answered_once);
 	RUN(a_damaged_add_behind_one_without_room_is_answered_once);
+	RUN(what_stalls_has_taken_as_long_as_it_stalled);
 	RUN(adds_that_come_back_are_not_copied_each_time);
 	RUN(cluster_rule_5_a_recovery_add_beside_one_that_finds_the_disk_full_is_accepted);
 	RUN(cluster_rule_4_who_forces_without_end_is_not_read);
