@@ -134,10 +134,13 @@ def test_ledgers_are_put_into_limbo_and_taken_out_again(data: DataDirectory) -> 
         "everything": False,
         "ledgers": [7, 9],
         "cleared": [],
+        "unfenced": [5],
     }
     assert run("limbo", "clear", data.path, "--all").exit_code == 0
     assert LimboFile(data.limbo).load() == LimboState(unfenced=array("q", [5, 7, 9]))
-    assert "nothing is in limbo" in run("limbo", "list", data.path).stderr
+    assert run("limbo", "list", data.path).stderr == (
+        "nothing is in limbo\n3 that were cleared are fenced when the bookie starts\n"
+    )
 
 
 def test_single_ledgers_are_cleared_where_every_one_is_in_limbo(data: DataDirectory) -> None:

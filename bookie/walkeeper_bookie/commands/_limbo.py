@@ -41,7 +41,8 @@ all_option = click.option("--all", "everything", is_flag=True, help="Every ledge
 @http_option
 @json_flag
 def list_ledgers(data: Path | None, http: str | None, as_json: bool) -> None:
-    """Show which ledgers are in limbo. A running bookie's directory may be asked, too."""
+    """Show which ledgers are in limbo, and how many were cleared that are still to be fenced. A running bookie's
+    directory may be asked, too."""
     if (data is None) == (http is None):
         raise Refusal("give DIR, or --http HOST:PORT of a running bookie")
     if http is not None:
@@ -49,8 +50,7 @@ def list_ledgers(data: Path | None, http: str | None, as_json: bool) -> None:
     else:
         state = LimboFile(directory_of(data).limbo).load()
     if as_json:
-        shown = {"everything": state.everything, "ledgers": list(state.ledger_ids), "cleared": list(state.cleared)}
-        click.echo(json.dumps(shown))
+        click.echo(json.dumps({"everything": state.everything, **{name: list(ids) for name, ids in lists(state)}}))
         return
     if state.everything:
         but = f", but for {len(state.cleared)} that were cleared" if state.cleared else ""
@@ -59,6 +59,8 @@ def list_ledgers(data: Path | None, http: str | None, as_json: bool) -> None:
         click.echo(each)
     if not state:
         click.echo("nothing is in limbo", err=True)
+    if state.unfenced:
+        click.echo(f"{len(state.unfenced)} that were cleared are fenced when the bookie starts", err=True)
 
 
 @limbo.command()
@@ -110,6 +112,10 @@ def directory_of(data: Path | None) -> DataDirectory:
     if data is None:
         raise Refusal("give DIR, or --http HOST:PORT of a running bookie")
     return bookies_directory(data, "a running bookie's ledgers: --http HOST:PORT LEDGER...")
+
+
+def lists(state: LimboState) -> list[tuple[str, array[int]]]:
+    return [("ledgers", state.ledger_ids), ("cleared", state.cleared), ("unfenced", state.unfenced)]
 
 
 def state_of(found: Mapping[str, Any], http: str | None) -> LimboState:
