@@ -29,6 +29,7 @@ __all__ = ["HttpServer", "Views"]
 
 BODY_MAX = 64 * 1024
 CONNECTIONS_MAX = 32
+ACCEPT_PAUSE_S = 0.1
 IDLE_S = 10.0
 REQUEST_S = 30.0
 """A connection that is older is closed, however it keeps itself busy."""
@@ -110,6 +111,13 @@ class _Listener(ThreadingHTTPServer):
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
         self.server_name, self.server_port = self.host, int(self.server_address[1])
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        try:
+            return super().get_request()
+        except OSError:
+            time.sleep(ACCEPT_PAUSE_S)  # short of descriptors: who asks is still there, and would be seen again at once
+            raise
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
         with self._lock:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import socket
 import threading
+import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
+from http.server import ThreadingHTTPServer
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -429,6 +433,24 @@ def test_more_connections_than_the_cap_are_closed_and_room_is_made(port: int) ->
         for one in held:
             one.close()
     until(lambda: exchange(port, b"GET /health HTTP/1.0\r\n\r\n") != b"", "there is room again")
+
+
+def test_without_descriptors_who_asks_waits_and_the_processor_rests(
+    port: int, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accept, failed = ThreadingHTTPServer.get_request, 0
+
+    def fails(server: ThreadingHTTPServer) -> Any:
+        nonlocal failed
+        if time.monotonic() < until_then:
+            failed += 1
+            raise OSError(errno.EMFILE, "Too many open files")
+        return accept(server)
+
+    until_then = time.monotonic() + 0.5
+    monkeypatch.setattr(ThreadingHTTPServer, "get_request", fails)
+    assert ask(port, "GET /health")[0] == 200
+    assert 0 < failed <= 6
 
 
 def test_an_address_in_use_is_an_error(port: int, page: Page) -> None:
