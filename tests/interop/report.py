@@ -201,6 +201,9 @@ def page() -> str:
         "",
         "Classes of `bookkeeper-server`'s jar of tests; what starts their bookies is exchanged for what starts ours.",
         "`tests/interop/upstream-classes.txt` has the list.",
+        "A client's `close()` may throw a NullPointerException where the answer to an add comes at that moment. It is",
+        "a race of the client with itself, as frequent with Java's bookies (`CloseRace.java`): the harness waits",
+        "a moment before it closes.",
         "",
     ]
     rows: list[tuple[str, ...]] = []

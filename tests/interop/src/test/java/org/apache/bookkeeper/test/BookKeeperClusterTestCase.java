@@ -20,6 +20,9 @@ import org.junit.rules.Timeout;
  * run on processes walkeeper-bookie. With -Dbookies=java they run on Java's bookies. A bookie that a test made itself stays Java's.
  */
 public abstract class BookKeeperClusterTestCase extends BookieChanges {
+    /** Answers to adds that come while a client closes make it fail: walkeeper.interop.CloseRace. */
+    private static final int ANSWERS_MS = 100;
+
     @Rule
     public final TestName runtime = new TestName();
 
@@ -132,6 +135,7 @@ public abstract class BookKeeperClusterTestCase extends BookieChanges {
 
     protected void stopBKCluster() throws Exception {
         if (bkc != null) {
+            Thread.sleep(ANSWERS_MS);
             bkc.close();
         }
         stopAllBookies(false);
