@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 FILE_BYTES = 256 << 20
+ALLOCATED_BYTES = 8 << 30
 
 
 class Absent(Exception):
@@ -46,6 +47,20 @@ class Floor:
     def bandwidth(self, seconds: float, block_size: int, depth: int) -> dict[str, float]:
         """Durable sequential overwrites of `block_size` bytes with `depth` in flight: `bytes_rate`."""
         return self._write(seconds, block_size, depth, "io_uring" if depth > 1 else "psync")
+
+    def into_allocated(self, seconds: float, block_size: int) -> dict[str, float]:
+        """As `bandwidth` at depth 1, into space that was allocated and never written: what a growing file can have."""
+        path = self._path.with_name("floor-allocated")
+        path.unlink(missing_ok=True)
+        with path.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, ALLOCATED_BYTES)
+        found = _figures(
+            self._run(seconds, "write", block_size, 1, "psync", path, "--sync=dsync", "--fallocate=none")["write"]
+        )
+        path.unlink()
+        if found["count"] * block_size > ALLOCATED_BYTES:
+            raise RuntimeError("fio came to the end of the file, and overwrote it")
+        return found
 
     def read(self, seconds: float, block_size: int, depth: int = 1, path: Path | None = None) -> dict[str, float]:
         """

@@ -8,7 +8,14 @@
 #include "engine/keeper.h"
 #include "engine/places.h"
 
-enum { CHUNK = 256 * 1024, CHUNK_AT_LEISURE = 64 * 1024, PAUSE_PARTS = 4, PAUSE_MAX_NS = 2 * 1000 * 1000 };
+enum { PIECE_MIN = 64 * 1024, PIECE_MAX = 256 * 1024, PIECE_NS = 200 * 1000 };
+enum { PAUSE_PARTS = 4, PAUSE_MAX_NS = 2 * 1000 * 1000 };
+
+uint32_t wk_journal_piece_next(uint32_t piece, uint64_t took_ns) {
+	if (took_ns > PIECE_NS)
+		return piece / 2 > PIECE_MIN ? piece / 2 : PIECE_MIN;
+	return took_ns >= PIECE_NS / 2 ? piece : piece * 2 < PIECE_MAX ? piece * 2 : PIECE_MAX;
+}
 
 /*
  * The file will be wanted soon. Meanwhile footers do not wait for it: the journal goes on in the next file when they are
@@ -24,9 +31,9 @@ static bool is_urgent(wk_engine *engine) {
 	return urgent;
 }
 
-/* A durable write that comes meanwhile finds the disk idle for most of the time, and waits for a small chunk at most. */
-static void pause_for(uint64_t chunk_ns) {
-	uint64_t ns = chunk_ns < PAUSE_MAX_NS / PAUSE_PARTS ? chunk_ns * PAUSE_PARTS : PAUSE_MAX_NS;
+/* A durable write that comes meanwhile finds the disk idle for most of the time, and waits for a small piece at most. */
+static void pause_for(uint64_t piece_ns) {
+	uint64_t ns = piece_ns < PAUSE_MAX_NS / PAUSE_PARTS ? piece_ns * PAUSE_PARTS : PAUSE_MAX_NS;
 	nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
 }
 
@@ -35,22 +42,26 @@ static void pause_for(uint64_t chunk_ns) {
  * cheaper. An orderly end does not wait for all of it.
  */
 static int write_zeros(wk_engine *engine, wk_file *handle, uint64_t size, bool leisure, uint64_t *written) {
-	uint8_t *zeros = aligned_alloc(WK_BLOCK_ALIGNMENT, CHUNK);
+	uint8_t *zeros = aligned_alloc(WK_BLOCK_ALIGNMENT, PIECE_MAX);
 	if (zeros == NULL)
 		return -ENOMEM;
-	memset(zeros, 0, CHUNK);
+	memset(zeros, 0, PIECE_MAX);
 	int64_t result = 0;
+	uint32_t piece = PIECE_MIN;
 	while (*written < size && result >= 0 && !engine->keeper_stop) {
 		bool urgent = !leisure || is_urgent(engine);
-		uint64_t part = urgent ? CHUNK : CHUNK_AT_LEISURE, began = wk_engine_now(engine);
+		uint64_t part = urgent ? PIECE_MAX : piece, began = wk_engine_now(engine);
 		part = size - *written < part ? size - *written : part;
 		result = engine->io->operations->pwrite(engine->io, handle, zeros, (size_t)part, *written, 0);
 		if (result < 0)
 			break;
 		*written += part;
 		__atomic_add_fetch(&engine->zero_filled_bytes, part, __ATOMIC_RELAXED);
-		if (!urgent)
-			pause_for(wk_engine_now(engine) - began);
+		if (urgent)
+			continue;
+		uint64_t took_ns = wk_engine_now(engine) - began;
+		piece = wk_journal_piece_next(piece, took_ns);
+		pause_for(took_ns);
 	}
 	free(zeros);
 	return result < 0 ? (int)result : 0;

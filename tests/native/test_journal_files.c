@@ -3,6 +3,7 @@
  * 15, 16, 17 and 18 (docs/storage-rules.md).
  */
 #include "engine/journal.h"
+#include "engine/journal_space.h"
 #include "manual_directory.h"
 #include <errno.h>
 #include <pthread.h>
@@ -212,6 +213,19 @@ TEST(rule_17_zeros_come_in_bounded_pieces) {
 	leave(io, ns, log, writer);
 }
 
+TEST(rule_17_a_slow_disk_gets_smaller_pieces) {
+	uint32_t piece = 64 * 1024;
+	CHECK_EQ(wk_journal_piece_next(piece, 150000), piece);
+	CHECK_EQ(piece = wk_journal_piece_next(piece, 80000), 128 * 1024);
+	CHECK_EQ(wk_journal_piece_next(piece, 100000), piece);
+	CHECK_EQ(piece = wk_journal_piece_next(piece, 0), 256 * 1024);
+	CHECK_EQ(wk_journal_piece_next(piece, 0), piece);
+	CHECK_EQ(wk_journal_piece_next(piece, 200000), piece);
+	CHECK_EQ(piece = wk_journal_piece_next(piece, 200001), 128 * 1024);
+	CHECK_EQ(piece = wk_journal_piece_next(piece, UINT64_MAX), 64 * 1024);
+	CHECK_EQ(wk_journal_piece_next(piece, UINT64_MAX), piece);
+}
+
 static struct wk_io_operations counted;
 static const struct wk_io_operations *uncounted;
 static _Atomic uint64_t largest_zeros;
@@ -219,8 +233,10 @@ static _Atomic uint64_t largest_zeros;
 static int64_t pwrite_counted(wk_io *io, wk_file *file, const void *bytes, size_t size, uint64_t offset,
                               uint32_t flags) {
 	const uint8_t *first = bytes;
-	if (size > WK_BLOCK_ALIGNMENT && first[0] == 0 && memcmp(first, first + 1, size - 1) == 0 && size > largest_zeros)
-		largest_zeros = size;
+	if (size > WK_BLOCK_ALIGNMENT && first[0] == 0 && memcmp(first, first + 1, size - 1) == 0) {
+		largest_zeros = size > largest_zeros ? size : largest_zeros;
+		nap_ms(1);
+	}
 	return uncounted->pwrite(io, file, bytes, size, offset, flags);
 }
 
@@ -424,6 +440,7 @@ int main(void) {
 	RUN(rule_17_no_space_is_written_twice);
 	RUN(rule_17_small_blocks_that_are_full_bring_no_zeros);
 	RUN(rule_17_zeros_come_in_bounded_pieces);
+	RUN(rule_17_a_slow_disk_gets_smaller_pieces);
 	RUN(rule_17_the_next_file_is_written_little_by_little_while_there_is_time);
 	RUN(rule_18_at_most_one_full_file_lacks_its_footer);
 	RUN(rule_18_holds_for_writers_that_are_faster_than_the_keeper);
