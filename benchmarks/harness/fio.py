@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 FILE_BYTES = 256 << 20
-ALLOCATED_BYTES = 8 << 30
+ALLOCATED_BYTES = 2 << 30
 
 
 class Absent(Exception):
