@@ -48,7 +48,8 @@ wk_ledger *wk_ledger_get(wk_engine *engine, int64_t ledger_id) {
 	wk_ledger *ledger = wk_ledger_find(engine, ledger_id);
 	if (ledger != NULL)
 		return ledger;
-	if (engine->ledgers_count * (uint64_t)5 >= engine->ledgers_capacity * (uint64_t)4 && !grow_table(engine))
+	/* Half full at most: every ledger that a search passes is one that no cache has. */
+	if (engine->ledgers_count * (uint64_t)2 >= engine->ledgers_capacity && !grow_table(engine))
 		return NULL;
 	ledger = calloc(1, sizeof *ledger);
 	if (ledger == NULL)
@@ -237,6 +238,19 @@ void wk_ledger_prefetch(const wk_ledger *ledger, enum wk_ledger_part part) {
 		fetch(range->places, sizeof *range->places);
 	else if (range->open)
 		wk_place_list_prefetch(range->places);
+}
+
+void wk_ledger_prefetch_slot(const wk_engine *engine, int64_t ledger_id) {
+	if (engine->ledgers_capacity > 0)
+		__builtin_prefetch(&engine->ledgers[wk_id_home(engine->id_seed, ledger_id, engine->ledgers_capacity)]);
+}
+
+void wk_ledger_prefetch_in_slot(const wk_engine *engine, int64_t ledger_id) {
+	if (engine->ledgers_capacity == 0)
+		return;
+	const wk_ledger *ledger = engine->ledgers[wk_id_home(engine->id_seed, ledger_id, engine->ledgers_capacity)];
+	if (ledger != NULL)
+		wk_ledger_prefetch(ledger, WK_LEDGER_ITSELF);
 }
 
 wk_status wk_ledger_add_item(wk_engine *engine, wk_ledger *ledger, wk_store_file *file, int64_t entry_id,

@@ -23,13 +23,16 @@ wk_ledger *wk_ledger_get(wk_engine *engine, int64_t ledger_id);
 void wk_ledger_drop(wk_engine *engine, wk_ledger *ledger);
 void wk_ledgers_free(wk_engine *engine);
 
-/* Entry `entry_id` of the ledger, any id from 0 on, stands in `file`, which is not sealed. */
 /*
  * Soon its next entry is added. With thousands of ledgers all of one is far away, each part known only from the one
  * before: called in three steps, a few ledgers apart, so that the parts of several are on their way at once.
  */
 enum wk_ledger_part { WK_LEDGER_ITSELF, WK_LEDGER_RANGES, WK_LEDGER_LIST, WK_LEDGER_PLACE };
 void wk_ledger_prefetch(const wk_ledger *ledger, enum wk_ledger_part part);
+/* Before that, in two steps: the ledger's place in the table, and what stands there. */
+void wk_ledger_prefetch_slot(const wk_engine *engine, int64_t ledger_id);
+void wk_ledger_prefetch_in_slot(const wk_engine *engine, int64_t ledger_id);
+/* Entry `entry_id` of the ledger, any id from 0 on, stands in `file`, which is not sealed. */
 wk_status wk_ledger_add_item(wk_engine *engine, wk_ledger *ledger, wk_store_file *file, int64_t entry_id,
                              wk_footer_item item);
 /*

@@ -11,7 +11,7 @@
 #include "engine/ledger_delete.h"
 #include "engine/ledger_state.h"
 
-enum { IDS_SIZE = 16 };
+enum { IDS_SIZE = 16, PREFETCH = 4 };
 static_assert(WK_SUMMED_OVERHEAD == sizeof(uint64_t), "the head of an entry's record is summed as one number");
 /*
  * What an entry, of a run of its own, and a state take in a footer. They count as bytes of the block: so a block that
@@ -146,12 +146,34 @@ void wk_ledger_block_free(wk_block *block) {
 
 /* ---- durable ---- */
 
+/*
+ * With thousands of ledgers all of one is far away, each part known only from the one before: the parts of several that
+ * come are on their way at once.
+ */
+static void look_ahead(wk_engine *engine, const wk_ledger_block *from, uint32_t at) {
+	for (uint32_t step = 1; step <= 5 && at + step * PREFETCH < from->entries_count; step++) {
+		const wk_block_entry *entry = &from->entries[at + step * PREFETCH];
+		if (entry->ledger_id == entry[-1].ledger_id)
+			continue;
+		if (step == 5) {
+			wk_ledger_prefetch_slot(engine, entry->ledger_id);
+		} else if (step == 4) {
+			wk_ledger_prefetch_in_slot(engine, entry->ledger_id);
+		} else {
+			const wk_ledger *ledger = wk_ledger_find(engine, entry->ledger_id);
+			if (ledger != NULL)
+				wk_ledger_prefetch(ledger, step == 3 ? WK_LEDGER_RANGES : step == 2 ? WK_LEDGER_LIST : WK_LEDGER_PLACE);
+		}
+	}
+}
+
 wk_status wk_ledger_block_index(wk_engine *engine, const wk_block *block) {
 	const wk_ledger_block *from = &block->ledgers;
 	wk_status status = WK_OK;
 	wk_ledger *ledger = NULL;
 	for (uint32_t i = 0; i < from->entries_count && status == WK_OK; i++) {
 		const wk_block_entry *entry = &from->entries[i];
+		look_ahead(engine, from, i);
 		if (ledger == NULL || ledger->id != entry->ledger_id)
 			ledger = wk_ledger_get(engine, entry->ledger_id);
 		if (ledger == NULL)

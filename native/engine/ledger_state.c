@@ -21,6 +21,19 @@ wk_ledger_state *wk_ledger_state_get(const wk_engine *engine, int64_t ledger_id)
 	}
 }
 
+void wk_ledger_state_prefetch_slot(const wk_engine *engine, int64_t ledger_id) {
+	if (engine->states_capacity > 0)
+		__builtin_prefetch(&engine->states[wk_id_home(engine->id_seed, ledger_id, engine->states_capacity)]);
+}
+
+void wk_ledger_state_prefetch(const wk_engine *engine, int64_t ledger_id) {
+	if (engine->states_capacity == 0)
+		return;
+	const wk_ledger_state *state = engine->states[wk_id_home(engine->id_seed, ledger_id, engine->states_capacity)];
+	if (state != NULL)
+		__builtin_prefetch(state, 1);
+}
+
 static void put(uint64_t seed, wk_ledger_state **table, uint32_t capacity, wk_ledger_state *state) {
 	uint32_t at = wk_id_home(seed, state->ledger_id, capacity);
 	while (table[at] != NULL)
@@ -46,7 +59,7 @@ wk_ledger_state *wk_ledger_state_make(wk_engine *engine, int64_t ledger_id) {
 	wk_ledger_state *state = wk_ledger_state_get(engine, ledger_id);
 	if (state != NULL)
 		return state;
-	if (engine->states_count * (uint64_t)5 >= engine->states_capacity * (uint64_t)4 && !grow(engine))
+	if (engine->states_count * (uint64_t)2 >= engine->states_capacity && !grow(engine))
 		return NULL;
 	state = calloc(1, sizeof *state);
 	if (state == NULL)

@@ -42,6 +42,9 @@ bool wk_ledger_state_set_key(wk_engine *engine, wk_ledger_state *state, const vo
 
 /* NULL: none. */
 wk_ledger_state *wk_ledger_state_get(const wk_engine *engine, int64_t ledger_id);
+/* Soon it is wanted. Two steps, a few ledgers apart: its place in the table, and what stands there. */
+void wk_ledger_state_prefetch_slot(const wk_engine *engine, int64_t ledger_id);
+void wk_ledger_state_prefetch(const wk_engine *engine, int64_t ledger_id);
 /* Made where there is none; NULL: no memory. */
 wk_ledger_state *wk_ledger_state_make(wk_engine *engine, int64_t ledger_id);
 
