@@ -30,8 +30,11 @@ space that was allocated and never written, so that each sync waits for a commit
 second block under way to make up for it. To write zeros ahead was tried: 0.74 in place of 1.14, as they take their
 share of the disk (six rounds each, one behind the other).""",
     4: """With one in flight a server's CPU time is the kernel's: a receive, a durable write, a send, two calls and two
-wake-ups for each add. The bare loop does nothing else: the row *Java tuned / bare* says how many times better than
-Java's any server can be here, in the median less than the must. Where adds come in batches the goals are met.""",
+wake-ups for each add, in ours as in the bare loop (1.4 system calls an add in both, by strace); 86 % of ours was there.
+What is left, the row *ours / bare*, is some 3 us of code whose data went cold while the disk was waited for, 1 to 3 us
+of the thread that writes zeros to the next file, and wake-ups of the client, which cost more where it sleeps on another
+processor. By the minute it was 26 to 40 us an add, the bare loop's 20 to 21; the goal is 27 on this machine. Where adds
+come in batches the goals are met.""",
 }
 WINDOWS = (1, 64, 1024)
 BLOCK_OF_64 = 68 * 1024  # of the journal, with 64 entries
@@ -91,18 +94,19 @@ def measure(bench: BookieBench) -> list[Answer]:
             )
             for window in WINDOWS
         ]
-    answers.append(
-        bench.compare(
-            2,
-            "fio, p50 of durable writes as with 64 in flight, 68 KiB: into allocated space / over written space",
-            rounds,
-            "fio allocated",
-            "fio written",
-            "p50_ns",
-            None,
-            **us,
-        )
-    )
+        if row == 2:
+            answers.append(
+                bench.compare(
+                    2,
+                    "fio, p50 of durable writes of 68 KiB, as with 64 in flight: into allocated / over written space",
+                    rounds,
+                    "fio allocated",
+                    "fio written",
+                    "p50_ns",
+                    None,
+                    **us,
+                )
+            )
     answers += [
         bench.compare(
             4,
