@@ -29,12 +29,12 @@ rounds of one day. The bare loop overwrites what was written before, one block a
 space that was allocated and never written, so that each sync waits for a commit of the file system's journal, and has a
 second block under way to make up for it. To write zeros ahead was tried: 0.74 in place of 1.14, as they take their
 share of the disk (six rounds each, one behind the other).""",
-    4: """With one in flight a server's CPU time is the kernel's: a receive, a durable write, a send, two calls and two
-wake-ups for each add, in ours as in the bare loop (1.4 system calls an add in both, by strace); 86 % of ours was there.
-What is left, the row *ours / bare*, is some 3 us of code whose data went cold while the disk was waited for, 1 to 3 us
-of the thread that writes zeros to the next file, and wake-ups of the client, which cost more where it sleeps on another
-processor. By the minute it was 26 to 40 us an add, the bare loop's 20 to 21; the goal is 27 on this machine. Where adds
-come in batches the goals are met.""",
+    4: """With one in flight a server's CPU time is the kernel's: a receive, a durable write, a send, and the wake-ups
+between them. Ours makes as many calls of io_uring as the bare loop (strace), and perf found 86 % of its time in the
+kernel. What is left, the row *ours / bare*, is our own code, whose data went cold while the disk was waited for, the
+thread that writes zeros to the next file (3 us an add before its pieces grew), and wake-ups of the client, which cost
+more where it sleeps on another processor. By the minute it was 26 to 40 us an add, the bare loop's 19 to 21; the goal
+is 27 on this machine. Where adds come in batches the goals are met.""",
 }
 WINDOWS = (1, 64, 1024)
 BLOCK_OF_64 = 68 * 1024  # of the journal, with 64 entries
