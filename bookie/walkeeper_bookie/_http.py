@@ -7,6 +7,7 @@ been given (Host). Requests are small, short and few at a time.
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import json
 import socket
@@ -30,6 +31,7 @@ __all__ = ["HttpServer", "Views"]
 BODY_MAX = 64 * 1024
 CONNECTIONS_MAX = 32
 ACCEPT_PAUSE_S = 0.1
+SHORTAGES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 IDLE_S = 10.0
 REQUEST_S = 30.0
 """A connection that is older is closed, however it keeps itself busy."""
@@ -115,8 +117,9 @@ class _Listener(ThreadingHTTPServer):
     def get_request(self) -> tuple[socket.socket, Any]:
         try:
             return super().get_request()
-        except OSError:
-            time.sleep(ACCEPT_PAUSE_S)  # short of descriptors: who asks is still there, and would be seen again at once
+        except OSError as wrong:
+            if wrong.errno in SHORTAGES:  # who asks is still there, and would be seen again at once
+                time.sleep(ACCEPT_PAUSE_S)
             raise
 
     def verify_request(self, request: Any, client_address: Any) -> bool:

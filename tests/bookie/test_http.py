@@ -453,6 +453,23 @@ def test_without_descriptors_who_asks_waits_and_the_processor_rests(
     assert 0 < failed <= 6
 
 
+def test_who_gives_up_keeps_nobody_waiting(port: int, page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    accept, gone = ThreadingHTTPServer.get_request, 5
+
+    def fails(server: ThreadingHTTPServer) -> Any:
+        nonlocal gone
+        if gone > 0:
+            gone -= 1
+            raise OSError(errno.ECONNABORTED, "Software caused connection abort")
+        return accept(server)
+
+    monkeypatch.setattr(ThreadingHTTPServer, "get_request", fails)
+    monkeypatch.setattr(_http.time, "sleep", pauses.append)
+    assert ask(port, "GET /health")[0] == 200
+    assert (gone, pauses) == (0, [])
+
+
 def test_an_address_in_use_is_an_error(port: int, page: Page) -> None:
     with pytest.raises(OSError, match="in use"):
         HttpServer("127.0.0.1", port, page)
