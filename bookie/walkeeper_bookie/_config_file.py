@@ -95,4 +95,6 @@ def shown(found: object) -> str:
     kind = types.get(type(found), "a date or a time")
     if isinstance(found, bool):
         return "true" if found else "false"
+    if isinstance(found, int) and abs(found) >= 10**80:  # Python writes no decimal number of over 4,300 digits
+        return kind
     return f"{kind}, {found!r}" if isinstance(found, (int, float, str)) and len(repr(found)) <= 80 else kind

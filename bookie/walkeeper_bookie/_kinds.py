@@ -176,7 +176,7 @@ class Percent(Kind):
     def checked(self, number: float) -> float:
         if not 0 <= number <= 100 or (self.whole and number != int(number)):
             raise WrongValue(f"write {self.example}")
-        return int(number) if self.whole else number
+        return int(number) if self.whole else float(number)
 
     def parse(self, text: str) -> float:
         if not (found := re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,9})?) ?%?", text)):
@@ -185,7 +185,7 @@ class Percent(Kind):
 
     def take(self, value: object) -> float:
         if isinstance(value, (int, float)) and not isinstance(value, bool):
-            return self.checked(float(value))
+            return self.checked(value)
         return self.checked(super().take(value))
 
     def show(self, value: Any) -> str:

@@ -15,6 +15,7 @@ __all__ = ["Migrated", "migrated"]
 BOOKIE_PORT = "3181"
 ZOOKEEPER_PORT = 2181
 ON = {"true", "yes", "on", "1"}
+DIGITS = 18  # of a number, before its point and behind it
 
 HEAD = """\
 # Made from a Java bookie's bk_server.conf. What is not here has its default; `walkeeper-bookie --help` lists all.
@@ -97,7 +98,12 @@ class Migration:
         if value is None:
             return
         try:
-            self.put(one.name, converted(value, java.unit))
+            text = converted(value, java.unit)
+        except Unusable as why:
+            self.refuse_for_now(java.key, value, f"{why}; {instead(one)}")
+            return
+        try:
+            self.put(one.name, text)
         except Unusable as why:
             self.refuse_for_now(java.key, value, str(why))
 
@@ -233,21 +239,28 @@ class Migration:
         return Migrated("\n".join(lines) + "\n", list(self.warnings))
 
 
-def is_large(text: str) -> bool:
-    """Whether it is a number, and one that `number` does not take."""
-    try:
-        return Decimal(text.strip()).is_finite()
-    except InvalidOperation:
-        return False
-
-
 def number(text: str | None) -> Decimal | None:
-    """A number of Java's; None where it is none."""
+    """A number of Java's; None where it is none, or none that could stand here."""
+    found = decimal(text)
+    return None if found is None or excess(found) else found
+
+
+def decimal(text: str | None) -> Decimal | None:
+    """A finite number of any size: nothing may be computed with it, its like may have a million digits."""
     try:
         found = Decimal((text or "").strip())
     except InvalidOperation:
         return None
-    return found if found.is_finite() and abs(found) < 10**18 else None
+    return found if found.is_finite() else None
+
+
+def excess(found: Decimal) -> str:
+    """What is too much about a number, "" where nothing is."""
+    exponent = found.as_tuple().exponent
+    assert isinstance(exponent, int), "asked about a finite number alone"
+    if found and found.adjusted() >= DIGITS:
+        return "it is larger than anything here"
+    return "it has more digits than anything here" if abs(exponent) > DIGITS else ""
 
 
 def instead(one: Key) -> str:
@@ -274,7 +287,8 @@ def converted(value: str, unit: str) -> str:
         return value
     found = number(value)
     if found is None:
-        raise Unusable("it is larger than anything here" if is_large(value) else "it is no number")
+        huge = decimal(value)
+        raise Unusable("it is no number" if huge is None else excess(huge))
     if unit == "fraction":
         return f"{(found * 100).normalize():f}"
     if unit == "free":

@@ -99,6 +99,9 @@ def test_a_table_is_refused_and_said_to_be_one(file: Path) -> None:
         ("data = []", "a list", "the path of a directory"),
         ("data = 2024-05-01", "a date or a time", "the path of a directory"),
         ('data = ""', "a string, ''", "the path of a directory"),
+        (f"disk_read_only_percent = {'9' * 400}", "a number", "such as 5"),
+        (f"disk_read_only_percent = 0x{'f' * 5000}", "a number", "such as 5"),
+        (f"reads_max = 0x{'f' * 5000}", "a number", "a whole number"),
     ],
 )
 def test_a_wrong_value_is_refused_with_file_key_what_was_found_and_what_to_write(

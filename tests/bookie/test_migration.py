@@ -191,6 +191,12 @@ def test_what_cannot_be_carried_over_says_why(java: str, reason: str) -> None:
         ("nettyMaxFrameSizeBytes=104857600", ["write at most", "the default counts, "]),
         ("httpServerEnabled=true\nhttpServerPort=0x50", ["it is no port"]),
         ("gcWaitTime=12345678901234567890123", ["larger than anything here"]),
+        ("gcWaitTime=1e17", ["gc_interval"]),
+        ("gcWaitTime=1e18", ["larger than anything here"]),
+        ("nettyMaxFrameSizeBytes=5241e13181880", ["larger than anything here", "the default counts, "]),
+        ("diskUsageThreshold=1e-13181880", ["more digits than anything here"]),
+        ("diskUsageThreshold=0e-13181880", ["more digits than anything here"]),
+        ("minorCompactionThreshold=-1e13181880", ["larger than anything here"]),
     ],
 )
 def test_a_value_that_is_lost_is_to_be_chosen_by_somebody(java: str, says: list[str]) -> None:

@@ -13,7 +13,7 @@ from types import FunctionType
 import atheris
 import tomllib
 
-from tests.fuzz.parsers import PARSERS, check
+from tests.fuzz.parsers import PARSERS, WORDS, check
 
 WATCHED = ("walkeeper.metadata", "walkeeper_bookie", tomllib.__name__)
 BUILD = Path(__file__).resolve().parents[2] / "build" / "fuzz"
@@ -33,10 +33,18 @@ def main(name: str, seconds: str) -> None:
         place.mkdir(parents=True, exist_ok=True)
     for number, seed in enumerate(parser.seeds):
         (learned / f"seed-{number}").write_bytes(seed)
-    options = [f"-max_total_time={float(seconds):.0f}", "-max_len=4096", "-timeout=10", f"-artifact_prefix={found}/"]
+    words = learned.with_suffix(".words")
+    words.write_text("".join(f'"{escaped(word)}"\n' for word in WORDS if len(word) <= 64))
+    options = [f"-max_total_time={float(seconds):.0f}", "-max_len=4096", "-timeout=10"]
+    options += [f"-artifact_prefix={found}/", f"-dict={words}"]
     instrument()
     atheris.Setup([sys.argv[0], *options, str(learned)], lambda data: check(parser, data))
     atheris.Fuzz()
+
+
+def escaped(word: bytes) -> str:
+    """A word as libFuzzer's dictionaries have it."""
+    return "".join(f"\\x{byte:02x}" for byte in word)
 
 
 if __name__ == "__main__":
