@@ -23,7 +23,8 @@
  *    stands in the batch that is being looked at was told before it was closed: the owner skips it.
  * 7. Out of descriptors or memory, a listener goes on: who could not be accepted waits in the backlog, and it is tried again
  *    when something was closed, and after 100 ms. Nothing spins. One connection too many
- *    (connections_max, connections_per_address_max) is closed at once; that is told like a shortage of descriptors.
+ *    (connections_max, connections_per_address_max) is closed at once; that is told like a shortage of descriptors. A crowd
+ *    at the door, let in or not, has a tenth of the loop (net_accept.h), so that those who are in are served meanwhile.
  *    What came and was not received makes the kernel tell the other end of a failure when a connection is closed, and what it
  *    was sent last may be lost to it: who has answers under way finishes first, and receives until the other end has closed.
  * 8. A peer that is gone without a word is noticed within peer_timeout_s: one that is idle is asked after half of it whether it
@@ -108,7 +109,7 @@ typedef struct wk_net_options {
 	    connections_per_address_max; /* the same, of one address (of an IPv6 network of 64 bits); 0: no such limit */
 	uint32_t receive_size;           /* the most bytes of one WK_NET_RECEIVED; 0: 64 KiB */
 	uint32_t receive_buffers;        /* io_uring: so many of them; a power of two; 0: 64 */
-	uint32_t backlog;                /* 0: 1024 */
+	uint32_t backlog;                /* 0: 4096 */
 	uint32_t peer_timeout_s;         /* 2 to 86400; 0: 120 */
 } wk_net_options;
 

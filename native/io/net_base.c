@@ -9,8 +9,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { NS_PER_S = 1000000000, RETRY_NS = 100000000 };
-
 int wk_net_base_init(wk_net_base *base, const struct wk_net_operations *operations, const wk_net_options *options) {
 	*base = (wk_net_base){.net = {.operations = operations}};
 	wk_net_options *chosen = &base->options;
@@ -19,7 +17,7 @@ int wk_net_base_init(wk_net_base *base, const struct wk_net_operations *operatio
 	chosen->connections_max = chosen->connections_max != 0 ? chosen->connections_max : 65536;
 	chosen->receive_size = chosen->receive_size != 0 ? chosen->receive_size : 65536;
 	chosen->receive_buffers = chosen->receive_buffers != 0 ? chosen->receive_buffers : 64;
-	chosen->backlog = chosen->backlog != 0 ? chosen->backlog : 1024;
+	chosen->backlog = chosen->backlog != 0 ? chosen->backlog : 4096;
 	chosen->peer_timeout_s = chosen->peer_timeout_s != 0 ? chosen->peer_timeout_s : 120;
 	if (chosen->connections_max > WK_NET_CONNECTIONS_MAX || chosen->receive_size > 1 << 24 ||
 	    chosen->receive_buffers > 1 << 15 || (chosen->receive_buffers & (chosen->receive_buffers - 1)) != 0 ||
@@ -108,23 +106,6 @@ int wk_net_begin_connect(wk_net_base *base, const char *host, uint16_t port, uin
 	return error;
 }
 
-wk_net_connection *wk_net_admit(wk_net_base *base, int fd, int *error) {
-	struct sockaddr_storage address = {0};
-	socklen_t size = sizeof address;
-	wk_net_origin origin = 0; /* of one that has gone already */
-	if (base->origins.max > 0 && getpeername(fd, (struct sockaddr *)&address, &size) == 0)
-		origin = wk_net_origin_of((struct sockaddr *)&address);
-	*error = wk_net_origins_enter(&base->origins, origin);
-	if (*error)
-		return NULL;
-	wk_net_connection *connection = wk_net_table_take(&base->table, error);
-	if (connection != NULL)
-		connection->origin = origin;
-	else
-		wk_net_origins_leave(&base->origins, origin);
-	return connection;
-}
-
 void wk_net_forget(wk_net_base *base, wk_net_connection *connection) {
 	wk_net_origins_leave(&base->origins, connection->origin);
 	wk_net_table_give_back(&base->table, connection);
@@ -183,8 +164,8 @@ void wk_net_close_socket(wk_net_base *base, wk_net_connection *connection) {
 		return;
 	close(connection->fd);
 	connection->fd = -1;
-	if (base->retry_at != 0)
-		base->retry_at = 1; /* long ago: at the next look */
+	if (base->ran_short)
+		base->rest_until = 1; /* long ago: at the next look */
 }
 
 void wk_net_note(wk_net_base *base, wk_net_connection *connection, unsigned what) {
@@ -241,19 +222,6 @@ uint32_t wk_net_tell(wk_net_base *base, wk_net_event *events, uint32_t max) {
 	return count;
 }
 
-void wk_net_accept_failed(wk_net_base *base, int error) {
-	uint64_t now = wk_clock_monotonic_ns();
-	if (base->accept_told_at != 0 && now - base->accept_told_at < NS_PER_S)
-		return;
-	base->accept_told_at = now;
-	base->accept_error = error;
-}
-
-void wk_net_accept_later(wk_net_base *base, int error) {
-	base->retry_at = wk_clock_monotonic_ns() + RETRY_NS;
-	wk_net_accept_failed(base, error);
-}
-
 wk_net_limit wk_net_limit_new(uint64_t timeout_ns) {
 	wk_net_limit limit = {.deadline = UINT64_MAX};
 	if (timeout_ns != UINT64_MAX) {
@@ -265,8 +233,8 @@ wk_net_limit wk_net_limit_new(uint64_t timeout_ns) {
 
 uint64_t wk_net_limit_left(wk_net_limit *limit, const wk_net_base *base) {
 	uint64_t until = limit->deadline;
-	if (base->retry_at != 0 && base->retry_at < until)
-		until = base->retry_at;
+	if (base->rest_until != 0 && base->rest_until < until)
+		until = base->rest_until;
 	if (until == UINT64_MAX)
 		return UINT64_MAX;
 	limit->now = wk_clock_monotonic_ns();

@@ -10,7 +10,6 @@
 enum {
 	WK_NET_LISTENERS_MAX = 4,
 	WK_NET_WATCHED_MAX = 4,
-	WK_NET_ACCEPTS_PER_WAIT = 64, /* so that a flood of them leaves time for those who are in */
 };
 
 typedef struct wk_net_base {
@@ -22,7 +21,8 @@ typedef struct wk_net_base {
 	wk_net_connection *tell_first, *tell_last;
 	int listeners[WK_NET_LISTENERS_MAX];
 	uint32_t listeners_count;
-	uint64_t retry_at;       /* when a listener that ran short tries again; 0: none did */
+	uint64_t rest_until;     /* the listeners rest; 0: they do not */
+	bool ran_short;          /* they rest for want of something: what is closed may end it */
 	int accept_error;        /* to be told */
 	uint64_t accept_told_at; /* 0: never */
 	struct {
@@ -71,21 +71,14 @@ void wk_net_close_socket(wk_net_base *base, wk_net_connection *connection);
 void wk_net_note(wk_net_base *base, wk_net_connection *connection, unsigned what);
 /* Tells what was noted; a connection whose end is told is forgotten. */
 uint32_t wk_net_tell(wk_net_base *base, wk_net_event *events, uint32_t max);
-/* Who was accepted, counted with its address; NULL with *error -EMFILE (too many, or too many from there) or -ENOMEM. */
-wk_net_connection *wk_net_admit(wk_net_base *base, int fd, int *error);
 /* Its slot is free, and it counts no more. */
 void wk_net_forget(wk_net_base *base, wk_net_connection *connection);
 /* Nothing more of it is told in this wait (rule 3). */
 static inline bool wk_net_is_new(const wk_net_base *base, const wk_net_connection *connection) {
 	return connection->opened_in == base->waits;
 }
-/* To be told if it is the first within a second. */
-void wk_net_accept_failed(wk_net_base *base, int error);
-/* The same, and the listeners rest until something was closed, or for 100 ms. */
-void wk_net_accept_later(wk_net_base *base, int error);
-
 wk_net_limit wk_net_limit_new(uint64_t timeout_ns);
-/* How long to sleep: until the deadline, or until a listener tries again. UINT64_MAX: for ever. */
+/* How long to sleep: until the deadline, or until the listeners have rested. UINT64_MAX: for ever. */
 uint64_t wk_net_limit_left(wk_net_limit *limit, const wk_net_base *base);
 /* As of the last look at the clock. */
 bool wk_net_limit_reached(const wk_net_limit *limit);

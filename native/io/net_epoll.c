@@ -5,8 +5,7 @@
  * one area, each piece as long as it came, so that many small ones take little of the processor's cache. When the area
  * is full the rest waits for the next turn, which begins with another connection.
  */
-#include "io/clock.h"
-#include "io/net_base.h"
+#include "io/net_accept.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -108,7 +107,7 @@ static int net_listen(wk_net *net, const char *host, uint16_t port, wk_net_addre
 	if (base->listeners_count == WK_NET_LISTENERS_MAX)
 		return -ENOSPC;
 	int fd;
-	int error = wk_net_socket_listen(host, port, &base->options, false, &fd, bound);
+	int error = wk_net_socket_listen(host, port, &base->options, &fd, bound);
 	if (error)
 		return error;
 	error = watch_fd(epoll, EPOLL_CTL_ADD, fd, epoll->resting ? 0 : EPOLLIN, LISTENER + base->listeners_count);
@@ -127,57 +126,23 @@ static void net_stop_listening(wk_net *net) {
 		close(base->listeners[i]);
 	}
 	base->listeners_count = 0;
-	base->retry_at = 0;
+	base->rest_until = 0;
 	epoll->resting = false;
 }
 
-/* The listeners rest, or try again. */
-static void rest(epoll_net *epoll, bool resting) {
+/* The listeners rest, or listen again. */
+static void set_resting(epoll_net *epoll, bool resting) {
 	wk_net_base *base = &epoll->base;
+	if (resting == epoll->resting)
+		return;
 	for (uint32_t i = 0; i < base->listeners_count; i++)
 		watch_fd(epoll, EPOLL_CTL_MOD, base->listeners[i], resting ? 0 : EPOLLIN, LISTENER + i);
 	epoll->resting = resting;
 }
 
-static void accept_one(epoll_net *epoll, int fd) {
-	wk_net_base *base = &epoll->base;
-	int error;
-	wk_net_connection *connection = wk_net_admit(base, fd, &error);
-	if (connection != NULL) {
-		error = watch_fd(epoll, EPOLL_CTL_ADD, fd, EPOLLIN, connection->id);
-		connection->fd = fd;
-		connection->state = WK_NET_OPEN;
-		connection->accepted = true;
-		connection->interest = EPOLLIN;
-	}
-	if (error == 0) {
-		wk_net_note(base, connection, WK_NET_TELL_OPEN);
-		return;
-	}
-	close(fd);
-	wk_net_accept_failed(base, error);
-	if (connection != NULL) {
-		connection->fd = -1;
-		wk_net_forget(base, connection);
-	}
-}
-
-static void accept_some(epoll_net *epoll, uint32_t listener) {
-	wk_net_base *base = &epoll->base;
-	if (listener >= base->listeners_count || epoll->resting)
-		return;
-	for (int i = 0; i < WK_NET_ACCEPTS_PER_WAIT; i++) {
-		int fd = accept4(base->listeners[listener], NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-		if (fd >= 0) {
-			accept_one(epoll, fd);
-		} else if (errno == EAGAIN) {
-			return;
-		} else if (wk_net_is_shortage(-errno)) {
-			wk_net_accept_later(base, -errno);
-			rest(epoll, true);
-			return;
-		} /* else it is the trouble of one who wanted to come */
-	}
+static int welcome(wk_net_base *base, wk_net_connection *connection) {
+	connection->interest = EPOLLIN;
+	return watch_fd((epoll_net *)base, EPOLL_CTL_ADD, connection->fd, EPOLLIN, connection->id);
 }
 
 /* The next address of the name, or the end. */
@@ -335,7 +300,8 @@ static bool look(epoll_net *epoll, const struct epoll_event *ready, wk_net_event
 	wk_net_base *base = &epoll->base;
 	uint64_t data = ready->data.u64;
 	if (data < WATCHED) {
-		accept_some(epoll, (uint32_t)data - LISTENER);
+		if (data - LISTENER < base->listeners_count)
+			wk_net_accept_some(base, (uint32_t)data - LISTENER, SOCK_NONBLOCK | SOCK_CLOEXEC, welcome);
 		return false;
 	}
 	if (data < WAKE) {
@@ -373,10 +339,7 @@ static int net_wait(wk_net *net, wk_net_event *events, uint32_t max, uint64_t ti
 	base->waits++;
 	wk_net_limit limit = wk_net_limit_new(timeout_ns);
 	for (;;) {
-		if (base->retry_at != 0 && base->retry_at <= wk_clock_monotonic_ns()) {
-			base->retry_at = 0;
-			rest(epoll, false);
-		}
+		set_resting(epoll, wk_net_accept_rests(base));
 		uint32_t count = wk_net_tell(base, events, max);
 		if (count == max)
 			return (int)count;

@@ -76,9 +76,8 @@ static int set_options(int fd, uint32_t peer_timeout_s) {
 	return error ? error : set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)peer_timeout_s * 1000);
 }
 
-static int listen_at(const struct addrinfo *address, const wk_net_options *options, bool blocking, int *out,
-                     wk_net_address *bound) {
-	int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | (blocking ? 0 : SOCK_NONBLOCK), 0);
+static int listen_at(const struct addrinfo *address, const wk_net_options *options, int *out, wk_net_address *bound) {
+	int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
 	/* A server that starts again takes its port though connections of the last one linger there. */
@@ -102,7 +101,7 @@ static int listen_at(const struct addrinfo *address, const wk_net_options *optio
 	return error;
 }
 
-int wk_net_socket_listen(const char *host, uint16_t port, const wk_net_options *options, bool blocking, int *fd,
+int wk_net_socket_listen(const char *host, uint16_t port, const wk_net_options *options, int *fd,
                          wk_net_address *bound) {
 	bool everywhere = host == NULL || *host == 0;
 	struct addrinfo *found;
@@ -111,11 +110,11 @@ int wk_net_socket_listen(const char *host, uint16_t port, const wk_net_options *
 	if (error == 0) {
 		error = -EADDRNOTAVAIL;
 		for (const struct addrinfo *address = found; address != NULL && error != 0; address = address->ai_next)
-			error = listen_at(address, options, blocking, fd, bound);
+			error = listen_at(address, options, fd, bound);
 		freeaddrinfo(found);
 	}
 	if (everywhere && (error == -EAFNOSUPPORT || error == -EADDRNOTAVAIL))
-		return wk_net_socket_listen("0.0.0.0", port, options, blocking, fd, bound);
+		return wk_net_socket_listen("0.0.0.0", port, options, fd, bound);
 	return error;
 }
 

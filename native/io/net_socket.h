@@ -8,9 +8,9 @@ typedef struct wk_net_dial wk_net_dial;
 
 /*
  * A socket that listens at the first address of `host` that it can have (NULL or "": every address of this machine),
- * and says where. Who is accepted there inherits the options of rules 5 and 8.
+ * and says where; an accept there does not wait. Who is accepted there inherits the options of rules 5 and 8.
  */
-int wk_net_socket_listen(const char *host, uint16_t port, const wk_net_options *options, bool blocking, int *fd,
+int wk_net_socket_listen(const char *host, uint16_t port, const wk_net_options *options, int *fd,
                          wk_net_address *bound);
 
 /* Looks the name up, which may take as long as the machine's resolver does; a number takes none. */

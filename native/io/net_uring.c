@@ -1,14 +1,15 @@
 /*
  * net_uring.c: the seam to sockets over io_uring.
  *
- * Listeners accept and connections receive until that is cancelled, into memory that is lent to the kernel and not to a
- * connection. In a turn there is one call: it hands over what has gathered and waits for an answer.
+ * Connections receive until that is cancelled, into memory that is lent to the kernel and not to a connection. Listeners
+ * are polled: an accept that goes on by itself takes whoever is at the door (net_accept.h). In a turn there is one call: it
+ * hands over what has gathered and waits for an answer.
  *
  * As in uring.c the ring may be made by one thread and driven by another, the one that first waits; nothing before that
  * needs the kernel's ring.
  */
 #include "io/net_uring.h"
-#include "io/clock.h"
+#include "io/net_accept.h"
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -53,8 +54,8 @@ static void arm_listener(wk_uring_net *uring, uint32_t index) {
 	struct io_uring_sqe *entry = wk_uring_entry(uring);
 	if (entry == NULL)
 		return;
-	io_uring_prep_multishot_accept(entry, uring->base.listeners[index], NULL, NULL, SOCK_CLOEXEC);
-	wk_uring_mark(entry, WK_URING_ACCEPT, uring->listen_round * WK_NET_LISTENERS_MAX + index);
+	io_uring_prep_poll_add(entry, uring->base.listeners[index], POLLIN);
+	wk_uring_mark(entry, WK_URING_LISTENER, uring->listen_round * WK_NET_LISTENERS_MAX + index);
 	uring->listening[index] = true;
 }
 
@@ -83,10 +84,9 @@ static void arm(wk_uring_net *uring) {
 	for (uint32_t i = 0; i < base->watched_count; i++)
 		if (!uring->watching[i] && base->watched[i].fd >= 0)
 			arm_watched(uring, i);
-	if (base->retry_at != 0 && base->retry_at <= wk_clock_monotonic_ns())
-		base->retry_at = 0;
+	bool rests = wk_net_accept_rests(base);
 	for (uint32_t i = 0; i < base->listeners_count; i++)
-		if (!uring->listening[i] && base->retry_at == 0)
+		if (!uring->listening[i] && !rests)
 			arm_listener(uring, i);
 	wk_uring_attend_all(uring);
 	if (uring->rideable.rider != NULL)
@@ -95,33 +95,13 @@ static void arm(wk_uring_net *uring) {
 
 /* ---- answers ---- */
 
-static void accept_one(wk_uring_net *uring, int fd) {
-	wk_net_base *base = &uring->base;
-	int error;
-	wk_net_connection *connection = wk_net_admit(base, fd, &error);
-	if (connection == NULL) {
-		close(fd);
-		wk_net_accept_failed(base, error);
-		return;
-	}
-	connection->fd = fd;
-	connection->state = WK_NET_OPEN;
-	connection->accepted = true;
-	wk_net_note(base, connection, WK_NET_TELL_OPEN);
-}
-
-static void accepted(wk_uring_net *uring, uint64_t which, int result, bool more) {
-	bool current = which / WK_NET_LISTENERS_MAX == uring->listen_round;
-	if (current && !more)
-		uring->listening[which % WK_NET_LISTENERS_MAX] = false;
-	if (result >= 0) {
-		if (current)
-			accept_one(uring, result);
-		else
-			close(result); /* nobody listens any more */
-	} else if (current && wk_net_is_shortage(result)) {
-		wk_net_accept_later(&uring->base, result);
-	} /* else it is the trouble of one who wanted to come */
+/* Whatever the poll's result is, an accept tells more. */
+static void listened(wk_uring_net *uring, uint64_t which) {
+	if (which / WK_NET_LISTENERS_MAX != uring->listen_round)
+		return; /* nobody listens there any more */
+	uint32_t listener = (uint32_t)(which % WK_NET_LISTENERS_MAX);
+	uring->listening[listener] = false;
+	wk_net_accept_some(&uring->base, listener, SOCK_CLOEXEC, NULL);
 }
 
 static bool watched(wk_uring_net *uring, uint64_t index, int result, wk_net_event *event) {
@@ -149,8 +129,8 @@ static bool answer(wk_uring_net *uring, const struct io_uring_cqe *cqe, wk_net_e
 	case WK_URING_DIAL:
 	case WK_URING_CANCEL:
 		return wk_uring_answer(uring, kind, above, cqe->res, cqe->flags, event);
-	case WK_URING_ACCEPT:
-		accepted(uring, above, cqe->res, more);
+	case WK_URING_LISTENER:
+		listened(uring, above);
 		return false;
 	case WK_URING_WATCH:
 		return watched(uring, above, cqe->res, event);
@@ -283,13 +263,13 @@ static int net_listen(wk_net *net, const char *host, uint16_t port, wk_net_addre
 	if (base->listeners_count == WK_NET_LISTENERS_MAX)
 		return -ENOSPC;
 	int fd;
-	int error = wk_net_socket_listen(host, port, &base->options, true, &fd, bound);
+	int error = wk_net_socket_listen(host, port, &base->options, &fd, bound);
 	if (error == 0)
 		base->listeners[base->listeners_count++] = fd;
 	return error;
 }
 
-/* The kernel may hold the socket until its accept is over; it ends by this, and nobody comes in any more. */
+/* The kernel may hold the socket until its poll is over; it ends by this, and nobody comes in any more. */
 static void net_stop_listening(wk_net *net) {
 	wk_uring_net *uring = (wk_uring_net *)net;
 	wk_net_base *base = &uring->base;
@@ -299,7 +279,7 @@ static void net_stop_listening(wk_net *net) {
 		uring->listening[i] = false;
 	}
 	base->listeners_count = 0;
-	base->retry_at = 0;
+	base->rest_until = 0;
 	uring->listen_round++;
 }
 

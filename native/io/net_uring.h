@@ -14,8 +14,8 @@ typedef enum wk_uring_kind {
 	WK_URING_RECEIVE = 0,
 	WK_URING_SEND,
 	WK_URING_DIAL,
-	WK_URING_CANCEL, /* of any operation of the connection */
-	WK_URING_ACCEPT, /* the index of the listener and the round of listening */
+	WK_URING_CANCEL,   /* of any operation of the connection */
+	WK_URING_LISTENER, /* its index and the round of listening */
 	WK_URING_WATCH,
 	WK_URING_AWAKE,
 	WK_URING_CANCEL_ALL,

@@ -7,6 +7,7 @@
 #define NET_CONFORMANCE_H
 #include "net_churn.h"
 #include "net_crowd.h"
+#include "net_door.h"
 #include "net_waits.h"
 #include <linux/filter.h>
 #include <netinet/tcp.h>
@@ -594,6 +595,7 @@ static void net_conformance_run(int (*implementation)(const wk_net_options *, wk
 	RUN(impossible_options_are_refused);
 	net_waits_run();
 	net_crowd_run();
+	net_door_run();
 	RUN(no_order_of_events_confuses_it);
 }
 #endif
