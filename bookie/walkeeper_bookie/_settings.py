@@ -223,7 +223,7 @@ class Settings:
     connections_max: int = key(
         Count(1, 2**31 - 1),
         "65536",
-        "More connections are closed at once. Fewer, where the process may not have so many descriptors (LimitNOFILE).",
+        "More connections are sent away. Fewer, where the process may not have so many descriptors (LimitNOFILE).",
         REQUESTS,
     )
     connections_per_address_max: int = key(

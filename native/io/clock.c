@@ -3,10 +3,18 @@
 #include <sys/random.h>
 #include <time.h>
 
-uint64_t wk_clock_monotonic_ns(void) {
+static uint64_t nanoseconds(clockid_t clock) {
 	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	clock_gettime(clock, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t wk_clock_monotonic_ns(void) {
+	return nanoseconds(CLOCK_MONOTONIC);
+}
+
+uint64_t wk_clock_thread_ns(void) {
+	return nanoseconds(CLOCK_THREAD_CPUTIME_ID);
 }
 
 int64_t wk_clock_wall_ms(void) {

@@ -23,8 +23,9 @@
  *    stands in the batch that is being looked at was told before it was closed: the owner skips it.
  * 7. Out of descriptors or memory, a listener goes on: who could not be accepted waits in the backlog, and it is tried again
  *    when something was closed, and after 100 ms. Nothing spins. One connection too many
- *    (connections_max, connections_per_address_max) is closed at once; that is told like a shortage of descriptors. A crowd
- *    at the door, let in or not, has a tenth of the loop (net_accept.h), so that those who are in are served meanwhile.
+ *    (connections_max, connections_per_address_max) is sent away: closed without a word; that is told like a shortage of
+ *    descriptors. Who comes, who is sent away and who goes have a small part of the loop (net_door.h), so that a crowd at the
+ *    door leaves time for those who are in: who comes waits in the backlog, and an end may be told some time after it came.
  *    What came and was not received makes the kernel tell the other end of a failure when a connection is closed, and what it
  *    was sent last may be lost to it: who has answers under way finishes first, and receives until the other end has closed.
  * 8. A peer that is gone without a word is noticed within peer_timeout_s: one that is idle is asked after half of it whether it
@@ -51,7 +52,7 @@ typedef enum wk_net_kind {
 	WK_NET_CLOSED,        /* error */
 	WK_NET_READABLE,      /* a watched descriptor: its tag; told again and again while it is readable */
 	WK_NET_RODE,          /* the queue that rides on the ring has completions; told again until they are taken */
-	WK_NET_ACCEPT_FAILED, /* error: at most once a second */
+	WK_NET_ACCEPT_FAILED, /* error, size: how many since the last of these, at most once a second */
 } wk_net_kind;
 
 typedef struct wk_net_event {

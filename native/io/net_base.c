@@ -9,6 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+enum { NS_PER_S = 1000000000 };
+
 int wk_net_base_init(wk_net_base *base, const struct wk_net_operations *operations, const wk_net_options *options) {
 	*base = (wk_net_base){.net = {.operations = operations}};
 	wk_net_options *chosen = &base->options;
@@ -200,12 +202,20 @@ static wk_net_event take_note(wk_net_base *base, wk_net_connection *connection) 
 	return event;
 }
 
+static uint32_t tell_failures(wk_net_base *base, wk_net_event *event) {
+	uint64_t now = wk_clock_monotonic_ns();
+	if (base->accept_told_at != 0 && now - base->accept_told_at < NS_PER_S)
+		return 0;
+	base->accept_told_at = now;
+	*event = (wk_net_event){.kind = WK_NET_ACCEPT_FAILED, .error = base->accept_error, .size = base->accept_failures};
+	base->accept_failures = 0;
+	return 1;
+}
+
 uint32_t wk_net_tell(wk_net_base *base, wk_net_event *events, uint32_t max) {
 	uint32_t count = 0;
-	if (base->accept_error && count < max) {
-		events[count++] = (wk_net_event){.kind = WK_NET_ACCEPT_FAILED, .error = base->accept_error};
-		base->accept_error = 0;
-	}
+	if (base->accept_failures > 0 && count < max)
+		count += tell_failures(base, events);
 	wk_net_connection *last = base->tell_last; /* what is noted from here on is for the next time */
 	while (base->tell_first != NULL && count < max) {
 		wk_net_connection *connection = base->tell_first;
@@ -232,9 +242,12 @@ wk_net_limit wk_net_limit_new(uint64_t timeout_ns) {
 }
 
 uint64_t wk_net_limit_left(wk_net_limit *limit, const wk_net_base *base) {
+	assert(base->leave_first == NULL || base->rest_until != 0); /* somebody waits for the end of a rest */
 	uint64_t until = limit->deadline;
 	if (base->rest_until != 0 && base->rest_until < until)
 		until = base->rest_until;
+	if (base->accept_failures > 0 && base->accept_told_at + NS_PER_S < until)
+		until = base->accept_told_at + NS_PER_S;
 	if (until == UINT64_MAX)
 		return UINT64_MAX;
 	limit->now = wk_clock_monotonic_ns();

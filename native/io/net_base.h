@@ -21,10 +21,12 @@ typedef struct wk_net_base {
 	wk_net_connection *tell_first, *tell_last;
 	int listeners[WK_NET_LISTENERS_MAX];
 	uint32_t listeners_count;
-	uint64_t rest_until;     /* the listeners rest; 0: they do not */
-	bool ran_short;          /* they rest for want of something: what is closed may end it */
-	int accept_error;        /* to be told */
-	uint64_t accept_told_at; /* 0: never */
+	uint64_t rest_until; /* the door rests; 0: it does not */
+	bool ran_short;      /* it rests for want of something: what is closed may end it */
+	wk_net_connection *leave_first, *leave_last;
+	int accept_error;         /* of the last of those */
+	uint32_t accept_failures; /* to be told */
+	uint64_t accept_told_at;  /* 0: never */
 	struct {
 		int fd;
 		uint64_t tag;
@@ -78,7 +80,7 @@ static inline bool wk_net_is_new(const wk_net_base *base, const wk_net_connectio
 	return connection->opened_in == base->waits;
 }
 wk_net_limit wk_net_limit_new(uint64_t timeout_ns);
-/* How long to sleep: until the deadline, or until the listeners have rested. UINT64_MAX: for ever. */
+/* How long to sleep: until the deadline, or until the door has rested, or until failures may be told. UINT64_MAX: for ever. */
 uint64_t wk_net_limit_left(wk_net_limit *limit, const wk_net_base *base);
 /* As of the last look at the clock. */
 bool wk_net_limit_reached(const wk_net_limit *limit);

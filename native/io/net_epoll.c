@@ -5,7 +5,7 @@
  * one area, each piece as long as it came, so that many small ones take little of the processor's cache. When the area
  * is full the rest waits for the next turn, which begins with another connection.
  */
-#include "io/net_accept.h"
+#include "io/net_door.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -43,18 +43,17 @@ static int watch_fd(epoll_net *epoll, int operation, int fd, uint32_t interest, 
 	return epoll_ctl(epoll->epoll_fd, operation, fd, &event) == 0 ? 0 : -errno;
 }
 
-/* No descriptor of it any more; its owner is still to be told. */
+/* Nothing more is heard of it; it is still to be closed and its owner to be told. */
 static void end(epoll_net *epoll, wk_net_connection *connection, int error) {
 	assert(connection->state != WK_NET_ENDED);
 	if (connection->fd >= 0)
 		watch_fd(epoll, EPOLL_CTL_DEL, connection->fd, 0, 0); /* a child of ours may have the descriptor too */
-	wk_net_close_socket(&epoll->base, connection);
 	wk_net_drop_send(&epoll->base, connection);
 	wk_net_dial_free(connection->dial);
 	connection->dial = NULL;
 	connection->state = WK_NET_ENDED;
 	connection->error = error;
-	wk_net_note(&epoll->base, connection, WK_NET_TELL_CLOSED);
+	wk_net_door_leave(&epoll->base, connection);
 }
 
 /* Watches for what the connection waits for. */
@@ -125,8 +124,7 @@ static void net_stop_listening(wk_net *net) {
 		watch_fd(epoll, EPOLL_CTL_DEL, base->listeners[i], 0, 0);
 		close(base->listeners[i]);
 	}
-	base->listeners_count = 0;
-	base->rest_until = 0;
+	wk_net_door_shut(base);
 	epoll->resting = false;
 }
 
@@ -241,7 +239,7 @@ static int net_close(wk_net *net, wk_connection_id id) {
 		end(epoll, connection, -ECANCELED);
 	connection->error = -ECANCELED;
 	connection->closed = true;
-	connection->tell = WK_NET_TELL_CLOSED;
+	connection->tell &= WK_NET_TELL_CLOSED;
 	return 0;
 }
 
@@ -250,8 +248,11 @@ static void net_destroy(wk_net *net) {
 	wk_net_base *base = &epoll->base;
 	for (uint32_t i = 0; i < base->table.made; i++) {
 		wk_net_connection *connection = wk_net_table_at(&base->table, i);
-		if (connection->state != WK_NET_FREE && connection->state != WK_NET_ENDED)
+		if (connection->state == WK_NET_FREE)
+			continue;
+		if (connection->state != WK_NET_ENDED)
 			end(epoll, connection, -ECANCELED);
+		wk_net_close_socket(base, connection);
 	}
 	close(epoll->epoll_fd);
 	wk_net_base_free(base);
@@ -301,7 +302,7 @@ static bool look(epoll_net *epoll, const struct epoll_event *ready, wk_net_event
 	uint64_t data = ready->data.u64;
 	if (data < WATCHED) {
 		if (data - LISTENER < base->listeners_count)
-			wk_net_accept_some(base, (uint32_t)data - LISTENER, SOCK_NONBLOCK | SOCK_CLOEXEC, welcome);
+			wk_net_door_accept(base, (uint32_t)data - LISTENER, SOCK_NONBLOCK | SOCK_CLOEXEC, welcome);
 		return false;
 	}
 	if (data < WAKE) {
@@ -339,7 +340,7 @@ static int net_wait(wk_net *net, wk_net_event *events, uint32_t max, uint64_t ti
 	base->waits++;
 	wk_net_limit limit = wk_net_limit_new(timeout_ns);
 	for (;;) {
-		set_resting(epoll, wk_net_accept_rests(base));
+		set_resting(epoll, wk_net_door_turn(base));
 		uint32_t count = wk_net_tell(base, events, max);
 		if (count == max)
 			return (int)count;
@@ -350,6 +351,7 @@ static int net_wait(wk_net *net, wk_net_event *events, uint32_t max, uint64_t ti
 		for (int i = 0; i < found; i++)
 			count += look(epoll, &epoll->ready[(epoll->turn + (uint32_t)i) % (uint32_t)found], &events[count]);
 		epoll->turn += count > 0 ? count : 1;
+		wk_net_door_turn(base);
 		count += wk_net_tell(base, events + count, max - count);
 		bool woken = wk_net_take_wake(base);
 		if (count > 0 || woken || wk_net_limit_reached(&limit))

@@ -65,7 +65,7 @@ static int set_option(int fd, int level, int option, int value) {
 	return setsockopt(fd, level, option, &value, sizeof value) == 0 ? 0 : -errno;
 }
 
-/* Rule 9. */
+/* Rules 5 and 8. */
 static int set_options(int fd, uint32_t peer_timeout_s) {
 	int idle_s = (int)peer_timeout_s / 2, between_s = idle_s / KEEPALIVE_PROBES > 1 ? idle_s / KEEPALIVE_PROBES : 1;
 	int error = set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);

@@ -2,14 +2,14 @@
  * net_uring.c: the seam to sockets over io_uring.
  *
  * Connections receive until that is cancelled, into memory that is lent to the kernel and not to a connection. Listeners
- * are polled: an accept that goes on by itself takes whoever is at the door (net_accept.h). In a turn there is one call: it
+ * are polled: an accept that goes on by itself takes whoever is at the door (net_door.h). In a turn there is one call: it
  * hands over what has gathered and waits for an answer.
  *
  * As in uring.c the ring may be made by one thread and driven by another, the one that first waits; nothing before that
  * needs the kernel's ring.
  */
 #include "io/net_uring.h"
-#include "io/net_accept.h"
+#include "io/net_door.h"
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -50,8 +50,14 @@ void wk_uring_mark(struct io_uring_sqe *entry, wk_uring_kind kind, uint64_t abov
 
 /* ---- what is always armed ---- */
 
-static void arm_listener(wk_uring_net *uring, uint32_t index) {
+static struct io_uring_sqe *entry_to_arm(wk_uring_net *uring) {
 	struct io_uring_sqe *entry = wk_uring_entry(uring);
+	uring->unarmed = uring->unarmed || entry == NULL;
+	return entry;
+}
+
+static void arm_listener(wk_uring_net *uring, uint32_t index) {
+	struct io_uring_sqe *entry = entry_to_arm(uring);
 	if (entry == NULL)
 		return;
 	io_uring_prep_poll_add(entry, uring->base.listeners[index], POLLIN);
@@ -60,7 +66,7 @@ static void arm_listener(wk_uring_net *uring, uint32_t index) {
 }
 
 static void arm_watched(wk_uring_net *uring, uint32_t index) {
-	struct io_uring_sqe *entry = wk_uring_entry(uring);
+	struct io_uring_sqe *entry = entry_to_arm(uring);
 	if (entry == NULL)
 		return;
 	io_uring_prep_poll_add(entry, uring->base.watched[index].fd, POLLIN);
@@ -69,7 +75,7 @@ static void arm_watched(wk_uring_net *uring, uint32_t index) {
 }
 
 static void arm_awake(wk_uring_net *uring) {
-	struct io_uring_sqe *entry = wk_uring_entry(uring);
+	struct io_uring_sqe *entry = entry_to_arm(uring);
 	if (entry == NULL)
 		return;
 	io_uring_prep_read(entry, uring->base.wake_fd, &uring->wake_value, sizeof uring->wake_value, 0);
@@ -79,12 +85,13 @@ static void arm_awake(wk_uring_net *uring) {
 
 static void arm(wk_uring_net *uring) {
 	wk_net_base *base = &uring->base;
+	uring->unarmed = false;
 	if (!uring->awake_armed)
 		arm_awake(uring);
 	for (uint32_t i = 0; i < base->watched_count; i++)
 		if (!uring->watching[i] && base->watched[i].fd >= 0)
 			arm_watched(uring, i);
-	bool rests = wk_net_accept_rests(base);
+	bool rests = wk_net_door_turn(base);
 	for (uint32_t i = 0; i < base->listeners_count; i++)
 		if (!uring->listening[i] && !rests)
 			arm_listener(uring, i);
@@ -101,7 +108,7 @@ static void listened(wk_uring_net *uring, uint64_t which) {
 		return; /* nobody listens there any more */
 	uint32_t listener = (uint32_t)(which % WK_NET_LISTENERS_MAX);
 	uring->listening[listener] = false;
-	wk_net_accept_some(&uring->base, listener, SOCK_CLOEXEC, NULL);
+	wk_net_door_accept(&uring->base, listener, SOCK_CLOEXEC, NULL);
 }
 
 static bool watched(wk_uring_net *uring, uint64_t index, int result, wk_net_event *event) {
@@ -218,8 +225,9 @@ static uint32_t tell_rider(const wk_uring_net *uring, wk_net_event *events, uint
 	return 1;
 }
 
+/* Something is to be asked of the kernel that it had no entry for: nobody sleeps meanwhile. */
 static bool unattended(const wk_uring_net *uring) {
-	return uring->attend_first != NULL || uring->starved_first != NULL;
+	return uring->unarmed || uring->attend_first != NULL || uring->starved_first != NULL;
 }
 
 static int net_wait(wk_net *net, wk_net_event *events, uint32_t max, uint64_t timeout_ns) {
@@ -247,6 +255,7 @@ static int net_wait(wk_net *net, wk_net_event *events, uint32_t max, uint64_t ti
 		bool fails = error && (!again || retries == RETRIES_MAX);
 		count += reap(uring, events + count, max - count);
 		count += rode ? 0 : tell_rider(uring, events + count, max - count);
+		wk_net_door_turn(base);
 		count += tell(uring, events + count, max - count);
 		bool woken = wk_net_take_wake(base);
 		if (count > 0 || woken || (wk_net_limit_reached(&limit) && !unattended(uring)))
@@ -278,8 +287,7 @@ static void net_stop_listening(wk_net *net) {
 		close(base->listeners[i]);
 		uring->listening[i] = false;
 	}
-	base->listeners_count = 0;
-	base->rest_until = 0;
+	wk_net_door_shut(base);
 	uring->listen_round++;
 }
 

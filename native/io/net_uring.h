@@ -48,6 +48,7 @@ typedef struct wk_uring_net {
 	bool watching[WK_NET_WATCHED_MAX];
 	wk_ring rideable;
 	bool awake_armed;
+	bool unarmed;        /* the kernel had no entry for something that is always armed */
 	uint64_t wake_value; /* where the armed read puts the count of the wake's descriptor */
 } wk_uring_net;
 

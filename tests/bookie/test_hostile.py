@@ -9,13 +9,14 @@ import socket
 import struct
 import threading
 import time
+import urllib.request
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 
 import pytest
 from bookie_process import descriptors, resident_bytes, resident_bytes_peak
-from bookie_runs import Running, until
+from bookie_runs import Running, free_port, until
 from hostile_bookie import FRAME_MAX, MIB, PATIENCE, SLACK, Watched
 from tcp_proxy import proxy_to
 from wire_client import (
@@ -297,15 +298,23 @@ def test_frames_that_wait_for_memory_go_on_when_there_is_some(start: Callable[..
 
 
 def test_ten_times_the_connections_that_are_allowed(start: Callable[..., Running]) -> None:
-    bookie = start("--connections-max", "50")
+    http = free_port()
+    bookie = start("--connections-max", "50", "--http", f"127.0.0.1:{http}")
     with Watched(bookie) as good:
         crowd = [socket.create_connection(("127.0.0.1", bookie.port), timeout=PATIENCE) for _ in range(500)]
         good.serve_more(50)
         assert descriptors(bookie) < 50 + 100
+        until(lambda: refused_connections(http) == 500 - 49, "each who was sent away is counted")
         for each in crowd:
             each.close()
         good.serve_more(50)
     until(lambda: can_connect(bookie), "there is room again")
+
+
+def refused_connections(http: int) -> int:
+    with urllib.request.urlopen(f"http://127.0.0.1:{http}/metrics", timeout=PATIENCE) as answer:
+        metrics = str(answer.read().decode())
+    return int(metrics.partition("\nwalkeeper_connections_refused_total ")[2].split()[0])
 
 
 def test_an_address_that_floods_leaves_room_for_others(start: Callable[..., Running]) -> None:

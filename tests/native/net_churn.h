@@ -177,7 +177,8 @@ TEST(no_order_of_events_confuses_it) {
 		if (round < 4) { /* else it is destroyed as it stands */
 			uint64_t until = now_ns() + LONG_WAIT;
 			unsigned left = 1;
-			while (left > 0) {
+			batch_count = 1;
+			while (left > 0 || batch_count > 0) { /* the door may rest, with somebody before it */
 				CHECK(now_ns() < until);
 				left = 0;
 				for (int i = 0; i < CHURN_OWNED; i++) {
@@ -185,9 +186,8 @@ TEST(no_order_of_events_confuses_it) {
 						CHECK_EQ(ops->resume(net, churn_owned[i].id), 0);
 					left += churn_owned[i].id != 0;
 				}
-				churn_wait(MS, 64);
+				churn_wait(left > 0 ? MS : 50 * MS, 64);
 			}
-			expect_nothing_for(0);
 		}
 		end();
 	}

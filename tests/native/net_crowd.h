@@ -274,7 +274,6 @@ static rlim_t limit_descriptors(rlim_t limit) {
 TEST(who_finds_no_descriptor_waits_until_there_is_one) {
 	enum { SPARE = 30 };
 	int fillers[SPARE], filled = 0, inside, fds[3];
-	/* From the beginning: a ring knows the limit of when it was asked to accept. */
 	int next = dup(0);
 	CHECK(next >= 0);
 	close(next);

@@ -1,25 +1,6 @@
 /* test_net_uring.c: the seam to sockets over io_uring, and what it says where the kernel forbids rings. */
 #include "io/io.h"
 #include "net_conformance.h"
-#include "refused_calls.h"
-#include <stdlib.h>
-#include <sys/wait.h>
-
-/* Runs `body` in a child, for what cannot be taken back. */
-static void in_a_child(void (*body)(void)) {
-	fflush(stdout);
-	pid_t child = fork();
-	CHECK(child >= 0);
-	if (child == 0) {
-		body();
-		exit(0);
-	}
-	int status;
-	CHECK_EQ(waitpid(child, &status, 0), child);
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-		SKIP("no system call filter may be installed here");
-	CHECK_EQ(status, 0);
-}
 
 static void make_a_forbidden_ring(void) {
 	static const long call_numbers[] = {SYS_io_uring_setup, SYS_io_uring_enter, SYS_io_uring_register};

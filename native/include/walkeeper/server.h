@@ -20,7 +20,7 @@ typedef struct wk_server_options {
 	const char *host;                     /* where to listen; default 127.0.0.1 */
 	uint16_t port;                        /* 0: any */
 	uint32_t backend;                     /* enum wk_backend: io_uring or epoll */
-	uint32_t connections_max;             /* default 65,536; more are closed at once */
+	uint32_t connections_max;             /* default 65,536; more are sent away */
 	uint32_t connections_per_address_max; /* default 16,384; an IPv6 network of 64 bits is one address */
 	uint32_t reader_threads;              /* default 2 */
 	uint32_t verify_digest;               /* enum wk_verify_digest (default learned) */

@@ -1,0 +1,128 @@
+/* net_door.c: who comes in and who goes, and how much of the loop that may take. */
+#include "io/net_door.h"
+#include "io/clock.h"
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { SHORT_NS = 100000000 };
+
+static void failed(wk_net_base *base, int error) {
+	base->accept_failures++;
+	base->accept_error = error;
+}
+
+/* Behind the rest that is under way, if there is one. */
+static void rest(wk_net_base *base, uint64_t since_cpu_ns, uint64_t times) {
+	uint64_t now = wk_clock_monotonic_ns(), from = base->rest_until > now ? base->rest_until : now;
+	base->rest_until = from + (wk_clock_thread_ns() - since_cpu_ns) * times;
+}
+
+/* Out of something: it may be there again when something was closed, or later. */
+static void run_short(wk_net_base *base, int error) {
+	failed(base, error);
+	base->ran_short = true;
+	base->rest_until = wk_clock_monotonic_ns() + SHORT_NS;
+}
+
+/* A connection for it, counted with its address; NULL with *error -EMFILE (too many, or too many from there) or -ENOMEM. */
+static wk_net_connection *admit(wk_net_base *base, int fd, int *error) {
+	struct sockaddr_storage address = {0};
+	socklen_t size = sizeof address;
+	wk_net_origin origin = 0; /* of one that has gone already */
+	if (base->origins.max > 0 && getpeername(fd, (struct sockaddr *)&address, &size) == 0)
+		origin = wk_net_origin_of((struct sockaddr *)&address);
+	*error = wk_net_origins_enter(&base->origins, origin);
+	if (*error)
+		return NULL;
+	wk_net_connection *connection = wk_net_table_take(&base->table, error);
+	if (connection != NULL)
+		connection->origin = origin;
+	else
+		wk_net_origins_leave(&base->origins, origin);
+	return connection;
+}
+
+/* False: it was sent away. */
+static bool let_in(wk_net_base *base, int fd, wk_net_welcome welcome) {
+	int error;
+	wk_net_connection *connection = admit(base, fd, &error);
+	if (connection != NULL) {
+		connection->fd = fd;
+		connection->state = WK_NET_OPEN;
+		connection->accepted = true;
+		error = welcome != NULL ? welcome(base, connection) : 0;
+	}
+	if (error == 0) {
+		wk_net_note(base, connection, WK_NET_TELL_OPEN);
+		return true;
+	}
+	close(fd);
+	failed(base, error);
+	if (connection != NULL) {
+		connection->fd = -1;
+		wk_net_forget(base, connection);
+	}
+	return false;
+}
+
+void wk_net_door_accept(wk_net_base *base, uint32_t listener, int flags, wk_net_welcome welcome) {
+	uint64_t began = wk_clock_thread_ns();
+	int failures = 0, sent_away = 0;
+	for (int tries = 0; tries < WK_NET_DOOR_AT_ONCE; tries++) {
+		int fd = accept4(base->listeners[listener], NULL, NULL, flags);
+		if (fd >= 0) {
+			sent_away += !let_in(base, fd, welcome);
+		} else if (errno == EAGAIN) {
+			break;
+		} else if (wk_net_is_shortage(-errno) || ++failures == WK_NET_DOOR_AT_ONCE) {
+			run_short(base, -errno);
+			return;
+		} /* else it is the trouble of one who wanted to come */
+	}
+	rest(base, began, sent_away > 0 ? WK_NET_DOOR_REST_TIMES : WK_NET_DOOR_REST_TIMES_IN);
+}
+
+void wk_net_door_leave(wk_net_base *base, wk_net_connection *connection) {
+	if (connection->leaving)
+		return;
+	connection->leaving = true;
+	connection->leave_next = NULL;
+	if (base->leave_first == NULL)
+		base->leave_first = connection;
+	else
+		base->leave_last->leave_next = connection;
+	base->leave_last = connection;
+}
+
+static bool rests(wk_net_base *base) {
+	if (base->rest_until == 0)
+		return false;
+	if (base->rest_until > wk_clock_monotonic_ns())
+		return true;
+	base->rest_until = 0;
+	base->ran_short = false;
+	return false;
+}
+
+/* Where descriptors are short nobody who goes waits for those who come. */
+bool wk_net_door_turn(wk_net_base *base) {
+	bool shut = rests(base); /* asked once: whoever is left behind must find that it rests, or nobody would come back */
+	if (base->leave_first == NULL || (shut && !base->ran_short))
+		return shut;
+	uint64_t began = wk_clock_thread_ns();
+	for (int i = 0; i < WK_NET_DOOR_AT_ONCE && base->leave_first != NULL; i++) {
+		wk_net_connection *connection = base->leave_first;
+		base->leave_first = connection->leave_next;
+		wk_net_close_socket(base, connection);
+		wk_net_note(base, connection, WK_NET_TELL_CLOSED);
+	}
+	rest(base, began, WK_NET_DOOR_REST_TIMES);
+	return true;
+}
+
+void wk_net_door_shut(wk_net_base *base) {
+	base->listeners_count = 0;
+	base->rest_until = 0;
+	base->ran_short = false;
+}
