@@ -25,7 +25,7 @@
  *    when something was closed, and after 100 ms. Nothing spins. One connection too many
  *    (connections_max, connections_per_address_max) is sent away: closed without a word; that is told like a shortage of
  *    descriptors. Who comes, who is sent away and who goes have a small part of the loop (net_door.h), so that a crowd at the
- *    door leaves time for those who are in: who comes waits in the backlog, and an end may be told some time after it came.
+ *    door leaves time for those who are in: who comes waits in the backlog, and the socket of who went is closed some time after that was told.
  *    What came and was not received makes the kernel tell the other end of a failure when a connection is closed, and what it
  *    was sent last may be lost to it: who has answers under way finishes first, and receives until the other end has closed.
  * 8. A peer that is gone without a word is noticed within peer_timeout_s: one that is idle is asked after half of it whether it
@@ -52,7 +52,7 @@ typedef enum wk_net_kind {
 	WK_NET_CLOSED,        /* error */
 	WK_NET_READABLE,      /* a watched descriptor: its tag; told again and again while it is readable */
 	WK_NET_RODE,          /* the queue that rides on the ring has completions; told again until they are taken */
-	WK_NET_ACCEPT_FAILED, /* error, size: how many since the last of these, at most once a second */
+	WK_NET_ACCEPT_FAILED, /* at most once a second: error, the last; size, how many were sent away */
 } wk_net_kind;
 
 typedef struct wk_net_event {
@@ -105,7 +105,7 @@ struct wk_net {
 };
 
 typedef struct wk_net_options {
-	uint32_t connections_max; /* more are accepted and closed at once; 0: 65536 */
+	uint32_t connections_max; /* more are sent away; 0: 65536 */
 	uint32_t
 	    connections_per_address_max; /* the same, of one address (of an IPv6 network of 64 bits); 0: no such limit */
 	uint32_t receive_size;           /* the most bytes of one WK_NET_RECEIVED; 0: 64 KiB */

@@ -1,6 +1,6 @@
 /* net_base.c: what both implementations of the seam to sockets keep. */
-#include "io/net_base.h"
 #include "io/clock.h"
+#include "io/net_door.h"
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
@@ -39,6 +39,7 @@ void wk_net_base_free(wk_net_base *base) {
 	for (uint32_t i = 0; i < base->listeners_count; i++)
 		close(base->listeners[i]);
 	close(base->wake_fd);
+	wk_net_door_free(base);
 	wk_net_table_free(&base->table);
 	wk_net_origins_free(&base->origins);
 	wk_net_send_pool_free(&base->sends);
@@ -207,14 +208,15 @@ static uint32_t tell_failures(wk_net_base *base, wk_net_event *event) {
 	if (base->accept_told_at != 0 && now - base->accept_told_at < NS_PER_S)
 		return 0;
 	base->accept_told_at = now;
-	*event = (wk_net_event){.kind = WK_NET_ACCEPT_FAILED, .error = base->accept_error, .size = base->accept_failures};
-	base->accept_failures = 0;
+	*event = (wk_net_event){.kind = WK_NET_ACCEPT_FAILED, .error = base->accept_error, .size = base->sent_away};
+	base->accept_error = 0;
+	base->sent_away = 0;
 	return 1;
 }
 
 uint32_t wk_net_tell(wk_net_base *base, wk_net_event *events, uint32_t max) {
 	uint32_t count = 0;
-	if (base->accept_failures > 0 && count < max)
+	if (base->accept_error != 0 && count < max)
 		count += tell_failures(base, events);
 	wk_net_connection *last = base->tell_last; /* what is noted from here on is for the next time */
 	while (base->tell_first != NULL && count < max) {
@@ -242,11 +244,11 @@ wk_net_limit wk_net_limit_new(uint64_t timeout_ns) {
 }
 
 uint64_t wk_net_limit_left(wk_net_limit *limit, const wk_net_base *base) {
-	assert(base->leave_first == NULL || base->rest_until != 0); /* somebody waits for the end of a rest */
+	assert(base->leaving.count == 0 || base->rest_until != 0); /* somebody waits for the end of a rest */
 	uint64_t until = limit->deadline;
 	if (base->rest_until != 0 && base->rest_until < until)
 		until = base->rest_until;
-	if (base->accept_failures > 0 && base->accept_told_at + NS_PER_S < until)
+	if (base->accept_error != 0 && base->accept_told_at + NS_PER_S < until)
 		until = base->accept_told_at + NS_PER_S;
 	if (until == UINT64_MAX)
 		return UINT64_MAX;

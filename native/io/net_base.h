@@ -12,6 +12,12 @@ enum {
 	WK_NET_WATCHED_MAX = 4,
 };
 
+/* Sockets that are to be closed, a ring in the order in which they came. */
+typedef struct wk_net_leaving {
+	int *fds;
+	uint32_t first, count, size; /* size: a power of 2, or 0 */
+} wk_net_leaving;
+
 typedef struct wk_net_base {
 	wk_net net;
 	wk_net_options options; /* none is 0 */
@@ -23,10 +29,10 @@ typedef struct wk_net_base {
 	uint32_t listeners_count;
 	uint64_t rest_until; /* the door rests; 0: it does not */
 	bool ran_short;      /* it rests for want of something: what is closed may end it */
-	wk_net_connection *leave_first, *leave_last;
-	int accept_error;         /* of the last of those */
-	uint32_t accept_failures; /* to be told */
-	uint64_t accept_told_at;  /* 0: never */
+	wk_net_leaving leaving;
+	int accept_error;        /* of the last who could not come in, to be told; 0: there was none */
+	uint32_t sent_away;      /* to be told */
+	uint64_t accept_told_at; /* 0: never */
 	struct {
 		int fd;
 		uint64_t tag;

@@ -2,15 +2,11 @@
 #include "io/net_door.h"
 #include "io/clock.h"
 #include <errno.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 enum { SHORT_NS = 100000000 };
-
-static void failed(wk_net_base *base, int error) {
-	base->accept_failures++;
-	base->accept_error = error;
-}
 
 /* Behind the rest that is under way, if there is one. */
 static void rest(wk_net_base *base, uint64_t since_cpu_ns, uint64_t times) {
@@ -18,11 +14,79 @@ static void rest(wk_net_base *base, uint64_t since_cpu_ns, uint64_t times) {
 	base->rest_until = from + (wk_clock_thread_ns() - since_cpu_ns) * times;
 }
 
+/* ---- who goes ---- */
+
+static bool put(wk_net_leaving *leaving, int fd) {
+	if (leaving->count == leaving->size) {
+		uint32_t size = leaving->size == 0 ? 64 : leaving->size * 2;
+		int *fds = malloc(size * sizeof *fds);
+		if (fds == NULL)
+			return false;
+		for (uint32_t i = 0; i < leaving->count; i++)
+			fds[i] = leaving->fds[(leaving->first + i) & (leaving->size - 1)];
+		free(leaving->fds);
+		*leaving = (wk_net_leaving){.fds = fds, .count = leaving->count, .size = size};
+	}
+	leaving->fds[(leaving->first + leaving->count++) & (leaving->size - 1)] = fd;
+	return true;
+}
+
+static void close_some(wk_net_leaving *leaving, uint32_t most) {
+	for (; most > 0 && leaving->count > 0; most--, leaving->count--)
+		close(leaving->fds[leaving->first++ & (leaving->size - 1)]);
+}
+
+/* Where descriptors are short nobody who goes waits. */
+void wk_net_door_leave(wk_net_base *base, wk_net_connection *connection) {
+	if (connection->fd >= 0 && !base->ran_short && put(&base->leaving, connection->fd))
+		connection->fd = -1;
+	else
+		wk_net_close_socket(base, connection);
+}
+
+static bool rests(wk_net_base *base) {
+	if (base->rest_until == 0)
+		return false;
+	if (base->rest_until > wk_clock_monotonic_ns())
+		return true;
+	base->rest_until = 0;
+	base->ran_short = false;
+	return false;
+}
+
+/*
+ * The listeners have the same turn: who comes does not wait until all who go have gone. It is asked once whether the door
+ * rests, as whoever is left behind must find that it does, or nobody would look again.
+ */
+bool wk_net_door_turn(wk_net_base *base) {
+	bool shut = rests(base);
+	if (base->leaving.count == 0 || shut)
+		return shut;
+	uint64_t began = wk_clock_thread_ns();
+	close_some(&base->leaving, WK_NET_DOOR_AT_ONCE);
+	rest(base, began, WK_NET_DOOR_REST_TIMES);
+	return false;
+}
+
+void wk_net_door_shut(wk_net_base *base) {
+	base->listeners_count = 0;
+	base->rest_until = base->leaving.count > 0; /* long ago: at the next look */
+	base->ran_short = false;
+}
+
+void wk_net_door_free(wk_net_base *base) {
+	close_some(&base->leaving, UINT32_MAX);
+	free(base->leaving.fds);
+}
+
+/* ---- who comes ---- */
+
 /* Out of something: it may be there again when something was closed, or later. */
 static void run_short(wk_net_base *base, int error) {
-	failed(base, error);
+	base->accept_error = error;
 	base->ran_short = true;
-	base->rest_until = wk_clock_monotonic_ns() + SHORT_NS;
+	base->rest_until = base->leaving.count > 0 ? 1 : wk_clock_monotonic_ns() + SHORT_NS;
+	close_some(&base->leaving, UINT32_MAX);
 }
 
 /* A connection for it, counted with its address; NULL with *error -EMFILE (too many, or too many from there) or -ENOMEM. */
@@ -58,7 +122,8 @@ static bool let_in(wk_net_base *base, int fd, wk_net_welcome welcome) {
 		return true;
 	}
 	close(fd);
-	failed(base, error);
+	base->accept_error = error;
+	base->sent_away++;
 	if (connection != NULL) {
 		connection->fd = -1;
 		wk_net_forget(base, connection);
@@ -81,48 +146,4 @@ void wk_net_door_accept(wk_net_base *base, uint32_t listener, int flags, wk_net_
 		} /* else it is the trouble of one who wanted to come */
 	}
 	rest(base, began, sent_away > 0 ? WK_NET_DOOR_REST_TIMES : WK_NET_DOOR_REST_TIMES_IN);
-}
-
-void wk_net_door_leave(wk_net_base *base, wk_net_connection *connection) {
-	if (connection->leaving)
-		return;
-	connection->leaving = true;
-	connection->leave_next = NULL;
-	if (base->leave_first == NULL)
-		base->leave_first = connection;
-	else
-		base->leave_last->leave_next = connection;
-	base->leave_last = connection;
-}
-
-static bool rests(wk_net_base *base) {
-	if (base->rest_until == 0)
-		return false;
-	if (base->rest_until > wk_clock_monotonic_ns())
-		return true;
-	base->rest_until = 0;
-	base->ran_short = false;
-	return false;
-}
-
-/* Where descriptors are short nobody who goes waits for those who come. */
-bool wk_net_door_turn(wk_net_base *base) {
-	bool shut = rests(base); /* asked once: whoever is left behind must find that it rests, or nobody would come back */
-	if (base->leave_first == NULL || (shut && !base->ran_short))
-		return shut;
-	uint64_t began = wk_clock_thread_ns();
-	for (int i = 0; i < WK_NET_DOOR_AT_ONCE && base->leave_first != NULL; i++) {
-		wk_net_connection *connection = base->leave_first;
-		base->leave_first = connection->leave_next;
-		wk_net_close_socket(base, connection);
-		wk_net_note(base, connection, WK_NET_TELL_CLOSED);
-	}
-	rest(base, began, WK_NET_DOOR_REST_TIMES);
-	return true;
-}
-
-void wk_net_door_shut(wk_net_base *base) {
-	base->listeners_count = 0;
-	base->rest_until = 0;
-	base->ran_short = false;
 }

@@ -5,7 +5,7 @@
  * are let in or out at once, and then the door rests for nine times as long as that kept the processor busy: a crowd that
  * comes and goes has a tenth of the loop, and those who stay inside have the rest. Where all that came are let in it rests
  * for three times as long only, so that the clients of a bookie that starts again soon have their connections. Who waits to
- * come in waits in the kernel's backlog; who waits to go is told of (WK_NET_CLOSED) when it has gone.
+ * come in waits in the kernel's backlog; who goes is told of (WK_NET_CLOSED) at once, and its socket is closed in its turn.
  */
 #ifndef WK_IO_NET_DOOR_H
 #define WK_IO_NET_DOOR_H
@@ -22,10 +22,11 @@ typedef int (*wk_net_welcome)(wk_net_base *base, wk_net_connection *connection);
 
 /* Lets in some who wait at the listener; their sockets get these `flags` of accept4. `welcome`: NULL: nothing is to be done. */
 void wk_net_door_accept(wk_net_base *base, uint32_t listener, int flags, wk_net_welcome welcome);
-/* It has ended, and neither the kernel nor anybody else is at work on it: its socket is closed and its end told in time. */
+/* Nobody is at work on it any more: its socket is closed in its turn. */
 void wk_net_door_leave(wk_net_base *base, wk_net_connection *connection);
-/* Closes some of those that leave, unless the door rests. Returns whether it rests now, and the listeners with it. */
+/* Closes some of those that leave, unless the door rests. True: it rests, and so do the listeners. */
 bool wk_net_door_turn(wk_net_base *base);
 /* Nobody listens any more. */
 void wk_net_door_shut(wk_net_base *base);
+void wk_net_door_free(wk_net_base *base);
 #endif

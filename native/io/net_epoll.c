@@ -43,7 +43,7 @@ static int watch_fd(epoll_net *epoll, int operation, int fd, uint32_t interest, 
 	return epoll_ctl(epoll->epoll_fd, operation, fd, &event) == 0 ? 0 : -errno;
 }
 
-/* Nothing more is heard of it; it is still to be closed and its owner to be told. */
+/* Nothing more is heard of it; its owner is still to be told. */
 static void end(epoll_net *epoll, wk_net_connection *connection, int error) {
 	assert(connection->state != WK_NET_ENDED);
 	if (connection->fd >= 0)
@@ -54,6 +54,7 @@ static void end(epoll_net *epoll, wk_net_connection *connection, int error) {
 	connection->state = WK_NET_ENDED;
 	connection->error = error;
 	wk_net_door_leave(&epoll->base, connection);
+	wk_net_note(&epoll->base, connection, WK_NET_TELL_CLOSED);
 }
 
 /* Watches for what the connection waits for. */
@@ -239,7 +240,7 @@ static int net_close(wk_net *net, wk_connection_id id) {
 		end(epoll, connection, -ECANCELED);
 	connection->error = -ECANCELED;
 	connection->closed = true;
-	connection->tell &= WK_NET_TELL_CLOSED;
+	connection->tell = WK_NET_TELL_CLOSED;
 	return 0;
 }
 
@@ -248,11 +249,8 @@ static void net_destroy(wk_net *net) {
 	wk_net_base *base = &epoll->base;
 	for (uint32_t i = 0; i < base->table.made; i++) {
 		wk_net_connection *connection = wk_net_table_at(&base->table, i);
-		if (connection->state == WK_NET_FREE)
-			continue;
-		if (connection->state != WK_NET_ENDED)
+		if (connection->state != WK_NET_FREE && connection->state != WK_NET_ENDED)
 			end(epoll, connection, -ECANCELED);
-		wk_net_close_socket(base, connection);
 	}
 	close(epoll->epoll_fd);
 	wk_net_base_free(base);
@@ -351,7 +349,6 @@ static int net_wait(wk_net *net, wk_net_event *events, uint32_t max, uint64_t ti
 		for (int i = 0; i < found; i++)
 			count += look(epoll, &epoll->ready[(epoll->turn + (uint32_t)i) % (uint32_t)found], &events[count]);
 		epoll->turn += count > 0 ? count : 1;
-		wk_net_door_turn(base);
 		count += wk_net_tell(base, events + count, max - count);
 		bool woken = wk_net_take_wake(base);
 		if (count > 0 || woken || wk_net_limit_reached(&limit))

@@ -41,9 +41,7 @@ typedef struct wk_net_connection {
 	bool accepted; /* not connected by us */
 	bool closed;   /* by its owner, who may not name it any more */
 	bool paused;
-	bool leaving;                         /* or gone: its socket is closed in its turn */
-	struct wk_net_connection *leave_next; /* of those whose turn has not come */
-	uint32_t opened_in;                   /* which wait told of it first */
+	uint32_t opened_in; /* which wait told of it first */
 	/* epoll: what it watches for. */
 	uint32_t interest;
 	/* io_uring: who is to be attended to, what the kernel is at work on, and what of that it was asked to cancel. */

@@ -255,7 +255,6 @@ static int net_wait(wk_net *net, wk_net_event *events, uint32_t max, uint64_t ti
 		bool fails = error && (!again || retries == RETRIES_MAX);
 		count += reap(uring, events + count, max - count);
 		count += rode ? 0 : tell_rider(uring, events + count, max - count);
-		wk_net_door_turn(base);
 		count += tell(uring, events + count, max - count);
 		bool woken = wk_net_take_wake(base);
 		if (count > 0 || woken || (wk_net_limit_reached(&limit) && !unattended(uring)))

@@ -135,10 +135,11 @@ void wk_uring_end(wk_uring_net *uring, wk_net_connection *connection, int error)
 /* The kernel is at work on nothing of it. */
 static void let_go(wk_uring_net *uring, wk_net_connection *connection) {
 	assert(connection->armed == 0);
+	wk_net_door_leave(&uring->base, connection);
 	wk_net_drop_send(&uring->base, connection);
 	wk_net_dial_free(connection->dial);
 	connection->dial = NULL;
-	wk_net_door_leave(&uring->base, connection);
+	wk_net_note(&uring->base, connection, WK_NET_TELL_CLOSED);
 }
 
 bool wk_uring_answer(wk_uring_net *uring, wk_uring_kind kind, wk_connection_id id, int result, uint32_t flags,
@@ -170,7 +171,7 @@ bool wk_uring_answer(wk_uring_net *uring, wk_uring_kind kind, wk_connection_id i
 		sent(uring, connection, result);
 	else
 		dialled(uring, connection, result);
-	if (connection->state == WK_NET_ENDED && connection->armed == 0)
+	if (connection->state == WK_NET_ENDED && connection->armed == 0 && !(connection->tell & WK_NET_TELL_CLOSED))
 		let_go(uring, connection);
 	return tell;
 }

@@ -231,6 +231,7 @@ TEST(the_last_words_come_before_the_end) {
 	CHECK_EQ(shutdown(fd, SHUT_WR), 0); /* half-open: taken for the end */
 	expect_bytes(connection, "last words", 10);
 	expect_closed(connection, 0);
+	all_have_gone();
 	uint8_t byte;
 	CHECK_EQ(recv(fd, &byte, 1, 0), 0);
 	close(fd);
@@ -317,6 +318,7 @@ TEST(who_is_closed_while_it_sends_is_told_once) {
 	memset(bytes, 1, MUCH);
 	free(bytes); /* the kernel has let go of it */
 	expect_nothing_for(0);
+	all_have_gone();
 	hears_only_zeros(fd); /* what was sent on its way is as it was */
 	close(fd);
 	end();

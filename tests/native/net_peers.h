@@ -5,7 +5,7 @@
 #ifndef NET_PEERS_H
 #define NET_PEERS_H
 #include "check.h"
-#include "io/net.h"
+#include "io/net_base.h"
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
@@ -90,6 +90,12 @@ static void expect_closed(wk_connection_id connection, int error) {
 	CHECK_EQ(event.connection, connection);
 	CHECK_EQ(event.error, error);
 	CHECK_EQ(ops->close(net, connection), -EBADF);
+}
+
+/* The sockets of those who were told to be closed are. Nothing else is told meanwhile. */
+static void all_have_gone(void) {
+	while (((wk_net_base *)net)->leaving.count > 0)
+		expect_nothing_for(MS);
 }
 
 /* `size` bytes from that connection, in as many pieces as they come. */
