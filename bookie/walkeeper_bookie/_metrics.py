@@ -362,6 +362,7 @@ def _of_the_server(out: Exposition, server: ServerStats) -> None:
     out.gauge("walkeeper_connections", "Connections now.", server.connections)
     out.counter("walkeeper_connections_total", "Connections ever.", server.connections_total)
     out.counter("walkeeper_connections_refused_total", "Connections that were not let in.", server.connections_refused)
+    out.counter("walkeeper_accept_shortages_total", "Seconds without descriptors for more.", server.accept_shortages)
     out.counter("walkeeper_received_bytes_total", "Bytes from sockets.", server.received_bytes)
     out.counter("walkeeper_sent_bytes_total", "Bytes to sockets.", server.sent_bytes)
     out.counter("walkeeper_digest_mismatches_total", "Adds whose digest was wrong.", server.digest_mismatches)

@@ -36,6 +36,7 @@ _NUMBERS = (
     "connections",
     "connections_total",
     "connections_refused",
+    "accept_shortages",
     "added_bytes",
     "read_bytes",
     "received_bytes",
@@ -63,6 +64,7 @@ class ServerStats:
     connections: int
     connections_total: int
     connections_refused: int
+    accept_shortages: int
     added_bytes: int
     read_bytes: int
     received_bytes: int

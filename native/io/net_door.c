@@ -70,7 +70,7 @@ bool wk_net_door_turn(wk_net_base *base) {
 
 void wk_net_door_shut(wk_net_base *base) {
 	base->listeners_count = 0;
-	base->rest_until = base->leaving.count > 0; /* long ago: at the next look */
+	base->rest_until = 0;
 	base->ran_short = false;
 }
 
@@ -81,12 +81,16 @@ void wk_net_door_free(wk_net_base *base) {
 
 /* ---- who comes ---- */
 
-/* Out of something: it may be there again when something was closed, or later. */
-static void run_short(wk_net_base *base, int error) {
+/* Out of something: it may be there again when those who wait to go have gone, when another is closed, or later. */
+static void run_short(wk_net_base *base, int error, uint64_t since_cpu_ns) {
 	base->accept_error = error;
 	base->ran_short = true;
-	base->rest_until = base->leaving.count > 0 ? 1 : wk_clock_monotonic_ns() + SHORT_NS;
-	close_some(&base->leaving, UINT32_MAX);
+	if (base->leaving.count > 0) {
+		close_some(&base->leaving, UINT32_MAX);
+		rest(base, since_cpu_ns, WK_NET_DOOR_REST_TIMES);
+	} else {
+		base->rest_until = wk_clock_monotonic_ns() + SHORT_NS;
+	}
 }
 
 /* A connection for it, counted with its address; NULL with *error -EMFILE (too many, or too many from there) or -ENOMEM. */
@@ -141,7 +145,7 @@ void wk_net_door_accept(wk_net_base *base, uint32_t listener, int flags, wk_net_
 		} else if (errno == EAGAIN) {
 			break;
 		} else if (wk_net_is_shortage(-errno) || ++failures == WK_NET_DOOR_AT_ONCE) {
-			run_short(base, -errno);
+			run_short(base, -errno, began);
 			return;
 		} /* else it is the trouble of one who wanted to come */
 	}

@@ -165,6 +165,7 @@ void wk_service_event(wk_service *service, const wk_net_event *event) {
 		return;
 	case WK_NET_ACCEPT_FAILED:
 		service->stats.connections_refused += event->size;
+		service->stats.accept_shortages += event->size == 0;
 		return;
 	case WK_NET_RODE:
 		committed(service);

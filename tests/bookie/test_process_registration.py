@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
+import socket
 import sqlite3
 import time
 import urllib.error
@@ -51,8 +52,12 @@ def test_a_time_without_descriptors_costs_no_registration_and_it_is_kept_up_afte
         usual = resource.prlimit(bookie.process.pid, resource.RLIMIT_NOFILE)
         resource.prlimit(bookie.process.pid, resource.RLIMIT_NOFILE, (3, usual[1]))
         until(lambda: "cannot be told" in bookie.said(), "it cannot look")
+        waiting = socket.create_connection(("127.0.0.1", bookie.port))
+        time.sleep(0.2)  # it is tried again every tenth of a second
         resource.prlimit(bookie.process.pid, resource.RLIMIT_NOFILE, usual)
         until(lambda: "answers again" in bookie.said(), "it looks")
+        waiting.close()
+        assert "\nwalkeeper_accept_shortages_total 0\n" not in ask(http, "/metrics")
         assert store.children("/ledgers/available") == [bookie.bookie_id, "readonly"]
         make_read_only(http)
         until(

@@ -58,11 +58,19 @@ static void end(void) {
 	CHECK_EQ(open_fds(), fds_before);
 }
 
+static uint64_t now_ns(void) {
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
 static bool next_event_within(wk_net_event *event, uint64_t timeout_ns) {
+	uint64_t until = now_ns() + timeout_ns;
 	do {
 		if (batch_next == batch_count) {
+			uint64_t now = now_ns();
 			batch_next = 0;
-			batch_count = ops->wait(net, batch, batch_max, timeout_ns);
+			batch_count = ops->wait(net, batch, batch_max, now < until ? until - now : 0);
 			CHECK(batch_count >= 0 && batch_count <= (int)batch_max);
 			if (batch_count == 0)
 				return false;
@@ -94,8 +102,10 @@ static void expect_closed(wk_connection_id connection, int error) {
 
 /* The sockets of those who were told to be closed are. Nothing else is told meanwhile. */
 static void all_have_gone(void) {
-	while (((wk_net_base *)net)->leaving.count > 0)
+	for (uint64_t until = now_ns() + LONG_WAIT; ((wk_net_base *)net)->leaving.count > 0;) {
+		CHECK(now_ns() < until);
 		expect_nothing_for(MS);
+	}
 }
 
 /* `size` bytes from that connection, in as many pieces as they come. */
@@ -176,9 +186,4 @@ static void send_all(wk_connection_id connection, const void *bytes, size_t size
 	CHECK_EQ(ops->send(net, connection, &part, 1), 0);
 }
 
-static uint64_t now_ns(void) {
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 #endif

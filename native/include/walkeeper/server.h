@@ -71,7 +71,9 @@ WK_API wk_status wk_server_set_deleted(wk_server *server, const int64_t *ledger_
 enum { WK_SERVER_OPERATIONS = 13 };
 
 typedef struct wk_server_stats {
-	uint64_t connections, connections_total, connections_refused;
+	uint64_t connections, connections_total;
+	uint64_t connections_refused;     /* too many, too many of one address, or no memory for them */
+	uint64_t accept_shortages;        /* seconds in which somebody waited for want of descriptors or memory */
 	uint64_t requests[13];            /* by wk_wire_operation, since start */
 	uint64_t failures[13];            /* answered with another code than 0 */
 	uint64_t added_bytes, read_bytes; /* entries */
