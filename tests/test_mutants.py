@@ -30,6 +30,22 @@ def test_every_mutant_matches_the_source_and_names_a_test(run: ModuleType) -> No
     assert run.problems(mutants) == []
 
 
+def test_every_mutant_compiles(run: ModuleType) -> None:
+    assert run.ill_formed(run.load(HERE)) == []
+
+
+def test_a_mutant_that_does_not_compile_is_told_from_one_that_does(run: ModuleType) -> None:
+    texts = (
+        ("native/io/clock.c", "return nanoseconds(CLOCK_MONOTONIC);"),
+        ("tests/fuzz/parsers.py", "import random\n"),
+    )
+    for file, search in texts:
+        well, ill = (run.Mutant(word, "", file, search, f"{word};", "t") for word in ("return 0", "return ="))
+        if file.endswith(".py"):
+            well = run.Mutant("well", "", file, search, "import math\n", "t")
+        assert run.ill_formed([well, ill]) == [f"{ill.name}: with it {file} does not compile"]
+
+
 def test_a_mutant_whose_text_is_gone_or_there_twice_is_an_error(run: ModuleType) -> None:
     mutant = run.Mutant("m", "why", "f.c", search="a = b;", replace="a = c;", test="t")
     assert mutant.applied_to("x; a = b;") == "x; a = c;"

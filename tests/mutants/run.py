@@ -10,7 +10,7 @@ an error.
     python tests/mutants/run.py NAME...          these
     python tests/mutants/run.py --some 12        so many, chosen by the seed
     python tests/mutants/run.py --seed 7         with another seed for the random tests; else the clock gives one
-    python tests/mutants/run.py --check          only whether each still matches the source
+    python tests/mutants/run.py --check          only whether each still matches the source, and would compile
 
 A test is the name of a native test, or a test of pytest ("tests/test_fork.py::test_..."). For the latter the package
 that is installed where this script runs (`make mutants` sees to it) is given the mutant's libwalkeeper.so and Python
@@ -121,6 +121,28 @@ def problems(mutants: list[Mutant], root: Path = ROOT) -> list[str]:
         elif mutant.is_python and f"def {mutant.test.split('::')[-1]}(" not in (root / mutant.place).read_text():
             found.append(f"{mutant.name}: there is no test {mutant.test}")
     return found
+
+
+def is_well_formed(mutant: Mutant) -> bool:
+    """Whether its file is Python, or C, with the defect in it."""
+    text = mutant.applied_to((ROOT / mutant.file).read_text())
+    if mutant.file.endswith(".py"):
+        try:
+            compile(text, mutant.file, "exec")
+        except SyntaxError:
+            return False
+        return True
+    folders = [str((ROOT / mutant.file).parent), str(ROOT / "native"), str(ROOT / "native/include")]
+    command = ["cc", "-x", "c", "-std=c11", "-D_GNU_SOURCE", "-fsyntax-only", "-w", "-"]
+    command += [f"-I{folder}" for folder in folders]
+    return subprocess.run(command, input=text, text=True, stderr=subprocess.DEVNULL).returncode == 0
+
+
+def ill_formed(mutants: list[Mutant], jobs: int = 2) -> list[str]:
+    """Those that would not compile, and so count as alive when they are run."""
+    with ThreadPoolExecutor(jobs) as pool:
+        found = zip(mutants, pool.map(is_well_formed, mutants), strict=True)
+        return [f"{mutant.name}: with it {mutant.file} does not compile" for mutant, is_well in found if not is_well]
 
 
 class Workshop:
@@ -253,7 +275,9 @@ def judge_in_parallel(mutants: list[Mutant], jobs: int, seed: int) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Seeded defects that named tests must notice.")
     parser.add_argument("names", nargs="*", help="only these mutants")
-    parser.add_argument("--check", action="store_true", help="only whether each mutant still matches the source")
+    parser.add_argument(
+        "--check", action="store_true", help="only whether each mutant still matches, and would compile"
+    )
     parser.add_argument("--some", type=int, metavar="N", help="only so many, chosen by the seed")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of the choice and of the random tests")
     parser.add_argument("--jobs", type=int, default=2, help="workers at once")
@@ -266,6 +290,8 @@ def main() -> int:
     if arguments.names:
         mutants = [mutant for mutant in mutants if mutant.name in arguments.names]
     wrong = problems(mutants)
+    if arguments.check and not wrong:
+        wrong = ill_formed(mutants, arguments.jobs)
     if wrong or arguments.check:
         print(*(wrong or [f"{len(mutants)} mutants match the source"]), sep="\n")
         return 1 if wrong else 0
