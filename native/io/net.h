@@ -25,7 +25,8 @@
  *    when something was closed, and after 100 ms. Nothing spins. One connection too many
  *    (connections_max, connections_per_address_max) is sent away: closed without a word; that is told like a shortage of
  *    descriptors. Who comes, who is sent away and who goes have a small part of the loop (net_door.h), so that a crowd at the
- *    door leaves time for those who are in: who comes waits in the backlog, and the socket of who went is closed some time after that was told.
+ *    door leaves time for those who are in: who comes waits in the backlog, and the socket of who went is closed some time
+ *    after that was told.
  *    What came and was not received makes the kernel tell the other end of a failure when a connection is closed, and what it
  *    was sent last may be lost to it: who has answers under way finishes first, and receives until the other end has closed.
  * 8. A peer that is gone without a word is noticed within peer_timeout_s: one that is idle is asked after half of it whether it

@@ -4,6 +4,7 @@
  */
 #ifndef IO_MACHINE_H
 #define IO_MACHINE_H
+#include "child.h"
 #include "io_conformance.h"
 #include "refused_calls.h"
 #include <signal.h>
@@ -18,22 +19,6 @@ static void in_empty_directory(wk_io *implementation, const char *parent, void (
 	CHECK(mkdtemp(path));
 	body(implementation, path);
 	CHECK_EQ(rmdir(path), 0);
-}
-
-/* Runs `body` in a child, for what cannot be taken back. It passes where it calls exit(0). */
-static void in_a_child(void (*body)(void)) {
-	fflush(stdout);
-	pid_t child = fork();
-	CHECK(child >= 0);
-	if (child == 0) {
-		body();
-		exit(0);
-	}
-	int status;
-	CHECK_EQ(waitpid(child, &status, 0), child);
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-		SKIP("no system call filter may be installed here");
-	CHECK_EQ(status, 0);
 }
 
 static void refuse(const long *calls, size_t count, int error) {

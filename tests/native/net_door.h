@@ -1,12 +1,11 @@
 /* net_door.h: what every implementation of the seam to sockets lets a crowd at the door take. Part of net_conformance.h. */
 #ifndef NET_DOOR_H
 #define NET_DOOR_H
+#include "child.h"
 #include "io/net_door.h"
 #include "net_crowd.h"
 #include "refused_calls.h"
 #include <netinet/tcp.h>
-#include <stdlib.h>
-#include <sys/wait.h>
 
 enum { DOOR_CROWD = 3 * WK_NET_DOOR_AT_ONCE + 5 };
 
@@ -193,22 +192,6 @@ TEST(who_listens_again_while_the_door_rested_lets_people_in) {
 	close(first);
 	close(second);
 	end();
-}
-
-/* Runs `body` in a child, for what cannot be taken back. */
-static void in_a_child(void (*body)(void)) {
-	fflush(stdout);
-	pid_t child = fork();
-	CHECK(child >= 0);
-	if (child == 0) {
-		body();
-		exit(0);
-	}
-	int status;
-	CHECK_EQ(waitpid(child, &status, 0), child);
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-		SKIP("no system call filter may be installed here");
-	CHECK_EQ(status, 0);
 }
 
 static void serve_behind_a_door_that_may_not_be_opened(void) {
