@@ -13,7 +13,8 @@
 #include "walkeeper/entry.h"
 
 enum { IN_PLACE_AT = WK_BLOCK_HEADER_SIZE + WK_ENTRY_OVERHEAD + WK_ENVELOPE_HEADER_SIZE };
-enum { PAUSE_NS = 50 * 1000 };
+enum { PAUSE_NS = 50 * 1000, SLACK = 256 };
+enum { RECOVERY_PART = 8, BLOCK_RECOVERY_PART = 16, BLOCK_RECOVERY_MAX = 16 * 1024 };
 
 wk_status wk_journal_writable(wk_engine *engine, wk_error *error) {
 	if (engine->failed) {
@@ -145,10 +146,16 @@ static bool is_empty(const wk_block *open) {
 
 /* ---- room ---- */
 
-static bool has_room(const wk_engine *engine, size_t payload) {
-	if (engine->in_flight_bytes > 0 && engine->in_flight_bytes + payload > engine->options.in_flight_bytes)
+/* What appends leave of a block, and how much more than theirs may be under way. */
+static bool has_room(const wk_engine *engine, size_t payload, enum wk_room purpose) {
+	const wk_open_options *options = &engine->options;
+	bool spared = purpose == WK_ROOM_RECOVERY;
+	uint64_t in_flight = options->in_flight_bytes + (spared ? options->in_flight_bytes / RECOVERY_PART : 0);
+	uint64_t left = options->block_size_max / BLOCK_RECOVERY_PART;
+	uint64_t block = options->block_size_max - (spared ? 0 : left < BLOCK_RECOVERY_MAX ? left : BLOCK_RECOVERY_MAX);
+	if (engine->in_flight_bytes > 0 && engine->in_flight_bytes + payload > in_flight)
 		return false;
-	return is_empty(&engine->open) || engine->open.estimate + payload + 256 <= engine->options.block_size_max;
+	return is_empty(&engine->open) || engine->open.estimate + payload + SLACK <= block;
 }
 
 static wk_status remaining(wk_engine *engine, uint64_t deadline_ns, uint64_t *left) {
@@ -213,7 +220,7 @@ wk_status wk_journal_room(wk_engine *engine, size_t payload, uint64_t deadline_n
 			                                 engine->path);
 		}
 		bool safe = wk_reserve_is_safe(engine, payload, purpose);
-		if (safe && has_room(engine, payload))
+		if (safe && has_room(engine, payload, purpose))
 			return WK_OK;
 		if (!safe) {
 			status = wk_reserve_make_safe(engine, payload, purpose, deadline_ns, error);

@@ -122,7 +122,7 @@ static wk_status add_one(wk_engine *engine, wk_add *add, uint64_t deadline_ns, w
 	wk_status status = check_add(engine, add, error);
 	if (status != WK_OK)
 		return status;
-	enum wk_room purpose = (add->flags & WK_ADD_RECOVERY) != 0 ? WK_ROOM_CHANGE : WK_ROOM_APPEND;
+	enum wk_room purpose = (add->flags & WK_ADD_RECOVERY) != 0 ? WK_ROOM_RECOVERY : WK_ROOM_APPEND;
 	status = wk_journal_room(engine, (size_t)add->size, deadline_ns, purpose, error);
 	if (status == WK_OK)
 		status = check_add(engine, add, error); /* the wait may have let a fence or a delete in */
@@ -277,7 +277,8 @@ static void end(state_change *c) {
 static wk_status admit(state_change *c, uint32_t change) {
 	wk_status status = check(c->engine, c->ledger_id, change, &c->key, c->error);
 	if (status == WK_OK)
-		status = wk_journal_room(c->engine, WK_STATES_ROOM, c->deadline_ns, WK_ROOM_CHANGE, c->error);
+		status = wk_journal_room(c->engine, WK_STATES_ROOM, c->deadline_ns,
+		                         change == WK_CHANGE_FENCE ? WK_ROOM_RECOVERY : WK_ROOM_CHANGE, c->error);
 	return status == WK_OK ? check(c->engine, c->ledger_id, change, &c->key, c->error) : status;
 }
 

@@ -71,7 +71,7 @@ static bool file_takes(const wk_engine *engine, const wk_store_file *file, uint6
 bool wk_reserve_is_safe(const wk_engine *engine, uint64_t payload, enum wk_room purpose) {
 	if (payload <= engine->reserve_covers)
 		return true;
-	uint64_t left = purpose == WK_ROOM_FREE ? 0 : purpose == WK_ROOM_CHANGE ? CHANGE_BLOCKS : FREEING_BLOCKS;
+	uint64_t left = purpose == WK_ROOM_FREE ? 0 : purpose == WK_ROOM_APPEND ? FREEING_BLOCKS : CHANGE_BLOCKS;
 	uint64_t bytes = engine->unplaced_bytes + wk_journal_block_bound(engine->open.estimate + payload + SLACK) +
 	                 left * WK_BLOCK_ALIGNMENT;
 	uint32_t entries = engine->unplaced_entries + engine->open.builders_count + ENTRIES_BESIDE + (uint32_t)left;

@@ -11,11 +11,15 @@
 #define WK_ENGINE_RESERVE_H
 #include "engine/engine.h"
 
-/* What room is wanted for. On a full disk the first is refused, and the second leaves some to the third. */
+/*
+ * What room is wanted for. On a full disk the first is refused, and the next two leave some to the last. Where appends
+ * fill the memory for what is under way, there is some more for the third (cluster rule 4).
+ */
 enum wk_room {
-	WK_ROOM_APPEND, /* records, and whatever adds */
-	WK_ROOM_CHANGE, /* small changes that free nothing by themselves: cursors, ends of streams */
-	WK_ROOM_FREE,   /* truncation, deletion */
+	WK_ROOM_APPEND,   /* records, and whatever adds */
+	WK_ROOM_CHANGE,   /* small changes that free nothing by themselves: cursors, ends of streams, explicit LACs */
+	WK_ROOM_RECOVERY, /* what closes a ledger whose writer died: fences, and the adds of a recovery */
+	WK_ROOM_FREE,     /* truncation, deletion */
 };
 
 /* (locked) The size of a reserve under which appends of `payload` bytes are safe. */

@@ -133,6 +133,57 @@ TEST(without_room_an_add_says_so_and_those_behind_it_as_well) {
 	io->operations->destroy(io);
 }
 
+static wk_status add_of(wk_namespace *ns, int64_t ledger_id, int64_t entry_id, uint32_t flags) {
+	static uint8_t bytes[500];
+	wk_store_be64(bytes, (uint64_t)ledger_id);
+	wk_store_be64(bytes + 8, (uint64_t)entry_id);
+	wk_add add = an_add(bytes, sizeof bytes, flags);
+	return wk_ledger_add(ns, &add, 1, 0, false, NULL);
+}
+
+/* How many of ledger `ledger_id` find room. */
+static int64_t adds_until_full(wk_namespace *ns, int64_t ledger_id, uint32_t flags) {
+	int64_t count = 0;
+	while (add_of(ns, ledger_id, count, flags) == WK_OK)
+		CHECK(++count < 1000);
+	CHECK_EQ(add_of(ns, ledger_id, count, flags), WK_WOULD_BLOCK);
+	return count;
+}
+
+/* Where writers have filled all that there is, a ledger whose writer died can be closed. */
+static void recoveries_have_room(const wk_open_options *options) {
+	wk_io *io = new_disk(7);
+	wk_namespace *ns = open_store_with(io, options);
+	uint64_t ticket;
+	int64_t ordinary = adds_until_full(ns, 1, 0);
+	CHECK(ordinary > 10);
+	CHECK_EQ(wk_ledger_set_lac(ns, 2, NULL, 0, "lac", 3, 0, &ticket, NULL), WK_WOULD_BLOCK);
+	CHECK_EQ(wk_ledger_fence(ns, 2, NULL, 0, 0, &ticket, NULL), WK_OK);
+	int64_t spared = adds_until_full(ns, 2, WK_ADD_RECOVERY);
+	CHECK(spared > 0 && spared < ordinary / 4);
+	CHECK_EQ(add_of(ns, 1, ordinary, 0), WK_WOULD_BLOCK);
+	CHECK_EQ(wk_namespace_wait(ns, ticket, UINT64_MAX, NULL), WK_OK);
+	work(ns);
+	CHECK_EQ(entries_of(ns, 1), ordinary);
+	CHECK_EQ(entries_of(ns, 2), spared);
+	CHECK_EQ(add_of(ns, 1, ordinary, 0), WK_OK);
+	close_store(ns);
+	io->operations->destroy(io);
+}
+
+TEST(cluster_rule_4_recoveries_have_room_beside_what_is_under_way) {
+	wk_open_options options = store_options();
+	options.in_flight_bytes = 32 * 500; /* so many adds, and nothing beside them */
+	recoveries_have_room(&options);
+}
+
+TEST(cluster_rule_4_recoveries_have_room_in_a_block_that_is_full) {
+	wk_open_options options = store_options();
+	options.block_size_max = 32 * 1024;
+	options.in_flight_bytes = 1 << 20;
+	recoveries_have_room(&options);
+}
+
 TEST(what_is_not_durable_is_not_read) {
 	wk_io *io = new_disk(8);
 	wk_namespace *ns = open_store(io);
@@ -222,6 +273,8 @@ int main(void) {
 	RUN(each_add_of_a_batch_has_its_own_answer);
 	RUN(a_batch_is_one_block);
 	RUN(without_room_an_add_says_so_and_those_behind_it_as_well);
+	RUN(cluster_rule_4_recoveries_have_room_beside_what_is_under_way);
+	RUN(cluster_rule_4_recoveries_have_room_in_a_block_that_is_full);
 	RUN(what_is_not_durable_is_not_read);
 	RUN(syncs_waits_and_blocks_are_counted_with_their_sizes);
 	return check_done();

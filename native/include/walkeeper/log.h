@@ -80,7 +80,8 @@ typedef struct wk_open_options {
 	uint64_t memtable_bytes; /* recently written blocks kept for readers (default 8 MiB) */
 	uint64_t cache_bytes;    /* index pages, and a quarter for what is read ahead (default 8 MiB) */
 	uint64_t range_bytes; /* lists of which files a ledger's entries are in (default 64 MiB); the rest is read again */
-	uint64_t in_flight_bytes; /* accepted and not yet durable (default 8 MiB); at the limit appends wait */
+	uint64_t in_flight_bytes; /* accepted and not yet durable (default 8 MiB); at the limit appends wait. For fences and
+	                           * recovery adds of a ledger store there is an eighth more */
 	/* records that readers gave out and that are still held (default 256 MiB, at least 4 MiB and three blocks); at the limit reading answers WK_FULL */
 	uint64_t read_bytes;
 	uint64_t deferred_delay_ns; /* a deferred append is durable after at most this (default 100 ms) */
