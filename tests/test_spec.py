@@ -67,6 +67,68 @@ class BlockWindow(Machine):
         return f"durable={self.window.durable_through}{wants_sync}"
 
 
+class Budgets(Machine):
+    """limits reads=64 replies=1000000 frame=1000 | load waiting=3 readers=1… | own reads=1…, unsent=5 |
+    ask turn, turn urgent, hold, hold urgent, force, anything, read, read large | parts. What is not named stays as it was."""
+
+    LIMITS: ClassVar = {"reads": "reads_max", "replies": "reply_bytes", "frame": "frame_size_max"}
+    EXCESS: ClassVar = {
+        lib.WK_EXCESS_NONE: "is looked at",
+        lib.WK_EXCESS_UNSENT: "stalls: answers unsent",
+        lib.WK_EXCESS_READS: "stalls: reads under way",
+    }
+
+    def __init__(self) -> None:
+        self.limits, self.load = ffi.new("wk_budget_limits *"), ffi.new("wk_budget_load *")
+        self.own, self.unsent = ffi.new("wk_budget_own *"), 0
+
+    def do_limits(self, *words: str) -> Iterator[str]:
+        for name, value in self.numbers(words):
+            setattr(self.limits, self.LIMITS[name], value)
+        yield from self.do_parts()
+
+    def do_parts(self) -> Iterator[str]:
+        yield (
+            f"urgent {lib.wk_budget_for_urgent(self.limits)}, share {lib.wk_budget_share(self.limits)}, "
+            f"common {lib.wk_budget_common(self.limits)}"
+        )
+
+    def do_load(self, *words: str) -> Iterator[str]:
+        for name, value in self.numbers(words):
+            setattr(self.load, {"replies": "reply_bytes"}.get(name, name), value)
+        yield "ok"
+
+    def do_own(self, *words: str) -> Iterator[str]:
+        for name, value in self.numbers(words):
+            if name == "unsent":
+                self.unsent = value
+            else:
+                setattr(self.own, name, value)
+        yield "ok"
+
+    def do_ask(self, *words: str) -> Iterator[str]:
+        for asked in " ".join(words).split(", "):
+            yield f"{asked}: {self.answer(*asked.split())}"
+
+    def answer(self, what: str, more: str = "") -> str:
+        common = (self.limits, self.load, self.own)
+        if what == "turn":
+            return "refused" if lib.wk_budget_refuses_turn(*common, more == "urgent") else "waits"
+        if what == "hold":
+            return "refused" if lib.wk_budget_refuses_hold(*common, more == "urgent") else "waits"
+        if what == "force":
+            return "stalls" if lib.wk_budget_stalls_force(self.load, self.own) else "waits"
+        if what == "read":
+            return "is read" if lib.wk_budget_may_read(*common, self.unsent, more == "large") else "waits for memory"
+        assert what == "anything"
+        return self.EXCESS[lib.wk_budget_excess_of(*common, self.unsent)]
+
+    def numbers(self, words: tuple[str, ...]) -> Iterator[tuple[str, int]]:
+        for word in words:
+            name, value = word.split("=")
+            yield name, int(value)
+
+
 class JournalScan(Machine):
     """journal K=2 | epoch 2 | incarnation 2 | write 1:0 2:1 confirm:2… | tear 2… | lose 2… | copy 1 over 2 |
     recycle 1 as 2 | recover. Every block has 4096 bytes; one that is written again takes its old place."""
@@ -362,6 +424,7 @@ class LongPolls(Machine):
 
 MACHINES: dict[str, type[Machine]] = {
     "block_window": BlockWindow,
+    "budgets": Budgets,
     "hosted_ledgers": HostedLedgers,
     "hosted_rules": HostedRules,
     "journal_scan": JournalScan,

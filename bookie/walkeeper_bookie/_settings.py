@@ -249,8 +249,8 @@ class Settings:
     reads_max: int = key(
         Count(1, 2**31 - 1),
         "10000",
-        "Reads that wait for a thread, fences and lists that wait for the journal, and long polls, so many of each; "
-        "more are answered 506 (too many requests).",
+        "Reads that wait for a thread together with fences and lists that wait for the journal, and as many long polls; "
+        "more are answered 506 (too many requests). There is an eighth more for fences and LACs alone.",
         REQUESTS,
         java=Java("maxPendingReadRequestsPerThread"),
     )
@@ -311,7 +311,8 @@ class Settings:
     in_flight: int = key(
         Size(least=MIB),
         "32MiB",
-        "Accepted and not yet durable; beyond it connections are not read for a while.",
+        "Accepted and not yet durable; beyond it connections are not read for a while. There is an eighth more for "
+        "fences and the adds of recovery alone.",
         MEMORY,
         java=Java("journalMaxMemorySizeMb", "MiB"),
     )
@@ -324,7 +325,7 @@ class Settings:
     reply_bytes: int = key(
         Size(least=8 * MIB),
         "256MiB",
-        "Of all connections: replies not sent yet; beyond it reads are answered 506.",
+        "Of all connections: replies not sent yet; beyond it reads wait for their turn, as far as `reads_max` allows.",
         MEMORY,
     )
 

@@ -25,7 +25,7 @@ static uint32_t failed(wk_service *service, wk_status status) {
 
 void wk_change_fence(wk_service *service, wk_peer *peer, const wk_wire_request *request, const uint8_t *frame,
                      size_t size) {
-	if (wk_reads_held_are_full(service, peer)) {
+	if (wk_budget_refuses_hold(&service->limits, &service->load, &peer->own, true)) {
 		answer_at_once(service, peer, request, WK_WIRE_TOO_MANY_REQUESTS);
 		return;
 	}
@@ -106,7 +106,7 @@ void wk_change_lac(wk_service *service, wk_peer *peer, const wk_wire_request *re
 
 void wk_change_force(wk_service *service, wk_peer *peer, const wk_wire_request *request, const uint8_t *frame,
                      size_t size) {
-	if (service->forces >= WK_FORCES_MAX && peer->reads > 0) {
+	if (wk_budget_stalls_force(&service->load, &peer->own)) {
 		wk_peer_stall(service, peer, WK_STALL_JOURNAL, frame, size);
 		return;
 	}
@@ -128,6 +128,6 @@ void wk_change_force(wk_service *service, wk_peer *peer, const wk_wire_request *
 		wk_reply_code(service, &wait.owed, WK_WIRE_IO_ERROR);
 		return;
 	}
-	peer->reads++; /* it takes no room in the journal, which bounds all else that waits for it */
-	service->forces++;
+	peer->own.reads++; /* it takes no room in the journal, which bounds all else that waits for it */
+	service->load.forces++;
 }

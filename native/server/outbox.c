@@ -63,7 +63,7 @@ void wk_outbox_clear(wk_service *service, wk_outbox *outbox) {
 	for (uint32_t i = 0; i < outbox->parts_count; i++)
 		if (outbox->parts[i].owner != NULL)
 			wk_read_job_release(outbox->parts[i].owner);
-	service->reply_bytes -= outbox->total;
+	service->load.reply_bytes -= outbox->total;
 	outbox->total = 0;
 	outbox->size = 0;
 	outbox->parts_count = 0;
@@ -122,7 +122,7 @@ void wk_outboxes_send(wk_service *service) {
 		if (!peer->sending && !peer->closing && peer->filling.parts_count > 0)
 			send_all(service, peer);
 	}
-	service->stats.reply_memory = service->reply_bytes;
+	service->stats.reply_memory = service->load.reply_bytes;
 }
 
 void wk_peer_sent(wk_service *service, wk_peer *peer) {

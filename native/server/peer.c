@@ -167,8 +167,8 @@ void wk_peer_unstall(wk_service *service, wk_peer *peer, enum wk_stall why) {
 }
 
 void wk_peer_read_ends(wk_service *service, wk_peer *peer) {
-	peer->reads--;
-	service->eased |= peer->reads == WK_PEER_READS_MAX / 2;
+	peer->own.reads--;
+	service->eased |= peer->own.reads == WK_PEER_READS_MAX / 2;
 }
 
 /* One half of the memory is for the first part of any frame, the other one for a few that are large. */
@@ -198,7 +198,7 @@ static uint32_t stalls_left(wk_service *service, wk_peer *peer, bool journal) {
 	uint32_t left = peer->stalls;
 	if (journal)
 		left &= ~(uint32_t)WK_STALL_JOURNAL;
-	if (peer->reads <= WK_PEER_READS_MAX / 2)
+	if (peer->own.reads <= WK_PEER_READS_MAX / 2)
 		left &= ~(uint32_t)WK_STALL_READS;
 	left = go_on_with(peer, left);
 	return left == WK_STALL_INPUT && has_place(service, peer) ? 0 : left;
@@ -370,7 +370,7 @@ void wk_peers_sweep(wk_service *service) {
 	service->eased |= service->starved;
 	end_slow_frames(service);
 	uint64_t limit = service->options.frame_timeout_ns;
-	bool crowded = service->reply_bytes > service->options.reply_bytes / 2;
+	bool crowded = service->load.reply_bytes > service->limits.reply_bytes / 2;
 	for (wk_peer *peer = service->peers; peer != NULL; peer = peer->next) {
 		bool drips = peer->partial != NULL && !wk_peer_is_held(peer) && !waits_for(peer, true) &&
 		             service->now_ns - peer->frame_began_ns > limit;

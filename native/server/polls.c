@@ -84,7 +84,7 @@ void wk_polls_learned(wk_service *service, wk_read_job *job) {
 static void end_wait(wk_service *service, wk_hosted_ledger *ledger, int32_t at) {
 	wk_read_job *job = (wk_read_job *)(uintptr_t)service->polls.polls[at].tag;
 	wk_polls_remove(&service->polls, at, ledger, &job->owed.peer->first_poll);
-	job->owed.peer->reads++;
+	job->owed.peer->own.reads++;
 	go_on(service, job);
 }
 

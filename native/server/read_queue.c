@@ -15,27 +15,14 @@
 
 enum { JOBS_A_THREAD = 2, SMALL_ANSWER_MAX = 65536, REFUSED_MAX = 256, SERVED_MAX = 256 };
 
-/* What it was given and did not take yet, and what may become of its reads. */
-static uint64_t own_bytes(const wk_service *service, const wk_peer *peer) {
-	return peer->filling.total + peer->sent.total + peer->reads_running * service->options.frame_size_max;
-}
-
-/* For those that have answers unsent, and for large ones. */
-static uint64_t common_bytes(const wk_service *service) {
-	return service->options.reply_bytes - service->options.reply_bytes / 4;
-}
-
-/* Each read that is under way may be answered with as much as a frame takes. */
-static bool has_room(const wk_service *service, uint64_t limit) {
-	uint64_t expected = service->reply_bytes + (uint64_t)service->reads_count * service->options.frame_size_max;
-	return service->reads_count == 0 ? service->reply_bytes < limit : expected < limit;
-}
-
 static bool may_read(const wk_service *service, const wk_peer *peer) {
-	uint64_t own = own_bytes(service, peer);
-	if (has_room(service, common_bytes(service)))
-		return own == 0 || own < wk_peer_share(service);
-	return own == 0 && !peer->reads_first->large && has_room(service, service->options.reply_bytes);
+	return wk_budget_may_read(&service->limits, &service->load, &peer->own, wk_peer_unsent(peer),
+	                          peer->reads_first->large);
+}
+
+/* It was given some and did not take it yet, or will be. */
+static bool has_bytes(const wk_peer *peer) {
+	return wk_peer_unsent(peer) > 0 || peer->own.running > 0;
 }
 
 /* ---- the ring of connections ---- */
@@ -65,36 +52,28 @@ static wk_read_job *pop(wk_service *service, wk_peer *peer) {
 	peer->reads_first = job->next;
 	if (peer->reads_first == NULL)
 		peer->reads_end = &peer->reads_first;
-	peer->reads_waiting--;
-	service->reads_waiting--;
-	service->readers_count -= peer->reads_waiting == 0;
+	peer->own.waiting--;
+	service->load.waiting--;
+	service->load.urgent -= job->urgent;
+	service->load.readers -= peer->own.waiting == 0;
 	job->next = NULL;
 	return job;
 }
 
 /* ---- in and out ---- */
 
-bool wk_read_queue_is_full(const wk_service *service, const wk_peer *peer) {
-	uint64_t most = service->options.reads_max;
-	return service->reads_waiting >= most && peer->reads_waiting > 0 &&
-	       peer->reads_waiting >= most / 2 / service->readers_count;
-}
-
-bool wk_reads_held_are_full(const wk_service *service, const wk_peer *peer) {
-	/* Who asked for hardly anything is heard: there is no more of that than there are connections. */
-	return service->reads_held + service->reads_waiting >= service->options.reads_max && peer->reads > 1;
-}
-
-static void enter(wk_service *service, wk_peer *peer) {
-	peer->reads_waiting++;
-	service->reads_waiting++;
-	service->readers_count += peer->reads_waiting == 1;
+static void enter(wk_service *service, const wk_read_job *job) {
+	wk_peer *peer = job->owed.peer;
+	peer->own.waiting++;
+	service->load.waiting++;
+	service->load.urgent += job->urgent;
+	service->load.readers += peer->own.waiting == 1;
 }
 
 static wk_read_job *begin(wk_service *service, wk_peer *peer) {
 	wk_read_job *job = pop(service, peer);
-	service->reads_count++;
-	peer->reads_running++;
+	service->load.running++;
+	peer->own.running++;
 	return job;
 }
 
@@ -103,7 +82,7 @@ static wk_read_job *begin(wk_service *service, wk_peer *peer) {
  * adds wait meanwhile. False: it has none left.
  */
 static bool serve(wk_service *service, wk_peer *peer) {
-	while (peer->reads_waiting > 0 && !peer->reads_first->missed && service->served_count < SERVED_MAX &&
+	while (peer->own.waiting > 0 && !peer->reads_first->missed && service->served_count < SERVED_MAX &&
 	       may_read(service, peer)) {
 		wk_read_job *job = peer->reads_first;
 		job->missed = !wk_read_job_try(service->ns, job);
@@ -113,19 +92,19 @@ static bool serve(wk_service *service, wk_peer *peer) {
 		*service->served_end = begin(service, peer);
 		service->served_end = &job->next;
 	}
-	return peer->reads_waiting > 0;
+	return peer->own.waiting > 0;
 }
 
 void wk_read_queue_put(wk_service *service, wk_read_job *job) {
 	wk_peer *peer = job->owed.peer;
 	job->missed = false; /* by an earlier try: it may have become durable since */
 	job->next = NULL;
-	if (peer->reads_waiting == 0)
+	if (peer->own.waiting == 0)
 		peer->reads_end = &peer->reads_first;
 	*peer->reads_end = job;
 	peer->reads_end = &job->next;
-	enter(service, peer);
-	if (peer->reads_waiting == 1 && serve(service, peer))
+	enter(service, job);
+	if (peer->own.waiting == 1 && serve(service, peer))
 		join(service, peer);
 }
 
@@ -142,17 +121,17 @@ static uint64_t answer_size(const wk_read_job *job) {
 
 bool wk_read_queue_take_back(wk_service *service, wk_read_job *job) {
 	wk_peer *peer = job->owed.peer;
-	if (job->large || peer->gone || peer->closing || service->reply_bytes < common_bytes(service) ||
+	if (job->large || peer->gone || peer->closing || service->load.reply_bytes < wk_budget_common(&service->limits) ||
 	    answer_size(job) <= SMALL_ANSWER_MAX)
 		return false;
 	wk_read_job_clear(job);
 	job->large = true;
-	if (peer->reads_waiting == 0)
+	if (peer->own.waiting == 0)
 		peer->reads_end = &job->next;
 	job->next = peer->reads_first;
 	peer->reads_first = job;
-	enter(service, peer);
-	if (peer->reads_waiting == 1)
+	enter(service, job);
+	if (peer->own.waiting == 1)
 		join(service, peer);
 	return true;
 }
@@ -183,15 +162,15 @@ void wk_read_queue_feed(wk_service *service) {
 		if (!serve(service, peer))
 			continue;
 		bool may = may_read(service, peer);
-		bool goes = may && service->pool_count <= most && peer->reads_running < most;
+		bool goes = may && service->pool_count <= most && peer->own.running < most;
 		if (goes)
 			hand_over(service, peer);
-		peer->parked = !may && own_bytes(service, peer) > 0; /* until it took some of it */
+		peer->parked = !may && has_bytes(peer); /* until it took some of it */
 		if (!peer->parked && (!goes || serve(service, peer)))
 			join(service, peer);
 		refused = goes ? 0 : refused + !peer->parked;
 	}
-	service->reads_starve = service->readers_count > 0 && service->reads_count == 0;
+	service->reads_starve = service->load.readers > 0 && service->load.running == 0;
 }
 
 wk_read_job *wk_read_served_take(wk_service *service) {
@@ -202,7 +181,7 @@ wk_read_job *wk_read_served_take(wk_service *service) {
 }
 
 wk_read_job *wk_read_queue_remove(wk_service *service, wk_peer *peer) {
-	wk_read_job *first = peer->reads_waiting > 0 ? peer->reads_first : NULL;
+	wk_read_job *first = peer->own.waiting > 0 ? peer->reads_first : NULL;
 	if (first == NULL)
 		return NULL;
 	wk_peer **at = &service->readers;
@@ -216,9 +195,11 @@ wk_read_job *wk_read_queue_remove(wk_service *service, wk_peer *peer) {
 		service->untried_count -= peer->untried;
 	}
 	peer->parked = false;
-	service->readers_count--;
-	service->reads_waiting -= peer->reads_waiting;
-	peer->reads_waiting = 0;
+	service->load.readers--;
+	service->load.waiting -= peer->own.waiting;
+	for (const wk_read_job *job = first; job != NULL; job = job->next)
+		service->load.urgent -= job->urgent;
+	peer->own.waiting = 0;
 	peer->reads_first = NULL;
 	return first;
 }

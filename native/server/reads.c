@@ -20,7 +20,7 @@ static bool waits_for_accepted(wk_service *service, wk_read_job *job) {
 	wk_status status = wk_ledger_force(service->ns, job->owed.ledger_id, 0, &ticket, &error);
 	if (status == WK_NO_LEDGER || (status == WK_OK && ticket == 0))
 		return false; /* nothing was accepted since the start */
-	if (wk_reads_held_are_full(service, job->owed.peer)) {
+	if (wk_budget_refuses_hold(&service->limits, &service->load, &job->owed.peer->own, job->urgent)) {
 		job->status = WK_FULL;
 		return false;
 	}
@@ -39,6 +39,7 @@ wk_read_job *wk_read_job_new(wk_service *service, wk_peer *peer, const wk_wire_r
 	job->kind = kind;
 	job->references = 1;
 	job->flags = request->flags;
+	job->urgent = kind == WK_JOB_LAC || (request->flags & WK_WIRE_FENCE) != 0;
 	job->first = request->entry_id;
 	job->max_count = 1;
 	job->max_bytes = SINGLE_READ_BYTES;
@@ -52,7 +53,7 @@ wk_read_job *wk_read_job_new(wk_service *service, wk_peer *peer, const wk_wire_r
 		                                                                             : most;
 		job->max_count = request->max_count > 0 ? (uint32_t)request->max_count : UINT32_MAX;
 	}
-	peer->reads++;
+	peer->own.reads++;
 	return job;
 }
 
@@ -101,7 +102,7 @@ void wk_reads_submit(wk_service *service, wk_read_job *job) {
 		done_with(service, job, WK_WIRE_OK);
 		return;
 	}
-	if (!job->certain && wk_read_queue_is_full(service, peer)) {
+	if (!job->certain && wk_budget_refuses_turn(&service->limits, &service->load, &peer->own, job->urgent)) {
 		refuse(service, job, WK_WIRE_TOO_MANY_REQUESTS);
 		return;
 	}
@@ -249,7 +250,7 @@ static void answer_batch(wk_service *service, wk_read_job *job, uint32_t code) {
 		for (size_t i = 0; i < count && left > 0 && put; i++, left--)
 			put = put_entry(&peer->filling, &entries[i], owner);
 	}
-	service->reply_bytes += peer->filling.total - before;
+	service->load.reply_bytes += peer->filling.total - before;
 	if (!put)
 		wk_peer_close(service, peer);
 }
@@ -322,8 +323,8 @@ static void answer_all(wk_service *service, wk_read_job *done, bool pooled) {
 		wk_read_job *job = done;
 		done = job->next;
 		service->pool_count -= pooled;
-		service->reads_count--;
-		job->owed.peer->reads_running--;
+		service->load.running--;
+		job->owed.peer->own.running--;
 		wk_read_queue_go_on(service, job->owed.peer);
 		if (!wk_read_queue_take_back(service, job))
 			answer(service, job);

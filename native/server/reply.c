@@ -24,7 +24,7 @@ void wk_reply_put(wk_service *service, wk_peer *peer, const wk_wire_reply *reply
 		put = owner != NULL && reply->body_size > WK_COPY_MAX
 		          ? wk_outbox_refer(&peer->filling, body, (size_t)reply->body_size, owner)
 		          : wk_outbox_put(&peer->filling, body, (size_t)reply->body_size);
-	service->reply_bytes += peer->filling.total - before;
+	service->load.reply_bytes += peer->filling.total - before;
 	wk_peer_list(service, peer);
 	if (!put)
 		wk_peer_close(service, peer); /* no memory: half an answer is none */

@@ -3,8 +3,6 @@
 
 #include "server/service.h"
 
-enum { PEER_OUTPUT_MIN = 8 * 1024 * 1024 };
-
 /* A request that had to wait came when its connection stalled, not when it is looked at again. */
 static uint64_t came_at_ns(const wk_service *service, const wk_peer *peer) {
 	return peer->backlog != NULL && peer->backlog->walked ? peer->backlog->since_ns : service->now_ns;
@@ -129,18 +127,23 @@ static void dispatch(wk_service *service, wk_peer *peer, const wk_wire_request *
 	}
 }
 
-uint64_t wk_peer_share(const wk_service *service) {
-	uint64_t most = service->options.reply_bytes / 16;
-	return most > PEER_OUTPUT_MIN ? most : PEER_OUTPUT_MIN;
-}
-
 /* A peer that does not read its answers must not fill the memory with them: nothing more of it is looked at. */
 static enum wk_stall has_too_much(const wk_service *service, const wk_peer *peer) {
-	uint64_t unsent = peer->filling.total + peer->sent.total;
-	bool crowded = unsent > 0 && service->reply_bytes >= service->options.reply_bytes; /* nor must many such peers */
-	if (crowded || unsent > wk_peer_share(service))
+	switch (wk_budget_excess_of(&service->limits, &service->load, &peer->own, wk_peer_unsent(peer))) {
+	case WK_EXCESS_UNSENT:
 		return WK_STALL_OUTPUT;
-	return peer->reads >= WK_PEER_READS_MAX ? WK_STALL_READS : 0;
+	case WK_EXCESS_READS:
+		return WK_STALL_READS;
+	default:
+		return 0;
+	}
+}
+
+/* Those of a batch fare alike: where there is no room for writers' there may be some for a recovery's. */
+static bool joins_batch(const wk_service *service, const wk_wire_request *request) {
+	const wk_add_batch *batch = &service->adds;
+	bool recovers = (request->flags & WK_WIRE_RECOVERY) != 0;
+	return batch->count == 0 || recovers == ((batch->adds[0].flags & WK_ADD_RECOVERY) != 0);
 }
 
 void wk_request_handle(wk_service *service, wk_peer *peer, const uint8_t *frame, size_t size) {
@@ -158,12 +161,12 @@ void wk_request_handle(wk_service *service, wk_peer *peer, const uint8_t *frame,
 	if (refusal == WK_WIRE_OK)
 		refusal = wk_hosted_judge(&service->rules, &request);
 	bool adds = request.operation == WK_WIRE_ADD && refusal == WK_WIRE_OK;
-	if (!adds || has_too_much(service, peer) != 0)
+	if (!adds || has_too_much(service, peer) != 0 || !joins_batch(service, &request))
 		wk_adds_flush(service); /* what comes behind an add sees that it was accepted */
 	uint32_t why = peer->stalls & ~(uint32_t)WK_STALL_INPUT;
 	if (why == 0)
 		why = has_too_much(service, peer);
-	if (why == 0 && adds && service->no_room)
+	if (why == 0 && adds && service->no_room && (request.flags & WK_WIRE_RECOVERY) == 0)
 		why = WK_STALL_JOURNAL;
 	if (why != 0) {
 		wk_peer_stall(service, peer, (enum wk_stall)why, frame, size);

@@ -28,6 +28,9 @@ wk_status wk_service_new(wk_namespace *ns, wk_net *net, const wk_server_options 
 	service->ns = ns;
 	service->net = net;
 	service->options = *options;
+	service->limits = (wk_budget_limits){.reads_max = options->reads_max,
+	                                     .reply_bytes = options->reply_bytes,
+	                                     .frame_size_max = options->frame_size_max};
 	service->commit_at_ns = UINT64_MAX;
 	service->stalled_end = &service->stalled;
 	service->readers_end = &service->readers;

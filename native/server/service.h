@@ -16,6 +16,7 @@
 #ifndef WK_SERVER_SERVICE_H
 #define WK_SERVER_SERVICE_H
 #include "io/net.h"
+#include "walkeeper/budgets.h"
 #include "walkeeper/hosted.h"
 #include "walkeeper/server.h"
 #include "walkeeper/wire.h"
@@ -27,8 +28,6 @@ typedef struct wk_read_pool wk_read_pool;
 
 enum {
 	WK_ADDS_MAX = 1024,         /* adds handed to the store in one call */
-	WK_PEER_READS_MAX = 1024,   /* reads and forces of one connection that are not answered: then it stalls */
-	WK_FORCES_MAX = 65536,      /* of all connections: then whoever waits for an answer stalls with the next */
 	WK_OUTBOX_PARTS_MAX = 64,   /* of one send */
 	WK_COPY_MAX = 4096,         /* a larger body is sent from where it was read */
 	WK_SMALL_FRAME_MAX = 65536, /* larger ones are assembled a few at a time */
@@ -74,12 +73,11 @@ enum wk_stall {
 
 struct wk_peer {
 	wk_connection_id id;
-	uint32_t version;                      /* of the protocol that it speaks, enum wk_wire_version */
-	uint32_t references;                   /* the connection's, and one for each answer that is owed */
-	uint32_t stalls;                       /* enum wk_stall: nothing more of it is looked at */
-	uint32_t reads;                        /* that are not answered, forces as well: of these ... */
-	uint32_t reads_waiting, reads_running; /* ... wait for their turn, are in the pool or served */
-	wk_read_job *reads_first, **reads_end; /* that wait; valid while there are any */
+	uint32_t version;    /* of the protocol that it speaks, enum wk_wire_version */
+	uint32_t references; /* the connection's, and one for each answer that is owed */
+	uint32_t stalls;     /* enum wk_stall: nothing more of it is looked at */
+	wk_budget_own own;
+	wk_read_job *reads_first, **reads_end; /* that wait for their turn; valid while there are any */
 	bool parked;                           /* its reads wait until it takes answers */
 	bool untried;         /* it was not known, when it joined the ring, whether memory has its first read */
 	wk_peer *next_reader; /* of those with reads that wait */
@@ -161,6 +159,7 @@ struct wk_read_job {
 	uint64_t max_bytes;
 	uint32_t max_count;
 	uint32_t frame_max;
+	bool urgent;                      /* a recovery asked for it: a fence, or the LAC */
 	bool learn_lac;                   /* the stored LAC is wanted, too */
 	bool learned;                     /* and was read, or there is none */
 	bool missed;                      /* memory has not all of it */
@@ -186,6 +185,8 @@ struct wk_service {
 	wk_namespace *ns;
 	wk_net *net;
 	wk_server_options options;
+	wk_budget_limits limits;
+	wk_budget_load load;
 	uint64_t now_ns; /* of this turn */
 	int64_t wall_ms;
 	bool draining, failed;
@@ -201,18 +202,14 @@ struct wk_service {
 	wk_wait_queue waits;
 	uint64_t armed; /* the ticket that the store's event is armed for, 0: none */
 	wk_read_pool *pool;
-	uint32_t reads_count;              /* in the pool, or served */
 	uint32_t pool_count;               /* in the pool */
 	wk_read_job *served, **served_end; /* read by the loop itself, to be answered in this turn */
 	uint32_t served_count;             /* in this turn */
 	wk_peer *readers, **readers_end;   /* connections with reads that wait, in the order of their turns */
 	uint32_t ring_count;               /* of them, but for those that are parked */
 	uint32_t untried_count;            /* of those in the ring */
-	uint32_t readers_count, reads_waiting;
-	uint32_t forces;      /* that are not answered */
-	uint32_t reads_held;  /* that wait until something is durable: fences, lists, and what was found to be absent */
-	bool reads_starve;    /* some wait, and for nothing but memory */
-	uint64_t large_bytes; /* of input_bytes: of connections with a place for a large frame */
+	bool reads_starve;                 /* some wait, and for nothing but memory */
+	uint64_t large_bytes;              /* of input_bytes: of connections with a place for a large frame */
 	wk_peer *peers, *listed, *stalled, **stalled_end; /* who stalled first goes on first */
 	bool eased;   /* somebody who stalls may go on: in the turn, where nothing is being walked through */
 	bool no_room; /* the journal had none: adds queue up behind those that stall already */
@@ -221,7 +218,7 @@ struct wk_service {
 	uint32_t large_left;    /* places for large frames */
 	uint64_t durable;       /* as of this turn */
 	uint64_t next_sweep_ns; /* when overdue frames are looked for */
-	uint64_t input_bytes, reply_bytes;
+	uint64_t input_bytes;
 	uint64_t copied_bytes; /* of what came in, from one place to another */
 	wk_server_stats stats;
 };
@@ -293,7 +290,6 @@ void wk_backlog_end(wk_service *service,
 void wk_buffer_spent(wk_service *service, wk_frame_buffer *buffer); /* no adds point into it any more */
 
 /* request.c: a whole frame */
-uint64_t wk_peer_share(const wk_service *service); /* of the memory for replies */
 void wk_request_handle(wk_service *service, wk_peer *peer, const uint8_t *frame, size_t size);
 wk_owed wk_owe(wk_service *service, wk_peer *peer, const wk_wire_request *request);
 wk_hosted_ledger *wk_service_host(wk_service *service, int64_t ledger_id); /* NULL: no memory */
@@ -310,6 +306,9 @@ void wk_owed_settle(wk_service *service, const wk_owed *owed, uint32_t code);
 bool wk_outbox_put(wk_outbox *outbox, const void *bytes, size_t size);
 bool wk_outbox_refer(wk_outbox *outbox, const uint8_t *bytes, size_t size, wk_read_job *owner);
 void wk_outbox_clear(wk_service *service, wk_outbox *outbox);
+static inline uint64_t wk_peer_unsent(const wk_peer *peer) {
+	return peer->filling.total + peer->sent.total;
+}
 void wk_outboxes_send(wk_service *service);
 void wk_peer_list(wk_service *service, wk_peer *peer);
 
@@ -336,10 +335,6 @@ void wk_change_force(wk_service *service, wk_peer *peer, const wk_wire_request *
                      size_t size);
 
 /* read_queue.c */
-/* No further read of this connection may wait until something is durable. */
-bool wk_reads_held_are_full(const wk_service *service, const wk_peer *peer);
-/* This connection may have no further read wait. */
-bool wk_read_queue_is_full(const wk_service *service, const wk_peer *peer);
 void wk_read_queue_put(wk_service *service, wk_read_job *job);
 /* One that was run, and whose answer turned out too large for the room there is: it waits again. */
 bool wk_read_queue_take_back(wk_service *service, wk_read_job *job);

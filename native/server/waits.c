@@ -34,14 +34,18 @@ bool wk_waits_put(wk_service *service, const wk_wait *wait) {
 		put->ticket = put->ticket > last->ticket ? put->ticket : last->ticket;
 	}
 	queue->count++;
-	service->reads_held += wait->kind == WK_WAIT_READ;
+	if (wait->kind == WK_WAIT_READ) {
+		service->load.held++;
+		service->load.urgent += wait->job->urgent;
+	}
 	return true;
 }
 
 static void go_on(wk_service *service, wk_wait *wait, bool durable) {
 	uint32_t code = durable ? WK_WIRE_OK : WK_WIRE_IO_ERROR;
 	if (wait->kind == WK_WAIT_READ) {
-		service->reads_held--;
+		service->load.held--;
+		service->load.urgent -= wait->job->urgent;
 		if (durable) {
 			wk_reads_submit(service, wait->job);
 			return;
@@ -52,7 +56,7 @@ static void go_on(wk_service *service, wk_wait *wait, bool durable) {
 		return;
 	}
 	if (wait->kind == WK_WAIT_FORCE) {
-		service->forces--;
+		service->load.forces--;
 		wk_peer_read_ends(service, wait->owed.peer);
 	}
 	if (durable && wait->kind == WK_WAIT_LAC)

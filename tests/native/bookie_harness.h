@@ -262,7 +262,7 @@ static inline bool may_arrive(const peer *p) {
 
 /* Whether the loop would take a turn now, or sleep. */
 static inline bool bookie_is_due(const bookie *b) {
-	bool due = b->events_count > 0 || b->service->reads_count > 0 || wk_service_deadline(b->service) <= b->now_ns;
+	bool due = b->events_count > 0 || b->service->load.running > 0 || wk_service_deadline(b->service) <= b->now_ns;
 	for (int i = 0; i < PEERS_MAX && !due; i++)
 		due = may_arrive(&b->peers[i]);
 	return due || store_tells(b);

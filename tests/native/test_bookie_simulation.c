@@ -122,17 +122,17 @@ static void settle_all(void) {
 		}
 	CHECK_EQ(service->owed_count, 0);
 	CHECK_EQ(service->input_bytes, 0);
-	CHECK_EQ(service->reply_bytes, 0);
+	CHECK_EQ(service->load.reply_bytes, 0);
 	CHECK_EQ(service->sending_count, 0);
 	CHECK_EQ(service->partial_count, 0);
-	CHECK_EQ(service->reads_count, 0);
-	CHECK_EQ(service->reads_waiting, 0);
+	CHECK_EQ(service->load.running, 0);
+	CHECK_EQ(service->load.waiting, 0);
 	CHECK_EQ(service->waits.count, 0);
 	CHECK_EQ(service->large_left, w.large_left);
 	CHECK_EQ(service->stats.connections, 4);
 	CHECK(service->stalled == NULL && service->listed == NULL && service->adds.spent == NULL);
 	for (const wk_peer *one = service->peers; one != NULL; one = one->next)
-		CHECK(one->reads == 0 && one->references == 1 && one->stalls == 0 && !one->paused);
+		CHECK(one->own.reads == 0 && one->references == 1 && one->stalls == 0 && !one->paused);
 }
 
 /* ---- lives ---- */

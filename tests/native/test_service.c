@@ -392,7 +392,7 @@ TEST(cluster_rule_4_who_does_not_read_its_answers_is_not_read_itself) {
 	for (int i = 0; i < 200; i++)
 		bookie_turn(&b, SIZE_MAX);
 	CHECK(p->paused);
-	CHECK(b.service->reply_bytes < 100u << 20);
+	CHECK(b.service->load.reply_bytes < 100u << 20);
 	CHECK_EQ(answer_to(other, a_read(5, 0)).code, WK_WIRE_OK);
 	hear(p);
 	uint32_t replies = 0;
@@ -404,7 +404,7 @@ TEST(cluster_rule_4_who_does_not_read_its_answers_is_not_read_itself) {
 		}
 	}
 	CHECK_EQ(replies, 2000);
-	CHECK_EQ(b.service->reply_bytes, 0);
+	CHECK_EQ(b.service->load.reply_bytes, 0);
 	bookie_close(&b);
 }
 

@@ -114,14 +114,14 @@ TEST(half_a_frame_that_waits_is_not_the_beginning_of_another) {
 	prepare_for_frames();
 	peer *holder = begin_frame(1, 100 * 1024, 70000, NULL), *p = bookie_connect(&b);
 	CHECK_EQ(answer_to(p, an_entry(6, 0, -1, 1, 60000, 0)).code, WK_WIRE_OK);
-	b.service->options.reply_bytes = 1;
+	b.service->limits.reply_bytes = 1;
 	p->deaf = true;
 	ask_large(p, 101, 80 * 1024);
 	bytes_queue all = p->out;
 	p->out = (bytes_queue){0};
 	ask(p, a_read(6, 0));
 	bookie_run(&b); /* its answer is not taken */
-	CHECK(b.service->reply_bytes > 0);
+	CHECK(b.service->load.reply_bytes > 0);
 	queue_put(&p->out, all.bytes, all.size);
 	free(all.bytes);
 	ask(p, a_read(6, 0));
@@ -137,7 +137,7 @@ TEST(half_a_frame_that_waits_is_not_the_beginning_of_another) {
 	deliver_event(&b, b.events[--b.events_count]); /* that it was sent, and in the same batch: */
 	arrives(p, p->out.size);
 	CHECK_EQ(b.service->stats.protocol_errors, 0);
-	b.service->options.reply_bytes = 1 << 20;
+	b.service->limits.reply_bytes = 1 << 20;
 	hang_up(holder);
 	bookie_run(&b);
 	CHECK_EQ(b.service->stats.protocol_errors, 0);

@@ -176,7 +176,7 @@ TEST(what_became_durable_does_not_wait_for_the_pool_either) {
 	ask(writer, an_entry(6, 1, 0, 1, 964, 0));
 	ask(follower, a_read(6, 1));
 	bookie_turn(&b, SIZE_MAX);
-	CHECK_EQ(b.service->reads_held, 1);
+	CHECK_EQ(b.service->load.held, 1);
 	bool idle;
 	CHECK_EQ(wk_namespace_step(b.ns, &idle, NULL), WK_OK);
 	wk_service_begin(b.service, b.now_ns, b.wall_ms);
@@ -187,7 +187,7 @@ TEST(what_became_durable_does_not_wait_for_the_pool_either) {
 	}
 	CHECK_EQ(b.service->pool_count, 3);
 	wk_waits_answer(b.service);
-	CHECK_EQ(b.service->reads_held, 0);
+	CHECK_EQ(b.service->load.held, 0);
 	CHECK_EQ(b.service->served_count, 1);
 	bookie_run(&b);
 	CHECK_EQ(take_reply(follower).code, WK_WIRE_OK);

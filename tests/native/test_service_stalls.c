@@ -29,7 +29,7 @@ TEST(polls_that_end_let_the_connection_go_on) {
 	for (; more_replies(p); replies++)
 		CHECK_EQ(take_reply(p).code, WK_WIRE_OK);
 	CHECK_EQ(replies, 3000);
-	CHECK_EQ(p->tag != 0 ? ((wk_peer *)(uintptr_t)p->tag)->reads : 1, 0);
+	CHECK_EQ(p->tag != 0 ? ((wk_peer *)(uintptr_t)p->tag)->own.reads : 1, 0);
 	CHECK(!p->paused);
 	CHECK_EQ(answer_to(p, a_read(5, 0)).code, WK_WIRE_OK);
 	bookie_close(&b);
@@ -71,7 +71,7 @@ static void held_are_bounded(wk_wire_request (*request)(int64_t ledger_id), uint
 	uint64_t most = 0;
 	for (int i = 0; i < 5; i++) { /* the disk writes nothing meanwhile */
 		bookie_turn(&b, SIZE_MAX);
-		most = b.service->reads_held > most ? b.service->reads_held : most;
+		most = b.service->load.held > most ? b.service->load.held : most;
 	}
 	CHECK(most > 0 && most <= b.options.reads_max + 2 * 9);
 	bookie_run(&b);
@@ -81,7 +81,7 @@ static void held_are_bounded(wk_wire_request (*request)(int64_t ledger_id), uint
 			refused += take_reply(p[i]).code == WK_WIRE_TOO_MANY_REQUESTS;
 	CHECK(refused > 8 * 200 - b.options.reads_max - 100);
 	CHECK(take_reply(quiet).code != WK_WIRE_TOO_MANY_REQUESTS);
-	CHECK_EQ(b.service->reads_held, 0);
+	CHECK_EQ(b.service->load.held, 0);
 	CHECK_EQ(b.service->stats.too_many_requests, refused);
 	bookie_close(&b);
 }
@@ -112,7 +112,7 @@ TEST(adds_that_go_on_while_a_batch_is_answered_do_not_mix_with_it) {
 	for (int64_t id = 0; id < 40; id++)
 		ask(reader, an_entry(6, id, -1, 9, 300, 0));
 	bookie_turn(&b, SIZE_MAX);
-	b.service->options.reads_max = 0; /* the polls' reads find too many before them */
+	b.service->limits.reads_max = 0; /* the polls' reads find too many before them */
 	for (int64_t id = 1; id < 30; id++)
 		ask(writer, an_entry(5, id, id - 1, 1, 300, WK_WIRE_DEFERRED));
 	bookie_run(&b);
@@ -283,7 +283,7 @@ TEST(small_answers_that_nobody_reads_stay_within_the_memory_for_them) {
 	uint64_t most = 0;
 	for (int i = 0; i < 100; i++) {
 		bookie_turn(&b, 65536);
-		most = b.service->reply_bytes > most ? b.service->reply_bytes : most;
+		most = b.service->load.reply_bytes > most ? b.service->load.reply_bytes : most;
 	}
 	CHECK(most <= (1 << 20) + (1 << 20) / 10);
 	for (int64_t id = 1; id < 100; id++)
@@ -291,7 +291,7 @@ TEST(small_answers_that_nobody_reads_stay_within_the_memory_for_them) {
 	bookie_wait(&b, 31000);
 	bookie_run(&b);
 	CHECK_EQ(b.service->stats.connections, 1); /* who is deaf and holds so much is closed */
-	CHECK_EQ(b.service->reply_bytes, 0);
+	CHECK_EQ(b.service->load.reply_bytes, 0);
 	bookie_close(&b);
 }
 
@@ -519,16 +519,16 @@ TEST(cluster_rule_4_who_forces_without_end_is_not_read) {
 		CHECK_EQ(reply.code, WK_WIRE_OK);
 		CHECK_EQ(reply.txn_id, (uint64_t)k + 1);
 	}
-	b.service->forces = WK_FORCES_MAX - 100; /* of others */
+	b.service->load.forces = WK_FORCES_MAX - 100; /* of others */
 	ask(p[0], an_entry(5, 1, 0, 1, 20, 0));
 	CHECK_EQ(force_pipelined(p, PEERS_MAX, 1000),
 	         1 + 100 + PEERS_MAX - 1); /* one more of each that waited for nothing */
-	b.service->forces -= WK_FORCES_MAX - 100;
+	b.service->load.forces -= WK_FORCES_MAX - 100;
 	bookie_run(&b);
 	for (int i = 0; i < PEERS_MAX; i++)
 		for (int k = 0; k < 1000 + (i == 0); k++)
 			CHECK_EQ(take_reply(p[i]).code, WK_WIRE_OK);
-	CHECK_EQ(b.service->forces, 0);
+	CHECK_EQ(b.service->load.forces, 0);
 	bookie_close(&b);
 }
 

@@ -27,7 +27,8 @@ typedef struct wk_server_options {
 	uint64_t frame_size_max;              /* default 5 MiB, prefix included; at most 5 MiB + 64 KiB */
 	uint64_t receive_bytes;               /* frames not whole yet, and adds that wait for room (default 256 MiB) */
 	uint64_t reply_bytes;                 /* replies not sent yet (default 256 MiB); reads are answered 506 beyond it */
-	uint64_t reads_max; /* reads that wait, fences and lists too, and long polls (default 10,000 each); 506 beyond */
+	/* reads that wait, fences and lists too; and as many long polls (default 10,000); 506 beyond, budgets.h */
+	uint64_t reads_max;
 	uint64_t batch_bytes_max;  /* of one batch read's reply (default 5 MiB) */
 	uint64_t frame_timeout_ns; /* a frame begun and not finished for so long ends its connection (default 30 s) */
 	uint64_t
