@@ -49,7 +49,7 @@ wk_status wk_files_find(wk_engine *engine, wk_error *error) {
 		listing list = {engine, folders[i], path == NULL ? WK_NO_MEMORY : WK_OK};
 		int result = path != NULL ? engine->io->operations->list(engine->io, path, list_file, &list) : 0;
 		free(path);
-		bool accepts = engine->options.on_damage != WK_ON_DAMAGE_STOP;
+		bool accepts = engine->options.on_damage != WK_ON_DAMAGE_STOP && !wk_engine_holds_ledgers(engine);
 		bool left_out = result == -ENOENT &&
 		                (i == 1 || accepts); /* as copies leave out what is empty; else claims.h tells */
 		if (result == -ENOENT && !left_out)

@@ -174,7 +174,8 @@ static wk_status examine_block(wk_walk *walk, wk_store_file *file, uint64_t offs
 		uint32_t word = wk_load_le32(bytes + cursor), record_size = word & 0x0fffffff, type = word >> 28;
 		wk_block_record record = {type, record_size, (uint32_t)cursor + WK_BLOCK_RECORD_HEADER_SIZE,
 		                          bytes + cursor + WK_BLOCK_RECORD_HEADER_SIZE};
-		bool possible = type == WK_BLOCK_ENTRY && record_size >= WK_ENTRY_HEADER_SIZE &&
+		bool possible = type == WK_BLOCK_ENTRY && !wk_engine_holds_ledgers(walk->engine) &&
+		                record_size >= WK_ENTRY_HEADER_SIZE &&
 		                record_size <= size - cursor - WK_BLOCK_RECORD_HEADER_SIZE;
 		if (!possible) {
 			understood = false; /* where the next record starts cannot be told */

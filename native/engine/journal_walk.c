@@ -395,6 +395,19 @@ static bool ends_too_early(const wk_walk *s) {
 	return root->clean && root->closed_sequence > s->scan.sequence;
 }
 
+typedef struct remedy_text {
+	char text[200];
+} remedy_text;
+
+static remedy_text remedy(const wk_engine *engine) {
+	remedy_text remedy;
+	snprintf(remedy.text, sizeof remedy.text,
+	         wk_engine_holds_ledgers(engine) ? WK_LEDGERS_REMEDY
+	                                         : "salvage the rest into a copy: `walkeeper recover %s DESTINATION`",
+	         engine->path);
+	return remedy;
+}
+
 static wk_status report_early_end(wk_walk *s, wk_error *error) {
 	char behind[96] = "has no block";
 	if (s->last != NULL)
@@ -403,9 +416,8 @@ static wk_status report_early_end(wk_walk *s, wk_error *error) {
 	return wk_fail(
 	    error, WK_DAMAGED,
 	    "opening %s: the journal %s, but the directory was closed in order behind block %llu: a journal file "
-	    "is missing or damaged. Nothing was changed. Restore the file from a backup, or salvage the rest into "
-	    "a copy: `walkeeper recover %s DESTINATION`",
-	    s->engine->path, behind, (unsigned long long)s->engine->superblock.closed_sequence, s->engine->path);
+	    "is missing or damaged. Nothing was changed. Restore the file from a backup, or %s",
+	    s->engine->path, behind, (unsigned long long)s->engine->superblock.closed_sequence, remedy(s->engine).text);
 }
 
 static wk_status report_damage(wk_walk *s, const wk_store_file *file, uint64_t offset, wk_error *error) {
@@ -418,17 +430,13 @@ static wk_status report_damage(wk_walk *s, const wk_store_file *file, uint64_t o
 		snprintf(other, sizeof other,
 		         " (or: %s was followed by others that were recycled, and its footer cannot be read)",
 		         wk_file_name_of(s->last->id, s->last->kind).text);
-	char remedy[200];
-	snprintf(remedy, sizeof remedy,
-	         wk_engine_holds_ledgers(engine) ? WK_LEDGERS_REMEDY
-	                                         : "salvage the rest into a copy: `walkeeper recover %s DESTINATION`",
-	         engine->path);
 	return wk_fail(error, WK_DAMAGED,
 	               "opening %s: %s is damaged at offset %llu: block %llu is not whole, but block %llu shows that "
 	               "it was durable%s. Nothing was changed. "
 	               "Restore the file from a backup, or %s",
 	               engine->path, wk_file_name_of(file->id, file->kind).text, (unsigned long long)offset,
-	               (unsigned long long)s->scan.sequence + 1, (unsigned long long)s->scan.witness, other, remedy);
+	               (unsigned long long)s->scan.sequence + 1, (unsigned long long)s->scan.witness, other,
+	               remedy(engine).text);
 }
 
 /*

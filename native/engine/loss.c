@@ -236,7 +236,8 @@ static wk_status commit(wk_engine *engine, const wk_catalogue_record *record, wk
 
 wk_status wk_loss_record(wk_engine *engine, wk_error *error) {
 	wk_loss *loss = engine->loss;
-	wk_status status = wk_catalogue_rewrite(engine, error);
+	bool ledgers = wk_engine_holds_ledgers(engine); /* what they lost their owner has noted */
+	wk_status status = ledgers ? WK_OK : wk_catalogue_rewrite(engine, error);
 	if (status == WK_OK && loss == NULL)
 		status = seal_files(engine, false, error); /* the blocks were whole: no open need accept that again */
 	if (loss == NULL || status != WK_OK)

@@ -82,11 +82,12 @@ wk_status wk_open_options_settle(const wk_open_options *given, wk_open_options *
 		               (unsigned long long)options->sort_memory);
 	if (options->kind > WK_KIND_LEDGERS)
 		return wk_fail(error, WK_INVALID, "kind is %u: 0 logs, 1 ledgers", options->kind);
-	if (options->kind == WK_KIND_LEDGERS && (options->on_damage != WK_ON_DAMAGE_STOP || options->read_only))
-		return wk_fail(error, WK_UNSUPPORTED,
-		               "a ledger store is opened for writing, and with on_damage stop: a ledger that lost entries must "
-		               "not answer that it never had them");
 	if (options->on_damage > WK_ON_DAMAGE_SKIP)
 		return wk_fail(error, WK_INVALID, "on_damage is %u: 0 stop, 1 point_in_time, 2 skip", options->on_damage);
+	if (options->kind == WK_KIND_LEDGERS && (options->on_damage == WK_ON_DAMAGE_POINT_IN_TIME || options->read_only))
+		return wk_fail(
+		    error, WK_UNSUPPORTED,
+		    "a ledger store is opened for writing, and with on_damage stop or skip: what came behind a loss is "
+		    "other ledgers', and is kept");
 	return WK_OK;
 }

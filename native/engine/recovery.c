@@ -113,7 +113,8 @@ static wk_status give_up_entry_log(wk_engine *engine, wk_store_file *file, wk_er
 
 /* An open that accepts loss takes what the disk cannot read for damaged. */
 static wk_status load_entry_logs(wk_engine *engine, wk_error *error) {
-	bool accepts = engine->options.on_damage != WK_ON_DAMAGE_STOP && !engine->read_only;
+	bool accepts = engine->options.on_damage != WK_ON_DAMAGE_STOP && !engine->read_only &&
+	               !wk_engine_holds_ledgers(engine); /* of those the index file knows all that were finished */
 	for (uint32_t i = 0; i < engine->files_count; i++) {
 		wk_store_file *file = engine->files[i];
 		if (file->kind != WK_FILE_ENTRY_LOG || file->state == WK_FILE_SEALED) /* the latter: the index file knows it */

@@ -43,7 +43,7 @@ TEST(a_directory_is_of_one_kind_for_ever) {
 	io->operations->destroy(io);
 }
 
-TEST(a_store_is_not_opened_read_only_nor_with_loss) {
+TEST(a_store_is_not_opened_read_only_nor_at_a_point_in_time) {
 	wk_io *io = new_disk(2);
 	close_store(open_store(io));
 	wk_open_options options = store_options();
@@ -51,7 +51,7 @@ TEST(a_store_is_not_opened_read_only_nor_with_loss) {
 	options.read_only = true;
 	CHECK_EQ(wk_open_on(io, "store", &options, &ns, NULL), WK_UNSUPPORTED);
 	options.read_only = false;
-	options.on_damage = WK_ON_DAMAGE_SKIP;
+	options.on_damage = WK_ON_DAMAGE_POINT_IN_TIME;
 	CHECK_EQ(wk_open_on(io, "store", &options, &ns, NULL), WK_UNSUPPORTED);
 	io->operations->destroy(io);
 }
@@ -156,7 +156,7 @@ TEST(a_backup_has_the_states_too_and_verify_and_inspect_know_the_entries) {
 
 int main(void) {
 	RUN(a_directory_is_of_one_kind_for_ever);
-	RUN(a_store_is_not_opened_read_only_nor_with_loss);
+	RUN(a_store_is_not_opened_read_only_nor_at_a_point_in_time);
 	RUN(a_backup_has_the_states_too_and_verify_and_inspect_know_the_entries);
 	return check_done();
 }

@@ -1,0 +1,320 @@
+/*
+ * test_ledger_damage.c: a ledger store that is opened with on_damage skip goes on behind damage in its journal: it says that
+ * something is lost, has what is whole, takes more, and from then on is a store like any other.
+ */
+#include "ledger_store.h"
+#include "small_directory.h"
+#include "walkeeper/inspect.h"
+
+#include <dirent.h>
+
+enum { ENTRIES = 40, SIZE = 3000, FENCED = 7, LATE = 9, KEYED = 11 };
+
+static wk_open_options options_of(uint32_t on_damage) {
+	wk_open_options options = store_options();
+	options.file_size_min = options.file_size_max = 256 * 1024; /* what make_store writes is not sealed yet */
+	options.on_damage = on_damage;
+	return options;
+}
+
+static wk_status open_as(const char *path, uint32_t on_damage, wk_namespace **ns, wk_error *error) {
+	wk_open_options options = options_of(on_damage);
+	*ns = NULL;
+	return wk_open(path, &options, ns, error);
+}
+
+static void put_entry(wk_namespace *ns, int64_t ledger_id, int64_t entry_id, const char *key) {
+	static uint8_t bytes[SIZE];
+	memset(bytes, (int)entry_id, sizeof bytes);
+	wk_store_be64(bytes, (uint64_t)ledger_id);
+	wk_store_be64(bytes + 8, (uint64_t)entry_id);
+	wk_add add = {
+	    .bytes = bytes, .size = sizeof bytes, .key = key, .key_size = key != NULL ? (uint32_t)strlen(key) : 0};
+	CHECK_EQ(wk_ledger_add(ns, &add, 1, UINT64_MAX, true, NULL), WK_OK);
+}
+
+/* One entry a block, and a fence in the middle; it ends without being closed. */
+static void make_store(const char *path, bool close) {
+	wk_namespace *ns;
+	wk_error error = {0};
+	check_ok(open_as(path, WK_ON_DAMAGE_STOP, &ns, &error), &error, "the store opens");
+	for (int64_t id = 0; id < ENTRIES; id++) {
+		put_entry(ns, 1, id, NULL);
+		if (id == ENTRIES / 2)
+			CHECK_EQ(wk_ledger_fence(ns, FENCED, KEY, sizeof KEY - 1, UINT64_MAX, NULL, NULL), WK_OK);
+	}
+	put_entry(ns, KEYED, 0, "a key");
+	if (close)
+		close_store(ns);
+	else
+		wk_abandon(ns);
+}
+
+static wk_status status_of(wk_namespace *ns, int64_t ledger_id, int64_t entry_id) {
+	wk_entry_batch *batch = NULL;
+	wk_status status = wk_ledger_read(ns, ledger_id, entry_id, 1, 1 << 20, &batch, NULL);
+	size_t count = 0;
+	const wk_stored_entry *entries = status == WK_OK ? wk_entry_batch_entries(batch, &count) : NULL;
+	if (status == WK_OK && count == 1) {
+		CHECK_EQ(entries[0].size, SIZE);
+		CHECK_EQ(entries[0].bytes[SIZE - 1], (uint8_t)entry_id);
+	}
+	wk_entry_batch_release(batch);
+	return status;
+}
+
+static int64_t entries_left(wk_namespace *ns) {
+	int64_t left = 0;
+	for (int64_t id = 0; id < ENTRIES; id++) {
+		wk_status status = status_of(ns, 1, id);
+		CHECK(status == WK_OK || status == WK_NOT_FOUND);
+		left += status == WK_OK;
+	}
+	return left;
+}
+
+static bool is_fenced(wk_namespace *ns, int64_t ledger_id) {
+	wk_ledger_info info;
+	CHECK_EQ(wk_ledger_describe_state(ns, ledger_id, &info, NULL), WK_OK);
+	return info.fenced;
+}
+
+static void goes_on(const char *path, int64_t lost) {
+	wk_namespace *ns;
+	wk_error error = {0};
+	wk_recovery_report report;
+	CHECK_EQ(open_as(path, WK_ON_DAMAGE_STOP, &ns, &error), WK_DAMAGED);
+	CHECK_EQ(open_as(path, WK_ON_DAMAGE_STOP, &ns, &error), WK_DAMAGED); /* that changed nothing */
+	check_ok(open_as(path, WK_ON_DAMAGE_SKIP, &ns, &error), &error, "it opens with skip");
+	wk_namespace_recovery(ns, &report);
+	CHECK_EQ(report.damaged_blocks, lost);
+	CHECK_EQ(report.unknown_blocks, lost);
+	CHECK_EQ(entries_left(ns), ENTRIES - lost);
+	CHECK(is_fenced(ns, FENCED));
+	put_entry(ns, LATE, 0, NULL);
+	for (int64_t id = 0; id < ENTRIES; id++) /* files are sealed, and an index is written */
+		put_entry(ns, LATE, id + 1, NULL);
+	wk_abandon(ns);
+	for (int round = 0; round < 3; round++) { /* from now on it is whole: killed, closed, and opened again */
+		check_ok(open_as(path, WK_ON_DAMAGE_STOP, &ns, &error), &error, "it opens as ever");
+		wk_namespace_recovery(ns, &report);
+		CHECK_EQ(report.damaged_blocks + report.unknown_blocks, 0);
+		CHECK_EQ(entries_left(ns), ENTRIES - lost);
+		CHECK(is_fenced(ns, FENCED));
+		CHECK_EQ(entries_of(ns, LATE), ENTRIES + 1 + round);
+		put_entry(ns, LATE, ENTRIES + 1 + round, NULL);
+		close_store(ns);
+	}
+	wk_verify_report verified;
+	CHECK_EQ(wk_verify_directory(path, 0, NULL, NULL, &verified, &error), WK_DAMAGED); /* the bytes are still there */
+	CHECK(verified.damaged > 0);
+	remove_tree(path);
+}
+
+/* Block 1 is the first, at offset 0; each has SIZE bytes and a head, in one page of 4096. */
+static void spoil_block(const char *path, uint64_t block) {
+	flip_bit(below(path, "journal/0000000000000001.wkj"), block * 4096 + 1000);
+}
+
+TEST(damage_in_the_middle_of_the_journal_is_passed) {
+	const char *path = temporary();
+	make_store(path, false);
+	spoil_block(path, 5);
+	goes_on(path, 1);
+}
+
+TEST(damage_of_the_first_block_is_passed) {
+	const char *path = temporary();
+	make_store(path, false);
+	spoil_block(path, 0);
+	goes_on(path, 1);
+}
+
+TEST(damage_of_several_blocks_is_passed) {
+	const char *path = temporary();
+	make_store(path, false);
+	for (uint64_t block = 3; block < 8; block++)
+		spoil_block(path, block);
+	goes_on(path, 5);
+}
+
+TEST(damage_here_and_there_is_passed) {
+	const char *path = temporary();
+	make_store(path, false);
+	spoil_block(path, 2);
+	spoil_block(path, 6);
+	goes_on(path, 2);
+}
+
+/* The first open with skip may itself be killed: it is done again. */
+TEST(who_was_killed_while_it_went_on_goes_on_again) {
+	const char *path = temporary();
+	make_store(path, false);
+	spoil_block(path, 5);
+	wk_namespace *ns;
+	wk_error error = {0};
+	for (int round = 0; round < 3; round++) {
+		check_ok(open_as(path, WK_ON_DAMAGE_SKIP, &ns, &error), &error, "it opens with skip");
+		CHECK_EQ(entries_left(ns), ENTRIES - 1);
+		wk_abandon(ns);
+	}
+	check_ok(open_as(path, WK_ON_DAMAGE_STOP, &ns, &error), &error, "it opens as ever");
+	CHECK_EQ(entries_left(ns), ENTRIES - 1);
+	close_store(ns);
+	remove_tree(path);
+}
+
+/* Where nothing is damaged skip is no other open. */
+TEST(a_whole_store_is_opened_with_skip_as_ever) {
+	for (int close = 0; close < 2; close++) {
+		const char *path = temporary();
+		make_store(path, close);
+		wk_namespace *ns;
+		wk_error error = {0};
+		wk_recovery_report report;
+		for (int round = 0; round < 2; round++) {
+			check_ok(open_as(path, WK_ON_DAMAGE_SKIP, &ns, &error), &error, "it opens with skip");
+			wk_namespace_recovery(ns, &report);
+			CHECK_EQ(report.damaged_blocks + report.unknown_blocks + report.lost_entries + report.lost_files, 0);
+			CHECK_EQ(entries_left(ns), ENTRIES);
+			CHECK(is_fenced(ns, FENCED));
+			close_store(ns);
+		}
+		remove_tree(path);
+	}
+}
+
+/* What nobody else knows is no matter of policy: which ledgers are fenced and deleted. */
+TEST(a_damaged_index_is_no_matter_of_policy) {
+	const char *path = temporary();
+	make_store(path, true);
+	wk_namespace *ns;
+	wk_error error = {0};
+	check_ok(open_as(path, WK_ON_DAMAGE_STOP, &ns, &error), &error, "the store opens");
+	for (int64_t id = 0; id < 3 * ENTRIES; id++) { /* a file is sealed, and so there is an index */
+		put_entry(ns, LATE, id, NULL);
+		work(ns);
+	}
+	close_store(ns);
+	DIR *listing = opendir(below(path, "index"));
+	CHECK(listing != NULL);
+	for (struct dirent *one; (one = readdir(listing)) != NULL;)
+		if (one->d_name[0] == '0') {
+			char name[300];
+			snprintf(name, sizeof name, "index/%.200s", one->d_name);
+			CHECK_EQ(unlink(below(path, name)), 0);
+		}
+	closedir(listing);
+	CHECK_EQ(open_as(path, WK_ON_DAMAGE_SKIP, &ns, &error), WK_DAMAGED);
+	CHECK(strstr(error.text, "other copies") != NULL);
+	remove_tree(path);
+}
+
+/* ---- by a seed ---- */
+
+static uint64_t state;
+
+static uint64_t below_n(uint64_t n) {
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return state % n;
+}
+
+enum { ADDS_MAX = 200, SEEDS = 60, UNCONFIRMED = 2 };
+typedef struct one_add {
+	int64_t ledger_id, entry_id;
+	wk_status found;
+} one_add;
+static one_add adds[ADDS_MAX];
+
+static void look_at_all(wk_namespace *ns, int count) {
+	for (int i = 0; i < count; i++)
+		adds[i].found = status_of(ns, adds[i].ledger_id, adds[i].entry_id);
+}
+
+/* Three flipped bits of a file of the journal, or of all of its files but the root. */
+static void spoil_something(const char *path) {
+	DIR *listing = opendir(below(path, "journal"));
+	CHECK(listing != NULL);
+	char names[64][256];
+	uint64_t count = 0;
+	for (struct dirent *one; (one = readdir(listing)) != NULL && count < 64;)
+		if (one->d_name[0] == '0')
+			snprintf(names[count++], sizeof names[0], "%.240s", one->d_name);
+	closedir(listing);
+	CHECK(count > 0);
+	for (uint64_t flips = 1 + below_n(3); flips > 0; flips--) {
+		char name[300];
+		size_t size;
+		snprintf(name, sizeof name, "journal/%.240s", names[below_n(count)]);
+		free(read_file(below(path, name), &size));
+		if (size > 0)
+			flip_bit(below(path, name), below_n(size));
+	}
+}
+
+static bool random_life(uint64_t seed) {
+	state = seed * 0x9e3779b97f4a7c15u + 1;
+	const char *path = temporary();
+	wk_namespace *ns;
+	wk_error error = {0};
+	int64_t next[4] = {0};
+	int count = 20 + (int)below_n(ADDS_MAX - 20);
+	bool close = below_n(2) == 0;
+	check_ok(open_as(path, WK_ON_DAMAGE_STOP, &ns, &error), &error, "the store opens");
+	for (int i = 0; i < count; i++) {
+		adds[i].ledger_id = (int64_t)below_n(4);
+		adds[i].entry_id = next[adds[i].ledger_id]++;
+		put_entry(ns, adds[i].ledger_id, adds[i].entry_id, NULL);
+		if (below_n(4) == 0)
+			work(ns);
+	}
+	if (close)
+		close_store(ns);
+	else
+		wk_abandon(ns);
+	spoil_something(path);
+	wk_status status = open_as(path, WK_ON_DAMAGE_STOP, &ns, &error);
+	bool skipped = status == WK_DAMAGED;
+	if (skipped)
+		status = open_as(path, WK_ON_DAMAGE_SKIP, &ns, &error);
+	CHECK(status == WK_OK || status == WK_DAMAGED);
+	if (status == WK_OK) {
+		look_at_all(ns, count);
+		for (int i = 0; i < count; i++) { /* without a word nothing is absent, but for what nothing confirmed */
+			bool torn = !close && i >= count - UNCONFIRMED;
+			CHECK(adds[i].found == WK_OK || adds[i].found == WK_DAMAGED ||
+			      (adds[i].found == WK_NOT_FOUND && (skipped || torn)));
+		}
+		put_entry(ns, LATE, 0, NULL);
+		wk_abandon(ns);
+		check_ok(open_as(path, WK_ON_DAMAGE_STOP, &ns, &error), &error, "it is a store like any other");
+		for (int i = 0; i < count; i++)
+			CHECK_EQ(status_of(ns, adds[i].ledger_id, adds[i].entry_id), adds[i].found);
+		CHECK_EQ(status_of(ns, LATE, 0), WK_OK);
+		close_store(ns);
+	}
+	remove_tree(path);
+	return skipped && status == WK_OK;
+}
+
+TEST(whatever_is_spoilt_nothing_is_absent_without_a_word) {
+	int skipped = 0;
+	for (uint64_t seed = 1; seed <= SEEDS; seed++)
+		skipped += random_life(seed);
+	printf("%d of %d went on behind damage\n", skipped, SEEDS);
+	CHECK(skipped > SEEDS / 10);
+}
+
+int main(void) {
+	RUN(damage_in_the_middle_of_the_journal_is_passed);
+	RUN(damage_of_the_first_block_is_passed);
+	RUN(damage_of_several_blocks_is_passed);
+	RUN(damage_here_and_there_is_passed);
+	RUN(who_was_killed_while_it_went_on_goes_on_again);
+	RUN(a_whole_store_is_opened_with_skip_as_ever);
+	RUN(a_damaged_index_is_no_matter_of_policy);
+	RUN(whatever_is_spoilt_nothing_is_absent_without_a_word);
+	return check_done();
+}
