@@ -69,7 +69,7 @@ class BlockWindow(Machine):
 
 class Budgets(Machine):
     """limits reads=64 replies=1000000 frame=1000 | load waiting=3 readers=1… | own reads=1…, unsent=5 |
-    ask turn, turn urgent, hold, hold urgent, force, anything, read, read large | parts. What is not named stays as it was."""
+    ask turn, turn urgent, hold, hold urgent, force, anything, read, read large | parts. What is not named stays."""
 
     LIMITS: ClassVar = {"reads": "reads_max", "replies": "reply_bytes", "frame": "frame_size_max"}
     EXCESS: ClassVar = {

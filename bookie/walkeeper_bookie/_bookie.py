@@ -24,6 +24,7 @@ from walkeeper.errors import Error, StorageError
 from walkeeper.metadata import MetadataError, MissingError, UnavailableError, UnknownOutcomeError
 from walkeeper_bookie._addresses import AddressError, refuse_unusable
 from walkeeper_bookie._collector import Acknowledgement, Collector
+from walkeeper_bookie._damage import open_behind_damage
 from walkeeper_bookie._data_directory import DataDirectory
 from walkeeper_bookie._descriptors import connections_permitted, raise_limit
 from walkeeper_bookie._directory import (
@@ -142,12 +143,10 @@ class Bookie:
         make_data_directory(self._data.path)
         if self._journal is not None and not self._data.store.is_dir():
             make_journal_directory(self._journal)
-        self.directory = Directory.open(
-            self._data.store,
-            directory_options(settings),
-            journal=self._journal,
-            lock_timeout=settings.lock_timeout,
-            stop=self._told_to_stop,
+        skips = settings.on_damage == "skip"
+        limbo = LimboFile(self._data.limbo, self._spare)
+        self.directory = (
+            open_behind_damage(self._open_store, limbo, self.log) if skips else self._open_store(skip_damage=False)
         )
         self._undo.insert(0, self._close_directory)  # behind the metadata, whose end also ends what waits for them
         self._recovery = self.directory.recovery()
@@ -183,6 +182,16 @@ class Bookie:
         self.start_seconds = time.monotonic() - self._started
         self._ready = True
         self._workers["disk watch"].wake()  # the registration may be that of before an operator's wish
+
+    def _open_store(self, skip_damage: bool) -> Directory:
+        return Directory.open(
+            self._data.store,
+            directory_options(self.settings),
+            journal=self._journal,
+            skip_damage=skip_damage,
+            lock_timeout=self.settings.lock_timeout,
+            stop=self._told_to_stop,
+        )
 
     def _addresses(self) -> list[tuple[str, Address]]:
         """Where it listens, each with its setting's name."""

@@ -111,11 +111,13 @@ class Directory:
         options: Mapping[str, int] | None = None,
         *,
         journal: Path | None = None,
+        skip_damage: bool = False,
         lock_timeout: float = 10.0,
         stop: Callable[[], bool] = lambda: False,
     ) -> Directory:
         """Opens the store, or makes it where there is none. `options` are fields of wk_open_options; `journal` is its
-        journal directory.
+        journal directory. With `skip_damage` a damaged journal is gone on with behind what is lost: `recovery` says so
+        this once, from then on the store is whole.
 
         Raises DirectoryLockedError where another process still has it after `lock_timeout` seconds, or as soon as
         `stop` says so; DamagedError; UnsupportedError; StorageError; InvalidError for a directory that others may
@@ -127,6 +129,7 @@ class Directory:
         native_options = ffi.new("wk_open_options *")
         lib.wk_open_options_init(native_options)
         native_options.kind, native_options.create = lib.WK_KIND_LEDGERS, True
+        native_options.on_damage = lib.WK_ON_DAMAGE_SKIP if skip_damage else lib.WK_ON_DAMAGE_STOP
         native_options.journal = named = journal_field(journal)
         set_fields(native_options, options or {})
         out, error = ffi.new("wk_namespace **"), new_error()

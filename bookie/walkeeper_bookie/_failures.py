@@ -91,5 +91,8 @@ def hint_of(error: BaseException) -> str | None:
     if (hint := HINTS.get(status_of(error))) is not None:
         return hint
     if isinstance(error, DamagedError):
-        return "walkeeper verify shows the extent; see A lost disk in the operations page"
+        return (
+            "walkeeper verify shows the extent. Where the journal alone is damaged, --on-damage skip goes on behind "
+            "what is lost; else see A lost disk in the operations page"
+        )
     return getattr(error, "hint", None)

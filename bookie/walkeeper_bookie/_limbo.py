@@ -63,7 +63,7 @@ class Kept(Protocol):
         """Durable when it returns."""
 
 
-def reason_for_limbo(recovery: Recovery, *, on_damage: str = "stop", new: bool = False) -> str:
+def reason_for_limbo(recovery: Recovery, *, new: bool = False) -> str:
     """Why what was acknowledged may be missing; empty where nothing is.
 
     `new`: the directory was empty and had no cookie: an earlier one, under this id, may have been lost.
@@ -71,7 +71,7 @@ def reason_for_limbo(recovery: Recovery, *, on_damage: str = "stop", new: bool =
     if recovery.lost:
         return (
             f"opening the directory found damage: {recovery.damaged_blocks} blocks, {recovery.lost_entries} entries, "
-            f"{recovery.lost_files} files (on_damage {on_damage})"
+            f"{recovery.lost_files} files"
         )
     return "the directory is new" if new else ""
 

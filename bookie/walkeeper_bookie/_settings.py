@@ -249,8 +249,8 @@ class Settings:
     reads_max: int = key(
         Count(1, 2**31 - 1),
         "10000",
-        "Reads that wait for a thread together with fences and lists that wait for the journal, and as many long polls; "
-        "more are answered 506 (too many requests). There is an eighth more for fences and LACs alone.",
+        "Reads that wait for a thread, together with fences and lists that wait for the journal, and as many long "
+        "polls; more are answered 506 (too many requests). There is an eighth more for fences and LACs alone.",
         REQUESTS,
         java=Java("maxPendingReadRequestsPerThread"),
     )
@@ -329,6 +329,13 @@ class Settings:
         MEMORY,
     )
 
+    on_damage: str = key(
+        Choice(("stop", "skip")),
+        "stop",
+        "`stop`: where the journal is damaged the bookie does not start. `skip`: it goes on behind what is lost, with "
+        "every ledger in limbo until it was repaired from the other bookies.",
+        DISK,
+    )
     disk_read_only_free: int = key(
         Size(),
         "256MiB",

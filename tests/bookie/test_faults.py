@@ -24,11 +24,9 @@ from tcp_proxy import proxy_to
 from wire_client import (
     FENCE,
     FENCED,
-    NO_ENTRY,
     NO_LEDGER,
     OK,
     READ_ONLY,
-    UNKNOWN_STATE,
     Reply,
     WireClient,
     add_request,
@@ -327,42 +325,6 @@ def test_on_a_full_disk_what_was_deleted_gives_its_space_back(tmp_path: Path) ->
             until(lambda: client.add(11, 60) == OK, "it is writable again")
         store.close()
         assert bookie.stop() == 0
-
-
-def journal_bytes(data: Path) -> list[tuple[Path, int]]:
-    """Where, in which file, an entry's bytes stand."""
-    found = []
-    for path in sorted((data / "ledgers").rglob("*")):
-        if path.is_file():
-            text, at = path.read_bytes(), -1
-            while (at := text.find(b"a precious entry", at + 1)) >= 0:
-                found.append((path, at))
-    return found
-
-
-@pytest.mark.parametrize("which", [0, 50, 98])
-def test_damage_before_the_confirmed_end_is_not_passed_over(bookies: Bookies, which: int) -> None:
-    """Flipped bytes in what was acknowledged: it does not start, or says of nothing that it is absent."""
-    first = bookies.start("--init", "--memtable", "1MiB")
-    first.ready()
-    with WireClient(first.port) as client:
-        for entry_id in range(100):
-            assert client.add(5, entry_id, b"a precious entry %d" % entry_id) == OK
-    first.kill()
-    path, at = journal_bytes(first.data)[which]
-    with path.open("r+b") as file:
-        file.seek(at)
-        file.write(b"A")
-    second = bookies.start(port=first.port)
-    assert second.process.stdout is not None
-    if second.process.stdout.readline():  # it is ready
-        with WireClient(second.port) as client:
-            assert client.read(5, which).code not in (OK, NO_ENTRY)
-            assert client.read(5, 5000).code == UNKNOWN_STATE
-        assert "limbo" in second.said()
-    else:
-        assert second.ended() == 5
-        assert "limbo" not in second.said()
 
 
 # ---- directories ----

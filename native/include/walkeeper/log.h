@@ -49,6 +49,10 @@ typedef struct wk_error {
  * is refused by STOP; the others keep what is intact of it (catalogue_lost). Opened read-only, nothing is written: an
  * open that meets damage repairs it in memory and shows what comes out, as of that moment; WK_DAMAGED where somebody
  * writes the directory, and WK_LOCKED for reads once somebody has opened it for writing since.
+ *
+ * A ledger store has STOP and SKIP, of which the latter goes on behind damage in the journal: what whole blocks hold is
+ * kept, and what others held (entries, fences, keys, deletes) is gone. Whoever asks for SKIP notes that first: from then on
+ * the store is whole, and says of what it lost that it is absent. Other damage is refused as ever.
  */
 enum wk_on_damage { WK_ON_DAMAGE_STOP = 0, WK_ON_DAMAGE_POINT_IN_TIME = 1, WK_ON_DAMAGE_SKIP = 2 };
 /*
