@@ -134,12 +134,40 @@ def test_a_line_shows_both_sides_and_the_rounds_ends() -> None:
 
 def test_a_missed_must_is_listed_and_explained_where_an_explanation_stands() -> None:
     missing = an_answer(2, at_least(5, 9))
-    met = an_answer(3, at_least(1, 9))
+    met = an_answer(3, at_least(0.5, 9))
     told = page.page(a_run(add=a_question(missing, met, why={"2": "The disk.", "3": "never shown"})), ["add"])
     assert "* row 2: ours / bare\n" in told
     assert "**Why row 2 misses its must.** The disk." in told
     assert "never shown" not in told
     assert "Not explained yet" in page.page(a_run(add=a_question(missing)), ["add"])
+
+
+def test_what_has_no_verdict_or_is_near_its_must_is_listed_and_explained() -> None:
+    far = an_answer(1, at_most(2.2, 1.1))
+    assert page.doubts(far) == []
+    near = an_answer(2, at_most(1.55, 1.1))
+    assert page.doubts(near) == ["the median is near the must", "a clean round had 2.00"]
+    round_near = an_answer(2, at_least(1.0, 9))
+    assert page.doubts(round_near) == ["a clean round had 1.00"]
+    disturbed = {**an_answer(3, at_least(0.5, 0.9)), "verdict": "no verdict: 1 of 3 rounds clean (aim met)", "clean": 1}
+    assert page.doubts(disturbed) == ["1 of 3 rounds clean"]
+    assert page.doubts({**round_near, "clean_values": [1.5]}) == []
+    assert page.doubts({**round_near, "clean_values": None}) == ["a round, clean or not, had 1.00"]
+    assert page.doubts(an_answer(4, at_most(1.4, 1.1))) == []  # it misses it: that is another list
+    assert page.doubts(an_answer(4, None)) == []
+    why = {"1": "never shown", "2": "The disk.", "3": "The neighbours.", "4": "The law."}
+    missing = an_answer(4, at_most(1.4, 1.1))
+    beside_it = an_answer(4, at_most(1.55, 1.1))
+    told = page.page(a_run(add=a_question(far, near, disturbed, missing, beside_it, why=why)), ["add"])
+    section = told.partition("## What has no verdict, or is near its must")[2].partition("\n## ")[0]
+    assert "| 2 | ours / bare | 1.50 | <= 1.55 | the median is near the must; a clean round had 2.00 |" in section
+    assert "| 3 | ours / bare | 1.50 | >= 0.5 | 1 of 3 rounds clean |" in section
+    assert "**Row 2.** The disk." in section
+    assert "**Row 3.** The neighbours." in section
+    assert "**Row 4.** Another of its figures misses its must: see there." in section
+    assert "never shown" not in told
+    assert told.count("The law.") == 1
+    assert "* none in this run" in page.page(a_run(add=a_question(far, missing)), ["add"]).partition("near its must")[2]
 
 
 def test_what_was_not_measured_and_what_was_not_asked_are_told_apart() -> None:
