@@ -186,11 +186,49 @@ def test_a_part_of_the_questions_keeps_the_others_answers() -> None:
     assert both["questions"]["tail"]["absent"] == "broken"
 
 
+def an_attack(name: str, adds: hostile.Noticed, reads: hostile.Noticed) -> hostile.Row:
+    return hostile.Row(name, adds, reads, 0.25, 7.0, 0.5, 3)
+
+
 def test_the_page_of_attacks_has_a_row_for_each() -> None:
     adds, reads = hostile.Noticed(1000.0, 3000.0, 2000.0, 1.5), hostile.Noticed(4000.0, 4000.0, 4000.0, 1.0)
-    rows = [hostile.Row(name, adds, reads, 0.25, 7.0, 0.5, 3) for name in ("garbage", "drips")]
-    said = hostile.page(rows, 10.0)
+    rows = [an_attack(name, adds, reads) for name in ("garbage", "drips")]
+    said = hostile.page(hostile.Run("2026-01-01", 10.0, 2, rows))
     head, _, *table = [line for line in said.splitlines() if line.startswith("|")]
     assert [line.split(" | ")[0] for line in table] == ["| garbage", "| drips"]
     assert table[0] == "| garbage | 1 | 3 | 3.00 | 2.00 | 1.50 | 4 | 4 | 1.00 | 1.00 | 1.00 | 25 | 7 | 0.50 | 3 |"
     assert head.count("|") == table[0].count("|")
+    assert said.count("* **") == 2  # the adds of each; the reads are as without
+    assert "none in this run" in hostile.page(hostile.Run("2026-01-01", 10.0, 2, [an_attack("x", reads, reads)]))
+
+
+@pytest.mark.parametrize(
+    ("attacked", "other", "clear", "says"),
+    [
+        (3000, 4000, 3.0, "adds 3.00 x, 4.00 x at the bookie that nobody attacks: nothing is left"),
+        (3000, 2000, 3.0, "50 % of what was added is the machine's, and 1 us are the attacked bookie's; by itself"),
+        (3000, 2000, 3.0, "that is 1.50 x, within the must"),
+        (3000, 900, 3.0, "0 % of what was added is the machine's, and 2 us are the attacked bookie's"),
+        (3000, 900, 3.0, "that is 3.00 x, not within the must either"),
+        (3000, 4000, 1.5, "attacked bookie's; 1.50 x without the requests during which the host"),
+    ],
+)
+def test_whose_it_is_that_clients_notice_is_told_by_the_bookie_that_nobody_attacks(
+    attacked: float, other: float, clear: float, says: str
+) -> None:
+    assert says in hostile.whose("adds", hostile.Noticed(1000.0, attacked, other, clear))
+
+
+def test_what_is_near_twice_is_explained() -> None:
+    quiet, near = hostile.Noticed(100.0, 189.0, 50.0, 1.0), hostile.Noticed(100.0, 190.0, 200.0, 1.0)
+    assert hostile.explained([an_attack("a", quiet, near)]).startswith("* **a**: reads 1.90 x, 2.00 x at")
+
+
+def test_the_page_of_attacks_is_made_again_from_its_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    adds = hostile.Noticed(1000.0, 3000.0, 2000.0, float("nan"))
+    run = hostile.Run("2026-01-01", 10.0, 2, [an_attack("garbage", adds, adds)])
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "hostile.json").write_text(run.as_json())
+    monkeypatch.setattr(sys, "argv", ["hostile.py", "--page", str(tmp_path / "hostile.md"), "--render"])
+    hostile.main()
+    assert (tmp_path / "hostile.md").read_text() == hostile.page(run)
