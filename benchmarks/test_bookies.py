@@ -134,12 +134,40 @@ def test_a_line_shows_both_sides_and_the_rounds_ends() -> None:
 
 def test_a_missed_must_is_listed_and_explained_where_an_explanation_stands() -> None:
     missing = an_answer(2, at_least(5, 9))
-    met = an_answer(3, at_least(1, 9))
+    met = an_answer(3, at_least(0.5, 9))
     told = page.page(a_run(add=a_question(missing, met, why={"2": "The disk.", "3": "never shown"})), ["add"])
     assert "* row 2: ours / bare\n" in told
     assert "**Why row 2 misses its must.** The disk." in told
     assert "never shown" not in told
     assert "Not explained yet" in page.page(a_run(add=a_question(missing)), ["add"])
+
+
+def test_what_has_no_verdict_or_is_near_its_must_is_listed_and_explained() -> None:
+    far = an_answer(1, at_most(2.2, 1.1))
+    assert page.doubts(far) == []
+    near = an_answer(2, at_most(1.55, 1.1))
+    assert page.doubts(near) == ["the median is near the must", "a clean round had 2.00"]
+    round_near = an_answer(2, at_least(1.0, 9))
+    assert page.doubts(round_near) == ["a clean round had 1.00"]
+    disturbed = {**an_answer(3, at_least(0.5, 0.9)), "verdict": "no verdict: 1 of 3 rounds clean (aim met)", "clean": 1}
+    assert page.doubts(disturbed) == ["1 of 3 rounds clean"]
+    assert page.doubts({**round_near, "clean_values": [1.5]}) == []
+    assert page.doubts({**round_near, "clean_values": None}) == ["a round, clean or not, had 1.00"]
+    assert page.doubts(an_answer(4, at_most(1.4, 1.1))) == []  # it misses it: that is another list
+    assert page.doubts(an_answer(4, None)) == []
+    why = {"1": "never shown", "2": "The disk.", "3": "The neighbours.", "4": "The law."}
+    missing = an_answer(4, at_most(1.4, 1.1))
+    beside_it = an_answer(4, at_most(1.55, 1.1))
+    told = page.page(a_run(add=a_question(far, near, disturbed, missing, beside_it, why=why)), ["add"])
+    section = told.partition("## What has no verdict, or is near its must")[2].partition("\n## ")[0]
+    assert "| 2 | ours / bare | 1.50 | <= 1.55 | the median is near the must; a clean round had 2.00 |" in section
+    assert "| 3 | ours / bare | 1.50 | >= 0.5 | 1 of 3 rounds clean |" in section
+    assert "**Row 2.** The disk." in section
+    assert "**Row 3.** The neighbours." in section
+    assert "**Row 4.** Another of its figures misses its must: see there." in section
+    assert "never shown" not in told
+    assert told.count("The law.") == 1
+    assert "* none in this run" in page.page(a_run(add=a_question(far, missing)), ["add"]).partition("near its must")[2]
 
 
 def test_what_was_not_measured_and_what_was_not_asked_are_told_apart() -> None:
@@ -158,11 +186,49 @@ def test_a_part_of_the_questions_keeps_the_others_answers() -> None:
     assert both["questions"]["tail"]["absent"] == "broken"
 
 
+def an_attack(name: str, adds: hostile.Noticed, reads: hostile.Noticed) -> hostile.Row:
+    return hostile.Row(name, adds, reads, 0.25, 7.0, 0.5, 3)
+
+
 def test_the_page_of_attacks_has_a_row_for_each() -> None:
     adds, reads = hostile.Noticed(1000.0, 3000.0, 2000.0, 1.5), hostile.Noticed(4000.0, 4000.0, 4000.0, 1.0)
-    rows = [hostile.Row(name, adds, reads, 0.25, 7.0, 0.5, 3) for name in ("garbage", "drips")]
-    said = hostile.page(rows, 10.0)
+    rows = [an_attack(name, adds, reads) for name in ("garbage", "drips")]
+    said = hostile.page(hostile.Run("2026-01-01", 10.0, 2, rows))
     head, _, *table = [line for line in said.splitlines() if line.startswith("|")]
     assert [line.split(" | ")[0] for line in table] == ["| garbage", "| drips"]
     assert table[0] == "| garbage | 1 | 3 | 3.00 | 2.00 | 1.50 | 4 | 4 | 1.00 | 1.00 | 1.00 | 25 | 7 | 0.50 | 3 |"
     assert head.count("|") == table[0].count("|")
+    assert said.count("* **") == 2  # the adds of each; the reads are as without
+    assert "none in this run" in hostile.page(hostile.Run("2026-01-01", 10.0, 2, [an_attack("x", reads, reads)]))
+
+
+@pytest.mark.parametrize(
+    ("attacked", "other", "clear", "says"),
+    [
+        (3000, 4000, 3.0, "adds 3.00 x, 4.00 x at the bookie that nobody attacks: nothing is left"),
+        (3000, 2000, 3.0, "50 % of what was added is the machine's, and 1 us are the attacked bookie's; by itself"),
+        (3000, 2000, 3.0, "that is 1.50 x, within the must"),
+        (3000, 900, 3.0, "0 % of what was added is the machine's, and 2 us are the attacked bookie's"),
+        (3000, 900, 3.0, "that is 3.00 x, not within the must either"),
+        (3000, 4000, 1.5, "attacked bookie's; 1.50 x without the requests during which the host"),
+    ],
+)
+def test_whose_it_is_that_clients_notice_is_told_by_the_bookie_that_nobody_attacks(
+    attacked: float, other: float, clear: float, says: str
+) -> None:
+    assert says in hostile.whose("adds", hostile.Noticed(1000.0, attacked, other, clear))
+
+
+def test_what_is_near_twice_is_explained() -> None:
+    quiet, near = hostile.Noticed(100.0, 189.0, 50.0, 1.0), hostile.Noticed(100.0, 190.0, 200.0, 1.0)
+    assert hostile.explained([an_attack("a", quiet, near)]).startswith("* **a**: reads 1.90 x, 2.00 x at")
+
+
+def test_the_page_of_attacks_is_made_again_from_its_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    adds = hostile.Noticed(1000.0, 3000.0, 2000.0, float("nan"))
+    run = hostile.Run("2026-01-01", 10.0, 2, [an_attack("garbage", adds, adds)])
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "hostile.json").write_text(run.as_json())
+    monkeypatch.setattr(sys, "argv", ["hostile.py", "--page", str(tmp_path / "hostile.md"), "--render"])
+    hostile.main()
+    assert (tmp_path / "hostile.md").read_text() == hostile.page(run)

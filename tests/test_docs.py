@@ -72,6 +72,14 @@ def test_every_test_named_in_guarantees_is_in_its_file() -> None:
     assert missing == []
 
 
+def test_every_test_that_a_rule_of_a_bookie_names_is_in_its_file() -> None:
+    text = (ROOT / "docs/bookie-rules.md").read_text()
+    files = re.findall(r"`((?:tests|benchmarks)/[\w./-]+\.\w+)` \(([^)]*)\)", text)
+    named = [(path, name) for path, names in files for name in re.findall(r"`(\w+)`", names)]
+    assert len(named) > 30
+    assert [(path, name) for path, name in named if not re.search(rf"\b{name}\b", (ROOT / path).read_text())] == []
+
+
 def rules_named_in(path: Path) -> set[str]:
     """The storage rules that a test names: in words ("storage rules 1, 6 and 31"), or in the name of a function."""
     text = re.sub(r"\s+(\* )?", " ", path.read_text())

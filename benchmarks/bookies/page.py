@@ -8,7 +8,9 @@ from typing import Any
 from harness.report import number
 
 COLUMNS = ("row", "what", "left", "right", "figure", "min - max", "must", "aim", "verdict")
-MISSED = "NOT MET"
+MISSED, UNJUDGED = "NOT MET", "no verdict"
+NEAR = 0.05
+"""A figure that is not better than its must by more than this part of it is near it."""
 
 
 def lines(answer: Mapping[str, Any]) -> tuple[str, ...]:
@@ -55,6 +57,28 @@ def missed(run: Mapping[str, Any]) -> list[str]:
     return found
 
 
+def doubts(answer: Mapping[str, Any]) -> list[str]:
+    """Why a figure that does not miss its must is not sure to meet it; nothing where it is sure, or misses it."""
+    must, lower = answer["must"], answer["lower_is_better"]
+    if must is None or MISSED in answer["verdict"]:
+        return []
+
+    def is_near(value: float) -> bool:
+        return value >= must * (1 - NEAR) if lower else value <= must * (1 + NEAR)
+
+    found = []
+    if answer["verdict"].startswith(UNJUDGED):
+        found.append(f"{answer['clean']} of {len(answer['values'])} rounds clean")
+    if is_near(answer["ratio"]):
+        found.append("the median is near the must")
+    clean = answer.get("clean_values")
+    rounds = [value for value in (answer["values"] if clean is None else clean) if is_near(value)]
+    if rounds:
+        worst = signed(max(rounds) if lower else min(rounds))
+        found.append(f"a {'clean round' if clean is not None else 'round, clean or not,'} had {worst}")
+    return found
+
+
 def merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     """
     The new run, and of the old one the questions that were not asked now. Each ratio is of one run still, and each
@@ -74,6 +98,7 @@ def page(run: Mapping[str, Any], order: list[str]) -> str:
     minutes = sum(run["questions"][name]["seconds"] for name in names) / 60
     quick = "QUICK RUN: short cells, little data or few rounds; not to be quoted.\n\n" if run["quick"] else ""
     misses = "\n".join(f"* {each}" for each in missed(run)) or "* none in this run"
+    in_doubt = _in_doubt([run["questions"][name] for name in names])
     return f"""# The bookie, measured
 
 <!-- Made by `make bench-bookie` from benchmarks/results/bookie.json. Do not edit: run it again. -->
@@ -96,7 +121,37 @@ are judged: [README.md](README.md). Again: `make bench-bookie`, or a part of it:
 
 {misses}
 
+## What has no verdict, or is near its must
+
+Figures that do not miss their must, and of which it is not sure that they meet it: fewer than half of the rounds were
+clean; or the median, or a clean round, is not better than the must by more than {100 * NEAR:.0f} %.
+
+{in_doubt}
+
 {parts}"""
+
+
+def _in_doubt(questions: list[Mapping[str, Any]]) -> str:
+    """A table of them, and behind it what the questions say of their rows."""
+    head = ("row", "what", "figure", "must", "in doubt, as")
+    body, why = "", ""
+    for question in questions:
+        found = [(each, doubts(each)) for each in question["answers"]]
+        for answer, reasons in found:
+            row, what, *_, figure, _ends, must, _aim, _verdict = lines({**answer, "note": ""})
+            if reasons:
+                body += f"| {' | '.join(_escaped(cell) for cell in (row, what, figure, must, '; '.join(reasons)))} |\n"
+        missing = _rows_missed(question)
+        for row in sorted({int(answer["row"]) for answer, reasons in found if reasons}):
+            if row in missing:
+                why += f"\n**Row {row}.** Another of its figures misses its must: see there.\n"
+            elif str(row) in question["why"]:
+                why += f"\n**Row {row}.** {question['why'][str(row)]}\n"
+    return f"| {' | '.join(head)} |\n|{'---|' * len(head)}\n{body}{why}".rstrip() if body else "* none in this run"
+
+
+def _rows_missed(question: Mapping[str, Any]) -> list[int]:
+    return sorted({int(each["row"]) for each in question["answers"] if MISSED in each["verdict"]})
 
 
 def _part(question: Mapping[str, Any]) -> str:
@@ -105,8 +160,7 @@ def _part(question: Mapping[str, Any]) -> str:
         return text + f"Not measured: {question['absent']}\n"
     body = "\n".join(f"| {' | '.join(_escaped(cell) for cell in lines(answer))} |" for answer in question["answers"])
     text += f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}\n{body}\n"
-    rows = sorted({int(each["row"]) for each in question["answers"] if MISSED in each["verdict"]})
-    for row in rows:
+    for row in _rows_missed(question):
         text += f"\n**Why row {row} misses its must.** {question['why'].get(str(row), 'Not explained yet.')}\n"
     return text
 

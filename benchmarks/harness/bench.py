@@ -169,6 +169,7 @@ class Bench:
             state=state,
             note=note,
             details={"ours": counted[-1].cells[ours], "reference": counted[-1].cells[reference]},
+            clean_values=[left / right for each, (left, right) in zip(counted, pairs, strict=True) if each.clean],
         )
 
     def ceiling(self, row: int, rounds: Sequence[Round], floor: str, peer: str) -> Answer:
@@ -218,6 +219,7 @@ class Bench:
             state,
             note,
             details or {},
+            [found for each, found in zip(counted, values, strict=True) if each.clean],
         )
 
 

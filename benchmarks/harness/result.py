@@ -58,6 +58,8 @@ class Answer:
     """'recycled', 'growing' or empty where the question does not arise."""
     note: str = ""
     details: dict[str, Any] = field(default_factory=dict)
+    clean_values: list[float] | None = None
+    """Those of `values` that are of clean rounds; None where nobody says which they are."""
 
     @property
     def interval(self) -> Interval:
@@ -90,6 +92,7 @@ class Answer:
             "interval": [interval.low, interval.high],
             "values": self.values,
             "clean": self.clean,
+            "clean_values": self.values if self.clean == len(self.values) else self.clean_values,
             "must": self.goal.must if self.goal else None,
             "aim": self.goal.aim if self.goal else None,
             "lower_is_better": self.goal.lower if self.goal else None,

@@ -28,18 +28,22 @@ typedef struct connection {
 	uint8_t *in;
 	size_t in_size, sent;
 	replies waiting[2], out, next; /* for each block's write; being sent; to be sent then */
-	bool held;                     /* the block was full */
 } connection;
+
+typedef struct indices {
+	uint32_t at[CONNECTIONS_MAX], count;
+} indices;
 
 static connection *connections[CONNECTIONS_MAX];
 static uint32_t connections_count;
+static indices answered[2], held; /* whom a block's write answers; for whom there was no room in the block */
 static struct io_uring ring;
 static uint8_t *blocks[2];
 static size_t block_size;
 static unsigned filling;
 static bool writing;
 static uint64_t file_offset;
-static int file;
+static int file, listener;
 static volatile uint32_t crc; /* or nobody would compute it */
 
 static struct io_uring_sqe *entry_for(enum kind kind, uint32_t index) {
@@ -64,6 +68,10 @@ static void add_replies(replies *to, const uint8_t *bytes, size_t size) {
 	to->size += size;
 }
 
+static void put_index(indices *to, uint32_t index) {
+	to->at[to->count++] = index;
+}
+
 static void receive(uint32_t index) {
 	connection *from = connections[index];
 	io_uring_prep_recv(entry_for(RECEIVE, index), from->fd, from->in + from->in_size, IN_SIZE - from->in_size, 0);
@@ -73,7 +81,7 @@ static void receive(uint32_t index) {
 static void take_frames(uint32_t index) {
 	connection *from = connections[index];
 	size_t done = 0;
-	from->held = false;
+	bool full = false;
 	while (from->in_size - done >= 4) {
 		const uint8_t *frame = from->in + done;
 		uint32_t size;
@@ -83,20 +91,24 @@ static void take_frames(uint32_t index) {
 			bench_die("this is no add of protocol v2");
 		if (from->in_size - done < size)
 			break;
-		from->held = block_size + size - FRAME_HEAD > BLOCK_ROOM;
-		if (from->held)
+		full = block_size + size - FRAME_HEAD > BLOCK_ROOM;
+		if (full)
 			break;
 		crc = wk_crc32c(frame + FRAME_HEAD, size - FRAME_HEAD);
 		memcpy(blocks[filling] + block_size, frame + FRAME_HEAD, size - FRAME_HEAD);
 		block_size += size - FRAME_HEAD;
 		uint8_t reply[REPLY_SIZE] = {0, 0, 0, REPLY_SIZE - 4, 2, 1};
 		memcpy(reply + 12, frame + FRAME_HEAD, 16);
+		if (from->waiting[filling].size == 0)
+			put_index(&answered[filling], index);
 		add_replies(&from->waiting[filling], reply, sizeof reply);
 		done += size;
 	}
 	memmove(from->in, from->in + done, from->in_size - done);
 	from->in_size -= done;
-	if (!from->held)
+	if (full)
+		put_index(&held, index);
+	else
 		receive(index);
 }
 
@@ -127,21 +139,28 @@ static void send_replies(uint32_t index) {
 	io_uring_prep_send(entry_for(SEND, index), to->fd, to->out.bytes + to->sent, to->out.size - to->sent, MSG_NOSIGNAL);
 }
 
+/* Nobody is looked at whom it does not concern: there may be ten thousand. */
 static void written(void) {
 	writing = false;
-	for (uint32_t i = 0; i < connections_count; i++) {
-		connection *to = connections[i];
+	indices *done = &answered[!filling];
+	for (uint32_t i = 0; i < done->count; i++) {
+		connection *to = connections[done->at[i]];
 		replies *waiting = &to->waiting[!filling];
-		if (waiting->size > 0) {
-			bool idle = to->out.size == 0;
-			add_replies(&to->next, waiting->bytes, waiting->size);
-			waiting->size = 0;
-			if (idle && to->fd >= 0)
-				send_replies(i);
-		}
-		if (to->held)
-			take_frames(i);
+		bool idle = to->out.size == 0;
+		add_replies(&to->next, waiting->bytes, waiting->size);
+		waiting->size = 0;
+		if (idle && to->fd >= 0)
+			send_replies(done->at[i]);
 	}
+	done->count = 0;
+	uint32_t count = held.count;
+	held.count = 0;
+	for (uint32_t i = 0; i < count; i++)
+		take_frames(held.at[i]); /* it is put there once more at most, and not behind i */
+}
+
+static void accept_all(void) {
+	io_uring_prep_multishot_accept(entry_for(ACCEPT, 0), listener, NULL, NULL, SOCK_CLOEXEC);
 }
 
 static void answer(const struct io_uring_cqe *cqe) {
@@ -156,6 +175,8 @@ static void answer(const struct io_uring_cqe *cqe) {
 		connections[connections_count]->fd = result;
 		connections[connections_count]->in = bench_allocate(IN_SIZE);
 		receive(connections_count++);
+		if (!(cqe->flags & IORING_CQE_F_MORE))
+			accept_all();
 		break;
 	case RECEIVE:
 		if (result <= 0) {
@@ -223,7 +244,8 @@ int main(int argc, char **argv) {
 	int error = io_uring_queue_init(4096, &ring, IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN);
 	if (error < 0)
 		bench_die("no ring: %s", strerror(-error));
-	io_uring_prep_multishot_accept(entry_for(ACCEPT, 0), listen_and_tell(argv[2]), NULL, NULL, SOCK_CLOEXEC);
+	listener = listen_and_tell(argv[2]);
+	accept_all();
 	for (;;) {
 		error = io_uring_submit_and_wait(&ring, 1);
 		if (error < 0 && error != -EINTR)

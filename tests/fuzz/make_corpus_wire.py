@@ -44,88 +44,104 @@ def v2(opcode: int, body: bytes, flags: int = 0, version: int = 2) -> bytes:
     return struct.pack(">BBH", version, opcode, flags) + body
 
 
-def fuzz_wire_request() -> dict[str, bytes]:
-    """Requests of both protocols."""
+AUTH = message((1, b"plain"), (2, b"secret"))
+AUTHENTICATED = message((1, PLUGIN), (2, b""))
+
+
+def fuzz_wire_request_v2() -> dict[str, bytes]:
+    """Requests of v2."""
     read = struct.pack(">qq", 1, -1)
     batch = struct.pack(">qqqiq", 1, 0, 9, 100, 1 << 20)
-    auth = message((1, b"plain"), (2, b"secret"))
+    return {
+        "add": v2(1, KEY + ENTRY),
+        "recovery_add": v2(1, KEY + ENTRY, flags=6),
+        "add_short": v2(1, KEY + ENTRY[:15]),
+        "read": v2(2, read),
+        "read_fence": v2(2, read + KEY, flags=1),
+        "read_half_a_key": v2(2, read + KEY[:10], flags=1),
+        "read_oldest": struct.pack(">i", 2) + read,
+        "read_of_the_future": v2(2, read, version=9),
+        "batch": v2(7, batch),
+        "batch_fence": v2(7, batch + KEY, flags=1),
+        "auth": v2(3, AUTH),
+        "unknown": v2(4, read),
+        "nothing": b"",
+    }
+
+
+def fuzz_wire_request_v3() -> dict[str, bytes]:
+    """Requests of v3."""
     add = (101, message((1, 1), (2, 0), (3, KEY), (4, ENTRY)))
     force = message(header(10), (107, message((1, 1))))
     return {
-        "v2_add": v2(1, KEY + ENTRY),
-        "v2_recovery_add": v2(1, KEY + ENTRY, flags=6),
-        "v2_add_short": v2(1, KEY + ENTRY[:15]),
-        "v2_read": v2(2, read),
-        "v2_read_fence": v2(2, read + KEY, flags=1),
-        "v2_read_half_a_key": v2(2, read + KEY[:10], flags=1),
-        "v2_read_oldest": struct.pack(">i", 2) + read,
-        "v2_read_of_the_future": v2(2, read, version=9),
-        "v2_batch": v2(7, batch),
-        "v2_batch_fence": v2(7, batch + KEY, flags=1),
-        "v2_auth": v2(3, auth),
-        "v2_unknown": v2(4, read),
-        "v3_add": message(header(2), add),
-        "v3_add_flags": message(header(2, (4, 100)), (101, add[1] + message((5, 1), (100, 1)))),
-        "v3_read_last": message(header(1), (100, message((1, 1), (2, -1)))),
-        "v3_read_fence": message(header(1), (100, message((1, 1), (2, -1), (3, KEY), (100, 1)))),
-        "v3_long_poll": message(header(1), (100, message((1, 1), (2, -1), (4, 5), (5, 1000), (100, 2)))),
-        "v3_auth": message(header(5), (102, auth)),
-        "v3_write_lac": message(header(6), (103, message((1, 1), (2, 0), (3, KEY), (4, LAC_PACKET)))),
-        "v3_read_lac": message(header(7), (104, message((1, 1)))),
-        "v3_info": message(header(8), (105, message((1, 3)))),
-        "v3_start_tls": message(header(9), (106, b"")),
-        "v3_force": force,
-        "v3_list": message(header(11), (108, message((1, 1)))),
-        "v3_batch": message(header(12)),
-        "v3_context": message(header(7), (104, message((1, 1))), (200, message((1, b"k"), (2, b"v")))),
-        "v3_context_without_value": message(header(7), (200, message((1, b"k")))),
-        "v3_version_one": message(header(7, version=1), (104, message((1, 1)))),
-        "v3_version_four": message(header(7, version=4)),
-        "v3_twice": message(header(7), (104, message((1, 1))), (104, message((1, 2)))),
-        "v3_fixed": force + b"\x1d\1\2\3\4\x21" + bytes(8),
-        "v3_group": force + b"\x1b\x1c",
-        "v3_long_varint": force + b"\x18" + b"\x80" * 10 + b"\0",
-        "v3_long_size": force + b"\x12\xff\xff\xff\xff\x07",
-        "v3_empty_entry": message(header(2), (101, message((1, 1), (2, 0), (3, b""), (4, b"")))),
+        "add": message(header(2), add),
+        "add_flags": message(header(2, (4, 100)), (101, add[1] + message((5, 1), (100, 1)))),
+        "read_last": message(header(1), (100, message((1, 1), (2, -1)))),
+        "read_fence": message(header(1), (100, message((1, 1), (2, -1), (3, KEY), (100, 1)))),
+        "long_poll": message(header(1), (100, message((1, 1), (2, -1), (4, 5), (5, 1000), (100, 2)))),
+        "auth": message(header(5), (102, AUTH)),
+        "write_lac": message(header(6), (103, message((1, 1), (2, 0), (3, KEY), (4, LAC_PACKET)))),
+        "read_lac": message(header(7), (104, message((1, 1)))),
+        "info": message(header(8), (105, message((1, 3)))),
+        "start_tls": message(header(9), (106, b"")),
+        "force": force,
+        "list": message(header(11), (108, message((1, 1)))),
+        "batch": message(header(12)),
+        "context": message(header(7), (104, message((1, 1))), (200, message((1, b"k"), (2, b"v")))),
+        "context_without_value": message(header(7), (200, message((1, b"k")))),
+        "version_one": message(header(7, version=1), (104, message((1, 1)))),
+        "version_four": message(header(7, version=4)),
+        "twice": message(header(7), (104, message((1, 1))), (104, message((1, 2)))),
+        "fixed": force + b"\x1d\1\2\3\4\x21" + bytes(8),
+        "group": force + b"\x1b\x1c",
+        "long_varint": force + b"\x18" + b"\x80" * 10 + b"\0",
+        "long_size": force + b"\x12\xff\xff\xff\xff\x07",
+        "empty_entry": message(header(2), (101, message((1, 1), (2, 0), (3, b""), (4, b"")))),
         "nothing": b"",
     }
 
 
-def fuzz_wire_reply() -> dict[str, bytes]:
-    """Replies of both protocols."""
+def fuzz_wire_reply_v2() -> dict[str, bytes]:
+    """Replies of v2."""
     ids = struct.pack(">qq", 1, -1)
     ok, no_entry = struct.pack(">i", 0), struct.pack(">i", 2)
-    auth = message((1, PLUGIN), (2, b""))
-    found = message((1, 0), (2, 1), (3, -1))
     return {
-        "v2_add": v2(1, ok + ids),
-        "v2_read": v2(2, ok + ids + ENTRY),
-        "v2_read_no_entry": v2(2, no_entry + ids),
-        "v2_unknown_code": v2(2, struct.pack(">i", 108) + ids),
-        "v2_batch": v2(7, ok + ids + bytes(8) + struct.pack(">i", len(ENTRY)) + ENTRY + bytes(4)),
-        "v2_batch_cut": v2(7, ok + ids + bytes(8) + struct.pack(">i", len(ENTRY)) + ENTRY[:-1]),
-        "v2_batch_no_entry": v2(7, no_entry + ids + bytes(8)),
-        "v2_auth": v2(3, auth),
-        "v3_add": message(header(2), (2, 0), (101, found)),
-        "v3_add_fenced": message(header(2), (2, 504), (101, message((1, 504), (2, 1), (3, 0)))),
-        "v3_read": message(header(1), (2, 0), (100, found + message((5, -1), (6, 1790000000000), (4, ENTRY)))),
-        "v3_read_no_entry": message(header(1), (2, 403), (100, message((1, 403), (2, 1), (3, -1)))),
-        "v3_auth": message(header(5), (2, 0), (102, auth)),
-        "v3_write_lac": message(header(6), (2, 505), (103, message((1, 505), (2, 1)))),
-        "v3_read_lac": message(header(7), (2, 0), (104, message((1, 0), (2, 1), (3, LAC_PACKET), (4, ENTRY)))),
-        "v3_info": message(header(8), (2, 0), (105, message((1, 0), (2, 1000), (3, 5)))),
-        "v3_start_tls": message(header(9), (2, 0), (106, b"")),
-        "v3_force": message(header(10), (2, 0), (107, message((1, 0), (2, 1)))),
-        "v3_list": message(header(11), (2, 0), (108, message((1, 0), (2, 1), (3, bytes(64))))),
-        "v3_bare": message(header(3), (2, 404)),
-        "v3_statuses_differ": message(header(2), (2, 0), (101, message((1, 501), (2, 1), (3, 0)))),
-        "v3_unknown_status": message(header(2), (2, 1)),
-        "v3_no_status": message(header(2)),
+        "add": v2(1, ok + ids),
+        "read": v2(2, ok + ids + ENTRY),
+        "read_no_entry": v2(2, no_entry + ids),
+        "unknown_code": v2(2, struct.pack(">i", 108) + ids),
+        "batch": v2(7, ok + ids + bytes(8) + struct.pack(">i", len(ENTRY)) + ENTRY + bytes(4)),
+        "batch_cut": v2(7, ok + ids + bytes(8) + struct.pack(">i", len(ENTRY)) + ENTRY[:-1]),
+        "batch_no_entry": v2(7, no_entry + ids + bytes(8)),
+        "auth": v2(3, AUTHENTICATED),
         "nothing": b"",
     }
 
 
-CORPORA = [fuzz_wire_request, fuzz_wire_reply]
+def fuzz_wire_reply_v3() -> dict[str, bytes]:
+    """Replies of v3."""
+    found = message((1, 0), (2, 1), (3, -1))
+    return {
+        "add": message(header(2), (2, 0), (101, found)),
+        "add_fenced": message(header(2), (2, 504), (101, message((1, 504), (2, 1), (3, 0)))),
+        "read": message(header(1), (2, 0), (100, found + message((5, -1), (6, 1790000000000), (4, ENTRY)))),
+        "read_no_entry": message(header(1), (2, 403), (100, message((1, 403), (2, 1), (3, -1)))),
+        "auth": message(header(5), (2, 0), (102, AUTHENTICATED)),
+        "write_lac": message(header(6), (2, 505), (103, message((1, 505), (2, 1)))),
+        "read_lac": message(header(7), (2, 0), (104, message((1, 0), (2, 1), (3, LAC_PACKET), (4, ENTRY)))),
+        "info": message(header(8), (2, 0), (105, message((1, 0), (2, 1000), (3, 5)))),
+        "start_tls": message(header(9), (2, 0), (106, b"")),
+        "force": message(header(10), (2, 0), (107, message((1, 0), (2, 1)))),
+        "list": message(header(11), (2, 0), (108, message((1, 0), (2, 1), (3, bytes(64))))),
+        "bare": message(header(3), (2, 404)),
+        "statuses_differ": message(header(2), (2, 0), (101, message((1, 501), (2, 1), (3, 0)))),
+        "unknown_status": message(header(2), (2, 1)),
+        "no_status": message(header(2)),
+        "nothing": b"",
+    }
+
+
+CORPORA = [fuzz_wire_request_v2, fuzz_wire_request_v3, fuzz_wire_reply_v2, fuzz_wire_reply_v3]
 
 
 def main() -> None:

@@ -20,9 +20,9 @@ ROWS = (1, 2, 3, 4, 5)
 WHY: dict[int, str] = {
     2: """With 64 in flight a block has 67 KiB, and its sync waits for a commit of the file system's journal, as space
 is used that was only allocated: fio pays as much for it, which the last row of 2 shows, and the bare loop, which
-overwrites, does not. A sync of ours took 178 us where fio's took 200 and 103. To write zeros along with such blocks, as
-with smaller ones (docs/adr/0017), was tried: p50 170 in place of 230 us and 6 % more entries a second, but p90 448 in
-place of 261 us, and twice the bytes.
+overwrites, does not. In one run a sync of ours took 178 us where fio's took 200 and 103. To write zeros along with such
+blocks, as with smaller ones (docs/adr/0017), was tried: p50 170 in place of 230 us and 6 % more entries a second, but
+p90 448 in place of 261 us, and twice the bytes.
 
 With 1,024 in flight both are bound by the disk, which was not the same from minute to minute: between 0.54 and 1.57 in
 rounds of one day. The bare loop overwrites what was written before, one block at a time. Ours goes into

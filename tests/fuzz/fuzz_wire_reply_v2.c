@@ -1,0 +1,7 @@
+/* Checked: wire_payloads.h, of replies of v2. */
+#include "wire_payloads.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
+	wire_check_reply(bytes, size, WK_WIRE_V2);
+	return 0;
+}
