@@ -152,10 +152,12 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self._socket.close()
 
-    def add(self, ledger_id: int, entry_id: int, payload: bytes = b"hello", flags: int = 0) -> int:
-        """The code that is answered. The digest is CRC-32."""
+    def add(
+        self, ledger_id: int, entry_id: int, payload: bytes = b"hello", flags: int = 0, damaged: bool = False
+    ) -> int:
+        """The code that is answered. The digest is CRC-32; of a `damaged` entry it does not match."""
         head = struct.pack(">qqqq", ledger_id, entry_id, entry_id - 1, len(payload))
-        entry = head + struct.pack(">Q", zlib.crc32(payload, zlib.crc32(head))) + payload
+        entry = head + struct.pack(">Q", zlib.crc32(payload, zlib.crc32(head)) ^ damaged) + payload
         return self._ask(1, flags, KEY + entry)[0]
 
     def read(self, ledger_id: int, entry_id: int, flags: int = 0) -> tuple[int, bytes]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,7 +43,7 @@ from walkeeper_bookie._identity import establish, expected_cookie, no_cluster, r
 from walkeeper_bookie._limbo import Limbo, reason_for_limbo
 from walkeeper_bookie._log import Log
 from walkeeper_bookie._metadata import BookieMetadata, open_metadata
-from walkeeper_bookie._native_options import directory_options, server_options, thresholds
+from walkeeper_bookie._native_options import backend_name, directory_options, server_options, thresholds
 from walkeeper_bookie._patience import MetadataUnreachableError, Patience, StoppedError
 from walkeeper_bookie._registration import Registrar
 from walkeeper_bookie._server import Server, ServerStats
@@ -453,6 +453,13 @@ class Bookie:
 
     def directory_stats(self) -> DirectoryStats:
         return self.directory.stats()
+
+    def backends(self) -> Mapping[str, str]:
+        """By what files and sockets are used, in the words of the setting `backend`."""
+        return {
+            "files": backend_name(self.directory.stats().backend),
+            "sockets": backend_name(self.server.stats().backend),
+        }
 
     def journal_times(self) -> JournalTimes:
         return self.directory.journal_times()

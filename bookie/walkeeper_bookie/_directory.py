@@ -79,6 +79,8 @@ class DirectoryStats:
     sorted_bytes: int
     scrubbed_bytes: int
     scrub_damaged: int
+    backend: int
+    """enum wk_backend"""
     disk_full: bool
     failed: bool
 

@@ -10,7 +10,7 @@ from walkeeper.errors import InvalidError
 from walkeeper_bookie._disk_watch import Thresholds
 from walkeeper_bookie._settings import Settings
 
-__all__ = ["directory_options", "server_options", "set_fields", "thresholds"]
+__all__ = ["backend_name", "directory_options", "server_options", "set_fields", "thresholds"]
 
 _BACKENDS = {"auto": lib.WK_BACKEND_AUTO, "io_uring": lib.WK_BACKEND_URING, "psync": lib.WK_BACKEND_PSYNC}
 _VERIFY = {"off": lib.WK_VERIFY_DIGEST_OFF, "learned": lib.WK_VERIFY_DIGEST_LEARNED}
@@ -42,11 +42,10 @@ def directory_options(settings: Settings) -> Mapping[str, int]:
 
 
 def server_options(settings: Settings) -> Mapping[str, int]:
-    """Fields of wk_server_options, but for the address."""
+    """Fields of wk_server_options, but for the address, and for connections_max, which descriptors limit."""
     return {
         "backend": _BACKENDS[settings.backend],
         "connections_per_address_max": settings.connections_per_address_max,
-        "connections_max": settings.connections_max,
         "reader_threads": settings.reader_threads,
         "verify_digest": _VERIFY[settings.verify_digest],
         "frame_size_max": settings.frame_size_max,
@@ -67,6 +66,11 @@ def set_fields(native: Any, values: Mapping[str, int]) -> None:
             setattr(native, name, value)
         except (OverflowError, TypeError) as wrong:  # noqa: PERF203 - it ends the loop
             raise InvalidError(f"{name}={value!r}: {wrong}") from None
+
+
+def backend_name(number: int) -> str:
+    """The word of the setting for an enum wk_backend."""
+    return next(name for name, backend in _BACKENDS.items() if backend == number)
 
 
 def thresholds(settings: Settings) -> Thresholds:

@@ -101,7 +101,8 @@ class Process:
             print(line, flush=True)
         except (OSError, ValueError, AttributeError):  # nobody reads it, or there is no stdout
             pass
-        self.log.info("ready", bookie_id=bookie.bookie_id, listen=host, seconds=f"{bookie.start_seconds:.3f}")
+        seconds = f"{bookie.start_seconds:.3f}"
+        self.log.info("ready", bookie_id=bookie.bookie_id, listen=host, seconds=seconds, **bookie.backends())
         notify("READY=1")
 
     def _serve(self, bookie: Bookie) -> ExitStatus:

@@ -52,6 +52,7 @@ _NUMBERS = (
     "reply_memory",
     "ledgers_memory",
     "ledgers",
+    "backend",
 )
 
 
@@ -80,6 +81,8 @@ class ServerStats:
     reply_memory: int
     ledgers_memory: int
     ledgers: int
+    backend: int
+    """enum wk_backend"""
     add_ns: Histogram
     read_ns: Histogram
     batch: Histogram

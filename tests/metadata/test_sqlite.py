@@ -9,7 +9,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -518,72 +517,3 @@ time.sleep(1000)
     process.wait(WAIT_SECONDS)
     assert store.children("/") == []
     end(process)
-
-
-# ---- threads and wake-ups ----
-
-
-def threads_of(name: str) -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name.startswith(name)]
-
-
-def test_a_store_has_no_thread_before_it_needs_one(path: Path) -> None:
-    others = set(threads_of("walkeeper-metadata"))  # of stores that other tests have not let go of yet
-
-    def own(beginning: str = "walkeeper-metadata") -> set[threading.Thread]:
-        return set(threads_of(beginning)) - others
-
-    with SqliteStore(path) as store:
-        store.create("/a")
-        store.on_session(lambda event: None)
-        assert own() == set()
-        watch = store.watch("/a", lambda: None)
-        assert len(own("walkeeper-metadata-sqlite")) == 1
-        watch.close()
-    until(lambda: not own())
-
-
-def test_the_keeper_sleeps_while_nobody_watches(path: Path) -> None:
-    with SqliteStore(path) as store:
-        turns: list[float | None] = []
-        sleep = store._keeper._changed.wait_for
-
-        def wait_for(condition: Any, seconds: float | None = None) -> Any:
-            turns.append(seconds)
-            return sleep(condition, seconds)
-
-        store._keeper._changed.wait_for = wait_for  # type: ignore[method-assign]
-        watch = store.watch("/a", lambda: None)
-        until(lambda: len(turns) > 5)
-        assert all(seconds is not None and seconds <= 0.02 for seconds in turns[1:])
-        watch.close()
-        until(lambda: turns[-1] is None)
-        count = len(turns)
-        store.create("/a")
-        with SqliteStore(path) as other:
-            other.put("/a", b"x")
-        assert len(turns) == count
-
-
-def test_a_hint_from_another_process_comes_soon(store: SqliteStore, path: Path) -> None:
-    """Not a measurement: a store that looked once a second would need 20 s for this, and it needs less than one."""
-    script = """
-for _ in range(20):
-    sys.stdin.readline()
-    store.put("/a", b"x")
-os._exit(0)
-"""
-    store.create("/a")
-    process = start(path, script)
-    assert process.stdin is not None
-    hints = Calls()
-    store.watch("/a", hints)
-    best = float("inf")
-    for _ in range(20):
-        before, began = hints.count, time.monotonic()
-        process.stdin.write("\n")
-        process.stdin.flush()
-        until(lambda before=before: hints.count > before)  # type: ignore[misc]
-        best = min(best, time.monotonic() - began)
-    assert end(process) == 0
-    assert best < 0.5
