@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import errno
+import itertools
 import json
 import math
 import multiprocessing
@@ -38,7 +39,8 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "bookie")]
 from bookie_process import resident_bytes, resident_bytes_peak  # noqa: E402
 from bookie_runs import Running, bookies_in  # noqa: E402
 from harness.stalls import Span, p99, watched  # noqa: E402
-from wire_client import OK, WireClient, read_request  # noqa: E402
+from hostile_bytes import LENGTHS, PROTOBUF  # noqa: E402
+from wire_client import OK, WireClient, frame, read_request  # noqa: E402
 
 MIB = 1024 * 1024
 LARGE = 5 * MIB - 1024
@@ -149,6 +151,48 @@ def garbage(port: Port) -> None:
                 pass
 
 
+def lengths(port: Port) -> None:
+    """A connection with a frame of a length around some limit, noise behind it, and the next one."""
+    source = random.Random(2)
+    while True:
+        length = source.choice(LENGTHS)
+        with connect(port) as one, contextlib.suppress(OSError):
+            one.sendall(struct.pack(">I", length) + source.randbytes(min(length, 70_000)))
+
+
+def protobuf(port: Port) -> None:
+    """Megabytes of protobuf that was made to be slow to read, one frame after the other, on four connections."""
+    frames = [frame(hurtful) for hurtful in PROTOBUF.values()]
+    held = [connect(port) for _ in range(4)]
+    for number in itertools.count():
+        at = number % len(held)
+        try:
+            held[at].sendall(frames[number % len(frames)])
+            held[at].recv(65536)
+        except OSError:
+            held[at].close()
+            held[at] = connect(port)
+
+
+def takes_descriptors(port: Port) -> None:
+    """Hundreds of connections to a bookie that may have a few files more than it has."""
+    while True:
+        held = [socket.socket() for _ in range(500)]
+        for one in held:
+            one.setblocking(False)
+            assert one.connect_ex(("127.0.0.1", port)) in (0, errno.EINPROGRESS)
+        time.sleep(0.5)
+        for one in held:
+            one.close()
+
+
+def leave_few_descriptors(bookie: Running) -> None:
+    pid = bookie.process.pid
+    few = len(os.listdir(f"/proc/{pid}/fd")) + 50
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (few, few))
+
+
+NO_DESCRIPTORS = "no descriptors left"
 ATTACKS: dict[str, Callable[[Port], None]] = {
     "never reads, 1 connection": lambda port: never_reads(port, 1),
     "never reads, 200 connections": lambda port: never_reads(port, 200),
@@ -157,6 +201,9 @@ ATTACKS: dict[str, Callable[[Port], None]] = {
     "drips": drips,
     "beginnings of frames": begins,
     "garbage": garbage,
+    "every length": lengths,
+    "protobuf made to hurt": protobuf,
+    NO_DESCRIPTORS: takes_descriptors,
 }
 
 
@@ -215,6 +262,8 @@ def attack(bookie: Running, other: Running, name: str, seconds: float) -> Row:
     with watched() as stalls_alone:
         alone = good.measure(seconds)
     before = resident_bytes(bookie)
+    if name == NO_DESCRIPTORS:
+        leave_few_descriptors(bookie)
     attacker = multiprocessing.Process(target=ATTACKS[name], args=(bookie.port,), daemon=True)
     attacker.start()
     assert attacker.pid is not None

@@ -15,7 +15,6 @@ from wire_client import (
 )
 
 MIB = 1024 * 1024
-FRAME_MAX = 5 * MIB
 SLACK = 16 * MIB
 """What the allocator, and reading and adding themselves, take besides."""
 PATIENCE = 60.0

@@ -51,6 +51,11 @@ bool wk_protobuf_next(wk_protobuf_reader *reader, uint32_t *tag, wk_protobuf_val
 	if (reader->at == reader->end)
 		return false;
 	uint64_t number = 0;
+	*tag = 0;
+	reader->broken = *reader->left == 0;
+	if (reader->broken)
+		return false;
+	--*reader->left;
 	reader->broken = !read_short(reader, UINT32_MAX, &number) || number >> 3 == 0 ||
 	                 !read_value(reader, (uint32_t)number & 7, value);
 	*tag = (uint32_t)number;
@@ -63,9 +68,9 @@ static bool is_known(const wk_protobuf_field *field, const wk_protobuf_value *va
 }
 
 bool wk_protobuf_merge(const wk_protobuf_schema *schema, const wk_protobuf_value *occurrence,
-                       wk_protobuf_message *message) {
+                       wk_protobuf_message *message, uint32_t *left) {
 	message->present = true;
-	wk_protobuf_reader reader = {.at = occurrence->bytes, .end = occurrence->bytes + occurrence->number};
+	wk_protobuf_reader reader = {.at = occurrence->bytes, .end = occurrence->bytes + occurrence->number, .left = left};
 	uint32_t tag;
 	wk_protobuf_value value;
 	while (wk_protobuf_next(&reader, &tag, &value)) {

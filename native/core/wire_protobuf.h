@@ -19,6 +19,9 @@ enum wk_protobuf_type {
 
 enum { WK_PROTOBUF_FIELDS_MAX = 6, WK_VARINT_SIZE_MAX = 10 };
 
+/* Of a frame, those in its messages included: more are no request but an attempt to keep the loop busy. */
+enum { WK_FRAME_FIELDS_MAX = 1000 };
+
 /* A field's number and its type, as they stand before its value. */
 #define WK_PROTOBUF_TAG(number, type) ((uint32_t)(number) << 3 | (uint32_t)(type))
 
@@ -31,7 +34,8 @@ typedef struct wk_protobuf_value {
 
 typedef struct wk_protobuf_reader {
 	const uint8_t *at, *end;
-	bool broken; /* what stands at `at` is no field */
+	uint32_t *left; /* so many fields may come, of the whole frame */
+	bool broken;    /* what stands at `at` is no field, or one too many */
 } wk_protobuf_reader;
 
 /* The next field, known or not. False: the end is reached, or reader->broken. */
@@ -55,9 +59,12 @@ typedef struct wk_protobuf_message {
 	wk_protobuf_value values[WK_PROTOBUF_FIELDS_MAX];
 } wk_protobuf_message;
 
-/* Reads one more occurrence of the message into it: the last value of a field counts. False: it is no message. */
+/*
+ * Reads one more occurrence of the message into it: the last value of a field counts. False: it is no message, or has more
+ * than *left fields, from which its own are taken off.
+ */
 bool wk_protobuf_merge(const wk_protobuf_schema *schema, const wk_protobuf_value *occurrence,
-                       wk_protobuf_message *message);
+                       wk_protobuf_message *message, uint32_t *left);
 /* Whether no required field is missing. */
 bool wk_protobuf_is_complete(const wk_protobuf_schema *schema, const wk_protobuf_message *message);
 

@@ -119,8 +119,9 @@ static bool take_batch(const uint8_t *payload, size_t size, wk_wire_request *req
 static bool read_auth(const uint8_t *payload, size_t size, wk_protobuf_message *message) {
 	const wk_protobuf_schema *schema = &wk_v3_requests[WK_V3_AUTH];
 	wk_protobuf_value bytes = {.number = size - HEADER_SIZE, .bytes = payload + HEADER_SIZE};
+	uint32_t left = WK_FRAME_FIELDS_MAX;
 	*message = (wk_protobuf_message){0};
-	return wk_protobuf_merge(schema, &bytes, message) && wk_protobuf_is_complete(schema, message);
+	return wk_protobuf_merge(schema, &bytes, message, &left) && wk_protobuf_is_complete(schema, message);
 }
 
 static uint8_t *put_auth(uint8_t *at, const uint8_t *name, uint64_t name_size, uint64_t body_size) {

@@ -105,18 +105,18 @@ static unsigned message_at(uint32_t tag) {
 }
 
 /* Each pair is a message of its own: unlike the others they are not merged. Nobody here wants to know what they say. */
-static bool is_context_pair(const wk_protobuf_value *value) {
+static bool is_context_pair(const wk_protobuf_value *value, uint32_t *left) {
 	wk_protobuf_message pair = {0};
-	return wk_protobuf_merge(&wk_v3_context, value, &pair) && wk_protobuf_is_complete(&wk_v3_context, &pair);
+	return wk_protobuf_merge(&wk_v3_context, value, &pair, left) && wk_protobuf_is_complete(&wk_v3_context, &pair);
 }
 
 static bool read_field(const wk_protobuf_schema *schemas, uint32_t tag, const wk_protobuf_value *value,
-                       wk_v3_envelope *envelope) {
+                       wk_v3_envelope *envelope, uint32_t *left) {
 	unsigned message = message_at(tag);
 	if (message != WK_V3_NO_MESSAGE)
-		return wk_protobuf_merge(&schemas[message], value, &envelope->messages[message]);
+		return wk_protobuf_merge(&schemas[message], value, &envelope->messages[message], left);
 	if (schemas == wk_v3_requests)
-		return tag != BYTES(WK_V3_CONTEXT_FIELD) || is_context_pair(value);
+		return tag != BYTES(WK_V3_CONTEXT_FIELD) || is_context_pair(value, left);
 	if (tag == NUMBER(2) && wk_v3_is_status((uint32_t)value->number)) {
 		envelope->has_status = true;
 		envelope->status = (uint32_t)value->number;
@@ -133,11 +133,12 @@ bool wk_v3_envelope_read(const wk_protobuf_schema *schemas, const uint8_t *paylo
 		envelope->messages[i].present = false;
 		envelope->messages[i].seen = 0;
 	}
-	wk_protobuf_reader reader = {.at = payload, .end = payload + size};
+	uint32_t left = WK_FRAME_FIELDS_MAX;
+	wk_protobuf_reader reader = {.at = payload, .end = payload + size, .left = &left};
 	uint32_t tag;
 	wk_protobuf_value value;
 	while (wk_protobuf_next(&reader, &tag, &value))
-		if (!read_field(schemas, tag, &value, envelope))
+		if (!read_field(schemas, tag, &value, envelope, &left))
 			return false;
 	if (reader.broken || !envelope->messages[WK_V3_HEADER].present)
 		return false;

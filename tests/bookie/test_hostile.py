@@ -17,7 +17,8 @@ from contextlib import ExitStack, suppress
 import pytest
 from bookie_process import descriptors, resident_bytes, resident_bytes_peak
 from bookie_runs import Running, free_port, until
-from hostile_bookie import FRAME_MAX, MIB, PATIENCE, SLACK, Watched
+from hostile_bookie import MIB, PATIENCE, SLACK, Watched
+from hostile_bytes import FRAME_MAX
 from tcp_proxy import proxy_to
 from wire_client import (
     OK,

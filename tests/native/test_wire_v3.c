@@ -1,4 +1,5 @@
 /* test_wire_v3.c: the requests and replies of the protobuf protocol, in bytes. */
+#include "core/wire_protobuf.h"
 #include "wire_bytes.h"
 
 static const uint8_t *key(void) {
@@ -371,6 +372,34 @@ TEST(unknown_fields_are_skipped) {
 	CHECK(!is_v3("0a06 0803 1007 1801 21 01020304050607"));
 }
 
+/* A READ_LAC of ledger 2 in six fields, and so many more: behind its messages, or in its header. */
+static bool is_request_with(uint32_t more, bool in_header) {
+	static uint8_t payload[16 * 1024];
+	static const uint8_t header[] = {0x08, 0x03, 0x10, 0x07, 0x18, 0x01}, message[] = {0xc2, 0x06, 0x02, 0x08, 0x02};
+	size_t header_size = sizeof header + (in_header ? 3 * (size_t)more : 0);
+	uint8_t *at = wk_protobuf_put_size(payload, 1, header_size);
+	memcpy(at, header, sizeof header);
+	at += sizeof header;
+	if (!in_header)
+		at = mempcpy(at, message, sizeof message);
+	for (uint32_t i = 0; i < more; i++)
+		at = wk_protobuf_put_number(at, 100, 1);
+	if (in_header)
+		at = mempcpy(at, message, sizeof message);
+	uint32_t version = WK_WIRE_V3;
+	wk_wire_request found;
+	return wk_wire_request_decode(payload, (size_t)(at - payload), &version, &found) == WK_OK;
+}
+
+TEST(a_thousand_fields_are_a_request_and_one_more_is_none) {
+	for (int in_header = 0; in_header < 2; in_header++) {
+		CHECK(is_request_with(0, in_header));
+		CHECK(is_request_with(1000 - 6, in_header));
+		CHECK(!is_request_with(1000 - 5, in_header));
+		CHECK(!is_request_with(4000, in_header));
+	}
+}
+
 TEST(what_is_no_field_makes_it_no_request) {
 	CHECK(!is_v3("0a06 0803 1007 1801 0000")); /* field 0 */
 	CHECK(!is_v3("0a06 0803 1007 1801 0200")); /* field 0, as v2 begins */
@@ -473,6 +502,7 @@ int main(void) {
 	RUN(an_enum_of_an_unknown_number_counts_as_missing);
 	RUN(fields_may_come_in_any_order_and_twice);
 	RUN(unknown_fields_are_skipped);
+	RUN(a_thousand_fields_are_a_request_and_one_more_is_none);
 	RUN(what_is_no_field_makes_it_no_request);
 	RUN(a_varint_has_ten_bytes_at_most);
 	RUN(every_truncation_of_a_reply_is_refused);
