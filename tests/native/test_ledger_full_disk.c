@@ -76,6 +76,30 @@ static void fill_and_delete(size_t size) {
 	io->operations->destroy(io);
 }
 
+/* In one call: what the reserve is for is not refused because somebody else's add was. */
+TEST(cluster_rule_5_a_recovery_add_behind_one_without_space_is_accepted) {
+	wk_io *io = new_disk(1);
+	wk_open_options options = store_options();
+	options.file_size_min = options.file_size_max = FILE_SIZE;
+	wk_namespace *ns = open_store_with(io, &options);
+	let_the_keeper_work(ns, io);
+	wk_faulty_set_capacity(wk_faulty_of(io), CAPACITY);
+	int64_t next = 0;
+	fill_up(ns, io, SIZE_MAX_HERE, &next);
+	static uint8_t bytes[2][SIZE_MAX_HERE];
+	wk_add adds[2];
+	for (int i = 0; i < 2; i++) {
+		wk_store_be64(bytes[i], (uint64_t)(next + i));
+		adds[i] = an_add(bytes[i], SIZE_MAX_HERE, i == 0 ? 0 : WK_ADD_RECOVERY);
+	}
+	CHECK_EQ(wk_ledger_add(ns, adds, 2, UINT64_MAX, true, NULL), WK_NO_SPACE);
+	CHECK_EQ(adds[0].status, WK_NO_SPACE);
+	CHECK_EQ(adds[1].status, WK_OK);
+	CHECK_EQ(entries_of(ns, next + 1), 1);
+	close_store(ns);
+	io->operations->destroy(io);
+}
+
 TEST(deletes_give_back_files_of_keys_on_a_full_disk) {
 	fill_and_delete(SIZE_MAX_HERE);
 }
@@ -94,6 +118,7 @@ TEST(deletes_give_back_files_of_deletes_on_a_full_disk) {
 }
 
 int main(void) {
+	RUN(cluster_rule_5_a_recovery_add_behind_one_without_space_is_accepted);
 	RUN(deletes_give_back_files_of_keys_on_a_full_disk);
 	RUN(deletes_give_back_files_of_many_keys_on_a_full_disk);
 	RUN(deletes_give_back_files_of_deletes_on_a_full_disk);

@@ -425,17 +425,21 @@ TEST(adds_that_come_back_are_not_copied_each_time) {
 enum { REFUSALS = 100 };
 
 /* The adds before it come back from the batch, and it with them: a read made them wait, and all behind it as it came. */
-static void every_third_is_refused_once(bool damaged, uint32_t code) {
+static void every_third_is_refused_once(bool damaged, uint32_t flags, uint32_t code) {
 	bookie_prepare(&b, new_disk(7));
 	b.store.in_flight_bytes = 16 * 1024;
 	bookie_serve(&b);
-	wk_service_set_limbo(b.service, !damaged, NULL, 0);
+	int64_t *limbo = malloc(sizeof *limbo);
+	CHECK(limbo != NULL);
+	*limbo = 6;
+	wk_service_set_limbo(b.service, false, limbo, 1);
 	peer *p = bookie_connect(&b);
-	CHECK_EQ(answer_to(p, an_entry(5, 0, -1, 1, 1000, WK_WIRE_RECOVERY)).code, WK_WIRE_OK);
+	CHECK_EQ(answer_to(p, an_entry(5, 0, -1, 1, 1000, flags)).code, WK_WIRE_OK);
 	bool paused = false;
 	for (int64_t id = 1; id < REFUSALS; id++) {
-		wk_wire_request request = an_entry(5, id, id - 1, 1, 1000, id % 3 == 0 ? 0 : WK_WIRE_RECOVERY);
-		((uint8_t *)request.body)[35] ^= damaged && id % 3 == 0; /* the harness's own bytes */
+		bool refused = id % 3 == 0;
+		wk_wire_request request = an_entry(refused && !damaged ? 6 : 5, id, id - 1, 1, 1000, refused ? 0 : flags);
+		((uint8_t *)request.body)[35] ^= damaged && refused; /* the harness's own bytes */
 		ask(p, request);
 		if (id == REFUSALS / 4)
 			ask(p, of_ledger(WK_WIRE_READ_LAC, 5));
@@ -456,18 +460,22 @@ static void every_third_is_refused_once(bool damaged, uint32_t code) {
 		}
 	}
 	CHECK(paused);
-	CHECK_EQ(b.service->stats.recovery_adds, accepted); /* each once, however often it came back */
+	wk_stats stats;
+	wk_namespace_stats(b.ns, &stats);
+	CHECK_EQ(stats.appended_records, accepted); /* each once, however often it came back */
 	for (int64_t id = 1; id < REFUSALS; id++)
 		CHECK_EQ(answers[id], 1);
 	bookie_close(&b);
 }
 
 TEST(what_limbo_refuses_behind_an_add_without_room_is_answered_once) {
-	every_third_is_refused_once(false, WK_WIRE_READ_ONLY);
+	every_third_is_refused_once(false, 0, WK_WIRE_READ_ONLY);
+	every_third_is_refused_once(false, WK_WIRE_RECOVERY, WK_WIRE_READ_ONLY);
 }
 
 TEST(a_damaged_add_behind_one_without_room_is_answered_once) {
-	every_third_is_refused_once(true, WK_WIRE_IO_ERROR);
+	every_third_is_refused_once(true, 0, WK_WIRE_IO_ERROR);
+	every_third_is_refused_once(true, WK_WIRE_RECOVERY, WK_WIRE_IO_ERROR);
 }
 
 /* They stand in one batch with others', and are not refused with them. */
