@@ -69,9 +69,14 @@ class BlockWindow(Machine):
 
 class Budgets(Machine):
     """limits reads=64 replies=1000000 frame=1000 | load waiting=3 readers=1… | own reads=1…, unsent=5 |
-    ask turn, turn urgent, hold, hold urgent, force, anything, read, read large | parts. What is not named stays."""
+    ask turn, turn lac, turn fence, hold…, force, passes, anything, read, read large | parts. What is not named stays."""
 
     LIMITS: ClassVar = {"reads": "reads_max", "replies": "reply_bytes", "frame": "frame_size_max"}
+    VERDICTS: ClassVar = {
+        lib.WK_BUDGET_REFUSED: "refused",
+        lib.WK_BUDGET_ADMITTED: "waits",
+        lib.WK_BUDGET_SPARED: "waits, spared",
+    }
     EXCESS: ClassVar = {
         lib.WK_EXCESS_NONE: "is looked at",
         lib.WK_EXCESS_UNSENT: "stalls: answers unsent",
@@ -89,7 +94,7 @@ class Budgets(Machine):
 
     def do_parts(self) -> Iterator[str]:
         yield (
-            f"urgent {lib.wk_budget_for_urgent(self.limits)}, share {lib.wk_budget_share(self.limits)}, "
+            f"recoveries {lib.wk_budget_for_recoveries(self.limits)}, share {lib.wk_budget_share(self.limits)}, "
             f"common {lib.wk_budget_common(self.limits)}"
         )
 
@@ -112,10 +117,11 @@ class Budgets(Machine):
 
     def answer(self, what: str, more: str = "") -> str:
         common = (self.limits, self.load, self.own)
-        if what == "turn":
-            return "refused" if lib.wk_budget_refuses_turn(*common, more == "urgent") else "waits"
-        if what == "hold":
-            return "refused" if lib.wk_budget_refuses_hold(*common, more == "urgent") else "waits"
+        if what in ("turn", "hold"):
+            ask = {"turn": lib.wk_budget_turn, "hold": lib.wk_budget_hold}[what]
+            return self.VERDICTS[ask(*common, {"": 0, "lac": lib.WK_NEED_LAC, "fence": lib.WK_NEED_FENCE}[more])]
+        if what == "passes":
+            return "writers come first" if not lib.wk_budget_recoveries_pass(self.load) else "before writers"
         if what == "force":
             return "stalls" if lib.wk_budget_stalls_force(self.load, self.own) else "waits"
         if what == "read":

@@ -1,27 +1,36 @@
 /* budgets.c: who waits, who is refused and who stalls where much is under way. The rules are in walkeeper/budgets.h. */
 #include "walkeeper/budgets.h"
 
-enum { URGENT_PART = 8, SHARE_PART = 16, SHARE_MIN = 8 * 1024 * 1024, SPARED_PART = 4 };
+enum { RECOVERIES_PART = 8, SHARE_PART = 16, SHARE_MIN = 8 * 1024 * 1024, SPARED_PART = 4 };
 
-uint64_t wk_budget_for_urgent(const wk_budget_limits *limits) {
-	return limits->reads_max / URGENT_PART + 1;
+uint64_t wk_budget_for_recoveries(const wk_budget_limits *limits) {
+	return limits->reads_max / RECOVERIES_PART + 2;
 }
 
-static bool is_spared(const wk_budget_limits *limits, const wk_budget_load *load, bool urgent) {
-	return urgent && load->urgent < wk_budget_for_urgent(limits);
+static wk_budget_verdict spare(const wk_budget_limits *limits, const wk_budget_load *load, wk_budget_need need) {
+	uint64_t part = wk_budget_for_recoveries(limits);
+	uint64_t most = need == WK_NEED_FENCE ? part : need == WK_NEED_LAC ? part / 2 : 0;
+	return load->spared < most ? WK_BUDGET_SPARED : WK_BUDGET_REFUSED;
 }
 
-bool wk_budget_refuses_turn(const wk_budget_limits *limits, const wk_budget_load *load, const wk_budget_own *own,
-                            bool urgent) {
-	if (load->waiting < limits->reads_max || own->waiting == 0 || is_spared(limits, load, urgent))
-		return false;
-	return own->waiting >= limits->reads_max / 2 / (load->readers > 0 ? load->readers : 1);
+wk_budget_verdict wk_budget_turn(const wk_budget_limits *limits, const wk_budget_load *load, const wk_budget_own *own,
+                                 wk_budget_need need) {
+	uint64_t share = limits->reads_max / 2 / (load->readers > 0 ? load->readers : 1);
+	if (load->waiting < limits->reads_max || own->waiting == 0 || own->waiting < share)
+		return WK_BUDGET_ADMITTED;
+	return spare(limits, load, need);
 }
 
-bool wk_budget_refuses_hold(const wk_budget_limits *limits, const wk_budget_load *load, const wk_budget_own *own,
-                            bool urgent) {
+wk_budget_verdict wk_budget_hold(const wk_budget_limits *limits, const wk_budget_load *load, const wk_budget_own *own,
+                                 wk_budget_need need) {
 	/* Who asked for hardly anything is heard: there is no more of that than there are connections. */
-	return load->held + load->waiting >= limits->reads_max && own->reads > 1 && !is_spared(limits, load, urgent);
+	if (load->held + load->waiting < limits->reads_max || own->reads <= 1)
+		return WK_BUDGET_ADMITTED;
+	return spare(limits, load, need);
+}
+
+bool wk_budget_recoveries_pass(const wk_budget_load *load) {
+	return load->passed < WK_PASS_BYTES_MAX;
 }
 
 bool wk_budget_stalls_force(const wk_budget_load *load, const wk_budget_own *own) {

@@ -151,7 +151,7 @@ static bool has_room(const wk_engine *engine, size_t payload, enum wk_room purpo
 	const wk_open_options *options = &engine->options;
 	bool spared = purpose == WK_ROOM_RECOVERY;
 	uint64_t in_flight = options->in_flight_bytes + (spared ? options->in_flight_bytes / RECOVERY_PART : 0);
-	uint64_t left = options->block_size_max / BLOCK_RECOVERY_PART;
+	uint64_t left = wk_engine_holds_ledgers(engine) ? options->block_size_max / BLOCK_RECOVERY_PART : 0;
 	uint64_t block = options->block_size_max - (spared ? 0 : left < BLOCK_RECOVERY_MAX ? left : BLOCK_RECOVERY_MAX);
 	if (engine->in_flight_bytes > 0 && engine->in_flight_bytes + payload > in_flight)
 		return false;
@@ -230,10 +230,13 @@ wk_status wk_journal_room(wk_engine *engine, size_t payload, uint64_t deadline_n
 		}
 		want_room(engine);
 		if (deadline_ns == 0)
-			return wk_fail(error, WK_WOULD_BLOCK,
-			               "append to %s: %llu bytes are in flight, the limit is %llu (in_flight_bytes)", engine->path,
-			               (unsigned long long)engine->in_flight_bytes,
-			               (unsigned long long)engine->options.in_flight_bytes);
+			return wk_fail(
+			    error, WK_WOULD_BLOCK,
+			    "append to %s: no room until a block is durable: %llu bytes are in flight, the limits are %llu "
+			    "(in_flight_bytes) and %llu a block (block_size_max)",
+			    engine->path, (unsigned long long)engine->in_flight_bytes,
+			    (unsigned long long)engine->options.in_flight_bytes,
+			    (unsigned long long)engine->options.block_size_max);
 		status = engine->driver_runs ? wk_journal_wait_room(engine, deadline_ns, error)
 		                             : make_room_here(engine, deadline_ns, error);
 		if (status != WK_OK)

@@ -268,7 +268,7 @@ static wk_status check_passed_over(wk_walk *s, uint32_t to, bool *follows, wk_er
 		bool broken, whole;
 		status = look_for_trace(s, file, 0, &broken, &whole, error);
 		any = true;
-		any_broken |= broken;
+		any_broken |= broken || whole; /* whole ones behind its first, which is gone */
 	}
 	bool sealed = false;
 	if (status == WK_OK && any)

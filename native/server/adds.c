@@ -44,7 +44,7 @@ static void refuse(wk_service *service, wk_peer *peer, const wk_wire_request *re
                    size_t size, bool damaged) {
 	wk_adds_flush(service);
 	if (wk_peer_is_held(peer)) {
-		wk_peer_stall(service, peer, (enum wk_stall)peer->stalls, frame, size);
+		wk_peer_stall(service, peer, (enum wk_stall)peer->stalls, peer->rank, frame, size);
 		return;
 	}
 	service->stats.digest_mismatches += damaged;
@@ -93,8 +93,11 @@ static void learn_digest(wk_service *service, const wk_add *add, int64_t ledger_
 
 /* Accepted: it is answered once it is durable, or at once where the client did not want to wait. */
 static void accepted(wk_service *service, const wk_add *add, const wk_add_note *note) {
+	bool recovers = (add->flags & WK_ADD_RECOVERY) != 0;
 	service->stats.added_bytes += add->size;
-	service->stats.recovery_adds += (add->flags & WK_ADD_RECOVERY) != 0;
+	service->stats.recovery_adds += recovers;
+	service->load.passed = recovers && service->stalled[WK_RANK_OTHERS].journal > 0 ? service->load.passed + add->size
+	                                                                                : 0;
 	learn_digest(service, add, note->owed.ledger_id);
 	/* What the writer says is confirmed is so, whatever becomes of this entry. */
 	wk_service_raise(service, note->owed.ledger_id, note->lac);
@@ -115,7 +118,9 @@ static void settle(wk_service *service, const wk_add *add, const wk_add_note *no
 	} else if (add->status == WK_WOULD_BLOCK) {
 		wk_peer *peer = note->owed.peer;
 		service->no_room = true;
-		wk_peer_stall(service, peer, WK_STALL_JOURNAL, note->frame, note->frame_size);
+		bool recovers = (add->flags & WK_ADD_RECOVERY) != 0;
+		wk_peer_stall(service, peer, WK_STALL_JOURNAL, recovers ? WK_RANK_RECOVERY : WK_RANK_OTHERS, note->frame,
+		              note->frame_size);
 		service->owed_count--;
 		wk_peer_release(peer);
 	} else {

@@ -4,10 +4,11 @@
 #include "server/service.h"
 
 /* Nothing was done, for want of room: the request is looked at again. */
-static bool stalls(wk_service *service, wk_peer *peer, wk_status status, const uint8_t *frame, size_t size) {
+static bool stalls(wk_service *service, wk_peer *peer, wk_status status, enum wk_stall_rank rank, const uint8_t *frame,
+                   size_t size) {
 	if (status != WK_WOULD_BLOCK)
 		return false;
-	wk_peer_stall(service, peer, WK_STALL_JOURNAL, frame, size);
+	wk_peer_stall(service, peer, WK_STALL_JOURNAL, rank, frame, size);
 	return true;
 }
 
@@ -25,7 +26,8 @@ static uint32_t failed(wk_service *service, wk_status status) {
 
 void wk_change_fence(wk_service *service, wk_peer *peer, const wk_wire_request *request, const uint8_t *frame,
                      size_t size) {
-	if (wk_budget_refuses_hold(&service->limits, &service->load, &peer->own, true)) {
+	wk_budget_verdict verdict = wk_budget_hold(&service->limits, &service->load, &peer->own, WK_NEED_FENCE);
+	if (verdict == WK_BUDGET_REFUSED) {
 		answer_at_once(service, peer, request, WK_WIRE_TOO_MANY_REQUESTS);
 		return;
 	}
@@ -33,7 +35,7 @@ void wk_change_fence(wk_service *service, wk_peer *peer, const wk_wire_request *
 	uint64_t ticket = 0;
 	wk_status status = wk_ledger_fence(service->ns, request->ledger_id, request->key, (uint32_t)request->key_size, 0,
 	                                   &ticket, &error);
-	if (stalls(service, peer, status, frame, size))
+	if (stalls(service, peer, status, WK_RANK_FENCE, frame, size))
 		return;
 	if (status != WK_OK) {
 		answer_at_once(service, peer, request, status == WK_DELETED ? WK_WIRE_NO_LEDGER : failed(service, status));
@@ -49,6 +51,7 @@ void wk_change_fence(wk_service *service, wk_peer *peer, const wk_wire_request *
 		return;
 	}
 	job->certain = true;
+	job->spared = verdict == WK_BUDGET_SPARED;
 	wk_wait wait = {.ticket = ticket, .job = job, .kind = WK_WAIT_READ};
 	if (!wk_waits_put(service, &wait)) {
 		wk_peer_read_ends(service, peer);
@@ -81,18 +84,22 @@ void wk_change_lac(wk_service *service, wk_peer *peer, const wk_wire_request *re
                    size_t size) {
 	int64_t lac = request->lac; /* the packet's: else wk_wire_refusal refused it */
 	if (lac_is_on_its_way(service, request->ledger_id)) {
-		wk_peer_stall(service, peer, WK_STALL_JOURNAL, frame, size);
+		wk_peer_stall(service, peer, WK_STALL_JOURNAL, WK_RANK_OTHERS, frame, size);
 		return;
 	}
 	if (is_known(service, request, lac)) {
 		answer_at_once(service, peer, request, WK_WIRE_OK);
 		return;
 	}
+	if (service->no_room) { /* behind the adds that wait for it */
+		wk_peer_stall(service, peer, WK_STALL_JOURNAL, WK_RANK_OTHERS, frame, size);
+		return;
+	}
 	wk_error error;
 	uint64_t ticket = 0;
 	wk_status status = wk_ledger_set_lac(service->ns, request->ledger_id, request->key, (uint32_t)request->key_size,
 	                                     request->body, (uint32_t)request->body_size, 0, &ticket, &error);
-	if (stalls(service, peer, status, frame, size))
+	if (stalls(service, peer, status, WK_RANK_OTHERS, frame, size))
 		return;
 	if (status != WK_OK) {
 		service->failed |= status == WK_FAILED;
@@ -107,13 +114,13 @@ void wk_change_lac(wk_service *service, wk_peer *peer, const wk_wire_request *re
 void wk_change_force(wk_service *service, wk_peer *peer, const wk_wire_request *request, const uint8_t *frame,
                      size_t size) {
 	if (wk_budget_stalls_force(&service->load, &peer->own)) {
-		wk_peer_stall(service, peer, WK_STALL_JOURNAL, frame, size);
+		wk_peer_stall(service, peer, WK_STALL_JOURNAL, WK_RANK_OTHERS, frame, size);
 		return;
 	}
 	wk_error error;
 	uint64_t ticket = 0;
 	wk_status status = wk_ledger_force(service->ns, request->ledger_id, 0, &ticket, &error);
-	if (stalls(service, peer, status, frame, size))
+	if (stalls(service, peer, status, WK_RANK_OTHERS, frame, size))
 		return;
 	if (status == WK_NO_LEDGER) { /* there is nothing that could be forced */
 		answer_at_once(service, peer, request, WK_WIRE_OK);

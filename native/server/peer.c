@@ -40,13 +40,16 @@ void wk_peer_close(wk_service *service, wk_peer *peer) {
 }
 
 static void leave_stalled(wk_service *service, wk_peer *peer) {
-	wk_peer **at = &service->stalled;
+	wk_stalled *stalled = &service->stalled[peer->rank];
+	wk_peer **at = &stalled->first;
 	while (peer->waits && *at != peer)
 		at = &(*at)->next_stalled;
-	if (peer->waits)
+	if (peer->waits) {
 		*at = peer->next_stalled;
+		stalled->journal -= (peer->stalls & WK_STALL_JOURNAL) != 0;
+	}
 	if (peer->waits && *at == NULL)
-		service->stalled_end = at;
+		stalled->end = at;
 	peer->waits = false;
 	peer->stalls = 0;
 }
@@ -110,13 +113,17 @@ void wk_peer_accepted(wk_service *service, wk_connection_id id) {
 
 /* ---- stalling ---- */
 
-static void enlist(wk_service *service, wk_peer *peer, enum wk_stall why) {
+static void enlist(wk_service *service, wk_peer *peer, uint32_t why, enum wk_stall_rank rank) {
+	bool counted = peer->waits && (peer->stalls & WK_STALL_JOURNAL) != 0;
+	peer->rank = peer->waits ? peer->rank : (uint8_t)rank;
+	wk_stalled *stalled = &service->stalled[peer->rank];
 	peer->stalls |= why;
+	stalled->journal += !counted && (peer->stalls & WK_STALL_JOURNAL) != 0;
 	if (!peer->waits) {
 		peer->waits = true;
 		peer->next_stalled = NULL;
-		*service->stalled_end = peer;
-		service->stalled_end = &peer->next_stalled;
+		*stalled->end = peer;
+		stalled->end = &peer->next_stalled;
 	}
 	service->starved |= (why & WK_STALL_INPUT) != 0;
 	if (!peer->paused && !peer->gone && !peer->closing) {
@@ -125,17 +132,18 @@ static void enlist(wk_service *service, wk_peer *peer, enum wk_stall why) {
 	}
 }
 
-void wk_peer_stall(wk_service *service, wk_peer *peer, enum wk_stall why, const uint8_t *frame, size_t size) {
+void wk_peer_stall(wk_service *service, wk_peer *peer, enum wk_stall why, enum wk_stall_rank rank, const uint8_t *frame,
+                   size_t size) {
 	if (peer->gone || peer->closing)
 		return;
-	enlist(service, peer, why);
+	enlist(service, peer, why, rank);
 	if (!wk_backlog_give_back(service, peer, frame, size))
 		wk_peer_close(service, peer);
 }
 
 void wk_peer_hold(wk_service *service, wk_peer *peer) {
 	if (!peer->gone && !peer->closing)
-		enlist(service, peer, WK_STALL_DRAIN);
+		enlist(service, peer, WK_STALL_DRAIN, WK_RANK_OTHERS);
 }
 
 bool wk_peer_is_held(const wk_peer *peer) {
@@ -159,9 +167,10 @@ void wk_peer_unstall(wk_service *service, wk_peer *peer, enum wk_stall why) {
 	if ((peer->stalls & why) == 0)
 		return;
 	uint32_t left = go_on_with(peer, peer->stalls & ~(uint32_t)why);
+	enum wk_stall_rank rank = peer->rank;
 	leave_stalled(service, peer);
 	if (left != 0)
-		enlist(service, peer, left);
+		enlist(service, peer, left, rank);
 	else
 		go_on(service, peer);
 }
@@ -204,22 +213,38 @@ static uint32_t stalls_left(wk_service *service, wk_peer *peer, bool journal) {
 	return left == WK_STALL_INPUT && has_place(service, peer) ? 0 : left;
 }
 
-void wk_peers_go_on(wk_service *service, bool journal) {
-	wk_peer *stalled = service->stalled;
-	service->stalled = NULL;
-	service->stalled_end = &service->stalled;
-	service->eased = service->starved = false;
-	service->no_room &= !journal;
+static void rank_goes_on(wk_service *service, enum wk_stall_rank rank, bool journal) {
+	wk_stalled *list = &service->stalled[rank];
+	wk_peer *stalled = list->first;
+	list->first = NULL;
+	list->end = &list->first;
 	while (stalled != NULL) {
 		wk_peer *peer = stalled;
 		stalled = peer->next_stalled;
+		list->journal -= (peer->stalls & WK_STALL_JOURNAL) != 0;
 		peer->waits = false;
 		peer->stalls = stalls_left(service, peer, journal);
 		if (peer->stalls == 0)
 			go_on(service, peer);
 		else
-			enlist(service, peer, peer->stalls);
+			enlist(service, peer, peer->stalls, rank);
 	}
+}
+
+void wk_peers_go_on(wk_service *service, bool journal) {
+	bool pass = wk_budget_recoveries_pass(&service->load);
+	service->eased = service->starved = false;
+	service->no_room &= !journal;
+	rank_goes_on(service, WK_RANK_FENCE, journal);
+	rank_goes_on(service, pass ? WK_RANK_RECOVERY : WK_RANK_OTHERS, journal);
+	rank_goes_on(service, pass ? WK_RANK_OTHERS : WK_RANK_RECOVERY, journal);
+}
+
+bool wk_peers_stall(const wk_service *service) {
+	for (uint32_t rank = 0; rank < WK_RANKS; rank++)
+		if (service->stalled[rank].first != NULL)
+			return true;
+	return false;
 }
 
 /* ---- receiving ---- */
@@ -317,7 +342,7 @@ static size_t assemble(wk_service *service, wk_peer *peer, const uint8_t *bytes,
 	}
 	if (had + more < frame_size) {
 		if (!has_place(service, peer)) {
-			enlist(service, peer, WK_STALL_INPUT);
+			enlist(service, peer, WK_STALL_INPUT, WK_RANK_OTHERS);
 			make_room(service);
 		}
 		return taken + more;

@@ -54,7 +54,7 @@ static wk_read_job *pop(wk_service *service, wk_peer *peer) {
 		peer->reads_end = &peer->reads_first;
 	peer->own.waiting--;
 	service->load.waiting--;
-	service->load.urgent -= job->urgent;
+	service->load.spared -= job->spared;
 	service->load.readers -= peer->own.waiting == 0;
 	job->next = NULL;
 	return job;
@@ -66,7 +66,7 @@ static void enter(wk_service *service, const wk_read_job *job) {
 	wk_peer *peer = job->owed.peer;
 	peer->own.waiting++;
 	service->load.waiting++;
-	service->load.urgent += job->urgent;
+	service->load.spared += job->spared;
 	service->load.readers += peer->own.waiting == 1;
 }
 
@@ -198,7 +198,7 @@ wk_read_job *wk_read_queue_remove(wk_service *service, wk_peer *peer) {
 	service->load.readers--;
 	service->load.waiting -= peer->own.waiting;
 	for (const wk_read_job *job = first; job != NULL; job = job->next)
-		service->load.urgent -= job->urgent;
+		service->load.spared -= job->spared;
 	peer->own.waiting = 0;
 	peer->reads_first = NULL;
 	return first;

@@ -9,6 +9,10 @@ enum { SINGLE_READ_BYTES = 4096 };
 
 /* ---- jobs ---- */
 
+static wk_budget_need need_of(const wk_read_job *job) {
+	return (job->flags & WK_WIRE_FENCE) != 0 ? WK_NEED_FENCE : job->kind == WK_JOB_LAC ? WK_NEED_LAC : WK_NEED_ORDINARY;
+}
+
 /*
  * What was accepted of its ledger until now is durable when the job is run. False: it need not wait, or cannot, which its
  * status says.
@@ -20,10 +24,12 @@ static bool waits_for_accepted(wk_service *service, wk_read_job *job) {
 	wk_status status = wk_ledger_force(service->ns, job->owed.ledger_id, 0, &ticket, &error);
 	if (status == WK_NO_LEDGER || (status == WK_OK && ticket == 0))
 		return false; /* nothing was accepted since the start */
-	if (wk_budget_refuses_hold(&service->limits, &service->load, &job->owed.peer->own, job->urgent)) {
+	wk_budget_verdict verdict = wk_budget_hold(&service->limits, &service->load, &job->owed.peer->own, need_of(job));
+	if (verdict == WK_BUDGET_REFUSED) {
 		job->status = WK_FULL;
 		return false;
 	}
+	job->spared = verdict == WK_BUDGET_SPARED;
 	wk_wait wait = {.ticket = ticket, .job = job, .kind = WK_WAIT_READ};
 	if (status == WK_OK && wk_waits_put(service, &wait))
 		return true;
@@ -39,7 +45,6 @@ wk_read_job *wk_read_job_new(wk_service *service, wk_peer *peer, const wk_wire_r
 	job->kind = kind;
 	job->references = 1;
 	job->flags = request->flags;
-	job->urgent = kind == WK_JOB_LAC || (request->flags & WK_WIRE_FENCE) != 0;
 	job->first = request->entry_id;
 	job->max_count = 1;
 	job->max_bytes = SINGLE_READ_BYTES;
@@ -102,9 +107,13 @@ void wk_reads_submit(wk_service *service, wk_read_job *job) {
 		done_with(service, job, WK_WIRE_OK);
 		return;
 	}
-	if (!job->certain && wk_budget_refuses_turn(&service->limits, &service->load, &peer->own, job->urgent)) {
-		refuse(service, job, WK_WIRE_TOO_MANY_REQUESTS);
-		return;
+	if (!job->certain) { /* else it has waited already */
+		wk_budget_verdict verdict = wk_budget_turn(&service->limits, &service->load, &peer->own, need_of(job));
+		if (verdict == WK_BUDGET_REFUSED) {
+			refuse(service, job, WK_WIRE_TOO_MANY_REQUESTS);
+			return;
+		}
+		job->spared = verdict == WK_BUDGET_SPARED;
 	}
 	wk_read_queue_put(service, job);
 	wk_read_queue_feed(service);

@@ -146,6 +146,11 @@ static bool joins_batch(const wk_service *service, const wk_wire_request *reques
 	return batch->count == 0 || recovers == ((batch->adds[0].flags & WK_ADD_RECOVERY) != 0);
 }
 
+/* A recovery add comes before writers that wait for room, and behind others of its kind that do. */
+static bool may_pass(const wk_service *service) {
+	return service->stalled[WK_RANK_RECOVERY].journal == 0 && wk_budget_recoveries_pass(&service->load);
+}
+
 void wk_request_handle(wk_service *service, wk_peer *peer, const uint8_t *frame, size_t size) {
 	wk_wire_request request;
 	uint32_t version = peer->version;
@@ -166,10 +171,11 @@ void wk_request_handle(wk_service *service, wk_peer *peer, const uint8_t *frame,
 	uint32_t why = peer->stalls & ~(uint32_t)WK_STALL_INPUT;
 	if (why == 0)
 		why = has_too_much(service, peer);
-	if (why == 0 && adds && service->no_room && (request.flags & WK_WIRE_RECOVERY) == 0)
+	bool recovers = adds && (request.flags & WK_WIRE_RECOVERY) != 0;
+	if (why == 0 && adds && service->no_room && !(recovers && may_pass(service)))
 		why = WK_STALL_JOURNAL;
 	if (why != 0) {
-		wk_peer_stall(service, peer, (enum wk_stall)why, frame, size);
+		wk_peer_stall(service, peer, (enum wk_stall)why, recovers ? WK_RANK_RECOVERY : WK_RANK_OTHERS, frame, size);
 		return;
 	}
 	peer->version = version;

@@ -32,7 +32,8 @@ wk_status wk_service_new(wk_namespace *ns, wk_net *net, const wk_server_options 
 	                                     .reply_bytes = options->reply_bytes,
 	                                     .frame_size_max = options->frame_size_max};
 	service->commit_at_ns = UINT64_MAX;
-	service->stalled_end = &service->stalled;
+	for (uint32_t rank = 0; rank < WK_RANKS; rank++)
+		service->stalled[rank].end = &service->stalled[rank].first;
 	service->readers_end = &service->readers;
 	service->served_end = &service->served;
 	uint64_t large = options->receive_bytes / 2 / options->frame_size_max;
@@ -235,7 +236,7 @@ void wk_service_turn(wk_service *service) {
 			wk_peers_go_on(service, journal);
 		first = false;
 	} while (service->adds.count > 0 || first_wait_is_over(service) || service->served != NULL ||
-	         (service->eased && service->stalled != NULL));
+	         (service->eased && wk_peers_stall(service)));
 	if (service->waits.count > 0)
 		commit(service); /* what was accepted behind the last look, and nobody else writes */
 	wk_peers_sweep(service);
@@ -243,7 +244,7 @@ void wk_service_turn(wk_service *service) {
 	/* The store tells when the first of those that wait is durable. */
 	uint64_t ticket = service->commits           ? 0
 	                  : service->waits.count > 0 ? service->waits.waits[service->waits.first].ticket
-	                  : service->stalled != NULL ? service->durable + 1
+	                  : wk_peers_stall(service)  ? service->durable + 1
 	                                             : 0;
 	if (ticket != service->armed && !service->failed) {
 		service->armed = ticket;
@@ -260,7 +261,7 @@ uint64_t wk_service_deadline(const wk_service *service) {
 		deadline = service->next_sweep_ns;
 	if (service->commit_at_ns < deadline)
 		deadline = service->commit_at_ns;
-	if (service->stalled != NULL && service->now_ns + RETRY_NS < deadline)
+	if (wk_peers_stall(service) && service->now_ns + RETRY_NS < deadline)
 		deadline = service->now_ns + RETRY_NS;
 	return deadline;
 }

@@ -71,6 +71,14 @@ enum wk_stall {
 	WK_STALL_DRAIN = 16
 };
 
+/* Who stalls goes on in this order, those of a rank as they came. For the journal recoveries come before writers. */
+enum wk_stall_rank { WK_RANK_FENCE, WK_RANK_RECOVERY, WK_RANK_OTHERS, WK_RANKS };
+
+typedef struct wk_stalled {
+	wk_peer *first, **end;
+	uint32_t journal; /* of these wait for the journal */
+} wk_stalled;
+
 struct wk_peer {
 	wk_connection_id id;
 	uint32_t version;    /* of the protocol that it speaks, enum wk_wire_version */
@@ -87,7 +95,8 @@ struct wk_peer {
 	bool paused;              /* the socket is not read */
 	bool sending, listed;     /* a send is under way; it stands in the service's list of those with something to send */
 	bool large;               /* has one of the few places for large frames */
-	bool waits;               /* stands in the service's list of those that stall */
+	bool waits;               /* stands in the service's list of those that stall, of its rank */
+	uint8_t rank;             /* enum wk_stall_rank */
 	wk_frame_buffer *partial; /* a frame that is not whole yet */
 	wk_frame_buffer *backlog; /* what came while it stalled, frames back to back */
 	uint64_t frame_began_ns, send_began_ns;
@@ -159,7 +168,7 @@ struct wk_read_job {
 	uint64_t max_bytes;
 	uint32_t max_count;
 	uint32_t frame_max;
-	bool urgent;                      /* a recovery asked for it: a fence, or the LAC */
+	bool spared;                      /* it is one of load.spared while it waits */
 	bool learn_lac;                   /* the stored LAC is wanted, too */
 	bool learned;                     /* and was read, or there is none */
 	bool missed;                      /* memory has not all of it */
@@ -210,7 +219,8 @@ struct wk_service {
 	uint32_t untried_count;            /* of those in the ring */
 	bool reads_starve;                 /* some wait, and for nothing but memory */
 	uint64_t large_bytes;              /* of input_bytes: of connections with a place for a large frame */
-	wk_peer *peers, *listed, *stalled, **stalled_end; /* who stalled first goes on first */
+	wk_peer *peers, *listed;
+	wk_stalled stalled[WK_RANKS];
 	bool eased;   /* somebody who stalls may go on: in the turn, where nothing is being walked through */
 	bool no_room; /* the journal had none: adds queue up behind those that stall already */
 	bool starved; /* somebody stalls for want of memory for what comes in */
@@ -260,11 +270,13 @@ void wk_peer_gone(wk_service *service, wk_peer *peer);
 void wk_peer_close(wk_service *service, wk_peer *peer);
 void wk_peer_release(wk_peer *peer);
 /* This frame, and what comes behind it, is kept until wk_peer_go_on. */
-void wk_peer_stall(wk_service *service, wk_peer *peer, enum wk_stall why, const uint8_t *frame, size_t size);
+void wk_peer_stall(wk_service *service, wk_peer *peer, enum wk_stall why, enum wk_stall_rank rank, const uint8_t *frame,
+                   size_t size);
 void wk_peer_hold(wk_service *service, wk_peer *peer); /* for good */
 void wk_peer_unstall(wk_service *service, wk_peer *peer, enum wk_stall why);
 /* Those whose reason to stall is over; `journal`: it may have room. From the turn alone: nothing else walks meanwhile. */
 void wk_peers_go_on(wk_service *service, bool journal);
+bool wk_peers_stall(const wk_service *service);             /* some do */
 void wk_peer_read_ends(wk_service *service, wk_peer *peer); /* one of its reads is answered, or only waits */
 void wk_peers_sweep(wk_service *service);
 

@@ -36,7 +36,7 @@ bool wk_waits_put(wk_service *service, const wk_wait *wait) {
 	queue->count++;
 	if (wait->kind == WK_WAIT_READ) {
 		service->load.held++;
-		service->load.urgent += wait->job->urgent;
+		service->load.spared += wait->job->spared;
 	}
 	return true;
 }
@@ -45,7 +45,7 @@ static void go_on(wk_service *service, wk_wait *wait, bool durable) {
 	uint32_t code = durable ? WK_WIRE_OK : WK_WIRE_IO_ERROR;
 	if (wait->kind == WK_WAIT_READ) {
 		service->load.held--;
-		service->load.urgent -= wait->job->urgent;
+		service->load.spared -= wait->job->spared;
 		if (durable) {
 			wk_reads_submit(service, wait->job);
 			return;

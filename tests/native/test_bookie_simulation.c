@@ -104,7 +104,7 @@ static void settle_all(void) {
 	for (uint32_t at = 0; at < 4; at++)
 		if (w.peers[at]->deaf)
 			hear(w.peers[at]);
-	for (int i = 0; i < 200 && (i < 3 || w.b.service->owed_count > 0 || w.b.service->stalled != NULL); i++) {
+	for (int i = 0; i < 200 && (i < 3 || w.b.service->owed_count > 0 || wk_peers_stall(w.b.service)); i++) {
 		bookie_run(&w.b);
 		bookie_wait(&w.b, 101);
 	}
@@ -130,7 +130,7 @@ static void settle_all(void) {
 	CHECK_EQ(service->waits.count, 0);
 	CHECK_EQ(service->large_left, w.large_left);
 	CHECK_EQ(service->stats.connections, 4);
-	CHECK(service->stalled == NULL && service->listed == NULL && service->adds.spent == NULL);
+	CHECK(!wk_peers_stall(service) && service->listed == NULL && service->adds.spent == NULL);
 	for (const wk_peer *one = service->peers; one != NULL; one = one->next)
 		CHECK(one->own.reads == 0 && one->references == 1 && one->stalls == 0 && !one->paused);
 }

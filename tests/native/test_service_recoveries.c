@@ -47,7 +47,7 @@ TEST(cluster_rule_4_a_recovery_goes_on_beside_writers_that_wait_for_the_journal)
 		all_is_answered(busy[i], 60);
 	all_is_answered(writes, 1);
 	CHECK_EQ(take_reply(recovers).operation, WK_WIRE_ADD);
-	CHECK_EQ(b.service->load.urgent, 0);
+	CHECK_EQ(b.service->load.spared, 0);
 	bookie_close(&b);
 }
 
@@ -88,6 +88,74 @@ TEST(cluster_rule_4_what_recoveries_add_beside_others_is_bounded) {
 		CHECK_EQ(take_reply(recovers).entry_id, id);
 	CHECK(!recovers->paused);
 	bookie_close(&b);
+}
+
+static void step(void) {
+	uint64_t durable = wk_namespace_durable(b.ns);
+	while (wk_namespace_durable(b.ns) == durable)
+		CHECK_EQ(wk_namespace_step(b.ns, &(bool){false}, NULL), WK_OK);
+	bookie_turn(&b, SIZE_MAX);
+}
+
+/* Adds that are larger than what is left in a block for them come first once there is another. */
+TEST(cluster_rule_4_a_recovery_does_not_wait_for_all_that_writers_sent_before) {
+	for (int fences = 0; fences < 2; fences++) {
+		bookie_prepare(&b, new_disk(7));
+		b.store.block_size_max = 32 * 1024;
+		b.store.in_flight_bytes = 1 << 20;
+		bookie_serve(&b);
+		peer *busy = bookie_connect(&b);
+		for (int64_t id = 0; id < 1000; id++)
+			ask(busy, an_entry(1, id, id - 1, 1, 1000, fences ? WK_WIRE_RECOVERY : 0));
+		for (int turns = 0; turns < 3; turns++)
+			bookie_turn(&b, SIZE_MAX);
+		CHECK(busy->paused);
+		peer *recovers = bookie_connect(&b);
+		ask(recovers, fences ? a_fence(9, -1) : an_entry(8, 1, 0, 1, 20000, WK_WIRE_RECOVERY));
+		for (int blocks = 0; blocks < 3; blocks++)
+			step();
+		CHECK(more_replies(recovers));
+		CHECK(busy->paused);
+		bookie_run(&b);
+		bookie_close(&b);
+	}
+}
+
+/* Who adds small entries without end, as a recovery, beside one entry that is larger than a block: that one's turn comes. */
+static int turns_beside_recoveries(uint32_t flags) {
+	bookie_prepare(&b, new_disk(7));
+	b.store.file_size_min = 4 << 20;
+	b.store.file_size_max = 64 << 20;
+	b.store.block_size_max = 32 * 1024;
+	b.store.in_flight_bytes = 32 << 20;
+	bookie_serve(&b);
+	peer *recovers[4], *large;
+	int64_t next[4] = {0};
+	int turns = 0;
+	for (int i = 0; i < 4; i++)
+		recovers[i] = bookie_connect(&b);
+	large = bookie_connect(&b); /* the others' come first in each turn */
+	for (; !more_replies(large) && turns < 20000; turns++) {
+		for (int i = 0; i < 4; i++) {
+			if ((turns + i) % 2 == 0 && !recovers[i]->paused)
+				ask(recovers[i], an_entry(i, next[i]++, -1, 1, 300, WK_WIRE_RECOVERY));
+			while (more_replies(recovers[i]))
+				CHECK_EQ(take_reply(recovers[i]).code, WK_WIRE_OK);
+		}
+		if (turns == 50)
+			ask(large, an_entry(100, 0, -1, 1, 40000, flags));
+		bookie_turn(&b, SIZE_MAX);
+		CHECK_EQ(wk_namespace_step(b.ns, &(bool){false}, NULL), WK_OK);
+	}
+	bookie_close(&b);
+	return turns;
+}
+
+TEST(a_large_entry_beside_recoveries_is_accepted_in_time) {
+	int writer = turns_beside_recoveries(0), recovery = turns_beside_recoveries(WK_WIRE_RECOVERY);
+	printf("a writer's after %d turns, a recovery's after %d\n", writer - 50, recovery - 50);
+	CHECK(writer < 50 + WK_PASS_BYTES_MAX / 300); /* so many small ones may come before it */
+	CHECK(recovery < 100);
 }
 
 /* In one batch, of several connections: each add is accepted once, in the order of its connection. */
@@ -149,7 +217,7 @@ static void eight_of(wk_wire_request (*request)(int64_t ledger_id), uint32_t lea
 	bookie_run(&b);
 	uint32_t refused = refused_of(recovers, LEDGERS);
 	CHECK(refused >= least && refused <= most);
-	CHECK_EQ(b.service->load.urgent, 0);
+	CHECK_EQ(b.service->load.spared, 0);
 	CHECK_EQ(b.service->load.held, 0);
 	bookie_close(&b);
 }
@@ -168,8 +236,24 @@ static wk_wire_request lists_it(int64_t ledger_id) {
 
 TEST(cluster_rule_4_fences_and_lacs_are_not_refused_for_what_others_wait_for) {
 	eight_of(fences_it, 0, 0);
-	eight_of(asks_for_its_lac, 0, 0);
+	eight_of(asks_for_its_lac, 0, 2);             /* readers ask as well: they have half of it */
 	eight_of(lists_it, LEDGERS - 2, LEDGERS - 1); /* of an ordinary request, the first of its connection alone */
+}
+
+/* Half of it is for nobody but them. */
+TEST(cluster_rule_4_fences_are_not_refused_for_lacs_that_wait) {
+	fill_what_is_held();
+	peer *reads = bookie_connect(&b), *recovers = bookie_connect(&b);
+	for (int i = 0; i < 40; i++)
+		ask(reads, asks_for_its_lac(i % LEDGERS));
+	for (int i = 0; i < 5; i++)
+		ask(recovers, fences_it(i));
+	bookie_turn(&b, SIZE_MAX);
+	bookie_run(&b);
+	CHECK(refused_of(reads, 40) > 20);
+	CHECK_EQ(refused_of(recovers, 5), 0);
+	CHECK_EQ(b.service->load.spared, 0);
+	bookie_close(&b);
 }
 
 TEST(cluster_rule_4_fences_and_lacs_beside_what_others_wait_for_are_bounded) {
@@ -178,10 +262,11 @@ TEST(cluster_rule_4_fences_and_lacs_beside_what_others_wait_for_are_bounded) {
 	for (int i = 0; i < LISTS; i++)
 		ask(recovers, i % 2 == 0 ? fences_it(i % LEDGERS) : asks_for_its_lac(i % LEDGERS));
 	bookie_turn(&b, SIZE_MAX);
-	CHECK(b.service->load.held <= b.options.reads_max + 2 * (LEDGERS + 1) + wk_budget_for_urgent(&b.service->limits));
+	CHECK(b.service->load.held <=
+	      b.options.reads_max + 2 * (LEDGERS + 1) + wk_budget_for_recoveries(&b.service->limits));
 	bookie_run(&b);
 	CHECK(refused_of(recovers, LISTS) > LISTS / 2);
-	CHECK_EQ(b.service->load.urgent, 0);
+	CHECK_EQ(b.service->load.spared, 0);
 	bookie_close(&b);
 }
 
@@ -189,6 +274,7 @@ TEST(cluster_rule_4_fences_and_lacs_beside_what_others_wait_for_are_bounded) {
 TEST(a_connection_that_ends_leaves_nothing_in_what_is_for_recoveries) {
 	bookie_prepare(&b, new_disk(7));
 	b.options.reply_bytes = 1 << 16;
+	b.options.reads_max = 4;
 	bookie_serve(&b);
 	peer *writes = bookie_connect(&b), *p = bookie_connect(&b);
 	CHECK_EQ(answer_to(writes, an_entry(5, 0, -1, 1, 30000, 0)).code, WK_WIRE_OK);
@@ -197,10 +283,10 @@ TEST(a_connection_that_ends_leaves_nothing_in_what_is_for_recoveries) {
 		ask(p, asks_for_its_lac(5));
 	bookie_turn(&b, SIZE_MAX);
 	bookie_turn(&b, SIZE_MAX);
-	CHECK(b.service->load.urgent > 0);
+	CHECK(b.service->load.spared > 0);
 	hang_up(p);
 	bookie_run(&b);
-	CHECK_EQ(b.service->load.urgent, 0);
+	CHECK_EQ(b.service->load.spared, 0);
 	CHECK_EQ(b.service->load.waiting, 0);
 	bookie_close(&b);
 }
@@ -209,8 +295,11 @@ int main(void) {
 	RUN(cluster_rule_4_a_recovery_goes_on_beside_writers_that_wait_for_the_journal);
 	RUN(cluster_rule_4_a_recovery_beside_the_first_add_without_room_is_accepted);
 	RUN(cluster_rule_4_what_recoveries_add_beside_others_is_bounded);
+	RUN(cluster_rule_4_a_recovery_does_not_wait_for_all_that_writers_sent_before);
+	RUN(a_large_entry_beside_recoveries_is_accepted_in_time);
 	RUN(adds_of_writers_and_of_recoveries_in_turn_are_answered_in_order);
 	RUN(cluster_rule_4_fences_and_lacs_are_not_refused_for_what_others_wait_for);
+	RUN(cluster_rule_4_fences_are_not_refused_for_lacs_that_wait);
 	RUN(cluster_rule_4_fences_and_lacs_beside_what_others_wait_for_are_bounded);
 	RUN(a_connection_that_ends_leaves_nothing_in_what_is_for_recoveries);
 	return check_done();

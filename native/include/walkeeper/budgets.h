@@ -12,6 +12,7 @@
 enum {
 	WK_PEER_READS_MAX = 1024, /* reads and forces of one connection that are not answered: then it stalls */
 	WK_FORCES_MAX = 65536,    /* of all connections: then whoever waits for an answer stalls with the next */
+	WK_PASS_BYTES_MAX = 1 << 20,
 };
 
 typedef struct wk_budget_limits {
@@ -25,10 +26,11 @@ typedef struct wk_budget_load {
 	uint64_t waiting; /* reads that wait for their turn, of ... */
 	uint64_t readers; /* ... so many connections */
 	uint64_t held;    /* requests that wait until something is durable: fences, lists, and what seemed to be absent */
-	uint64_t urgent;  /* of both, what a recovery asked for */
+	uint64_t spared;  /* of both, those that were admitted to what is left for recoveries */
 	uint64_t running; /* reads */
 	uint64_t reply_bytes; /* answers that are not sent */
 	uint64_t forces;      /* that are not answered */
+	uint64_t passed;      /* bytes of recovery adds that were accepted since a writer's was, while some wait for room */
 } wk_budget_load;
 
 /* What the connection that asks has. */
@@ -38,14 +40,27 @@ typedef struct wk_budget_own {
 	uint32_t running; /* are being read */
 } wk_budget_own;
 
-/* So many urgent ones find room beyond reads_max. */
-WK_API uint64_t wk_budget_for_urgent(const wk_budget_limits *limits);
-/* One more read, which is not to wait for its turn: too many do. Each connection has its share of the turns. */
-WK_API bool wk_budget_refuses_turn(const wk_budget_limits *limits, const wk_budget_load *load, const wk_budget_own *own,
-                                   bool urgent);
-/* One more request, which is not to wait until something is durable. */
-WK_API bool wk_budget_refuses_hold(const wk_budget_limits *limits, const wk_budget_load *load, const wk_budget_own *own,
-                                   bool urgent);
+/* Whose request it is: readers send READ_LACs as well, so they have half of what is left for recoveries, and no more. */
+typedef enum wk_budget_need { WK_NEED_ORDINARY = 0, WK_NEED_LAC = 1, WK_NEED_FENCE = 2 } wk_budget_need;
+typedef enum wk_budget_verdict {
+	WK_BUDGET_REFUSED = 0,
+	WK_BUDGET_ADMITTED = 1,
+	WK_BUDGET_SPARED = 2, /* admitted to what is left for recoveries: load.spared is one more for as long as it waits */
+} wk_budget_verdict;
+
+/* So many requests of a recovery find room beyond reads_max. */
+WK_API uint64_t wk_budget_for_recoveries(const wk_budget_limits *limits);
+/* One more read that would wait for its turn. Each connection has its share of the turns. */
+WK_API wk_budget_verdict wk_budget_turn(const wk_budget_limits *limits, const wk_budget_load *load,
+                                        const wk_budget_own *own, wk_budget_need need);
+/* One more request that would wait until something is durable. */
+WK_API wk_budget_verdict wk_budget_hold(const wk_budget_limits *limits, const wk_budget_load *load,
+                                        const wk_budget_own *own, wk_budget_need need);
+/*
+ * Recovery adds come before writers that wait for room in the journal: a megabyte of them, then writers come first until
+ * one has found some.
+ */
+WK_API bool wk_budget_recoveries_pass(const wk_budget_load *load);
 /* A force waits before it is looked at: forces take no room in the journal, which bounds all else that waits for it. */
 WK_API bool wk_budget_stalls_force(const wk_budget_load *load, const wk_budget_own *own);
 
