@@ -210,6 +210,54 @@ TEST(a_damaged_index_is_no_matter_of_policy) {
 	remove_tree(path);
 }
 
+/* Files of 64 KiB: a sealed one, a full one that has no footer yet, and the active one. Returns how many
+ * entries of ledgers LATE and 1 there are. */
+static void make_three_files(const char *path, int64_t *late, int64_t *ones) {
+	wk_namespace *ns;
+	wk_error error = {0};
+	wk_open_options options = options_of(WK_ON_DAMAGE_STOP);
+	options.file_size_min = options.file_size_max = 64 * 1024;
+	check_ok(wk_open(path, &options, &ns, &error), &error, "the store opens");
+	for (*late = 0; ns->engine->active->id == 1; ++*late)
+		put_entry(ns, LATE, *late, NULL);
+	work(ns);
+	*ones = 0;
+	for (uint64_t second = ns->engine->active->id; ns->engine->active->id == second; ++*ones)
+		put_entry(ns, 1, *ones, NULL);
+	CHECK_EQ(wk_ledger_fence(ns, FENCED, KEY, sizeof KEY - 1, UINT64_MAX, NULL, NULL), WK_OK);
+	for (int64_t id = 0; id < 6; id++)
+		put_entry(ns, KEYED, id, NULL);
+	wk_abandon(ns);
+}
+
+/* Whole blocks stand behind it in that file, and the file after it goes on with later ones. */
+TEST(a_file_whose_first_page_is_gone_is_not_taken_for_an_empty_one) {
+	for (int garbage = 0; garbage < 2; garbage++) {
+		const char *path = temporary();
+		int64_t late, ones, left = 0;
+		make_three_files(path, &late, &ones);
+		FILE *file = fopen(below(path, "journal/0000000000000002.wkj"), "r+b");
+		CHECK(file != NULL);
+		for (int i = 0; i < 4096; i++)
+			CHECK(fputc(garbage ? i * 77 >> 2 & 0xff : 0, file) != EOF);
+		CHECK_EQ(fclose(file), 0);
+		wk_namespace *ns;
+		wk_error error = {0};
+		CHECK_EQ(open_as(path, WK_ON_DAMAGE_STOP, &ns, &error), WK_DAMAGED);
+		check_ok(open_as(path, WK_ON_DAMAGE_SKIP, &ns, &error), &error, "it opens with skip");
+		for (int64_t id = 0; id < ones; id++)
+			left += status_of(ns, 1, id) == WK_OK;
+		for (int64_t id = 0; id < late; id++)
+			left += status_of(ns, LATE, id) == WK_OK;
+		CHECK_EQ(left, ones + late - 1); /* one entry a block */
+		CHECK(is_fenced(ns, FENCED));
+		wk_abandon(ns);
+		check_ok(open_as(path, WK_ON_DAMAGE_STOP, &ns, &error), &error, "it is whole");
+		close_store(ns);
+		remove_tree(path);
+	}
+}
+
 /* ---- by a seed ---- */
 
 static uint64_t state;
@@ -315,6 +363,7 @@ int main(void) {
 	RUN(who_was_killed_while_it_went_on_goes_on_again);
 	RUN(a_whole_store_is_opened_with_skip_as_ever);
 	RUN(a_damaged_index_is_no_matter_of_policy);
+	RUN(a_file_whose_first_page_is_gone_is_not_taken_for_an_empty_one);
 	RUN(whatever_is_spoilt_nothing_is_absent_without_a_word);
 	return check_done();
 }
