@@ -69,7 +69,7 @@ class BlockWindow(Machine):
 
 class Budgets(Machine):
     """limits reads=64 replies=1000000 frame=1000 | load waiting=3 readers=1… | own reads=1…, unsent=5 |
-    ask turn, turn lac, turn fence, hold…, force, passes, anything, read, read large | parts. What is not named stays."""
+    ask turn, turn lac, turn fence, hold…, force, passes, anything, read, read large | parts. The rest stays."""
 
     LIMITS: ClassVar = {"reads": "reads_max", "replies": "reply_bytes", "frame": "frame_size_max"}
     VERDICTS: ClassVar = {

@@ -39,7 +39,7 @@ from walkeeper_bookie._directory import (
     refuse_unnameable,
 )
 from walkeeper_bookie._disk_watch import DiskState, DiskWatch, Space, look
-from walkeeper_bookie._identity import establish, expected_cookie, no_cluster, refuse_lost_store
+from walkeeper_bookie._identity import establish, expected_cookie, is_directory_of, no_cluster, refuse_lost_store
 from walkeeper_bookie._limbo import Limbo, reason_for_limbo
 from walkeeper_bookie._log import Log
 from walkeeper_bookie._metadata import BookieMetadata, open_metadata
@@ -143,7 +143,7 @@ class Bookie:
         make_data_directory(self._data.path)
         if self._journal is not None and not self._data.store.is_dir():
             make_journal_directory(self._journal)
-        skips = settings.on_damage == "skip"
+        skips = settings.on_damage == "skip" and self._is_its_own(patience)
         limbo = LimboFile(self._data.limbo, self._spare)
         self.directory = (
             open_behind_damage(self._open_store, limbo, self.log) if skips else self._open_store(skip_damage=False)
@@ -182,6 +182,10 @@ class Bookie:
         self.start_seconds = time.monotonic() - self._started
         self._ready = True
         self._workers["disk watch"].wake()  # the registration may be that of before an operator's wish
+
+    def _is_its_own(self, patience: Patience) -> bool:
+        """As far as can be told before the directory is open: what is another bookie's is left as it is."""
+        return is_directory_of(self._data, self.settings.identity(0), patience.call(self.metadata.instance_id))
 
     def _open_store(self, skip_damage: bool) -> Directory:
         return Directory.open(
@@ -246,6 +250,7 @@ class Bookie:
             self.log,
             stop=self._told_to_stop,
             deleted=tombs.among,
+            stored=self.directory.ledgers,
         )
 
     def _serve(self, instance_id: str, tombs: TombstoneFile) -> None:

@@ -22,6 +22,13 @@ def open_behind_damage(open_store: Callable[[bool], Directory], file: LimboFile,
     try:
         return open_store(False)
     except DamagedError as damage:
-        log.warning("the journal is damaged: the bookie goes on behind what is lost (on_damage skip)", error=damage)
-    file.save(file.load().with_added(None))
-    return open_store(True)
+        log.warning(
+            "the directory is damaged: to go on behind what is lost, if that helps (on_damage skip)", error=damage
+        )
+    before = file.load()
+    file.save(before.with_added(None))
+    try:
+        return open_store(True)
+    except DamagedError:
+        file.save(before)  # nothing went on: put right what is damaged, and nothing is lost
+        raise

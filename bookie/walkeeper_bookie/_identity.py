@@ -25,6 +25,7 @@ __all__ = [
     "IdentityError",
     "establish",
     "expected_cookie",
+    "is_directory_of",
     "no_cluster",
     "refuse_lost_store",
     "restore_hint",
@@ -51,6 +52,12 @@ class CookieStore(Protocol):
 
     def create_cookie(self, cookie: Cookie) -> None:
         """ExistsError, UnknownOutcomeError."""
+
+
+def is_directory_of(data: DataDirectory, bookie_id: str, instance_id: str | None) -> bool:
+    """Whether its cookie says so, for what must not be done to another's. Raises IdentityError, OSError."""
+    here = _read(data.cookie)
+    return here is not None and (here.bookie_id, here.instance_id) == (bookie_id, instance_id)
 
 
 def expected_cookie(bookie_id: str, data: Path, instance_id: str, journal: Path | None = None) -> Cookie:

@@ -89,11 +89,12 @@ class Limbo:
         log: Log,
         stop: Callable[[], bool] = lambda: False,
         deleted: Callable[[Iterable[int]], set[int]] = lambda ledger_ids: set(),
+        stored: Callable[[], Iterable[int]] = tuple,
     ) -> None:
-        """`deleted`: those of these ledgers that have tombstones."""
+        """`deleted`: those of these ledgers that have tombstones. `stored`: those of which the store has something."""
         self._file, self._metadata, self._fences, self._bookie_id = file, metadata, fences, bookie_id
         self._log, self._stop, self._deleted = log, stop, deleted
-        self._instance_id = instance_id
+        self._instance_id, self._stored = instance_id, stored
         self._lock = threading.RLock()
         self._generation = 0
         self._tell: Callable[[bool, Iterable[int]], None] = lambda everything, ids: None
@@ -139,7 +140,9 @@ class Limbo:
             found = self._concerned()
             if found is None or generation != self._generation:
                 return not self.state.everything
-            self._fences.fence(found)
+            # Of what others have taken over since nobody is in limbo here; its fence may be lost all the same.
+            fenced = {*found, *self._stored()}
+            self._fences.fence(fenced - self._deleted(fenced))
             with self._lock:
                 if generation != self._generation:
                     return not self.state.everything

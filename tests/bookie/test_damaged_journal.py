@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bookie_runs import Bookies, Running, bookies_in
+from bookie_runs import Bookies, Running, bookies_in, until
 from click.testing import CliRunner
 from wire_client import (
     FENCE,
@@ -111,7 +111,7 @@ def test_cluster_rule_2_a_bookie_that_goes_on_behind_damage_says_of_nothing_that
     first = killed_and_damaged(bookies, *which)
     second = bookies.start("--on-damage", "skip", port=first.port)
     second.ready()
-    assert "the journal is damaged" in second.said()
+    assert "the directory is damaged" in second.said()
     assert "every ledger is in limbo" in second.said()
     check_what_is_left(first.port, *which)
     second.kill()
@@ -195,6 +195,41 @@ def test_damage_of_what_nobody_else_knows_is_not_skipped(bookies: Bookies) -> No
     assert second.ended() == 5
 
 
+def test_another_bookies_directory_is_left_as_it_is(bookies: Bookies) -> None:
+    first = killed_and_damaged(bookies, 50)
+    other = bookies.start("--on-damage", "skip")  # a mistaken --data: its id is another one
+    assert other.ended() in (4, 5)
+    assert not (first.data / "limbo").exists()
+    second = bookies.start(port=first.port)
+    assert second.ended() == 5  # its operator was not asked
+
+
+def test_cluster_rule_2_a_fence_that_was_lost_of_a_ledger_that_moved_on_is_made_again(bookies: Bookies) -> None:
+    first = bookies.start("--init", "--memtable", "1MiB")
+    first.ready()
+    store = open_store(bookies.metadata).store
+    elsewhere = LedgerMetadata(1, 1, 1, {0: ("127.0.0.1:1",)})  # others have it by now
+    store.create(f"/ledgers/00/0000/L{LEDGER:04d}", elsewhere.serialise(), parents=True)
+    store.close()
+    with WireClient(first.port) as client:
+        for entry_id in range(10):
+            assert client.add(LEDGER, entry_id, payload(entry_id)) == OK
+        assert client.read(LEDGER, 9, FENCE).code == OK
+        assert client.add(OTHER, 0, payload(1)) == OK
+    first.kill()
+    (journal, last), (_, behind) = places_of_entries(first.data)[9:11]
+    with journal.open("r+b") as file:  # the fence's block lies between those of these two
+        file.seek((last // 4096 + 1) * 4096 + 90)
+        assert (last // 4096 + 1) * 4096 < behind // 4096 * 4096
+        file.write(b"damage")
+    second = bookies.start("--on-damage", "skip", port=first.port)
+    second.ready()
+    until(lambda: "ledgers noted for limbo" in second.said(), "it knows which ledgers it concerns")
+    with WireClient(first.port) as client:
+        assert client.add(LEDGER, 10, b"by the writer that was fenced") == FENCED
+    assert second.stop() == 0
+
+
 # ---- in one process ----
 
 
@@ -214,6 +249,19 @@ def test_every_ledger_is_in_limbo_before_the_store_goes_on(tmp_path: Path) -> No
     with pytest.raises(Refusal):
         open_behind_damage(open_store, file, Log(io.StringIO()))
     assert seen == [(False, False), (True, True)]
+    assert list(file.load().ledger_ids) == [7]
+
+
+def test_where_skipping_does_not_help_nothing_is_in_limbo(tmp_path: Path) -> None:
+    file = LimboFile(tmp_path / "limbo")
+    file.save(LimboState().with_added([7]))
+
+    def open_store(skip_damage: bool) -> Directory:
+        raise DamagedError("the journal's device is not mounted")
+
+    with pytest.raises(DamagedError):
+        open_behind_damage(open_store, file, Log(io.StringIO()))
+    assert not file.load().everything
     assert list(file.load().ledger_ids) == [7]
 
 
