@@ -206,8 +206,30 @@ static void all_durable(wk_engine *engine) {
 			engine->ledgers[i]->durable_entry = engine->ledgers[i]->last_entry;
 }
 
+/*
+ * Of a ledger store the index and the entry logs name numbers of blocks that are not there any more, if the end of the
+ * journal was lost, and that loss accepted: deletes go by them, so no number is given again.
+ */
+static void pass_numbers_given(wk_engine *engine, wk_walk *walk) {
+	uint64_t given = engine->superblock.replay_sequence;
+	for (uint32_t i = 0; i < engine->files_count; i++) {
+		wk_store_file *file = engine->files[i];
+		wk_footer footer = {.last_sequence = file->last_sequence};
+		if (file->kind != WK_FILE_ENTRY_LOG ||
+		    (file->state != WK_FILE_SEALED && wk_store_footer_peek(engine, file, &footer, NULL) != WK_OK))
+			continue;
+		given = footer.last_sequence > given ? footer.last_sequence : given;
+	}
+	if (given <= walk->scan.sequence)
+		return;
+	walk->lossy = true;
+	walk->highest = given > walk->highest ? given : walk->highest;
+}
+
 /* The chain's end is known: what is durable, who may see it. */
 static wk_status settle(wk_engine *engine, wk_walk *walk, wk_error *error) {
+	if (wk_engine_holds_ledgers(engine) && !engine->read_only)
+		pass_numbers_given(engine, walk);
 	assign_roles(walk);
 	wk_status status = engine->read_only ? WK_OK : sync_accepted(engine, walk, error);
 	if (status == WK_OK)

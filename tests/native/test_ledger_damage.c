@@ -258,6 +258,57 @@ TEST(a_file_whose_first_page_is_gone_is_not_taken_for_an_empty_one) {
 	}
 }
 
+/*
+ * Numbers of blocks tell whether a delete is younger than what an entry log holds. The active file is lost, and what an open
+ * with skip gave as numbers is lost with it, as it is killed before it writes.
+ */
+TEST(a_delete_behind_a_lost_end_holds) {
+	wk_io *io = new_disk(3);
+	wk_open_options options = options_of(WK_ON_DAMAGE_STOP);
+	options.minor_percent = 60;
+	options.minor_interval_ns = 1000000000;
+	wk_namespace *ns = open_store_with(io, &options);
+	for (int64_t id = 0; id < 120; id++) {
+		put_entry(ns, 1 + id % 2, id, NULL);
+		work(ns);
+	}
+	CHECK_EQ(wk_ledger_delete(ns, 2, UINT64_MAX, NULL, NULL), WK_OK);
+	for (int64_t id = 0; id < 30; id++)
+		put_entry(ns, 3, id, NULL);
+	for (int i = 0; i < 20; i++) { /* the mover makes an entry log of ledger 1 */
+		wk_faulty_advance(wk_faulty_of(io), 2000000000);
+		work(ns);
+	}
+	uint64_t number = ns->engine->open.sequence;
+	char name[80];
+	snprintf(name, sizeof name, "store/journal/%016llx.wkj", (unsigned long long)ns->engine->active->id);
+	close_store(ns);
+	size_t size = (size_t)wk_faulty_file_size(wk_faulty_of(io), name);
+	uint8_t *zeros = calloc(1, size);
+	wk_file *file;
+	CHECK_EQ(io->operations->open(io, name, WK_IO_WRITE, &file), 0);
+	CHECK_EQ(io->operations->pwrite(io, file, zeros, size, 0, 0), (int64_t)size);
+	CHECK_EQ(io->operations->sync(io, file), 0);
+	io->operations->close(io, file);
+	free(zeros);
+	options.on_damage = WK_ON_DAMAGE_SKIP;
+	ns = open_store_with(io, &options);
+	CHECK(ns->engine->open.sequence >= number);
+	kill_store(ns, io);
+	options.on_damage = WK_ON_DAMAGE_STOP;
+	ns = open_store_with(io, &options);
+	CHECK(is_known(ns, 1));
+	CHECK_EQ(wk_ledger_delete(ns, 1, UINT64_MAX, NULL, NULL), WK_OK);
+	for (int64_t id = 0; id < 2; id++)
+		put_entry(ns, 5, id, NULL);
+	kill_store(ns, io);
+	ns = open_store_with(io, &options);
+	CHECK(!is_known(ns, 1));
+	CHECK_EQ(entries_of(ns, 5), 2);
+	close_store(ns);
+	io->operations->destroy(io);
+}
+
 /* ---- by a seed ---- */
 
 static uint64_t state;
@@ -364,6 +415,7 @@ int main(void) {
 	RUN(a_whole_store_is_opened_with_skip_as_ever);
 	RUN(a_damaged_index_is_no_matter_of_policy);
 	RUN(a_file_whose_first_page_is_gone_is_not_taken_for_an_empty_one);
+	RUN(a_delete_behind_a_lost_end_holds);
 	RUN(whatever_is_spoilt_nothing_is_absent_without_a_word);
 	return check_done();
 }
