@@ -28,7 +28,7 @@ public class DeletionTest extends ShapeTest {
                 bookie.id() + " has it no more");
     }
 
-    /** In all of the files that have the large one another ledger has some entries, which are moved. */
+    /** In most of its files another ledger has some entries, which are moved. */
     @Test
     public void itVanishesAndItsSpaceComesBack() throws Exception {
         try (BookKeeperTestClient client = cluster().bareClient(protocol)) {
