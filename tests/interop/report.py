@@ -199,8 +199,8 @@ def page() -> str:
     lines += [
         "## BookKeeper's own suite",
         "",
-        "Classes of `bookkeeper-server`'s jar of tests; what starts their bookies is exchanged for what starts ours.",
-        "`tests/interop/upstream-classes.txt` has the list.",
+        "Each class of `bookkeeper-server`'s jar of tests that extends `BookKeeperClusterTestCase`; what starts their",
+        "bookies is exchanged for what starts ours. `tests/interop/upstream-classes.txt` has the list.",
         "A client's `close()` may throw a NullPointerException where the answer to an add comes at that moment. It is",
         "a race of the client with itself, as frequent with Java's bookies (`CloseRace.java`): the harness waits",
         "a moment before it closes.",

@@ -1,16 +1,12 @@
 package walkeeper.interop;
 
 import static org.junit.Assert.assertEquals;
-import static org.junit.Assert.assertFalse;
 import static org.junit.Assert.assertTrue;
-import static org.junit.Assume.assumeFalse;
 
 import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
-import org.apache.bookkeeper.client.BKException.Code;
 import org.apache.bookkeeper.client.BookKeeper;
 import org.apache.bookkeeper.client.BookKeeperAdmin;
 import org.apache.bookkeeper.client.BookKeeperTestClient;
@@ -26,10 +22,7 @@ import org.junit.Test;
 /** What tools and placement ask of bookies. */
 public class AdminTest extends InteropTest {
     @ClassRule
-    public static final Cluster CLUSTER = new Cluster(3, 0, "--file-size-max", "4MiB", "--minor-interval", "1s");
-
-    /** A good part of what a large ledger has; the rest may lie in files that are kept for the next entries. */
-    private static final long FREED_LEAST = 20 << 20;
+    public static final Cluster CLUSTER = new Cluster(3, 0);
 
     @Override
     Cluster cluster() {
@@ -92,54 +85,6 @@ public class AdminTest extends InteropTest {
                         .filter(each -> each.getProtocol().equals("bookie-rpc")).findFirst().orElseThrow();
                 assertEquals(bookie.id().toString(), endpoint.getHost() + ":" + endpoint.getPort());
             }
-        }
-    }
-
-    @Test
-    public void aDeletedLedgerVanishesFromTheBookies() throws Exception {
-        try (BookKeeperTestClient client = CLUSTER.bareClient(Protocol.V3)) {
-            LedgerHandle ledger = Ledgers.create(client, 3, 3, 3);
-            Ledgers.fill(ledger, 100);
-            ledger.close();
-            LedgerHandle stays = Ledgers.create(client, 3, 3, 3);
-            Ledgers.fill(stays, 10);
-            client.deleteLedger(ledger.getId());
-            for (Bookie bookie : CLUSTER.bookies) {
-                Requests requests = new Requests(client, bookie.id());
-                Until.holds(() -> requests.read(ledger.getId(), 0).code() == Code.NoSuchLedgerExistsException,
-                        "the ledger vanishes");
-            }
-            Ledgers.check(stays, 0, 9);
-            assertFalse(stays.isClosed());
-            stays.close();
-        }
-    }
-
-    /** In most of its files another ledger has some entries, which are moved. */
-    @Test
-    public void aDeletedLedgersSpaceComesBack() throws Exception {
-        assumeFalse("Java's bookie compacts by the hour", Cluster.isControl());
-        try (BookKeeper client = CLUSTER.client(Protocol.V3)) {
-            LedgerHandle large = Ledgers.create(client, 3, 3, 3);
-            LedgerHandle stays = Ledgers.create(client, 3, 3, 3);
-            for (int round = 0; round < 20; round++) {
-                Ledgers.fill(large, 1000);
-                Ledgers.fill(stays, 10);
-            }
-            large.close();
-            Map<Bookie, Long> before = new HashMap<>();
-            for (Bookie bookie : CLUSTER.bookies) {
-                before.put(bookie, bookie.diskBytes());
-                assertTrue(bookie.id() + " has it", before.get(bookie) > large.getLength());
-            }
-            assertTrue("large: " + large.getLength(), large.getLength() > FREED_LEAST);
-            client.deleteLedger(large.getId());
-            for (Bookie bookie : CLUSTER.bookies) {
-                Until.holds(() -> bookie.diskBytes() < before.get(bookie) - FREED_LEAST,
-                        "the bytes on the disk come back");
-            }
-            Ledgers.check(stays, 0, 199);
-            stays.close();
         }
     }
 

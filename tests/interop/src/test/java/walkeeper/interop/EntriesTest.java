@@ -16,8 +16,9 @@ import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import org.apache.bookkeeper.client.BKException;
-import org.apache.bookkeeper.client.BookKeeper;
+import org.apache.bookkeeper.client.BKException.Code;
 import org.apache.bookkeeper.client.BookKeeper.DigestType;
+import org.apache.bookkeeper.client.BookKeeperTestClient;
 import org.apache.bookkeeper.client.LedgerEntry;
 import org.apache.bookkeeper.client.LedgerHandle;
 import org.apache.bookkeeper.client.LedgerHandleAdv;
@@ -31,19 +32,13 @@ import org.junit.runners.Parameterized.Parameters;
 /** Ledgers written, read and deleted: each protocol, on ensembles of one, three and five of ours, and mixed with Java's. */
 @RunWith(Parameterized.class)
 public class EntriesTest extends InteropTest {
-    /** Before the payload in the largest request of version 2: length, header, master key, the entry's ids, CRC32C. */
-    private static final int V2_OVERHEAD = 4 + 4 + 20 + 32 + 4;
-
-    /** More than protobuf puts around a payload in version 3. */
-    private static final int V3_OVERHEAD = 200;
-
     private static Cluster ours;
     private static Cluster mixed;
-    private static final Map<String, BookKeeper> clients = new HashMap<>();
+    private static final Map<String, BookKeeperTestClient> clients = new HashMap<>();
 
     private final Protocol protocol;
     private final Shape shape;
-    private BookKeeper client;
+    private BookKeeperTestClient client;
 
     @Parameters(name = "{0} {1}")
     public static List<Object[]> cases() {
@@ -78,14 +73,14 @@ public class EntriesTest extends InteropTest {
         // A client's close takes two seconds: one for each protocol and cluster does.
         client = clients.get(protocol + " " + (shape == Shape.MIXED));
         if (client == null) {
-            client = cluster().client(protocol);
+            client = cluster().bareClient(protocol);
             clients.put(protocol + " " + (shape == Shape.MIXED), client);
         }
     }
 
     @AfterClass
     public static void end() throws Exception {
-        for (BookKeeper each : clients.values()) {
+        for (BookKeeperTestClient each : clients.values()) {
             each.close();
         }
         clients.clear();
@@ -106,10 +101,9 @@ public class EntriesTest extends InteropTest {
     }
 
     @Test
-    public void everySizeFromOneByteToTheFrameLimit() throws Exception {
-        int largest = Cluster.FRAME_SIZE_MAX - (protocol == Protocol.V2 ? V2_OVERHEAD : V3_OVERHEAD);
+    public void sizesFromOneByteToFiveMebibytes() throws Exception {
         int[] sizes = {1, 2, 3, 7, 8, 63, 64, 65, 127, 128, 255, 256, 1000, 4032, 4095, 4096, 4097, 16383, 16384, 65535,
-            65536, 65537, 262144, 524287, 524288, 1 << 20, 3_000_001, 4 << 20, largest};
+            65536, 65537, 262144, 524287, 524288, 1 << 20, 3_000_001, 4 << 20, 5 << 20};
         LedgerHandle ledger = create();
         for (int size : sizes) {
             ledger.addEntry(Payload.of(ledger.getId(), 0, size));
@@ -121,6 +115,31 @@ public class EntriesTest extends InteropTest {
             byte[] got = read.readEntries(entry, entry).nextElement().getEntry();
             assertArrayEquals("size " + sizes[entry], Payload.of(ledger.getId(), 0, sizes[entry]), got);
         }
+        read.close();
+    }
+
+    /** A bookie of either make ends the connection for a byte more, and the next connection is as any. */
+    @Test
+    public void theLargestEntryThatAFrameHasRoomForAndAByteMore() throws Exception {
+        // Each bookie is asked by itself: with what all refuse the client would go from one to the next for ever.
+        int all = cluster().bookies.size();
+        long id = Ledgers.create(client, all, all, all).getId();
+        int largest = Frames.largestEntry(protocol, id);
+        for (Bookie bookie : cluster().bookies) {
+            Requests requests = new Requests(client, bookie.id());
+            assertEquals(bookie.id().toString(), Code.OK, requests.add(id, 0, Payload.of(id, 0, largest)));
+            assertEquals(bookie.id().toString(), Code.BookieHandleNotAvailableException,
+                    requests.add(id, 1, Payload.of(id, 1, largest + 1)));
+            // For a moment the client goes on using the connection that has ended.
+            Until.holds(() -> requests.read(id, 0).code() == Code.OK, "a connection to " + bookie.id());
+            assertArrayEquals(Payload.of(id, 0, largest), requests.read(id, 0).payload());
+        }
+        LedgerHandle ledger = create();
+        largest = Frames.largestEntry(protocol, ledger.getId());
+        ledger.addEntry(Payload.of(ledger.getId(), 0, largest));
+        ledger.close();
+        LedgerHandle read = Ledgers.recover(client, ledger.getId());
+        assertArrayEquals(Payload.of(ledger.getId(), 0, largest), read.readEntries(0, 0).nextElement().getEntry());
         read.close();
     }
 

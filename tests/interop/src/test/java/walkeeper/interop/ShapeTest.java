@@ -39,11 +39,16 @@ public abstract class ShapeTest extends InteropTest {
         return all;
     }
 
+    /** Settings of our bookies that these tests want. */
+    String[] options() {
+        return new String[0];
+    }
+
     @Before
     public final void startBookies() throws Throwable {
         if (has != shape) {
             endBookies();
-            cluster = new Cluster(shape.walkeeper + 1, shape.java);
+            cluster = new Cluster(shape.walkeeper + 1, shape.java, options());
             cluster.before();
             has = shape;
         }
