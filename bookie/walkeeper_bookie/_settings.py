@@ -250,7 +250,8 @@ class Settings:
         Count(1, 2**31 - 1),
         "10000",
         "Reads that wait for a thread, together with fences and lists that wait for the journal, and as many long "
-        "polls; more are answered 506 (too many requests). There is an eighth more for fences and LACs alone.",
+        "polls; more are answered 506 (too many requests). For fences and LACs alone there is an eighth more, and 64 "
+        "at least.",
         REQUESTS,
         java=Java("maxPendingReadRequestsPerThread"),
     )

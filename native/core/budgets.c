@@ -1,10 +1,11 @@
 /* budgets.c: who waits, who is refused and who stalls where much is under way. The rules are in walkeeper/budgets.h. */
 #include "walkeeper/budgets.h"
 
-enum { RECOVERIES_PART = 8, SHARE_PART = 16, SHARE_MIN = 8 * 1024 * 1024, SPARED_PART = 4 };
+enum { RECOVERIES_PART = 8, RECOVERIES_MIN = 64, SHARE_PART = 16, SHARE_MIN = 8 * 1024 * 1024, SPARED_PART = 4 };
 
 uint64_t wk_budget_for_recoveries(const wk_budget_limits *limits) {
-	return limits->reads_max / RECOVERIES_PART + 2;
+	uint64_t part = limits->reads_max / RECOVERIES_PART;
+	return part > RECOVERIES_MIN ? part : RECOVERIES_MIN;
 }
 
 static wk_budget_verdict spare(const wk_budget_limits *limits, const wk_budget_load *load, wk_budget_need need) {

@@ -244,13 +244,13 @@ TEST(cluster_rule_4_fences_and_lacs_are_not_refused_for_what_others_wait_for) {
 TEST(cluster_rule_4_fences_are_not_refused_for_lacs_that_wait) {
 	fill_what_is_held();
 	peer *reads = bookie_connect(&b), *recovers = bookie_connect(&b);
-	for (int i = 0; i < 40; i++)
+	for (int i = 0; i < LISTS; i++)
 		ask(reads, asks_for_its_lac(i % LEDGERS));
 	for (int i = 0; i < 5; i++)
 		ask(recovers, fences_it(i));
 	bookie_turn(&b, SIZE_MAX);
 	bookie_run(&b);
-	CHECK(refused_of(reads, 40) > 20);
+	CHECK(refused_of(reads, LISTS) > LISTS / 2);
 	CHECK_EQ(refused_of(recovers, 5), 0);
 	CHECK_EQ(b.service->load.spared, 0);
 	bookie_close(&b);
