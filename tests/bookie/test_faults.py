@@ -263,7 +263,10 @@ def test_on_a_full_disk_it_is_read_only_and_fences_until_there_is_room(tmp_path:
             disk.fill()
             for ledger_id in range(10, 20):
                 assert client.read(ledger_id, 0, FENCE).payload == b"first %d" % ledger_id
-            until(lambda: not is_registered(store, bookie), "no writer finds it")
+            until(
+                lambda: client.add(6, 0, bytes(50_000)) == READ_ONLY and not is_registered(store, bookie),
+                "no writer finds it",
+            )
             assert store.children("/ledgers/available/readonly") == [bookie.bookie_id]
             bookie.kill()
 
