@@ -175,7 +175,7 @@ def protobuf(port: Port) -> None:
 
 
 def takes_descriptors(port: Port) -> None:
-    """Hundreds of connections to a bookie that may have a few files more than it has."""
+    """Hundreds of connections to a bookie that may have 150 files in all."""
     while True:
         held = [socket.socket() for _ in range(500)]
         for one in held:
@@ -184,12 +184,6 @@ def takes_descriptors(port: Port) -> None:
         time.sleep(0.5)
         for one in held:
             one.close()
-
-
-def leave_few_descriptors(bookie: Running) -> None:
-    pid = bookie.process.pid
-    few = len(os.listdir(f"/proc/{pid}/fd")) + 50
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, (few, few))
 
 
 NO_DESCRIPTORS = "no descriptors left"
@@ -262,8 +256,6 @@ def attack(bookie: Running, other: Running, name: str, seconds: float) -> Row:
     with watched() as stalls_alone:
         alone = good.measure(seconds)
     before = resident_bytes(bookie)
-    if name == NO_DESCRIPTORS:
-        leave_few_descriptors(bookie)
     attacker = multiprocessing.Process(target=ATTACKS[name], args=(bookie.port,), daemon=True)
     attacker.start()
     assert attacker.pid is not None
@@ -465,8 +457,13 @@ def main() -> None:
     rows = []
     for name in names:
         with tempfile.TemporaryDirectory(dir=given.dir) as place, bookies_in(Path(place)) as bookies:
+            few = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (150, 150))"
             bookie, other = (
-                bookies.start("--init", "--connections-max", str(CONNECTIONS_MAX), data=Path(place) / role)
+                bookies.start(
+                    *("--init", "--connections-max", str(CONNECTIONS_MAX)),
+                    data=Path(place) / role,
+                    before=few if (name, role) == (NO_DESCRIPTORS, "attacked") else "",
+                )
                 for role in ("attacked", "spared")
             )
             bookie.ready()
