@@ -91,10 +91,6 @@ void wk_change_lac(wk_service *service, wk_peer *peer, const wk_wire_request *re
 		answer_at_once(service, peer, request, WK_WIRE_OK);
 		return;
 	}
-	if (service->no_room) { /* behind the adds that wait for it */
-		wk_peer_stall(service, peer, WK_STALL_JOURNAL, WK_RANK_OTHERS, frame, size);
-		return;
-	}
 	wk_error error;
 	uint64_t ticket = 0;
 	wk_status status = wk_ledger_set_lac(service->ns, request->ledger_id, request->key, (uint32_t)request->key_size,

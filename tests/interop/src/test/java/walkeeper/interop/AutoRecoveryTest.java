@@ -43,6 +43,7 @@ public class AutoRecoveryTest extends InteropTest {
                     ledger.close();
                 }
             }
+            Thread.sleep(100); // Java's close() throws where it meets an add whose answer another thread has: CloseRace
         }
         ServerConfiguration settings = Settings.server(cluster.uri(), Ports.free());
         settings.setOpenLedgerRereplicationGracePeriod("1000");
