@@ -91,10 +91,10 @@ def reads_all(port: Port) -> None:
             one.sendall(asked)
 
 
-def crowds(port: Port) -> None:
-    """Ten times the connections that are allowed, again and again; nobody waits until one is made."""
+def crowds(port: Port, connections: int) -> None:
+    """So many connections at once, again and again; nobody waits until one is made."""
     while True:
-        held = [socket.socket() for _ in range(10 * CONNECTIONS_MAX)]
+        held = [socket.socket() for _ in range(connections)]
         for one in held:
             one.setblocking(False)
             assert one.connect_ex(("127.0.0.1", port)) in (0, errno.EINPROGRESS)
@@ -174,30 +174,19 @@ def protobuf(port: Port) -> None:
             held[at] = connect(port)
 
 
-def takes_descriptors(port: Port) -> None:
-    """Hundreds of connections to a bookie that may have 150 files in all."""
-    while True:
-        held = [socket.socket() for _ in range(500)]
-        for one in held:
-            one.setblocking(False)
-            assert one.connect_ex(("127.0.0.1", port)) in (0, errno.EINPROGRESS)
-        time.sleep(0.5)
-        for one in held:
-            one.close()
-
-
 NO_DESCRIPTORS = "no descriptors left"
+"""Of a bookie that may have 150 files in all."""
 ATTACKS: dict[str, Callable[[Port], None]] = {
     "never reads, 1 connection": lambda port: never_reads(port, 1),
     "never reads, 200 connections": lambda port: never_reads(port, 200),
     "reads 5 MiB entries": reads_all,
-    "10 x connections": crowds,
+    "10 x connections": lambda port: crowds(port, 10 * CONNECTIONS_MAX),
     "drips": drips,
     "beginnings of frames": begins,
     "garbage": garbage,
     "every length": lengths,
     "protobuf made to hurt": protobuf,
-    NO_DESCRIPTORS: takes_descriptors,
+    NO_DESCRIPTORS: lambda port: crowds(port, 500),
 }
 
 

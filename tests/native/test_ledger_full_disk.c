@@ -56,13 +56,19 @@ static void delete_all(wk_namespace *ns, wk_io *io, int64_t *first, int64_t end)
 	}
 }
 
-static void fill_and_delete(size_t size) {
-	wk_io *io = new_disk(1);
-	wk_open_options options = store_options();
-	options.file_size_min = options.file_size_max = FILE_SIZE;
-	wk_namespace *ns = open_store_with(io, &options);
+static wk_namespace *open_on_a_small_disk(wk_io *io, wk_open_options *options) {
+	*options = store_options();
+	options->file_size_min = options->file_size_max = FILE_SIZE;
+	wk_namespace *ns = open_store_with(io, options);
 	let_the_keeper_work(ns, io);
 	wk_faulty_set_capacity(wk_faulty_of(io), CAPACITY);
+	return ns;
+}
+
+static void fill_and_delete(size_t size) {
+	wk_io *io = new_disk(1);
+	wk_open_options options;
+	wk_namespace *ns = open_on_a_small_disk(io, &options);
 	int64_t next = 0, deleted = 0, usual = fill_up(ns, io, size, &next);
 	for (int round = 0; round < ROUNDS; round++) {
 		if (keyless) {
@@ -79,11 +85,8 @@ static void fill_and_delete(size_t size) {
 /* In one call: what the reserve is for is not refused because somebody else's add was. */
 TEST(cluster_rule_5_a_recovery_add_behind_one_without_space_is_accepted) {
 	wk_io *io = new_disk(1);
-	wk_open_options options = store_options();
-	options.file_size_min = options.file_size_max = FILE_SIZE;
-	wk_namespace *ns = open_store_with(io, &options);
-	let_the_keeper_work(ns, io);
-	wk_faulty_set_capacity(wk_faulty_of(io), CAPACITY);
+	wk_open_options options;
+	wk_namespace *ns = open_on_a_small_disk(io, &options);
 	int64_t next = 0;
 	fill_up(ns, io, SIZE_MAX_HERE, &next);
 	static uint8_t bytes[2][SIZE_MAX_HERE];

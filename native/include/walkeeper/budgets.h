@@ -10,9 +10,9 @@
 #include "walkeeper/core.h"
 
 enum {
-	WK_PEER_READS_MAX = 1024, /* reads and forces of one connection that are not answered: then it stalls */
-	WK_FORCES_MAX = 65536,    /* of all connections: then whoever waits for an answer stalls with the next */
-	WK_PASS_BYTES_MAX = 1 << 20,
+	WK_PEER_READS_MAX = 1024,    /* reads and forces of one connection that are not answered: then it stalls */
+	WK_FORCES_MAX = 65536,       /* of all connections: then whoever waits for an answer stalls with the next */
+	WK_PASS_BYTES_MAX = 1 << 20, /* of recovery adds, before a writer that waits for room has its turn */
 };
 
 typedef struct wk_budget_limits {
@@ -57,8 +57,8 @@ WK_API wk_budget_verdict wk_budget_turn(const wk_budget_limits *limits, const wk
 WK_API wk_budget_verdict wk_budget_hold(const wk_budget_limits *limits, const wk_budget_load *load,
                                         const wk_budget_own *own, wk_budget_need need);
 /*
- * Recovery adds come before writers that wait for room in the journal: a megabyte of them, then writers come first until
- * one has found some.
+ * Recovery adds come before writers that wait for room in the journal: WK_PASS_BYTES_MAX of them, then writers come first
+ * until one has found some.
  */
 WK_API bool wk_budget_recoveries_pass(const wk_budget_load *load);
 /* A force waits before it is looked at: forces take no room in the journal, which bounds all else that waits for it. */

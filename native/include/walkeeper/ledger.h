@@ -4,8 +4,7 @@
  *
  * A store is a directory made with options.kind = WK_KIND_LEDGERS. It is opened, closed, waited for, backed up and
  * measured by the calls of log.h that take a wk_namespace; those on logs answer WK_INVALID, and so do the calls here
- * on a namespace of logs.It cannot be opened read_only; of on_damage it
- * has stop and skip (log.h).
+ * on a namespace of logs. It cannot be opened read_only; of on_damage it has stop and skip (log.h).
  *
  * An entry is bytes. Only the first 16 are looked at: ledger id and entry id, big-endian, as in BookKeeper's entry
  * (entry.h); LAC, length, digest and payload behind them are its client's affair. The engine's own checksum covers

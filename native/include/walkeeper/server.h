@@ -26,7 +26,7 @@ typedef struct wk_server_options {
 	uint32_t verify_digest;               /* enum wk_verify_digest (default learned) */
 	uint64_t frame_size_max;              /* default 5 MiB, prefix included; at most 5 MiB + 64 KiB */
 	uint64_t receive_bytes;               /* frames not whole yet, and adds that wait for room (default 256 MiB) */
-	uint64_t reply_bytes;                 /* replies not sent yet (default 256 MiB); reads are answered 506 beyond it */
+	uint64_t reply_bytes; /* replies not sent yet (default 256 MiB); beyond it reads wait, as far as reads_max allows */
 	/* reads that wait, fences and lists too; and as many long polls (default 10,000); 506 beyond, budgets.h */
 	uint64_t reads_max;
 	uint64_t batch_bytes_max;  /* of one batch read's reply (default 5 MiB) */
