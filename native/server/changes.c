@@ -82,7 +82,8 @@ static bool is_known(const wk_service *service, const wk_wire_request *request, 
 
 void wk_change_lac(wk_service *service, wk_peer *peer, const wk_wire_request *request, const uint8_t *frame,
                    size_t size) {
-	int64_t lac = request->lac; /* the packet's: else wk_wire_refusal refused it */
+	int64_t lac = -1; /* wk_wire_refusal let no other packet in than one that can be read */
+	(void)wk_wire_lac_decode(request->body, request->body_size, request->ledger_id, &lac);
 	if (lac_is_on_its_way(service, request->ledger_id)) {
 		wk_peer_stall(service, peer, WK_STALL_JOURNAL, WK_RANK_OTHERS, frame, size);
 		return;

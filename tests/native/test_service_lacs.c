@@ -37,6 +37,24 @@ TEST(an_explicit_lac_is_durable_before_it_is_acknowledged) {
 	bookie_close(&b);
 }
 
+/* Java's client makes the packet after the message, of a LAC that may have grown. */
+TEST(of_an_explicit_lac_the_packets_counts) {
+	peer *p = open_with_peer(WK_WIRE_V3), *poller = bookie_connect(&b);
+	for (int64_t id = 0; id < 3; id++)
+		CHECK_EQ(answer_to(p, an_entry(5, id, -1, 1, 20, 0)).code, WK_WIRE_OK);
+	ask(poller, a_poll(5, 1, 1000));
+	wk_wire_request request = a_lac(5, 2);
+	request.lac = 0;
+	CHECK_EQ(answer_to(p, request).code, WK_WIRE_OK);
+	CHECK_EQ(take_reply(poller).max_lac, 2);
+	request = a_lac(5, 1); /* it does not fall, whatever the message says */
+	request.lac = 3;
+	CHECK_EQ(answer_to(p, request).code, WK_WIRE_OK);
+	CHECK_EQ(wk_load_be64(answer_to(p, of_ledger(WK_WIRE_READ_LAC, 5)).lac + 8), 2);
+	CHECK_EQ(answer_to(p, a_read(5, 0)).max_lac, 2);
+	bookie_close(&b);
+}
+
 TEST(a_lac_without_a_key_is_one_of_a_ledger_without_one) {
 	peer *p = open_with_peer(WK_WIRE_V3);
 	for (int64_t lac = 3; lac >= 1; lac--) {
@@ -168,6 +186,7 @@ TEST(what_goes_on_at_the_end_of_a_turn_is_written) {
 
 int main(void) {
 	RUN(an_explicit_lac_is_durable_before_it_is_acknowledged);
+	RUN(of_an_explicit_lac_the_packets_counts);
 	RUN(a_lac_without_a_key_is_one_of_a_ledger_without_one);
 	RUN(a_lac_is_derived_from_what_is_stored_behind_a_restart);
 	RUN(a_long_poll_waits_for_the_lac_and_brings_the_entry_behind_it);

@@ -73,7 +73,7 @@ typedef struct wk_wire_request {
 	bool has_timeout;        /* of a long poll */
 	int64_t ledger_id; /* of an add by v2: what the entry says; by v3: what the message says. -1 where there is none */
 	int64_t entry_id;
-	int64_t lac;          /* write LAC */
+	int64_t lac;          /* write LAC: the message's; what counts is its packet's, in body */
 	int64_t previous_lac; /* long poll */
 	int64_t timeout_ms;   /* long poll */
 	int64_t max_size;     /* batch read: bytes of its reply */

@@ -6,6 +6,8 @@ import static org.junit.Assert.assertFalse;
 import static org.junit.Assert.assertTrue;
 import static org.junit.Assume.assumeTrue;
 
+import java.util.ArrayList;
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import org.apache.bookkeeper.client.BookKeeper;
@@ -13,6 +15,7 @@ import org.apache.bookkeeper.client.LedgerHandle;
 import org.apache.bookkeeper.client.api.LastConfirmedAndEntry;
 import org.apache.bookkeeper.client.api.LedgerEntry;
 import org.apache.bookkeeper.client.api.ReadHandle;
+import org.apache.bookkeeper.net.BookieId;
 import org.junit.After;
 import org.junit.Before;
 import org.junit.Test;
@@ -20,6 +23,10 @@ import org.junit.Test;
 /** A reader behind a writer that goes on: how it learns what is confirmed. */
 public class TailTest extends ShapeTest {
     private static final int ENTRIES = 300;
+
+    /** Of each kind to a bookie, as Pulsar has them; a ledger's requests go to the one of its number. */
+    private static final int CHANNELS = 16;
+
     private static final String NO_PLACE = "a request of version 2 has no place for the LAC that the reader knows: "
             + "the client's long poll is a plain read there";
 
@@ -28,8 +35,9 @@ public class TailTest extends ShapeTest {
 
     @Before
     public void open() throws Exception {
-        writer = cluster().client(protocol, settings -> settings.setExplictLacInterval(50));
-        reader = cluster().client(protocol);
+        writer = cluster().client(protocol,
+                settings -> settings.setExplictLacInterval(50).setNumChannelsPerBookie(CHANNELS));
+        reader = cluster().client(protocol, settings -> settings.setNumChannelsPerBookie(CHANNELS));
     }
 
     @After
@@ -167,20 +175,44 @@ public class TailTest extends ShapeTest {
         quiet.close();
     }
 
-    /** As Pulsar does: adds in version 2 and, on a second connection, what is confirmed in version 3. */
+    /** As Pulsar does: adds in version 2 and, on a second connection, what is confirmed in version 3; many such pairs. */
     @Test
     public void byTheWritersExplicitWord() throws Exception {
-        LedgerHandle ledger = shape.striped(writer);
-        LedgerHandle tail = Ledgers.tail(reader, ledger.getId());
-        for (int round = 1; round <= 3; round++) {
-            Ledgers.fill(ledger, 10);
-            long last = round * 10 - 1;
-            Until.holds(() -> tail.readExplicitLastConfirmed() == last, "the last entry is confirmed by word");
-            assertEquals(last, tail.getLastAddConfirmed());
-            Ledgers.check(tail, last - 9, last);
+        List<LedgerHandle> ledgers = new ArrayList<>();
+        List<LedgerHandle> tails = new ArrayList<>();
+        for (int i = 0; i < CHANNELS; i++) {
+            ledgers.add(shape.striped(writer));
+            tails.add(Ledgers.tail(reader, ledgers.get(i).getId()));
         }
-        tail.close();
-        ledger.close();
+        for (int round = 1; round <= 3; round++) {
+            // The word goes to the bookies of the last entry: each of the ensemble's has one of these.
+            for (LedgerHandle ledger : ledgers) {
+                Ledgers.fill(ledger, 11);
+            }
+            long last = round * 11 - 1;
+            for (LedgerHandle tail : tails) {
+                Until.holds(() -> tail.readExplicitLastConfirmed() == last, "the last entry is confirmed by word");
+                assertEquals(last, tail.getLastAddConfirmed());
+                Ledgers.check(tail, last - 10, last);
+            }
+        }
+        for (Bookie bookie : cluster().bookies) {
+            if (bookie instanceof WalkeeperBookie ours) {
+                int both = 2 * connections(ledgers, ours.id());
+                Until.holds(() -> ours.connections() == both, ours.id() + " has " + both + " of writer and reader");
+            }
+        }
+        for (int i = 0; i < CHANNELS; i++) {
+            tails.get(i).close();
+            ledgers.get(i).close();
+        }
+    }
+
+    /** A client's to this bookie: all of its protocol at once, and beside those of version 2 as many of 3 as it needs. */
+    private int connections(List<LedgerHandle> ledgers, BookieId bookie) {
+        long there = ledgers.stream()
+                .filter(ledger -> ledger.getLedgerMetadata().getAllEnsembles().get(0L).contains(bookie)).count();
+        return there == 0 ? 0 : CHANNELS + (protocol == Protocol.V2 ? (int) there : 0);
     }
 
     @Test

@@ -14,6 +14,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.function.UnaryOperator;
 import org.apache.bookkeeper.net.BookieId;
 import org.apache.commons.io.FileUtils;
 
@@ -125,18 +126,28 @@ final class WalkeeperBookie implements Bookie {
         Children.signal(process, name);
     }
 
-    @Override
-    public void setReadOnly(boolean readOnly) throws Exception {
-        HttpRequest request = HttpRequest.newBuilder(
-                        URI.create("http://127.0.0.1:" + httpPort + "/api/v1/bookie/state/readonly"))
-                .PUT(HttpRequest.BodyPublishers.ofString("{\"readOnly\": " + readOnly + "}"))
-                .version(HttpClient.Version.HTTP_1_1)
-                .build();
-        HttpResponse<String> answer =
-                HttpClient.newHttpClient().send(request, HttpResponse.BodyHandlers.ofString());
+    private String http(String path, UnaryOperator<HttpRequest.Builder> method) throws Exception {
+        HttpRequest.Builder request = HttpRequest.newBuilder(URI.create("http://127.0.0.1:" + httpPort + path))
+                .version(HttpClient.Version.HTTP_1_1);
+        HttpResponse<String> answer = HttpClient.newHttpClient()
+                .send(method.apply(request).build(), HttpResponse.BodyHandlers.ofString());
         if (answer.statusCode() != 200) {
             throw new IOException(id + " answers " + answer.statusCode() + " " + answer.body());
         }
+        return answer.body();
+    }
+
+    @Override
+    public void setReadOnly(boolean readOnly) throws Exception {
+        String asked = "{\"readOnly\": " + readOnly + "}";
+        http("/api/v1/bookie/state/readonly", request -> request.PUT(HttpRequest.BodyPublishers.ofString(asked)));
+    }
+
+    /** The clients' that are open now. */
+    int connections() throws Exception {
+        return http("/metrics", HttpRequest.Builder::GET).lines()
+                .filter(line -> line.startsWith("walkeeper_connections "))
+                .mapToInt(line -> Integer.parseInt(line.split(" ")[1])).findFirst().orElseThrow();
     }
 
     @Override
