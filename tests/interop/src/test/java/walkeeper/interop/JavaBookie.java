@@ -7,7 +7,6 @@ import org.apache.bookkeeper.net.BookieId;
 import org.apache.bookkeeper.proto.BookieServer;
 import org.apache.bookkeeper.server.EmbeddedServer;
 import org.apache.bookkeeper.server.conf.BookieConfiguration;
-import org.apache.commons.io.FileUtils;
 
 /** BookKeeper's own bookie, in this JVM. It cannot be killed: kill() is as stop(). */
 final class JavaBookie implements Bookie {
@@ -78,7 +77,7 @@ final class JavaBookie implements Bookie {
 
     @Override
     public long diskBytes() {
-        return FileUtils.sizeOfDirectory(data.toFile());
+        return DiskSpace.of(data);
     }
 
     @Override

@@ -16,7 +16,6 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.function.UnaryOperator;
 import org.apache.bookkeeper.net.BookieId;
-import org.apache.commons.io.FileUtils;
 
 /** A process walkeeper-bookie. */
 final class WalkeeperBookie implements Bookie {
@@ -157,7 +156,7 @@ final class WalkeeperBookie implements Bookie {
 
     @Override
     public long diskBytes() {
-        return FileUtils.sizeOfDirectory(data.toFile());
+        return DiskSpace.of(data);
     }
 
     @Override
