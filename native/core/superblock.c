@@ -11,6 +11,7 @@
  *   128 uint64 probe dsync ns        136 uint64 probe write then sync ns
  *   144 16 uint32 of the probe's grid                                            208 uint32 kind
  *   216 uint64 closed sequence       224 1024 bytes of path, where the journal is apart
+ *  1248 uint64 accepted sequence
  * Magic, checksum and version stay where they are in every version, so that a newer slot is told from a broken one.
  */
 #include "walkeeper/superblock.h"
@@ -42,12 +43,21 @@ enum {
 	GAP_AT = 212,
 	CLOSED_SEQUENCE_AT = 216,
 	JOURNAL_PATH_AT = 224,
-	UNUSED_AT = JOURNAL_PATH_AT + WK_JOURNAL_PATH_SIZE,
+	ACCEPTED_SEQUENCE_AT = JOURNAL_PATH_AT + WK_JOURNAL_PATH_SIZE,
+	UNUSED_AT = ACCEPTED_SEQUENCE_AT + 8,
 };
 enum { SNAPSHOTS_COUNT = 2, SNAPSHOT_SIZE = 16, DIRECTORY_ID_SIZE = 16, GRID_CELLS = 16 };
 static_assert(SNAPSHOTS_AT + SNAPSHOTS_COUNT * SNAPSHOT_SIZE == SYNC_METHOD_AT, "no hole behind the snapshots");
 /* "WKSB"; enums of log.h */
-enum { MAGIC = 0x42534b57, FLAG_CLEAN = 1, FLAG_APART = 2, FLAGS = 3, SYNC_METHOD_MAX = 2, KIND_MAX = 1 };
+enum {
+	MAGIC = 0x42534b57,
+	FLAG_CLEAN = 1,
+	FLAG_APART = 2,
+	FLAGS = 3,
+	SYNC_METHOD_MAX = 2,
+	KIND_LEDGERS = 1,
+	KIND_MAX = 1
+};
 
 static uint32_t checksum(const uint8_t slot[WK_SUPERBLOCK_SLOT_SIZE]) {
 	return wk_crc32c_extend(wk_crc32c(slot, CRC_AT), slot + VERSION_AT, WK_SUPERBLOCK_SLOT_SIZE - VERSION_AT);
@@ -68,6 +78,7 @@ static bool path_is_possible(const char path[WK_JOURNAL_PATH_SIZE]) {
 static bool is_possible(const wk_superblock *superblock) {
 	return superblock->sync_method <= SYNC_METHOD_MAX && superblock->kind <= KIND_MAX &&
 	       (superblock->clean || superblock->closed_sequence == 0) && superblock->closed_sequence <= INT64_MAX &&
+	       superblock->accepted_sequence <= (superblock->kind == KIND_LEDGERS ? INT64_MAX : 0) &&
 	       superblock->blocks_in_flight <= WK_BLOCKS_IN_FLIGHT_MAX && snapshot_is_possible(&superblock->snapshots[0]) &&
 	       snapshot_is_possible(&superblock->snapshots[1]) && path_is_possible(superblock->journal_path);
 }
@@ -111,6 +122,7 @@ void wk_superblock_encode(const wk_superblock *superblock, uint8_t slot[4096]) {
 		wk_store_le32(slot + GRID_AT + 4 * i, (&superblock->grid.block_ns[0][0][0])[i]);
 	wk_store_le64(slot + CLOSED_SEQUENCE_AT, superblock->closed_sequence);
 	memcpy(slot + JOURNAL_PATH_AT, superblock->journal_path, WK_JOURNAL_PATH_SIZE);
+	wk_store_le64(slot + ACCEPTED_SEQUENCE_AT, superblock->accepted_sequence);
 	wk_store_le32(slot + CRC_AT, checksum(slot));
 }
 
@@ -140,6 +152,7 @@ wk_status wk_superblock_decode(const uint8_t slot[4096], wk_superblock *superblo
 	    .blocks_in_flight = wk_load_le32(slot + BLOCKS_IN_FLIGHT_AT),
 	    .clean = (flags & FLAG_CLEAN) != 0,
 	    .closed_sequence = wk_load_le64(slot + CLOSED_SEQUENCE_AT),
+	    .accepted_sequence = wk_load_le64(slot + ACCEPTED_SEQUENCE_AT),
 	};
 	for (size_t i = 0; i < GRID_CELLS; i++)
 		(&found.grid.block_ns[0][0][0])[i] = wk_load_le32(slot + GRID_AT + 4 * i);

@@ -16,10 +16,12 @@
 typedef struct wk_claim { /* of a range in a file */
 	int64_t ledger_id;
 	int64_t first_entry, last_entry;
-	bool dense; /* there were no holes between them */
+	bool dense;      /* there were no holes between them */
+	uint32_t needed; /* so many of them at least were not dead */
 	uint32_t bytes;
 	uint32_t kind; /* enum wk_file_kind */
 	uint64_t file_id;
+	uint64_t last_sequence; /* of its footer */
 } wk_claim;
 
 typedef struct wk_claims {
@@ -42,5 +44,10 @@ wk_status wk_claims_check(wk_engine *engine, bool accepts, wk_error *error);
  * ledger ends where it did, and who reads what is missing is told. (locked)
  */
 wk_status wk_claims_settle(wk_engine *engine, bool accepts);
+/*
+ * Of a ledger store, all of whose files were read: the same for what no delete killed since. Where loss is accepted, it is
+ * counted. The claims are gone behind it. WK_DAMAGED.
+ */
+wk_status wk_claims_check_ledgers(wk_engine *engine, bool accepts, wk_error *error);
 void wk_claims_free(wk_engine *engine);
 #endif

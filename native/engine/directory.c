@@ -133,6 +133,8 @@ static wk_status begin_writing(wk_engine *engine, wk_error *error) {
 		status = wk_unconfirmed_write_again(engine, error);
 	if (status == WK_OK)
 		status = wk_loss_record(engine, error);
+	if (status == WK_OK)
+		status = wk_index_settle(engine, error);
 	engine->other_bytes = wk_files_other_bytes(engine);
 	if (status != WK_OK || engine->options.manual)
 		return status;

@@ -338,6 +338,7 @@ struct wk_engine {
 		uint64_t retry_ns;
 		uint64_t reserve; /* bytes kept back for the next one in a ledger store, 0: none */
 		bool wanted;      /* there was one, and it could not be used */
+		bool outdated;    /* it claims what is lost, and that loss is accepted: the next open would miss it again */
 	} index;
 	struct {                                    /* range_pager.c */
 		uint64_t bytes;                         /* of all lists of ranges */

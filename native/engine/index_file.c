@@ -92,8 +92,10 @@ static uint32_t states_in(const wk_store_file *file) {
 	return has_footer(file) ? file->footer.states_count : file->states.count;
 }
 
-bool wk_index_has_states_of(const wk_engine *engine, const wk_store_file *file) {
-	return states_in(file) == 0 || file->id < engine->index.mark;
+bool wk_index_lets_go(const wk_engine *engine, const wk_store_file *file) {
+	bool chained = wk_engine_holds_ledgers(engine) && file->kind == WK_FILE_JOURNAL && file->end_offset > 0;
+	bool waits = states_in(file) > 0 || (chained && has_footer(file));
+	return !waits || file->id < engine->index.mark;
 }
 
 /* ---- the file ---- */
@@ -239,10 +241,7 @@ bool wk_index_write(wk_engine *engine) {
 
 /* ---- when ---- */
 
-/*
- * Files that a new index would name, or name no longer. *blocked: bytes of those that are only kept for the state records
- * in them.
- */
+/* Files that a new index would name, or name no longer. *blocked: bytes of those that are only kept until it is there. */
 static uint64_t changed_files(const wk_engine *engine, uint64_t *blocked) {
 	uint64_t mark = mark_of(engine), changed = engine->counters.recycled_files - engine->index.recycled_files;
 	*blocked = 0;
@@ -251,7 +250,7 @@ static uint64_t changed_files(const wk_engine *engine, uint64_t *blocked) {
 		if (!wk_index_names(file, mark) || file->id < engine->index.mark)
 			continue;
 		changed++;
-		if (file->live_entries == 0 && !wk_index_has_states_of(engine, file))
+		if (file->live_entries == 0 && !wk_index_lets_go(engine, file))
 			*blocked += file->size;
 	}
 	return changed;
@@ -294,6 +293,18 @@ void wk_index_begin(wk_engine *engine) {
 		return;
 	engine->index.wanted = superblock->index_generation > 0;
 	superblock->index_generation = superblock->replay_epoch = superblock->replay_sequence = 0;
+}
+
+wk_status wk_index_settle(wk_engine *engine, wk_error *error) {
+	if (!engine->index.outdated)
+		return WK_OK;
+	wk_engine_lock(engine);
+	bool written = wk_index_write(engine);
+	wk_engine_unlock(engine);
+	engine->index.outdated = !written;
+	return written ? WK_OK
+	               : wk_fail(error, WK_NO_SPACE,
+	                         "opening %s: a new index file, without what is lost, could not be written", engine->path);
 }
 
 typedef struct sweep {

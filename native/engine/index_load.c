@@ -160,15 +160,21 @@ static bool is_dense(const wk_index_range *range) {
 
 static wk_status claim(wk_engine *engine, const contents *held, const wk_index_range *range) {
 	const wk_footer *file = &held->files[range->file];
-	return range->dead < range->count && !wk_engine_holds_ledgers(engine)
-	           ? wk_claims_add(engine, &(wk_claim){.ledger_id = range->ledger_id,
-	                                               .first_entry = range->first_entry,
-	                                               .last_entry = range->last_entry,
-	                                               .dense = is_dense(range),
-	                                               .bytes = (uint32_t)range->bytes,
-	                                               .kind = file->kind,
-	                                               .file_id = file->file_id})
-	           : WK_OK;
+	/* Of a ledger store: how many of the unsettled ones somebody needs, nobody can tell any more. */
+	if (range->dead == range->count || (range->unsettled && wk_engine_holds_ledgers(engine)))
+		return WK_OK;
+	wk_claim claim = {
+	    .ledger_id = range->ledger_id,
+	    .first_entry = range->first_entry,
+	    .last_entry = range->last_entry,
+	    .dense = is_dense(range),
+	    .needed = range->count - range->dead,
+	    .bytes = (uint32_t)range->bytes,
+	    .kind = file->kind,
+	    .file_id = file->file_id,
+	    .last_sequence = file->last_sequence,
+	};
+	return wk_claims_add(engine, &claim);
 }
 
 /* Files are read by themselves; what they should show is still worth knowing. */

@@ -69,6 +69,7 @@ static void put_superblock(wk_json *json, const wk_superblock *superblock) {
 	wk_json_close(json, ']');
 	wk_json_boolean(json, "clean", superblock->clean);
 	wk_json_unsigned(json, "closed_sequence", superblock->closed_sequence);
+	wk_json_unsigned(json, "accepted_sequence", superblock->accepted_sequence);
 	if (superblock->journal_path[0] != 0)
 		wk_json_string(json, "journal_path", superblock->journal_path);
 }

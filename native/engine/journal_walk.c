@@ -252,15 +252,27 @@ static wk_status look_for_witness(wk_walk *s, uint32_t at, wk_error *error) {
 }
 
 /*
- * The numbers jump from the chain's end to files[to]: the files between were recycled, or one of those that are still
- * there has lost the blocks that come next. Then the scan has its witness; or there is none, and those blocks were never
- * durable, nor was what files[to] begins with: *follows false. A footer is itself a witness of all before it.
+ * Of a ledger store no file from the mark on was recycled (index_file.h). Up to the mark, and where a loss was accepted,
+ * blocks may be missing before this one; no others.
  */
-static wk_status check_passed_over(wk_walk *s, uint32_t to, bool *follows, wk_error *error) {
+static bool are_missing(const wk_walk *s, uint64_t last, uint64_t first) {
+	const wk_superblock *root = &s->engine->superblock;
+	last = root->replay_sequence > last ? root->replay_sequence : last;
+	last = root->accepted_sequence > last ? root->accepted_sequence : last;
+	return wk_engine_holds_ledgers(s->engine) && first > last + 1;
+}
+
+/*
+ * The numbers jump from the chain's end to this one, the first in files[to]: the files between were recycled, or are
+ * missing, or one of those that are still there has lost the blocks that come next. Then the scan has its witness; or there
+ * is none, and those blocks were never durable, nor was what files[to] begins with: *follows false. A footer is itself a
+ * witness of all before it.
+ */
+static wk_status check_passed_over(wk_walk *s, uint32_t to, uint64_t first_sequence, bool *follows, wk_error *error) {
 	wk_engine *engine = s->engine;
 	wk_status status = WK_OK;
 	wk_footer footer;
-	bool any = false, any_broken = false;
+	bool missing = are_missing(s, s->scan.sequence, first_sequence), any = missing, any_broken = false;
 	for (uint32_t i = 0; i < to && status == WK_OK; i++) {
 		wk_store_file *file = engine->files[i];
 		if (!counts(engine, file) || (s->last != NULL && file->id <= s->last->id))
@@ -273,11 +285,14 @@ static wk_status check_passed_over(wk_walk *s, uint32_t to, bool *follows, wk_er
 	bool sealed = false;
 	if (status == WK_OK && any)
 		status = look_for_footer(s, engine->files[to], &footer, &sealed, error);
-	if (status != WK_OK || !any || (sealed && !any_broken))
+	if (status != WK_OK || !any || (sealed && !any_broken && !missing))
 		return status;
 	status = look_for_witness(s, to, error);
+	if (sealed && missing && s->scan.witness == 0)
+		s->scan.witness = footer.last_sequence;
 	*follows = sealed || wk_scan_damaged(&s->scan);
-	if (!any_broken)
+	s->missing_before = missing && !any_broken && wk_scan_damaged(&s->scan) ? first_sequence : 0;
+	if (!any_broken && !missing)
 		s->scan.witness = 0; /* what was lost was not in those: they are empty */
 	return status;
 }
@@ -302,7 +317,7 @@ static wk_status chains_on(wk_walk *s, wk_store_file *previous, uint32_t at, uin
 			status = look_if_complete(s, previous, follows, error);
 	}
 	if (status == WK_OK && *follows)
-		status = check_passed_over(s, at, follows, error);
+		status = check_passed_over(s, at, first_sequence, follows, error);
 	*follows &= !wk_scan_damaged(&s->scan);
 	return status;
 }
@@ -420,10 +435,21 @@ static wk_status report_early_end(wk_walk *s, wk_error *error) {
 	    s->engine->path, behind, (unsigned long long)s->engine->superblock.closed_sequence, remedy(s->engine).text);
 }
 
+static wk_status report_missing(const wk_walk *s, uint64_t first_sequence, wk_error *error) {
+	return wk_fail(
+	    error, WK_DAMAGED,
+	    "opening %s: a journal file begins with block %llu, and no file has block %llu: one is missing. Nothing "
+	    "was changed. Restore the file from a backup, or %s",
+	    s->engine->path, (unsigned long long)first_sequence, (unsigned long long)first_sequence - 1,
+	    remedy(s->engine).text);
+}
+
 static wk_status report_damage(wk_walk *s, const wk_store_file *file, uint64_t offset, wk_error *error) {
 	wk_engine *engine = s->engine;
 	if (s->scan.witness == 0)
 		return report_early_end(s, error);
+	if (s->missing_before != 0)
+		return report_missing(s, s->missing_before, error);
 	/* A footer shows that its file was whole, so that a later one may begin anywhere. */
 	char other[160] = "";
 	if (offset == 0 && s->last != NULL && s->last != file && s->last->state != WK_FILE_SEALED)
@@ -532,6 +558,20 @@ static uint32_t pass_indexed(wk_walk *s, uint32_t at, bool *found) {
 	return at;
 }
 
+/* Nothing comes before the first file that has blocks: was that recycled? */
+static wk_status check_first(wk_walk *s, wk_error *error) {
+	uint64_t first = s->last != NULL ? s->last->first_sequence : 0;
+	if (!are_missing(s, 0, first))
+		return WK_OK;
+	if (s->engine->options.on_damage == WK_ON_DAMAGE_STOP)
+		return report_missing(s, first, error);
+	uint64_t lost = first - 1 - s->engine->superblock.replay_sequence;
+	s->engine->report.damaged_blocks += lost;
+	s->engine->report.unknown_blocks += lost;
+	s->lossy = true;
+	return WK_OK;
+}
+
 /* Walks all journal files; on return the chain's end is in s->scan, its file in s->last. */
 wk_status wk_walk_all(wk_walk *s, wk_error *error) {
 	wk_engine *engine = s->engine;
@@ -547,6 +587,8 @@ wk_status wk_walk_all(wk_walk *s, wk_error *error) {
 		engine->report.files_scanned++;
 		status = wk_walk_file(s, engine->files[at], error);
 	}
+	if (status == WK_OK)
+		status = check_first(s, error);
 	for (found = true; status == WK_OK && found;) {
 		status = wk_walk_next(s, &at, &found, error);
 		if (status == WK_OK && !found)

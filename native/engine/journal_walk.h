@@ -21,6 +21,7 @@ typedef struct wk_walk {
 	uint64_t begun_sequence;             /* of a block that could not be indexed to its end, 0: of none */
 	uint32_t begun_crc, begun_records;   /* ... which block that was, and how many of its records are in the index */
 	bool lossy;                          /* it went on behind damage, as the policy of the open allows */
+	uint64_t missing_before;             /* a file begins with this block, and no file has the one before, 0: none */
 } wk_walk;
 
 /*

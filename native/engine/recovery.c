@@ -207,10 +207,10 @@ static void all_durable(wk_engine *engine) {
 }
 
 /*
- * Of a ledger store the index and the entry logs name numbers of blocks that are not there any more, if the end of the
- * journal was lost, and that loss accepted: deletes go by them, so no number is given again.
+ * Of a ledger store the index and the entry logs name numbers of durable blocks. If they are not there any more the end of
+ * the journal is lost. Where that is accepted no number is given again: deletes go by them.
  */
-static void pass_numbers_given(wk_engine *engine, wk_walk *walk) {
+static wk_status check_numbers_given(wk_engine *engine, wk_walk *walk, wk_error *error) {
 	uint64_t given = engine->superblock.replay_sequence;
 	for (uint32_t i = 0; i < engine->files_count; i++) {
 		wk_store_file *file = engine->files[i];
@@ -221,17 +221,28 @@ static void pass_numbers_given(wk_engine *engine, wk_walk *walk) {
 		given = footer.last_sequence > given ? footer.last_sequence : given;
 	}
 	if (given <= walk->scan.sequence)
-		return;
+		return WK_OK;
+	if (given > engine->superblock.accepted_sequence && engine->options.on_damage == WK_ON_DAMAGE_STOP)
+		return wk_fail(error, WK_DAMAGED,
+		               "opening %s: the journal ends behind block %llu, but block %llu was durable: a journal file is "
+		               "missing or damaged. Nothing was changed. Restore the file from a backup, or " WK_LEDGERS_REMEDY,
+		               engine->path, (unsigned long long)walk->scan.sequence, (unsigned long long)given);
+	if (!walk->lossy && given > engine->superblock.accepted_sequence) {
+		engine->report.damaged_blocks += given - walk->scan.sequence;
+		engine->report.unknown_blocks += given - walk->scan.sequence;
+	}
 	walk->lossy = true;
 	walk->highest = given > walk->highest ? given : walk->highest;
+	return WK_OK;
 }
 
 /* The chain's end is known: what is durable, who may see it. */
 static wk_status settle(wk_engine *engine, wk_walk *walk, wk_error *error) {
-	if (wk_engine_holds_ledgers(engine) && !engine->read_only)
-		pass_numbers_given(engine, walk);
+	wk_status status = wk_engine_holds_ledgers(engine) ? check_numbers_given(engine, walk, error) : WK_OK;
+	if (status != WK_OK)
+		return status;
 	assign_roles(walk);
-	wk_status status = engine->read_only ? WK_OK : sync_accepted(engine, walk, error);
+	status = engine->read_only ? WK_OK : sync_accepted(engine, walk, error);
 	if (status == WK_OK)
 		status = load_entry_logs(engine, error);
 	if (status != WK_OK)
@@ -239,6 +250,8 @@ static wk_status settle(wk_engine *engine, wk_walk *walk, wk_error *error) {
 	/* Behind accepted damage: no block that is left over can claim to have seen one of the new ones. */
 	uint64_t last = walk->lossy && walk->highest > walk->scan.sequence ? walk->highest : walk->scan.sequence;
 	engine->open.sequence = last + 1;
+	if (walk->lossy && wk_engine_holds_ledgers(engine))
+		engine->superblock.accepted_sequence = last; /* stored before the first block is written */
 	if (!walk->lossy) {
 		engine->filled = last > 0 ? last - 1 : 0; /* the last one may be one that only confirms */
 		if (engine->superblock.closed_sequence > engine->filled && engine->superblock.closed_sequence <= last)
@@ -352,8 +365,10 @@ wk_status wk_recover(wk_engine *engine, wk_error *error) {
 		status = settle(engine, walk, error);
 	if (status != WK_OK || engine->read_only)
 		return status;
+	status = wk_engine_holds_ledgers(engine)
+	             ? wk_claims_check_ledgers(engine, engine->options.on_damage != WK_ON_DAMAGE_STOP, error)
+	             : settle_logs(engine, error);
 	wk_ledger_deletes_free(engine);
-	status = wk_engine_holds_ledgers(engine) ? WK_OK : settle_logs(engine, error);
 	if (status != WK_OK)
 		return status;
 	engine->next_file_id = engine->superblock.file_id_ceiling > 0 ? engine->superblock.file_id_ceiling : 1;

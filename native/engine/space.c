@@ -4,6 +4,7 @@
 
 #include "engine/block_cache.h"
 #include "engine/index_file.h"
+#include "engine/journal.h"
 #include "engine/journal_file.h"
 #include "engine/ledger.h"
 #include "engine/lookup.h"
@@ -11,6 +12,7 @@
 #include "engine/range_pager.h"
 #include "engine/read_ahead.h"
 #include "engine/store_file.h"
+#include "engine/superblock_file.h"
 
 enum { RETRY_NS = 1000 * 1000 * 1000, GIVEN_AWAY_MAX = 1024 };
 
@@ -31,15 +33,14 @@ static bool bears_witness(const wk_engine *engine, uint32_t at) {
  * May this file be overwritten or unlinked (storage rule 21)? What killed or moved its entries is durable: callers
  * lower live counts only then. No snapshot points into it: the catalogue's entries below the newest durable snapshot
  * are what a dead one is. Nobody in this process uses it (pins). Hard links are looked at when it is recycled. What
- * its state records say is in the durable index file. And it is not the file before the active one: if the first
- * block of that is torn, recovery needs to know which block it was. What is behind it shows on the disk that it was
- * durable, by a footer or by numbers that the window would not have given out: a gap that nothing vouches for is the
- * end of the journal.
+ * its state records say is in the durable index file, and a ledger store's mark has passed it. And it is not the file
+ * before the active one: if the first block of that is torn, recovery needs to know which block it was. What is behind it
+ * shows on the disk that it was durable, by a footer or by numbers that the window would not have given out: a gap that
+ * nothing vouches for is the end of the journal.
  */
 static bool is_free(const wk_engine *engine, uint32_t at) {
 	const wk_store_file *file = engine->files[at];
-	return file->live_entries == 0 && file->pins == 0 && wk_index_has_states_of(engine, file) &&
-	       wk_space_may_go(engine, at);
+	return file->live_entries == 0 && file->pins == 0 && wk_index_lets_go(engine, file) && wk_space_may_go(engine, at);
 }
 
 bool wk_space_may_go(const wk_engine *engine, uint32_t at) {
@@ -66,6 +67,38 @@ static wk_store_file *first_free(const wk_engine *engine, uint64_t now) {
 		if (is_free(engine, i) && now >= engine->files[i]->stays_ns)
 			return engine->files[i];
 	return NULL;
+}
+
+/*
+ * A ledger store's journal file above the mark, which has no footer: the numbers of its blocks will be missing. The
+ * superblock says so before anybody can find the file gone.
+ */
+static bool is_unaccounted(const wk_engine *engine, const wk_store_file *file) {
+	return wk_engine_holds_ledgers(engine) && file->kind == WK_FILE_JOURNAL && file->end_offset > 0 &&
+	       file->id >= engine->index.mark && file->last_sequence > engine->superblock.accepted_sequence;
+}
+
+/* (locked, dropped) In both slots, as either may be what an open finds. */
+static void account_for(wk_engine *engine, wk_store_file *file) {
+	wk_superblock *root = &engine->superblock;
+	wk_error error = {0};
+	file->pins++;
+	wk_engine_unlock(engine);
+	pthread_mutex_lock(&engine->file_id_lock);
+	uint64_t before = root->accepted_sequence;
+	root->accepted_sequence = file->last_sequence;
+	wk_status status = wk_superblock_store(engine, &error);
+	if (status == WK_OK)
+		status = wk_superblock_store(engine, &error);
+	if (status != WK_OK)
+		root->accepted_sequence = before;
+	pthread_mutex_unlock(&engine->file_id_lock);
+	wk_engine_lock(engine);
+	wk_store_file_unpin(engine, file);
+	if (status == WK_IO)
+		wk_journal_fail(engine, -error.system_error, "writing the superblock", NULL);
+	else if (status != WK_OK)
+		file->stays_ns = wk_engine_now(engine) + RETRY_NS;
 }
 
 /* (locked, dropped) False: it stays as it was. */
@@ -96,8 +129,12 @@ bool wk_space_collect(wk_engine *engine) {
 	/* Many at once: the journal does not wait for the keeper's steps, and each of them may take long. */
 	uint32_t given = 0;
 	while (given < GIVEN_AWAY_MAX && !engine->failed && !engine->keeper_stop &&
-	       (file = first_free(engine, now)) != NULL)
-		given += give_away(engine, file);
+	       (file = first_free(engine, now)) != NULL) {
+		if (is_unaccounted(engine, file))
+			account_for(engine, file); /* then it is looked at again */
+		else
+			given += give_away(engine, file);
+	}
 	return given > 0;
 }
 

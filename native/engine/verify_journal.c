@@ -25,6 +25,26 @@ static wk_status allow_jump(wk_verify_chain *c, wk_file_view *view) {
 	return status;
 }
 
+static bool accounts_for(const wk_superblock *root, uint64_t last, uint64_t first) {
+	last = root->replay_sequence > last ? root->replay_sequence : last;
+	last = root->accepted_sequence > last ? root->accepted_sequence : last;
+	return root->kind != WK_KIND_LEDGERS || first <= last + 1;
+}
+
+/* A ledger store's files go only below the mark, which a directory in use may have raised meanwhile. */
+static wk_status check_gap(wk_verify_chain *c, uint32_t file, uint64_t last, uint64_t first) {
+	wk_superblock now;
+	char name[40];
+	if (c->gap || accounts_for(&c->verifier->superblock, last, first))
+		return WK_OK;
+	wk_status status = wk_verifier_superblock(c->verifier, &now);
+	if (status == WK_OK && !accounts_for(&now, last, first))
+		wk_verifier_damage(c->verifier, name_of(c, file, name),
+		                   "it begins with block %llu, but no file has the one before: a journal file is missing",
+		                   (unsigned long long)first);
+	return status == WK_DAMAGED ? WK_OK : status; /* that was told */
+}
+
 static wk_status visit_open(wk_verify_chain *c, uint32_t file, wk_file_view *view) {
 	wk_scan before = c->scan;
 	uint64_t accepted = 0;
@@ -50,8 +70,9 @@ static wk_status visit_open(wk_verify_chain *c, uint32_t file, wk_file_view *vie
 	if (accepted > 0) {
 		c->open = file;
 		c->end = c->scan.offset;
+		status = check_gap(c, file, before.sequence, c->scan.sequence - accepted + 1);
 		c->gap = false;
-		return WK_OK;
+		return status;
 	}
 	if (c->open != WK_VERIFY_NO_FILE)
 		return WK_OK;
@@ -108,6 +129,8 @@ static wk_status visit_sealed(wk_verify_chain *c, uint32_t file, wk_file_view *v
 	wk_verify_file *sealed = &c->verifier->files[file];
 	bool gone;
 	wk_status status = check_link(c, file, footer);
+	if (status == WK_OK)
+		status = check_gap(c, file, c->scan.sequence, footer->first_sequence);
 	if (status == WK_OK)
 		status = wk_verify_sealed(c->verifier, sealed, view, footer, &gone);
 	if (status != WK_OK)

@@ -54,15 +54,20 @@ def places_of_entries(data: Path) -> list[tuple[Path, int]]:
     return found
 
 
-def killed_and_damaged(bookies: Bookies, *which: int) -> Running:
-    """A bookie with two ledgers, of one of which entries were spoilt when it had been killed."""
-    bookie = bookies.start("--init", "--memtable", "1MiB")
-    bookie.ready()
+def make_metadata(bookies: Bookies, bookie: Running) -> None:
+    """Both ledgers are on this bookie alone."""
     store = open_store(bookies.metadata).store
     for ledger_id in (LEDGER, OTHER):
         members = LedgerMetadata(1, 1, 1, {0: (bookie.bookie_id,)})
         store.create(f"/ledgers/00/0000/L{ledger_id:04d}", members.serialise(), parents=True)
     store.close()
+
+
+def killed_and_damaged(bookies: Bookies, *which: int) -> Running:
+    """A bookie with two ledgers, of one of which entries were spoilt when it had been killed."""
+    bookie = bookies.start("--init", "--memtable", "1MiB")
+    bookie.ready()
+    make_metadata(bookies, bookie)
     with WireClient(bookie.port) as client:
         for entry_id in range(ENTRIES):
             assert client.add(LEDGER, entry_id, payload(entry_id)) == OK
@@ -133,6 +138,35 @@ def test_cluster_rule_2_a_bookie_that_goes_on_behind_damage_says_of_nothing_that
         assert client.add(LEDGER, ENTRIES, b"by a writer") == FENCED
         assert client.read(OTHER, 5000).code == UNKNOWN_STATE
         assert client.read(OTHER, 0, FENCE).payload == b"of another ledger"
+    assert fourth.stop() == 0
+
+
+def test_a_journal_file_that_is_gone_is_damage(bookies: Bookies) -> None:
+    small = ("--file-size-min", "64KiB", "--file-size-max", "64KiB", "--memtable", "1MiB")
+    first = bookies.start("--init", *small)
+    first.ready()
+    make_metadata(bookies, first)
+    with WireClient(first.port) as client:
+        for entry_id in range(100):
+            assert client.add(LEDGER, entry_id, bytes(5000)) == OK
+    first.kill()
+    oldest = min((first.data / "ledgers" / "journal").glob("*.wkj"))
+    oldest.unlink()
+    second = bookies.start(*small, port=first.port)
+    assert second.ended() == 5
+    assert "missing" in second.said()
+    third = bookies.start("--on-damage", "skip", *small, port=first.port)
+    third.ready()
+    assert "every ledger is in limbo" in third.said()
+    with WireClient(first.port) as client:
+        codes = [client.read(LEDGER, entry_id).code for entry_id in range(100)]
+        assert client.add(LEDGER, 100, b"by a writer") == READ_ONLY
+    assert set(codes) == {OK, UNKNOWN_STATE}
+    assert third.stop() == 0
+    fourth = bookies.start(*small, port=first.port)
+    fourth.ready()
+    with WireClient(first.port) as client:
+        assert [client.read(LEDGER, entry_id).code for entry_id in range(100)] == codes
     assert fourth.stop() == 0
 
 

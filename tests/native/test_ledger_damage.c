@@ -258,6 +258,38 @@ TEST(a_file_whose_first_page_is_gone_is_not_taken_for_an_empty_one) {
 	}
 }
 
+/* Numbers of blocks tell: nothing was recycled yet. The third one is the end, which may not have been there. */
+TEST(a_file_that_is_gone_is_not_taken_for_a_recycled_one) {
+	for (int gone = 1; gone <= 2; gone++) {
+		const char *path = temporary();
+		int64_t late, ones;
+		make_three_files(path, &late, &ones);
+		wk_namespace *ns;
+		wk_error error = {0};
+		wk_recovery_report report;
+		wk_verify_report verified;
+		CHECK_EQ(wk_verify_directory(path, 0, NULL, NULL, &verified, &error), WK_OK);
+		CHECK_EQ(unlink(below(path, gone == 1 ? "journal/0000000000000001.wkj" : "journal/0000000000000002.wkj")), 0);
+		CHECK_EQ(open_as(path, WK_ON_DAMAGE_STOP, &ns, &error), WK_DAMAGED);
+		CHECK(strstr(error.text, "missing") != NULL);
+		CHECK_EQ(wk_verify_directory(path, 0, NULL, NULL, &verified, &error), WK_DAMAGED);
+		check_ok(open_as(path, WK_ON_DAMAGE_SKIP, &ns, &error), &error, "it opens with skip");
+		wk_namespace_recovery(ns, &report);
+		CHECK_EQ(report.unknown_blocks,
+		         gone == 1 ? late - 1 : ones); /* one entry a block, the last of each in the next file */
+		CHECK_EQ(status_of(ns, gone == 1 ? 1 : LATE, 0), WK_OK);
+		CHECK(is_fenced(ns, FENCED));
+		wk_abandon(ns);
+		for (int round = 0; round < 2; round++) { /* that was accepted once and for all */
+			check_ok(open_as(path, WK_ON_DAMAGE_STOP, &ns, &error), &error, "it opens as ever");
+			put_entry(ns, KEYED, 100 + round, NULL);
+			close_store(ns);
+		}
+		CHECK_EQ(wk_verify_directory(path, 0, NULL, NULL, &verified, &error), WK_OK);
+		remove_tree(path);
+	}
+}
+
 /*
  * Numbers of blocks tell whether a delete is younger than what an entry log holds. The active file is lost, and what an open
  * with skip gave as numbers is lost with it, as it is killed before it writes.
@@ -282,7 +314,7 @@ TEST(a_delete_behind_a_lost_end_holds) {
 	uint64_t number = ns->engine->open.sequence;
 	char name[80];
 	snprintf(name, sizeof name, "store/journal/%016llx.wkj", (unsigned long long)ns->engine->active->id);
-	close_store(ns);
+	kill_store(ns, io);
 	size_t size = (size_t)wk_faulty_file_size(wk_faulty_of(io), name);
 	uint8_t *zeros = calloc(1, size);
 	wk_file *file;
@@ -291,6 +323,10 @@ TEST(a_delete_behind_a_lost_end_holds) {
 	CHECK_EQ(io->operations->sync(io, file), 0);
 	io->operations->close(io, file);
 	free(zeros);
+	wk_error error = {0};
+	CHECK_EQ(wk_open_on(io, "store", &options, &ns, &error),
+	         WK_DAMAGED); /* the entry log was made behind blocks of it */
+	CHECK(strstr(error.text, "was durable") != NULL);
 	options.on_damage = WK_ON_DAMAGE_SKIP;
 	ns = open_store_with(io, &options);
 	CHECK(ns->engine->open.sequence >= number);
@@ -415,6 +451,7 @@ int main(void) {
 	RUN(a_whole_store_is_opened_with_skip_as_ever);
 	RUN(a_damaged_index_is_no_matter_of_policy);
 	RUN(a_file_whose_first_page_is_gone_is_not_taken_for_an_empty_one);
+	RUN(a_file_that_is_gone_is_not_taken_for_a_recycled_one);
 	RUN(a_delete_behind_a_lost_end_holds);
 	RUN(whatever_is_spoilt_nothing_is_absent_without_a_word);
 	return check_done();

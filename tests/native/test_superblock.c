@@ -109,6 +109,21 @@ TEST(only_what_was_closed_in_order_says_where_it_ended) {
 	refused();
 }
 
+TEST(only_a_ledger_store_has_accepted_a_loss) {
+	wk_superblock superblock = a_superblock(9), found;
+	superblock.kind = 1;
+	superblock.accepted_sequence = 0x1122334455667788;
+	wk_superblock_encode(&superblock, slots);
+	CHECK_HEX(slots + 1248, 8, "8877665544332211");
+	CHECK_EQ(wk_superblock_decode(slots, &found), WK_OK);
+	CHECK_EQ(found.accepted_sequence, 0x1122334455667788);
+	wk_store_le32(slots + 208, 0); /* of a directory of logs */
+	refused();
+	wk_store_le32(slots + 208, 1);
+	wk_store_le64(slots + 1248, (uint64_t)1 << 63);
+	refused();
+}
+
 TEST(no_snapshot_has_one_spelling) {
 	wk_superblock superblock = a_superblock(9), found;
 	superblock.snapshots[1] = (wk_snapshot_place){-1, 5};
@@ -238,6 +253,7 @@ TEST(beside_a_slot_of_a_newer_version_the_other_is_not_chosen) {
 int main(void) {
 	RUN(every_field_has_its_place);
 	RUN(a_superblock_decodes_to_what_was_encoded);
+	RUN(only_a_ledger_store_has_accepted_a_loss);
 	RUN(no_snapshot_has_one_spelling);
 	RUN(a_snapshot_ends_where_it_starts_or_later);
 	RUN(the_kind_is_logs_or_ledgers);

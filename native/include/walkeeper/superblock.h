@@ -49,6 +49,11 @@ typedef struct wk_superblock {
 	 * for writing, with its NUL. Empty: it is in this one.
 	 */
 	char journal_path[WK_JOURNAL_PATH_SIZE];
+	/*
+	 * Of a ledger store: up to this block some may be missing from the journal's files, and that was accepted (on_damage
+	 * skip). 0: none are.
+	 */
+	uint64_t accepted_sequence;
 } wk_superblock;
 
 WK_API void wk_superblock_encode(const wk_superblock *superblock, uint8_t slot[4096]);
