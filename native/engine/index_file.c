@@ -61,7 +61,14 @@
  * An index costs its size: it is worth it where it saves the reading of many footers, and is little beside what was
  * written since the last one.
  */
-enum { CHANGED_FILES_MIN = 32, SIZE_FACTOR = 4, BLOCKED_PART = 2, RETRY_NS = 1000 * 1000 * 1000, STALE_MAX = 64 };
+enum {
+	CHANGED_FILES_MIN = 32,
+	SIZE_FACTOR = 4,
+	BLOCKED_PART = 2,
+	STATELESS_PART = 8,
+	RETRY_NS = 1000 * 1000 * 1000,
+	STALE_MAX = 64
+};
 
 static char *path_of(const wk_engine *engine, uint64_t generation, const char *ending) {
 	return wk_engine_path(engine, "index/%016llx%s", (unsigned long long)generation, ending);
@@ -92,9 +99,22 @@ static uint32_t states_in(const wk_store_file *file) {
 	return has_footer(file) ? file->footer.states_count : file->states.count;
 }
 
+/* By a file that gets no footer the mark does not pass, as long as that stays. */
+static bool holds_up(const wk_store_file *before, const wk_store_file *file) {
+	return before->kind == WK_FILE_JOURNAL && before->state == WK_FILE_FULL && before->footer_failed &&
+	       before->id <= file->id;
+}
+
+static bool is_held_up(const wk_engine *engine, const wk_store_file *file) {
+	for (uint32_t i = 0; i < engine->files_count; i++)
+		if (holds_up(engine->files[i], file))
+			return true;
+	return false;
+}
+
 bool wk_index_lets_go(const wk_engine *engine, const wk_store_file *file) {
 	bool chained = wk_engine_holds_ledgers(engine) && file->kind == WK_FILE_JOURNAL && file->end_offset > 0;
-	bool waits = states_in(file) > 0 || (chained && has_footer(file));
+	bool waits = states_in(file) > 0 || (chained && !is_held_up(engine, file));
 	return !waits || file->id < engine->index.mark;
 }
 
@@ -241,7 +261,10 @@ bool wk_index_write(wk_engine *engine) {
 
 /* ---- when ---- */
 
-/* Files that a new index would name, or name no longer. *blocked: bytes of those that are only kept until it is there. */
+/*
+ * Files that a new index would name, or name no longer. *blocked: bytes of those that are only kept until it is there;
+ * those that have no state records count for less, as an index for each of them would cost more than they do.
+ */
 static uint64_t changed_files(const wk_engine *engine, uint64_t *blocked) {
 	uint64_t mark = mark_of(engine), changed = engine->counters.recycled_files - engine->index.recycled_files;
 	*blocked = 0;
@@ -251,7 +274,8 @@ static uint64_t changed_files(const wk_engine *engine, uint64_t *blocked) {
 			continue;
 		changed++;
 		if (file->live_entries == 0 && !wk_index_lets_go(engine, file))
-			*blocked += file->size;
+			*blocked += states_in(file) > 0 || engine->disk_full || engine->space_low ? file->size
+			                                                                          : file->size / STATELESS_PART;
 	}
 	return changed;
 }
@@ -301,10 +325,11 @@ wk_status wk_index_settle(wk_engine *engine, wk_error *error) {
 	wk_engine_lock(engine);
 	bool written = wk_index_write(engine);
 	wk_engine_unlock(engine);
+	if (!written && engine->failed)
+		return wk_fail(error, WK_IO, "opening %s: %s", engine->path, engine->failure.text);
+	engine->index.wanted |= !written; /* the disk is full: the keeper goes on trying, until then only skip opens it */
 	engine->index.outdated = !written;
-	return written ? WK_OK
-	               : wk_fail(error, WK_NO_SPACE,
-	                         "opening %s: a new index file, without what is lost, could not be written", engine->path);
+	return WK_OK;
 }
 
 typedef struct sweep {

@@ -24,7 +24,7 @@ wk_status wk_index_load(wk_engine *engine, wk_error *error);
 void wk_index_begin(wk_engine *engine);
 /*
  * Opening for writing, where blocks can be written already: an index that claims what is lost makes way for one that does
- * not. WK_NO_SPACE: it cannot be written.
+ * not, or will as soon as there is space. WK_IO.
  */
 wk_status wk_index_settle(wk_engine *engine, wk_error *error);
 /* Opening for writing, behind that: removes index files that nothing names. */
@@ -44,8 +44,8 @@ bool wk_index_write(wk_engine *engine);
 bool wk_index_names(const wk_store_file *file, uint64_t mark);
 /*
  * (locked) May this file go, as far as the index is concerned? It has the state records of that, if there are any. A
- * journal file of a ledger store is below its mark: so one that is missing above it was lost, and not recycled. One that
- * gets no footer would hold up the mark: it may go once the superblock accounts for it (space.c).
+ * journal file of a ledger store is below its mark: so one that is missing above it was lost, and not recycled. By one that
+ * gets no footer the mark does not pass: it, and those behind it, may go once the superblock accounts for them (space.c).
  */
 bool wk_index_lets_go(const wk_engine *engine, const wk_store_file *file);
 #endif

@@ -128,10 +128,11 @@ static wk_status roll(wk_engine *engine, uint64_t size, const wk_block *block) {
 			engine->next = NULL;
 		}
 	}
-	engine->active->state = WK_FILE_FULL;
 	uint64_t blocks = engine->window.next - engine->active->first_sequence;
 	engine->rolled_block_size = blocks > 0 ? engine->offset / blocks : 0;
-	engine->footers_due++;
+	bool empty = blocks == 0; /* its first block does not fit: nothing is in it, and the keeper recycles it */
+	engine->active->state = empty ? WK_FILE_SEALED : WK_FILE_FULL;
+	engine->footers_due += !empty;
 	next->state = WK_FILE_ACTIVE;
 	next->first_sequence = engine->window.next;
 	next->first_previous_crc = engine->last_crc;

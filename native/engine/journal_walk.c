@@ -174,6 +174,8 @@ static wk_status gather(wk_walk *s, wk_store_file *file, uint64_t offset, wk_err
 		if (wk_block_decode(bytes, available, &header) == WK_OK && header.epoch == file->id && header.offset == at) {
 			wk_scan_later(&s->scan, &header);
 			s->highest = header.sequence > s->highest ? header.sequence : s->highest;
+			if (header.sequence > s->scan.sequence && s->leftovers_count < WK_LEFTOVERS_MAX)
+				s->leftovers[s->leftovers_count++] = (wk_leftover){file, at};
 			at += header.size;
 		} else {
 			at += WK_BLOCK_ALIGNMENT;
@@ -436,12 +438,12 @@ static wk_status report_early_end(wk_walk *s, wk_error *error) {
 }
 
 static wk_status report_missing(const wk_walk *s, uint64_t first_sequence, wk_error *error) {
-	return wk_fail(
-	    error, WK_DAMAGED,
-	    "opening %s: a journal file begins with block %llu, and no file has block %llu: one is missing. Nothing "
-	    "was changed. Restore the file from a backup, or %s",
-	    s->engine->path, (unsigned long long)first_sequence, (unsigned long long)first_sequence - 1,
-	    remedy(s->engine).text);
+	return wk_fail(error, WK_DAMAGED,
+	               "opening %s: a journal file begins with block %llu, and no file has block %llu: one is missing or "
+	               "damaged. Nothing "
+	               "was changed. Restore the file from a backup, or %s",
+	               s->engine->path, (unsigned long long)first_sequence, (unsigned long long)first_sequence - 1,
+	               remedy(s->engine).text);
 }
 
 static wk_status report_damage(wk_walk *s, const wk_store_file *file, uint64_t offset, wk_error *error) {
@@ -503,6 +505,7 @@ static wk_status judge(wk_walk *s, uint32_t *at, bool *found, wk_error *error) {
 	s->scan.epoch = engine->files[*at]->id;
 	s->scan.offset = offset;
 	wk_status status = gather(s, engine->files[*at], offset, error);
+	s->leftovers_count = 0;
 	for (uint32_t i = *at + 1; i < engine->files_count && status == WK_OK; i++)
 		if (counts(engine, engine->files[i]))
 			status = gather(s, engine->files[i], 0, error);
@@ -565,7 +568,9 @@ static wk_status check_first(wk_walk *s, wk_error *error) {
 		return WK_OK;
 	if (s->engine->options.on_damage == WK_ON_DAMAGE_STOP)
 		return report_missing(s, first, error);
-	uint64_t lost = first - 1 - s->engine->superblock.replay_sequence;
+	const wk_superblock *root = &s->engine->superblock;
+	uint64_t lost = first - 1 -
+	                (root->replay_sequence > root->accepted_sequence ? root->replay_sequence : root->accepted_sequence);
 	s->engine->report.damaged_blocks += lost;
 	s->engine->report.unknown_blocks += lost;
 	s->lossy = true;

@@ -7,6 +7,13 @@
 #include "engine/journal_reader.h"
 #include "walkeeper/journal_scan.h"
 
+enum { WK_LEFTOVERS_MAX = 64 };
+
+typedef struct wk_leftover {
+	wk_store_file *file;
+	uint64_t offset;
+} wk_leftover;
+
 typedef struct wk_walk {
 	wk_engine *engine;
 	wk_scan scan;
@@ -21,7 +28,9 @@ typedef struct wk_walk {
 	uint64_t begun_sequence;             /* of a block that could not be indexed to its end, 0: of none */
 	uint32_t begun_crc, begun_records;   /* ... which block that was, and how many of its records are in the index */
 	bool lossy;                          /* it went on behind damage, as the policy of the open allows */
-	uint64_t missing_before;             /* a file begins with this block, and no file has the one before, 0: none */
+	wk_leftover leftovers[WK_LEFTOVERS_MAX]; /* whole blocks behind the chain's end, in later files */
+	uint32_t leftovers_count;
+	uint64_t missing_before; /* a file begins with this block, and no file has the one before, 0: none */
 } wk_walk;
 
 /*

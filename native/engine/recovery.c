@@ -17,6 +17,7 @@
 #include "engine/late_writes.h"
 #include "engine/ledger.h"
 #include "engine/ledger_delete.h"
+#include "engine/leftovers.h"
 #include "engine/loss.h"
 #include "engine/read.h"
 #include "engine/store_file.h"
@@ -211,7 +212,8 @@ static void all_durable(wk_engine *engine) {
  * the journal is lost. Where that is accepted no number is given again: deletes go by them.
  */
 static wk_status check_numbers_given(wk_engine *engine, wk_walk *walk, wk_error *error) {
-	uint64_t given = engine->superblock.replay_sequence;
+	const wk_superblock *root = &engine->superblock;
+	uint64_t given = root->replay_sequence > root->accepted_sequence ? root->replay_sequence : root->accepted_sequence;
 	for (uint32_t i = 0; i < engine->files_count; i++) {
 		wk_store_file *file = engine->files[i];
 		wk_footer footer = {.last_sequence = file->last_sequence};
@@ -364,6 +366,10 @@ wk_status wk_recover(wk_engine *engine, wk_error *error) {
 	if (status == WK_OK)
 		status = settle(engine, walk, error);
 	if (status != WK_OK || engine->read_only)
+		return status;
+	if (!walk->lossy)
+		status = wk_leftovers_wipe(walk, error);
+	if (status != WK_OK)
 		return status;
 	status = wk_engine_holds_ledgers(engine)
 	             ? wk_claims_check_ledgers(engine, engine->options.on_damage != WK_ON_DAMAGE_STOP, error)

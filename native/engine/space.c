@@ -70,8 +70,8 @@ static wk_store_file *first_free(const wk_engine *engine, uint64_t now) {
 }
 
 /*
- * A ledger store's journal file above the mark, which has no footer: the numbers of its blocks will be missing. The
- * superblock says so before anybody can find the file gone.
+ * A ledger store's journal file above the mark (wk_index_lets_go): the numbers of its blocks will be missing. The superblock
+ * says so before anybody can find the file gone.
  */
 static bool is_unaccounted(const wk_engine *engine, const wk_store_file *file) {
 	return wk_engine_holds_ledgers(engine) && file->kind == WK_FILE_JOURNAL && file->end_offset > 0 &&

@@ -284,7 +284,24 @@ static wk_status verify_broken_footers(wk_verifier *verifier) {
 	return status;
 }
 
+/* A directory that was closed in order says behind which block; one in use does not, by now. */
+static wk_status check_end(wk_verify_chain *c, uint64_t damaged_before) {
+	const wk_superblock *root = &c->verifier->superblock;
+	wk_superblock now;
+	if (!root->clean || root->closed_sequence <= c->scan.sequence || c->verifier->report->damaged > damaged_before)
+		return WK_OK;
+	wk_status status = wk_verifier_superblock(c->verifier, &now);
+	if (status == WK_OK && now.clean && now.closed_sequence == root->closed_sequence)
+		wk_verifier_damage(
+		    c->verifier, "journal",
+		    "it ends behind block %llu, but the directory was closed in order behind block %llu: a file is "
+		    "missing or damaged",
+		    (unsigned long long)c->scan.sequence, (unsigned long long)root->closed_sequence);
+	return status == WK_DAMAGED ? WK_OK : status; /* that was told */
+}
+
 wk_status wk_verify_journal(wk_verifier *verifier) {
+	uint64_t damaged_before = verifier->report->damaged;
 	wk_verify_chain c = {.verifier = verifier, .open = WK_VERIFY_NO_FILE};
 	wk_scan_init(&c.scan, verifier->superblock.directory_id);
 	wk_status status = WK_OK;
@@ -296,5 +313,7 @@ wk_status wk_verify_journal(wk_verifier *verifier) {
 		if (status == WK_OK)
 			status = judge(&c, &more, &next);
 	}
+	if (status == WK_OK)
+		status = check_end(&c, damaged_before);
 	return status == WK_OK ? verify_broken_footers(verifier) : status;
 }

@@ -290,6 +290,44 @@ TEST(a_file_that_is_gone_is_not_taken_for_a_recycled_one) {
 	}
 }
 
+static void put_and_seal(wk_namespace *ns, int64_t ledger_id, int64_t entries) {
+	for (int64_t id = 0; id < entries; id++) {
+		put_entry(ns, ledger_id, id, NULL);
+		work(ns);
+	}
+}
+
+/* The last one is gone, which the superblock tells. Who accepts that and is killed gives no number twice afterwards. */
+TEST(behind_an_accepted_loss_another_one_is_missed) {
+	const char *path = temporary();
+	wk_namespace *ns;
+	wk_error error = {0};
+	wk_verify_report verified;
+	wk_open_options options = options_of(WK_ON_DAMAGE_STOP);
+	options.file_size_min = options.file_size_max = 64 * 1024;
+	check_ok(wk_open(path, &options, &ns, &error), &error, "the store opens");
+	put_and_seal(ns, 1, 60);
+	char last[80], lost[80];
+	snprintf(last, sizeof last, "journal/%016llx.wkj", (unsigned long long)ns->engine->active->id);
+	close_store(ns);
+	CHECK_EQ(unlink(below(path, last)), 0);
+	CHECK_EQ(wk_verify_directory(path, 0, NULL, NULL, &verified, &error), WK_DAMAGED);
+	CHECK_EQ(wk_open(path, &options, &ns, &error), WK_DAMAGED);
+	options.on_damage = WK_ON_DAMAGE_SKIP;
+	check_ok(wk_open(path, &options, &ns, &error), &error, "it opens with skip");
+	uint64_t number = ns->engine->open.sequence;
+	wk_abandon(ns); /* it wrote nothing */
+	options.on_damage = WK_ON_DAMAGE_STOP;
+	check_ok(wk_open(path, &options, &ns, &error), &error, "it opens as ever");
+	CHECK(ns->engine->open.sequence >= number);
+	snprintf(lost, sizeof lost, "journal/%016llx.wkj", (unsigned long long)ns->engine->active->id);
+	put_and_seal(ns, 7, 60);
+	wk_abandon(ns);
+	CHECK_EQ(unlink(below(path, lost)), 0);
+	CHECK_EQ(wk_open(path, &options, &ns, &error), WK_DAMAGED);
+	remove_tree(path);
+}
+
 /*
  * Numbers of blocks tell whether a delete is younger than what an entry log holds. The active file is lost, and what an open
  * with skip gave as numbers is lost with it, as it is killed before it writes.
@@ -452,6 +490,7 @@ int main(void) {
 	RUN(a_damaged_index_is_no_matter_of_policy);
 	RUN(a_file_whose_first_page_is_gone_is_not_taken_for_an_empty_one);
 	RUN(a_file_that_is_gone_is_not_taken_for_a_recycled_one);
+	RUN(behind_an_accepted_loss_another_one_is_missed);
 	RUN(a_delete_behind_a_lost_end_holds);
 	RUN(whatever_is_spoilt_nothing_is_absent_without_a_word);
 	return check_done();

@@ -148,9 +148,56 @@ TEST(an_entry_log_of_few_small_entries_is_not_written_again_and_again) {
 	moved_once(adds, SMALL_ENTRIES);
 }
 
+/* Entries of 3000 bytes to ledgers 2 to 6, until the disk is full; then these are deleted. How many were taken. */
+static int fill_with_ledgers(wk_namespace *ns, wk_io *io) {
+	static uint8_t bytes[3000];
+	wk_error error = {0};
+	wk_status status = WK_OK;
+	int taken = 0;
+	for (int64_t id = 1; status == WK_OK; id++) {
+		wk_store_be64(bytes, (uint64_t)(2 + id % 5));
+		wk_store_be64(bytes + 8, (uint64_t)id);
+		wk_add add = an_add(bytes, sizeof bytes, 0);
+		status = wk_ledger_add(ns, &add, 1, 0, true, &error);
+		taken += status == WK_OK;
+		bool idle = false;
+		for (int i = 0; i < 50 && !idle; i++)
+			CHECK_EQ(wk_namespace_step(ns, &idle, NULL), WK_OK);
+	}
+	CHECK_EQ(status, WK_NO_SPACE);
+	for (int64_t ledger_id = 2; ledger_id <= 6; ledger_id++)
+		check_ok(wk_ledger_delete(ns, ledger_id, UINT64_MAX, NULL, &error), &error, "a ledger is deleted");
+	let_the_keeper_work(ns, io);
+	let_the_keeper_work(ns, io);
+	return taken;
+}
+
+/* It gets no footer, so the mark does not pass it; it has keys, and an entry that stays, so it does not go. */
+TEST(a_file_with_a_second_name_keeps_no_other_file) {
+	wk_io *io = new_disk(7);
+	wk_open_options options = store_options();
+	options.file_size_max = options.file_size_min;
+	wk_faulty_set_capacity(wk_faulty_of(io), 6 << 20);
+	wk_namespace *ns = open_store_with(io, &options);
+	for (int64_t ledger_id = 1; ledger_id <= 6; ledger_id++)
+		add_entry(ns, ledger_id, 0);
+	char name[80];
+	snprintf(name, sizeof name, "store/journal/%016llx.wkj", (unsigned long long)ns->engine->active->id);
+	CHECK_EQ(io->operations->link(io, name, "second"), 0);
+	int first = fill_with_ledgers(ns, io);
+	for (int round = 0; round < 3; round++)
+		CHECK(fill_with_ledgers(ns, io) > first / 2);
+	kill_store(ns, io);
+	ns = open_store_with(io, &options); /* the numbers that are missing are accounted for */
+	CHECK_EQ(version_of(ns, 1, 0), 1);
+	close_store(ns);
+	io->operations->destroy(io);
+}
+
 int main(void) {
 	RUN(an_entry_log_of_few_small_entries_is_not_written_again_and_again);
 	RUN(the_smallest_entries_fit_the_reserve_with_their_footer);
 	RUN(keys_and_the_first_entries_of_ledgers_fit_the_reserve_with_their_footer);
+	RUN(a_file_with_a_second_name_keeps_no_other_file);
 	return check_done();
 }

@@ -50,8 +50,8 @@ typedef struct wk_superblock {
 	 */
 	char journal_path[WK_JOURNAL_PATH_SIZE];
 	/*
-	 * Of a ledger store: up to this block some may be missing from the journal's files, and that was accepted (on_damage
-	 * skip). 0: none are.
+	 * Of a ledger store: up to this block some may be missing from the journal's files: a loss that was accepted (on_damage
+	 * skip), or a file that went above the mark (space.c). 0: none are.
 	 */
 	uint64_t accepted_sequence;
 } wk_superblock;
