@@ -154,12 +154,15 @@ TEST(the_mark_waits_for_the_entry_log_that_holds_what_was_deleted) {
 	wk_open_options options = moving_options();
 	wk_namespace *ns = open_store_with(io, &options);
 	ns->engine->mover_due_ns = UINT64_MAX; /* not before all of it is there */
+	ns->engine->index.retry_ns = UINT64_MAX;
 	for (int64_t id = 0; id < 60; id++) {
 		for (int64_t ledger_id = 1; ledger_id <= 3; ledger_id++)
 			CHECK_EQ(add_version(ns, ledger_id, id, (uint64_t)id + 1, 0, NULL), WK_OK);
 		work(ns);
 	}
 	CHECK_EQ(wk_ledger_delete(ns, 2, UINT64_MAX, NULL, NULL), WK_OK);
+	work(ns);
+	CHECK(ns->engine->next != NULL); /* below the entry log, and so is the mark, once it is the active one */
 	bool idle = false;
 	ns->engine->mover_due_ns = 0;
 	for (int i = 0; i < 1000 && ns->engine->mover == NULL; i++) {

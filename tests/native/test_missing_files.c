@@ -3,6 +3,7 @@
  * removed by hand, or nothing but zeros. Acknowledged records are then missing, and that is said: what is left never
  * passes for all there was, and what is appended behind it never takes the ids of what is lost. Storage rule 14.
  */
+#include "engine/directory.h"
 #include "engine/handles.h"
 #include "engine/snapshot.h"
 #include "small_directory.h"
@@ -401,6 +402,42 @@ TEST(a_segment_that_is_gone_as_a_whole_is_accepted) {
 	}
 }
 
+/* Whole blocks stand behind it in that file, which has no footer yet, and the file after it goes on with later ones. */
+TEST(a_file_whose_first_page_is_gone_is_not_taken_for_an_empty_one) {
+	path = temporary();
+	wk_open_options options;
+	wk_open_options_init(&options);
+	options.file_size_min = options.file_size_max = SMALL_FILE_SIZE;
+	options.manual = true;
+	wk_namespace *ns = NULL;
+	wk_error error = {0};
+	check_ok(wk_open(path, &options, &ns, &error), &error, "the directory opens");
+	wk_log *log = log_named(ns, "log");
+	wk_writer *writer = writer_of(log);
+	bool idle = false;
+	while (ns->engine->active->id == 1)
+		append_one(writer);
+	while (!idle)
+		check_ok(wk_namespace_step(ns, &idle, &error), &error, "the first file is sealed");
+	uint64_t second = ns->engine->active->id;
+	while (ns->engine->active->id == second)
+		append_one(writer);
+	append_one(writer);
+	char name[40];
+	snprintf(name, sizeof name, "journal/%016llx.wkj", (unsigned long long)second);
+	wk_abandon(ns);
+	wk_writer_close(writer, 0, NULL);
+	wk_log_release(log);
+	FILE *file = fopen(below(path, name), "r+b");
+	CHECK(file != NULL);
+	for (int i = 0; i < 4096; i++)
+		CHECK(fputc(0, file) != EOF);
+	CHECK_EQ(fclose(file), 0);
+	CHECK_EQ(try_open(false, WK_ON_DAMAGE_STOP, &ns, &error), WK_DAMAGED);
+	CHECK(strstr(error.text, name) != NULL);
+	remove_tree(path);
+}
+
 TEST(a_file_that_was_cut_short_is_opened) {
 	make(false);
 	struct stat facts;
@@ -432,6 +469,7 @@ int main(void) {
 	RUN(what_was_truncated_and_recycled_is_not_missed);
 	RUN(who_checks_all_misses_a_file_that_no_index_names);
 	RUN(a_segment_that_is_gone_as_a_whole_is_accepted);
+	RUN(a_file_whose_first_page_is_gone_is_not_taken_for_an_empty_one);
 	RUN(a_file_that_was_cut_short_is_opened);
 	return check_done();
 }
