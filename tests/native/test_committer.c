@@ -79,6 +79,7 @@ static void with_files_of(uint64_t size, int backend, int rounds) {
 	options.kind = WK_KIND_LEDGERS;
 	options.backend = (uint32_t)backend;
 	options.file_size_min = options.file_size_max = size;
+	options.confirm_delay_ns = (uint64_t)3600 * 1000 * 1000 * 1000; /* else it wakes a driver that sleeps for ever */
 	wk_namespace *ns = NULL;
 	wk_error error = {0};
 	char path[64];
