@@ -5,7 +5,7 @@
 #include "engine/lookup.h"
 #include "engine/range.h"
 
-/* Places that are looked up in one open: some seconds' worth at most. Behind them only what is plain is called missing. */
+/* Places that are looked up in one open. Behind them only what is plain is called missing. */
 enum { LOOKUPS_MAX = 100 * 1000 };
 
 /* Where its entries were moved, or written again. */

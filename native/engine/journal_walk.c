@@ -258,10 +258,8 @@ static wk_status look_for_witness(wk_walk *s, uint32_t at, wk_error *error) {
  * blocks may be missing before this one; no others.
  */
 static bool are_missing(const wk_walk *s, uint64_t last, uint64_t first) {
-	const wk_superblock *root = &s->engine->superblock;
-	last = root->replay_sequence > last ? root->replay_sequence : last;
-	last = root->accepted_sequence > last ? root->accepted_sequence : last;
-	return wk_engine_holds_ledgers(s->engine) && first > last + 1;
+	uint64_t accounted = wk_superblock_accounted(&s->engine->superblock);
+	return wk_engine_holds_ledgers(s->engine) && first > (accounted > last ? accounted : last) + 1;
 }
 
 /*
@@ -568,9 +566,7 @@ static wk_status check_first(wk_walk *s, wk_error *error) {
 		return WK_OK;
 	if (s->engine->options.on_damage == WK_ON_DAMAGE_STOP)
 		return report_missing(s, first, error);
-	const wk_superblock *root = &s->engine->superblock;
-	uint64_t lost = first - 1 -
-	                (root->replay_sequence > root->accepted_sequence ? root->replay_sequence : root->accepted_sequence);
+	uint64_t lost = first - 1 - wk_superblock_accounted(&s->engine->superblock);
 	s->engine->report.damaged_blocks += lost;
 	s->engine->report.unknown_blocks += lost;
 	s->lossy = true;

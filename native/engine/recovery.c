@@ -212,8 +212,7 @@ static void all_durable(wk_engine *engine) {
  * the journal is lost. Where that is accepted no number is given again: deletes go by them.
  */
 static wk_status check_numbers_given(wk_engine *engine, wk_walk *walk, wk_error *error) {
-	const wk_superblock *root = &engine->superblock;
-	uint64_t given = root->replay_sequence > root->accepted_sequence ? root->replay_sequence : root->accepted_sequence;
+	uint64_t given = wk_superblock_accounted(&engine->superblock);
 	for (uint32_t i = 0; i < engine->files_count; i++) {
 		wk_store_file *file = engine->files[i];
 		wk_footer footer = {.last_sequence = file->last_sequence};

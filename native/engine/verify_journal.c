@@ -26,9 +26,8 @@ static wk_status allow_jump(wk_verify_chain *c, wk_file_view *view) {
 }
 
 static bool accounts_for(const wk_superblock *root, uint64_t last, uint64_t first) {
-	last = root->replay_sequence > last ? root->replay_sequence : last;
-	last = root->accepted_sequence > last ? root->accepted_sequence : last;
-	return root->kind != WK_KIND_LEDGERS || first <= last + 1;
+	uint64_t accounted = wk_superblock_accounted(root);
+	return root->kind != WK_KIND_LEDGERS || first <= (accounted > last ? accounted : last) + 1;
 }
 
 /* A ledger store's files go only below the mark, which a directory in use may have raised meanwhile. */
