@@ -187,3 +187,8 @@ int wk_superblock_choose(const uint8_t slots[8192], wk_superblock *superblock) {
 	*superblock = found[chosen];
 	return chosen;
 }
+
+uint64_t wk_superblock_accounted(const wk_superblock *superblock) {
+	uint64_t below_the_mark = superblock->replay_sequence;
+	return below_the_mark > superblock->accepted_sequence ? below_the_mark : superblock->accepted_sequence;
+}

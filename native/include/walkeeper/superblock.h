@@ -57,10 +57,7 @@ typedef struct wk_superblock {
 } wk_superblock;
 
 /* Of a ledger store: blocks up to this one may be in no file; a gap in the numbers behind it is a loss. */
-static inline uint64_t wk_superblock_accounted(const wk_superblock *superblock) {
-	return superblock->replay_sequence > superblock->accepted_sequence ? superblock->replay_sequence
-	                                                                   : superblock->accepted_sequence;
-}
+WK_API uint64_t wk_superblock_accounted(const wk_superblock *superblock);
 
 WK_API void wk_superblock_encode(const wk_superblock *superblock, uint8_t slot[4096]);
 /* WK_CORRUPT; WK_UNSUPPORTED: written by a newer version. */
