@@ -69,8 +69,8 @@ class BookieBench(Bench):
         """Until the question's or the cell's end. Nothing of a JVM's is needed after it: it is not waited for."""
         self._servers.callback(child.stop if isinstance(child, Ours) else child.kill)
 
-    def bare(self) -> Bare:
-        made = Bare(self.place(), self.driver("bare_loop"))
+    def bare(self, *options: str) -> Bare:
+        made = Bare(self.place(), self.driver("bare_loop"), *options)
         self.kept(made)
         return made
 

@@ -106,12 +106,12 @@ class Server(Child):
 
 
 class Bare(Server):
-    """benchmarks/native/bare_loop: a socket, a CRC, a durable write."""
+    """benchmarks/native/bare_loop: a socket, a CRC, a durable write; with `grows` into space that was never written."""
 
-    def __init__(self, place: Path, program: Path) -> None:
+    def __init__(self, place: Path, program: Path, *options: str) -> None:
         port_file = place / "port"
         port_file.unlink(missing_ok=True)
-        super().__init__(place, [str(program), str(place), str(port_file)], 0)
+        super().__init__(place, [str(program), str(place), str(port_file), *options], 0)
         self.await_(port_file.exists, "the bare loop did not start")
         self.port = int(port_file.read_text())
 

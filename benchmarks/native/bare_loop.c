@@ -1,9 +1,11 @@
 /*
- * bare_loop DIRECTORY PORT_FILE: a socket, a CRC and a durable write, and nothing else: what a bookie is measured
- * against. It answers adds of protocol v2, and keeps nothing that could be read again.
+ * bare_loop DIRECTORY PORT_FILE [grows]: a socket, a CRC and a durable write, and nothing else: what a bookie is
+ * measured against. It answers adds of protocol v2, and keeps nothing that could be read again.
  *
  * One thread and one ring. What is received while a write is under way goes together with the next one, into a file that
- * was really written before (O_DIRECT, RWF_DSYNC), from its beginning again when it is full.
+ * was really written before (O_DIRECT, RWF_DSYNC), from its beginning again when it is full. With `grows`, into space that
+ * was only allocated, the only kind that one has who keeps what was written and writes nothing twice: each sync waits for
+ * the file system's journal, too.
  */
 #include "bench.h"
 #include "walkeeper/core.h"
@@ -41,7 +43,7 @@ static struct io_uring ring;
 static uint8_t *blocks[2];
 static size_t block_size;
 static unsigned filling;
-static bool writing;
+static bool writing, grows;
 static uint64_t file_offset;
 static int file, listener;
 static volatile uint32_t crc; /* or nobody would compute it */
@@ -112,12 +114,21 @@ static void take_frames(uint32_t index) {
 		receive(index);
 }
 
+/* The file's space stays its own, and is as if it was never written: one change of the file system's metadata. */
+static void take_writing_back(void) {
+	if (fallocate(file, FALLOC_FL_ZERO_RANGE, 0, FILE_SIZE) != 0)
+		bench_die("cannot take the writing of the file's space back: %s", strerror(errno));
+}
+
 static void write_block(void) {
 	if (writing || block_size == 0)
 		return;
 	size_t size = (block_size + PAGE - 1) / PAGE * PAGE;
-	if (file_offset + size > FILE_SIZE)
+	if (file_offset + size > FILE_SIZE) {
 		file_offset = 0;
+		if (grows)
+			take_writing_back();
+	}
 	struct io_uring_sqe *sqe = entry_for(WRITE, (uint32_t)size);
 	io_uring_prep_write(sqe, file, blocks[filling], (unsigned)size, file_offset);
 	sqe->rw_flags = RWF_DSYNC;
@@ -219,6 +230,8 @@ static void make_file(const char *directory) {
 			bench_die("%s: %s", path, strerror(errno));
 	if (fsync(file) != 0)
 		bench_die("%s: %s", path, strerror(errno));
+	if (grows)
+		take_writing_back();
 }
 
 static int listen_and_tell(const char *port_file) {
@@ -238,8 +251,9 @@ static int listen_and_tell(const char *port_file) {
 }
 
 int main(int argc, char **argv) {
-	if (argc != 3)
-		bench_die("usage: bare_loop DIRECTORY PORT_FILE");
+	grows = argc == 4 && strcmp(argv[3], "grows") == 0;
+	if (argc != 3 && !grows)
+		bench_die("usage: bare_loop DIRECTORY PORT_FILE [grows]");
 	make_file(argv[1]);
 	int error = io_uring_queue_init(4096, &ring, IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN);
 	if (error < 0)
