@@ -113,9 +113,11 @@ static bool is_held_up(const wk_engine *engine, const wk_store_file *file) {
 }
 
 bool wk_index_lets_go(const wk_engine *engine, const wk_store_file *file) {
+	if (file->id < engine->index.mark)
+		return true;
 	bool chained = wk_engine_holds_ledgers(engine) && file->kind == WK_FILE_JOURNAL && file->end_offset > 0;
 	bool waits = states_in(file) > 0 || (chained && !is_held_up(engine, file));
-	return !waits || file->id < engine->index.mark;
+	return !waits;
 }
 
 /* ---- the file ---- */

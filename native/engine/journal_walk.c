@@ -438,8 +438,7 @@ static wk_status report_early_end(wk_walk *s, wk_error *error) {
 static wk_status report_missing(const wk_walk *s, uint64_t first_sequence, wk_error *error) {
 	return wk_fail(error, WK_DAMAGED,
 	               "opening %s: a journal file begins with block %llu, and no file has block %llu: one is missing or "
-	               "damaged. Nothing "
-	               "was changed. Restore the file from a backup, or %s",
+	               "damaged. Nothing was changed. Restore the file from a backup, or %s",
 	               s->engine->path, (unsigned long long)first_sequence, (unsigned long long)first_sequence - 1,
 	               remedy(s->engine).text);
 }

@@ -7,7 +7,8 @@
 #include "engine/journal_reader.h"
 #include "walkeeper/journal_scan.h"
 
-enum { WK_LEFTOVERS_MAX = 64 };
+/* With room to spare: behind a torn tail there are fewer than were under way at once. More are damage, which is not wiped. */
+enum { WK_LEFTOVERS_MAX = 8 * WK_BLOCKS_IN_FLIGHT_MAX };
 
 typedef struct wk_leftover {
 	wk_store_file *file;
