@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from harness.ratio import Goal
 from harness.result import Answer, at_least, at_most
 
 from bookies.bench import BookieBench
@@ -37,6 +38,7 @@ more where it sleeps on another processor. By the minute it was 26 to 40 us an a
 is 27 on this machine. Where adds come in batches the goals are met.""",
 }
 WINDOWS = (1, 64, 1024)
+ONLY = {"Java default": (1,), "bare, grows": (64, 1024)}
 BLOCK_OF_64 = 68 * 1024  # of the journal, with 64 entries
 OF_BARE = {1: at_least(0.7, 0.9), 64: at_least(0.6, 0.85), 1024: at_least(0.6, 0.85)}
 CPU_OF_JAVA = {1: at_least(4, 6), 64: at_least(5, 9), 1024: at_least(4, 7)}
@@ -59,7 +61,7 @@ def measure(bench: BookieBench) -> list[Answer]:
         f"{name} {window}": partial(cell, name, window)
         for window in WINDOWS
         for name in servers
-        if (name != "Java default" or window == 1) and (name != "bare, grows" or window > 1)
+        if window in ONLY.get(name, WINDOWS)
     }
     cells["ours 1024 v3"] = partial(cell, "ours", 1024, 3)
     cells["ours 1 v3"] = partial(cell, "ours", 1, 3)
@@ -80,51 +82,38 @@ def measure(bench: BookieBench) -> list[Answer]:
         ),
     ]
     rate: dict[str, Any] = {"unit": "k entries/s", "scale": 1e-3}
-    for row, left, right, goals in (
-        (2, "ours", "bare", OF_BARE),
-        (3, "ours", "Java tuned", {}),
-        (3, "bare", "Java tuned", {}),
-    ):
-        answers += [
+
+    def rates(row: int, what: str, left: str, right: str, goals: dict[int, Goal] | None = None) -> list[Answer]:
+        return [
             bench.compare(
                 row,
-                f"entries/s, {window} in flight: {left} / {right}",
+                f"entries/s, {window} in flight: {what}",
                 rounds,
                 f"{left} {window}",
                 f"{right} {window}",
                 "entries_per_second",
-                goals.get(window),
+                (goals or {}).get(window),
                 **rate,
             )
-            for window in WINDOWS
+            for window in ONLY.get(right, WINDOWS)
         ]
-        if row == 2:
-            answers += [
-                bench.compare(
-                    2,
-                    f"entries/s, {window} in flight: ours / bare into space that is only allocated",
-                    rounds,
-                    f"ours {window}",
-                    f"bare, grows {window}",
-                    "entries_per_second",
-                    None,
-                    **rate,
-                )
-                for window in WINDOWS
-                if window > 1
-            ]
-            answers.append(
-                bench.compare(
-                    2,
-                    "fio, p50 of durable writes of 68 KiB, as with 64 in flight: into allocated / over written space",
-                    rounds,
-                    "fio allocated",
-                    "fio written",
-                    "p50_ns",
-                    None,
-                    **us,
-                )
-            )
+
+    answers += rates(2, "ours / bare", "ours", "bare", OF_BARE)
+    answers += rates(2, "ours / bare into space that is only allocated", "ours", "bare, grows")
+    answers.append(
+        bench.compare(
+            2,
+            "fio, p50 of durable writes of 68 KiB, as with 64 in flight: into allocated / over written space",
+            rounds,
+            "fio allocated",
+            "fio written",
+            "p50_ns",
+            None,
+            **us,
+        )
+    )
+    answers += rates(3, "ours / Java tuned", "ours", "Java tuned")
+    answers += rates(3, "bare / Java tuned", "bare", "Java tuned")
     answers += [
         bench.compare(
             4,
