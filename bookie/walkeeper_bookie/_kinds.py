@@ -87,6 +87,11 @@ def quoted(text: str) -> str:
     return '"' + re.sub(r"[\x00-\x1f\x7f]", lambda found: f"\\u{ord(found[0]):04x}", escaped) + '"'
 
 
+def decimal(value: float) -> str:
+    """The shortest decimal number that is read as this one again; without an exponent, which kinds do not read."""
+    return f"{Decimal(repr(value)).normalize():f}"
+
+
 @dataclass(frozen=True)
 class Text(Kind):
     """Anything but nothing, perhaps of a pattern."""
@@ -176,10 +181,10 @@ class Percent(Kind):
     def checked(self, number: float) -> float:
         if not 0 <= number <= 100 or (self.whole and number != int(number)):
             raise WrongValue(f"write {self.example}")
-        return int(number) if self.whole else float(number)
+        return int(number) if self.whole else abs(float(number))  # -0.0 is 0
 
     def parse(self, text: str) -> float:
-        if not (found := re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,9})?) ?%?", text)):
+        if not (found := re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]+)?) ?%?", text)):
             raise WrongValue(f"write {self.example}")
         return self.checked(float(found[1]))
 
@@ -189,7 +194,7 @@ class Percent(Kind):
         return self.checked(super().take(value))
 
     def show(self, value: Any) -> str:
-        return f"{value:g}"
+        return decimal(value)
 
     def toml(self, value: Any) -> str:
         return self.show(value)
@@ -259,7 +264,7 @@ class Time(Kind):
     example = "a time with its unit, such as 10s"
 
     def parse(self, text: str) -> float:
-        found = re.fullmatch(r"([0-9]{1,18}(?:\.[0-9]{1,9})?) ?([a-z]+)", text)
+        found = re.fullmatch(r"([0-9]{1,18}(?:\.[0-9]+)?) ?([a-z]+)", text)
         if not found or found[2] not in TIME_UNITS:
             raise WrongValue(f"write {self.example} (units: {', '.join(TIME_UNITS)})")
         seconds = float(Decimal(found[1]) * TIME_UNITS[found[2]])
@@ -274,7 +279,7 @@ class Time(Kind):
         for unit in ("d", "h", "min", "s", "ms", "us"):
             if exact and exact % TIME_UNITS[unit] == 0:
                 return f"{int(exact / TIME_UNITS[unit])}{unit}"
-        return f"{exact.normalize():f}s" if exact else "0s"
+        return f"{decimal(value)}s"
 
 
 @dataclass(frozen=True)

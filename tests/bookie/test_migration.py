@@ -152,6 +152,14 @@ def test_writable_again_is_never_below_read_only(java: str, tmp_path: Path) -> N
     assert settings.disk_writable_percent >= settings.disk_read_only_percent >= 10
 
 
+@pytest.mark.parametrize(
+    ("threshold", "percent"), [("0.999999999", 1e-7), ("0.9666666666666", 3.33333333334), ("0.9", 10), ("1", 0)]
+)
+def test_a_percentage_keeps_all_its_digits(threshold: str, percent: float, tmp_path: Path) -> None:
+    settings = settings_of(f"{WHOLE}diskUsageThreshold={threshold}", tmp_path)
+    assert settings.disk_read_only_percent == settings.disk_writable_percent == percent
+
+
 def test_a_size_that_is_above_our_other_threshold_raises_that(tmp_path: Path) -> None:
     settings = settings_of(WHOLE + f"minUsableSizeForEntryLogCreation={2**30}", tmp_path)
     assert settings.disk_read_only_free == settings.disk_writable_free == 2**30

@@ -7,10 +7,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from walkeeper_bookie._kinds import Address, Choice, Count, HostPort, Kind, Percent, Size, Text, Time, WrongValue
+from walkeeper_bookie._config_file import parsed
+from walkeeper_bookie._kinds import (
+    TIME_UNITS,
+    Address,
+    Choice,
+    Count,
+    HostPort,
+    Kind,
+    Percent,
+    Size,
+    Text,
+    Time,
+    WrongValue,
+)
 from walkeeper_bookie._settings import BOOKIE_ID, BY_NAME, GROUPS, KEYS, Settings, SettingsError, read_settings
 
 REQUIRED: dict[str, Any] = {"metadata": "memory:", "listen": Address("127.0.0.1", 3181), "data": "/d"}
@@ -126,10 +139,28 @@ def test_a_size_that_is_shown_is_the_same_size(size: int) -> None:
         assert kind.parse(kind.show(size)) == size
 
 
-@given(st.integers(0, 10**15))
-def test_a_time_that_is_shown_is_the_same_time(microseconds: int) -> None:
-    seconds = Time().parse(f"{microseconds}us")
+@given(st.floats(0, 1e9) | st.integers(0, 10**15).map(lambda microseconds: microseconds / 1e6))
+@example(0.001123456789)  # 1.123456789ms
+@example(5e-324)
+def test_a_time_that_is_shown_is_the_same_time(seconds: float) -> None:
     assert Time().parse(Time().show(seconds)) == seconds
+
+
+@given(st.integers(0, 10**4), st.integers(0, 10**18), st.sampled_from(sorted(TIME_UNITS)))
+def test_a_time_of_any_unit_is_shown_as_one_that_is_read(whole: int, parts: int, unit: str) -> None:
+    seconds = Time().parse(f"{whole}.{parts}{unit}")
+    assert Time().parse(Time().show(seconds)) == seconds
+
+
+@given(st.floats(0, 100))
+@example(3.3333333333333335)
+@example(1e-7)
+@example(-0.0)
+def test_a_percentage_that_is_shown_is_the_same_percentage(number: float) -> None:
+    taken = Percent().take(number)
+    assert taken == number
+    assert Percent().parse(Percent().show(taken)) == number
+    assert parsed(Path("f"), f"k = {Percent().toml(taken)}") == {"k": number}
 
 
 # ---- the schema ----

@@ -23,8 +23,10 @@ from typing import Any
 
 from walkeeper.metadata import Cookie, Layout, LedgerMetadata, LedgerState, MetadataError, ServiceInfo
 from walkeeper_bookie._config_file import values_in
+from walkeeper_bookie._kinds import Address
+from walkeeper_bookie._main import settings_file
 from walkeeper_bookie._migration import migrated
-from walkeeper_bookie._settings import BY_NAME, SettingsError
+from walkeeper_bookie._settings import BY_NAME, KEYS, Settings, SettingsError
 
 BOOKIES = ("127.0.0.1:3181", "b.example:3182", "c_3")
 OPEN = LedgerMetadata(3, 3, 3, {0: BOOKIES, 9: BOOKIES}, custom_metadata={"k": b"\0v"}, ctime=5, ctoken=6)
@@ -57,6 +59,9 @@ WORDS = [
     b"0x" + b"f" * 4000,
     b"e13181880",
     b"e-13181880",
+    b"0.999999999",
+    b"3." + b"3" * 22,
+    b"e-9",
 ]
 
 
@@ -105,6 +110,8 @@ disk_read_only_percent = 7.5
 memtable = "64MiB" # comment
 reads_max = 10_000
 """
+EVERY_KEY = settings_file(Settings(metadata="memory:", listen=Address("::1", 3181), data="/d")).encode()
+EVERY_JAVA_KEY = CONF + "".join(f"{one.java.key}=0.5\n" for one in KEYS if one.java).encode()
 
 PARSERS: dict[str, Parser] = {
     "ledger_metadata": Parser(
@@ -123,8 +130,8 @@ PARSERS: dict[str, Parser] = {
         (ServiceInfo.of_bookie("127.0.0.1", 3181, tls=True).serialise(),),
     ),
     "layout": Parser(Layout.parse, Layout.serialise, (Layout().serialise(),)),
-    "config": Parser(lambda data: values_in(HERE, data), write_values, (CONFIG,), SettingsError),
-    "migration": Parser(migrate, write_values, (CONF,), SettingsError),
+    "config": Parser(lambda data: values_in(HERE, data), write_values, (CONFIG, EVERY_KEY), SettingsError),
+    "migration": Parser(migrate, write_values, (CONF, EVERY_JAVA_KEY), SettingsError),
 }
 
 
