@@ -1,6 +1,6 @@
 /*
  * journal_damage.h: going on behind damage in the journal, where the policy of the open accepts loss (storage rule
- * 14). Private; for journal_walk.c.
+ * 14). Private; for journal_verdict.c.
  */
 #ifndef WK_ENGINE_JOURNAL_DAMAGE_H
 #define WK_ENGINE_JOURNAL_DAMAGE_H

@@ -1,12 +1,11 @@
 #include "engine/journal_walk.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/bytes.h"
 #include "engine/follower.h"
-#include "engine/journal_damage.h"
+#include "engine/journal_traces.h"
+#include "engine/journal_verdict.h"
 #include "engine/ledger.h"
 #include "engine/ledger_block.h"
 #include "engine/ledger_state.h"
@@ -114,13 +113,6 @@ static wk_status add_block(wk_walk *s, wk_store_file *file, const uint8_t *bytes
 	return WK_OK;
 }
 
-static void note_cut(wk_walk *s, const wk_store_file *file, uint64_t offset, const uint8_t *bytes, size_t available) {
-	wk_block_header header;
-	s->cut_bytes = wk_block_peek(bytes, available, &header) == WK_OK ? header.size : WK_BLOCK_ALIGNMENT;
-	s->cut_file = file->id;
-	s->cut_offset = offset;
-}
-
 /* Follows the chain through one file as far as it goes. */
 wk_status wk_walk_file(wk_walk *s, wk_store_file *file, wk_error *error) {
 	bool goes_on = s->scan.epoch == file->id && s->last == file; /* a follower goes on where it stood */
@@ -143,7 +135,7 @@ wk_status wk_walk_from(wk_walk *s, wk_store_file *file, uint64_t offset, wk_erro
 		s->end = wk_scan_block(&s->scan, bytes, available, &header);
 		if (s->end != WK_SCAN_ACCEPTED) {
 			if (s->end == WK_SCAN_BROKEN)
-				note_cut(s, file, s->scan.offset, bytes, available);
+				wk_traces_note_cut(s, file, s->scan.offset, bytes, available);
 			break;
 		}
 		s->last = file;
@@ -161,39 +153,7 @@ wk_status wk_walk_from(wk_walk *s, wk_store_file *file, uint64_t offset, wk_erro
 	return WK_OK;
 }
 
-/* Shows every whole block of the file behind `offset` to the scan. */
-static wk_status gather(wk_walk *s, wk_store_file *file, uint64_t offset, wk_error *error) {
-	wk_journal_reader_file(&s->reader, file);
-	for (uint64_t at = offset; at < file->size;) {
-		const uint8_t *bytes;
-		size_t available;
-		wk_status status = wk_journal_reader_at(&s->reader, at, &bytes, &available, error);
-		if (status != WK_OK)
-			return status;
-		wk_block_header header;
-		if (wk_block_decode(bytes, available, &header) == WK_OK && header.epoch == file->id && header.offset == at) {
-			wk_scan_later(&s->scan, &header);
-			s->highest = header.sequence > s->highest ? header.sequence : s->highest;
-			if (header.sequence > s->scan.sequence && s->leftovers_count < WK_LEFTOVERS_MAX)
-				s->leftovers[s->leftovers_count++] = (wk_leftover){file, at};
-			at += header.size;
-		} else {
-			at += WK_BLOCK_ALIGNMENT;
-		}
-	}
-	return WK_OK;
-}
-
 /* ---- the chain through the files ---- */
-
-/*
- * A journal file to be looked at. One below the mark that the index does not name was recycled before, and a power cut
- * brought its name back: what killed its entries may be gone by now.
- */
-static bool counts(const wk_engine *engine, const wk_store_file *file) {
-	bool came_back = file->id < engine->index.mark && file->footer.file_id != file->id;
-	return file->kind == WK_FILE_JOURNAL && !came_back;
-}
 
 /* Whether there is one. The disk, or memory, may refuse to say: then nothing can be made of a gap. */
 static wk_status look_for_footer(wk_walk *s, wk_store_file *file, wk_footer *footer, bool *there, wk_error *error) {
@@ -215,54 +175,6 @@ static wk_status look_if_complete(wk_walk *s, wk_store_file *file, bool *complet
 }
 
 /*
- * *broken: what the next block left behind stands at `offset`. *whole (may be NULL: not looked for): a whole block
- * with a higher number stands somewhere behind it.
- */
-static wk_status look_for_trace(wk_walk *s, wk_store_file *file, uint64_t offset, bool *broken, bool *whole,
-                                wk_error *error) {
-	wk_scan probe = s->scan;
-	wk_block_header header;
-	const uint8_t *bytes;
-	size_t available;
-	wk_scan_file(&probe, file->id);
-	probe.offset = offset;
-	wk_journal_reader_file(&s->reader, file);
-	*broken = false;
-	wk_status status = offset < file->size ? wk_journal_reader_at(&s->reader, offset, &bytes, &available, error)
-	                                       : WK_OK;
-	if (status == WK_OK && offset < file->size)
-		*broken = wk_scan_block(&probe, bytes, available, &header) == WK_SCAN_BROKEN;
-	if (*broken && s->cut_bytes == 0)
-		note_cut(s, file, offset, bytes, available);
-	if (status != WK_OK || whole == NULL)
-		return status;
-	uint64_t highest = s->highest;
-	s->highest = 0;
-	status = gather(s, file, offset, error);
-	*whole = s->highest > s->scan.sequence;
-	s->highest = highest > s->highest ? highest : s->highest;
-	return status;
-}
-
-/* Is there a block from files[at] on that shows that the one behind the chain's end was durable? */
-static wk_status look_for_witness(wk_walk *s, uint32_t at, wk_error *error) {
-	wk_status status = WK_OK;
-	for (; at < s->engine->files_count && status == WK_OK && !wk_scan_damaged(&s->scan); at++)
-		if (counts(s->engine, s->engine->files[at]))
-			status = gather(s, s->engine->files[at], 0, error);
-	return status;
-}
-
-/*
- * Of a ledger store no file from the mark on was recycled (index_file.h). Up to the mark, and where a loss was accepted,
- * blocks may be missing before this one; no others.
- */
-static bool are_missing(const wk_walk *s, uint64_t last, uint64_t first) {
-	uint64_t accounted = wk_superblock_accounted(&s->engine->superblock);
-	return wk_engine_holds_ledgers(s->engine) && first > (accounted > last ? accounted : last) + 1;
-}
-
-/*
  * The numbers jump from the chain's end to this one, the first in files[to]: the files between were recycled, or are
  * missing, or one of those that are still there has lost the blocks that come next. Then the scan has its witness; or there
  * is none, and those blocks were never durable, nor was what files[to] begins with: *follows false. A footer is itself a
@@ -272,13 +184,13 @@ static wk_status check_passed_over(wk_walk *s, uint32_t to, uint64_t first_seque
 	wk_engine *engine = s->engine;
 	wk_status status = WK_OK;
 	wk_footer footer;
-	bool missing = are_missing(s, s->scan.sequence, first_sequence), any = missing, any_broken = false;
+	bool missing = wk_traces_are_missing(s, s->scan.sequence, first_sequence), any = missing, any_broken = false;
 	for (uint32_t i = 0; i < to && status == WK_OK; i++) {
 		wk_store_file *file = engine->files[i];
-		if (!counts(engine, file) || (s->last != NULL && file->id <= s->last->id))
+		if (!wk_traces_counts(engine, file) || (s->last != NULL && file->id <= s->last->id))
 			continue;
 		bool broken, whole;
-		status = look_for_trace(s, file, 0, &broken, &whole, error);
+		status = wk_traces_of_next(s, file, 0, &broken, &whole, error);
 		any = true;
 		any_broken |= broken || whole; /* whole ones behind its first, which is gone */
 	}
@@ -287,7 +199,7 @@ static wk_status check_passed_over(wk_walk *s, uint32_t to, uint64_t first_seque
 		status = look_for_footer(s, engine->files[to], &footer, &sealed, error);
 	if (status != WK_OK || !any || (sealed && !any_broken && !missing))
 		return status;
-	status = look_for_witness(s, to, error);
+	status = wk_traces_witness(s, to, error);
 	if (sealed && missing && s->scan.witness == 0)
 		s->scan.witness = footer.last_sequence;
 	*follows = sealed || wk_scan_damaged(&s->scan);
@@ -404,120 +316,6 @@ static wk_status try_blocks(wk_walk *s, wk_store_file *previous, uint32_t at, bo
 	return status;
 }
 
-/* The directory was closed in order behind a block that is not there: its end was not torn. */
-static bool ends_too_early(const wk_walk *s) {
-	const wk_superblock *root = &s->engine->superblock;
-	return root->clean && root->closed_sequence > s->scan.sequence;
-}
-
-typedef struct remedy_text {
-	char text[200];
-} remedy_text;
-
-static remedy_text remedy(const wk_engine *engine) {
-	remedy_text remedy;
-	snprintf(remedy.text, sizeof remedy.text,
-	         wk_engine_holds_ledgers(engine) ? WK_LEDGERS_REMEDY
-	                                         : "salvage the rest into a copy: `walkeeper recover %s DESTINATION`",
-	         engine->path);
-	return remedy;
-}
-
-static wk_status report_early_end(wk_walk *s, wk_error *error) {
-	char behind[96] = "has no block";
-	if (s->last != NULL)
-		snprintf(behind, sizeof behind, "ends behind block %llu in %s", (unsigned long long)s->scan.sequence,
-		         wk_file_name_of(s->last->id, s->last->kind).text);
-	return wk_fail(
-	    error, WK_DAMAGED,
-	    "opening %s: the journal %s, but the directory was closed in order behind block %llu: a journal file "
-	    "is missing or damaged. Nothing was changed. Restore the file from a backup, or %s",
-	    s->engine->path, behind, (unsigned long long)s->engine->superblock.closed_sequence, remedy(s->engine).text);
-}
-
-static wk_status report_missing(const wk_walk *s, uint64_t first_sequence, wk_error *error) {
-	return wk_fail(error, WK_DAMAGED,
-	               "opening %s: a journal file begins with block %llu, and no file has block %llu: one is missing or "
-	               "damaged. Nothing was changed. Restore the file from a backup, or %s",
-	               s->engine->path, (unsigned long long)first_sequence, (unsigned long long)first_sequence - 1,
-	               remedy(s->engine).text);
-}
-
-static wk_status report_damage(wk_walk *s, const wk_store_file *file, uint64_t offset, wk_error *error) {
-	wk_engine *engine = s->engine;
-	if (s->scan.witness == 0)
-		return report_early_end(s, error);
-	if (s->missing_before != 0)
-		return report_missing(s, s->missing_before, error);
-	/* A footer shows that its file was whole, so that a later one may begin anywhere. */
-	char other[160] = "";
-	if (offset == 0 && s->last != NULL && s->last != file && s->last->state != WK_FILE_SEALED)
-		snprintf(other, sizeof other,
-		         " (or: %s was followed by others that were recycled, and its footer cannot be read)",
-		         wk_file_name_of(s->last->id, s->last->kind).text);
-	return wk_fail(error, WK_DAMAGED,
-	               "opening %s: %s is damaged at offset %llu: block %llu is not whole, but block %llu shows that "
-	               "it was durable%s. Nothing was changed. "
-	               "Restore the file from a backup, or %s",
-	               engine->path, wk_file_name_of(file->id, file->kind).text, (unsigned long long)offset,
-	               (unsigned long long)s->scan.sequence + 1, (unsigned long long)s->scan.witness, other,
-	               remedy(engine).text);
-}
-
-/*
- * Where the block that is missing (or, without damage, torn) stood: behind the chain's end in files[*at], or at the
- * start of a later file.
- */
-static wk_status find_place(wk_walk *s, bool damaged, uint32_t *at, uint64_t *offset, wk_error *error) {
-	wk_engine *engine = s->engine;
-	for (uint32_t i = *at; i < engine->files_count; i++) {
-		bool broken, whole = false;
-		uint64_t from = i == *at ? *offset : 0;
-		if (!counts(engine, engine->files[i]) ||
-		    (i == *at && !damaged)) /* without damage the walk has looked there already */
-			continue;
-		wk_status status = look_for_trace(s, engine->files[i], from, &broken, damaged ? &whole : NULL, error);
-		if (status != WK_OK)
-			return status;
-		if (broken || whole) {
-			*at = i;
-			*offset = from;
-			return WK_OK;
-		}
-	}
-	return WK_OK;
-}
-
-/*
- * The chain stopped in files[*at]: damage, or its end? Blocks behind it are the witnesses. Damage that the policy
- * accepts is passed: *found, and *at is where the walk goes on.
- */
-static wk_status judge(wk_walk *s, uint32_t *at, bool *found, wk_error *error) {
-	wk_engine *engine = s->engine;
-	bool sealed = engine->files[*at]->state == WK_FILE_SEALED;
-	uint64_t offset = sealed ? engine->files[*at]->size
-	                         : s->scan.offset; /* of a sealed file nothing is left to look at */
-	if (s->last != engine->files[*at] && !sealed && s->scan.epoch != engine->files[*at]->id)
-		offset = 0;
-	s->scan.epoch = engine->files[*at]->id;
-	s->scan.offset = offset;
-	wk_status status = gather(s, engine->files[*at], offset, error);
-	s->leftovers_count = 0;
-	for (uint32_t i = *at + 1; i < engine->files_count && status == WK_OK; i++)
-		if (counts(engine, engine->files[i]))
-			status = gather(s, engine->files[i], 0, error);
-	bool damaged = wk_scan_damaged(&s->scan) || ends_too_early(s);
-	if (status == WK_OK && (damaged || s->cut_bytes == 0)) /* the first block of the next file may be torn, too */
-		status = find_place(s, damaged, at, &offset, error);
-	if (status != WK_OK || !damaged)
-		return status;
-	if (engine->options.on_damage == WK_ON_DAMAGE_STOP || engine->read_only)
-		return report_damage(s, engine->files[*at], offset, error);
-	if (ends_too_early(s) && engine->superblock.closed_sequence > s->highest)
-		s->highest = engine->superblock.closed_sequence;
-	return wk_walk_past_damage(s, at, offset, found, error);
-}
-
 /* The next journal file that follows the chain, its index in *at; *found false where none does. */
 wk_status wk_walk_next(wk_walk *s, uint32_t *at, bool *found, wk_error *error) {
 	wk_engine *engine = s->engine;
@@ -525,7 +323,7 @@ wk_status wk_walk_next(wk_walk *s, uint32_t *at, bool *found, wk_error *error) {
 	*found = false;
 	s->scan.witness = 0;
 	for (uint32_t i = *at + 1; i < engine->files_count && !*found && !wk_scan_damaged(&s->scan); i++) {
-		if (!counts(engine, engine->files[i]))
+		if (!wk_traces_counts(engine, engine->files[i]))
 			continue;
 		wk_status status = try_footer(s, previous, i, found, error);
 		if (status == WK_OK && *found) {
@@ -558,28 +356,14 @@ static uint32_t pass_indexed(wk_walk *s, uint32_t at, bool *found) {
 	return at;
 }
 
-/* Nothing comes before the first file that has blocks: was that recycled? */
-static wk_status check_first(wk_walk *s, wk_error *error) {
-	uint64_t first = s->last != NULL ? s->last->first_sequence : 0;
-	if (!are_missing(s, 0, first))
-		return WK_OK;
-	if (s->engine->options.on_damage == WK_ON_DAMAGE_STOP)
-		return report_missing(s, first, error);
-	uint64_t lost = first - 1 - wk_superblock_accounted(&s->engine->superblock);
-	s->engine->report.damaged_blocks += lost;
-	s->engine->report.unknown_blocks += lost;
-	s->lossy = true;
-	return WK_OK;
-}
-
 /* Walks all journal files; on return the chain's end is in s->scan, its file in s->last. */
 wk_status wk_walk_all(wk_walk *s, wk_error *error) {
 	wk_engine *engine = s->engine;
 	uint32_t at = 0;
-	while (at < engine->files_count && !counts(engine, engine->files[at]))
+	while (at < engine->files_count && !wk_traces_counts(engine, engine->files[at]))
 		at++;
 	if (at == engine->files_count)
-		return ends_too_early(s) ? report_early_end(s, error) : WK_OK;
+		return wk_verdict_on_none(s, error);
 	bool found;
 	at = pass_indexed(s, at, &found);
 	wk_status status = found ? WK_OK : try_footer(s, NULL, at, &found, error);
@@ -588,11 +372,11 @@ wk_status wk_walk_all(wk_walk *s, wk_error *error) {
 		status = wk_walk_file(s, engine->files[at], error);
 	}
 	if (status == WK_OK)
-		status = check_first(s, error);
+		status = wk_verdict_on_first(s, error);
 	for (found = true; status == WK_OK && found;) {
 		status = wk_walk_next(s, &at, &found, error);
 		if (status == WK_OK && !found)
-			status = judge(s, &at, &found, error);
+			status = wk_verdict_reach(s, &at, &found, error);
 	}
 	return status;
 }
