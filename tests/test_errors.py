@@ -167,6 +167,12 @@ def test_an_option_with_a_bad_value_is_refused(directory: Path, options: dict[st
     assert not directory.exists()
 
 
+@pytest.mark.parametrize("size", [2**50, 2**63, 2**64 - 1])
+def test_more_memory_than_there_is_is_refused(directory: Path, size: int) -> None:
+    with pytest.raises(walkeeper.NoMemoryError):
+        walkeeper.open(directory, cache_bytes=size)
+
+
 def test_what_is_yes_or_no_is_asked_for_in_our_words(directory: Path) -> None:
     with walkeeper.open(directory) as namespace:
         for call in (

@@ -39,6 +39,11 @@ def test_every_option_of_open_can_be_given() -> None:
     assert named | of_ledger_stores == fields_of("wk_open_options")
 
 
+def test_no_compaction_is_not_the_default() -> None:
+    native = _options.open_options(True, False, "stop", {"minor_percent": 0, "major_percent": 0})
+    assert native.minor_percent == native.major_percent == 2**32 - 1
+
+
 def test_every_option_of_a_log_can_be_given() -> None:
     assert set(walkeeper.NewLogOptions.__annotations__) == fields_of("wk_log_options")
 

@@ -82,9 +82,9 @@ class OpenOptions(TypedDict, total=False):
     compact_rate: int
     """Bytes a second that compaction may copy (64 MiB)."""
     minor_percent: int
-    """Minor compaction takes files with less than this percentage alive (20)."""
+    """Minor compaction takes files with less than this percentage alive (20; 0: none)."""
     major_percent: int
-    """Major compaction takes files with less than this percentage alive (80)."""
+    """Major compaction takes files with less than this percentage alive (80; 0: none)."""
     minor_interval: float
     major_interval: float
     scrub_rate: int
@@ -113,6 +113,9 @@ _OPEN_TIMES = {
 
 _kept: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 """What an option of C points to, for as long as the options."""
+
+_OPEN_PERCENTS = ("minor_percent", "major_percent")
+_NEVER = 2**32 - 1
 
 _OPEN_FLAGS = ("unsafe_fs", "manual", "check_all", "ignore_footers")
 
@@ -164,6 +167,8 @@ def open_options(create: bool, read_only: bool, on_damage: OnDamage, options: Op
             setattr(native, _OPEN_TIMES[name], max(shortest, nanoseconds(value, name)))  # type: ignore[arg-type]
         else:
             set_number(native, name, value)
+            if name in _OPEN_PERCENTS and value == 0:  # in C the default, here nothing is less alive than that
+                setattr(native, name, _NEVER)
     return native
 
 

@@ -23,7 +23,7 @@ def read_file(path: Path) -> dict[str, Any]:
 def values_in(path: Path, data: bytes) -> dict[str, Any]:
     """The values in a file's bytes. Raises SettingsError, which names file and key."""
     try:
-        text = data.decode("utf-8")
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise SettingsError(f"{path}: byte {error.start} is not UTF-8, which TOML is") from None
     return {name: value_of(path, name, found) for name, found in parsed(path, text).items()}

@@ -6,7 +6,9 @@ a unit could mean two things it is refused: Java's times are milliseconds in one
 
 from __future__ import annotations
 
+import ipaddress
 import re
+import socket
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -49,8 +51,22 @@ class Address(NamedTuple):
 
     @property
     def is_wildcard(self) -> bool:
-        """Whether it is every address of the machine, and so nobody's name."""
-        return self.host in {"0.0.0.0", "::", "*"}
+        """Whether it is every address of the machine, however that is written, and so nobody's name."""
+        if is_ipv6(self.host):
+            return ipaddress.IPv6Address(self.host).is_unspecified
+        try:
+            return socket.inet_aton(self.host) == bytes(4)
+        except (OSError, ValueError):
+            return False
+
+
+def is_ipv6(host: str) -> bool:
+    """Whether it is a number of IPv6."""
+    try:
+        ipaddress.IPv6Address(host)
+    except ValueError:
+        return False
+    return True
 
 
 class Kind:
@@ -103,6 +119,8 @@ class Text(Kind):
     def parse(self, text: str) -> str:
         if not re.fullmatch(self.pattern, text, re.DOTALL) or "\0" in text:
             raise WrongValue(f"write {self.example}")
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            raise WrongValue(f"write {self.example}, all of it UTF-8")
         return text
 
 
@@ -306,7 +324,7 @@ class HostPort(Kind):
         found = re.fullmatch(
             r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)):([0-9]{1,5})", text
         )
-        if not found or int(found[3]) > 65535:
+        if not found or int(found[3]) > 65535 or (found[1] and not is_ipv6(found[1])):
             raise WrongValue(f"write {self.example}; the number of an IPv6 address in brackets")
         return Address(found[1] or found[2], int(found[3]))
 

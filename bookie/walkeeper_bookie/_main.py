@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from walkeeper_bookie._exit_status import ExitStatus, help_text
+from walkeeper_bookie._printable import printable
 from walkeeper_bookie._settings import GROUPS, KEYS, Key, Settings, SettingsError, parse_value, read_settings
 
 HELP = f"""Run a bookie: a server of BookKeeper's protocol on one data directory.
@@ -84,7 +85,7 @@ def command(config: str | None, init: bool, print_config: bool, **options: str |
         None if config is None else Path(config),
     )
     if print_config:
-        click.echo(settings_file(settings), nl=False)
+        print_settings(settings)
         return
     process = importlib.import_module("walkeeper_bookie._process")
     raise click.exceptions.Exit(int(process.run(settings, init=init)))
@@ -100,6 +101,14 @@ def settings_file(settings: Settings) -> str:
         else:
             lines.append(f"{one.name} = {one.kind.toml(value)}")
     return "\n".join(lines) + "\n"
+
+
+def print_settings(settings: Settings) -> None:
+    """The file on standard output, in UTF-8 as TOML is, whatever the locale. Raises SettingsError."""
+    try:
+        click.echo(settings_file(settings).encode(), nl=False)
+    except OSError as error:
+        raise SettingsError(f"standard output: {error.strerror}") from None
 
 
 @contextmanager
@@ -125,7 +134,7 @@ def main(arguments: list[str] | None = None) -> None:
         with ended_by_signals():
             status = command.main(arguments, prog_name="walkeeper-bookie", standalone_mode=False)
     except SettingsError as error:
-        click.echo(f"walkeeper-bookie: {error}", err=True)
+        click.echo(f"walkeeper-bookie: {printable(str(error))}", err=True)
         status = ExitStatus.WRONG_USE
     except click.ClickException as error:
         error.show()

@@ -7,6 +7,7 @@ from decimal import Decimal, InvalidOperation
 
 from walkeeper_bookie._kinds import Address, WrongValue, quoted
 from walkeeper_bookie._migration_reasons import reason_for
+from walkeeper_bookie._printable import printable
 from walkeeper_bookie._properties import parse_properties
 from walkeeper_bookie._settings import BY_NAME, KEYS, ORDERED, Java, Key, SettingsError
 
@@ -14,7 +15,8 @@ __all__ = ["Migrated", "migrated"]
 
 BOOKIE_PORT = "3181"
 ZOOKEEPER_PORT = 2181
-ON = {"true", "yes", "on", "1"}
+ON, OFF = {"true", "yes", "on", "y", "t", "1"}, {"", "false", "no", "off", "n", "f", "0"}
+INCLUDES = {"include", "includeoptional"}
 DIGITS = 18  # of a number, before its point and behind it
 
 HEAD = """\
@@ -44,10 +46,7 @@ def migrated(text: str) -> Migrated:
         raise SettingsError(f"this is no properties file: {wrong}") from None
     migration = Migration({})
     for name, value in pairs:
-        if name in migration.java:
-            migration.refuse(name, value, "it stands here twice; as in Java the first one counts")
-        else:
-            migration.java[name] = value.strip()
+        migration.read(name, value.strip())
     migration.run()
     return migration.result()
 
@@ -60,6 +59,19 @@ class Migration:
         self.ours: dict[str, str] = {}  # as TOML
         self.refused: list[tuple[str, str, str]] = []
         self.warnings: list[str] = []
+
+    def read(self, name: str, value: str) -> None:
+        """A pair of the file."""
+        if name in self.java:
+            self.refuse(name, value, "it stands here twice; as in Java the first one counts")
+        elif name.lower() in INCLUDES:
+            self.refuse_for_now(name, value, "another file is not read: write its lines in its place")
+        elif "${" in value:
+            self.refuse_for_now(name, value, "Java puts another value in place of ${...}: write it out")
+        else:
+            self.java[name] = value
+            if not value.isascii():
+                self.warnings.append(f"{name} = {value}: Java reads ISO-8859-1, and so was this: see that it is meant")
 
     def refuse(self, name: str, value: str, reason: str) -> None:
         self.refused.append((name, value, reason))
@@ -80,6 +92,15 @@ class Migration:
             self.ours[name] = one.kind.toml(one.kind.parse(text))
         except WrongValue as wrong:
             raise Unusable(f"{text} cannot be {name} here: {wrong}; {instead(one)}") from None
+
+    def put_or_refuse(self, name: str, text: str, key: str) -> bool:
+        """The same; where it cannot be, somebody must choose. Whether it could."""
+        try:
+            self.put(name, text)
+        except Unusable as why:
+            self.refuse_for_now(key, text, str(why))
+            return False
+        return True
 
     def run(self) -> None:
         for part in (self.metadata, self.address, self.data, self.journal, self.http, self.compaction, self.disk):
@@ -108,19 +129,17 @@ class Migration:
             self.refuse_for_now(java.key, value, str(why))
 
     def metadata(self) -> None:
-        uri, servers = self.take("metadataServiceUri"), self.take("zkServers")
-        root = self.take("zkLedgersRootPath") or "/ledgers"
+        key, uri = "metadataServiceUri", self.take("metadataServiceUri")
+        servers, root = self.take("zkServers"), self.take("zkLedgersRootPath") or "/ledgers"
         if uri is None and servers is not None:
-            hosts = [host.strip() for host in servers.split(",") if host.strip()]
-            with_ports = ";".join(host if ":" in host else f"{host}:{ZOOKEEPER_PORT}" for host in hosts)
-            uri = f"zk+null://{with_ports}/{root.strip('/')}"
+            key, uri = "zkServers", zookeeper_uri(servers, root)
         if uri is None:
             self.warnings.append("there is neither metadataServiceUri nor zkServers: write metadata")
         elif not uri.startswith(("zk:", "zk+")):
             self.refuse("metadataServiceUri", uri, "only ZooKeeper is known here of BookKeeper's metadata stores")
             self.warnings.append("metadataServiceUri is no ZooKeeper's: write metadata")
         else:
-            self.ours["metadata"] = quoted(uri)
+            self.put_or_refuse("metadata", uri, key)
 
     def address(self) -> None:
         port, host = self.take("bookiePort") or BOOKIE_PORT, self.take("advertisedAddress")
@@ -128,10 +147,7 @@ class Migration:
         interface = self.take("listeningInterface")
         if interface is not None:
             self.refuse("listeningInterface", interface, "write the address of this interface into listen")
-        try:
-            self.put("listen", f"0.0.0.0:{port}")
-        except Unusable as why:
-            self.refuse_for_now("bookiePort", port, str(why))
+        if not self.put_or_refuse("listen", f"0.0.0.0:{port}", "bookiePort"):
             port = "PORT"
         if host is None or port == "PORT":
             missing = "there is no advertisedAddress" if host is None else f"advertisedAddress = {host} needs a port"
@@ -140,45 +156,47 @@ class Migration:
                 + ("" if bookie_id else "; it is also the bookie's id")
             )
             return
-        try:
-            self.put("advertise", str(Address(host, int(port))))
-        except Unusable as why:
-            self.refuse_for_now("advertisedAddress", host, str(why))
+        if Address(host, int(port)).is_wildcard:
+            self.refuse_for_now("advertisedAddress", host, "no client can connect to that: write advertise")
+        else:
+            self.put_or_refuse("advertise", str(Address(host, int(port))), "advertisedAddress")
 
     def data(self) -> None:
-        places = self.take("ledgerDirectories") or self.take("ledgerDirectory")
-        if places is None:
+        places = listed(self.take("ledgerDirectories") or self.take("ledgerDirectory") or "")
+        if not places:
             self.warnings.append("there are no ledgerDirectories: write data")
             return
-        first, *others = [place.strip() for place in places.split(",") if place.strip()]
-        self.ours["data"] = quoted(first.rstrip("/") + "/walkeeper")
+        first, *others = places
+        self.put_or_refuse("data", first.rstrip("/") + "/walkeeper", "ledgerDirectories")
         if others:
             self.refuse("ledgerDirectories", ",".join(others), "a bookie has one data directory: run one for each disk")
 
     def journal(self) -> None:
-        places = self.take("journalDirectories") or self.take("journalDirectory")
-        if places is None:
-            return
-        first, *others = [place.strip().rstrip("/") for place in places.split(",") if place.strip()] or [""]
-        if others:
+        places = listed(self.take("journalDirectories") or self.take("journalDirectory") or "")
+        if len(places) > 1:
             raise SettingsError(
-                f"journalDirectories = {places}: a bookie has one journal directory here, and one journal. Choose one "
-                "of them and leave the others out of the file, or run a bookie for each"
+                f"journalDirectories = {','.join(places)}: a bookie has one journal directory here, and one journal. "
+                "Choose one of them and leave the others out of the file, or run a bookie for each"
             )
-        if not first:
-            return
-        if self.ours.get("data") == quoted(first + "/walkeeper"):
-            self.refuse(
-                "journalDirectories", first, "it is the data directory, which has the journal without being told"
-            )
-        else:
-            self.ours["journal"] = quoted(first + "/walkeeper")
+        for place in places:
+            text = place.rstrip("/") + "/walkeeper"
+            if self.ours.get("data") == quoted(text):
+                self.refuse(
+                    "journalDirectories", place, "it is the data directory, which has the journal without being told"
+                )
+            else:
+                self.put_or_refuse("journal", text, "journalDirectories")
 
     def http(self) -> None:
-        enabled = (self.take("httpServerEnabled") or "").lower() in ON
+        enabled = (self.take("httpServerEnabled") or "").lower()
         port, host = self.take("httpServerPort"), self.take("httpServerHost")
         prometheus = self.take("prometheusStatsHttpPort")
-        if not enabled:
+        if enabled not in ON | OFF:
+            self.refuse_for_now("httpServerEnabled", enabled, "it is neither true nor false; there is no http now")
+        if enabled not in ON:
+            for name, value in (("httpServerPort", port), ("httpServerHost", host)):
+                if value is not None:
+                    self.refuse(name, value, "it did not count there: httpServerEnabled is not true")
             if prometheus is not None:
                 self.refuse("prometheusStatsHttpPort", prometheus, "set http: metrics are served there, off by default")
             return
@@ -232,11 +250,24 @@ class Migration:
         if self.refused:
             lines += ["", "# Not carried over:"]
             lines += [
-                f"# {comment(name)} = {comment(value)}\n#     {comment(why)}" for name, value, why in self.refused
+                f"# {printable(name)} = {printable(value)}\n#     {printable(why)}" for name, value, why in self.refused
             ]
         if self.warnings:
-            lines += ["", "# To be done by you:"] + [f"# {comment(warning)}" for warning in self.warnings]
+            lines += ["", "# To be done by you:"] + [f"# {printable(warning)}" for warning in self.warnings]
         return Migrated("\n".join(lines) + "\n", list(self.warnings))
+
+
+def zookeeper_uri(servers: str, root: str) -> str | None:
+    """The URI of what Java is told as zkServers and zkLedgersRootPath. None: there is no server."""
+    ensemble, _, chroot = servers.partition("/")
+    hosts = [host if ":" in host else f"{host}:{ZOOKEEPER_PORT}" for host in listed(ensemble)]
+    path = "/".join(part.strip("/") for part in (chroot, root) if part.strip("/"))
+    return f"zk+null://{';'.join(hosts)}/{path}" if hosts else None
+
+
+def listed(text: str) -> list[str]:
+    """What stands between commas."""
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def number(text: str | None) -> Decimal | None:
@@ -294,8 +325,3 @@ def converted(value: str, unit: str) -> str:
     if unit == "free":
         return f"{((1 - found) * 100).normalize():f}"
     return f"{found:f}{unit}"
-
-
-def comment(text: str) -> str:
-    """Text on one line of a comment."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -16,6 +16,7 @@ _BACKENDS = {"auto": lib.WK_BACKEND_AUTO, "io_uring": lib.WK_BACKEND_URING, "psy
 _VERIFY = {"off": lib.WK_VERIFY_DIGEST_OFF, "learned": lib.WK_VERIFY_DIGEST_LEARNED}
 
 _NEVER = 2**64 - 1
+_NO_PERCENT = 2**32 - 1
 
 
 def directory_options(settings: Settings) -> Mapping[str, int]:
@@ -31,9 +32,9 @@ def directory_options(settings: Settings) -> Mapping[str, int]:
         "block_size_max": settings.block_size_max,
         "deferred_delay_ns": _ns(settings.deferred_max_delay),
         "compact_rate": settings.compact_rate,
-        "minor_percent": settings.minor_percent,
+        "minor_percent": settings.minor_percent or _NO_PERCENT,
         "minor_interval_ns": _ns(settings.minor_interval),
-        "major_percent": settings.major_percent,
+        "major_percent": settings.major_percent or _NO_PERCENT,
         "major_interval_ns": _ns(settings.major_interval),
         "sort_memory": settings.sort_memory or _NEVER,
         "sort_wait_ns": _ns(settings.sort_wait),

@@ -165,7 +165,7 @@ class Settings:
     )
 
     session_timeout: float = key(
-        Time(least=1),
+        Time(least=1, most=20 * 86400),
         "10s",
         "After so long without a sign of life the metadata store ends the bookie's registration.",
         CLUSTER,
@@ -247,7 +247,7 @@ class Settings:
         java=Java("maxBatchReadSize", "B"),
     )
     reads_max: int = key(
-        Count(1, 2**31 - 1),
+        Count(1, 1_000_000),
         "10000",
         "Reads that wait for a thread, together with fences and lists that wait for the journal, and as many long "
         "polls; more are answered 506 (too many requests). For fences and LACs alone there is an eighth more, and 64 "
@@ -426,7 +426,7 @@ class Settings:
     minor_percent: int = key(
         Percent(whole=True),
         "20",
-        "Files with less alive than this are compacted ...",
+        "Files with less alive than this are compacted; 0: none, but for those with less than a tenth ...",
         FILES,
         java=Java("minorCompactionThreshold", "fraction"),
     )
@@ -440,7 +440,7 @@ class Settings:
     major_percent: int = key(
         Percent(whole=True),
         "80",
-        "and with less than this ...",
+        "and with less than this; 0: none ...",
         FILES,
         java=Java("majorCompactionThreshold", "fraction"),
     )
@@ -516,7 +516,8 @@ def read_settings(given: Mapping[str, Any], file: Path | None = None) -> Setting
     try:
         return Settings(**values, origin=Origin(file, dict(given)))
     except SettingsError as wrong:
-        raise SettingsError(f"{file}: {wrong}" if file else str(wrong)) from None
+        where = f"{file} and the command line" if given else str(file)
+        raise SettingsError(f"{where}: {wrong}" if file else str(wrong)) from None
 
 
 def parse_value(one: Key, text: str) -> Any:

@@ -28,6 +28,12 @@ void wk_open_options_init(wk_open_options *options) {
 	};
 }
 
+/* No file has less than nothing alive. */
+static bool settle_percent(uint32_t *percent) {
+	*percent = *percent == UINT32_MAX ? 0 : *percent;
+	return *percent <= 100;
+}
+
 wk_status wk_open_options_settle(const wk_open_options *given, wk_open_options *options, wk_error *error) {
 	wk_open_options defaults;
 	wk_open_options_init(&defaults);
@@ -52,6 +58,10 @@ wk_status wk_open_options_settle(const wk_open_options *given, wk_open_options *
 	DEFAULT(sort_wait_ns);
 	DEFAULT(sort_gain);
 #undef DEFAULT
+	if (!settle_percent(&options->minor_percent) || !settle_percent(&options->major_percent))
+		return wk_fail(error, WK_INVALID,
+		               "minor_percent is %u, major_percent %u: they must be 1 to 100, or UINT32_MAX for never",
+		               options->minor_percent, options->major_percent);
 	if (options->commit_wait_ns > COMMIT_WAIT_NS_MAX)
 		return wk_fail(error, WK_INVALID,
 		               "commit_wait_ns is %llu: it must be at most a minute, as every append waits it",

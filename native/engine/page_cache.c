@@ -22,7 +22,7 @@ typedef struct cached_page {
 struct wk_page_cache {
 	pthread_mutex_t lock;
 	cached_page *pages;
-	uint32_t sets; /* a power of two */
+	uint64_t sets; /* a power of two */
 	uint32_t hand;
 	uint64_t bytes;
 };
@@ -33,9 +33,9 @@ wk_page_cache *wk_page_cache_new(uint64_t bytes_max) {
 		return NULL;
 	uint64_t pages = bytes_max / (MEMBERS_SIZE + sizeof(cached_page));
 	cache->sets = 1;
-	while ((uint64_t)cache->sets * 2 * WAYS <= pages)
+	while (cache->sets * 2 * WAYS <= pages)
 		cache->sets *= 2;
-	cache->pages = calloc((size_t)cache->sets * WAYS, sizeof *cache->pages);
+	cache->pages = calloc(cache->sets * WAYS, sizeof *cache->pages);
 	if (cache->pages == NULL) {
 		free(cache);
 		return NULL;
@@ -47,7 +47,7 @@ wk_page_cache *wk_page_cache_new(uint64_t bytes_max) {
 void wk_page_cache_free(wk_page_cache *cache) {
 	if (cache == NULL)
 		return;
-	for (uint32_t i = 0; i < cache->sets * WAYS; i++)
+	for (uint64_t i = 0; i < cache->sets * WAYS; i++)
 		free(cache->pages[i].members);
 	free(cache->pages);
 	pthread_mutex_destroy(&cache->lock);
@@ -112,7 +112,7 @@ void wk_page_cache_put(wk_page_cache *cache, uint64_t file_id, uint64_t offset, 
 
 void wk_page_cache_drop_file(wk_page_cache *cache, uint64_t file_id) {
 	pthread_mutex_lock(&cache->lock);
-	for (uint32_t i = 0; i < cache->sets * WAYS; i++)
+	for (uint64_t i = 0; i < cache->sets * WAYS; i++)
 		if (cache->pages[i].file_id == file_id)
 			cache->pages[i].file_id = 0;
 	pthread_mutex_unlock(&cache->lock);

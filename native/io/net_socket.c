@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { KEEPALIVE_PROBES = 6 };
+enum { KEEPALIVE_PROBES = 6, IDLE_S_MAX = 32767 /* the kernel takes no more */ };
 
 struct wk_net_dial {
 	struct addrinfo *found;
@@ -67,7 +67,8 @@ static int set_option(int fd, int level, int option, int value) {
 
 /* Rules 5 and 8. */
 static int set_options(int fd, uint32_t peer_timeout_s) {
-	int idle_s = (int)peer_timeout_s / 2, between_s = idle_s / KEEPALIVE_PROBES > 1 ? idle_s / KEEPALIVE_PROBES : 1;
+	int idle_s = (int)peer_timeout_s / 2 < IDLE_S_MAX ? (int)peer_timeout_s / 2 : IDLE_S_MAX;
+	int between_s = idle_s / KEEPALIVE_PROBES > 1 ? idle_s / KEEPALIVE_PROBES : 1;
 	int error = set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
 	error = error ? error : set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
 	error = error ? error : set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, idle_s);

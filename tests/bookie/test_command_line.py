@@ -144,6 +144,41 @@ def test_the_printed_configuration_is_a_file_that_says_the_same(
     assert settings.advertise is None
 
 
+def test_the_printed_configuration_is_utf_8_in_any_locale(process: Process, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "walkeeper_bookie", *GIVEN, "--data", "/d\u00e4", "--print-config"]
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "1"}
+    printed = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True).stdout
+    file = tmp_path / "bookie.toml"
+    file.write_bytes(printed)
+    assert read_settings({}, file).data == "/d\u00e4"
+
+
+def test_a_configuration_that_cannot_be_printed_is_said(process: Process) -> None:
+    command = [sys.executable, "-m", "walkeeper_bookie", *GIVEN, "--print-config"]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == ExitStatus.WRONG_USE
+    assert done.stderr == "walkeeper-bookie: standard output: No space left on device\n"
+
+
+def test_nothing_of_the_file_reaches_the_terminal_as_it_is(
+    process: Process, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "bookie.toml"
+    file.write_text('"a\\nb\\u001b[31m" = 1\n')
+    assert status_of(*GIVEN, "--config", str(file)) == ExitStatus.WRONG_USE
+    assert "a\\nb\\x1b[31m" in capsys.readouterr().err
+
+
+def test_who_contradicts_the_file_is_not_told_that_the_file_does(
+    process: Process, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "bookie.toml"
+    file.write_text("major_percent = 50\n")
+    assert status_of(*GIVEN, "--config", str(file), "--minor-percent", "90") == ExitStatus.WRONG_USE
+    assert f"{file} and the command line: minor_percent is 90" in capsys.readouterr().err
+
+
 def test_the_help_comes_without_loading_the_engine() -> None:
     code = (
         "import sys\n"

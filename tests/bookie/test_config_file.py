@@ -135,6 +135,11 @@ def test_a_file_that_is_not_there_or_is_not_text_is_said(file: Path) -> None:
         read_file(file)
 
 
+def test_what_editors_of_windows_put_first_is_no_damage(file: Path) -> None:
+    file.write_bytes(b"\xef\xbb\xbfreads_max = 7\r\n")
+    assert read_file(file) == {"reads_max": 7}
+
+
 def test_an_empty_file_says_nothing(file: Path) -> None:
     assert read(file, "") == {}
 

@@ -230,12 +230,49 @@ def test_a_key_without_a_value_is_not_set_as_in_javas_template() -> None:
         ("zkServers=a\nadvertisedAddress=b", "write data"),
         ("metadataServiceUri=etcd:http://a", "write metadata"),
         ("httpServerEnabled=true", "no login"),
+        ("httpServerEnabled=maybe\nhttpServerPort=1", "neither true nor false"),
+        ("ledgerDirectories=, ,", "write data"),
+        ("ledgerDirectories=${base}/x", "write it out"),
+        ("include = other.conf", "write its lines"),
+        ("ledgerDirectories=/d\xe4ta", "ISO-8859-1"),
+        ("ledgerDirectories=/d\\u0000", "cannot be data"),
+        ("journalDirectory=/j\\u0000", "cannot be journal"),
+        ("metadataServiceUri=zk+", "cannot be metadata"),
+        ("metadataServiceUri=zk+Hier://z/l", "cannot be metadata"),
+        ("zkServers=,", "write metadata"),
+        ("advertisedAddress=0.0.0.0", "no client can connect"),
+        ("advertisedAddress=b:4000", "cannot be advertise"),
+        ("zkTimeout=2592000000", "write at most 20d"),
+        ("maxPendingReadRequestsPerThread=2000000", "1 to 1000000"),
     ],
 )
 def test_what_a_person_has_to_do_is_said(java: str, warning: str) -> None:
     made = migrated(java)
     assert any(warning in one for one in made.warnings)
     assert warning in made.toml
+
+
+def test_http_that_is_off_there_is_said_to_be() -> None:
+    made = migrated(WHOLE + "httpServerEnabled=false\nhttpServerPort=8080\n")
+    assert "httpServerPort = 8080\n#     it did not count there" in made.toml
+    assert made.warnings == []
+
+
+@pytest.mark.parametrize(
+    ("servers", "uri"),
+    [
+        ("zk1/chroot", "zk+null://zk1:2181/chroot/bk/ledgers"),
+        ("zk1,zk2:2182/a/b/", "zk+null://zk1:2181;zk2:2182/a/b/bk/ledgers"),
+        ("zk1/", "zk+null://zk1:2181/bk/ledgers"),
+    ],
+)
+def test_a_chroot_of_zookeeper_is_part_of_the_path(servers: str, uri: str) -> None:
+    assert values_of(WHOLE.replace("zk1:2181,zk2", servers))["metadata"] == uri
+
+
+def test_the_root_is_a_directory_too(tmp_path: Path) -> None:
+    settings = settings_of(WHOLE + "journalDirectory=/", tmp_path)
+    assert (settings.data, settings.journal) == ("/disk1/bk/walkeeper", "/walkeeper")
 
 
 def test_nothing_of_the_file_can_end_a_comment(tmp_path: Path) -> None:

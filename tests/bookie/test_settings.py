@@ -126,6 +126,29 @@ def test_no_other_address_is_guessed(text: str) -> None:
         HostPort().parse(text)
 
 
+@pytest.mark.parametrize("text", ["[.]:80", "[1.]:80", "[b:4000]:3181", "[127.0.0.1]:80", "[::1%lo]:80", "[]:80"])
+def test_what_stands_in_brackets_is_a_number_of_ipv6(text: str) -> None:
+    with pytest.raises(WrongValue, match="HOST:PORT"):
+        HostPort().parse(text)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "0", "0x0", "0.0", "::", "::0", "0:0:0:0:0:0:0:0"])
+def test_every_address_of_the_machine_is_no_name_however_it_is_written(host: str) -> None:
+    assert Address(host, 1).is_wildcard
+    with pytest.raises(SettingsError, match="every address"):
+        settings(listen=Address(host, 3181))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "b.example.org", "::1", "10.0.0.0", "b\0"])
+def test_one_address_is_a_name(host: str) -> None:
+    assert not Address(host, 1).is_wildcard
+
+
+def test_a_text_that_no_file_can_say_is_refused() -> None:
+    with pytest.raises(WrongValue, match="UTF-8"):
+        Text("directory", "a path").parse("/d\udcff")
+
+
 def test_off_is_no_address_where_the_kind_says_so() -> None:
     kind = HostPort(none="off")
     assert kind.parse("off") is None

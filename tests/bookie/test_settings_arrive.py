@@ -12,6 +12,7 @@ import pytest
 from bookie_runs import ROOT, Running, bookies_in
 
 from walkeeper._native import ffi, lib
+from walkeeper_bookie._kinds import Address
 from walkeeper_bookie._native_options import directory_options, server_options
 from walkeeper_bookie._settings import BY_NAME, KEYS, Settings, parse_value
 
@@ -220,6 +221,12 @@ def test_no_two_values_are_alike_and_none_is_the_default() -> None:
             if prefix in defaults:
                 assert getattr(defaults[prefix], field) != value, place
     assert len(seen) == len(set(seen))
+
+
+def test_no_compaction_is_not_the_default() -> None:
+    given = Settings(metadata="memory:", listen=Address("::1", 1), data="/d", minor_percent=0, major_percent=0)
+    options = directory_options(given)
+    assert options["minor_percent"] == options["major_percent"] == 2**32 - 1
 
 
 def test_settings_that_are_tested_elsewhere_are() -> None:

@@ -84,8 +84,15 @@ def write_values(values: Mapping[str, Any]) -> bytes:
 
 
 def migrate(data: bytes) -> dict[str, Any]:
-    """What bk_server.conf means to a bookie: the file that is written for it must be one that it reads."""
-    return values_in(HERE, migrated(data.decode("latin-1")).toml.encode())
+    """What bk_server.conf means to a bookie: the file that is written for it must be one that it reads, and where
+    nothing is left to be done, one that it runs by."""
+    made = migrated(data.decode("latin-1"))
+    try:
+        values = values_in(HERE, made.toml.encode())
+        assert made.warnings or Settings(**values)
+    except SettingsError as refused:
+        raise AssertionError(f"a file was written that is refused: {refused}") from refused
+    return values
 
 
 CONF = b"""\
@@ -110,6 +117,14 @@ disk_read_only_percent = 7.5
 memtable = "64MiB" # comment
 reads_max = 10_000
 """
+NOTHING_LEFT = b"""\
+advertisedAddress=b1.example.org
+zkServers=zk1:2181,zk2/chroot
+ledgerDirectories=/disk1/bk
+journalDirectory=/disk2
+minorCompactionInterval=0
+zkTimeout=20000
+"""
 EVERY_KEY = settings_file(Settings(metadata="memory:", listen=Address("::1", 3181), data="/d")).encode()
 EVERY_JAVA_KEY = CONF + "".join(f"{one.java.key}=0.5\n" for one in KEYS if one.java).encode()
 
@@ -131,7 +146,7 @@ PARSERS: dict[str, Parser] = {
     ),
     "layout": Parser(Layout.parse, Layout.serialise, (Layout().serialise(),)),
     "config": Parser(lambda data: values_in(HERE, data), write_values, (CONFIG, EVERY_KEY), SettingsError),
-    "migration": Parser(migrate, write_values, (CONF, EVERY_JAVA_KEY), SettingsError),
+    "migration": Parser(migrate, write_values, (CONF, NOTHING_LEFT, EVERY_JAVA_KEY), SettingsError),
 }
 
 

@@ -412,6 +412,17 @@ TEST(cluster_rule_9_a_peer_whose_machine_vanished_is_noticed) {
 	end();
 }
 
+TEST(a_peer_may_be_silent_for_a_day) {
+	begin(&(wk_net_options){.peer_timeout_s = 86400});
+	int fd;
+	wk_connection_id connection = meet(&fd);
+	send_all(connection, "good morning", 12);
+	CHECK_EQ(expect(WK_NET_SENT).connection, connection);
+	close(fd);
+	CHECK_EQ(expect(WK_NET_CLOSED).connection, connection);
+	end();
+}
+
 TEST(nothing_is_left_of_what_is_destroyed) {
 	begin(NULL);
 	uint8_t *bytes = calloc(1, MUCH);
@@ -490,6 +501,7 @@ static void net_conformance_run(int (*implementation)(const wk_net_options *, wk
 	RUN(nothing_is_told_of_a_connection_that_its_owner_closed);
 	RUN(small_sends_do_not_wait_and_dead_peers_are_noticed);
 	RUN(cluster_rule_9_a_peer_whose_machine_vanished_is_noticed);
+	RUN(a_peer_may_be_silent_for_a_day);
 	RUN(nothing_is_left_of_what_is_destroyed);
 	RUN(another_thread_may_destroy_what_the_owner_left);
 	RUN(impossible_options_are_refused);

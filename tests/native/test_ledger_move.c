@@ -29,6 +29,54 @@ static void make_holes(wk_namespace *ns, wk_io *io, int64_t entries) {
 	}
 }
 
+/* Entries as large as a block: of each file half goes, which is far from nothing. */
+static void make_half_dead(wk_namespace *ns, wk_io *io) {
+	static uint8_t bytes[3500];
+	for (uint64_t i = 0; i < 200; i++) {
+		wk_store_be64(bytes, i % 2 + 1);
+		wk_store_be64(bytes + 8, i);
+		wk_add add = an_add(bytes, sizeof bytes, 0);
+		CHECK_EQ(wk_ledger_add(ns, &add, 1, UINT64_MAX, true, NULL), WK_OK);
+		work(ns);
+	}
+	CHECK_EQ(wk_ledger_delete(ns, 2, UINT64_MAX, NULL, NULL), WK_OK);
+	for (int i = 0; i < 20; i++) {
+		wk_faulty_advance(wk_faulty_of(io), 1000 * 1000 * 1000);
+		work(ns);
+	}
+}
+
+TEST(nothing_is_moved_where_compaction_is_off) {
+	static const struct {
+		uint32_t minor_percent, major_percent;
+		bool moves;
+	} cases[] = {{UINT32_MAX, UINT32_MAX, false}, {UINT32_MAX, 60, true}, {60, UINT32_MAX, true}};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		wk_io *io = new_disk(24 + i);
+		wk_open_options options = moving_options();
+		options.major_interval_ns = options.minor_interval_ns;
+		options.minor_percent = cases[i].minor_percent;
+		options.major_percent = cases[i].major_percent;
+		options.sort_memory = UINT64_MAX;
+		wk_namespace *ns = open_store_with(io, &options);
+		make_half_dead(ns, io);
+		CHECK_EQ(stats_of(ns).compacted_bytes > 0, cases[i].moves);
+		close_store(ns);
+		io->operations->destroy(io);
+	}
+}
+
+TEST(a_percentage_of_more_than_all_is_refused) {
+	wk_io *io = new_disk(25);
+	wk_open_options options = moving_options();
+	options.major_percent = 101;
+	wk_error error;
+	wk_namespace *ns;
+	CHECK_EQ(wk_open_on(io, "store", &options, &ns, &error), WK_INVALID);
+	CHECK(strstr(error.text, "major_percent 101") != NULL);
+	io->operations->destroy(io);
+}
+
 TEST(moved_entries_are_read_where_they_are_and_deleted_ones_stay_deleted) {
 	enum { ENTRIES = 60 };
 	wk_io *io = new_disk(23);
@@ -193,6 +241,8 @@ TEST(the_mark_waits_for_the_entry_log_that_holds_what_was_deleted) {
 }
 
 int main(void) {
+	RUN(nothing_is_moved_where_compaction_is_off);
+	RUN(a_percentage_of_more_than_all_is_refused);
 	RUN(moved_entries_are_read_where_they_are_and_deleted_ones_stay_deleted);
 	RUN(a_file_that_goes_leaves_no_range_behind);
 	RUN(what_is_deleted_while_it_is_moved_stays_deleted);

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from walkeeper_bookie.commands._refusal import Refusal, printable
+from walkeeper_bookie._printable import printable
+from walkeeper_bookie.commands._refusal import Refusal
 
 __all__ = ["migrate"]
 
@@ -23,7 +24,7 @@ def migrate(file: Path) -> None:
     from walkeeper_bookie._migration import migrated
 
     try:
-        text = file.read_bytes().decode("utf-8", "surrogateescape")
+        text = file.read_bytes().decode("latin-1")
     except OSError as error:
         raise Refusal(f"{file}: {error.strerror}") from None
     result = migrated(text)

@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from walkeeper_bookie._printable import printable
+
 __all__ = ["Refusal"]
 
 
@@ -22,8 +24,3 @@ class Refusal(click.ClickException):
         click.echo(f"walkeeper: {printable(self.message)}", file=file, err=file is None)
         if self.hint:
             click.echo(f"  {printable(self.hint)}", file=file, err=file is None)
-
-
-def printable(words: str) -> str:
-    """Words on one line of a terminal: what moves its cursor, or turns the direction of writing, is escaped."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in words)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from walkeeper_bookie.commands._refusal import printable
+from walkeeper_bookie._printable import printable
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -92,8 +92,8 @@ typedef struct wk_open_options {
 	uint64_t confirm_delay_ns;  /* a confirm block is written after this long without appends (default 100 ms) */
 	uint64_t commit_wait_ns;    /* a block waits this long for company, at most a minute (default 0) */
 	uint64_t compact_rate;      /* bytes per second the mover may copy (default 64 MiB) */
-	uint32_t minor_percent;     /* minor compaction: files with less live than this (default 20) ... */
-	uint32_t major_percent;     /* major compaction (default 80) ... */
+	uint32_t minor_percent; /* minor compaction: files with less live than this (default 20, UINT32_MAX: none) ... */
+	uint32_t major_percent; /* major compaction (default 80, UINT32_MAX: none) ... */
 	uint64_t minor_interval_ns; /* ... every hour */
 	uint64_t major_interval_ns; /* ... every day */
 	/*
