@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 import walkeeper
@@ -16,9 +17,14 @@ Open = Callable[..., walkeeper.Namespace]
 pytest.register_assert_rewrite("bookie_commands", "hostile_bookie", "zookeeper_fixtures")
 
 
+# New examples each time, in CI too, where hypothesis would repeat the same ones; and no machine is too slow.
+hypothesis.settings.register_profile("walkeeper", deadline=None, derandomize=False, print_blob=True)
+
+
 def pytest_configure() -> None:
     """A shell ignores SIGINT for what it starts in the background; tests send it, to this process and to others."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    hypothesis.settings.load_profile("walkeeper")
 
 
 @pytest.fixture

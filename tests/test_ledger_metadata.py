@@ -39,7 +39,7 @@ VERSION_2 = PREFIX + (
 )
 
 names = st.from_regex(r"[a-zA-Z0-9:-_.\-]{1,20}", fullmatch=True).filter(
-    lambda s: s.lower() not in ("readonly", ".", "..")
+    lambda s: s != "CLOSED" and s.lower() not in ("readonly", ".", "..")
 )
 int64s = st.integers(-(2**63), 2**63 - 1)
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -176,6 +176,13 @@ def test_the_ensemble_of_an_entry_is_the_last_segments_that_begins_before() -> N
 
 def test_a_password_is_not_shown() -> None:
     assert "secret" not in repr(LedgerMetadata(1, 1, 1, {0: ("a",)}, password=b"secret"))
+
+
+def test_version_1_has_no_bookie_that_is_called_as_its_end() -> None:
+    metadata = LedgerMetadata(1, 1, 1, {0: ("a",), 7: ("CLOSED",)}, digest_type=None, password=None, format_version=1)
+    with pytest.raises(ValueError, match="called CLOSED"):
+        metadata.serialise(1)
+    assert LedgerMetadata.parse(metadata.serialise(2)).segments == metadata.segments
 
 
 @given(ledgers())

@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +75,12 @@ class Parser:
     refusal: type[Exception] = MetadataError
 
 
+def parse_ledger_metadata(data: bytes) -> LedgerMetadata:
+    """Without the creator's token, which is read in version 2 and, as by BookKeeper, not written."""
+    found = LedgerMetadata.parse(data)
+    return found if found.format_version == 3 else replace(found, ctoken=None)
+
+
 HERE = Path("bookie.toml")
 
 
@@ -130,7 +136,7 @@ EVERY_JAVA_KEY = CONF + "".join(f"{one.java.key}=0.5\n" for one in KEYS if one.j
 
 PARSERS: dict[str, Parser] = {
     "ledger_metadata": Parser(
-        LedgerMetadata.parse,
+        parse_ledger_metadata,
         lambda metadata: metadata.serialise(metadata.format_version),
         tuple(made.serialise(version) for made in (OPEN, CLOSED) for version in (1, 2, 3)),
     ),

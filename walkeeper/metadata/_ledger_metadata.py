@@ -158,7 +158,8 @@ class LedgerMetadata:
     def serialise(self, format_version: int = FORMAT_VERSION) -> bytes:
         """The bytes. Whoever rewrites a node gives the `format_version` that it was read with.
 
-        ValueError: version 1 has no room for an ack quorum of its own, and none of what came later; it is left out.
+        ValueError: version 1 has no room for an ack quorum of its own, nor for a bookie called CLOSED; what came later
+        is left out.
         """
         prefix = _PREFIX + b"%d\n" % format_version
         if format_version == 1:
@@ -192,6 +193,8 @@ class LedgerMetadata:
     def _text_1(self) -> bytes:
         if self.ack_quorum != self.write_quorum:
             raise ValueError(f"version 1 has no ack quorum: {self.ack_quorum} of {self.write_quorum} cannot be written")
+        if any(ensemble[0] == _CLOSED for ensemble in self.segments.values()):
+            raise ValueError(f"version 1 takes a bookie that is called {_CLOSED} for the end of its ledger")
         lines = [str(self.write_quorum), str(self.ensemble_size), str(self.length)]
         lines += ["\t".join([str(first), *ensemble]) for first, ensemble in self.segments.items()]
         end = {LedgerState.CLOSED: self.last_entry_id, LedgerState.IN_RECOVERY: _IN_RECOVERY_ENTRY}.get(self.state)
