@@ -1,104 +1,12 @@
 #include "engine/journal_damage.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/bytes.h"
+#include "engine/journal_candidates.h"
 #include "engine/ledger.h"
 #include "engine/loss.h"
 #include "engine/store_footer.h"
-
-/* ---- where the chain may go on ---- */
-
-/* A whole block in its place; or a sealed file as a whole, by its footer. */
-typedef struct candidate {
-	uint32_t at;
-	bool by_footer;
-	uint64_t offset, sequence, incarnation;
-} candidate;
-
-typedef struct candidates {
-	candidate *list;
-	size_t count, capacity;
-} candidates;
-
-static wk_status add(candidates *found, const candidate *one) {
-	if (found->count == found->capacity) {
-		size_t capacity = found->capacity == 0 ? 64 : found->capacity * 2;
-		candidate *list = realloc(found->list, capacity * sizeof *list);
-		if (list == NULL)
-			return WK_NO_MEMORY;
-		found->list = list;
-		found->capacity = capacity;
-	}
-	found->list[found->count++] = *one;
-	return WK_OK;
-}
-
-static bool is_in_place(const wk_walk *walk, const wk_store_file *file, uint64_t offset,
-                        const wk_block_header *header) {
-	return header->epoch == file->id && header->offset == offset &&
-	       memcmp(header->directory_id, walk->scan.directory_id, sizeof header->directory_id) == 0;
-}
-
-static wk_status list_blocks(wk_walk *walk, uint32_t at, uint64_t offset, candidates *found, wk_error *error) {
-	wk_store_file *file = walk->engine->files[at];
-	wk_journal_reader_file(&walk->reader, file);
-	while (offset < file->size) {
-		const uint8_t *bytes;
-		size_t available;
-		wk_block_header header;
-		wk_status status = wk_journal_reader_at(&walk->reader, offset, &bytes, &available, error);
-		if (status != WK_OK)
-			return status;
-		if (wk_block_decode(bytes, available, &header) != WK_OK || !is_in_place(walk, file, offset, &header)) {
-			offset += WK_BLOCK_ALIGNMENT;
-			continue;
-		}
-		if (add(found, &(candidate){at, false, offset, header.sequence, header.incarnation}) != WK_OK)
-			return wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", walk->engine->path);
-		offset += header.size;
-	}
-	return WK_OK;
-}
-
-static wk_status list_candidates(wk_walk *walk, uint32_t at, uint64_t offset, candidates *found, wk_error *error) {
-	wk_engine *engine = walk->engine;
-	wk_status status = WK_OK;
-	for (uint32_t i = at; i < engine->files_count && status == WK_OK; i++) {
-		wk_store_file *file = engine->files[i];
-		if (file->kind != WK_FILE_JOURNAL || (i == at && file->state == WK_FILE_SEALED))
-			continue;
-		wk_footer footer;
-		wk_status by_footer = WK_CORRUPT;
-		if (offset == 0 && !file->unreadable_footer && !engine->options.ignore_footers)
-			by_footer = wk_store_footer_peek(engine, file, &footer, error);
-		if (by_footer == WK_OK)
-			status = add(found, &(candidate){i, true, 0, footer.first_sequence, footer.incarnation});
-		else
-			status = by_footer == WK_NO_MEMORY ? by_footer : list_blocks(walk, i, offset, found, error);
-		offset = 0;
-	}
-	return status == WK_NO_MEMORY ? wk_fail(error, status, "opening %s: no memory", engine->path) : status;
-}
-
-/* What a later writer wrote instead was cut as a torn tail: it was never acknowledged, and must not come back. */
-static bool is_taken_back(const candidates *found, const candidate *one) {
-	for (size_t i = 0; i < found->count; i++)
-		if (found->list[i].incarnation > one->incarnation && found->list[i].sequence <= one->sequence)
-			return true;
-	return false;
-}
-
-static const candidate *choose(const wk_walk *walk, const candidates *found) {
-	for (size_t i = 0; i < found->count; i++) {
-		const candidate *one = &found->list[i];
-		if (one->sequence > walk->scan.sequence && one->incarnation >= walk->scan.incarnation &&
-		    !is_taken_back(found, one))
-			return one;
-	}
-	return NULL;
-}
 
 /* ---- what the damaged blocks held ---- */
 
@@ -218,7 +126,8 @@ static wk_status examine(wk_walk *walk, wk_store_file *file, uint64_t offset, ui
 		if (status != WK_OK)
 			return status;
 		size_t size = available < end - offset ? available : (size_t)(end - offset);
-		if (wk_block_decode(bytes, available, &header) == WK_OK && is_in_place(walk, file, offset, &header)) {
+		if (wk_block_decode(bytes, available, &header) == WK_OK &&
+		    wk_candidates_in_place(walk, file, offset, &header)) {
 			offset += header.size; /* taken back */
 		} else if (is_trace(walk, file, offset, bytes)) {
 			status = examine_block(walk, file, offset, bytes, size, &offset, all);
@@ -236,7 +145,7 @@ static wk_status examine(wk_walk *walk, wk_store_file *file, uint64_t offset, ui
 }
 
 /* From the damage up to the block where the chain goes on; NULL: all that there is. */
-static wk_status examine_all(wk_walk *walk, uint32_t at, uint64_t offset, const candidate *next, wk_error *error) {
+static wk_status examine_all(wk_walk *walk, uint32_t at, uint64_t offset, const wk_candidate *next, wk_error *error) {
 	wk_engine *engine = walk->engine;
 	examined all = {0};
 	uint32_t last = next != NULL ? next->at : engine->files_count - 1;
@@ -259,7 +168,7 @@ static wk_status examine_all(wk_walk *walk, uint32_t at, uint64_t offset, const 
 
 /* ---- going on ---- */
 
-static wk_status go_on(wk_walk *walk, const candidate *next, wk_error *error) {
+static wk_status go_on(wk_walk *walk, const wk_candidate *next, wk_error *error) {
 	wk_engine *engine = walk->engine;
 	wk_store_file *file = engine->files[next->at];
 	walk->scan.anchored = false;
@@ -277,7 +186,7 @@ static wk_status go_on(wk_walk *walk, const candidate *next, wk_error *error) {
 }
 
 /* A footer whose trailer reads well may still have a damaged page: then the file's blocks are candidates themselves. */
-static wk_status check_candidate(wk_engine *engine, const candidate *next, bool *sound, wk_error *error) {
+static wk_status check_candidate(wk_engine *engine, const wk_candidate *next, bool *sound, wk_error *error) {
 	wk_store_file *file = engine->files[next->at], look = *file;
 	wk_status status = next->by_footer ? wk_store_footer_read(engine, &look, error) : WK_OK;
 	if (status == WK_OK && next->by_footer)
@@ -289,34 +198,27 @@ static wk_status check_candidate(wk_engine *engine, const candidate *next, bool 
 
 wk_status wk_walk_past_damage(wk_walk *walk, uint32_t *at, uint64_t offset, bool *found, wk_error *error) {
 	wk_engine *engine = walk->engine;
-	const candidate *next;
-	candidates list = {0};
+	wk_candidate next;
 	wk_status status;
 	bool sound = true;
-	*found = false;
 	if (engine->loss == NULL)
 		engine->loss = wk_loss_new();
 	if (engine->loss == NULL)
 		return wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", engine->path);
 	do {
-		list.count = 0;
-		status = list_candidates(walk, *at, offset, &list, error);
-		next = status == WK_OK ? choose(walk, &list) : NULL;
-		if (next != NULL)
-			status = check_candidate(engine, next, &sound, error);
-	} while (status == WK_OK && next != NULL && !sound);
-	for (size_t i = 0; i < list.count; i++)
-		walk->highest = list.list[i].sequence > walk->highest ? list.list[i].sequence : walk->highest;
+		if (!sound)
+			wk_candidates_forget(walk);
+		status = wk_candidates_choose(walk, *at, offset, &next, found, error);
+		if (status == WK_OK && *found)
+			status = check_candidate(engine, &next, &sound, error);
+	} while (status == WK_OK && *found && !sound);
 	if (status == WK_OK)
-		status = examine_all(walk, *at, offset, next, error);
+		status = examine_all(walk, *at, offset, *found ? &next : NULL, error);
 	walk->lossy = true;
 	walk->scan.witness = 0;
 	walk->cut_bytes = 0;
-	if (status == WK_OK && next != NULL) {
-		*at = next->at;
-		*found = true;
-		status = go_on(walk, next, error);
-	}
-	free(list.list);
-	return status;
+	if (status != WK_OK || !*found)
+		return status;
+	*at = next.at;
+	return go_on(walk, &next, error);
 }

@@ -8,9 +8,19 @@ void wk_traces_note_cut(wk_walk *s, const wk_store_file *file, uint64_t offset, 
 	s->cut_offset = offset;
 }
 
-wk_status wk_traces_gather(wk_walk *s, wk_store_file *file, uint64_t offset, wk_error *error) {
+static bool has_witness(const wk_walk *s) {
+	return wk_scan_damaged(&s->scan);
+}
+
+static bool has_witness_and_later(const wk_walk *s) {
+	return has_witness(s) && s->highest > s->scan.sequence;
+}
+
+/* Until it is enough: where every other block is damaged, each asks what stands behind it. */
+static wk_status gather(wk_walk *s, wk_store_file *file, uint64_t offset, bool (*is_enough)(const wk_walk *),
+                        wk_error *error) {
 	wk_journal_reader_file(&s->reader, file);
-	for (uint64_t at = offset; at < file->size;) {
+	for (uint64_t at = offset; at < file->size && !is_enough(s);) {
 		const uint8_t *bytes;
 		size_t available;
 		wk_status status = wk_journal_reader_at(&s->reader, at, &bytes, &available, error);
@@ -28,6 +38,10 @@ wk_status wk_traces_gather(wk_walk *s, wk_store_file *file, uint64_t offset, wk_
 		}
 	}
 	return WK_OK;
+}
+
+wk_status wk_traces_gather(wk_walk *s, wk_store_file *file, uint64_t offset, wk_error *error) {
+	return gather(s, file, offset, has_witness, error);
 }
 
 bool wk_traces_counts(const wk_engine *engine, const wk_store_file *file) {
@@ -55,7 +69,7 @@ wk_status wk_traces_of_next(wk_walk *s, wk_store_file *file, uint64_t offset, bo
 		return status;
 	uint64_t highest = s->highest;
 	s->highest = 0;
-	status = wk_traces_gather(s, file, offset, error);
+	status = gather(s, file, offset, has_witness_and_later, error);
 	*whole = s->highest > s->scan.sequence;
 	s->highest = highest > s->highest ? highest : s->highest;
 	return status;

@@ -14,7 +14,7 @@ bool wk_traces_counts(const wk_engine *engine, const wk_store_file *file);
 /* A block that is not whole stands here, where the chain ended. */
 void wk_traces_note_cut(wk_walk *walk, const wk_store_file *file, uint64_t offset, const uint8_t *bytes,
                         size_t available);
-/* Shows every whole block of the file from `offset` on to the scan, which finds its witness among them. */
+/* Shows the whole blocks of the file from `offset` on to the scan, until it has found its witness among them. */
 wk_status wk_traces_gather(wk_walk *walk, wk_store_file *file, uint64_t offset, wk_error *error);
 /*
  * *broken: what the next block left behind stands at `offset`. *whole (may be NULL: not looked for): a whole block

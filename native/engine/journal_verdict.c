@@ -100,9 +100,8 @@ wk_status wk_verdict_reach(wk_walk *s, uint32_t *at, bool *found, wk_error *erro
 	s->scan.offset = offset;
 	wk_status status = wk_traces_gather(s, engine->files[*at], offset, error);
 	s->leftovers_count = 0;
-	for (uint32_t i = *at + 1; i < engine->files_count && status == WK_OK; i++)
-		if (wk_traces_counts(engine, engine->files[i]))
-			status = wk_traces_gather(s, engine->files[i], 0, error);
+	if (status == WK_OK)
+		status = wk_traces_witness(s, *at + 1, error);
 	bool damaged = wk_scan_damaged(&s->scan) || ends_too_early(s);
 	if (status == WK_OK && (damaged || s->cut_bytes == 0)) /* the first block of the next file may be torn, too */
 		status = find_place(s, damaged, at, &offset, error);

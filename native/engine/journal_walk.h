@@ -31,7 +31,8 @@ typedef struct wk_walk {
 	bool lossy;                          /* it went on behind damage, as the policy of the open allows */
 	wk_leftover leftovers[WK_LEFTOVERS_MAX]; /* whole blocks behind the chain's end, in later files */
 	uint32_t leftovers_count;
-	uint64_t missing_before; /* a file begins with this block, and no file has the one before, 0: none */
+	struct wk_candidates *candidates; /* where it may go on behind damage, NULL: it met none (journal_candidates.h) */
+	uint64_t missing_before;          /* a file begins with this block, and no file has the one before, 0: none */
 } wk_walk;
 
 /*

@@ -13,6 +13,7 @@
 #include "engine/follower.h"
 #include "engine/handles.h"
 #include "engine/index_file.h"
+#include "engine/journal_candidates.h"
 #include "engine/journal_walk.h"
 #include "engine/late_writes.h"
 #include "engine/ledger.h"
@@ -362,6 +363,7 @@ wk_status wk_recover(wk_engine *engine, wk_error *error) {
 	engine->report.bytes_scanned = walk->reader.read_bytes;
 	if (!engine->read_only)
 		wk_journal_reader_free(&walk->reader);
+	wk_candidates_free(walk);
 	if (status == WK_OK)
 		status = settle(engine, walk, error);
 	if (status != WK_OK || engine->read_only)

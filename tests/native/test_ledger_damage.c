@@ -258,6 +258,75 @@ TEST(a_file_whose_first_page_is_gone_is_not_taken_for_an_empty_one) {
 	}
 }
 
+/* Sealed files 1 to 4, of 64 KiB, and the active one, with one entry a block. Returns how many. */
+static int64_t make_sealed_files(const char *path, int64_t *of_the_second) {
+	wk_namespace *ns;
+	wk_error error = {0};
+	wk_open_options options = options_of(WK_ON_DAMAGE_STOP);
+	options.file_size_min = options.file_size_max = 64 * 1024;
+	check_ok(wk_open(path, &options, &ns, &error), &error, "the store opens");
+	int64_t count = 0;
+	for (*of_the_second = 0; ns->engine->active->id < 5; count++) {
+		*of_the_second += ns->engine->active->id == 2;
+		put_entry(ns, LATE, count, NULL);
+		work(ns);
+	}
+	for (uint32_t i = 0; i < ns->engine->files_count; i++)
+		CHECK(ns->engine->files[i]->id > 4 || ns->engine->files[i]->state == WK_FILE_SEALED);
+	wk_abandon(ns);
+	return count;
+}
+
+/* The last page before the trailer, which reads well: what the file holds is only known of its blocks. */
+static void spoil_footer(const char *path, int number) {
+	char name[64];
+	snprintf(name, sizeof name, "journal/000000000000000%d.wkj", number);
+	flip_bit(below(path, name), 64 * 1024 - 2 * 4096 + 100);
+}
+
+static void spoil_pages(const char *path, int number, int from, int to) {
+	char name[64];
+	snprintf(name, sizeof name, "journal/000000000000000%d.wkj", number);
+	for (int page = from; page < to; page++)
+		flip_bit(below(path, name), (size_t)page * 4096 + 1000);
+}
+
+static void passes(const char *path, int64_t count, int64_t lost) {
+	wk_namespace *ns;
+	wk_error error = {0};
+	wk_recovery_report report;
+	int64_t left = 0;
+	check_ok(open_as(path, WK_ON_DAMAGE_SKIP, &ns, &error), &error, "it opens with skip");
+	wk_namespace_recovery(ns, &report);
+	CHECK_EQ(report.damaged_blocks, lost);
+	for (int64_t id = 0; id < count; id++)
+		left += status_of(ns, LATE, id) == WK_OK;
+	CHECK_EQ(left, count - lost);
+	wk_abandon(ns);
+	remove_tree(path);
+}
+
+/*
+ * Nothing is left of the second one; the third one shows that, and nobody looks farther: the fourth is to be passed by its
+ * footer, and is walked block by block after all.
+ */
+TEST(damage_in_a_file_whose_footer_is_found_to_be_damaged_later_takes_its_block_alone) {
+	const char *path = temporary();
+	int64_t lost, count = make_sealed_files(path, &lost);
+	spoil_pages(path, 2, 0, 16);
+	spoil_pages(path, 4, 3, 4);
+	spoil_footer(path, 4);
+	passes(path, count, lost + 1);
+}
+
+TEST(a_damaged_footer_behind_damage_leaves_the_blocks_of_its_file) {
+	const char *path = temporary();
+	int64_t lost, count = make_sealed_files(path, &lost);
+	spoil_pages(path, 2, 0, 16);
+	spoil_footer(path, 3);
+	passes(path, count, lost);
+}
+
 /* Numbers of blocks tell: nothing was recycled yet. The third one is the end, which may not have been there. */
 TEST(a_file_that_is_gone_is_not_taken_for_a_recycled_one) {
 	for (int gone = 1; gone <= 2; gone++) {
@@ -489,6 +558,8 @@ int main(void) {
 	RUN(a_whole_store_is_opened_with_skip_as_ever);
 	RUN(a_damaged_index_is_no_matter_of_policy);
 	RUN(a_file_whose_first_page_is_gone_is_not_taken_for_an_empty_one);
+	RUN(damage_in_a_file_whose_footer_is_found_to_be_damaged_later_takes_its_block_alone);
+	RUN(a_damaged_footer_behind_damage_leaves_the_blocks_of_its_file);
 	RUN(a_file_that_is_gone_is_not_taken_for_a_recycled_one);
 	RUN(behind_an_accepted_loss_another_one_is_missed);
 	RUN(a_delete_behind_a_lost_end_holds);
