@@ -70,7 +70,10 @@ static bool lac_is_on_its_way(const wk_service *service, int64_t ledger_id) {
 	return false;
 }
 
-/* The store keeps the last one that it is given, and a LAC never falls: one that is not higher is known already. */
+/*
+ * The store tells what is durable, and keeps the last one that it is given; a LAC never falls: one that is not higher is
+ * known already.
+ */
 static bool is_known(const wk_service *service, const wk_wire_request *request, int64_t lac) {
 	wk_ledger_info info;
 	int64_t stored;
@@ -89,7 +92,9 @@ void wk_change_lac(wk_service *service, wk_peer *peer, const wk_wire_request *re
 		return;
 	}
 	if (is_known(service, request, lac)) {
-		answer_at_once(service, peer, request, WK_WIRE_OK);
+		/* Where it became durable as memory ran out, or the journal failed behind it, nobody has been told of it. */
+		bool told = wk_service_raise(service, request->ledger_id, lac);
+		answer_at_once(service, peer, request, told ? WK_WIRE_OK : WK_WIRE_IO_ERROR);
 		return;
 	}
 	wk_error error;

@@ -99,12 +99,13 @@ static void wake(wk_service *service, int64_t ledger_id, bool all) {
 	}
 }
 
-void wk_service_raise(wk_service *service, int64_t ledger_id, int64_t lac) {
+bool wk_service_raise(wk_service *service, int64_t ledger_id, int64_t lac) {
 	wk_hosted_ledger *ledger = wk_hosted_find(&service->hosted, ledger_id);
 	if (ledger == NULL)
 		ledger = wk_service_host(service, ledger_id);
 	if (ledger != NULL && wk_hosted_raise(ledger, lac, service->wall_ms) && ledger->first_poll != WK_NO_POLL)
 		wake(service, ledger_id, false);
+	return ledger != NULL;
 }
 
 void wk_polls_wake_all(wk_service *service, int64_t ledger_id) {

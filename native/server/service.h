@@ -371,8 +371,8 @@ void wk_read_job_release(wk_read_job *job);
 /* polls.c */
 void wk_polls_ask(wk_service *service, wk_peer *peer, const wk_wire_request *request);
 void wk_polls_learned(wk_service *service, wk_read_job *job); /* the stored LAC is known now */
-/* The LAC of a ledger is at least this. */
-void wk_service_raise(wk_service *service, int64_t ledger_id, int64_t lac);
+/* The LAC of a ledger is at least this. false: there is no memory to know it in. */
+bool wk_service_raise(wk_service *service, int64_t ledger_id, int64_t lac);
 void wk_polls_wake_all(wk_service *service, int64_t ledger_id); /* fenced */
 void wk_polls_expire(wk_service *service);
 void wk_polls_drop(wk_service *service, wk_peer *peer);

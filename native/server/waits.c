@@ -59,8 +59,8 @@ static void go_on(wk_service *service, wk_wait *wait, bool durable) {
 		service->load.forces--;
 		wk_peer_read_ends(service, wait->owed.peer);
 	}
-	if (durable && wait->kind == WK_WAIT_LAC)
-		wk_service_raise(service, wait->owed.ledger_id, wait->lac);
+	if (durable && wait->kind == WK_WAIT_LAC && !wk_service_raise(service, wait->owed.ledger_id, wait->lac))
+		code = WK_WIRE_IO_ERROR;
 	wk_reply_code(service, &wait->owed, code);
 }
 
