@@ -221,6 +221,7 @@ def test_a_directory_that_no_cookie_can_name_is_refused(
 
     new, comma = tmp_path / "new", tmp_path / "a,b"
     assert "the data directory" in wrong("format", comma)
+    assert "a byte that is no UTF-8" in wrong("format", tmp_path / "a\udcffb")
     assert "the journal directory" in wrong("format", new, "--journal", tmp_path / "a\tb")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data"]
     os.rename(data.path, comma)
