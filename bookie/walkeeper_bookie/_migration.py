@@ -93,12 +93,12 @@ class Migration:
         except WrongValue as wrong:
             raise Unusable(f"{text} cannot be {name} here: {wrong}; {instead(one)}") from None
 
-    def put_or_refuse(self, name: str, text: str, key: str) -> bool:
-        """The same; where it cannot be, somebody must choose. Whether it could."""
+    def put_or_refuse(self, name: str, text: str, key: str, value: str) -> bool:
+        """The same, of a key of Java's; where it cannot be, somebody must choose. Whether it could."""
         try:
             self.put(name, text)
         except Unusable as why:
-            self.refuse_for_now(key, text, str(why))
+            self.refuse_for_now(key, value, str(why))
             return False
         return True
 
@@ -123,23 +123,21 @@ class Migration:
         except Unusable as why:
             self.refuse_for_now(java.key, value, f"{why}; {instead(one)}")
             return
-        try:
-            self.put(one.name, text)
-        except Unusable as why:
-            self.refuse_for_now(java.key, value, str(why))
+        self.put_or_refuse(one.name, text, java.key, value)
 
     def metadata(self) -> None:
-        key, uri = "metadataServiceUri", self.take("metadataServiceUri")
+        key, value = "metadataServiceUri", self.take("metadataServiceUri")
         servers, root = self.take("zkServers"), self.take("zkLedgersRootPath") or "/ledgers"
-        if uri is None and servers is not None:
-            key, uri = "zkServers", zookeeper_uri(servers, root)
+        uri = value
+        if value is None and servers is not None:
+            key, value, uri = "zkServers", servers, zookeeper_uri(servers, root)
         if uri is None:
             self.warnings.append("there is neither metadataServiceUri nor zkServers: write metadata")
         elif not uri.startswith(("zk:", "zk+")):
             self.refuse("metadataServiceUri", uri, "only ZooKeeper is known here of BookKeeper's metadata stores")
             self.warnings.append("metadataServiceUri is no ZooKeeper's: write metadata")
         else:
-            self.put_or_refuse("metadata", uri, key)
+            self.put_or_refuse("metadata", uri, key, value or uri)
 
     def address(self) -> None:
         port, host = self.take("bookiePort") or BOOKIE_PORT, self.take("advertisedAddress")
@@ -147,7 +145,7 @@ class Migration:
         interface = self.take("listeningInterface")
         if interface is not None:
             self.refuse("listeningInterface", interface, "write the address of this interface into listen")
-        if not self.put_or_refuse("listen", f"0.0.0.0:{port}", "bookiePort"):
+        if not self.put_or_refuse("listen", f"0.0.0.0:{port}", "bookiePort", port):
             port = "PORT"
         if host is None or port == "PORT":
             missing = "there is no advertisedAddress" if host is None else f"advertisedAddress = {host} needs a port"
@@ -159,7 +157,7 @@ class Migration:
         if Address(host, int(port)).is_wildcard:
             self.refuse_for_now("advertisedAddress", host, "no client can connect to that: write advertise")
         else:
-            self.put_or_refuse("advertise", str(Address(host, int(port))), "advertisedAddress")
+            self.put_or_refuse("advertise", str(Address(host, int(port))), "advertisedAddress", host)
 
     def data(self) -> None:
         places = listed(self.take("ledgerDirectories") or self.take("ledgerDirectory") or "")
@@ -167,7 +165,7 @@ class Migration:
             self.warnings.append("there are no ledgerDirectories: write data")
             return
         first, *others = places
-        self.put_or_refuse("data", first.rstrip("/") + "/walkeeper", "ledgerDirectories")
+        self.put_or_refuse("data", first.rstrip("/") + "/walkeeper", "ledgerDirectories", first)
         if others:
             self.refuse("ledgerDirectories", ",".join(others), "a bookie has one data directory: run one for each disk")
 
@@ -185,7 +183,7 @@ class Migration:
                     "journalDirectories", place, "it is the data directory, which has the journal without being told"
                 )
             else:
-                self.put_or_refuse("journal", text, "journalDirectories")
+                self.put_or_refuse("journal", text, "journalDirectories", place)
 
     def http(self) -> None:
         enabled = (self.take("httpServerEnabled") or "").lower()

@@ -252,6 +252,15 @@ def test_what_a_person_has_to_do_is_said(java: str, warning: str) -> None:
     assert warning in made.toml
 
 
+@pytest.mark.parametrize(
+    "java", ["bookiePort=99999", "advertisedAddress=b:4000", "zkServers=z\\u0000", "ledgerDirectories=/d\\u0000"]
+)
+def test_what_is_not_carried_over_is_told_as_it_stood_in_the_file(java: str) -> None:
+    name, value = java.split("=")
+    whole = f"{name} = {value.encode().decode('unicode_escape')} was not carried over: "
+    assert [one for one in migrated(java).warnings if one.startswith(whole)]
+
+
 def test_http_that_is_off_there_is_said_to_be() -> None:
     made = migrated(WHOLE + "httpServerEnabled=false\nhttpServerPort=8080\n")
     assert "httpServerPort = 8080\n#     it did not count there" in made.toml
