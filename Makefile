@@ -45,7 +45,7 @@ SIMULATED := bit_flips|crash_states|ledger_crashes|random_faults|failing_disk|ve
 NOT_ENGINE := $(wildcard benchmarks tests/metadata tests/fuzz $(addprefix tests/test_,zookeeper*.py cookie.py docs.py format_docs.py layers.py \
 	layout.py ledger_metadata.py machines.py mutants.py numbers.py service_info.py small_file_system.py spec.py structs.py symbols.py typing.py wire.py) \
 	$(addprefix tests/bookie/test_,bookie_commands.py cluster_up.py collector.py command_line.py config_file.py failed_starts.py http.py identity.py \
-	log.py metrics.py migration.py operations_files.py pages.py patience.py process_registration.py process_reload.py process_zookeeper.py \
+	log.py metrics.py migration.py operations_files.py pages.py metadata_retry.py process_registration.py process_reload.py process_zookeeper.py \
 	registration.py settings.py settings_arrive.py state_files.py worker.py))
 # A part of CI, and the time it took.
 stage = @from=$$(date +%s) && $(MAKE) --no-print-directory $1 && echo "stage $(firstword $1): $$(($$(date +%s) - from)) s"

@@ -39,16 +39,16 @@ from walkeeper_bookie._directory import (
     refuse_unnameable,
 )
 from walkeeper_bookie._disk_watch import DiskState, DiskWatch, Space, look
+from walkeeper_bookie._emergency_space import EmergencySpace
 from walkeeper_bookie._identity import establish, expected_cookie, is_directory_of, no_cluster, refuse_lost_store
 from walkeeper_bookie._limbo import Limbo, reason_for_limbo
 from walkeeper_bookie._log import Log
 from walkeeper_bookie._metadata import BookieMetadata, open_metadata
+from walkeeper_bookie._metadata_retry import MetadataRetry, MetadataUnreachableError, StoppedError
 from walkeeper_bookie._native_options import backend_name, directory_options, server_options, thresholds
-from walkeeper_bookie._patience import MetadataUnreachableError, Patience, StoppedError
 from walkeeper_bookie._registration import Registrar
 from walkeeper_bookie._server import Server, ServerStats
 from walkeeper_bookie._settings import Settings
-from walkeeper_bookie._spare import Spare
 from walkeeper_bookie._starts import adopt, count_start
 from walkeeper_bookie._state_files import LimboFile, LimboState, ReadOnlyFile, StartsFile, TombstoneFile
 from walkeeper_bookie._worker import Worker
@@ -92,7 +92,7 @@ class Bookie:
         self._workers: dict[str, Worker] = {}
         self._watch = DiskWatch(thresholds(settings))
         self._watching = threading.Lock()
-        self._spare = Spare(self._data.spare, self._data.limbo, self._data.tombstones)
+        self._emergency_space = EmergencySpace(self._data.spare, self._data.limbo, self._data.tombstones)
         self._tombs: TombstoneFile | None = None
         self._http: HttpServer | None = None
         self._views: BookieViews | None = None
@@ -134,32 +134,32 @@ class Bookie:
         if new:
             # What it makes names its address and its journal: a start that fails must leave neither behind.
             refuse_unusable(self._addresses())
-        patience = self._patience()
+        retry = self._metadata_retry()
         self._undo.append(self._close_metadata)
-        self.metadata = patience.call(lambda: self._open_metadata(init), BookieMetadata.close)
-        patience.call(self.metadata.check_layout)
+        self.metadata = retry.call(lambda: self._open_metadata(init), BookieMetadata.close)
+        retry.call(self.metadata.check_layout)
         if new:
-            patience.call(self.metadata.instance_id)
+            retry.call(self.metadata.instance_id)
         make_data_directory(self._data.path)
         if self._journal is not None and not self._data.store.is_dir():
             make_journal_directory(self._journal)
-        skips = settings.on_damage == "skip" and self._is_its_own(patience)
-        limbo = LimboFile(self._data.limbo, self._spare)
+        skips = settings.on_damage == "skip" and self._is_its_own(retry)
+        limbo = LimboFile(self._data.limbo, self._emergency_space)
         self.directory = (
             open_behind_damage(self._open_store, limbo, self.log) if skips else self._open_store(skip_damage=False)
         )
         self._undo.insert(0, self._close_directory)  # behind the metadata, whose end also ends what waits for them
         self._recovery = self.directory.recovery()
-        patience = self._patience()
-        instance_id = patience.call(lambda: self._cluster(init))
+        retry = self._metadata_retry()
+        instance_id = retry.call(lambda: self._cluster(init))
         self.bookie_id = settings.identity(0)
-        self._tombs = TombstoneFile(self._data.tombstones, settings.gc_tombstone_time, spare=self._spare)
+        self._tombs = TombstoneFile(self._data.tombstones, settings.gc_tombstone_time, spare=self._emergency_space)
         self.limbo = self._new_limbo(instance_id, self._tombs)
         self.limbo.load()
         if reason := reason_for_limbo(self._recovery):
             self.limbo.begin(reason)
         expected = expected_cookie(self.bookie_id, self._data.path, instance_id, self._journal)
-        patience.call(
+        retry.call(
             lambda: establish(
                 self.metadata,
                 self._data,
@@ -169,23 +169,23 @@ class Bookie:
                 init=init,
             ),
         )
-        starts = StartsFile(self._data.starts, self._spare)
-        patience.call(lambda: count_start(self.metadata, starts, self.bookie_id, instance_id, self.limbo.begin))
+        starts = StartsFile(self._data.starts, self._emergency_space)
+        retry.call(lambda: count_start(self.metadata, starts, self.bookie_id, instance_id, self.limbo.begin))
         self._serve(instance_id, self._tombs)
         self._listen_http()
         self.metadata.publish(expected, settings.advertised(self.server.port), self._http_address())
         self.registrar = Registrar(self.metadata, instance_id, self.log, settings.session_timeout, self._thread_failed)
         self._undo.append(self.registrar.close)
         self._start_noting()
-        patience.call(lambda: self.registrar.start(self._takes_no_ledgers()))
+        retry.call(lambda: self.registrar.start(self._takes_no_ledgers()))
         self._start_workers()
         self.start_seconds = time.monotonic() - self._started
         self._ready = True
         self._workers["disk watch"].wake()  # the registration may be that of before an operator's wish
 
-    def _is_its_own(self, patience: Patience) -> bool:
+    def _is_its_own(self, retry: MetadataRetry) -> bool:
         """As far as can be told before the directory is open: what is another bookie's is left as it is."""
-        return is_directory_of(self._data, self.settings.identity(0), patience.call(self.metadata.instance_id))
+        return is_directory_of(self._data, self.settings.identity(0), retry.call(self.metadata.instance_id))
 
     def _open_store(self, skip_damage: bool) -> Directory:
         return Directory.open(
@@ -204,9 +204,11 @@ class Bookie:
             addresses.append(("http", self.settings.http))
         return addresses
 
-    def _patience(self) -> Patience:
+    def _metadata_retry(self) -> MetadataRetry:
         settings = self.settings
-        return Patience(settings.start_timeout, self._told_to_stop, self._close_metadata, settings.metadata, self.log)
+        return MetadataRetry(
+            settings.start_timeout, self._told_to_stop, self._close_metadata, settings.metadata, self.log
+        )
 
     def _open_metadata(self, init: bool) -> BookieMetadata:
         try:
@@ -238,11 +240,11 @@ class Bookie:
         """The directory is new. If one was lost under this id, ledgers of the cluster may be those that it held."""
         if next(self.metadata.ledger_ids(), None) is not None:
             self.limbo.begin(reason_for_limbo(self._recovery, new=True))
-        adopt(StartsFile(self._data.starts, self._spare), self.metadata.starts(self.bookie_id, instance_id))
+        adopt(StartsFile(self._data.starts, self._emergency_space), self.metadata.starts(self.bookie_id, instance_id))
 
     def _new_limbo(self, instance_id: str, tombs: TombstoneFile) -> Limbo:
         return Limbo(
-            LimboFile(self._data.limbo, self._spare),
+            LimboFile(self._data.limbo, self._emergency_space),
             self.metadata,
             self.directory,
             self.bookie_id,
@@ -276,8 +278,10 @@ class Bookie:
             forget=self.limbo.forget,
         )
         self.collector.start()
-        if not self._spare.keep():
-            self.log.warning("there is no room for the spare: nothing is deleted on a full disk", file=self._spare.path)
+        if not self._emergency_space.keep():
+            self.log.warning(
+                "there is no room for the spare: nothing is deleted on a full disk", file=self._emergency_space.path
+            )
         self.collector.ledgers = len(self.directory.ledgers())
         self.look_at_disk(first=True)
 

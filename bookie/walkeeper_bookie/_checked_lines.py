@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from walkeeper_bookie._spare import Spare, is_no_space
+from walkeeper_bookie._emergency_space import EmergencySpace, is_no_space
 
 __all__ = ["StateFileError", "read_lines", "replace_file", "sync_directory", "write_lines"]
 
@@ -67,7 +67,7 @@ def damaged(path: Path, number: int, what: str, remedy: str) -> StateFileError:
     return StateFileError(f"{path} is damaged at line {number}: {what}. {remedy}")
 
 
-def write_lines(path: Path, name: str, lines: Iterable[dict[str, Any]], spare: Spare | None = None) -> None:
+def write_lines(path: Path, name: str, lines: Iterable[dict[str, Any]], spare: EmergencySpace | None = None) -> None:
     """Replaces the file; durable when it returns. After an OSError there is the old file or the new one."""
     written: list[bytes] = []
     crc = 0
@@ -85,7 +85,7 @@ def write_lines(path: Path, name: str, lines: Iterable[dict[str, Any]], spare: S
     replace_file(path, b"".join(written), spare)
 
 
-def replace_file(path: Path, data: bytes, spare: Spare | None = None) -> None:
+def replace_file(path: Path, data: bytes, spare: EmergencySpace | None = None) -> None:
     """The file holds these bytes, durably, when it returns; on a full disk in the space of the spare. OSError: the old
     ones, or these."""
     unfinished = path.with_name(path.name + ".tmp")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from walkeeper_bookie._checked_lines import damaged, read_lines, replace_file, sync_directory, write_lines
-from walkeeper_bookie._spare import Spare
+from walkeeper_bookie._emergency_space import EmergencySpace
 
 __all__ = ["LimboFile", "LimboState", "NotInLimboError", "ReadOnlyFile", "StartsFile", "TombstoneFile"]
 
@@ -98,8 +98,8 @@ class LimboFile:
 
     REMEDY = "To be safe put every ledger in limbo: remove the file, then walkeeper bookie limbo add --all"
 
-    def __init__(self, path: Path, spare: Spare | None = None) -> None:
-        self.path, self._spare = path, spare
+    def __init__(self, path: Path, spare: EmergencySpace | None = None) -> None:
+        self.path, self._emergency_space = path, spare
 
     def load(self) -> LimboState:
         """What is in limbo. Raises OSError; a StateFileError says what to do."""
@@ -124,7 +124,7 @@ class LimboFile:
         lines += [{"ledgers": ids} for ids in batches(sorted(set(state.ledger_ids)))]
         lines += [{"cleared": ids} for ids in batches(sorted(set(state.cleared)))]
         lines += [{"unfenced": ids} for ids in batches(sorted(set(state.unfenced)))]
-        write_lines(self.path, "limbo", lines, self._spare)
+        write_lines(self.path, "limbo", lines, self._emergency_space)
 
 
 # ---- tombstones ----
@@ -164,10 +164,10 @@ class TombstoneFile:
         keep: float,
         clock: Callable[[], float] = boot_seconds,
         wall: Callable[[], float] = time.time,
-        spare: Spare | None = None,
+        spare: EmergencySpace | None = None,
     ) -> None:
         """Reads the file. `keep`: seconds for which an id is refused that is added from now on. Raises OSError."""
-        self.path, self.keep, self._spare = path, keep, spare
+        self.path, self.keep, self._emergency_space = path, keep, spare
         self._clock, self._wall = clock, wall
         self._lock = threading.Lock()
         self._stones: dict[int, Tombstone] = {}
@@ -213,8 +213,8 @@ class TombstoneFile:
         where there is room for it again.
         """
         with self._lock:
-            if self._spare is not None:
-                self._spare.keep()
+            if self._emergency_space is not None:
+                self._emergency_space.keep()
             now = self._clock()
             left = {ledger_id: stone for ledger_id, stone in self._stones.items() if stone.until > now}
             fewer = len(left) < len(self._stones)
@@ -243,7 +243,7 @@ class TombstoneFile:
                     for (deleted_ms, left_ms), ids in sorted(alike.items())
                     for batch in batches(sorted(ids))
                 ),
-                self._spare,
+                self._emergency_space,
             )
         else:
             remove(self.path)
@@ -298,9 +298,9 @@ class StartsFile:
 
     REMEDY = "To be safe remove the file: every ledger is in limbo from the next start on"
 
-    def __init__(self, path: Path, spare: Spare | None = None) -> None:
+    def __init__(self, path: Path, spare: EmergencySpace | None = None) -> None:
         """`spare`: a bookie on a full disk must start."""
-        self.path, self._spare = path, spare
+        self.path, self._emergency_space = path, spare
 
     def load(self) -> int:
         """0 where there is no file. Raises OSError; a StateFileError says what to do."""
@@ -313,7 +313,7 @@ class StartsFile:
 
     def save(self, number: int) -> None:
         """Durable when it returns. Raises OSError."""
-        write_lines(self.path, "starts", [{"number": number}], self._spare)
+        write_lines(self.path, "starts", [{"number": number}], self._emergency_space)
 
 
 # ---- what they share ----

@@ -162,7 +162,7 @@ class LocalCluster:
         for place in (self.directory, self.journal):
             if place is not None:
                 place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._program = ["walkeeper_bookie._tied", str(os.getpid())] if tied else ["walkeeper_bookie"]
+        self._program = ["walkeeper_bookie._parent_death", str(os.getpid())] if tied else ["walkeeper_bookie"]
         self.metadata = metadata or "sqlite:" + quote(str(self.directory / "metadata.db"))
         self.bookies = [self._bookie(number, *ports) for number, ports in enumerate(self._ports(bookies), 1)]
 

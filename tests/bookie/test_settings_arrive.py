@@ -25,7 +25,7 @@ NEVER = 2**64 - 1
 ARRIVES: dict[str, tuple[str, dict[str, object]]] = {
     "log_level": ("debug", {"log.level": "debug"}),
     "session_timeout": ("11s", {"metadata.session_timeout": 11.0, "registrar.session_timeout": 11.0}),
-    "start_timeout": ("59s", {"patience": 59.0}),
+    "start_timeout": ("59s", {"start_timeout": 59.0}),
     "gc_interval": ("13min", {"worker.collector": 780.0}),
     "gc_alarm_percent": ("14", {"collector.vanished_part_max": 0.14}),
     "gc_tombstone_time": ("15h", {"tombstones.keep": 54000.0}),
@@ -149,7 +149,7 @@ def asks(uri, session_timeout, **more):
 
 def tells(process, bookie):
     told["log.level"] = process.log.level
-    told["patience"] = bookie._patience()._seconds
+    told["start_timeout"] = bookie._metadata_retry()._seconds
     told["registrar.session_timeout"] = bookie.registrar._session_timeout
     told["collector.vanished_part_max"] = bookie.collector.vanished_part_max
     told["tombstones.keep"] = bookie._tombs.keep

@@ -13,7 +13,7 @@ import pytest
 
 from walkeeper_bookie import _checked_lines
 from walkeeper_bookie._checked_lines import StateFileError, read_lines, write_lines
-from walkeeper_bookie._spare import Spare
+from walkeeper_bookie._emergency_space import EmergencySpace
 from walkeeper_bookie._state_files import LimboFile, LimboState, ReadOnlyFile, StartsFile, TombstoneFile
 
 DAY = 86400.0
@@ -315,7 +315,7 @@ def test_on_a_full_disk_tombstones_take_the_space_of_the_spare(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     path = tmp_path / "tombstones"
-    spare = Spare(tmp_path / "spare", path)
+    spare = EmergencySpace(tmp_path / "spare", path)
     assert spare.keep()
     assert spare.path.stat().st_blocks * 512 >= 65536
     stones = TombstoneFile(path, 100.0, spare=spare)
@@ -334,7 +334,7 @@ def test_on_a_full_disk_tombstones_take_the_space_of_the_spare(
 
 
 def test_another_failure_takes_no_spare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = LimboFile(tmp_path / "limbo", Spare(tmp_path / "spare", tmp_path / "limbo"))
+    file = LimboFile(tmp_path / "limbo", EmergencySpace(tmp_path / "spare", tmp_path / "limbo"))
     file.save(LimboState(ledger_ids=ids(1)))
     assert (tmp_path / "spare").stat().st_size == 65536
     FullDisk(monkeypatch, errno.EIO)
@@ -346,7 +346,7 @@ def test_another_failure_takes_no_spare(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_the_spare_grows_with_the_files(tmp_path: Path) -> None:
     path = tmp_path / "tombstones"
-    stones = TombstoneFile(path, 100.0, spare=Spare(tmp_path / "spare", tmp_path / "limbo", path))
+    stones = TombstoneFile(path, 100.0, spare=EmergencySpace(tmp_path / "spare", tmp_path / "limbo", path))
     stones.add(range(10**9, 10**9 + 20_000))
     assert (tmp_path / "spare").stat().st_size >= 2 * path.stat().st_size > 2 * 65536
 

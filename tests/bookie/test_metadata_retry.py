@@ -10,9 +10,9 @@ import pytest
 from bookie_runs import until
 
 from walkeeper.metadata import ClosedError, MissingError, UnavailableError, UnknownOutcomeError
-from walkeeper_bookie import _patience
+from walkeeper_bookie import _metadata_retry
 from walkeeper_bookie._log import Log
-from walkeeper_bookie._patience import MetadataUnreachableError, Patience, StoppedError
+from walkeeper_bookie._metadata_retry import MetadataRetry, MetadataUnreachableError, StoppedError
 
 FOR_EVER = 3600.0
 
@@ -26,8 +26,8 @@ class World:
         self.undone: list[str] = []
         self.lines = io.StringIO()
 
-    def patience(self, seconds: float) -> Patience:
-        return Patience(seconds, lambda: self.stop, self.close, "store", Log(self.lines))
+    def retry(self, seconds: float) -> MetadataRetry:
+        return MetadataRetry(seconds, lambda: self.stop, self.close, "store", Log(self.lines))
 
     def close(self) -> bool:
         self.closed.set()
@@ -52,14 +52,14 @@ def world() -> World:
 
 
 def test_what_a_call_returns_and_raises_comes_through(world: World) -> None:
-    patience = world.patience(FOR_EVER)
-    assert patience.call(lambda: "found") == "found"
+    retry = world.retry(FOR_EVER)
+    assert retry.call(lambda: "found") == "found"
 
     def missing() -> None:
         raise MissingError("an answer")
 
     with pytest.raises(MissingError):
-        patience.call(missing)
+        retry.call(missing)
 
 
 @pytest.mark.parametrize("error", [UnavailableError, UnknownOutcomeError])
@@ -71,20 +71,20 @@ def test_a_store_that_does_not_answer_is_asked_again_and_said_so_once(world: Wor
             raise outcomes.pop()
         return "found"
 
-    assert world.patience(FOR_EVER).call(call) == "found"
+    assert world.retry(FOR_EVER).call(call) == "found"
     assert world.lines.getvalue().count("does not answer") == 1
 
 
 def test_a_call_that_waits_is_given_up_when_it_is_told_to_stop(world: World) -> None:
     world.stop_once_called()
     with pytest.raises(StoppedError):
-        world.patience(FOR_EVER).call(world.waits)
+        world.retry(FOR_EVER).call(world.waits)
     assert world.closed.is_set()
 
 
 def test_a_call_that_waits_is_given_up_when_the_time_is_over(world: World) -> None:
     with pytest.raises(MetadataUnreachableError, match=r"store: no answer within 0\.1 s"):
-        world.patience(0.1).call(world.waits)
+        world.retry(0.1).call(world.waits)
     assert world.closed.is_set()
 
 
@@ -94,7 +94,7 @@ def test_a_call_that_cannot_be_ended_holds_nobody_up(
 ) -> None:
     """So it is with a store that is just being opened: nobody has it yet, to close it. What comes of it later is
     undone."""
-    monkeypatch.setattr(_patience, "GIVE_UP_S", give_up_s)
+    monkeypatch.setattr(_metadata_retry, "GIVE_UP_S", give_up_s)
     world.opened = opened
     goes_on = threading.Event()
 
@@ -105,7 +105,7 @@ def test_a_call_that_cannot_be_ended_holds_nobody_up(
 
     world.stop_once_called()
     with pytest.raises(StoppedError):
-        world.patience(FOR_EVER).call(opening, world.undone.append)
+        world.retry(FOR_EVER).call(opening, world.undone.append)
     assert world.undone == []
     goes_on.set()
     until(lambda: world.undone == ["opened late"], "it is closed")
@@ -113,7 +113,7 @@ def test_a_call_that_cannot_be_ended_holds_nobody_up(
 
 def test_who_is_told_to_stop_stops_also_where_the_time_is_over(world: World) -> None:
     """It is no failure: the exit status says so."""
-    patience = world.patience(0)
+    retry = world.retry(0)
 
     def call() -> None:
         world.stop = True
@@ -121,9 +121,9 @@ def test_who_is_told_to_stop_stops_also_where_the_time_is_over(world: World) -> 
 
     world.stop = True
     with pytest.raises(StoppedError):
-        patience.call(call)
+        retry.call(call)
     with pytest.raises(StoppedError):
-        world.patience(0.2).call(call)
+        world.retry(0.2).call(call)
 
 
 def test_the_last_answer_is_the_reason(world: World) -> None:
@@ -132,4 +132,4 @@ def test_the_last_answer_is_the_reason(world: World) -> None:
         raise UnavailableError("connection refused")
 
     with pytest.raises(MetadataUnreachableError, match="store: connection refused"):
-        world.patience(0.3).call(call)
+        world.retry(0.3).call(call)

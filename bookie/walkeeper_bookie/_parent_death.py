@@ -1,6 +1,6 @@
 """A bookie that is told to end when the process that started it is gone, however that went.
 
-    python -m walkeeper_bookie._tied PROCESS OPTION...
+    python -m walkeeper_bookie._parent_death PROCESS OPTION...
 
 PROCESS started it by a thread that lives as long as itself: to the kernel the parent is that thread.
 """

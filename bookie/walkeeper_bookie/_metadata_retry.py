@@ -1,5 +1,5 @@
-"""Patience: what a start asks of the metadata store, again and again until the store answers, the time is over, or the
-bookie is told to stop.
+"""MetadataRetry: what a start asks of the metadata store, again and again until the store answers, the time is over, or
+the bookie is told to stop.
 
 A store's calls wait in their own time, longer than a start may take and longer than who told it to stop waits. So each
 is made by a thread of its own, and given up where it must be: closing the store ends it.
@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 from walkeeper.metadata import ClosedError, UnavailableError, UnknownOutcomeError
 from walkeeper_bookie._log import Log
 
-__all__ = ["MetadataUnreachableError", "Patience", "StoppedError"]
+__all__ = ["MetadataUnreachableError", "MetadataRetry", "StoppedError"]
 
 Result = TypeVar("Result")
 RETRY_S = 0.2
@@ -33,7 +33,7 @@ class StoppedError(Exception):
     """It was told to stop while it started."""
 
 
-class Patience:
+class MetadataRetry:
     """Lasts `seconds` from its making on. `close_store` ends the calls that wait, from another thread than theirs, and
     returns whether there was a store to close: one that is being opened is left to itself."""
 

@@ -1,4 +1,4 @@
-"""Spare: a file of allocated bytes beside the bookie's own files, for when the disk has none left.
+"""EmergencySpace: a file of allocated bytes beside the bookie's own files, for when the disk has none left.
 
 Ledgers are deleted once their tombstones are durable, and those are a new file: on a disk without a free byte nothing
 would ever be deleted, and no space come back. There the spare becomes that file: what is written into it needs no more
@@ -13,7 +13,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["Spare", "is_no_space"]
+__all__ = ["EmergencySpace", "is_no_space"]
 
 SIZE_MIN = 64 * 1024
 
@@ -23,7 +23,7 @@ def is_no_space(wrong: OSError) -> bool:
     return wrong.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
-class Spare:
+class EmergencySpace:
     """The file. Every method may be called from any thread."""
 
     def __init__(self, path: Path, *files: Path) -> None:
