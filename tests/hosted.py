@@ -7,7 +7,7 @@ import hmac
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from walkeeper._native import ffi, lib
+from tests.core_lib import ffi, lib
 
 DIGESTS = {
     lib.WK_DIGEST_UNKNOWN: "unknown",

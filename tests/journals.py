@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from walkeeper._native import ffi, lib
+from tests.core_lib import ffi, lib
 
 DIRECTORY_ID = bytes(range(0xA0, 0xB0))
 BLOCK_SIZE = 4096

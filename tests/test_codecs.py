@@ -10,7 +10,7 @@ from tests.models import entry as entries
 from tests.models import record as records
 from tests.models.crc32c import crc32c
 from tests.models.refused import Refused
-from walkeeper._native import ffi, lib
+from tests.core_lib import ffi, lib
 
 T = TypeVar("T")
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.format_examples import EXAMPLE, EXAMPLES, PAGES
-from walkeeper._native import lib
+from tests.core_lib import lib
 
 SHOWN = {
     name: (page.name, text) for page in PAGES.glob("*.md") for _, name, text, _ in EXAMPLE.findall(page.read_text())

@@ -36,14 +36,19 @@ HOSTED = {"assert.h", "errno.h", "inttypes.h", "stdatomic.h", "stdio.h", "stdlib
 INCLUDES: dict[str, tuple[tuple[str, ...], set[str] | None]] = {
     "native/include/walkeeper": (("walkeeper/",), {"stdbool.h", "stddef.h", "stdint.h"}),
     "native/core": (("walkeeper/", "core/"), FREESTANDING | INTRINSICS | {"assert.h", "string.h"}),
-    "native/engine": (
-        ("walkeeper/", "core/", "engine/", "io/io.h", "io/event.h"),
+    "native/records": (
+        ("walkeeper/", "core/", "records/"),
         FREESTANDING | HOSTED | {"pthread.h", "lz4.h", "zstd.h", "zstd_errors.h"},
     ),
-    "native/server": (
-        ("walkeeper/", "core/bytes.h", "server/", "io/io.h", "io/event.h", "io/clock.h", "io/net.h"),
+    "native/engine": (
+        ("walkeeper/", "core/", "records/", "engine/", "io/io.h", "io/event.h"),
         FREESTANDING | HOSTED | {"pthread.h"},
     ),
+    "native/server": (
+        ("walkeeper/", "core/", "engine/committer.h", "server/", "io/io.h", "io/event.h", "io/clock.h", "io/net.h"),
+        FREESTANDING | HOSTED | {"pthread.h"},
+    ),
+    "native/sim": (("walkeeper/", "core/", "io/io.h", "io/event.h", "sim/"), FREESTANDING | HOSTED | {"pthread.h"}),
     "native/io": (("walkeeper/", "core/", "io/"), None),
 }
 NEVER = {"Python.h", "sqlite3.h"}
@@ -142,7 +147,7 @@ def test_the_conformance_suite_uses_public_names_only() -> None:
 @pytest.mark.parametrize("folder", INCLUDES)
 def test_c_includes_only_what_lies_below(folder: str) -> None:
     quoted, bracketed = INCLUDES[folder]
-    files = sorted([*(ROOT / folder).glob("*.c"), *(ROOT / folder).glob("*.h")])
+    files = sorted((ROOT / folder).rglob("*.[ch]"))
     assert files, folder
     for path in files:
         for mark, name in includes(path):
@@ -151,6 +156,50 @@ def test_c_includes_only_what_lies_below(folder: str) -> None:
             else:
                 assert name not in NEVER, f"{path} includes <{name}>"
                 assert bracketed is None or name in bracketed, f"{path} includes <{name}>"
+
+
+ENGINE = ROOT / "native/engine"
+ROOMS = sorted(path.name for path in ENGINE.iterdir() if path.is_dir())
+FOR_ALL_ROOMS = {"engine/engine.h", "engine/committer.h"}  # the shared struct; what a server includes
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_of_the_engine_is_entered_by_its_door(room: str) -> None:
+    """A file of one room includes engine/OTHER.h, and nothing else of OTHER. The room `base` is open to all."""
+    for path in sorted((ENGINE / room).glob("*.[ch]")):
+        for _, name in includes(path):
+            if name.startswith("engine/") and name not in FOR_ALL_ROOMS:
+                own_or_base = name.startswith((f"engine/{room}/", "engine/base/"))
+                assert own_or_base or name.count("/") == 1, f"{path} includes {name}"
+                assert name != f"engine/{room}.h", f"{path} includes the door of its own room"
+
+
+def test_a_door_lists_headers_of_its_room_alone() -> None:
+    for room in ROOMS:
+        door = ENGINE / f"{room}.h"
+        if door.exists():
+            assert {name.rpartition("/")[0] for _, name in includes(door)} == {f"engine/{room}"}, door
+
+
+PUBLIC = {"core", "entry", "histogram", "inspect", "ledger", "log", "record", "server"}
+
+
+def test_the_public_headers_are_what_a_user_of_the_library_calls() -> None:
+    """Machines and layouts have private headers beside their code, and no symbol outside of the library."""
+    assert {path.stem for path in (ROOT / "native/include/walkeeper").glob("*.h")} == PUBLIC
+    for folder in ("core", "records", "engine", "server", "io", "sim"):
+        for path in (ROOT / "native" / folder).rglob("*.h"):
+            assert "WK_API" not in path.read_text(), path
+
+
+def test_what_simulates_is_not_in_the_library() -> None:
+    """Only tests use native/sim: no other layer includes it, and CMake builds it for tests alone."""
+    for path in sorted((ROOT / "native").rglob("*.[ch]")):
+        if path.parent != ROOT / "native/sim":
+            assert not [name for _, name in includes(path) if name.startswith("sim/")], path
+    shared = re.search(r"add_library\(wk_shared[^)]*\)", (ROOT / "native/CMakeLists.txt").read_text())
+    assert shared is not None
+    assert "sim" not in shared.group()
 
 
 def test_only_io_knows_liburing() -> None:
@@ -175,5 +224,5 @@ def test_include_lines_are_seen_with_odd_spacing(tmp_path: Path) -> None:
 
 
 def test_the_bare_reads_beside_a_replay_are_as_large_as_the_engines() -> None:
-    source = (ROOT / "native/engine/reader_entries.c").read_text()
+    source = (ROOT / "native/engine/log/reader_entries.c").read_text()
     assert f"READ_BYTES = 1 << {READ_SIZE.bit_length() - 1} " in source

@@ -7,7 +7,7 @@ from tests.hosted import DIGESTS, Polls, Table
 from tests.journals import BLOCK_SIZE, recover, seal
 from tests.models import block_window, hosted_ledgers, journal_scan, long_polls
 from tests.models.journal_scan import Block
-from walkeeper._native import ffi, lib
+from tests.core_lib import ffi, lib
 
 STATUSES = {
     lib.WK_OK: "WK_OK",

@@ -9,7 +9,7 @@ import pytest
 
 from tests.hosted import DIGESTS, Polls, Table
 from tests.journals import BLOCK_SIZE, recover, seal
-from walkeeper._native import ffi, lib
+from tests.core_lib import ffi, lib
 
 SPECS = sorted((pathlib.Path(__file__).parent / "spec").glob("*.txt"))
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from walkeeper._native import ffi, lib
+from tests.core_lib import ffi, lib
 
 pytest.importorskip("google.protobuf", reason="Google's protobuf is the model")
 

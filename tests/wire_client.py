@@ -8,7 +8,7 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-from walkeeper._native import ffi, lib
+from tests.core_lib import ffi, lib
 
 HOST = "127.0.0.1"
 PATIENCE_S = 60.0

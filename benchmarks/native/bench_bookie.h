@@ -7,7 +7,7 @@
 #ifndef BENCH_BOOKIE_H
 #define BENCH_BOOKIE_H
 #include "bench.h"
-#include "walkeeper/wire.h"
+#include "core/wire.h"
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/tcp.h>

@@ -1,6 +1,6 @@
 /* availability.c: the list of a ledger's entries, as BookKeeper's auditor reads it: docs/protocol.md has the bytes. */
 #include "core/bytes.h"
-#include "walkeeper/wire.h"
+#include "core/wire.h"
 #include <assert.h>
 
 enum { VERSION_AT = 0, GROUPS_AT = 4, VERSION = 0 };

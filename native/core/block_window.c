@@ -4,7 +4,7 @@
  * A block goes IN_FLIGHT_SYNC -> DURABLE, or IN_FLIGHT_PLAIN -> WRITTEN -> SYNCING -> DURABLE, and its slot is FREE
  * again when the durable point passes it. All transitions are in this file.
  */
-#include "walkeeper/block_window.h"
+#include "core/block_window.h"
 #include <assert.h>
 
 enum {

@@ -1,5 +1,5 @@
 /* budgets.c: who waits, who is refused and who stalls where much is under way. The rules are in walkeeper/budgets.h. */
-#include "walkeeper/budgets.h"
+#include "core/budgets.h"
 
 enum { RECOVERIES_PART = 8, RECOVERIES_MIN = 64, SHARE_PART = 16, SHARE_MIN = 8 * 1024 * 1024, SPARED_PART = 4 };
 

@@ -4,7 +4,7 @@
  * A body is its type's fields, eight bytes each, little-endian, in the order of the tables below, then for some types a
  * name that fills the rest. The tables are the format: encoder and decoder only walk them.
  */
-#include "walkeeper/catalogue_record.h"
+#include "core/catalogue_record.h"
 #include "core/bytes.h"
 #include <assert.h>
 

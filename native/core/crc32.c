@@ -9,7 +9,7 @@
 #include "core/crc32.h"
 #include "core/bytes.h"
 #include "core/crc_slices.h"
-#include "walkeeper/wire.h"
+#include "core/wire.h"
 
 #if defined(__x86_64__)
 #include <wmmintrin.h>

@@ -8,7 +8,7 @@
  *  72 uint64 end offset                  80 uint32 first previous CRC      84 uint32 last CRC
  *  88 uint32 items   92 uint32 runs      96 uint32 states
  */
-#include "walkeeper/footer.h"
+#include "core/footer.h"
 #include "core/bytes.h"
 #include "core/footer_layout.h"
 #include "core/zero.h"

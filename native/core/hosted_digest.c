@@ -5,8 +5,8 @@
  * No request names a ledger's digest, so the first entry tells it. Only what can be verified is ever refused: that an
  * entry has neither CRC says nothing against it while the ledger may have a MAC, whose key the bookie has not, or none.
  */
-#include "walkeeper/hosted.h"
-#include "walkeeper/wire.h"
+#include "core/hosted.h"
+#include "core/wire.h"
 
 static uint8_t learned_from(const uint8_t *entry, size_t size) {
 	if (wk_wire_digest_matches(entry, size, WK_DIGEST_CRC32C))

@@ -4,8 +4,8 @@
  * Linear probing without tombstones: a removal moves up what stands behind the hole and may stand in it, so that a
  * search may end at the first free slot however long the table has lived.
  */
+#include "core/hosted.h"
 #include "core/id_hash.h"
-#include "walkeeper/hosted.h"
 #include <assert.h>
 
 enum { FREE = -1 };

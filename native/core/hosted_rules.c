@@ -2,7 +2,7 @@
  * hosted_rules.c: which requests a bookie refuses before it looks at what is stored, and what it says where nothing is.
  * The rules are in walkeeper/hosted.h.
  */
-#include "walkeeper/hosted.h"
+#include "core/hosted.h"
 
 static bool is_fence(const wk_wire_request *request) {
 	return (request->operation == WK_WIRE_READ || request->operation == WK_WIRE_BATCH_READ) &&

@@ -3,7 +3,7 @@
  *
  * Sorted by a heap: in place, without recursion, and n log n whatever the order is, as files may hold any.
  */
-#include "walkeeper/hosted.h"
+#include "core/hosted.h"
 
 /* The place `at` is free; everything below it moves up where it is larger, and `id` takes what remains. */
 static void sink(int64_t *ids, uint64_t count, uint64_t at, int64_t id) {

@@ -7,7 +7,7 @@
  *  48 uint64 replay sequence             56 uint32 files     60 uint32 ledgers     64 uint32 ranges
  * Magic, checksum and version stay where they are in every version. The other pages are owned by the generation.
  */
-#include "walkeeper/index_file.h"
+#include "core/index_file.h"
 #include "core/bytes.h"
 #include "core/footer_layout.h"
 #include "core/page.h"
@@ -117,7 +117,7 @@ static bool range_is_possible(const wk_index_header *header, const wk_index_rang
 	       (uint64_t)(range->last_entry - range->first_entry) >= range->count - 1 && range->dead <= range->count &&
 	       range->file < header->files_count && range->runs_count > 0 && range->runs_count <= range->count &&
 	       (range->runs_count > 1 ? range->runs_count : range->count) <= UINT32_MAX - range->start &&
-	       range->unsettled <= 1 && range->bytes <= UINT32_MAX &&
+	       range->uncounted <= 1 && range->bytes <= UINT32_MAX &&
 	       (range->runs_count > 1 || (uint64_t)(range->last_entry - range->first_entry) == range->count - 1);
 }
 
@@ -200,7 +200,7 @@ static void put_range(uint8_t *at, const wk_index_range *range) {
 	wk_store_le32(at + 40, range->dead);
 	wk_store_le32(at + 44, range->runs_count);
 	wk_store_le32(at + 48, range->start);
-	wk_store_le32(at + 52, range->unsettled);
+	wk_store_le32(at + 52, range->uncounted);
 }
 
 static wk_index_range get_range(const uint8_t *at) {
@@ -214,7 +214,7 @@ static wk_index_range get_range(const uint8_t *at) {
 	    .dead = wk_load_le32(at + 40),
 	    .runs_count = wk_load_le32(at + 44),
 	    .start = wk_load_le32(at + 48),
-	    .unsettled = wk_load_le32(at + 52),
+	    .uncounted = wk_load_le32(at + 52),
 	};
 }
 

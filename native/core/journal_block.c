@@ -1,5 +1,5 @@
 /* journal_block.c: the journal's unit of writing. The layout is in walkeeper/journal_block.h. */
-#include "walkeeper/journal_block.h"
+#include "core/journal_block.h"
 #include "core/bytes.h"
 #include "core/journal_block_layout.h"
 #include "core/zero.h"

@@ -1,7 +1,7 @@
 /* journal_block_layout.h: where the fields of a block's header are, for the codec and the scan. Private. */
 #ifndef WK_CORE_JOURNAL_BLOCK_LAYOUT_H
 #define WK_CORE_JOURNAL_BLOCK_LAYOUT_H
-#include "walkeeper/journal_block.h"
+#include "core/journal_block.h"
 #include <assert.h>
 
 enum {

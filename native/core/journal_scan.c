@@ -1,5 +1,5 @@
 /* journal_scan.c: follows the chain of blocks, and tells a torn tail from damage. The rule is in journal_scan.h. */
-#include "walkeeper/journal_scan.h"
+#include "core/journal_scan.h"
 #include "core/bytes.h"
 #include "core/journal_block_layout.h"
 

@@ -1,5 +1,6 @@
 /* ledger_rules.c: whether a ledger takes a change. */
-#include "walkeeper/ledger_rules.h"
+#include "core/ledger_rules.h"
+#include "walkeeper/ledger.h"
 #include <string.h>
 
 static bool is_its_key(const wk_ledger_facts *facts, const uint8_t *key, uint32_t key_size) {

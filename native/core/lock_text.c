@@ -4,7 +4,7 @@
  *     text := pid "\n" [ boot " " crc "\n" ] zeros
  * pid in decimal, boot as 32 and crc as 8 digits in hexadecimal: CRC-32C of the 32 before it.
  */
-#include "walkeeper/lock_text.h"
+#include "core/lock_text.h"
 #include "core/zero.h"
 #include <string.h>
 

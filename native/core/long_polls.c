@@ -6,7 +6,7 @@
  * later, so that an add that wakes nobody looks at one poll, not at all; the first one's `previous` is the last.
  * Its owner's list, in no order that matters. And a heap, the earliest deadline on top.
  */
-#include "walkeeper/hosted.h"
+#include "core/hosted.h"
 #include <assert.h>
 
 /* ---- the heap ---- */

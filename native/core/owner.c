@@ -5,7 +5,7 @@
  *     0 uint32 magic "WKJO"            4 uint32 CRC-32C of the other 4092 bytes    8 uint32 version 1
  *    16 16 bytes of directory id      32 uint64 incarnation
  */
-#include "walkeeper/owner.h"
+#include "core/owner.h"
 #include "core/bytes.h"
 #include "core/zero.h"
 

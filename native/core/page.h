@@ -9,7 +9,7 @@
  */
 #ifndef WK_CORE_PAGE_H
 #define WK_CORE_PAGE_H
-#include "walkeeper/footer.h"
+#include "core/footer.h"
 #include <stdbool.h>
 
 enum { WK_PAGE_MEMBERS_AT = 8 };

@@ -14,10 +14,10 @@
  *  1248 uint64 accepted sequence
  * Magic, checksum and version stay where they are in every version, so that a newer slot is told from a broken one.
  */
-#include "walkeeper/superblock.h"
+#include "core/superblock.h"
+#include "core/block_window.h"
 #include "core/bytes.h"
 #include "core/zero.h"
-#include "walkeeper/block_window.h"
 #include <assert.h>
 
 enum {

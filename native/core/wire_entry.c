@@ -1,6 +1,6 @@
 /* wire_entry.c: what a bookie reads in an entry and in an explicit LAC packet, and the digests of both worlds. */
 #include "core/bytes.h"
-#include "walkeeper/wire.h"
+#include "core/wire.h"
 #include <assert.h>
 
 enum { LEDGER_ID_AT = 0, ENTRY_ID_AT = 8, LAC_AT = 16, LENGTH_AT = 24, DIGEST_AT = WK_WIRE_ENTRY_HEADER_SIZE };

@@ -1,6 +1,6 @@
 /* wire_frame.c: frames, and which of the two protocols is in them. */
 #include "core/bytes.h"
-#include "core/wire.h"
+#include "core/wire_fields.h"
 #include <assert.h>
 
 wk_status wk_frame_size(const uint8_t *bytes, size_t size, uint64_t max, uint64_t *frame_size) {

@@ -1,5 +1,5 @@
 /* wire_refusal.c: which well-formed requests are answered without being looked into. The list is in docs/protocol.md. */
-#include "core/wire.h"
+#include "core/wire_fields.h"
 
 /* An entry names itself, and what it says is what counts: a message that says otherwise is of a client that errs. */
 static bool is_good_add(const wk_wire_request *request) {

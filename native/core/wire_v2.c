@@ -1,6 +1,6 @@
 /* wire_v2.c: the binary protocol: a header of four bytes, then fields that stand where they stand. */
 #include "core/bytes.h"
-#include "core/wire.h"
+#include "core/wire_fields.h"
 #include <assert.h>
 
 /* v2's numbers of operations. It has more, which no bookie decodes. */

@@ -4,7 +4,7 @@
  * The status stands twice, in the Response and in the operation's message, as Java's client looks at the one or the
  * other; and the message with its ids is always there, as a 4.17 client takes it for granted.
  */
-#include "core/wire.h"
+#include "core/wire_fields.h"
 #include <assert.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* wire_v3_request.c: v3's Request, read and written. */
-#include "core/wire.h"
+#include "core/wire_fields.h"
 #include <assert.h>
 #include <string.h>
 

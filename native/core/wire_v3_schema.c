@@ -1,5 +1,5 @@
 /* wire_v3_schema.c: the messages of BookkeeperProtocol.proto, as tables, and the envelope around them. */
-#include "core/wire.h"
+#include "core/wire_fields.h"
 #include <assert.h>
 
 static bool is_version(uint32_t number) {

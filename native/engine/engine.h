@@ -15,20 +15,20 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "engine/buffer.h"
-#include "engine/company.h"
-#include "engine/error.h"
-#include "engine/file_name.h"
-#include "engine/state_list.h"
-#include "engine/wait_word.h"
+#include "core/block_window.h"
+#include "core/catalogue_record.h"
+#include "core/footer.h"
+#include "core/index_file.h"
+#include "core/superblock.h"
+#include "engine/base/file_name.h"
+#include "engine/base/wait_word.h"
+#include "engine/index/state_list.h"
+#include "engine/journal/group_commit.h"
 #include "io/io.h"
-#include "walkeeper/block_window.h"
-#include "walkeeper/catalogue_record.h"
+#include "records/buffer.h"
+#include "records/error.h"
 #include "walkeeper/entry.h"
-#include "walkeeper/footer.h"
-#include "walkeeper/index_file.h"
 #include "walkeeper/log.h"
-#include "walkeeper/superblock.h"
 
 typedef struct wk_engine wk_engine;
 typedef struct wk_store_file wk_store_file;
@@ -120,7 +120,7 @@ typedef struct wk_range {            /* the entries of one ledger in one file */
 	uint32_t count;
 	uint32_t dead;  /* at least so many of them nobody needs: truncated, or a newer file has them too */
 	bool open;      /* `places` counts */
-	bool unsettled; /* there may be more dead ones; it waits in engine->unsettled (settle.c) */
+	bool uncounted; /* there may be more dead ones; it waits in engine->recounts (recount.c) */
 	bool changed;   /* since the index file was made that names its file */
 } wk_range;
 
@@ -255,12 +255,13 @@ struct wk_engine {
 	wk_recovery_report report;
 	bool read_only;
 	struct {
-		wk_io *below; /* the disk of a damaged directory whose repair is seen here in memory (rehearsal.h); else NULL */
+		wk_io *
+		    below; /* the disk of a damaged directory whose repair is seen here in memory (readonly_repair.h); else NULL */
 		uint64_t generation; /* of its superblock then */
-	} rehearsed;
-	bool made;                /* the directory, by this process */
-	struct wk_loss *loss;     /* accepted by this open, not yet recorded; NULL: none */
-	struct wk_claims *claims; /* while opening (claims.h); NULL: none */
+	} repaired_view;
+	bool made;                                  /* the directory, by this process */
+	struct wk_loss *loss;                       /* accepted by this open, not yet recorded; NULL: none */
+	struct wk_missing_entries *missing_entries; /* while opening (missing_entries.h); NULL: none */
 
 	/* journal */
 	wk_block open;                               /* takes records */
@@ -326,9 +327,9 @@ struct wk_engine {
 	struct {
 		int64_t ledger_id;
 		uint64_t file_id;
-	} * unsettled; /* ranges whose dead entries are to be counted (settle.c) */
-	uint32_t unsettled_count, unsettled_capacity;
-	uint64_t settle_due_ns;
+	} * recounts; /* ranges whose dead entries are to be counted (recount.c) */
+	uint32_t recounts_count, recounts_capacity;
+	uint64_t recount_due_ns;
 	struct {                      /* index_file.c */
 		uint64_t generation;      /* of the durable one, 0: none */
 		uint64_t generation_last; /* the highest there ever was */
@@ -389,12 +390,12 @@ struct wk_engine {
 	pthread_t driver, keeper;
 	bool driver_runs, keeper_runs, keeper_gone;
 	wk_io_queue *queue;                          /* the driver's */
-	uint32_t driver_company;                     /* blocks to go until an appender may be taken to be alone */
+	uint32_t driver_group;                       /* blocks to go until an appender may be taken to be alone */
 	uint32_t driver_word;                        /* changes when somebody wakes it */
 	_Atomic bool driver_sleeps, driver_in_queue; /* where it waits */
 	bool driver_active;                          /* it looks at the open block without being woken */
 	bool driver_gathers;                         /* ... once the company is there, or not to be waited for any more */
-	wk_company company;
+	wk_group_commit group_commit;
 	struct wk_committer *committer; /* a thread that writes what fits the file, beside the driver */
 	bool driver_stop;
 	_Atomic bool keeper_stop;    /* looked at in the middle of long writes */

@@ -1,17 +1,14 @@
-/* recovery.h: from the files of a directory to an engine that knows what it holds. Private. */
-#ifndef WK_ENGINE_RECOVERY_H
-#define WK_ENGINE_RECOVERY_H
-#include "engine/engine.h"
-
 /*
- * Reads footers, scans what has none, cuts a torn tail, syncs what it accepted, replays the catalogue. The superblock
- * is loaded, nothing runs yet. WK_DAMAGED where acknowledged bytes are lost and the policy is to stop.
+ * recovery.h: what the other rooms of the engine may use of engine/recovery/. Private.
+ *
+ * From the files of a directory to its state: the chain of blocks, where it ends, what is damaged or missing.
  */
-wk_status wk_recover(wk_engine *engine, wk_error *error);
-/*
- * (locked) A completed segment was whole once, and its last entries were durable before the catalogue said so. Where no
- * file shows them, one is missing, and that is damage: readers must not take what is left for all there was. A follower
- * asks once: what is completed later it has seen block by block, or it looks anew. WK_NO_MEMORY.
- */
-wk_status wk_recovery_expect_completed(wk_engine *engine);
+#ifndef WK_ENGINE_ROOM_RECOVERY_H
+#define WK_ENGINE_ROOM_RECOVERY_H
+#include "engine/recovery/journal_walk.h"    /* follows the chain; a follower goes on where it stood */
+#include "engine/recovery/loss.h"            /* entries that cannot be read, and gaps made of them */
+#include "engine/recovery/missing_entries.h" /* entries that the index knew and no file has */
+#include "engine/recovery/readonly_repair.h" /* a read-only open of a damaged directory */
+#include "engine/recovery/recovery.h"        /* an open for writing */
+#include "engine/recovery/unconfirmed.h"     /* whole blocks at the end that nothing confirms */
 #endif

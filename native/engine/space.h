@@ -1,17 +1,12 @@
 /*
- * space.h: files that nobody needs any more. Private.
+ * space.h: what the other rooms of the engine may use of engine/space/. Private.
+ *
+ * Files that nobody needs, and what is kept back for a full disk.
  */
-#ifndef WK_ENGINE_SPACE_H
-#define WK_ENGINE_SPACE_H
-#include "engine/engine.h"
-
-/* (locked, dropped while it works) Recycles or unlinks one file without live entries; false: there is none. */
-bool wk_space_collect(wk_engine *engine);
-/* (locked) The file at this place could go if nothing in it were live, used, or waiting for an index. */
-bool wk_space_may_go(const wk_engine *engine, uint32_t at);
-/*
- * (locked, dropped where ranges are paged out) The id of the file that has been waiting longest with live entries, and
- * one of the ledgers that keep it, -1: not known; 0: there is none.
- */
-uint64_t wk_space_oldest_pin(wk_engine *engine, int64_t *ledger_id);
+#ifndef WK_ENGINE_ROOM_SPACE_H
+#define WK_ENGINE_ROOM_SPACE_H
+#include "engine/space/reserve.h"         /* space kept back for the journal and the catalogue */
+#include "engine/space/reserve_file.h"    /* space kept back as a file */
+#include "engine/space/reserve_outputs.h" /* space kept back for the mover and the index */
+#include "engine/space/space.h"           /* recycles and unlinks */
 #endif

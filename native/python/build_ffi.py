@@ -15,9 +15,14 @@ import tempfile
 
 from cffi import FFI
 
-INCLUDE = pathlib.Path(__file__).resolve().parents[1] / "include"
+NATIVE = pathlib.Path(__file__).resolve().parents[1]
+INCLUDE = NATIVE / "include"
 HEADERS = sorted(f"walkeeper/{header.name}" for header in (INCLUDE / "walkeeper").glob("*.h"))
-INCLUDES = "".join(f'#include "{header}"\n' for header in HEADERS)
+
+
+def includes(headers: list[str]) -> str:
+    return "".join(f'#include "{header}"\n' for header in headers)
+
 
 # What C calls in Python: the targets of wk_inspect_fn and wk_verify_fn. `context` is an ffi.new_handle.
 CALLBACKS = """
@@ -26,14 +31,14 @@ extern "Python" bool walkeeper_verify_progress(void *context, uint64_t bytes_don
 """
 
 
-def cdef() -> str:
-    """The public headers as cffi wants them: no directives, no attributes (WK_CDEF), the C library's headers empty."""
+def cdef(headers: list[str]) -> str:
+    """Headers as cffi wants them: no directives, no attributes (WK_CDEF), the C library's headers empty."""
     compiler = shlex.split(os.environ.get("CC", "cc"))
     with tempfile.TemporaryDirectory() as stubs:
         for name in ("stdbool.h", "stddef.h", "stdint.h"):
             pathlib.Path(stubs, name).touch()
-        flags = ["-E", "-P", "-xc", "-DWK_CDEF", "-nostdinc", "-I", stubs, "-I", str(INCLUDE), "-"]
-        done = subprocess.run([*compiler, *flags], input=INCLUDES, text=True, stdout=subprocess.PIPE, check=True)
+        flags = ["-E", "-P", "-xc", "-DWK_CDEF", "-nostdinc", "-I", stubs, "-I", str(INCLUDE), "-I", str(NATIVE), "-"]
+        done = subprocess.run([*compiler, *flags], input=includes(headers), text=True, stdout=subprocess.PIPE, check=True)
     return done.stdout
 
 
@@ -42,12 +47,12 @@ def main(arguments: list[str]) -> int:
         print(__doc__, file=sys.stderr)
         return 2
     if arguments == ["--cdef"]:
-        print(cdef() + CALLBACKS)
+        print(cdef(HEADERS) + CALLBACKS)
         return 0
     ffi = FFI()
-    ffi.cdef(cdef())
+    ffi.cdef(cdef(HEADERS))
     ffi.cdef(CALLBACKS)
-    ffi.set_source("walkeeper._native", INCLUDES, py_limited_api=True)
+    ffi.set_source("walkeeper._native", includes(HEADERS), py_limited_api=True)
     ffi.emit_c_code(arguments[0])
     return 0
 

@@ -10,7 +10,7 @@ static void charge(wk_service *service, wk_peer *peer, uint64_t before, uint64_t
 	peer->input_bytes += after - before;
 	service->large_bytes += peer->large ? after - before : 0;
 	service->input_bytes += after - before;
-	service->eased |= after < before && service->starved;
+	service->unblocked |= after < before && service->memory_wait;
 	service->stats.receive_memory = service->input_bytes;
 }
 

@@ -25,7 +25,7 @@ void wk_peer_end_partial(wk_service *service, wk_peer *peer) {
 	peer->large = false;
 	service->large_bytes -= peer->input_bytes;
 	service->large_left++;
-	service->eased |= service->starved;
+	service->unblocked |= service->memory_wait;
 }
 
 void wk_peer_close(wk_service *service, wk_peer *peer) {
@@ -125,7 +125,7 @@ static void enlist(wk_service *service, wk_peer *peer, uint32_t why, enum wk_sta
 		*stalled->end = peer;
 		stalled->end = &peer->next_stalled;
 	}
-	service->starved |= (why & WK_STALL_INPUT) != 0;
+	service->memory_wait |= (why & WK_STALL_INPUT) != 0;
 	if (!peer->paused && !peer->gone && !peer->closing) {
 		peer->paused = true;
 		service->net->operations->pause(service->net, peer->id);
@@ -177,7 +177,7 @@ void wk_peer_unstall(wk_service *service, wk_peer *peer, enum wk_stall why) {
 
 void wk_peer_read_ends(wk_service *service, wk_peer *peer) {
 	peer->own.reads--;
-	service->eased |= peer->own.reads == WK_PEER_READS_MAX / 2;
+	service->unblocked |= peer->own.reads == WK_PEER_READS_MAX / 2;
 }
 
 /* One half of the memory is for the first part of any frame, the other one for a few that are large. */
@@ -233,7 +233,7 @@ static void rank_goes_on(wk_service *service, enum wk_stall_rank rank, bool jour
 
 void wk_peers_go_on(wk_service *service, bool journal) {
 	bool pass = wk_budget_recoveries_pass(&service->load);
-	service->eased = service->starved = false;
+	service->unblocked = service->memory_wait = false;
 	service->no_room &= !journal;
 	rank_goes_on(service, WK_RANK_FENCE, journal);
 	rank_goes_on(service, pass ? WK_RANK_RECOVERY : WK_RANK_OTHERS, journal);
@@ -299,7 +299,7 @@ static bool is_slow(const wk_service *service, const wk_peer *peer) {
 /* Frames that were begun must not keep others out for as long as a frame may take. */
 static void end_slow_frames(wk_service *service) {
 	bool small = false, large = false;
-	for (const wk_peer *peer = service->peers; peer != NULL && service->starved; peer = peer->next) {
+	for (const wk_peer *peer = service->peers; peer != NULL && service->memory_wait; peer = peer->next) {
 		small |= waits_for(peer, false);
 		large |= waits_for(peer, true);
 	}
@@ -392,17 +392,17 @@ void wk_peers_sweep(wk_service *service) {
 	if (service->now_ns < service->next_sweep_ns)
 		return;
 	service->next_sweep_ns = service->now_ns + SWEEP_NS;
-	service->eased |= service->starved;
+	service->unblocked |= service->memory_wait;
 	end_slow_frames(service);
 	uint64_t limit = service->options.frame_timeout_ns;
 	bool crowded = service->load.reply_bytes > service->limits.reply_bytes / 2;
 	for (wk_peer *peer = service->peers; peer != NULL; peer = peer->next) {
-		bool drips = peer->partial != NULL && !wk_peer_is_held(peer) && !waits_for(peer, true) &&
-		             service->now_ns - peer->frame_began_ns > limit;
+		bool slow_sender = peer->partial != NULL && !wk_peer_is_held(peer) && !waits_for(peer, true) &&
+		                   service->now_ns - peer->frame_began_ns > limit;
 		/* Whoever does not read its answers keeps others from theirs: the sooner it goes. */
-		bool deaf = crowded && peer->sending &&
-		            service->now_ns - peer->send_began_ns > (service->reads_starve ? limit / STARVED : limit);
-		if (drips || deaf) {
+		bool slow_reader = crowded && peer->sending &&
+		                   service->now_ns - peer->send_began_ns > (service->reads_starve ? limit / STARVED : limit);
+		if (slow_sender || slow_reader) {
 			service->stats.frame_timeouts++;
 			wk_peer_close(service, peer);
 		}

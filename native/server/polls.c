@@ -30,7 +30,7 @@ static void end_poll(wk_service *service, wk_read_job *job, uint32_t code) {
 	wk_peer *peer = job->owed.peer;
 	wk_reply_put(service, peer, &reply, NULL, NULL);
 	wk_peer_read_ends(service, peer);
-	wk_owed_settle(service, &job->owed, code);
+	wk_owed_release(service, &job->owed, code);
 	wk_read_job_release(job);
 }
 

@@ -71,7 +71,7 @@ void wk_read_job_release(wk_read_job *job) {
 
 static void done_with(wk_service *service, wk_read_job *job, uint32_t code) {
 	wk_peer_read_ends(service, job->owed.peer);
-	wk_owed_settle(service, &job->owed, code);
+	wk_owed_release(service, &job->owed, code);
 	wk_read_job_release(job);
 }
 

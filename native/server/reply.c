@@ -30,7 +30,7 @@ void wk_reply_put(wk_service *service, wk_peer *peer, const wk_wire_reply *reply
 		wk_peer_close(service, peer); /* no memory: half an answer is none */
 }
 
-void wk_owed_settle(wk_service *service, const wk_owed *owed, uint32_t code) {
+void wk_owed_release(wk_service *service, const wk_owed *owed, uint32_t code) {
 	wk_server_stats *stats = &service->stats;
 	if (owed->operation < WK_SERVER_OPERATIONS) {
 		stats->requests[owed->operation]++;
@@ -50,5 +50,5 @@ void wk_reply_code(wk_service *service, const wk_owed *owed, uint32_t code) {
 	wk_wire_reply reply;
 	wk_reply_begin(owed, code, &reply);
 	wk_reply_put(service, owed->peer, &reply, NULL, NULL);
-	wk_owed_settle(service, owed, code);
+	wk_owed_release(service, owed, code);
 }

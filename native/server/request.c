@@ -65,7 +65,7 @@ static void answer_info(wk_service *service, wk_peer *peer, const wk_wire_reques
 	reply.total_bytes = (int64_t)service->total_space;
 	reply.free_bytes = (int64_t)service->free_space;
 	wk_reply_put(service, peer, &reply, NULL, NULL);
-	wk_owed_settle(service, &owed, WK_WIRE_OK);
+	wk_owed_release(service, &owed, WK_WIRE_OK);
 }
 
 /* As Java's AuthDisabledPlugin: everybody is welcome. */
@@ -77,7 +77,7 @@ static void answer_auth(wk_service *service, wk_peer *peer, const wk_wire_reques
 	reply.auth_name = (const uint8_t *)name;
 	reply.auth_name_size = sizeof name - 1;
 	wk_reply_put(service, peer, &reply, NULL, NULL);
-	wk_owed_settle(service, &owed, WK_WIRE_OK);
+	wk_owed_release(service, &owed, WK_WIRE_OK);
 }
 
 static void refuse(wk_service *service, wk_peer *peer, const wk_wire_request *request, uint32_t code, bool bare) {
@@ -86,7 +86,7 @@ static void refuse(wk_service *service, wk_peer *peer, const wk_wire_request *re
 	wk_reply_begin(&owed, code, &reply);
 	reply.bare = bare;
 	wk_reply_put(service, peer, &reply, NULL, NULL);
-	wk_owed_settle(service, &owed, code);
+	wk_owed_release(service, &owed, code);
 }
 
 static void dispatch(wk_service *service, wk_peer *peer, const wk_wire_request *request, const uint8_t *frame,

@@ -232,11 +232,11 @@ void wk_service_turn(wk_service *service) {
 		bool moved = service->durable != before || service->failed;
 		before = service->durable;
 		bool journal = moved || (first && service->waits.count == 0);
-		if (journal || service->eased)
+		if (journal || service->unblocked)
 			wk_peers_go_on(service, journal);
 		first = false;
 	} while (service->adds.count > 0 || first_wait_is_over(service) || service->served != NULL ||
-	         (service->eased && wk_peers_stall(service)));
+	         (service->unblocked && wk_peers_stall(service)));
 	if (service->waits.count > 0)
 		commit(service); /* what was accepted behind the last look, and nobody else writes */
 	wk_peers_sweep(service);

@@ -15,11 +15,12 @@
  */
 #ifndef WK_SERVER_SERVICE_H
 #define WK_SERVER_SERVICE_H
+#include "core/budgets.h"
+#include "core/hosted.h"
+#include "core/wire.h"
+#include "engine/committer.h"
 #include "io/net.h"
-#include "walkeeper/budgets.h"
-#include "walkeeper/hosted.h"
 #include "walkeeper/server.h"
-#include "walkeeper/wire.h"
 
 typedef struct wk_service wk_service;
 typedef struct wk_peer wk_peer;
@@ -221,9 +222,9 @@ struct wk_service {
 	uint64_t large_bytes;              /* of input_bytes: of connections with a place for a large frame */
 	wk_peer *peers, *listed;
 	wk_stalled stalled[WK_RANKS];
-	bool eased;   /* somebody who stalls may go on: in the turn, where nothing is being walked through */
-	bool no_room; /* the journal had none: adds queue up behind those that stall already */
-	bool starved; /* somebody stalls for want of memory for what comes in */
+	bool unblocked;   /* somebody who stalls may go on: in the turn, where nothing is being walked through */
+	bool no_room;     /* the journal had none: adds queue up behind those that stall already */
+	bool memory_wait; /* somebody stalls for want of memory for what comes in */
 	uint32_t owed_count, sending_count, partial_count;
 	uint32_t large_left;    /* places for large frames */
 	uint64_t durable;       /* as of this turn */
@@ -312,7 +313,7 @@ void wk_reply_begin(const wk_owed *owed, uint32_t code, wk_wire_reply *reply);
 void wk_reply_put(wk_service *service, wk_peer *peer, const wk_wire_reply *reply, const uint8_t *body,
                   wk_read_job *owner);
 void wk_reply_code(wk_service *service, const wk_owed *owed, uint32_t code);
-void wk_owed_settle(wk_service *service, const wk_owed *owed, uint32_t code);
+void wk_owed_release(wk_service *service, const wk_owed *owed, uint32_t code);
 
 /* outbox.c */
 bool wk_outbox_put(wk_outbox *outbox, const void *bytes, size_t size);

@@ -35,7 +35,7 @@ from wire_client import (
 )
 from zookeeper_server import ZooKeeperServer, missing
 
-from walkeeper._native import lib
+from tests.core_lib import lib
 from walkeeper.metadata import DigestType, LedgerMetadata, MetadataStore, open_store
 
 MIB = 1024 * 1024

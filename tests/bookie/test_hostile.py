@@ -28,7 +28,7 @@ from wire_client import (
     read_request,
 )
 
-from walkeeper._native import lib
+from tests.core_lib import lib
 
 pytest_plugins = ["hostile_bookie"]
 

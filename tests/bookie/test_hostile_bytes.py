@@ -23,7 +23,7 @@ from wire_client import (
     request,
 )
 
-from walkeeper._native import lib
+from tests.core_lib import lib
 
 pytest_plugins = ["hostile_bookie"]
 

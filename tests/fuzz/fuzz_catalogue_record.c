@@ -2,8 +2,8 @@
  * Checked: any bytes are records back to back up to the first that is refused, without a read outside them; every
  * record is encoded again to the same bytes.
  */
+#include "core/catalogue_record.h"
 #include "fuzz.h"
-#include "walkeeper/catalogue_record.h"
 #include <assert.h>
 #include <string.h>
 

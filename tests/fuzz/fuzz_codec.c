@@ -4,8 +4,8 @@
  *
  * Input: 0 codec, 1 exact size (big-endian, 3 bytes), 4 the source.
  */
-#include "engine/codec.h"
 #include "fuzz.h"
+#include "records/codec.h"
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,8 +5,8 @@
  * as it is, without anything put right, is never read outside its bytes.
  */
 #include "core/bytes.h"
+#include "core/footer.h"
 #include "fuzz.h"
-#include "walkeeper/footer.h"
 #include <assert.h>
 
 enum { PAGE = WK_PAGE_SIZE, TRAILER_FIELDS = 100, KINDS = 3 };

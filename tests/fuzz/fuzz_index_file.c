@@ -4,8 +4,8 @@
  * put right, is never read outside its bytes.
  */
 #include "core/bytes.h"
+#include "core/index_file.h"
 #include "fuzz.h"
-#include "walkeeper/index_file.h"
 #include <assert.h>
 
 enum { PAGE = WK_PAGE_SIZE, HEADER_FIELDS = 68, KINDS = 3, FIRST_KIND = 4 };

@@ -4,8 +4,8 @@
  * input is also tried with its magic and checksum put right, zero-filled to the size that it names.
  */
 #include "core/bytes.h"
+#include "core/journal_block.h"
 #include "fuzz.h"
-#include "walkeeper/journal_block.h"
 #include <assert.h>
 #include <stdlib.h>
 

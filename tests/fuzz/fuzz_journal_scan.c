@@ -4,8 +4,8 @@
  * chains; only a later block proves damage, and only by the rule; bytes behind the end never change what was accepted.
  */
 #include "core/bytes.h"
+#include "core/journal_scan.h"
 #include "fuzz.h"
-#include "walkeeper/journal_scan.h"
 #include <assert.h>
 
 enum { BLOCK = 4096, BLOCKS_MAX = 16, STEP = 4, EPOCH = 3 };

@@ -2,8 +2,8 @@
  * The input is the file `lock`. Checked as it is, and with the checksum of its second line put right: what decodes is encoded
  * again to the same bytes, and what does not tells no more than a first line.
  */
+#include "core/lock_text.h"
 #include "fuzz.h"
-#include "walkeeper/lock_text.h"
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * Checked: of any bytes that are what damage left of an entry it is said how many records they held at most: one or more,
  * and no more than an envelope can hold; without a read outside them.
  */
-#include "engine/loss.h"
+#include "engine/recovery/loss.h"
 #include "fuzz.h"
 #include "walkeeper/entry.h"
 #include "walkeeper/record.h"

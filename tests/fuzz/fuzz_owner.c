@@ -4,8 +4,8 @@
  * incarnation, and never made beside a slot of a newer version or of another directory.
  */
 #include "core/bytes.h"
+#include "core/owner.h"
 #include "fuzz.h"
-#include "walkeeper/owner.h"
 #include <assert.h>
 
 enum { SLOT = WK_OWNER_SLOT_SIZE };

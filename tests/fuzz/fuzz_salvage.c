@@ -11,6 +11,7 @@
 #include "core/bytes.h"
 #include "core/journal_block_layout.h"
 #include "fuzz.h"
+#include "sim/faulty.h"
 
 enum { DAMAGE_SIZE = 8, DAMAGES_MAX = 24, ZERO_UNIT = 512 };
 enum damage { STORE, ZEROS, TURN, COPY_BLOCK, CUT, REMOVE, SEAL_AGAIN, DAMAGES };

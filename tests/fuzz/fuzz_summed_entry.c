@@ -3,7 +3,7 @@
  * them. As no fuzzer finds a checksum, the input is also tried with its own put right: then only its ids decide.
  */
 #include "core/bytes.h"
-#include "engine/ledger_block.h"
+#include "engine/ledger/ledger_block.h"
 #include "fuzz.h"
 #include <assert.h>
 #include <stdlib.h>

@@ -4,8 +4,8 @@
  * generation, and never made beside a slot of a newer version.
  */
 #include "core/bytes.h"
+#include "core/superblock.h"
 #include "fuzz.h"
-#include "walkeeper/superblock.h"
 #include <assert.h>
 
 enum { SLOT = WK_SUPERBLOCK_SLOT_SIZE };

@@ -15,6 +15,7 @@
 
 #include "ledger_store.h"
 #include "server/service.h"
+#include "sim/faulty.h"
 
 enum { PEERS_MAX = 16, EVENTS_MAX = 256 };
 

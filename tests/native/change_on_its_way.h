@@ -5,7 +5,7 @@
 #ifndef CHANGE_ON_ITS_WAY_H
 #define CHANGE_ON_ITS_WAY_H
 #include "check.h"
-#include "engine/handles.h"
+#include "engine/directory/handles.h"
 
 static inline void until_a_change_is_on_its_way(wk_namespace *ns) {
 	for (bool is_there = false; !is_there; nap_ms(1)) {

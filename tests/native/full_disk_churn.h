@@ -9,6 +9,7 @@
 #include <errno.h>
 
 #include "ledger_store.h"
+#include "sim/faulty.h"
 
 enum { HOLDERS = 48, SOME = 8 };
 

@@ -8,18 +8,19 @@
 #ifndef LEDGER_MODEL_H
 #define LEDGER_MODEL_H
 #include "check_status.h"
-#include "engine/directory.h"
-#include "engine/handles.h"
-#include "engine/journal.h"
-#include "engine/ledger.h"
-#include "engine/lookup.h"
-#include "engine/range.h"
-#include "engine/range_pager.h"
-#include "engine/read.h"
-#include "engine/settle.h"
-#include "engine/store_file.h"
+#include "engine/directory/directory.h"
+#include "engine/directory/handles.h"
+#include "engine/index/ledger.h"
+#include "engine/index/lookup.h"
+#include "engine/index/range.h"
+#include "engine/index/range_pager.h"
+#include "engine/index/read.h"
+#include "engine/index/recount.h"
+#include "engine/index/store_file.h"
+#include "engine/journal/journal.h"
 #include "io/io.h"
 #include "manual_options.h"
+#include "sim/faulty.h"
 
 enum { LEDGERS = 4, IDS = 2000, FILE_BYTES = 64 * 1024, SIZE_MAX_ENTRY = 900 };
 enum pattern { DENSE, STRIPED, SHUFFLED, ANYWHERE };
@@ -248,11 +249,11 @@ static inline void count_live(const directory *d, uint64_t *live) {
 	}
 }
 
-static inline bool has_unsettled_range(const wk_engine *engine, const wk_store_file *file) {
+static inline bool has_uncounted_range(const wk_engine *engine, const wk_store_file *file) {
 	for (uint32_t l = 0; l < engine->ledgers_capacity; l++)
 		for (uint32_t r = 0; engine->ledgers[l] != NULL && r < engine->ledgers[l]->ranges_count; r++)
 			if (wk_ranges_in_memory(engine->ledgers[l])[r].file == file &&
-			    wk_ranges_in_memory(engine->ledgers[l])[r].unsettled)
+			    wk_ranges_in_memory(engine->ledgers[l])[r].uncounted)
 				return true;
 	return false;
 }
@@ -265,17 +266,17 @@ static inline void counts_live_entries(const directory *d) {
 	for (uint32_t f = 0; f < engine->files_count; f++) {
 		const wk_store_file *file = engine->files[f];
 		CHECK(file->live_entries >= live[f]); /* else it might be recycled under them */
-		if (!has_unsettled_range(engine, file))
+		if (!has_uncounted_range(engine, file))
 			CHECK_EQ(file->live_entries, live[f]);
 	}
-	for (int i = 0; i < 10000 && (engine->unsettled_count > 0 || engine->pager.behind_count > 0); i++) {
+	for (int i = 0; i < 10000 && (engine->recounts_count > 0 || engine->pager.behind_count > 0); i++) {
 		wk_faulty_advance(d->disk, 20000000);
 		wk_engine_lock(engine);
 		wk_range_pager_step(engine);
-		wk_settle_step(engine);
+		wk_recount_step(engine);
 		wk_engine_unlock(engine);
 	}
-	CHECK_EQ(engine->unsettled_count + engine->pager.behind_count, 0);
+	CHECK_EQ(engine->recounts_count + engine->pager.behind_count, 0);
 	for (uint32_t f = 0; f < engine->files_count; f++)
 		if (engine->files[f]->state == WK_FILE_SEALED)
 			CHECK_EQ(engine->files[f]->live_entries, live[f]);

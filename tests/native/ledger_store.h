@@ -7,12 +7,13 @@
 #define LEDGER_STORE_H
 #include "check_status.h"
 #include "core/bytes.h"
-#include "engine/directory.h"
-#include "engine/handles.h"
-#include "engine/ledger.h"
-#include "engine/range.h"
-#include "engine/store_file.h"
+#include "engine/directory/directory.h"
+#include "engine/directory/handles.h"
+#include "engine/index/ledger.h"
+#include "engine/index/range.h"
+#include "engine/index/store_file.h"
 #include "io/io.h"
+#include "sim/faulty.h"
 #include "walkeeper/ledger.h"
 
 enum { ENTRY_SIZE_MAX = 40 * 1024, ENTRY_HEAD = 24 };

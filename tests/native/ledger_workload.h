@@ -8,6 +8,7 @@
 #ifndef LEDGER_WORKLOAD_H
 #define LEDGER_WORKLOAD_H
 #include "ledger_store.h"
+#include "sim/faulty.h"
 #include <assert.h>
 
 enum { LEDGERS = 4, ENTRIES = 40, STATES_MAX = 1024, STEPS_MAX = 120, ADDS_MAX = 8 };

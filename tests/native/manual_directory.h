@@ -4,11 +4,12 @@
  */
 #ifndef MANUAL_DIRECTORY_H
 #define MANUAL_DIRECTORY_H
-#include "engine/directory.h"
+#include "core/superblock.h"
+#include "engine/directory/directory.h"
 #include "io/io.h"
 #include "manual_options.h"
+#include "sim/faulty.h"
 #include "small_directory.h"
-#include "walkeeper/superblock.h"
 
 static inline wk_io *disk_of(uint64_t seed) {
 	wk_io *io = NULL;

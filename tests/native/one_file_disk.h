@@ -2,6 +2,7 @@
 #ifndef ONE_FILE_DISK_H
 #define ONE_FILE_DISK_H
 #include "io_conformance.h"
+#include "sim/faulty.h"
 
 enum { SEEDS = 400, SECTOR = 512 };
 

@@ -5,6 +5,7 @@
 #ifndef RANDOM_FAULTS_H
 #define RANDOM_FAULTS_H
 #include "sheltered_disk.h"
+#include "sim/faulty.h"
 #include <errno.h>
 #include <time.h>
 

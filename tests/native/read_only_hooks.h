@@ -4,14 +4,14 @@
  */
 #ifndef READ_ONLY_HOOKS_H
 #define READ_ONLY_HOOKS_H
-#include "engine/directory.h"
+#include "core/lock_text.h"
+#include "core/superblock.h"
+#include "engine/directory/directory.h"
+#include "engine/directory/handles.h"
 #include "engine/engine.h"
-#include "engine/follower_renew.h"
-#include "engine/handles.h"
-#include "engine/shared_page.h"
+#include "engine/follower/follower_renew.h"
+#include "engine/follower/shared_page.h"
 #include "small_directory.h"
-#include "walkeeper/lock_text.h"
-#include "walkeeper/superblock.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>

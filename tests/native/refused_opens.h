@@ -8,6 +8,7 @@
 #ifndef REFUSED_OPENS_H
 #define REFUSED_OPENS_H
 #include "sheltered_disk.h"
+#include "sim/faulty.h"
 #include <errno.h>
 
 static wk_status try_open(const workload *w, wk_io *io, wk_error *error);

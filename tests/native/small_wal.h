@@ -4,11 +4,12 @@
 #ifndef SMALL_WAL_H
 #define SMALL_WAL_H
 #include "check_status.h"
-#include "engine/catalogue.h"
-#include "engine/store_file.h"
+#include "core/index_file.h"
+#include "core/superblock.h"
+#include "engine/catalogue/catalogue.h"
+#include "engine/index/store_file.h"
 #include "manual_options.h"
-#include "walkeeper/index_file.h"
-#include "walkeeper/superblock.h"
+#include "sim/faulty.h"
 #include "workload.h"
 
 enum { FILE_BYTES = 64 * 1024, FILES_MAX = 32, FILE_ID_MAX = 64 };

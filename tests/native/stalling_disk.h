@@ -5,7 +5,7 @@
  */
 #ifndef STALLING_DISK_H
 #define STALLING_DISK_H
-#include "engine/directory.h"
+#include "engine/directory/directory.h"
 #include "io/event.h"
 #include "io/io.h"
 #include "small_directory.h"

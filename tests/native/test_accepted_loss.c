@@ -4,6 +4,7 @@
  */
 #include "engine/engine.h"
 #include "manual_options.h"
+#include "sim/faulty.h"
 #include "small_wal.h"
 
 static subject s;

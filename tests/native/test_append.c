@@ -3,6 +3,7 @@
  * (docs/storage-rules.md).
  */
 #include "manual_directory.h"
+#include "sim/faulty.h"
 #include <time.h>
 
 /* ---- records, entries and blocks ---- */

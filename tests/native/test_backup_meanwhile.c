@@ -3,11 +3,11 @@
  * call of it taken over: the test acts between what the engine does before and behind it.
  */
 #include "copied_directory.h"
-#include "engine/directory.h"
+#include "engine/directory/directory.h"
 #include "engine/engine.h"
-#include "engine/index_file.h"
-#include "engine/ledger_state.h"
-#include "engine/store_file.h"
+#include "engine/index/index_file.h"
+#include "engine/index/store_file.h"
+#include "engine/ledger/ledger_state.h"
 #include <errno.h>
 
 static struct wk_io_operations operations, original;

@@ -7,6 +7,7 @@
  *	test_bit_flips all K N   the same, of every N-th byte from byte K on, so that N processes share the work
  */
 #include "core/bytes.h"
+#include "sim/faulty.h"
 #include "small_wal.h"
 
 /* What is turned beside, of all bytes; and bytes at least of each structure's header, body and padding, in each file. */

@@ -3,7 +3,7 @@
  * kept by hand.
  */
 #include "check.h"
-#include "walkeeper/block_window.h"
+#include "core/block_window.h"
 
 static wk_block_window window;
 

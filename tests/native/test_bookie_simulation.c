@@ -28,6 +28,7 @@
 
 #include "bookie_world.h"
 #include "sheltered_disk.h"
+#include "sim/faulty.h"
 
 enum { SEEDS_DEFAULT = 300, STEPS = 250 };
 

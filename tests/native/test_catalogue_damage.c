@@ -2,11 +2,12 @@
  * test_catalogue_damage.c: entries of the catalogue that cannot be read. The newest snapshot: the one before it and the
  * changes since say the same. Changes: what is intact is salvaged, and no record of a log becomes unreachable.
  */
-#include "engine/catalogue.h"
+#include "engine/catalogue/catalogue.h"
+#include "engine/catalogue/snapshot.h"
 #include "engine/engine.h"
-#include "engine/lookup.h"
-#include "engine/read.h"
-#include "engine/snapshot.h"
+#include "engine/index/lookup.h"
+#include "engine/index/read.h"
+#include "sim/faulty.h"
 #include "small_wal.h"
 
 static wk_io *disk_io;

@@ -1,7 +1,7 @@
 /* The records of ledger 0: each type's bytes, each rule, and every truncation. */
 #include "check.h"
 #include "core/bytes.h"
-#include "walkeeper/catalogue_record.h"
+#include "core/catalogue_record.h"
 
 static uint8_t bytes[WK_CATALOGUE_RECORD_MAX];
 

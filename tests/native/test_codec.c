@@ -1,6 +1,6 @@
 /* Compression: what goes in comes out, and nothing else than exactly that is accepted. */
 #include "check.h"
-#include "engine/codec.h"
+#include "records/codec.h"
 
 static const uint32_t codecs[] = {WK_CODEC_NONE, WK_CODEC_LZ4, WK_CODEC_ZSTD};
 enum { CODECS_COUNT = 3, BUFFER_SIZE = 2 * WK_CODEC_SIZE_MAX };

@@ -4,7 +4,9 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "engine/committer.h"
 #include "ledger_store.h"
+#include "sim/faulty.h"
 #include "small_directory.h"
 
 enum { PATIENCE_MS = 60000, ADD_SIZE = 200, LARGE_SIZE = 32 * 1024 };

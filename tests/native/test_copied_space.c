@@ -3,7 +3,7 @@
  * disk that is nearly full: what has a size and no blocks is not counted on.
  */
 
-#include "engine/directory.h"
+#include "engine/directory/directory.h"
 #include "small_directory.h"
 #include <errno.h>
 

@@ -3,6 +3,7 @@
  * no memory for a moment. The space is given back all the same once it has: what was to be counted is not forgotten.
  */
 #include "ledger_store.h"
+#include "sim/faulty.h"
 #include <errno.h>
 
 enum { LEDGER = 7, LEDGERS = 10, ENTRIES = 200 };

@@ -3,9 +3,10 @@
  * damaged while it is read. Its readers are given a gap for what is damaged, and the rest as before.
  */
 #include "check_status.h"
-#include "engine/directory.h"
+#include "engine/directory/directory.h"
 #include "io/io.h"
 #include "manual_options.h"
+#include "sim/faulty.h"
 #include "walkeeper/log.h"
 #include <stdlib.h>
 

@@ -5,6 +5,7 @@
  */
 #include "change_on_its_way.h"
 #include "manual_directory.h"
+#include "sim/faulty.h"
 #include "stalling_disk.h"
 #include <errno.h>
 #include <pthread.h>

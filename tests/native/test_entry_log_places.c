@@ -3,11 +3,12 @@
  * where they are is found out from themselves, and nothing is lost, whatever the policy.
  */
 #include "check.h"
-#include "engine/directory.h"
+#include "core/footer.h"
+#include "engine/directory/directory.h"
 #include "engine/engine.h"
 #include "io/io.h"
 #include "manual_options.h"
-#include "walkeeper/footer.h"
+#include "sim/faulty.h"
 #include "walkeeper/log.h"
 
 enum { FILE_BYTES = 4 << 20, RECORDS = 1300, NOISE_BYTES = 30 * 1024 };

@@ -3,6 +3,7 @@
  * the log begins, or reads it from its start, must not be told of it.
  */
 #include "manual_directory.h"
+#include "sim/faulty.h"
 #include <errno.h>
 
 enum { RECORDS = 10, CUT = 5 };

@@ -10,7 +10,7 @@
  * the follower asks for is there, or was truncated; it never sees damage, and neither its memory nor its descriptors grow.
  */
 #include "check.h"
-#include "engine/shared_page.h"
+#include "engine/follower/shared_page.h"
 #include "walkeeper/log.h"
 #include <dirent.h>
 #include <fcntl.h>

@@ -2,8 +2,8 @@
  * test_follower_end.c: a reader of a follower comes to the end of a stream behind its last record, also where other
  * threads look at the directory through the same follower: their look may bring both between two steps of the reader.
  */
+#include "engine/directory/handles.h"
 #include "engine/engine.h"
-#include "engine/handles.h"
 #include "small_directory.h"
 #include <pthread.h>
 #include <stdatomic.h>

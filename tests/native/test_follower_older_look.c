@@ -2,9 +2,9 @@
  * test_follower_older_look.c: a follower looks at the directory anew while the writer rolls to another file, whose name
  * the list does not have yet. It keeps what it has seen: no log that somebody holds is taken for deleted.
  */
-#include "engine/directory.h"
-#include "engine/follower.h"
-#include "engine/follower_renew.h"
+#include "engine/directory/directory.h"
+#include "engine/follower/follower.h"
+#include "engine/follower/follower_renew.h"
 #include "io/io.h"
 #include "small_directory.h"
 

@@ -2,7 +2,7 @@
  * test_follower_refused.c: a follower that was overtaken must look at the directory anew, and the machine refuses it the
  * descriptors for that. What it says then is true: nothing is damaged.
  */
-#include "engine/directory.h"
+#include "engine/directory/directory.h"
 #include "io/io.h"
 #include "small_directory.h"
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* The footer: sizes and places of its pages, each field at its place, each rule, every flipped bit of every page. */
 #include "check.h"
 #include "core/bytes.h"
-#include "walkeeper/footer.h"
+#include "core/footer.h"
 
 enum { ITEMS = 1100, RUNS = 300, STATES = 130, PAGES = 3 + 3 + 3 + 1, PAGE = 4096 };
 static wk_footer_item items[ITEMS];

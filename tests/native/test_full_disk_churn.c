@@ -6,6 +6,7 @@
  * disk that is mostly dead takes appends; nothing stops the journal; at the end all space but a few files is given back.
  */
 #include "full_disk_look.h"
+#include "sim/faulty.h"
 
 enum {
 	SEEDS = 24,

@@ -2,6 +2,7 @@
  * test_full_disk_opens.c: a directory is opened on a disk without room for what only an open wants.
  */
 #include "ledger_store.h"
+#include "sim/faulty.h"
 
 enum { PAGE = 4096 };
 

@@ -1,7 +1,7 @@
 /* test_hosted.c: the table of hosted ledgers, what it says of LACs, and how it learns a ledger's digest. */
 #include "check.h"
-#include "walkeeper/hosted.h"
-#include "walkeeper/wire.h"
+#include "core/hosted.h"
+#include "core/wire.h"
 
 enum { ROOM = 1 << 18 };
 static wk_hosted_ledgers table;

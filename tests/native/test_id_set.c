@@ -1,6 +1,6 @@
 /* test_id_set.c: ids sorted, each once, and found. */
 #include "check.h"
-#include "walkeeper/hosted.h"
+#include "core/hosted.h"
 
 enum { ROOM = 300000 };
 static int64_t ids[ROOM], wanted[ROOM];

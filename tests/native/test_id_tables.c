@@ -1,6 +1,6 @@
 /* test_id_tables.c: whoever chooses ids of ledgers cannot make searches for them long. */
 #include "core/id_hash.h"
-#include "engine/ledger_state.h"
+#include "engine/ledger/ledger_state.h"
 #include "ledger_store.h"
 
 enum { COUNT = 1500, SLOTS = 8192, LONG = 400 };

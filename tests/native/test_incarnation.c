@@ -3,7 +3,8 @@
  * never gets an epoch that was used before. Without the first, a cut tail chains on again when the same bytes are
  * appended; without the second, blocks of a recycled file count twice. Storage rules 3, 10 and 16.
  */
-#include "walkeeper/superblock.h"
+#include "core/superblock.h"
+#include "sim/faulty.h"
 #include "workload.h"
 
 static wk_superblock superblock_of(wk_faulty *disk) {

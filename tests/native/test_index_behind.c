@@ -2,7 +2,8 @@
  * test_index_behind.c: files that go and come behind the index: recycled, moved to an entry log, without a footer yet;
  * and states, which outlive the journal file that held them.
  */
-#include "engine/ledger_state.h"
+#include "engine/ledger/ledger_state.h"
+#include "sim/faulty.h"
 #include "two_logs.h"
 
 TEST(files_recycled_behind_the_index_are_not_missed) {

@@ -1,7 +1,7 @@
 /* The index file's format: sizes and places of its pages, each field at its place, each rule, every flipped bit of every page. */
 #include "check.h"
 #include "core/bytes.h"
-#include "walkeeper/index_file.h"
+#include "core/index_file.h"
 
 enum {
 	FILES = 130,
@@ -68,7 +68,7 @@ static void write_index(void) {
 		                             .dead = i % 21,
 		                             .runs_count = i % 2 == 0 ? 1 : 2 + i % 19,
 		                             .start = i % 20,
-		                             .unsettled = i % 5 == 0};
+		                             .uncounted = i % 5 == 0};
 	wk_index_encode(&header, files, ledgers, ranges, bytes);
 }
 

@@ -2,11 +2,11 @@
  * test_inspect.c: wk_inspect_file: every file of a real directory is told by its bytes and described by lines of JSON;
  * a damaged one too, as far as it can be read. wk_doctor: what it says of a temporary directory.
  */
-#include "engine/json.h"
+#include "core/journal_block.h"
+#include "core/superblock.h"
+#include "engine/check/json.h"
 #include "small_directory.h"
 #include "walkeeper/inspect.h"
-#include "walkeeper/journal_block.h"
-#include "walkeeper/superblock.h"
 #include <errno.h>
 
 enum { LINES_MAX = 2000 };

@@ -4,6 +4,7 @@
  * "may" is checked over many seeds: the one image must come up, and so must the other.
  */
 #include "one_file_disk.h"
+#include "sim/faulty.h"
 #include <time.h>
 
 TEST(an_unsynced_write_may_survive_vanish_or_tear) {

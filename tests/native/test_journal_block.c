@@ -4,7 +4,7 @@
  */
 #include "check.h"
 #include "core/bytes.h"
-#include "walkeeper/journal_block.h"
+#include "core/journal_block.h"
 
 static uint8_t block[WK_BLOCK_SIZE_MAX];
 

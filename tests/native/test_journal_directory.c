@@ -2,8 +2,9 @@
  * test_journal_directory.c: a store whose journal has a directory of its own, on the second device of the faulty disk:
  * what lies where, what is refused, and power cuts while the two are made.
  */
+#include "core/owner.h"
 #include "ledger_store.h"
-#include "walkeeper/owner.h"
+#include "sim/faulty.h"
 #include <errno.h>
 
 static wk_open_options options_with(const char *journal) {

@@ -2,9 +2,10 @@
  * test_journal_files.c: the journal's files as they fill up: room for what is accepted, zeros, footers; storage rules
  * 15, 16, 17 and 18 (docs/storage-rules.md).
  */
-#include "engine/journal.h"
-#include "engine/journal_space.h"
+#include "engine/journal/journal.h"
+#include "engine/journal/journal_space.h"
 #include "manual_directory.h"
+#include "sim/faulty.h"
 #include <errno.h>
 #include <pthread.h>
 

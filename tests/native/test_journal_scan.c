@@ -5,7 +5,7 @@
  */
 #include "check.h"
 #include "core/bytes.h"
-#include "walkeeper/journal_scan.h"
+#include "core/journal_scan.h"
 
 enum { BLOCKS_MAX = 16, BLOCK = 4096, EPOCH = 5 };
 static uint8_t file[BLOCKS_MAX * BLOCK];

@@ -3,6 +3,7 @@
  * and when an entry is durable and read.
  */
 #include "ledger_store.h"
+#include "sim/faulty.h"
 
 TEST(an_entry_is_its_bytes_whatever_its_digest) {
 	wk_io *io = new_disk(3);

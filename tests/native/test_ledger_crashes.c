@@ -10,6 +10,7 @@
  * A failure names the workload's seed: `test_ledger_crashes 50 SEED`, or `test_ledger_crashes 0 SEED CALL`, repeats it.
  */
 #include "ledger_workload.h"
+#include "sim/faulty.h"
 #include <errno.h>
 #include <time.h>
 

@@ -3,6 +3,7 @@
  * something is lost, has what is whole, takes more, and from then on is a store like any other.
  */
 #include "ledger_store.h"
+#include "sim/faulty.h"
 #include "small_directory.h"
 #include "walkeeper/inspect.h"
 

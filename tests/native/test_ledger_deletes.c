@@ -4,7 +4,7 @@
  */
 #include "ledger_store.h"
 
-#include "engine/ledger_delete.h"
+#include "engine/ledger/ledger_delete.h"
 #include <time.h>
 
 enum { DELETED = 200 * 1000, SECONDS_MAX = 5 };

@@ -3,6 +3,7 @@
  * freed by deletes: what the mover and the index keep back for that is there each time.
  */
 #include "ledger_store.h"
+#include "sim/faulty.h"
 
 enum { FILE_SIZE = 256 * 1024, CAPACITY = 12 * FILE_SIZE, ADDS_MAX = 20000, LARGE = 8000 };
 

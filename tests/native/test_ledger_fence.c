@@ -1,5 +1,6 @@
 /* test_ledger_fence.c: fences of a ledger store: durable when they are answered, and no add passes one. */
 #include "ledger_store.h"
+#include "sim/faulty.h"
 #include "small_directory.h"
 #include <errno.h>
 #include <pthread.h>

@@ -3,6 +3,7 @@
  * records (keys, fences), which only an index file lets go of.
  */
 #include "ledger_store.h"
+#include "sim/faulty.h"
 
 enum {
 	FILE_SIZE = 256 * 1024,

@@ -3,6 +3,7 @@
  * as before where what was written into it did not get its name, and is not spent on what frees nothing.
  */
 #include "ledger_store.h"
+#include "sim/faulty.h"
 #include <errno.h>
 
 enum { FILE_SIZE = 256 * 1024, CAPACITY = 12 * FILE_SIZE, LARGE = 8000, PATIENCE = 400, ADDS_MAX = 1000 };

@@ -3,6 +3,7 @@
  * ranges move, and nobody may be told that there is no such entry.
  */
 #include "ledger_store.h"
+#include "sim/faulty.h"
 
 enum { FILES = 12, WANTED = 500, FILLER = 900, FILLER_SIZE = 20 * 1024 };
 

@@ -4,9 +4,10 @@
  * it may be gone. And the index that holds their states is named by both slots of the superblock. The mark never falls,
  * and never passes a file whose entries only a scan would find.
  */
-#include "engine/index_file.h"
-#include "engine/superblock_file.h"
+#include "engine/directory/superblock_file.h"
+#include "engine/index/index_file.h"
 #include "ledger_store.h"
+#include "sim/faulty.h"
 
 enum { SIZE = 8000, FEW = 10, SEEDS = 6, STEPS = 400 };
 

@@ -7,9 +7,10 @@
 #include <errno.h>
 #include <time.h>
 
-#include "engine/file_name.h"
-#include "engine/index_file.h"
+#include "engine/base/file_name.h"
+#include "engine/index/index_file.h"
 #include "ledger_store.h"
+#include "sim/faulty.h"
 
 enum { LEDGERS = 4, IDS = 400, LIVES_DEFAULT = 300, FILES_MAX = 64, SECOND_NS = 1000000000 };
 

@@ -2,8 +2,9 @@
  * test_ledger_move.c: entries of a ledger store that the mover takes into entry logs: they are read where they are, what
  * was deleted meanwhile stays deleted, and no range outlives its file.
  */
-#include "engine/index_file.h"
+#include "engine/index/index_file.h"
 #include "ledger_store.h"
+#include "sim/faulty.h"
 
 static wk_open_options moving_options(void) {
 	wk_open_options options = store_options();

@@ -3,6 +3,7 @@
  * entry's bytes say of their end, its digest, is the caller's. A page that cannot be read is told as that.
  */
 #include "ledger_store.h"
+#include "sim/faulty.h"
 
 #include <errno.h>
 

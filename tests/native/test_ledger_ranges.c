@@ -2,8 +2,9 @@
  * test_ledger_ranges.c: ledgers whose entries have any ids, in any order, some of them twice, beside an array that says
  * what there is: while files roll and are sealed, the mover copies, the directory is closed, killed and opened again.
  */
-#include "engine/index_file.h"
+#include "engine/index/index_file.h"
 #include "ledger_model.h"
+#include "sim/faulty.h"
 
 /* ---- whatever happens ---- */
 

@@ -3,6 +3,7 @@
  * and the list of ledgers.
  */
 #include "ledger_store.h"
+#include "sim/faulty.h"
 #include <errno.h>
 
 TEST(absent_unknown_and_damaged_are_told_apart) {

@@ -2,9 +2,10 @@
  * test_ledger_sort.c: journal files in which the entries of many ledgers stand in turn are sorted by the mover: what one
  * read of a ledger brings becomes long, each entry is what it was, and each is copied for it once.
  */
-#include "engine/lookup.h"
-#include "engine/mover.h"
+#include "engine/index/lookup.h"
+#include "engine/mover/mover.h"
 #include "ledger_store.h"
+#include "sim/faulty.h"
 
 enum { LEDGERS = 40, ENTRIES = 80, SIZE = 300, FILLER = 1000, MEMORY = 96 * 1024, SECOND = 1000 * 1000 * 1000 };
 

@@ -5,6 +5,7 @@
  *	test_ledger_sort_crashes [STATES [SEED]]
  */
 #include "ledger_workload.h"
+#include "sim/faulty.h"
 #include <errno.h>
 #include <time.h>
 

@@ -3,6 +3,7 @@
  * delete is taken, and adds go on once there is space. And what the mover makes of the smallest entries.
  */
 #include "ledger_store.h"
+#include "sim/faulty.h"
 
 enum { FILE_SIZE = 1024 * 1024, CAPACITY = 12 * FILE_SIZE, ADDS = 256, BATCHES_MAX = 4000, LACS_MAX = 1000 };
 

@@ -2,8 +2,9 @@
  * test_leftovers.c: a power cut loses a block and keeps a later one, at the start of the next file. Where the journal does
  * not go on in that file, as what comes next is too large for it, its old block is not taken for one that follows.
  */
+#include "core/journal_block.h"
 #include "ledger_store.h"
-#include "walkeeper/journal_block.h"
+#include "sim/faulty.h"
 #include "walkeeper/log.h"
 
 enum { BEFORE = 25000, TOO_LARGE = 100 * 1000, MORE = 3, LIVES = 40 };

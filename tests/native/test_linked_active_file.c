@@ -3,7 +3,7 @@
  * use), so that it never gets its footer. Files behind it are recycled; its own entries live on. The next open finds all
  * that was acknowledged.
  */
-#include "engine/directory.h"
+#include "engine/directory/directory.h"
 #include "small_directory.h"
 #include <dirent.h>
 #include <errno.h>

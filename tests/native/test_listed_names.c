@@ -3,7 +3,7 @@
  * what a change says that came while the list waited for an earlier one is not durable, and not told.
  */
 #include "change_on_its_way.h"
-#include "engine/directory.h"
+#include "engine/directory/directory.h"
 #include "io/io.h"
 #include "small_directory.h"
 #include <pthread.h>

@@ -3,9 +3,9 @@
  * never too low, and right once the ranges are settled.
  */
 #include "check.h"
-#include "engine/ledger.h"
-#include "engine/range.h"
-#include "engine/store_file.h"
+#include "engine/index/ledger.h"
+#include "engine/index/range.h"
+#include "engine/index/store_file.h"
 
 enum { SPAN = 120, SEALED = 40 };
 
@@ -58,7 +58,7 @@ static void live_counts_are_safe(const footers *all, const wk_ledger *ledger) {
 		for (int64_t id = ledger->first_live; id < SPAN; id++)
 			live += is_newest(all, f, id);
 		for (uint32_t r = 0; r < ledger->ranges_count; r++) {
-			unsettled |= wk_ranges(ledger)[r].file == &all->files[f] && wk_ranges(ledger)[r].unsettled;
+			unsettled |= wk_ranges(ledger)[r].file == &all->files[f] && wk_ranges(ledger)[r].uncounted;
 			CHECK(wk_ranges(ledger)[r].dead < wk_ranges(ledger)[r].count); /* else it would outlive its file */
 		}
 		CHECK(all->files[f].live_entries >= live);
@@ -71,13 +71,13 @@ static void live_counts_are_safe(const footers *all, const wk_ledger *ledger) {
 static void settle_some(footers *all, wk_ledger *ledger, uint64_t *random) {
 	for (uint32_t r = 0; r < ledger->ranges_count; r++) {
 		wk_range *range = &wk_ranges(ledger)[r];
-		if (!range->unsettled || check_random(random) % 2 == 0)
+		if (!range->uncounted || check_random(random) % 2 == 0)
 			continue;
 		uint32_t dead = 0, file = (uint32_t)(range->file - all->files);
 		for (int64_t id = range->first_entry; id <= range->last_entry; id++)
 			dead += all->has[file][id] && (id < ledger->first_live || !is_newest(all, file, id));
-		range->unsettled = false;
-		wk_ledger_settled(&all->engine, ledger, range, dead);
+		range->uncounted = false;
+		wk_ledger_recounted(&all->engine, ledger, range, dead);
 		r = UINT32_MAX; /* ranges may have moved: from the start */
 	}
 }

@@ -1,6 +1,6 @@
 /* What the file `lock` says of its holder, of any bytes. */
 #include "check.h"
-#include "walkeeper/lock_text.h"
+#include "core/lock_text.h"
 #include <string.h>
 
 enum { PID_LINE = 5 }; /* of the example */

@@ -2,11 +2,12 @@
  * test_logs.c: what a log answers with 10,000 segments, after its clock jumped, and of how much its segments hold; where
  * one begins whose name was another's; and what the handles on it hold in memory. On the faulty disk in manual mode: nothing happens but what the test does.
  */
-#include "engine/catalogue.h"
-#include "engine/handles.h"
-#include "engine/journal.h"
-#include "engine/snapshot.h"
+#include "engine/catalogue/catalogue.h"
+#include "engine/catalogue/snapshot.h"
+#include "engine/directory/handles.h"
+#include "engine/journal/journal.h"
 #include "manual_directory.h"
+#include "sim/faulty.h"
 
 static void larger_files(wk_open_options *options) {
 	options->file_size_min = options->file_size_max = 256 * 1024;

@@ -1,6 +1,6 @@
 /* test_long_polls.c: who waits for a ledger's LAC is woken when it is passed, when his time is over, or with his owner. */
 #include "check.h"
-#include "walkeeper/hosted.h"
+#include "core/hosted.h"
 
 enum { ROOM = 10000, LEDGERS = 5, OWNERS = 4 };
 static wk_polls polls;

@@ -3,12 +3,12 @@
  * removed by hand, or nothing but zeros. Acknowledged records are then missing, and that is said: what is left never
  * passes for all there was, and what is appended behind it never takes the ids of what is lost. Storage rule 14.
  */
-#include "engine/directory.h"
-#include "engine/handles.h"
-#include "engine/snapshot.h"
+#include "core/superblock.h"
+#include "engine/catalogue/snapshot.h"
+#include "engine/directory/directory.h"
+#include "engine/directory/handles.h"
 #include "small_directory.h"
 #include "walkeeper/inspect.h"
-#include "walkeeper/superblock.h"
 #include <dirent.h>
 
 enum { RECORDS = 60, FILES_MAX = 32 };

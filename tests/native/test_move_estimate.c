@@ -3,8 +3,9 @@
  * left are far larger, the mover's passes are not: entry logs keep to the usual size.
  */
 #include "engine/engine.h"
-#include "engine/store_file.h"
+#include "engine/index/store_file.h"
 #include "manual_directory.h"
+#include "sim/faulty.h"
 #include <errno.h>
 
 enum { FILE_SIZE = 1 << 20, LARGE = 180 * 1000, LOGS = 8 };

@@ -5,6 +5,7 @@
  */
 #include "ledger_store.h"
 #include "sheltered_disk.h"
+#include "sim/faulty.h"
 #include <errno.h>
 
 enum { ENTRIES = 40, ROUNDS = 6, CALLS_MAX = 3000 };

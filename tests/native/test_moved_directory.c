@@ -2,7 +2,7 @@
  * test_moved_directory.c: an open directory stays the one that was opened: the process changes its working directory,
  * or somebody renames the directory and makes another under its old name.
  */
-#include "engine/directory.h"
+#include "engine/directory/directory.h"
 #include "engine/engine.h"
 #include "small_directory.h"
 #include "walkeeper/inspect.h"

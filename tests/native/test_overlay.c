@@ -4,6 +4,7 @@
  */
 #include "check_status.h"
 #include "io/io.h"
+#include "sim/faulty.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * test_own_threads.c: signals are the application's. None is delivered to a thread of ours, and one that comes to a
  * thread of the application's while it does our work leaves nothing half done.
  */
-#include "engine/snapshot.h"
+#include "engine/catalogue/snapshot.h"
 #include "stalling_disk.h"
 #include <dirent.h>
 #include <pthread.h>

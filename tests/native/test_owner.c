@@ -2,7 +2,7 @@
  * test_owner.c: the owner file of a journal directory: its bytes, which slot counts, and that each single bit counts.
  */
 #include "check.h"
-#include "walkeeper/owner.h"
+#include "core/owner.h"
 
 static const wk_owner OWNER = {
     .directory_id = {0, 17, 34, 51, 68, 85, 102, 119, 136, 153, 170, 187, 204, 221, 238, 255}, .incarnation = 3};

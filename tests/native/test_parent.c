@@ -2,7 +2,7 @@
  * test_parent.c: a new directory's name is synced in the directory that has it, however the path is written and through
  * whatever links it leads.
  */
-#include "engine/directory.h"
+#include "engine/directory/directory.h"
 #include "io/io.h"
 #include "small_directory.h"
 #include <limits.h>

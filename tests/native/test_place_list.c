@@ -1,6 +1,6 @@
 /* test_place_list.c: the list of places in the file under way, beside an array. */
 #include "check.h"
-#include "engine/place_list.h"
+#include "engine/index/place_list.h"
 
 TEST(a_place_list_is_what_an_array_would_be) {
 	enum { MANY = 6000 };

@@ -2,8 +2,9 @@
  * test_probe.c: the probe of the disk: when it runs, and which method and K it chooses; storage rule 16
  * (docs/storage-rules.md).
  */
-#include "engine/probe_grid.h"
+#include "engine/directory/probe_grid.h"
 #include "manual_directory.h"
+#include "sim/faulty.h"
 
 static void probes(wk_open_options *options) {
 	options->sync_method = WK_SYNC_PROBE;

@@ -5,12 +5,13 @@
  */
 #include <errno.h>
 
-#include "engine/index_file.h"
-#include "engine/lookup.h"
-#include "engine/page_cache.h"
-#include "engine/range_pager.h"
-#include "engine/settle.h"
+#include "engine/index/index_file.h"
+#include "engine/index/lookup.h"
+#include "engine/index/page_cache.h"
+#include "engine/index/range_pager.h"
+#include "engine/index/recount.h"
 #include "ledger_store.h"
+#include "sim/faulty.h"
 
 enum {
 	LEDGERS = 1500,
@@ -55,7 +56,7 @@ static bool cannot_go_yet(const wk_engine *engine, const wk_ledger *ledger) {
 /* Time passes, so that ranges are settled: those with holes, and those of entries that were sent again. */
 static void work_on(wk_namespace *ns, wk_io *io) {
 	wk_faulty_advance(wk_faulty_of(io), 1500000000);
-	for (int i = 0; i < 200 && (i == 0 || ns->engine->unsettled_count > 0); i++) {
+	for (int i = 0; i < 200 && (i == 0 || ns->engine->recounts_count > 0); i++) {
 		work(ns);
 		wk_faulty_advance(wk_faulty_of(io), 20000000);
 	}
@@ -98,8 +99,8 @@ static void counts_live_entries(wk_namespace *ns, wk_io *io) {
 	for (int i = 0; i < 200000; i++) {
 		wk_faulty_advance(wk_faulty_of(io), 20000000);
 		wk_engine_lock(engine);
-		if (engine->unsettled_count > 0)
-			wk_settle_step(engine);
+		if (engine->recounts_count > 0)
+			wk_recount_step(engine);
 		else if (!wk_range_pager_step(engine))
 			i = 200000;
 		wk_engine_unlock(engine);
@@ -120,7 +121,7 @@ static void counts_live_entries(wk_namespace *ns, wk_io *io) {
 				break;
 		}
 	}
-	bool settled = engine->unsettled_count == 0; /* ranges that came in may have found something to be settled */
+	bool settled = engine->recounts_count == 0; /* ranges that came in may have found something to be settled */
 	for (uint32_t f = 0; f < engine->files_count; f++) {
 		const wk_store_file *file = engine->files[f];
 		CHECK(file->live_entries >= live[f]); /* else it would be recycled under them */

@@ -3,6 +3,7 @@
  * what becomes of damage, failing reads and files that go.
  */
 #include "ledger_store.h"
+#include "sim/faulty.h"
 #include <errno.h>
 
 enum { ENTRIES = 600, SIZE = 3000, CACHE = 8 << 20 };

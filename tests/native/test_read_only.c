@@ -3,6 +3,7 @@
  * nothing whose sync failed or was never asked for (storage rule 13).
  */
 #include "read_only_hooks.h"
+#include "sim/faulty.h"
 
 TEST(what_a_failed_sync_left_is_not_shown_and_is_said_to_be_there) {
 	const char *path = temporary();

@@ -3,6 +3,7 @@
  * segment that is not durable yet: without it the next records come where the reader never looks.
  */
 #include "manual_directory.h"
+#include "sim/faulty.h"
 
 TEST(a_reader_does_not_stand_in_a_segment_that_a_power_cut_takes_back) {
 	wk_io *io = disk_of(7);

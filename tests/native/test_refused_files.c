@@ -2,10 +2,10 @@
  * test_refused_files.c: a file that cannot be renamed, unlinked or opened. The others are not kept by it, nothing that
  * was prepared is forgotten, and the journal goes on.
  */
-#include "engine/index_file.h"
-#include "engine/journal_file.h"
-#include "engine/keeper.h"
-#include "engine/space.h"
+#include "engine/directory/keeper.h"
+#include "engine/index/index_file.h"
+#include "engine/journal/journal_file.h"
+#include "engine/space/space.h"
 #include "manual_directory.h"
 #include <dirent.h>
 #include <errno.h>

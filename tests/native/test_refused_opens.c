@@ -7,6 +7,7 @@
 #include "workload.h"
 
 #include "refused_opens.h"
+#include "sim/faulty.h"
 #include <time.h>
 
 enum { STEPS = 60, SEEDS = 3 };

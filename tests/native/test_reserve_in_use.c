@@ -4,6 +4,7 @@
  * written for as long as there is room.
  */
 #include "manual_directory.h"
+#include "sim/faulty.h"
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -2,11 +2,12 @@
  * test_retention.c: what a log lets go of by itself: segments that are older than retention_seconds, and none that it
  * was asked to keep for ever, or that a cursor needs.
  */
-#include "engine/catalogue.h"
-#include "engine/handles.h"
-#include "engine/journal.h"
-#include "engine/retention.h"
+#include "engine/catalogue/catalogue.h"
+#include "engine/catalogue/retention.h"
+#include "engine/directory/handles.h"
+#include "engine/journal/journal.h"
 #include "manual_directory.h"
+#include "sim/faulty.h"
 #include <pthread.h>
 #include <time.h>
 

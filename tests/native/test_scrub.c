@@ -1,7 +1,8 @@
 /* test_scrub.c: a step of the scrub looks at a bounded number of ledgers under the lock, however many there are. */
-#include "engine/ledger.h"
-#include "engine/scrub.h"
-#include "engine/store_file.h"
+#include "engine/check/scrub.h"
+#include "engine/index/ledger.h"
+#include "engine/index/store_file.h"
+#include "sim/faulty.h"
 #include "small_wal.h"
 
 enum { LEDGERS = 100 * 1000, LOOKS = 257, RECORDS = 60 };

@@ -10,10 +10,10 @@
 
 #include "check_status.h"
 #include "core/bytes.h"
+#include "core/wire.h"
 #include "small_directory.h"
 #include "walkeeper/ledger.h"
 #include "walkeeper/server.h"
-#include "walkeeper/wire.h"
 
 static const uint8_t KEY[20] = "a key of 20 bytes...";
 static wk_namespace *ns;

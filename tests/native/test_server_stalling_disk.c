@@ -10,9 +10,9 @@
 
 #include "check_status.h"
 #include "core/bytes.h"
+#include "core/wire.h"
 #include "stalling_disk.h"
 #include "walkeeper/server.h"
-#include "walkeeper/wire.h"
 
 static const uint8_t KEY[20] = "a key of 20 bytes...";
 

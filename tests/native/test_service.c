@@ -2,6 +2,7 @@
 #include <errno.h>
 
 #include "bookie_harness.h"
+#include "sim/faulty.h"
 
 static bookie b;
 

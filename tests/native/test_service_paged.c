@@ -2,7 +2,8 @@
 #include <errno.h>
 
 #include "bookie_harness.h"
-#include "engine/range_pager.h"
+#include "engine/index/range_pager.h"
+#include "sim/faulty.h"
 
 enum { LEDGERS = 1500, ROUNDS = 12, LIMIT = 256 * 1024, LAC = 100 };
 

@@ -3,6 +3,7 @@
  * itself it gets one: in a ledger store the files behind it could else never be given back.
  */
 #include "ledger_store.h"
+#include "sim/faulty.h"
 
 static wk_io *io;
 static wk_namespace *store;

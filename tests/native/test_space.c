@@ -3,6 +3,7 @@
  * the limits of memtable, index cache and appends in flight; storage rules 19, 22 and 24 (docs/storage-rules.md).
  */
 #include "manual_directory.h"
+#include "sim/faulty.h"
 #include <errno.h>
 
 /* ---- on the disk ---- */

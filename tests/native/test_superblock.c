@@ -1,7 +1,7 @@
 /* The superblock: each field at its place, each rule, every flipped bit, and the choice between two slots. */
 #include "check.h"
 #include "core/bytes.h"
-#include "walkeeper/superblock.h"
+#include "core/superblock.h"
 
 static uint8_t slots[2 * WK_SUPERBLOCK_SLOT_SIZE];
 

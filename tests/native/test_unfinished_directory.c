@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "manual_directory.h"
+#include "sim/faulty.h"
 
 enum { CUTS = 6, CALLS_MAX = 200 };
 

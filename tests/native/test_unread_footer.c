@@ -4,9 +4,10 @@
  */
 #include <errno.h>
 
-#include "engine/handles.h"
+#include "engine/directory/handles.h"
 #include "manual_directory.h"
 #include "manual_options.h"
+#include "sim/faulty.h"
 
 enum { LARGE = 20000, READS_MAX = 1000 };
 static char payload[LARGE];

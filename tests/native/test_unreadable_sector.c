@@ -3,8 +3,9 @@
  * the mover goes on with the rest.
  */
 #include "engine/engine.h"
-#include "engine/ledger.h"
-#include "engine/range.h"
+#include "engine/index/ledger.h"
+#include "engine/index/range.h"
+#include "sim/faulty.h"
 #include "unreadable_sector.h"
 
 static struct wk_io_operations failing_operations;

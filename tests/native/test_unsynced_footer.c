@@ -9,11 +9,12 @@
  */
 #include <errno.h>
 
-#include "engine/catalogue.h"
-#include "engine/handles.h"
-#include "engine/journal.h"
-#include "engine/keeper.h"
+#include "engine/catalogue/catalogue.h"
+#include "engine/directory/handles.h"
+#include "engine/directory/keeper.h"
+#include "engine/journal/journal.h"
 #include "manual_directory.h"
+#include "sim/faulty.h"
 
 enum { SEEDS = 40, KEPT = 6, FOOTER_SIZE = 3 * 4096 };
 static char payload[250 * 1024];

@@ -2,8 +2,8 @@
  * test_verify_index.c: what wk_verify_directory says of the index file: a warning where it is only a cache, damage where
  * states may be lost with it or it says something else than the footers.
  */
-#include "engine/handles.h"
-#include "engine/snapshot.h"
+#include "engine/catalogue/snapshot.h"
+#include "engine/directory/handles.h"
 #include "verified_directory.h"
 
 static wk_index_header index_header(void) {

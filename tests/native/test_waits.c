@@ -2,7 +2,7 @@
  * test_waits.c: waits that end when what they wait for is there, at their deadline, or when a signal comes; and a driver
  * that rests when there is nothing to wait for.
  */
-#include "engine/journal.h"
+#include "engine/journal/journal.h"
 #include "stalling_disk.h"
 #include <pthread.h>
 #include <signal.h>

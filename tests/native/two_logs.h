@@ -6,11 +6,12 @@
  */
 #ifndef TWO_LOGS_H
 #define TWO_LOGS_H
-#include "engine/directory.h"
-#include "engine/index_file.h"
-#include "engine/store_file.h"
+#include "engine/directory/directory.h"
+#include "engine/index/index_file.h"
+#include "engine/index/store_file.h"
 #include "io/io.h"
 #include "manual_options.h"
+#include "sim/faulty.h"
 #include "small_directory.h"
 
 enum { RECORDS_A_FILE = 12 };

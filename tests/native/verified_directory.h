@@ -4,12 +4,12 @@
  */
 #ifndef VERIFIED_DIRECTORY_H
 #define VERIFIED_DIRECTORY_H
+#include "core/footer.h"
+#include "core/index_file.h"
+#include "core/superblock.h"
 #include "small_directory.h"
 #include "walkeeper/entry.h"
-#include "walkeeper/footer.h"
-#include "walkeeper/index_file.h"
 #include "walkeeper/inspect.h"
-#include "walkeeper/superblock.h"
 #include <dirent.h>
 
 enum { FILES_MAX = 16, BLOCKS_A_FILE = 13 }; /* one record a block, a block a page, three pages of footer */

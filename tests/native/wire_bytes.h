@@ -2,7 +2,7 @@
 #ifndef WIRE_BYTES_H
 #define WIRE_BYTES_H
 #include "check.h"
-#include "walkeeper/wire.h"
+#include "core/wire.h"
 #include <ctype.h>
 
 #define KEY_HEX "850bf1071c5e3d8c24235676f8816ae0cbe2f14f"

@@ -8,9 +8,10 @@
 #ifndef WORKLOAD_H
 #define WORKLOAD_H
 #include "check.h"
-#include "engine/directory.h"
+#include "engine/directory/directory.h"
 #include "expected_records.h"
 #include "io/io.h"
+#include "sim/faulty.h"
 #include "walkeeper/log.h"
 #include <assert.h>
 

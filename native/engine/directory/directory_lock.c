@@ -1,0 +1,183 @@
+#include "engine/directory/directory_lock.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/lock_text.h"
+#include "engine/directory/registry.h"
+
+enum { LOCK_RETRY_NS = 2 * 1000 * 1000, LOOKED_AT_NS = 500 * 1000 * 1000 };
+
+/* Of a file that cannot be read, or was not written yet, nothing is known. -errno */
+static int read_file(wk_engine *engine, wk_file *file, wk_lock_text *text) {
+	*text = (wk_lock_text){.pid = -1};
+	uint8_t *page = aligned_alloc(WK_IO_ALIGNMENT, WK_IO_ALIGNMENT);
+	if (page == NULL)
+		return -ENOMEM;
+	int64_t size = engine->io->operations->pread(engine->io, file, page, WK_IO_ALIGNMENT, 0);
+	wk_lock_text_decode(page, size > 0 ? (size_t)size : 0, text);
+	free(page);
+	return size < 0 ? (int)size : 0;
+}
+
+static int64_t read_holder(wk_engine *engine) {
+	wk_lock_text text;
+	read_file(engine, engine->lock_file, &text);
+	int64_t pid = text.pid;
+	/* Who has just taken the lock may not have written that yet: then it is of the one before. */
+	bool is_past = pid == wk_process_id() && !wk_registry_is_written_here(engine);
+	return pid > 0 && !is_past ? pid : -1;
+}
+
+static int write_text(wk_engine *engine, const wk_lock_text *text) {
+	uint8_t *page = aligned_alloc(WK_IO_ALIGNMENT, WK_LOCK_SIZE);
+	if (page == NULL)
+		return -ENOMEM;
+	memset(page, 0, WK_LOCK_SIZE);
+	wk_lock_text_encode(text, page);
+	int64_t result = engine->io->operations->pwrite(engine->io, engine->lock_file, page, WK_LOCK_SIZE, 0, 0);
+	free(page);
+	return result < 0 ? (int)result : 0;
+}
+
+static bool is_full(int result) {
+	return result == -ENOSPC || result == -EDQUOT;
+}
+
+/*
+ * Who holds it now; under which kernel the directory was written last, is as it was: an open that comes to nothing leaves
+ * no word of its own. One that was made for it names none, by zeros. What cannot be read is not written over, and nothing is written into a
+ * directory of which this one is a copy by links.
+ */
+static int write_holder(wk_engine *engine, bool made) {
+	wk_lock_text text;
+	wk_io_stat stat;
+	bool readable = read_file(engine, engine->lock_file, &text) == 0;
+	int result = engine->io->operations->stat(engine->io, engine->lock_file, &stat);
+	if (result < 0 || !readable || stat.links > 1)
+		return result;
+	text.pid = wk_process_id();
+	text.boot_known |= made && stat.size == 0; /* nobody came first, while this one waited */
+	result = write_text(engine, &text);
+	return is_full(result) ? 0 : result;
+}
+
+/* Of a text without a boot id, and of a kernel that nobody tells the id of, nothing is certain: false. */
+static int is_another(wk_engine *engine, const wk_lock_text *last, bool *another) {
+	uint8_t now[WK_BOOT_ID_SIZE];
+	int result = engine->io->operations->boot_id(engine->io, now);
+	*another = result == 0 && last->boot_known && memcmp(now, last->boot, sizeof now) != 0;
+	return result == -ENODATA ? 0 : result;
+}
+
+int wk_directory_lock_names_another(wk_engine *engine, bool *another) {
+	/* Of one that the disk cannot read nothing is known: it is written over when the kernel is told. */
+	wk_lock_text last;
+	int result = read_file(engine, engine->lock_file, &last);
+	return result == -ENOMEM ? result : is_another(engine, &last, another);
+}
+
+int wk_directory_lock_tell_kernel(wk_engine *engine) {
+	const struct wk_io_operations *io = engine->io->operations;
+	wk_lock_text last, text = {.pid = wk_process_id()};
+	read_file(engine, engine->lock_file, &last);
+	int result = io->boot_id(engine->io, text.boot);
+	if (result < 0 && result != -ENODATA)
+		return result;
+	text.boot_known = result == 0;
+	bool said = last.pid == text.pid && last.boot_known == text.boot_known &&
+	            memcmp(last.boot, text.boot, sizeof text.boot) == 0;
+	if (said)
+		return 0;
+	result = write_text(engine, &text);
+	if (result == 0)
+		result = io->sync(engine->io, engine->lock_file);
+	if (is_full(result))
+		result = io->truncate(engine->io, engine->lock_file, 0);
+	return result;
+}
+
+bool wk_directory_was_written_under_this_kernel(wk_engine *engine) {
+	const struct wk_io_operations *io = engine->io->operations;
+	char *path = wk_engine_path(engine, "lock");
+	wk_file *file = NULL;
+	int result = path != NULL ? io->open(engine->io, path, WK_IO_READ, &file) : -ENOMEM;
+	free(path);
+	if (result < 0)
+		return result != -ENOENT;
+	wk_lock_text last;
+	bool another;
+	result = read_file(engine, file, &last);
+	io->close(engine->io, file);
+	return result < 0 || is_another(engine, &last, &another) < 0 || !another;
+}
+
+/* Those who look whether somebody writes have the lock for a moment: where a writer has it, no look succeeds. */
+static bool is_only_looked_at(wk_engine *engine, wk_file *file) {
+	return engine->io->operations->lock(engine->io, file, false) == 0;
+}
+
+int wk_directory_lock_take(wk_engine *engine, wk_file *file, bool *looked_at) {
+	static const uint32_t nobody = 0;
+	uint64_t begin = wk_engine_now(engine), limit = engine->options.lock_timeout_ns, waited;
+	int result;
+	*looked_at = false;
+	for (;;) {
+		result = engine->io->operations->lock(engine->io, file, true);
+		waited = wk_engine_now(engine) - begin;
+		if (result != -EWOULDBLOCK)
+			break;
+		*looked_at = waited >= limit && is_only_looked_at(engine, file);
+		if (waited >= limit && (!*looked_at || waited - limit >= LOOKED_AT_NS))
+			break;
+		wk_futex_wait(&nobody, 0, LOCK_RETRY_NS);
+	}
+	engine->report.lock_wait_ns += waited;
+	return result;
+}
+
+static wk_status refuse(wk_engine *engine, bool looked_at, wk_error *error) {
+	static const char advice[] = "close it there, or open it here with read_only to follow it";
+	int64_t pid = looked_at ? -1 : read_holder(engine);
+	if (looked_at)
+		wk_fail(error, WK_LOCKED,
+		        "%s is not open for writing, but its lock was kept for %d ms by processes that look whether it is",
+		        engine->path, LOOKED_AT_NS / 1000000);
+	else if (pid < 0)
+		wk_fail(error, WK_LOCKED, "%s is open for writing in another process: %s", engine->path, advice);
+	else
+		wk_fail(error, WK_LOCKED, "%s is open for writing in process %lld: %s", engine->path, (long long)pid, advice);
+	if (error != NULL)
+		error->holder_pid = pid;
+	return WK_LOCKED;
+}
+
+/* Taken with waiting: a process that was killed lets go of it when it is gone. What it left under way: late_writes.h. */
+wk_status wk_directory_lock(wk_engine *engine, wk_error *error) {
+	const struct wk_io_operations *io = engine->io->operations;
+	char *path = wk_engine_path(engine, "lock");
+	if (path == NULL)
+		return wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", engine->path);
+	wk_registry_hold_forks(); /* a child that does not know of this descriptor would keep the lock */
+	bool made = false;
+	int result = io->open(engine->io, path, WK_IO_WRITE, &engine->lock_file);
+	if (result == -ENOENT) {
+		result = io->open(engine->io, path, WK_IO_WRITE | WK_IO_CREATE, &engine->lock_file);
+		made = result == 0;
+		if (result == -EEXIST)
+			result = io->open(engine->io, path, WK_IO_WRITE, &engine->lock_file);
+	}
+	wk_registry_let_fork();
+	wk_status status = result < 0 ? wk_fail_io(error, result, "opening %s", path) : WK_OK;
+	free(path);
+	if (status != WK_OK)
+		return status;
+	bool looked_at;
+	result = wk_directory_lock_take(engine, engine->lock_file, &looked_at);
+	if (result == -EWOULDBLOCK)
+		return refuse(engine, looked_at, error);
+	if (result == 0)
+		result = write_holder(engine, made);
+	return result < 0 ? wk_fail_io(error, result, "locking %s", engine->path) : WK_OK;
+}
