@@ -1,4 +1,4 @@
-"""native/core for tests: its private headers, and the public ones that are pure, as a cffi module that is not installed.
+"""native/core for tests: its private headers, and the pure public ones, as a cffi module that is not installed.
 
 The module is compiled from native/core alone when it is first imported, and kept in build/core_lib under a name made
 from what it was compiled from.
@@ -36,7 +36,8 @@ HEADERS = [*(f"walkeeper/{name}.h" for name in PUBLIC), *(f"core/{name}.h" for n
 
 def _load(name: str, path: Path) -> object:
     spec = importlib.util.spec_from_file_location(name, path)
-    assert isinstance(spec, ModuleSpec) and spec.loader is not None
+    assert isinstance(spec, ModuleSpec)
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -52,7 +53,14 @@ def _compile(path: Path, sources: list[Path]) -> None:
     with contextlib.redirect_stdout(None):  # it tells what it writes
         ffi.emit_c_code(str(glue))
     unfinished = path.with_suffix(".unfinished")
-    compiler = [*shlex.split(os.environ.get("CC", "cc")), "-shared", "-fPIC", "-fvisibility=hidden", "-std=gnu11", "-O1"]
+    compiler = [
+        *shlex.split(os.environ.get("CC", "cc")),
+        "-shared",
+        "-fPIC",
+        "-fvisibility=hidden",
+        "-std=gnu11",
+        "-O1",
+    ]
     folders = [NATIVE, NATIVE / "include", sysconfig.get_path("include")]
     flags = [f"-I{folder}" for folder in folders]
     subprocess.run([*compiler, *flags, "-o", unfinished, glue, *sources], check=True)

@@ -12,9 +12,9 @@ import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from tests.core_lib import ffi, lib
 from tests.journals import Record, seal
 from tests.metadata_examples import examples as metadata_examples
-from tests.core_lib import ffi, lib
 
 PAGES = pathlib.Path(__file__).resolve().parents[1] / "docs" / "formats"
 DIRECTORY_ID = bytes.fromhex("00112233445566778899aabbccddeeff")

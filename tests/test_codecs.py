@@ -6,11 +6,11 @@ from typing import Any, TypeVar
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.core_lib import ffi, lib
 from tests.models import entry as entries
 from tests.models import record as records
 from tests.models.crc32c import crc32c
 from tests.models.refused import Refused
-from tests.core_lib import ffi, lib
 
 T = TypeVar("T")
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.format_examples import EXAMPLE, EXAMPLES, PAGES
 from tests.core_lib import lib
+from tests.format_examples import EXAMPLE, EXAMPLES, PAGES
 
 SHOWN = {
     name: (page.name, text) for page in PAGES.glob("*.md") for _, name, text, _ in EXAMPLE.findall(page.read_text())

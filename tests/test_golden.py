@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests import format_examples
+from tests.core_lib import ffi, lib
 from tests.golden import make
 from tests.journals import BLOCK_SIZE, DIRECTORY_ID, records_of, recover
 from tests.models.crc32c import crc32c
-from tests.core_lib import ffi, lib
 
 GOLDEN = pathlib.Path(__file__).resolve().parent / "golden"
 JOURNAL = (GOLDEN / "version-1" / "journal").read_bytes()

@@ -3,11 +3,11 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.core_lib import ffi, lib
 from tests.hosted import DIGESTS, Polls, Table
 from tests.journals import BLOCK_SIZE, recover, seal
 from tests.models import block_window, hosted_ledgers, journal_scan, long_polls
 from tests.models.journal_scan import Block
-from tests.core_lib import ffi, lib
 
 STATUSES = {
     lib.WK_OK: "WK_OK",

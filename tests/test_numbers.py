@@ -49,7 +49,7 @@ def test_a_number_too_long_to_be_written_is_refused_as_any_other(directory: Path
                 lambda: log.reader(start=walkeeper.DLSN(HUGE, 0, 0)),
                 lambda: walkeeper.open(directory, read_bytes=HUGE),
                 lambda: walkeeper.open(directory, backend=HUGE),  # type: ignore[arg-type]
-                lambda: walkeeper.open(directory, manual=HUGE),  # type: ignore[arg-type]
+                lambda: walkeeper.open(directory, check_all=HUGE),  # type: ignore[arg-type]
             ):
                 with pytest.raises(walkeeper.InvalidError, match="too long to be shown"):
                     refused()

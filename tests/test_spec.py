@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import pytest
 
+from tests.core_lib import ffi, lib
 from tests.hosted import DIGESTS, Polls, Table
 from tests.journals import BLOCK_SIZE, recover, seal
-from tests.core_lib import ffi, lib
 
 SPECS = sorted((pathlib.Path(__file__).parent / "spec").glob("*.txt"))
 

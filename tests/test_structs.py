@@ -35,7 +35,13 @@ def test_a_dataclass_has_the_fields_of_its_struct(kind: type, struct: str) -> No
 def test_every_option_of_open_can_be_given() -> None:
     named = {_options._OPEN_TIMES.get(name, name) for name in walkeeper.OpenOptions.__annotations__}
     named |= {"create", "read_only", "on_damage"}
-    of_ledger_stores = {"kind", "sort_memory", "sort_wait_ns", "sort_gain"}  # Python opens directories of logs
+    of_ledger_stores = {
+        "kind",
+        "sort_memory",
+        "sort_wait_ns",
+        "sort_gain",
+        "internal",
+    }  # Python opens directories of logs
     assert named | of_ledger_stores == fields_of("wk_open_options")
 
 

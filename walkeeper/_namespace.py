@@ -370,14 +370,6 @@ class Namespace:
         report.lock_wait_ns += self._lock_wait_ns
         return RecoveryReport(**{name: getattr(report, name) for name in RecoveryReport.__dataclass_fields__})
 
-    def step(self) -> bool:
-        """Of a namespace opened with manual=True (tests): does what is due in the background; True: nothing is left."""
-        idle, error = ffi.new("bool *"), new_error()
-        with self._handle as native:
-            status = uninterrupted(lambda _: lib.wk_namespace_step(native, idle, error))
-        check(status, error)
-        return bool(idle[0])
-
     def close(self, timeout: float | None = None) -> None:
         """Waits (up to `timeout` seconds; None: for ever) until everything accepted is durable, and closes.
 

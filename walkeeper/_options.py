@@ -89,8 +89,6 @@ class OpenOptions(TypedDict, total=False):
     major_interval: float
     scrub_rate: int
     """Bytes a second read again in the background to find damage (0: off); see Stats.scrub_damaged."""
-    manual: bool
-    """Tests: no threads; background work is done by Namespace.step()."""
     check_all: bool
     """Where on_damage accepts loss: read every entry, so that all of it is found now, and none when it is read."""
     ignore_footers: bool
@@ -117,7 +115,7 @@ _kept: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 _OPEN_PERCENTS = ("minor_percent", "major_percent")
 _NEVER = 2**32 - 1
 
-_OPEN_FLAGS = ("unsafe_fs", "manual", "check_all", "ignore_footers")
+_OPEN_FLAGS = ("unsafe_fs", "check_all", "ignore_footers")
 
 
 class NewLogOptions(TypedDict, total=False):

@@ -38,7 +38,8 @@ def cdef(headers: list[str]) -> str:
         for name in ("stdbool.h", "stddef.h", "stdint.h"):
             pathlib.Path(stubs, name).touch()
         flags = ["-E", "-P", "-xc", "-DWK_CDEF", "-nostdinc", "-I", stubs, "-I", str(INCLUDE), "-I", str(NATIVE), "-"]
-        done = subprocess.run([*compiler, *flags], input=includes(headers), text=True, stdout=subprocess.PIPE, check=True)
+        asked, command = includes(headers), [*compiler, *flags]
+        done = subprocess.run(command, input=asked, text=True, stdout=subprocess.PIPE, check=True)
     return done.stdout
 
 

@@ -86,7 +86,7 @@ FIXED: dict[str, tuple[object, str]] = {
     "open.create": (1, "that no store was lost is found out before"),
     "open.read_only": (0, "a bookie writes"),
     "open.unsafe_fs": (0, "what was acknowledged must survive, and a network file system promises too little"),
-    "open.manual": (0, "of tests"),
+    "open.internal": (0, "of tests"),
     "open.ignore_footers": (0, "of verification"),
     "open.on_damage": (lib.WK_ON_DAMAGE_STOP, "of the first try: skipped is what was noted as damage"),
     "open.check_all": (0, "goes with another on_damage"),

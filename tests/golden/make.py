@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import pathlib
 
+from tests.core_lib import ffi, lib
 from tests.format_examples import catalogue_records, entry_bytes, entry_log_bytes, index_bytes
 from tests.journals import BLOCK_SIZE, DIRECTORY_ID, Record, seal
-from tests.core_lib import ffi, lib
 
 FOLDER = pathlib.Path(__file__).resolve().parent / f"version-{lib.WK_FORMAT_VERSION}"
 EPOCH, INCARNATION, GAP_SIZE = 5, 3, BLOCK_SIZE

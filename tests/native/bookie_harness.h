@@ -13,6 +13,7 @@
 
 #include <errno.h>
 
+#include "engine/manual.h"
 #include "ledger_store.h"
 #include "server/service.h"
 #include "sim/faulty.h"

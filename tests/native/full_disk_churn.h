@@ -8,6 +8,7 @@
 #define FULL_DISK_CHURN_H
 #include <errno.h>
 
+#include "engine/manual.h"
 #include "ledger_store.h"
 #include "sim/faulty.h"
 

@@ -18,6 +18,7 @@
 #include "engine/index/recount.h"
 #include "engine/index/store_file.h"
 #include "engine/journal/journal.h"
+#include "engine/manual.h"
 #include "io/io.h"
 #include "manual_options.h"
 #include "sim/faulty.h"

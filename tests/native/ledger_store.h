@@ -12,6 +12,7 @@
 #include "engine/index/ledger.h"
 #include "engine/index/range.h"
 #include "engine/index/store_file.h"
+#include "engine/manual.h"
 #include "io/io.h"
 #include "sim/faulty.h"
 #include "walkeeper/ledger.h"
@@ -24,7 +25,7 @@ static const char OTHER_KEY[] = "not the key of this one";
 static inline wk_open_options store_options(void) {
 	wk_open_options options;
 	wk_open_options_init(&options);
-	options.manual = true;
+	options.internal = WK_OPEN_MANUAL;
 	options.kind = WK_KIND_LEDGERS;
 	options.file_size_min = 64 * 1024;
 	options.file_size_max = 256 * 1024;

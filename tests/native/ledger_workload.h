@@ -7,6 +7,7 @@
  */
 #ifndef LEDGER_WORKLOAD_H
 #define LEDGER_WORKLOAD_H
+#include "engine/manual.h"
 #include "ledger_store.h"
 #include "sim/faulty.h"
 #include <assert.h>

@@ -6,6 +6,7 @@
 #define MANUAL_DIRECTORY_H
 #include "core/superblock.h"
 #include "engine/directory/directory.h"
+#include "engine/manual.h"
 #include "io/io.h"
 #include "manual_options.h"
 #include "sim/faulty.h"

@@ -11,6 +11,7 @@
 #include "engine/engine.h"
 #include "engine/follower/follower_renew.h"
 #include "engine/follower/shared_page.h"
+#include "engine/manual.h"
 #include "small_directory.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -181,7 +182,7 @@ static inline wk_namespace *open_hooked_with(const char *path, bool read_only, w
 	use_hooks(io);
 	wk_open_options options;
 	wk_open_options_init(&options);
-	options.manual = !read_only;
+	options.internal = read_only ? 0 : WK_OPEN_MANUAL;
 	options.read_only = read_only;
 	options.sync_method = WK_SYNC_WRITE_THEN_SYNC;
 	wk_namespace *ns = NULL;

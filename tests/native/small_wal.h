@@ -8,6 +8,7 @@
 #include "core/superblock.h"
 #include "engine/catalogue/catalogue.h"
 #include "engine/index/store_file.h"
+#include "engine/manual.h"
 #include "manual_options.h"
 #include "sim/faulty.h"
 #include "workload.h"

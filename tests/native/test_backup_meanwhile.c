@@ -8,6 +8,7 @@
 #include "engine/index/index_file.h"
 #include "engine/index/store_file.h"
 #include "engine/ledger/ledger_state.h"
+#include "engine/manual.h"
 #include <errno.h>
 
 static struct wk_io_operations operations, original;
@@ -26,7 +27,7 @@ static void open_hooked(const char *place, uint32_t sync_method) {
 	io->operations = &operations;
 	wk_open_options options;
 	wk_open_options_init(&options);
-	options.manual = true;
+	options.internal = WK_OPEN_MANUAL;
 	options.sync_method = sync_method;
 	options.file_size_min = options.file_size_max = SMALL_FILE_SIZE;
 	wk_error error = {0};

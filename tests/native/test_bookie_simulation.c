@@ -27,6 +27,7 @@
 #include <time.h>
 
 #include "bookie_world.h"
+#include "engine/manual.h"
 #include "sheltered_disk.h"
 #include "sim/faulty.h"
 

@@ -7,6 +7,7 @@
 #include "engine/engine.h"
 #include "engine/index/lookup.h"
 #include "engine/index/read.h"
+#include "engine/manual.h"
 #include "sim/faulty.h"
 #include "small_wal.h"
 

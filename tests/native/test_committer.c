@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "engine/committer.h"
+#include "engine/manual.h"
 #include "ledger_store.h"
 #include "sim/faulty.h"
 #include "small_directory.h"
@@ -217,7 +218,7 @@ TEST(a_write_that_fails_is_told_and_acknowledges_nothing) {
 TEST(a_block_waits_a_moment_for_those_that_were_let_go_with_the_others) {
 	wk_io *io = new_disk(4);
 	wk_open_options options = store_options();
-	options.manual = false;
+	options.internal = 0;
 	wk_namespace *ns = open_store_with(io, &options);
 	begin(ns);
 	uint64_t ticket;

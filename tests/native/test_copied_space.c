@@ -4,6 +4,7 @@
  */
 
 #include "engine/directory/directory.h"
+#include "engine/manual.h"
 #include "small_directory.h"
 #include <errno.h>
 
@@ -69,7 +70,7 @@ static wk_io *hooked(void) {
 static wk_status open_manual(wk_io *io, const char *path, wk_namespace **ns, wk_error *error) {
 	wk_open_options options;
 	wk_open_options_init(&options);
-	options.manual = true;
+	options.internal = WK_OPEN_MANUAL;
 	options.file_size_min = options.file_size_max = SMALL_FILE_SIZE;
 	options.sync_method = WK_SYNC_DSYNC;
 	*ns = NULL;

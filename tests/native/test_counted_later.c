@@ -2,6 +2,7 @@
  * test_counted_later.c: while dead entries are counted, or ledgers are deleted whose ranges are paged out, the machine has
  * no memory for a moment. The space is given back all the same once it has: what was to be counted is not forgotten.
  */
+#include "engine/manual.h"
 #include "ledger_store.h"
 #include "sim/faulty.h"
 #include <errno.h>

@@ -6,6 +6,7 @@
 #include "core/footer.h"
 #include "engine/directory/directory.h"
 #include "engine/engine.h"
+#include "engine/manual.h"
 #include "io/io.h"
 #include "manual_options.h"
 #include "sim/faulty.h"

@@ -2,6 +2,7 @@
  * test_follower_no_memory.c: memory runs out while a follower hears of changes of the catalogue, at each allocation. Once
  * there is enough again it knows what the writer knows.
  */
+#include "engine/manual.h"
 #include "scarce_memory.h"
 #include "small_directory.h"
 
@@ -34,7 +35,7 @@ static bool look_without_memory(long number) {
 	wk_namespace *ns = NULL, *follower = NULL;
 	wk_open_options options;
 	wk_open_options_init(&options);
-	options.manual = true; /* no thread of the writer is to be short of memory */
+	options.internal = WK_OPEN_MANUAL; /* no thread of the writer is to be short of memory */
 	CHECK_EQ(wk_open(path, &options, &ns, NULL), WK_OK);
 	wk_log *log = log_named(ns, "log"), *followed;
 	options.read_only = true;
@@ -95,7 +96,7 @@ static bool look_for_a_record_without_memory(long number) {
 	wk_namespace *ns = NULL, *follower = NULL;
 	wk_open_options options;
 	wk_open_options_init(&options);
-	options.manual = true;
+	options.internal = WK_OPEN_MANUAL;
 	CHECK_EQ(wk_open(path, &options, &ns, NULL), WK_OK);
 	wk_log_release(log_named(ns, "empty"));
 	options.read_only = true;

@@ -3,6 +3,7 @@
  * and states, which outlive the journal file that held them.
  */
 #include "engine/ledger/ledger_state.h"
+#include "engine/manual.h"
 #include "sim/faulty.h"
 #include "two_logs.h"
 

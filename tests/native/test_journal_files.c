@@ -4,6 +4,7 @@
  */
 #include "engine/journal/journal.h"
 #include "engine/journal/journal_space.h"
+#include "engine/manual.h"
 #include "manual_directory.h"
 #include "sim/faulty.h"
 #include <errno.h>
@@ -318,7 +319,7 @@ TEST(rule_15_what_comes_while_the_disk_turns_out_to_be_full_fits_too) {
 	io->operations = &watched;
 	wk_open_options options;
 	wk_open_options_init(&options);
-	options.manual = true;
+	options.internal = WK_OPEN_MANUAL;
 	options.file_size_min = options.file_size_max = 64 * 1024;
 	strcpy(path, temporary());
 	wk_namespace *ns = NULL;
@@ -363,7 +364,7 @@ TEST(rule_18_at_most_one_full_file_lacks_its_footer) {
 	for (uint32_t k = 1; k <= 8; k += 7) {
 		wk_io *io = disk_of(18);
 		wk_open_options_init(&options);
-		options.manual = true;
+		options.internal = WK_OPEN_MANUAL;
 		options.file_size_min = options.file_size_max = 64 * 1024;
 		options.sync_method = k == 1 ? WK_SYNC_DSYNC : WK_SYNC_WRITE_THEN_SYNC;
 		options.blocks_in_flight = k;
@@ -433,7 +434,7 @@ TEST(rule_18_holds_for_writers_that_are_faster_than_the_keeper) {
 		wk_abandon(ns);
 		wk_writer_close(a.writer, 0, NULL);
 		wk_log_release(log);
-		options.manual = true;
+		options.internal = WK_OPEN_MANUAL;
 		CHECK(scanned_after_a_kill(io, path, &options) <= 2);
 		remove_tree(path);
 	}

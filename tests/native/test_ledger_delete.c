@@ -2,6 +2,7 @@
  * test_ledger_delete.c: deleting ledgers: unknown from then on, also after a kill; their space comes back; and ledgers
  * that several threads make and delete.
  */
+#include "engine/manual.h"
 #include "ledger_store.h"
 #include "small_directory.h"
 #include <pthread.h>
@@ -133,7 +134,7 @@ TEST(ledgers_come_and_go_in_several_threads) {
 	char path[64];
 	strcpy(path, temporary());
 	wk_open_options options = store_options();
-	options.manual = false;
+	options.internal = 0;
 	options.file_size_max = options.file_size_min;
 	options.minor_interval_ns = 1000 * 1000;
 	options.minor_percent = 80;

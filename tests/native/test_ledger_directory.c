@@ -2,6 +2,7 @@
  * test_ledger_directory.c: a ledger store as a directory: its kind, how it may be opened, and what backup, verify and
  * inspect make of it on a real disk.
  */
+#include "engine/manual.h"
 #include "ledger_store.h"
 #include "small_directory.h"
 #include "walkeeper/inspect.h"
@@ -92,7 +93,7 @@ static void flip_in_an_entry(const char *path) {
 
 static wk_namespace *open_at(const char *path) {
 	wk_open_options options = store_options();
-	options.manual = false;
+	options.internal = 0;
 	options.file_size_max = options.file_size_min;
 	wk_namespace *ns = NULL;
 	wk_error error = {0};

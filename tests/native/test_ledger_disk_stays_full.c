@@ -2,6 +2,7 @@
  * test_ledger_disk_stays_full.c: a ledger store whose disk is full again and again, or still is when it is opened, can be
  * freed by deletes: what the mover and the index keep back for that is there each time.
  */
+#include "engine/manual.h"
 #include "ledger_store.h"
 #include "sim/faulty.h"
 

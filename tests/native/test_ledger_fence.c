@@ -1,4 +1,5 @@
 /* test_ledger_fence.c: fences of a ledger store: durable when they are answered, and no add passes one. */
+#include "engine/manual.h"
 #include "ledger_store.h"
 #include "sim/faulty.h"
 #include "small_directory.h"
@@ -142,7 +143,7 @@ TEST(no_add_is_acknowledged_that_is_not_there_when_the_fence_is_answered) {
 	char path[64];
 	strcpy(path, temporary());
 	wk_open_options options = store_options();
-	options.manual = false;
+	options.internal = 0;
 	options.in_flight_bytes = 4096; /* adds wait for room, and the fence comes meanwhile */
 	wk_namespace *ns = NULL;
 	wk_error error = {0};

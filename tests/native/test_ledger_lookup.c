@@ -2,6 +2,7 @@
  * test_ledger_lookup.c: an entry that many files may hold is found whatever happens while their indexes are read: its
  * ranges move, and nobody may be told that there is no such entry.
  */
+#include "engine/manual.h"
 #include "ledger_store.h"
 #include "sim/faulty.h"
 

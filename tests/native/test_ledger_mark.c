@@ -6,6 +6,7 @@
  */
 #include "engine/directory/superblock_file.h"
 #include "engine/index/index_file.h"
+#include "engine/manual.h"
 #include "ledger_store.h"
 #include "sim/faulty.h"
 

@@ -3,6 +3,7 @@
  * was deleted meanwhile stays deleted, and no range outlives its file.
  */
 #include "engine/index/index_file.h"
+#include "engine/manual.h"
 #include "ledger_store.h"
 #include "sim/faulty.h"
 

@@ -3,6 +3,7 @@
  * what there is: while files roll and are sealed, the mover copies, the directory is closed, killed and opened again.
  */
 #include "engine/index/index_file.h"
+#include "engine/manual.h"
 #include "ledger_model.h"
 #include "sim/faulty.h"
 

@@ -3,6 +3,7 @@
  * read of a ledger brings becomes long, each entry is what it was, and each is copied for it once.
  */
 #include "engine/index/lookup.h"
+#include "engine/manual.h"
 #include "engine/mover/mover.h"
 #include "ledger_store.h"
 #include "sim/faulty.h"

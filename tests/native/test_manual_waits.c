@@ -1,4 +1,5 @@
 /* test_manual_waits.c: manual mode has no threads of its own, and each call is answered all the same. */
+#include "engine/manual.h"
 #include "manual_directory.h"
 #include <pthread.h>
 #include <signal.h>
@@ -80,7 +81,7 @@ static void open_desk(desk *d, uint64_t in_flight_bytes) {
 	atomic_store(&writing, false);
 	wk_open_options options;
 	wk_open_options_init(&options);
-	options.manual = true;
+	options.internal = WK_OPEN_MANUAL;
 	options.blocks_in_flight = 1;
 	options.in_flight_bytes = in_flight_bytes;
 	options.sync_method = WK_SYNC_DSYNC;

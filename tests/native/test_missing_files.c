@@ -7,6 +7,7 @@
 #include "engine/catalogue/snapshot.h"
 #include "engine/directory/directory.h"
 #include "engine/directory/handles.h"
+#include "engine/manual.h"
 #include "small_directory.h"
 #include "walkeeper/inspect.h"
 #include <dirent.h>
@@ -408,7 +409,7 @@ TEST(a_file_whose_first_page_is_gone_is_not_taken_for_an_empty_one) {
 	wk_open_options options;
 	wk_open_options_init(&options);
 	options.file_size_min = options.file_size_max = SMALL_FILE_SIZE;
-	options.manual = true;
+	options.internal = WK_OPEN_MANUAL;
 	wk_namespace *ns = NULL;
 	wk_error error = {0};
 	check_ok(wk_open(path, &options, &ns, &error), &error, "the directory opens");

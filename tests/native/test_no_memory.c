@@ -2,6 +2,7 @@
  * test_no_memory.c: memory runs out in the middle of a call: each of its allocations fails, one after the other. Whatever
  * the call says is true, it can be made again, and the directory opens afterwards and holds what was acknowledged.
  */
+#include "engine/manual.h"
 #include "manual_directory.h"
 #include "scarce_memory.h"
 
@@ -30,7 +31,7 @@ static const char LONG_NAME[] =
 static void open_desk(desk *d) {
 	wk_open_options options;
 	wk_open_options_init(&options);
-	options.manual = true;
+	options.internal = WK_OPEN_MANUAL;
 	options.backend = WK_BACKEND_PSYNC;
 	options.file_size_min = options.file_size_max = SMALL_FILE_SIZE; /* a large record is larger than a block */
 	options.sync_method = WK_SYNC_WRITE_THEN_SYNC;

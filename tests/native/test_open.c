@@ -2,6 +2,7 @@
  * test_open.c: what an open reads and finds, and where it refuses to open at all; storage rules 18, 20 and 28
  * (docs/storage-rules.md).
  */
+#include "engine/manual.h"
 #include "manual_directory.h"
 
 enum { NFS_TYPE = 0x6969 };
@@ -70,7 +71,7 @@ TEST(rule_20_below_the_mark_nothing_but_the_catalogue_is_read) {
 		memset(reads_by_file, 0, sizeof reads_by_file);
 		wk_open_options options;
 		wk_open_options_init(&options);
-		options.manual = true;
+		options.internal = WK_OPEN_MANUAL;
 		options.file_size_min = options.file_size_max = SMALL_FILE_SIZE;
 		options.ignore_footers = ignoring == 1;
 		wk_namespace *ns = NULL;
@@ -110,7 +111,7 @@ TEST(rule_28_a_network_file_system_is_refused_unless_it_is_accepted) {
 	io->operations = &network_operations;
 	wk_open_options options;
 	wk_open_options_init(&options);
-	options.manual = true;
+	options.internal = WK_OPEN_MANUAL;
 	wk_namespace *ns = NULL;
 	wk_error error = {0};
 	CHECK_EQ(wk_open_on(io, path, &options, &ns, &error), WK_UNSUPPORTED);

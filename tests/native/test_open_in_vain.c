@@ -2,6 +2,7 @@
  * test_open_in_vain.c: an open for writing that comes to nothing takes nothing from those who only read: what was
  * acknowledged before a power cut is shown behind it, too, though nobody confirmed it since.
  */
+#include "engine/manual.h"
 #include "read_only_hooks.h"
 
 /* Five records, of which nothing confirms the last but the page; and that is behind a power cut. */
@@ -121,7 +122,7 @@ TEST(no_block_is_written_before_the_lock_tells_which_kernel_does) {
 		close(fd);
 		wk_open_options options;
 		wk_open_options_init(&options);
-		options.manual = true;
+		options.internal = WK_OPEN_MANUAL;
 		options.on_damage = lossy ? WK_ON_DAMAGE_SKIP : WK_ON_DAMAGE_STOP;
 		use_hooks(&io);
 		blocks_written = blocks_untold = 0;

@@ -3,6 +3,7 @@
  * whatever links it leads.
  */
 #include "engine/directory/directory.h"
+#include "engine/manual.h"
 #include "io/io.h"
 #include "small_directory.h"
 #include <limits.h>
@@ -25,7 +26,8 @@ static void make(const char *path) {
 	io->operations = &operations;
 	wk_open_options options;
 	wk_open_options_init(&options);
-	options.manual = options.create = true;
+	options.create = true;
+	options.internal = WK_OPEN_MANUAL;
 	wk_namespace *ns = NULL;
 	wk_error error = {0};
 	count = 0;

@@ -2,6 +2,7 @@
  * test_read_ahead.c: a ledger that is read one entry after the other: how often the disk is asked, for how much, and
  * what becomes of damage, failing reads and files that go.
  */
+#include "engine/manual.h"
 #include "ledger_store.h"
 #include "sim/faulty.h"
 #include <errno.h>

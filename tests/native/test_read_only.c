@@ -2,6 +2,7 @@
  * test_read_only.c: what an open that may not write shows after its writer went away: all that was acknowledged, and
  * nothing whose sync failed or was never asked for (storage rule 13).
  */
+#include "engine/manual.h"
 #include "read_only_hooks.h"
 #include "sim/faulty.h"
 
@@ -317,7 +318,7 @@ TEST(all_that_was_acknowledged_before_a_power_cut_is_shown) {
 	CHECK_EQ(wk_faulty_new(7, &io), 0);
 	wk_open_options options;
 	wk_open_options_init(&options);
-	options.manual = true;
+	options.internal = WK_OPEN_MANUAL;
 	options.sync_method = WK_SYNC_DSYNC;
 	options.file_size_min = options.file_size_max = SMALL_FILE_SIZE;
 	wk_namespace *ns = NULL;
@@ -327,7 +328,7 @@ TEST(all_that_was_acknowledged_before_a_power_cut_is_shown) {
 	wk_writer *writer = writer_of(log);
 	for (int i = 0; i < 3; i++)
 		append_one(writer);
-	options.manual = false;
+	options.internal = 0;
 	options.read_only = true;
 	uint64_t without_page = 0;
 	for (uint64_t seed = 1; seed <= 100; seed++) {

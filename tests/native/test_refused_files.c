@@ -5,6 +5,7 @@
 #include "engine/directory/keeper.h"
 #include "engine/index/index_file.h"
 #include "engine/journal/journal_file.h"
+#include "engine/manual.h"
 #include "engine/space/space.h"
 #include "manual_directory.h"
 #include <dirent.h>
@@ -108,7 +109,7 @@ static desk desk_with(bool manual, uint64_t file_size) {
 	strcpy(d.path, temporary());
 	wk_open_options options;
 	wk_open_options_init(&options);
-	options.manual = manual;
+	options.internal = manual ? WK_OPEN_MANUAL : 0;
 	options.file_size_min = options.file_size_max = file_size;
 	options.sync_method = WK_SYNC_WRITE_THEN_SYNC;
 	wk_error error = {0};

@@ -2,6 +2,7 @@
 #include "engine/check/scrub.h"
 #include "engine/index/ledger.h"
 #include "engine/index/store_file.h"
+#include "engine/manual.h"
 #include "sim/faulty.h"
 #include "small_wal.h"
 
@@ -29,7 +30,7 @@ TEST(a_step_among_a_hundred_thousand_ledgers_looks_at_few) {
 	wk_error error = {0};
 	wk_open_options options;
 	wk_open_options_init(&options);
-	options.manual = true;
+	options.internal = WK_OPEN_MANUAL;
 	options.file_size_min = options.file_size_max = FILE_BYTES;
 	options.scrub_rate = 1000 * 1000;
 	CHECK_EQ(wk_faulty_new(1, &io), 0);

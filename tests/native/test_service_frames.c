@@ -3,6 +3,7 @@
  * stops keeps nobody out.
  */
 #include "bookie_harness.h"
+#include "engine/manual.h"
 
 static bookie b;
 

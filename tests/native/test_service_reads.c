@@ -1,5 +1,6 @@
 /* test_service_reads.c: which reads the loop answers itself, and what batches hold. */
 #include "bookie_harness.h"
+#include "engine/manual.h"
 
 static bookie b;
 

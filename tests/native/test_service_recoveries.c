@@ -3,6 +3,7 @@
  * without its writer needs go on (cluster rule 4).
  */
 #include "bookie_harness.h"
+#include "engine/manual.h"
 
 static bookie b;
 

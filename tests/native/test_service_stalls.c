@@ -3,6 +3,7 @@
  * for it; and the loop never sleeps while something is due.
  */
 #include "bookie_harness.h"
+#include "engine/manual.h"
 #include "sim/faulty.h"
 
 static bookie b;

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 
+#include "engine/manual.h"
 #include "manual_directory.h"
 #include "sim/faulty.h"
 
@@ -13,7 +14,7 @@ enum { CUTS = 6, CALLS_MAX = 200 };
 static bool make_up_to(wk_io *io, uint64_t call) {
 	wk_open_options options;
 	wk_open_options_init(&options);
-	options.manual = true;
+	options.internal = WK_OPEN_MANUAL;
 	options.file_size_min = options.file_size_max = 64 * 1024;
 	options.sync_method = WK_SYNC_DSYNC;
 	wk_namespace *ns = NULL;
@@ -72,7 +73,7 @@ TEST(what_is_acknowledged_in_a_directory_that_was_there_is_there) {
 static wk_status open_below_unreadable(wk_io *io, wk_error *error) {
 	wk_open_options options;
 	wk_open_options_init(&options);
-	options.manual = true;
+	options.internal = WK_OPEN_MANUAL;
 	static struct wk_io_operations operations;
 	plain = io->operations;
 	operations = *plain;

@@ -2,6 +2,7 @@
  * test_verify_in_use.c: what changes while wk_verify_directory reads, because somebody writes to the directory, is no
  * damage.
  */
+#include "engine/manual.h"
 #include "verified_directory.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -91,7 +92,7 @@ static void open_for_bursts(burst *b) {
 	wk_open_options options;
 	wk_open_options_init(&options);
 	options.file_size_min = options.file_size_max = SMALL_FILE_SIZE;
-	options.manual = true;
+	options.internal = WK_OPEN_MANUAL;
 	wk_error error = {0};
 	check_ok(wk_open(path, &options, &b->ns, &error), &error, "the directory opens");
 	b->log = log_named(b->ns, "log");

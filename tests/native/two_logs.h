@@ -9,6 +9,7 @@
 #include "engine/directory/directory.h"
 #include "engine/index/index_file.h"
 #include "engine/index/store_file.h"
+#include "engine/manual.h"
 #include "io/io.h"
 #include "manual_options.h"
 #include "sim/faulty.h"

@@ -9,6 +9,7 @@
 #define WORKLOAD_H
 #include "check.h"
 #include "engine/directory/directory.h"
+#include "engine/manual.h"
 #include "expected_records.h"
 #include "io/io.h"
 #include "sim/faulty.h"
@@ -100,7 +101,7 @@ static inline void check_records_of(size_t i, wk_log *log, const wk_log_info *in
 static inline wk_status open_on(wk_io *io, wk_namespace **ns, wk_error *error) {
 	wk_open_options options;
 	wk_open_options_init(&options);
-	options.manual = true;
+	options.internal = WK_OPEN_MANUAL;
 	options.file_size_min = 64 * 1024;
 	options.file_size_max = 256 * 1024;
 	options.sync_method = writes_then_syncs ? WK_SYNC_WRITE_THEN_SYNC : WK_SYNC_DSYNC;

@@ -36,7 +36,7 @@ SETTINGS = ("synchronous = EXTRA", "temp_store = MEMORY", "trusted_schema = OFF"
 _IDLE_CONNECTIONS_MAX = 4
 _WAIT_SECONDS_FIRST, _WAIT_SECONDS_MAX = 0.0005, 0.02
 
-# Where locks or syncs are not to be relied on: the engine's list (native/engine/directory/directory.c), SMB 1 and Lustre.
+# Locks or syncs are unreliable there: the list of native/engine/directory/directory.c, SMB 1 and Lustre.
 _NETWORK = {
     0x6969: "NFS",
     0xFE534D42: "SMB2",

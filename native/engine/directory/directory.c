@@ -1,4 +1,5 @@
 #include "engine/directory/directory.h"
+#include "engine/manual.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -120,7 +121,7 @@ static wk_status begin_writing(wk_engine *engine, wk_error *error) {
 	if (status == WK_OK)
 		status = wk_index_replace_outdated(engine, error);
 	engine->other_bytes = wk_files_other_bytes(engine);
-	if (status != WK_OK || engine->options.manual)
+	if (status != WK_OK || engine->options.internal == WK_OPEN_MANUAL)
 		return status;
 	int result = wk_driver_start(engine);
 	if (result == 0)

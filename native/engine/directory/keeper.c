@@ -1,4 +1,5 @@
 #include "engine/directory/keeper.h"
+#include "engine/manual.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -77,7 +78,7 @@ static void shrink_files(wk_engine *engine) {
 
 /* Zeros, and nobody waits for them. In manual mode it is the caller of a step who would wait for the pauses. */
 static enum wk_space unhurried(const wk_engine *engine) {
-	return engine->options.manual ? WK_SPACE_WRITTEN : WK_SPACE_AT_LEISURE;
+	return engine->options.internal == WK_OPEN_MANUAL ? WK_SPACE_WRITTEN : WK_SPACE_AT_LEISURE;
 }
 
 /* The reserve, for what frees space on a full disk and for what was accepted when it filled. (locked, dropped) */

@@ -11,6 +11,7 @@
 #include "engine/index.h"
 #include "engine/journal.h"
 #include "engine/ledger.h"
+#include "engine/manual.h"
 #include "engine/mover.h"
 #include "engine/space.h"
 #include "io/event.h"
@@ -371,8 +372,8 @@ wk_status wk_namespace_step(wk_namespace *ns, bool *idle, wk_error *error) {
 	if (status != WK_OK)
 		return status;
 	wk_engine *engine = ns->engine;
-	if (!engine->options.manual) {
-		status = wk_fail(error, WK_INVALID, "%s has its own threads: step is for options.manual", engine->path);
+	if (engine->options.internal != WK_OPEN_MANUAL) {
+		status = wk_fail(error, WK_INVALID, "%s has its own threads: step is for WK_OPEN_MANUAL", engine->path);
 	} else {
 		wk_engine_lock(engine);
 		bool worked = wk_journal_step(engine);

@@ -8,6 +8,7 @@
 #include "engine/journal/journal.h"
 #include "engine/journal/journal_zeros.h"
 #include "engine/ledger.h"
+#include "engine/manual.h"
 #include "io/event.h"
 
 enum { BUILDERS_KEPT = 512 * 1024, PREFETCH = 8 }; /* bytes of all builders of a block together; builders ahead */
@@ -158,7 +159,7 @@ static void let_go(wk_engine *engine, uint64_t first, uint32_t sleepers) {
 		sealed_ns = block->sync_wanted ? block->sealed_ns : sealed_ns;
 	}
 	uint64_t now = wk_engine_now(engine);
-	if (!engine->options.manual && sealed_ns > 0)
+	if (engine->options.internal != WK_OPEN_MANUAL && sealed_ns > 0)
 		wk_group_commit_released(&engine->group_commit, appends, sleepers, now - sealed_ns, now);
 }
 

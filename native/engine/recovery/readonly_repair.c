@@ -1,4 +1,5 @@
 #include "engine/recovery/readonly_repair.h"
+#include "engine/manual.h"
 
 #include "engine/directory.h"
 #include "io/io.h"
@@ -20,7 +21,7 @@ wk_status wk_readonly_repair(wk_io *io, bool owned, const char *path, const wk_o
                              uint64_t *generation, wk_recovery_report *report, wk_error *error) {
 	wk_open_options options = *given;
 	options.read_only = options.create = false;
-	options.manual = true;                         /* nothing but the repair */
+	options.internal = WK_OPEN_MANUAL;             /* nothing but the repair */
 	options.sync_method = WK_SYNC_WRITE_THEN_SYNC; /* of memory there is nothing to measure */
 	options.lock_timeout_ns = 1; /* who writes the directory has opened it: it is not for us to repair */
 	int result = wk_io_overlay_new(io, owned, overlay);

@@ -68,7 +68,6 @@ typedef struct wk_open_options {
 	bool create;               /* make the directory where there is none (default true) */
 	bool read_only;            /* open what is there and follow a writer in another process; takes no lock */
 	bool unsafe_fs;            /* accept a network file system */
-	bool manual;               /* tests: no threads; background work is done by wk_namespace_step */
 	bool ignore_footers;       /* scan every journal file from its first block (verification, benchmarks) */
 	uint32_t on_damage;        /* enum wk_on_damage */
 	bool check_all;            /* where on_damage accepts loss: read every entry, so that all loss is found now */
@@ -110,6 +109,7 @@ typedef struct wk_open_options {
 	 * to 1,023 bytes from the root on. Copied by the call that takes it.
 	 */
 	const char *journal;
+	uint64_t internal; /* 0: for tests of this library */
 } wk_open_options;
 
 WK_API void wk_open_options_init(wk_open_options *options);
@@ -264,9 +264,6 @@ WK_API wk_status wk_namespace_drain(wk_namespace *ns, uint64_t *durable);
  * tells a jump forwards from a process that was down. Txids do not fall either way.
  */
 WK_API uint64_t wk_namespace_clock_jumps(wk_namespace *ns, int64_t *last_ms);
-
-/* With options.manual: does what is due of the background work; *idle is true when nothing is left to do now. */
-WK_API wk_status wk_namespace_step(wk_namespace *ns, bool *idle, wk_error *error);
 
 /*
  * A consistent copy of the live directory by hard links, in `destination`: on the same file system, not in the
