@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from walkeeper.metadata import CorruptMetadataError, Layout, LedgerManager, UnsupportedMetadataError
-from walkeeper.metadata._layout import NOT_LEDGERS
+from walkeeper.metadata._layout import LONG_LEVELS, NOT_LEDGERS, SHORT_LEVELS
 from walkeeper.metadata._store import MetadataError
 
 HYBRID, LONG = LedgerManager.HIERARCHICAL, LedgerManager.LONG_HIERARCHICAL
@@ -83,7 +83,7 @@ def test_whatever_the_bytes_only_metadata_errors_come_out(data: bytes) -> None:
 )
 def test_the_worked_paths(manager: LedgerManager, ledger_id: int, path: str) -> None:
     assert manager.path(ledger_id) == path
-    assert manager.ledger_id(path) == ledger_id
+    assert LedgerManager.ledger_id(path) == ledger_id
 
 
 @pytest.mark.parametrize(("manager", "ledger_id"), [(HYBRID, -1), (HYBRID, 2**63), (LEGACY, 2147483647), (FLAT, -1)])
@@ -94,16 +94,29 @@ def test_an_id_without_a_path(manager: LedgerManager, ledger_id: int) -> None:
 
 @given(st.sampled_from(LedgerManager), st.integers(0, 2**63 - 1) | st.integers(0, 2**31 - 2))
 def test_a_path_leads_back_to_its_ledger(manager: LedgerManager, ledger_id: int) -> None:
-    if ledger_id <= manager.id_max:
-        path = manager.path(ledger_id)
+    for path in manager.paths(ledger_id):
         assert manager.ledger_id(path) == ledger_id
         names = path.split("/")
-        forms = [form for form in manager.levels if len(form) == len(names)]
-        assert any(all(p.fullmatch(n) for p, n in zip(form, names, strict=True)) for form in forms)
+        forms = [form for form in (SHORT_LEVELS, LONG_LEVELS) if len(form) == len(names)]
+        assert len(names) == 1 or any(all(p.fullmatch(n) for p, n in zip(form, names, strict=True)) for form in forms)
 
 
-def test_the_long_form_of_a_short_id_is_known_to_the_default_manager() -> None:
-    assert HYBRID.ledger_id("000/0000/0000/0000/L0001") == 1
+@pytest.mark.parametrize("manager", LedgerManager)
+@pytest.mark.parametrize("ledger_id", [0, 1, 2**31 - 2, 2**31 - 1, 2**31, 10**10, 2**63 - 1])
+def test_the_paths_of_a_ledger_are_those_of_all_layouts_its_own_first(manager: LedgerManager, ledger_id: int) -> None:
+    """A client need not go by LAYOUT."""
+    paths = manager.paths(ledger_id)
+    assert len(paths) == len(set(paths))
+    assert set(paths) == {one.path(ledger_id) for one in LedgerManager if ledger_id <= one.id_max}
+    if ledger_id <= manager.id_max:
+        assert paths[0] == manager.path(ledger_id)
+
+
+@pytest.mark.parametrize("ledger_id", [-1, 2**63])
+def test_an_id_of_no_ledger_has_no_paths(ledger_id: int) -> None:
+    for manager in LedgerManager:
+        with pytest.raises(ValueError, match="no layout has a key"):
+            manager.paths(ledger_id)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +141,7 @@ def test_what_is_no_ledgers_path(path: str) -> None:
     assert [manager for manager in LedgerManager if manager.ledger_id(path) is not None] == []
 
 
-@pytest.mark.parametrize("manager", LedgerManager)
-def test_no_other_child_of_the_root_looks_like_a_ledgers(manager: LedgerManager) -> None:
-    tops = [form[0] for form in manager.levels]
+def test_no_other_child_of_the_root_looks_like_a_ledgers() -> None:
+    tops = [form[0] for form in (SHORT_LEVELS, LONG_LEVELS)]
     assert [name for name in NOT_LEDGERS if any(top.fullmatch(name) for top in tops)] == []
+    assert [name for name in NOT_LEDGERS if LedgerManager.ledger_id(name) is not None] == []

@@ -11,7 +11,7 @@ from walkeeper.metadata import (
     Endpoint,
     Layout,
     LedgerManager,
-    MetadataError,
+    ListedLedger,
     MetadataStore,
     MissingError,
     ServiceInfo,
@@ -112,24 +112,27 @@ class BookieMetadata:
     # ---- ledgers ----
 
     def ledger_ids(self) -> Iterator[int]:
-        """All of them. One that ends without an exception is whole."""
+        """The ids of `listing`."""
         return self._cluster.ledgers.ids()
 
+    def listing(self) -> Iterator[ListedLedger]:
+        """All of them, under the keys of any layout, rising. One that ends without an exception is whole."""
+        return self._cluster.ledgers.listing()
+
+    def layout(self) -> str:
+        """What LAYOUT says, in its words."""
+        return self._cluster.layout().factory
+
     def ledger_exists(self, ledger_id: int) -> bool:
-        """By a linearizable read. One for whose id the layout has no key does not exist: nobody can have made it."""
-        try:
-            return self._cluster.ledgers.exists_linearizable(ledger_id)
-        except ValueError:
-            if self._cluster.layout().manager.id_max >= ledger_id:
-                raise MetadataError("LAYOUT is not what it was at the start: start the bookie again") from None
-            return False
+        """By linearizable reads under the keys of every layout, whatever LAYOUT says."""
+        return self._cluster.ledgers.exists_linearizable(ledger_id)
 
     def ledger_members(self, ledger_id: int) -> frozenset[str] | None:
-        """The bookies of all its ensembles; None: there is no such ledger."""
-        found = self._cluster.ledgers.read(ledger_id)
+        """The bookies of all its ensembles; None: there is no such ledger under a key of any layout."""
+        found = self._cluster.ledgers.read_under_any_key(ledger_id)
         if found is None:
             return None
-        return frozenset(member for ensemble in found.value.segments.values() for member in ensemble)
+        return frozenset(member for ensemble in found.segments.values() for member in ensemble)
 
     # ---- registration ----
 

@@ -472,6 +472,26 @@ def test_ledgers_are_listed_in_rising_order(
     assert list(cluster.ledgers.ids(page=page)) == sorted(ids)
 
 
+@pytest.mark.parametrize("manager", LedgerManager)
+def test_ledgers_under_the_keys_of_another_layout_are_listed_and_found(
+    store: MetadataStore, place: str, manager: LedgerManager
+) -> None:
+    """Pulsar's client keeps its ledgers under the keys of `hierarchical`, whatever LAYOUT says."""
+    cluster = Cluster(store, place)
+    cluster.init(manager)
+    kept = dict(enumerate(LedgerManager, 7))
+    for ledger_id, one in kept.items():
+        store.create(f"{place}/{one.path(ledger_id)}", METADATA.serialise(), parents=True)
+    own = {ledger_id: one.path(ledger_id) == manager.path(ledger_id) for ledger_id, one in kept.items()}
+    assert {listed.ledger_id: listed.own for listed in cluster.ledgers.listing()} == own
+    assert list(cluster.ledgers.ids(page=1)) == sorted(kept)
+    for ledger_id in kept:
+        assert cluster.ledgers.exists_linearizable(ledger_id)
+        assert cluster.ledgers.read_under_any_key(ledger_id) == METADATA
+    assert not cluster.ledgers.exists_linearizable(1)
+    assert cluster.ledgers.read_under_any_key(1) is None
+
+
 def test_a_ledger_in_the_long_form_of_a_short_id_is_listed_once(cluster: Cluster, place: str) -> None:
     cluster.ledgers.create(METADATA, 1)
     for path in ("000/0000/0000/0000/L0001", "000/0000/0000/0000/L0000"):

@@ -15,7 +15,7 @@ from walkeeper.metadata._keys import check_key, check_new, check_prefix, check_t
 from walkeeper.metadata._layout import Layout, LedgerManager
 from walkeeper.metadata._ledger_ids import LedgerIdOverflowError
 from walkeeper.metadata._ledger_metadata import DigestType, LedgerMetadata, LedgerState
-from walkeeper.metadata._ledgers import CreatedLedger, Ledgers
+from walkeeper.metadata._ledgers import CreatedLedger, Ledgers, ListedLedger
 from walkeeper.metadata._open import OpenedStore, open_store
 from walkeeper.metadata._registration import Registration
 from walkeeper.metadata._service_info import Endpoint, ServiceInfo
@@ -104,6 +104,7 @@ __all__ = [
     "Registration",
     "Ledgers",
     "CreatedLedger",
+    "ListedLedger",
     "LedgerIdOverflowError",
     "Versioned",
 ]

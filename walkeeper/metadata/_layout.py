@@ -19,7 +19,12 @@ _FLAT = re.compile(r"L([0-9]{10,19})")
 NOT_LEDGERS = frozenset(
     ("available", "cookies", "idgen", "idgen-long", "LAYOUT", "INSTANCEID", "underreplication", "disableHealthCheck")
 )
-"""Children of the root that hold no ledgers. Others are known by their form alone: see `LedgerManager.levels`."""
+"""Children of the root that hold no ledgers. Others are known by their form alone: see `SHORT_LEVELS`."""
+
+SHORT_LEVELS = tuple(re.compile(name) for name in ("[0-9]{2}", "[0-9]{4}", "L[0-9]{4}"))
+"""What the names of a short key look like, level by level below the root."""
+LONG_LEVELS = tuple(re.compile(name) for name in ("[0-9]{3}", "[0-9]{4}", "[0-9]{4}", "[0-9]{4}", "L[0-9]{4}"))
+"""The same of a long key."""
 
 
 class LedgerManager(enum.Enum):
@@ -35,50 +40,58 @@ class LedgerManager(enum.Enum):
         if not 0 <= ledger_id <= (self.id_max):
             raise ValueError(f"{self.name} has no key for ledger {ledger_id}: from 0 to {self.id_max}")
         if self is LedgerManager.FLAT:
-            return f"L{ledger_id:010d}"
+            return _flat_path(ledger_id)
         if self is LedgerManager.LEGACY_HIERARCHICAL or (
             self is LedgerManager.HIERARCHICAL and ledger_id <= SHORT_LEDGER_ID_MAX
         ):
-            digits = f"{ledger_id:010d}"
-            return f"{digits[:2]}/{digits[2:6]}/L{digits[6:]}"
-        digits = f"{ledger_id:019d}"
-        return f"{digits[:3]}/{digits[3:7]}/{digits[7:11]}/{digits[11:15]}/L{digits[15:]}"
+            return _short_path(ledger_id)
+        return _long_path(ledger_id)
+
+    def paths(self, ledger_id: int) -> list[str]:
+        """Every key below the root under which a client may keep the ledger's metadata; that of this layout first.
+
+        A client need not go by LAYOUT: Pulsar's writes the keys of HIERARCHICAL whatever LAYOUT says. Who asks whether
+        a ledger exists asks under each of these keys. ValueError where no layout has a key for the id.
+        """
+        if not 0 <= ledger_id <= LEDGER_ID_MAX:
+            raise ValueError(f"no layout has a key for ledger {ledger_id}: from 0 to {LEDGER_ID_MAX}")
+        own = [self.path(ledger_id)] if ledger_id <= self.id_max else []
+        short = [_short_path(ledger_id)] if ledger_id <= SHORT_LEDGER_ID_MAX else []
+        return list(dict.fromkeys([*own, *short, _long_path(ledger_id), _flat_path(ledger_id)]))
 
     @property
     def id_max(self) -> int:
         """The largest id that has a key."""
         return SHORT_LEDGER_ID_MAX if self is LedgerManager.LEGACY_HIERARCHICAL else LEDGER_ID_MAX
 
-    def ledger_id(self, path: str) -> int | None:
+    @staticmethod
+    def ledger_id(path: str) -> int | None:
         """The ledger whose key, below the root, this is; None where it is no ledger's.
 
-        HIERARCHICAL also knows the long form of a short id: no client writes it, but who asks which ledgers there are
-        must not miss one.
+        The keys of all layouts are known, whatever LAYOUT says: who asks which ledgers there are must not miss one. No
+        two layouts have the same key for different ledgers.
         """
-        forms = [_FLAT] if self is LedgerManager.FLAT else [_SHORT, _LONG]
-        if self is LedgerManager.LEGACY_HIERARCHICAL:
-            forms = [_SHORT]
-        elif self is LedgerManager.LONG_HIERARCHICAL:
-            forms = [_LONG]
-        for form in forms:
+        for form in (_SHORT, _LONG, _FLAT):
             found = form.fullmatch(path)
             if found:
                 ledger_id = int("".join(found.groups()))
-                if ledger_id <= self.id_max and (self is not LedgerManager.FLAT or self.path(ledger_id) == path):
+                if ledger_id <= LEDGER_ID_MAX and (form is not _FLAT or _flat_path(ledger_id) == path):
                     return ledger_id
         return None
 
-    @property
-    def levels(self) -> tuple[list[re.Pattern[str]], ...]:
-        """Where ledgers are looked for: for each form of a key, what the name on each level looks like."""
-        two, three, four, leaf = (re.compile(p) for p in ("[0-9]{2}", "[0-9]{3}", "[0-9]{4}", "L[0-9]{4}"))
-        short, long = [two, four, leaf], [three, four, four, four, leaf]
-        return {
-            LedgerManager.HIERARCHICAL: (short, long),
-            LedgerManager.LEGACY_HIERARCHICAL: (short,),
-            LedgerManager.LONG_HIERARCHICAL: (long,),
-            LedgerManager.FLAT: ([_FLAT],),
-        }[self]
+
+def _short_path(ledger_id: int) -> str:
+    digits = f"{ledger_id:010d}"
+    return f"{digits[:2]}/{digits[2:6]}/L{digits[6:]}"
+
+
+def _long_path(ledger_id: int) -> str:
+    digits = f"{ledger_id:019d}"
+    return f"{digits[:3]}/{digits[3:7]}/{digits[7:11]}/{digits[11:15]}/L{digits[15:]}"
+
+
+def _flat_path(ledger_id: int) -> str:
+    return f"L{ledger_id:010d}"
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import heapq
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from array import array
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import NamedTuple
 
-from walkeeper.metadata._layout import LedgerManager
+from walkeeper.metadata._layout import LONG_LEVELS, SHORT_LEVELS, LedgerManager
 from walkeeper.metadata._ledger_ids import LedgerIds
 from walkeeper.metadata._ledger_metadata import FORMAT_VERSION, LedgerMetadata
 from walkeeper.metadata._settle import TRIES_MAX, Versioned, settle, settle_delete
@@ -26,6 +28,13 @@ class CreatedLedger(NamedTuple):
 
     ledger_id: int
     version: int
+
+
+class ListedLedger(NamedTuple):
+    """A ledger of the listing. `own`: its key is that of the cluster's layout; else a client keeps it under another."""
+
+    ledger_id: int
+    own: bool
 
 
 class Ledgers:
@@ -82,8 +91,17 @@ class Ledgers:
         return None if found is None else Versioned(LedgerMetadata.parse(found.data, key), found.version)
 
     def exists_linearizable(self, ledger_id: int) -> bool:
-        """Whether there is such a ledger; True also of one whose metadata cannot be read."""
-        return self._store.get(self._key(ledger_id), linearizable=True) is not None
+        """Whether there is such a ledger, under a key of any layout; True also of one whose metadata cannot be read."""
+        return any(self._store.get(key, linearizable=True) is not None for key in self._keys(ledger_id))
+
+    def read_under_any_key(self, ledger_id: int) -> LedgerMetadata | None:
+        """The ledger's metadata, under the first key of any layout that has them; None where there is no such ledger.
+        CorruptMetadataError, UnsupportedMetadataError."""
+        for key in self._keys(ledger_id):
+            found = self._store.get(key)
+            if found is not None:
+                return LedgerMetadata.parse(found.data, key)
+        return None
 
     def write(
         self,
@@ -133,38 +151,57 @@ class Ledgers:
                 return  # it is not empty, or the next deletion beside this one takes it
 
     def ids(self, *, page: int = 1000) -> Iterator[int]:
-        """The ids of all ledgers, rising; the store is asked for `page` names at a time.
+        """The ids of all ledgers, as `listing` has them."""
+        return (listed.ledger_id for listed in self.listing(page=page))
+
+    def listing(self, *, page: int = 1000) -> Iterator[ListedLedger]:
+        """All ledgers, under the keys of any layout, their ids rising; the store is asked for `page` names at a time.
 
         A ledger that is made or deleted meanwhile may be missing or not. MissingError where there is no cluster. A
         listing that ended by an error is no listing.
         """
-        forms = (self._walk(self._root, "", form, page) for form in self._manager.levels)
-        found: Iterable[int] = heapq.merge(*forms)
-        if self._manager is LedgerManager.FLAT:
-            found = sorted(found)  # names of different lengths
-        last = -1
-        for ledger_id in found:
-            if ledger_id != last:
-                yield ledger_id
-            last = ledger_id
+        short: list[str] = []
+        long: list[str] = []
+        flat: array[int] = array("q")
+        for name in self._store.scan(self._root, page=page):
+            if SHORT_LEVELS[0].fullmatch(name):
+                short.append(name)
+            elif LONG_LEVELS[0].fullmatch(name):
+                long.append(name)
+            elif (ledger_id := self._manager.ledger_id(name)) is not None:
+                flat.append(ledger_id)
+        is_flat = self._manager is LedgerManager.FLAT
+        forms = (
+            ((ledger_id, is_flat) for ledger_id in sorted(flat)),
+            self._walk_folders(short, SHORT_LEVELS, page),
+            self._walk_folders(long, LONG_LEVELS, page),
+        )
+        for ledger_id, keys in groupby(heapq.merge(*forms), lambda listed: listed[0]):
+            yield ListedLedger(ledger_id, any(own for _, own in keys))
 
-    def _walk(self, folder: str, path: str, form: list[re.Pattern[str]], page: int) -> Iterator[int]:
-        """Those below a folder; names of one level are of one length, so that their byte order is that of the ids."""
+    def _walk_folders(self, names: list[str], form: Sequence[re.Pattern[str]], page: int) -> Iterator[tuple[int, bool]]:
+        for name in names:
+            yield from self._walk(name, form[1:], page)
+
+    def _walk(self, path: str, form: Sequence[re.Pattern[str]], page: int) -> Iterator[tuple[int, bool]]:
+        """The ledgers below a folder, each with whether its key is that of the layout. Names of one level are of one
+        length, so that their byte order is that of the ids."""
         try:
-            for name in self._store.scan(folder, page=page):
+            for name in self._store.scan(f"{self._root}/{path}", page=page):
                 if not form[0].fullmatch(name):
                     continue
-                below = f"{path}/{name}" if path else name
+                below = f"{path}/{name}"
                 if len(form) > 1:
-                    yield from self._walk(f"{folder}/{name}", below, form[1:], page)
+                    yield from self._walk(below, form[1:], page)
                 else:
                     ledger_id = self._manager.ledger_id(below)
                     if ledger_id is not None:
-                        yield ledger_id
+                        yield ledger_id, ledger_id <= self._manager.id_max and self._manager.path(ledger_id) == below
         except MissingError:
-            if folder == self._root:
-                raise
-            # Its last ledger was deleted meanwhile, and the folder with it.
+            pass  # its last ledger was deleted meanwhile, and the folder with it
+
+    def _keys(self, ledger_id: int) -> Iterator[str]:
+        return (f"{self._root}/{path}" for path in self._manager.paths(ledger_id))
 
     def _key(self, ledger_id: int) -> str:
         return f"{self._root}/{self._manager.path(ledger_id)}"
