@@ -40,6 +40,7 @@ from walkeeper_bookie._directory import (
 )
 from walkeeper_bookie._disk_watch import DiskState, DiskWatch, Space, look
 from walkeeper_bookie._emergency_space import EmergencySpace
+from walkeeper_bookie._gc_state_file import GcStateFile
 from walkeeper_bookie._identity import establish, expected_cookie, is_directory_of, no_cluster, refuse_lost_store
 from walkeeper_bookie._limbo import Limbo, reason_for_limbo
 from walkeeper_bookie._log import Log
@@ -92,7 +93,9 @@ class Bookie:
         self._workers: dict[str, Worker] = {}
         self._watch = DiskWatch(thresholds(settings))
         self._watching = threading.Lock()
-        self._emergency_space = EmergencySpace(self._data.spare, self._data.limbo, self._data.tombstones)
+        self._emergency_space = EmergencySpace(
+            self._data.spare, self._data.limbo, self._data.tombstones, self._data.gc_state
+        )
         self._tombs: TombstoneFile | None = None
         self._http: HttpServer | None = None
         self._views: BookieViews | None = None
@@ -271,9 +274,10 @@ class Bookie:
             tombs,
             self.server.set_deleted,
             Acknowledgement(self._data.acknowledged),
+            GcStateFile(self._data.gc_state, self._emergency_space),
             instance_id,
             self.log,
-            vanished_part_max=settings.gc_alarm_percent / 100,
+            hold_time=settings.gc_hold_time,
             stop=lambda: self.stopping,
             forget=self.limbo.forget,
         )
@@ -411,7 +415,7 @@ class Bookie:
         self.settings = settings
         self.log.level = settings.log_level
         self._watch.thresholds = thresholds(settings)
-        self.collector.vanished_part_max = settings.gc_alarm_percent / 100
+        self.collector.hold_time = settings.gc_hold_time
         if self._tombs is not None:
             self._tombs.keep = settings.gc_tombstone_time
         for worker in self._workers.values():
@@ -449,6 +453,10 @@ class Bookie:
             limbo_ledgers=len(self.limbo.state.ledger_ids),
             tombstones=len(self.collector.tombs),
             gc_alarm=self.collector.alarm,
+            gc_wrong_cluster=self.collector.wrong_cluster,
+            gc_held=self.collector.held,
+            gc_listed=self.collector.listed,
+            gc_other_layout=self.collector.other_layout,
             gc_passes=self.collector.passes,
             gc_failures=self.collector.failures,
             gc_deleted=self.collector.deleted,
@@ -500,6 +508,11 @@ class Bookie:
                 self._tombs.save()
             except OSError as wrong:
                 self.log.warning("the tombstones keep an older count", error=wrong)
+            if hasattr(self, "collector"):
+                try:
+                    self.collector.save()
+                except OSError as wrong:
+                    self.log.warning("ledgers are held for longer than they should be", error=wrong)
         self.close_error = self.directory.close()
 
 

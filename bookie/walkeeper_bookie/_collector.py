@@ -1,12 +1,12 @@
 """Collector: lets go of ledgers that were deleted. There is no message for that: a ledger vanishes from the metadata.
 
 A listing that is wrong would delete everything, so nothing is believed twice: the local ledgers are taken *before* the
-listing; a candidate is absent in two passes; then it is asked for directly, by a linearizable read in a session that
-has seen the cluster's INSTANCEID; a listing that failed or broke off counts for nothing; and where many vanish at once
-an operator is asked first.
+listing; a candidate is absent in two passes; then it is asked for directly, by linearizable reads under the keys of
+every layout, in a session that has seen the cluster's INSTANCEID; a listing that failed or broke off counts for
+nothing; and where the listing as a whole looks wrong, absent ledgers are held back: see `_gc_hold`.
 
-An operator who looked, and finds it right, writes the number of ledgers that may go into the file `gc-acknowledged` in
-the data directory (the log line of the alarm names both). It holds for one pass.
+An operator who looked, and finds that the ledgers were deleted indeed, writes the number of held ledgers into the file
+`gc-acknowledged` in the data directory (the log line of the alarm names both). The next pass uses it up.
 """
 
 from __future__ import annotations
@@ -15,19 +15,18 @@ import os
 import time
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from walkeeper.errors import Error
-from walkeeper.metadata import MetadataError
+from walkeeper.metadata import ListedLedger, MetadataError
+from walkeeper_bookie._gc_hold import REASONS, Found, GcState, Judgement, Reason, judge
 from walkeeper_bookie._log import Log
 
-__all__ = ["Acknowledgement", "Collector", "Listing", "Pass", "WrongClusterError"]
+__all__ = ["Acknowledgement", "Collector", "Held", "Listing", "Pass", "WrongClusterError"]
 
-VANISHED_COUNT_MIN = 100
-EMPTIED_COUNT_MIN = 10
 BATCH = 1000
 TOMBSTONES_AT_ONCE = 100_000
 ASKING_S = 10.0
@@ -47,12 +46,16 @@ class Listing(Protocol):
         """By a linearizable read."""
         ...
 
-    def ledger_ids(self) -> Iterator[int]:
-        """All of them, in any order. One that ends without an exception is whole."""
+    def layout(self) -> str:
+        """What LAYOUT says."""
+        ...
+
+    def listing(self) -> Iterator[ListedLedger]:
+        """Each ledger once, in any order. One that ends without an exception is whole."""
         ...
 
     def ledger_exists(self, ledger_id: int) -> bool:
-        """By a linearizable read."""
+        """By linearizable reads, under the keys of every layout."""
         ...
 
 
@@ -62,6 +65,8 @@ class Stored(Protocol):
     def ledgers(self) -> array[int]: ...
 
     def delete(self, ledger_ids: Iterable[int]) -> int: ...
+
+    def bytes_of(self, ledger_ids: Iterable[int]) -> int: ...
 
 
 class Tombs(Protocol):
@@ -79,8 +84,19 @@ class Tombs(Protocol):
         ...
 
 
+class States(Protocol):
+    """What the passes before found, over restarts; `clock` is the one of its times."""
+
+    clock: Callable[[], float]
+
+    def load(self) -> GcState: ...
+
+    def save(self, state: GcState) -> None:
+        """Durable when it returns."""
+
+
 class Acknowledgement:
-    """The operator's word that so many ledgers may go at once; for one pass."""
+    """The operator's word that so many held ledgers may go; one pass uses it up."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -106,8 +122,32 @@ class Pass:
 
     local: int
     absent: int
+    held: int
     deleted: int
-    alarm: bool
+
+
+@dataclass(frozen=True)
+class Held:
+    """The ledgers that are held back for one reason."""
+
+    ledgers: int = 0
+    bytes: int = 0
+    until: float | None = 0.0
+    """When the last of them goes, in seconds since 1970; 0: there is none; None: an operator must look."""
+    listed: int = 0
+    before: int = 0
+    """Ledgers in the listing in which the last of them were missing, and in the one before."""
+
+
+_WORDS: Mapping[Reason, str] = {
+    "emptied": "the metadata list no ledgers any more: the ledgers here are held back",
+    "collapsed": "the metadata list far fewer ledgers than before: ledgers that vanished are held back",
+    "unlisted": "the metadata never listed a ledger of this bookie: its ledgers are held back",
+}
+
+
+def _moment(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
 class Collector:
@@ -120,23 +160,31 @@ class Collector:
         tombs: Tombs,
         set_deleted: Callable[[Sequence[int]], None],
         acknowledgement: Acknowledgement,
+        states: States,
         instance_id: str,
         log: Log,
         *,
-        vanished_part_max: float = 0.1,
+        hold_time: float,
         stop: Callable[[], bool] = lambda: False,
         forget: Callable[[Sequence[int]], None] = lambda ledger_ids: None,
     ) -> None:
         """`forget`: whoever else keeps ids of ledgers is told of those that were deleted."""
-        self.vanished_part_max = vanished_part_max
-        """More at once raises the alarm, if more than VANISHED_COUNT_MIN, or all and more than EMPTIED_COUNT_MIN."""
+        self.hold_time = hold_time
+        """Seconds for which ledgers are held back that are found absent from now on, where an end is set."""
         self._directory, self._metadata, self.tombs = directory, metadata, tombs
-        self._set_deleted, self._acknowledgement = set_deleted, acknowledgement
+        self._set_deleted, self._acknowledgement, self._states = set_deleted, acknowledgement, states
         self._instance_id, self._log, self._stop, self._forget = instance_id, log, stop, forget
         self._absent: frozenset[int] = frozenset()
         self._checked_session: int | None = None
-        self.alarm = False
-        """Nothing is deleted until somebody has looked."""
+        self._state = GcState()
+        self.held: Mapping[Reason, Held] = {reason: Held() for reason in REASONS}
+        """What is held back, by reason."""
+        self.wrong_cluster = False
+        """The last pass found another INSTANCEID, or none."""
+        self.listed = 0
+        """Ledgers in the cluster's listing, at the last pass."""
+        self.other_layout = 0
+        """Those of them whose key is not the one that LAYOUT says."""
         self.passes = 0
         self.failures = 0
         self.deleted = 0
@@ -145,19 +193,36 @@ class Collector:
         self.ledgers = 0
         """Local ones, at the last pass."""
 
+    @property
+    def alarm(self) -> bool:
+        """Ledgers are held back, or nothing is deleted because the cluster is another one."""
+        return self.wrong_cluster or any(held.ledgers for held in self.held.values())
+
     def start(self) -> None:
-        """Ids deleted by earlier processes are refused from now on: before the first request."""
+        """Ids deleted by earlier processes are refused from now on: before the first request. What an earlier process
+        held back stays held. Raises OSError."""
         self.tombs.expire()
         self._set_deleted(self.tombs.ids())
+        self._state = self._states.load()
+        self._show(self._state.held(self._states.clock()))
+
+    def save(self) -> None:
+        """Saves how much time is left of what is held; at the end of a process. Raises OSError."""
+        if self._state.holds:
+            self._states.save(self._state)
 
     def run(self) -> Pass | None:
         """One pass. None: it failed, which was logged and counted, and nothing (more) was deleted."""
         try:
             done = self._run()
         except WrongClusterError as wrong:
-            self.alarm = True
+            self.wrong_cluster = True
             self.failures += 1
-            self._log.error("garbage collection stands still: this is not the bookie's cluster", found=wrong)
+            self._log.error(
+                "garbage collection stands still: this is not the bookie's cluster. Nothing is deleted until the "
+                "metadata have the INSTANCEID of the bookie's cookie again",
+                found=wrong,
+            )
             return None
         except (MetadataError, Error, OSError) as wrong:
             self.failures += 1
@@ -174,37 +239,95 @@ class Collector:
         self.ledgers = len(local)
         session = self._check_cluster()
         listed = bytearray(len(local))
-        for ledger_id in self._metadata.ledger_ids():
-            at = bisect_left(local, ledger_id)
-            if at < len(local) and local[at] == ledger_id:
+        listed_count = other_count = 0
+        other_example = -1
+        for one in self._metadata.listing():
+            listed_count += 1
+            if not one.own:
+                other_count, other_example = other_count + 1, one.ledger_id
+            at = bisect_left(local, one.ledger_id)
+            if at < len(local) and local[at] == one.ledger_id:
                 listed[at] = 1
         if self._metadata.session() != session:
             raise MetadataError("the session was lost while ledgers were listed: the listing may have holes")
+        self.wrong_cluster = False
         absent = frozenset(id for id, known in zip(local, listed, strict=True) if not known)
         before, self._absent = self._absent, absent
-        if self._too_many(len(absent), len(local)):
-            return Pass(local=len(local), absent=len(absent), deleted=0, alarm=True)
-        deleted = self._let_go(sorted(absent & before))
-        return Pass(local=len(local), absent=len(absent), deleted=deleted, alarm=False)
+        self._tell_of_layout(listed_count, other_count, other_example)
+        held = self._judge(Found(listed_count, len(local), absent))
+        deleted = self._let_go(sorted((absent & before) - held))
+        return Pass(local=len(local), absent=len(absent), held=len(held), deleted=deleted)
 
-    def _too_many(self, absent: int, local: int) -> bool:
-        """All that are absent count, not only the new ones: what is held back must not pass in small steps."""
-        limit = max(VANISHED_COUNT_MIN, local * self.vanished_part_max)
-        many = absent > limit or (absent == local and absent > EMPTIED_COUNT_MIN)
-        if many and absent > self._acknowledgement.count():
-            self.alarm = True
-            self._log.error(
-                "garbage collection stands still: many ledgers vanished from the metadata at once. If they were "
-                "deleted indeed, write their number into the file",
-                vanished=absent,
-                stored=local,
-                file=self._acknowledgement.path,
+    def _tell_of_layout(self, listed: int, other: int, example: int) -> None:
+        """Once, and again after there was none: they are ordinary ledgers, and whoever set the cluster up may not know
+        that a client goes by another layout."""
+        if other and not self.other_layout:
+            self._log.warning(
+                "clients keep ledgers under keys of another layout than the cluster's LAYOUT says; they are listed "
+                "and kept like all others",
+                ledgers=other,
+                of=listed,
+                example=example,
+                layout=self._metadata.layout(),
             )
-            return True
-        if self.alarm:
-            self._log.info("garbage collection goes on", vanished=absent, stored=local)
-        self.alarm = False
-        return False
+        self.listed, self.other_layout = listed, other
+
+    def _judge(self, found: Found) -> frozenset[int]:
+        """The ledgers that are held back. What is decided is durable before anything is deleted by it."""
+        word = self._acknowledgement.count()
+        now = self._states.clock()
+        judged = judge(self._state, found, now, self.hold_time, word, self._directory.bytes_of)
+        if judged.state != self._state or judged.held:
+            self._states.save(judged.state)
+        before, self._state = self._state.held(now), judged.state
+        self._show(judged.held)
+        if word and (judged.acknowledged or not judged.held):
+            self._acknowledgement.clear()
+        self._tell(before, judged, word)
+        return judged.held
+
+    def _show(self, held: frozenset[int]) -> None:
+        """What is held, for the log and the metrics."""
+        clock = self._states.clock()
+        shown = {reason: Held() for reason in REASONS}
+        for hold in self._state.holds if held else ():
+            if hold.holds(clock):
+                so_far = shown[hold.reason]
+                until = None if hold.until is None else time.time() + hold.until - clock
+                shown[hold.reason] = Held(
+                    so_far.ledgers + len(hold.ledger_ids),
+                    so_far.bytes + hold.bytes,
+                    None if until is None or so_far.until is None else max(until, so_far.until),
+                    hold.listed,
+                    hold.before,
+                )
+        self.held = shown
+
+    def _tell(self, before: frozenset[int], judged: Judgement, word: int) -> None:
+        for reason, held in self.held.items():
+            if held.ledgers:
+                self._log.error(
+                    _WORDS[reason] + ". If they were deleted indeed, write the number of all that are held into the "
+                    "file",
+                    reason=reason,
+                    held=held.ledgers,
+                    bytes=held.bytes,
+                    until="an operator acknowledges it" if held.until is None else _moment(held.until),
+                    listed=held.listed,
+                    before=held.before,
+                    all=len(judged.held),
+                    file=self._acknowledgement.path,
+                )
+        if judged.acknowledged:
+            self._log.info("the operator's word lets go of the held ledgers", ledgers=len(before), word=word)
+        elif word and not judged.held:
+            self._log.info("no ledgers are held: the operator's word was removed", word=word)
+        elif word:
+            self._log.warning(
+                "the operator's word is for fewer ledgers than are held", word=word, held=len(judged.held)
+            )
+        if before and not judged.held and not judged.acknowledged:
+            self._log.info("no ledgers are held any more: they are listed again, or their hold is over")
 
     def _let_go(self, candidates: list[int]) -> int:
         deleted = 0
@@ -214,10 +337,6 @@ class Collector:
             self._set_deleted(self.tombs.ids())
             deleted += self._delete(confirmed)
             self._forget(confirmed)
-        if self._stop():
-            return deleted
-        if candidates:
-            self._acknowledgement.clear()
         if deleted:
             self._log.info("ledgers deleted", count=deleted)
         return deleted

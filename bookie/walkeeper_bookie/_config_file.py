@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from walkeeper_bookie._kinds import WrongValue
-from walkeeper_bookie._settings import BY_NAME, SettingsError
+from walkeeper_bookie._settings import BY_NAME, REMOVED, SettingsError
 
 
 def read_file(path: Path) -> dict[str, Any]:
@@ -58,6 +58,8 @@ def toml_module() -> Any:
 def value_of(path: Path, name: str, found: object) -> Any:
     """The value of one key. Raises SettingsError."""
     one = BY_NAME.get(name)
+    if name in REMOVED:
+        raise SettingsError(f"{path}: {name}: there is no such setting any more. {REMOVED[name]}")
     if one is None:
         raise SettingsError(f"{path}: {name}: there is no such setting. {hint_for(name, found)}")
     try:

@@ -44,18 +44,23 @@ class DataDirectory:
         return self.path / "tombstones"
 
     @property
+    def gc_state(self) -> Path:
+        """How many ledgers the cluster had, and which ones garbage collection holds back."""
+        return self.path / "gc-state"
+
+    @property
     def read_only(self) -> Path:
         """Where it is there, an operator made the bookie read-only."""
         return self.path / "read-only"
 
     @property
     def acknowledged(self) -> Path:
-        """How many ledgers vanished indeed, by an operator's word."""
+        """How many held ledgers may go, by an operator's word."""
         return self.path / "gc-acknowledged"
 
     @property
     def spare(self) -> Path:
-        """Space that limbo and tombstones may take on a full disk."""
+        """Space that limbo, tombstones and gc-state may take on a full disk."""
         return self.path / "spare"
 
     @property
@@ -64,7 +69,7 @@ class DataDirectory:
         begun = self.cookie.with_name("VERSION.new")
         return (
             *(self.cookie, begun, self.starts, self.limbo, self.tombstones),
-            *(self.read_only, self.acknowledged, self.spare),
+            *(self.gc_state, self.read_only, self.acknowledged, self.spare),
         )
 
     def strange(self) -> list[str]:

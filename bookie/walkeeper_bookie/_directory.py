@@ -180,6 +180,16 @@ class Directory:
             check(_again(lambda: lib.wk_namespace_wait(self.native, ticket[0], _FOREVER, error)), error)
         return deleted
 
+    def bytes_of(self, ledger_ids: Iterable[int]) -> int:
+        """About how many bytes of entries these ledgers have; those that are not there have none."""
+        info, error, found = ffi.new("wk_ledger_info *"), new_error(), 0
+        for ledger_id in ledger_ids:
+            status = _again(partial(lib.wk_ledger_describe, self.native, ledger_id, info, error))
+            if status not in (lib.WK_NO_LEDGER, lib.WK_DELETED):
+                check(status, error)
+                found += info.bytes
+        return int(found)
+
     def fence(self, ledger_ids: Iterable[int]) -> None:
         """No ordinary add of these is accepted any more, known ledgers or not. Durable when it returns."""
         ticket, error = ffi.new("uint64_t *"), new_error()

@@ -16,7 +16,7 @@ import click
 
 from walkeeper_bookie._exit_status import ExitStatus, help_text
 from walkeeper_bookie._printable import printable
-from walkeeper_bookie._settings import GROUPS, KEYS, Key, Settings, SettingsError, parse_value, read_settings
+from walkeeper_bookie._settings import GROUPS, KEYS, REMOVED, Key, Settings, SettingsError, parse_value, read_settings
 
 HELP = f"""Run a bookie: a server of BookKeeper's protocol on one data directory.
 
@@ -61,7 +61,16 @@ def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
     """An option for each row of the schema, in its order."""
     for one in reversed(KEYS):
         command = click.option(one.option, one.name, metavar=one.kind.metavar, help=option_help(one))(command)
+    for name in REMOVED:
+        command = click.option(
+            "--" + name.replace("_", "-"), hidden=True, expose_value=False, callback=_refuse_removed
+        )(command)
     return command
+
+
+def _refuse_removed(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        raise SettingsError(f"{option.opts[0]}: there is no such option any more. {REMOVED[str(option.name)]}")
 
 
 @click.command(

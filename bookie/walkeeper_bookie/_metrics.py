@@ -15,8 +15,10 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from walkeeper_bookie._collector import Held
 from walkeeper_bookie._directory import DirectoryStats, JournalTimes, Recovery
 from walkeeper_bookie._disk_watch import Space
+from walkeeper_bookie._gc_hold import Reason
 from walkeeper_bookie._histogram import Histogram
 from walkeeper_bookie._server import ServerStats
 
@@ -49,6 +51,10 @@ class Facts:
     limbo_ledgers: int
     tombstones: int
     gc_alarm: bool
+    gc_wrong_cluster: bool
+    gc_held: Mapping[Reason, Held]
+    gc_listed: int
+    gc_other_layout: int
     gc_passes: int
     gc_failures: int
     gc_deleted: int
@@ -323,10 +329,7 @@ def _of_the_process(out: Exposition, facts: Facts, recovery: Recovery) -> None:
     out.gauge("walkeeper_limbo_all", "1: every ledger is in limbo.", int(facts.limbo_all))
     out.gauge("walkeeper_limbo_ledgers", "Ledgers in limbo, as far as they are noted.", facts.limbo_ledgers)
     out.gauge("walkeeper_tombstones", "Deleted ledgers whose ids are still refused.", facts.tombstones)
-    out.gauge("walkeeper_gc_alarm", "1: garbage collection stands still until an operator looks.", int(facts.gc_alarm))
-    out.counter("walkeeper_gc_passes_total", "Passes that compared all ledgers with the metadata.", facts.gc_passes)
-    out.counter("walkeeper_gc_failures_total", "Passes that failed, and deleted nothing.", facts.gc_failures)
-    out.gauge("walkeeper_gc_last_success_seconds", "When a pass last ended well, since 1970.", facts.gc_last_success)
+    _of_garbage_collection(out, facts)
     out.gauge("walkeeper_start_seconds", "From the start of the process until it was ready.", facts.start_seconds)
     out.gauge("walkeeper_recovery_seconds", "Of that, opening the directory.", recovery.elapsed_ns / 1e9)
     out.gauge(
@@ -341,6 +344,35 @@ def _of_the_process(out: Exposition, facts: Facts, recovery: Recovery) -> None:
         total, free = facts.journal_space.total, facts.journal_space.free
         out.gauge("walkeeper_journal_disk_total_bytes", "Size of the disk of the journal directory.", total)
         out.gauge("walkeeper_journal_disk_free_bytes", "What this process may still use of it.", free)
+
+
+def _of_garbage_collection(out: Exposition, facts: Facts) -> None:
+    out.gauge("walkeeper_gc_alarm", "1: ledgers are held back, or the cluster is another one.", int(facts.gc_alarm))
+    out.gauge(
+        "walkeeper_gc_wrong_cluster",
+        "1: the metadata have another INSTANCEID than the bookie's cookie; nothing is deleted.",
+        int(facts.gc_wrong_cluster),
+    )
+    by_reason = {_labels({"reason": reason}): held for reason, held in facts.gc_held.items()}
+    for name, help, samples in (
+        ("ledgers", "Ledgers that are held back, by reason.", {of: held.ledgers for of, held in by_reason.items()}),
+        ("bytes", "About how many bytes of entries they have.", {of: held.bytes for of, held in by_reason.items()}),
+        (
+            "until_seconds",
+            "When the last of them goes, since 1970; 0: none is held; infinite: an operator must look.",
+            {of: math.inf if held.until is None else held.until for of, held in by_reason.items()},
+        ),
+    ):
+        out.family(f"walkeeper_gc_held_{name}", "gauge", help, samples)
+    out.gauge("walkeeper_gc_listed_ledgers", "Ledgers of the whole cluster, at the last pass.", facts.gc_listed)
+    out.gauge(
+        "walkeeper_gc_other_layout_ledgers",
+        "Those of them that a client keeps under keys of another layout than LAYOUT says.",
+        facts.gc_other_layout,
+    )
+    out.counter("walkeeper_gc_passes_total", "Passes that compared all ledgers with the metadata.", facts.gc_passes)
+    out.counter("walkeeper_gc_failures_total", "Passes that failed, and deleted nothing.", facts.gc_failures)
+    out.gauge("walkeeper_gc_last_success_seconds", "When a pass last ended well, since 1970.", facts.gc_last_success)
 
 
 def _of_the_server(out: Exposition, server: ServerStats) -> None:
@@ -431,4 +463,6 @@ def _labels(labels: Mapping[str, str] | None) -> str:
 def _number(value: float) -> str:
     if math.isnan(value):
         return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
     return str(int(value)) if value == int(value) else repr(float(value))

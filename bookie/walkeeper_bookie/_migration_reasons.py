@@ -13,7 +13,7 @@ _RECOVERY = "this bookie repairs nothing by itself: run Java's auto-recovery as 
 _NETTY = "sockets are not Netty's; receive_bytes and reply_bytes limit what connections take"
 _ZOOKEEPER = "session_timeout and the URI of metadata are all there is to set"
 _METRICS = "metrics are served on http, in Prometheus' text"
-_GC = "gc_interval, gc_alarm_percent and gc_tombstone_time are all there is to set; each delete is confirmed"
+_GC = "gc_interval, gc_hold_time and gc_tombstone_time are all there is to set; each delete is confirmed"
 
 REASONS: tuple[tuple[str, str], ...] = (
     ("journalSyncData", "an add is never acknowledged before it is durable, unless its client asks for that"),

@@ -192,11 +192,11 @@ class Settings:
         java=Java("gcWaitTime", "ms"),
         reloadable=True,
     )
-    gc_alarm_percent: float = key(
-        Percent(),
-        "10",
-        "If more of the ledgers than this, and more than 100, vanished at once, or all and more than 10, none is "
-        "deleted: see *GC alarm*.",
+    gc_hold_time: float = key(
+        Time(),
+        "1d",
+        "Where the listing of the whole cluster has less than a quarter of its ledgers left, or never had one of this "
+        "bookie, ledgers that vanished are deleted after this time: see *GC alarm*.",
         CLUSTER,
         reloadable=True,
     )
@@ -494,6 +494,13 @@ KEYS: tuple[Key, ...] = tuple(
 
 BY_NAME: dict[str, Key] = {one.name: one for one in KEYS}
 
+
+REMOVED = {
+    "gc_alarm_percent": "Garbage collection no longer stops because many ledgers of this bookie vanished: it looks at "
+    "the listing of the whole cluster, and needs no percentage. Remove the setting; gc_hold_time says for how long "
+    "ledgers are held back where that listing collapsed",
+}
+"""Settings of older versions, each with what to do."""
 
 ORDERED = (
     ("disk_read_only_free", "disk_writable_free"),

@@ -91,6 +91,7 @@ def test_what_the_file_has_need_not_be_on_the_command_line(process: Process, tmp
         ([*GIVEN, "--config", "/nowhere/bookie.toml"], "/nowhere/bookie.toml: No such file"),
         ([*GIVEN, "--memtabel", "64MiB"], "--memtable"),
         ([*GIVEN, "stray"], "stray"),
+        ([*GIVEN, "--gc-alarm-percent", "10"], "--gc-alarm-percent: there is no such option any more. Garbage"),
     ],
 )
 def test_wrong_use_ends_with_2_and_says_what_is_wrong(
@@ -135,12 +136,14 @@ def test_the_printed_configuration_is_a_file_that_says_the_same(
     process: Process, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     odd = '/d "quoted" \\ and\ttab'
-    assert status_of(*GIVEN, "--data", odd, "--bookie-id", "b1", "--print-config", "--gc-alarm-percent", "2.5") == 0
+    assert (
+        status_of(*GIVEN, "--data", odd, "--bookie-id", "b1", "--print-config", "--disk-read-only-percent", "2.5") == 0
+    )
     assert process.started == []
     file = tmp_path / "bookie.toml"
     file.write_text(capsys.readouterr().out)
     settings = read_settings({}, file)
-    assert (settings.data, settings.bookie_id, settings.gc_alarm_percent) == (odd, "b1", 2.5)
+    assert (settings.data, settings.bookie_id, settings.disk_read_only_percent) == (odd, "b1", 2.5)
     assert settings.advertise is None
 
 

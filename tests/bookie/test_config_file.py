@@ -43,7 +43,7 @@ def test_values_of_all_kinds(file: Path) -> None:
         memtable = "128MiB"
         cache = 33554432
         gc_interval = "15min"
-        gc_alarm_percent = 12.5
+        disk_read_only_percent = 4.5
         minor_percent = "30%"
         reader_threads = 4
         compact_rate = "10MiB/s"
@@ -57,7 +57,7 @@ def test_values_of_all_kinds(file: Path) -> None:
         "memtable": 128 * 2**20,
         "cache": 32 * 2**20,
         "gc_interval": 900.0,
-        "gc_alarm_percent": 12.5,
+        "disk_read_only_percent": 4.5,
         "minor_percent": 30,
         "reader_threads": 4,
         "compact_rate": 10 * 2**20,
@@ -71,6 +71,12 @@ def test_an_unknown_key_is_refused_with_the_nearest_one(file: Path) -> None:
     )
     assert "Did you mean bookie_id?" in refusal(file, 'bookie-id = "b"')
     assert "--help" in refusal(file, "xyzzy = 1")
+
+
+def test_a_setting_of_an_older_version_is_refused_with_what_to_do(file: Path) -> None:
+    said = refusal(file, "gc_alarm_percent = 10")
+    assert said.startswith(f"{file}: gc_alarm_percent: there is no such setting any more. ")
+    assert "Remove the setting; gc_hold_time says" in said
 
 
 def test_a_key_of_java_is_refused_with_its_name_here(file: Path) -> None:

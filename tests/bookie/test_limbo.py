@@ -14,6 +14,7 @@ from walkeeper.errors import JournalFailedError
 from walkeeper.metadata import FaultyStore, LedgerMetadata, MemoryStore, UnavailableError
 from walkeeper_bookie._collector import Acknowledgement, Collector
 from walkeeper_bookie._directory import Directory, Recovery
+from walkeeper_bookie._gc_state_file import GcStateFile
 from walkeeper_bookie._limbo import Limbo, reason_for_limbo
 from walkeeper_bookie._log import Log
 from walkeeper_bookie._metadata import BookieMetadata
@@ -451,8 +452,10 @@ class Life:
             tombs,
             lambda ledger_ids: None,
             Acknowledgement(place / "gc-acknowledged"),
+            GcStateFile(place / "gc-state"),
             instance_id,
             log,
+            hold_time=86400.0,
             forget=self.limbo.forget,
         )
 
@@ -470,19 +473,19 @@ def test_deleted_ledgers_leave_limbo_and_no_start_brings_them_back(tmp_path: Pat
     first.limbo.begin("test")
     assert first.limbo.note()
     assert len(first.directory.ledgers()) == 400
-    for at in range(0, 350, 70):
+    for at in range(0, 280, 70):
         for key in keys[at : at + 70]:
             store.delete(key)
         first.collector.run()
         first.collector.run()
-    assert list(first.directory.ledgers()) == list(first.limbo.state.ledger_ids) == list(range(350, 400))
-    assert list(LimboFile(tmp_path / "limbo").load().ledger_ids) == list(range(350, 400))
+    assert list(first.directory.ledgers()) == list(first.limbo.state.ledger_ids) == list(range(280, 400))
+    assert list(LimboFile(tmp_path / "limbo").load().ledger_ids) == list(range(280, 400))
     first.end()
     second = Life(tmp_path, store)
-    assert list(second.directory.ledgers()) == list(range(350, 400))
+    assert list(second.directory.ledgers()) == list(range(280, 400))
     done = second.collector.run()
     assert done is not None
-    assert (done.local, done.absent, done.alarm) == (50, 0, False)
+    assert (done.local, done.absent, done.held) == (120, 0, 0)
     second.end()
 
 

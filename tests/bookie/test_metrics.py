@@ -11,14 +11,16 @@ from typing import Any
 
 import pytest
 
+from walkeeper_bookie._collector import Held
 from walkeeper_bookie._directory import DirectoryStats, JournalTimes, Recovery
 from walkeeper_bookie._disk_watch import Space
+from walkeeper_bookie._gc_hold import REASONS
 from walkeeper_bookie._histogram import Histogram
 from walkeeper_bookie._metrics import WINDOW_S, Counted, Exposition, Facts, Recent, counted, quantile, render
 from walkeeper_bookie._server import OPERATIONS, ServerStats
 
 ROOT = Path(__file__).resolve().parents[2]
-SAMPLE = re.compile(r'([a-zA-Z_]\w*)(\{(?:[a-z]\w*="(?:[^"\\\n]|\\.)*"(?:,|(?=\})))*\})? (NaN|[-+]?[0-9.e+-]+)')
+SAMPLE = re.compile(r'([a-zA-Z_]\w*)(\{(?:[a-z]\w*="(?:[^"\\\n]|\\.)*"(?:,|(?=\})))*\})? (NaN|[-+]Inf|[-+]?[0-9.e+-]+)')
 
 
 def histogram(**counts: int) -> Histogram:
@@ -59,6 +61,10 @@ FACTS = Facts(
     limbo_ledgers=2,
     tombstones=4,
     gc_alarm=False,
+    gc_wrong_cluster=False,
+    gc_held={reason: Held() for reason in REASONS},
+    gc_listed=400,
+    gc_other_layout=3,
     gc_passes=5,
     gc_failures=1,
     gc_deleted=7,
@@ -170,12 +176,21 @@ def test_the_status_is_writable_only_where_clients_can_write(
 
 
 def test_what_operators_must_see() -> None:
-    facts = replace(FACTS, limbo_all=True, gc_alarm=True)
+    held = {**FACTS.gc_held, "emptied": Held(7, 7000, None, 0, 400), "collapsed": Held(5, 5000, 2e9, 20, 400)}
+    facts = replace(FACTS, limbo_all=True, gc_alarm=True, gc_wrong_cluster=True, gc_held=held)
     found = values_of(text_of(facts, engine=directory(failed=True), recovery=Recovery(4096, 1, 0, 2, 0, 5)))
     assert found["walkeeper_journal_failed"] == 1
     assert found["walkeeper_limbo_all"] == 1
     assert found["walkeeper_limbo_ledgers"] == 2
     assert found["walkeeper_gc_alarm"] == 1
+    assert found["walkeeper_gc_wrong_cluster"] == 1
+    assert found['walkeeper_gc_held_ledgers{reason="emptied"}'] == 7
+    assert found['walkeeper_gc_held_bytes{reason="collapsed"}'] == 5000
+    assert found['walkeeper_gc_held_until_seconds{reason="emptied"}'] == math.inf
+    assert found['walkeeper_gc_held_until_seconds{reason="collapsed"}'] == 2e9
+    assert found['walkeeper_gc_held_until_seconds{reason="unlisted"}'] == 0
+    assert found["walkeeper_gc_listed_ledgers"] == 400
+    assert found["walkeeper_gc_other_layout_ledgers"] == 3
     assert found["walkeeper_tombstones"] == 4
     assert found["walkeeper_recovery_lost"] == 3
     assert found["walkeeper_recovery_cut_bytes"] == 4096

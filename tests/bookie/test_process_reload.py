@@ -25,14 +25,14 @@ from bookie_runs import (
     until,
 )
 
-from walkeeper.metadata import DigestType, LedgerMetadata, MetadataStore, open_store
+from walkeeper.metadata import DigestType, LedgerMetadata, MetadataStore, Operation, open_store
 from walkeeper_bookie._settings import KEYS
 
 TESTED = {
     "log_level": "test_what_is_logged_is_what_the_settings_say_by_now",
     "drain_timeout": "test_the_drain_lasts_as_long_as_the_settings_say_by_now",
-    "gc_interval": "test_the_alarm_is_raised_by_the_percentage_of_now",
-    "gc_alarm_percent": "test_the_alarm_is_raised_by_the_percentage_of_now",
+    "gc_interval": "test_a_hold_lasts_for_the_time_of_now",
+    "gc_hold_time": "test_a_hold_lasts_for_the_time_of_now",
     "gc_tombstone_time": "test_a_ledger_that_is_deleted_now_is_refused_for_the_time_of_now",
     "disk_read_only_free": "test_free_space_is_judged_by_the_thresholds_of_now",
     "disk_read_only_percent": "test_free_space_is_judged_by_the_thresholds_of_now",
@@ -109,24 +109,35 @@ def test_the_drain_lasts_as_long_as_the_settings_say_by_now(bookies: Bookies) ->
         assert bookie.stop() == 8
 
 
-def test_the_alarm_is_raised_by_the_percentage_of_now(bookies: Bookies) -> None:
-    """Also, the interval: at first there is no pass."""
-    vanished, kept = range(110), range(1000, 1020)
-    reloaded = Reloaded(bookies, gc_interval="10d", gc_alarm_percent="10")
-    with Client(reloaded.bookie.port) as client:
-        assert all(client.add(ledger_id, 0) == OK for ledger_id in (*vanished, *kept))
-        with open_store(bookies.metadata).store as store:
-            for ledger_id in kept:
+def test_a_hold_lasts_for_the_time_of_now(bookies: Bookies) -> None:
+    """Those of before for the time of then. Also, the interval: at first there is no pass."""
+    reloaded = Reloaded(bookies, gc_interval="10d", gc_hold_time="7d")
+    with Client(reloaded.bookie.port) as client, open_store(bookies.metadata).store as store:
+
+        def make(ledger_ids: range) -> None:
+            for ledger_id in ledger_ids:
                 make_ledger(store, ledger_id, reloaded.bookie.bookie_id)
+                assert client.add(ledger_id, 0) == OK
+
+        def lose(ledger_ids: range) -> None:
+            store.transact([Operation("delete", f"/ledgers/00/0000/L{ledger_id:04d}") for ledger_id in ledger_ids])
+
+        def listed(count: int) -> None:
+            until(lambda: reloaded.metric("walkeeper_gc_listed_ledgers") == count, "the ledgers are listed")
+
+        make(range(60))
         assert reloaded.metric("walkeeper_gc_passes_total") == 0
         reloaded.change(gc_interval="50ms")
-        until(lambda: reloaded.metric("walkeeper_gc_passes_total") > 2, "there are passes")
+        listed(60)
+        lose(range(50))
+        until(lambda: reloaded.metric("walkeeper_gc_alarm") == 1, "ledgers are held back")
+        reloaded.change(gc_hold_time="0s")
+        make(range(100, 160))
+        listed(70)
+        lose(range(100, 160))
+        until(lambda: reloaded.metric("bookie_gc_DELETED_LEDGER_TOTAL") == 60, "they are deleted")
         assert reloaded.metric("walkeeper_gc_alarm") == 1
-        assert reloaded.metric("bookie_gc_DELETED_LEDGER_TOTAL") == 0
-        reloaded.change(gc_alarm_percent="90")
-        until(lambda: reloaded.metric("bookie_gc_DELETED_LEDGER_TOTAL") == len(vanished), "they are deleted")
-        assert reloaded.metric("walkeeper_gc_alarm") == 0
-        assert client.read(kept[0], 0)[0] == OK
+        assert client.read(0, 0)[0] == OK
     assert reloaded.bookie.stop() == 0
 
 

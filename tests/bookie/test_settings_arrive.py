@@ -27,7 +27,7 @@ ARRIVES: dict[str, tuple[str, dict[str, object]]] = {
     "session_timeout": ("11s", {"metadata.session_timeout": 11.0, "registrar.session_timeout": 11.0}),
     "start_timeout": ("59s", {"start_timeout": 59.0}),
     "gc_interval": ("13min", {"worker.collector": 780.0}),
-    "gc_alarm_percent": ("14", {"collector.vanished_part_max": 0.14}),
+    "gc_hold_time": ("14h", {"collector.hold_time": 50400.0}),
     "gc_tombstone_time": ("15h", {"tombstones.keep": 54000.0}),
     "backend": ("psync", {"open.backend": lib.WK_BACKEND_PSYNC, "server.backend": lib.WK_BACKEND_PSYNC}),
     "reader_threads": ("5", {"server.reader_threads": 5}),
@@ -151,7 +151,7 @@ def tells(process, bookie):
     told["log.level"] = process.log.level
     told["start_timeout"] = bookie._metadata_retry()._seconds
     told["registrar.session_timeout"] = bookie.registrar._session_timeout
-    told["collector.vanished_part_max"] = bookie.collector.vanished_part_max
+    told["collector.hold_time"] = bookie.collector.hold_time
     told["tombstones.keep"] = bookie._tombs.keep
     told.update({f"worker.{name}": worker._interval() for name, worker in bookie._workers.items()})
     told.update({f"thresholds.{name}": it for name, it in dataclasses.asdict(bookie._watch.thresholds).items()})
