@@ -94,6 +94,9 @@ class States(Protocol):
     def save(self, state: GcState) -> None:
         """Durable when it returns."""
 
+    def save_if_there_is_room(self, state: GcState) -> None:
+        """The same, but that a full disk keeps the state of before."""
+
 
 class Acknowledgement:
     """The operator's word that so many held ledgers may go; one pass uses it up."""
@@ -142,7 +145,7 @@ class Held:
 _WORDS: Mapping[Reason, str] = {
     "emptied": "the metadata list no ledgers any more: the ledgers here are held back",
     "collapsed": "the metadata list far fewer ledgers than before: ledgers that vanished are held back",
-    "unlisted": "the metadata never listed a ledger of this bookie: its ledgers are held back",
+    "unlisted": "the metadata list no ledger of this bookie: its ledgers are held back",
 }
 
 
@@ -273,13 +276,16 @@ class Collector:
         self.listed, self.other_layout = listed, other
 
     def _judge(self, found: Found) -> frozenset[int]:
-        """The ledgers that are held back. What is decided is durable before anything is deleted by it."""
+        """The ledgers that are held back. That they are is durable before anything is deleted."""
         word = self._acknowledgement.count()
         now = self._states.clock()
         judged = judge(self._state, found, now, self.hold_time, word, self._directory.bytes_of)
-        if judged.state != self._state or judged.held:
+        before = self._state.held(now)
+        if judged.held - before:
             self._states.save(judged.state)
-        before, self._state = self._state.held(now), judged.state
+        elif judged.state != self._state or judged.held:
+            self._states.save_if_there_is_room(judged.state)
+        self._state = judged.state
         self._show(judged.held)
         if word and (judged.acknowledged or not judged.held):
             self._acknowledgement.clear()
@@ -319,12 +325,14 @@ class Collector:
                     file=self._acknowledgement.path,
                 )
         if judged.acknowledged:
-            self._log.info("the operator's word lets go of the held ledgers", ledgers=len(before), word=word)
+            self._log.info(
+                "an operator acknowledged the held ledgers: they are deleted", ledgers=len(before), acknowledged=word
+            )
         elif word and not judged.held:
-            self._log.info("no ledgers are held: the operator's word was removed", word=word)
+            self._log.info("no ledgers are held: the acknowledgement was removed", acknowledged=word)
         elif word:
             self._log.warning(
-                "the operator's word is for fewer ledgers than are held", word=word, held=len(judged.held)
+                "the acknowledgement names fewer ledgers than are held", acknowledged=word, held=len(judged.held)
             )
         if before and not judged.held and not judged.acknowledged:
             self._log.info("no ledgers are held any more: they are listed again, or their hold is over")

@@ -4,8 +4,9 @@ That many ledgers of a bookie vanish at once is normal: a broker restarts, a top
 the listing of the whole cluster. Three findings hold ledgers back:
 
 emptied    the listing is empty, and those before were not, or had no ledger of this bookie: until an operator looks
-collapsed  the listing has less than a quarter of the ledgers of those of the last hour: for the hold time
-unlisted   no listing ever had a ledger of this bookie: for the hold time
+collapsed  the listing has less than a quarter of the ledgers of the last one, or of one of the last quarter of an
+           hour: for the hold time
+unlisted   the listing has no ledger of this bookie, and those before had none either, or had many: for the hold time
 
 A held ledger goes when its hold is over, by the same two passes and direct questions as every other; one that is
 listed again is held no longer. docs/adr/0024-gc-holds.md has the reasons. Nothing here asks a clock or writes a file.
@@ -25,8 +26,7 @@ MANY = 50
 """A listing with fewer ledgers does not collapse."""
 COLLAPSED_DIVISOR = 4
 """A broker that restarts replaces each ledger at most: the listing doubles for a while, and becomes half of that."""
-
-PEAK_S = 3600.0
+PEAK_S = 900.0
 """A listing is compared with the largest of so long: a tree may be lost step by step, over several passes."""
 
 Reason = Literal["emptied", "collapsed", "unlisted", "acknowledged"]
@@ -65,8 +65,10 @@ class GcState:
     listed: int | None = None
     """Ledgers in the last listing that was believed; None: there was none."""
     peak: int = 0
-    """Ledgers in the largest listing of the last hour."""
+    """Ledgers in the largest listing of the last PEAK_S."""
     peak_until: float = 0.0
+    here: int = 0
+    """Ledgers of this bookie in the last listing that was believed."""
     met: bool = False
     """A listing had a ledger of this bookie."""
     holds: tuple[Hold, ...] = ()
@@ -75,12 +77,12 @@ class GcState:
         """With how many ledgers the next listing is compared."""
         return max(self.listed or 0, self.peak if self.peak_until > now else 0)
 
-    def after(self, listed: int, now: float, *, anew: bool) -> GcState:
+    def after(self, listed: int, here: int, now: float, *, anew: bool) -> GcState:
         """With that listing, which is believed. `anew`: those before it count no more."""
         before = 0 if anew else self.before(now)
         if listed < before and self.peak_until > now:
-            return replace(self, listed=listed)
-        return replace(self, listed=listed, peak=max(listed, before), peak_until=now + PEAK_S)
+            return replace(self, listed=listed, here=here)
+        return replace(self, listed=listed, here=here, peak=max(listed, before), peak_until=now + PEAK_S)
 
     def held(self, now: float) -> frozenset[int]:
         """The ledgers that are held back."""
@@ -115,15 +117,16 @@ def judge(
 ) -> Judgement:
     """`acknowledged`: so many held ledgers an operator lets go. `size_of`: the bytes of these ledgers."""
     before = state.before(now)
-    state = replace(state, met=state.met or len(found.absent) < found.local)
-    unlisted = not state.met and found.local > FEW
+    here = found.local - len(found.absent)
+    state = replace(state, met=state.met or here > 0)
+    unlisted = here == 0 and (state.here >= MANY if state.met else found.local > FEW)
     holds = tuple(one for hold in state.holds if (one := hold.among(found.absent, size_of)).ledger_ids)
     if emptied := found.listed == 0 and (before > FEW or unlisted):
         # Every question says "absent" now, so also those whose hold is over wait.
         believed, holds = replace(state, listed=before), _emptied(holds, found, before, size_of)
     else:
         collapsed = before >= MANY and found.listed * COLLAPSED_DIVISOR < before
-        believed = state.after(found.listed, now, anew=collapsed)
+        believed = state.after(found.listed, here, now, anew=collapsed)
         collapsed |= any(hold.until is None for hold in holds)
         holds = tuple(
             replace(hold, reason="collapsed", listed=found.listed, until=now + hold_time)
@@ -139,7 +142,7 @@ def judge(
     if held and acknowledged >= len(held):
         holds = tuple(replace(hold, reason="acknowledged", until=now) if hold.holds(now) else hold for hold in holds)
         if emptied:
-            believed = state.after(0, now, anew=True)
+            believed = state.after(0, 0, now, anew=True)
         return Judgement(replace(believed, holds=holds), frozenset(), acknowledged=True)
     return Judgement(replace(believed, holds=holds), held, acknowledged=False)
 

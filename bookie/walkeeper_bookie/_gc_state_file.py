@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from walkeeper_bookie._checked_lines import damaged, read_lines, write_lines
-from walkeeper_bookie._emergency_space import EmergencySpace
+from walkeeper_bookie._emergency_space import EmergencySpace, is_no_space
 from walkeeper_bookie._gc_hold import GcState, Hold, Reason
 from walkeeper_bookie._state_files import batches, boot_seconds, is_ids, is_number
 
@@ -28,7 +28,7 @@ class GcStateFile:
     def __init__(
         self, path: Path, spare: EmergencySpace | None = None, clock: Callable[[], float] = boot_seconds
     ) -> None:
-        """`spare`: on a full disk ledgers must be deleted. `clock`: of which `Hold.until` is a time."""
+        """`spare`: what is held back must be known on a full disk, too. `clock`: of which `Hold.until` is a time."""
         self.path, self._emergency_space, self.clock = path, spare, clock
         self._lock = threading.Lock()
 
@@ -55,6 +55,7 @@ class GcStateFile:
             lines[0]["listed"],
             lines[0]["peak"],
             now + lines[0]["peak_left_ms"] / 1000,
+            lines[0]["here"],
             lines[0]["met"],
             tuple(
                 Hold(
@@ -70,9 +71,19 @@ class GcStateFile:
         )
 
     def save(self, state: GcState) -> None:
-        """Durable when it returns. Raises OSError."""
+        """Durable when it returns, also on a full disk. Raises OSError."""
         with self._lock:
             write_lines(self.path, "gc-state", self._lines(state), self._emergency_space)
+
+    def save_if_there_is_room(self, state: GcState) -> None:
+        """The same of a state by which no more is held back than the file says: where the disk is full the file stays
+        as it is, and the space that is kept for that stays for tombstones. Raises OSError."""
+        try:
+            with self._lock:
+                write_lines(self.path, "gc-state", self._lines(state))
+        except OSError as wrong:
+            if not is_no_space(wrong):
+                raise
 
     def _lines(self, state: GcState) -> Iterator[dict[str, Any]]:
         now = self.clock()
@@ -80,6 +91,7 @@ class GcStateFile:
             "listed": state.listed,
             "peak": state.peak,
             "peak_left_ms": _milliseconds(state.peak_until - now),
+            "here": state.here,
             "met": state.met,
         }
         for hold in state.holds:
@@ -100,8 +112,8 @@ def _milliseconds(seconds: float) -> int:
 
 def _is_head(line: dict[str, Any]) -> bool:
     return (
-        line.keys() == {"listed", "peak", "peak_left_ms", "met"}
-        and all(is_number(line[name]) for name in ("listed", "peak", "peak_left_ms"))
+        line.keys() == {"listed", "peak", "peak_left_ms", "here", "met"}
+        and all(is_number(line[name]) for name in ("listed", "peak", "peak_left_ms", "here"))
         and isinstance(line["met"], bool)
     )
 

@@ -195,8 +195,8 @@ class Settings:
     gc_hold_time: float = key(
         Time(),
         "1d",
-        "Where the listing of the whole cluster has less than a quarter of its ledgers left, or never had one of this "
-        "bookie, ledgers that vanished are deleted after this time: see *GC alarm*.",
+        "Where the listing of the whole cluster has less than a quarter of its ledgers left, or none of this bookie, "
+        "ledgers that vanished are deleted after this time: see *GC alarm*.",
         CLUSTER,
         reloadable=True,
     )

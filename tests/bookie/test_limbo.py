@@ -11,7 +11,7 @@ import pytest
 from bookie_runs import FENCED, IO_ERROR, NO_ENTRY, NO_LEDGER, OK, READ_ONLY, Client
 
 from walkeeper.errors import JournalFailedError
-from walkeeper.metadata import FaultyStore, LedgerMetadata, MemoryStore, UnavailableError
+from walkeeper.metadata import FaultyStore, LedgerManager, LedgerMetadata, MemoryStore, UnavailableError
 from walkeeper_bookie._collector import Acknowledgement, Collector
 from walkeeper_bookie._directory import Directory, Recovery
 from walkeeper_bookie._gc_state_file import GcStateFile
@@ -100,6 +100,19 @@ def test_every_ledger_first_then_those_that_have_this_bookie(store: MemoryStore,
     assert told.everything
     assert limbo.note()
     assert (told.everything, told.ids) == (False, [1, 2, 3])
+
+
+@pytest.mark.parametrize("manager", LedgerManager)
+def test_a_ledger_under_a_key_of_another_layout_is_noted(
+    store: MemoryStore, tmp_path: Path, manager: LedgerManager
+) -> None:
+    """Pulsar's client goes by no LAYOUT; what the bookie lost of such a ledger it must not say to be absent."""
+    store.create(f"/ledgers/{manager.path(77)}", LedgerMetadata(1, 1, 1, {0: (ME,)}).serialise(), parents=True)
+    limbo, told = limbo_of(store, tmp_path), Told()
+    limbo.begin("test")
+    limbo.attach(told)
+    assert limbo.note()
+    assert told.ids == [1, 2, 3, 77]
 
 
 def test_it_is_kept_before_anybody_is_told(store: MemoryStore, tmp_path: Path) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
+import urllib.request
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bookie_runs import OK, Bookies, Client, bookies_in, until
+from bookie_runs import NO_LEDGER, OK, Bookies, Client, bookies_in, free_port, until
 from zookeeper_server import ZooKeeperServer, shared_server
 
 from walkeeper.metadata import Cluster, LedgerManager, LedgerMetadata, MetadataError, open_store
@@ -123,3 +125,60 @@ def test_the_layout_is_the_one_that_the_uri_names(world: World) -> None:
         again = world.bookies.start(port=first.port, metadata=metadata)
         again.ready()
         assert again.stop() == 0
+
+
+@pytest.mark.parametrize("layout", ["hierarchical", "longhierarchical"])
+def test_ledgers_of_a_client_with_another_layout_stay(world: World, layout: str) -> None:
+    """Pulsar's client writes the keys of `hierarchical`, whatever LAYOUT says: its ledgers are no deleted ones."""
+    rest = world.bookies.metadata.partition("://")[2]
+    world.bookies.metadata = f"zk+{layout}://{rest}"
+    http = free_port()
+    bookie = world.bookies.start("--init", "--gc-interval", "100ms", "--http", f"127.0.0.1:{http}")
+    bookie.ready()
+    opened = open_store(world.bookies.metadata)
+    other = {
+        "hierarchical": LedgerManager.LONG_HIERARCHICAL, "longhierarchical": LedgerManager.HIERARCHICAL
+    }[layout]  # fmt: skip
+    keys = [f"{opened.root}/{other.path(ledger_id)}" for ledger_id in range(20)]
+    with Client(bookie.port) as client:
+        for ledger_id, key in enumerate(keys):
+            metadata = LedgerMetadata(1, 1, 1, {0: (bookie.bookie_id,)}).serialise()
+            opened.store.create(key, metadata, parents=True)
+            assert client.add(ledger_id, 0) == OK
+        until(lambda: metric(http, "walkeeper_gc_other_layout_ledgers") == 20, "they are listed")
+        until(lambda: metric(http, "walkeeper_gc_passes_total") > 5, "there are passes")
+        assert all(client.read(ledger_id, 0)[0] == OK for ledger_id in range(20))
+        assert metric(http, "walkeeper_gc_alarm") == 0
+        assert "keys of another layout" in bookie.said()
+        opened.store.delete(keys[3])
+        until(lambda: client.read(3, 0)[0] == NO_LEDGER, "what was deleted goes")
+        assert client.read(4, 0)[0] == OK
+    opened.store.close()
+    assert bookie.stop() == 0
+
+
+def metric(http: int, name: str) -> float:
+    with urllib.request.urlopen(f"http://127.0.0.1:{http}/metrics", timeout=30) as answer:
+        found = re.search(rf"^{name} (\S+)$", answer.read().decode(), re.MULTILINE)
+    assert found is not None, name
+    return float(found[1])
+
+
+def test_a_cluster_that_was_formatted_takes_nothing_from_a_running_bookie(world: World) -> None:
+    """Its INSTANCEID is another one from then on."""
+    bookie = world.bookies.start("--init", "--gc-interval", "100ms")
+    bookie.ready()
+    opened = open_store(world.bookies.metadata)
+    with Client(bookie.port) as client:
+        for ledger_id in range(3):
+            world.make_ledger(ledger_id, bookie.bookie_id)
+            assert client.add(ledger_id, 0) == OK
+        for ledger_id in range(3):
+            Cluster(opened.store, opened.root).ledgers.delete(ledger_id)
+        opened.store.put(f"{opened.root}/INSTANCEID", str(uuid.uuid4()).encode())
+        until(lambda: "not the bookie's cluster" in bookie.said(), "it sees that")
+        said = bookie.said().count("not the bookie's cluster")
+        until(lambda: bookie.said().count("not the bookie's cluster") > said + 3, "there are more passes")
+        assert all(client.read(ledger_id, 0)[0] == OK for ledger_id in range(3))
+    opened.store.close()
+    bookie.kill()

@@ -7,16 +7,22 @@ import os
 import random
 import time
 from array import array
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from full_disk import FullDisk
 
 from walkeeper_bookie import _checked_lines
 from walkeeper_bookie._checked_lines import StateFileError, read_lines, write_lines
 from walkeeper_bookie._emergency_space import EmergencySpace
+from walkeeper_bookie._gc_hold import GcState, Hold
+from walkeeper_bookie._gc_state_file import GcStateFile
 from walkeeper_bookie._state_files import LimboFile, LimboState, ReadOnlyFile, StartsFile, TombstoneFile
 
 DAY = 86400.0
+GC_HEAD = {"listed": 1, "peak": 1, "peak_left_ms": 0, "here": 1, "met": True}
+GC_HOLD = {"hold": "collapsed", "listed": 1, "before": 400, "bytes": 5, "left_ms": 5}
 SEED = int(os.environ.get("WALKEEPER_TEST_SEED", time.time_ns() % 10**9))
 
 
@@ -286,28 +292,69 @@ def test_nothing_is_written_where_nothing_is_buried(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
+# ---- what garbage collection holds back ----
+
+
+def gc_state(until: float | None) -> GcState:
+    return GcState(
+        listed=20,
+        peak=400,
+        peak_until=130.0,
+        here=7,
+        met=True,
+        holds=(
+            Hold("collapsed", 20, 400, until, 5000, frozenset(range(1500)) | {2**63 - 1}),
+            Hold("acknowledged", 0, 7, 90.0, 30, frozenset({1501})),
+        ),
+    )
+
+
+@pytest.mark.parametrize("until", [None, 200.0])
+def test_what_is_held_is_read_again_with_the_time_that_is_left(tmp_path: Path, until: float | None) -> None:
+    clock = Clock(100.0)
+    file = GcStateFile(tmp_path / "gc-state", clock=clock)
+    assert file.load() == GcState()
+    file.save(gc_state(until))
+    again = GcStateFile(tmp_path / "gc-state", clock=Clock(1_000_000.0)).load()
+    moved = 1_000_000.0 - 100.0
+    first, second = gc_state(until).holds
+    assert again == replace(
+        gc_state(until),
+        peak_until=130.0 + moved,
+        holds=(
+            replace(first, until=None if until is None else until + moved),
+            replace(second, until=1_000_000.0),  # what is over stays so
+        ),
+    )
+    assert again.held(1_000_000.0) == first.ledger_ids
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [],
+        [{"listed": 1}],
+        [{"listed": -1, "peak": 1, "peak_left_ms": 0, "here": 1, "met": True}],
+        [{"listed": 1, "peak": 1, "peak_left_ms": 0, "here": 1, "met": 1}],
+        [GC_HEAD, GC_HEAD],
+        [GC_HEAD, {"ledgers": [1]}],
+        [GC_HEAD, GC_HOLD, {"ledgers": [-1]}],
+        [GC_HEAD, {**GC_HOLD, "hold": "forgotten"}],
+        [GC_HEAD, {**GC_HOLD, "hold": ["collapsed"]}],
+        [GC_HEAD, {**GC_HOLD, "left_ms": -1}],
+        [GC_HEAD, {**GC_HOLD, "left_ms": 1.5}],
+        [GC_HEAD, {**GC_HOLD, "bytes": None}],
+    ],
+)
+def test_a_state_of_garbage_collection_that_means_nothing_is_refused(
+    tmp_path: Path, lines: list[dict[str, object]]
+) -> None:
+    write_lines(tmp_path / "gc-state", "gc-state", lines)
+    with pytest.raises(StateFileError, match="remove the file"):
+        GcStateFile(tmp_path / "gc-state").load()
+
+
 # ---- the spare ----
-
-
-class FullDisk:
-    """Writes of new files find no space; what has its bytes already takes others."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-        self.full = True
-        sound_open, sound_allocate = os.open, os.posix_fallocate
-
-        def opened(path: Path, flags: int, *mode: int, **given: int) -> int:
-            if self.full and flags & os.O_TRUNC:
-                raise OSError(number, "no space")
-            return sound_open(path, flags, *mode, **given)
-
-        def allocated(descriptor: int, offset: int, size: int) -> None:
-            if self.full:
-                raise OSError(number, "no space")
-            sound_allocate(descriptor, offset, size)
-
-        monkeypatch.setattr(os, "open", opened)
-        monkeypatch.setattr(os, "posix_fallocate", allocated)
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])

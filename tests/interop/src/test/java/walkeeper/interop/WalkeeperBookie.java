@@ -38,7 +38,7 @@ final class WalkeeperBookie implements Bookie {
         command = new ArrayList<>(List.of(executable(), "--init", "--metadata", metadata, "--listen", id.toString(),
                 "--data", data.toString(), "--http", "127.0.0.1:" + httpPort));
         command.addAll(List.of("--frame-size-max", String.valueOf(Cluster.FRAME_SIZE_MAX), "--session-timeout", "3s",
-                "--gc-interval", "1s", "--gc-alarm-percent", "100", "--disk-read-only-percent", "0",
+                "--gc-interval", "1s", "--gc-hold-time", "0s", "--disk-read-only-percent", "0",
                 "--disk-read-only-free", "32MiB", "--disk-writable-percent", "0", "--disk-writable-free", "48MiB",
                 "--disk-recovery-free", "16MiB", "--memtable", "16MiB", "--lock-timeout", "20s"));
         command.addAll(Arrays.asList(options));
