@@ -136,9 +136,7 @@ def test_ledgers_of_a_client_with_another_layout_stay(world: World, layout: str)
     bookie = world.bookies.start("--init", "--gc-interval", "100ms", "--http", f"127.0.0.1:{http}")
     bookie.ready()
     opened = open_store(world.bookies.metadata)
-    other = {
-        "hierarchical": LedgerManager.LONG_HIERARCHICAL, "longhierarchical": LedgerManager.HIERARCHICAL
-    }[layout]  # fmt: skip
+    other = LedgerManager.LONG_HIERARCHICAL if layout == "hierarchical" else LedgerManager.HIERARCHICAL
     keys = [f"{opened.root}/{other.path(ledger_id)}" for ledger_id in range(20)]
     with Client(bookie.port) as client:
         for ledger_id, key in enumerate(keys):
