@@ -26,7 +26,7 @@ PRESENT = [package for package in PACKAGES if (ROOT / package).is_dir()]
 LAZY = {"sqlite3": "sqlite", "kazoo": "zookeeper", "etcd3": "etcd"}
 
 # A bookie must run with the client deleted.
-BOOKIE_MAY_USE = ("walkeeper._native", "walkeeper.errors", "walkeeper.metadata")
+BOOKIE_MAY_USE = ("walkeeper._low_descriptors", "walkeeper._native", "walkeeper.errors", "walkeeper.metadata")
 
 FREESTANDING = {"limits.h", "stdalign.h", "stdarg.h", "stdbool.h", "stddef.h", "stdint.h"}
 INTRINSICS = {"arm_acle.h", "arm_neon.h", "immintrin.h", "nmmintrin.h", "smmintrin.h", "wmmintrin.h"}
@@ -208,6 +208,49 @@ def test_only_io_knows_liburing() -> None:
             assert path.parent == ROOT / "native/io", path
 
 
+MAKES_A_DESCRIPTOR = re.compile(
+    r"(?<![\w>.])(?:open|openat|openat2|creat|accept4?|socket|socketpair|dup[23]?|pipe2?|eventfd|memfd_create|"
+    r"epoll_create1?|timerfd_create|signalfd|inotify_init1?|fanotify_init|pidfd_open|userfaultfd|opendir|scandir|"
+    r"scandirat|n?ftw|mkostemps?|mkstemps?|tmpfile|fopen|freopen|popen)\s*\(|F_DUPFD\w*|SYS_io_uring_setup|"
+    r"\bio_uring_(?:queue_init\w*|prep_(?:multishot_)?(?:accept|open|socket)\w*)"
+)
+"""A call that makes a descriptor, or hands one out that the library opened; not a member of a structure."""
+
+
+def descriptors_made(path: Path) -> list[str]:
+    """The calls of a C file that make a descriptor, and do not pass it through wk_descriptor_take() at once."""
+    code = re.sub(r"/\*.*?\*/|//[^\n]*", "", path.read_text(), flags=re.DOTALL)
+    code = re.sub(r"^static [^;{=]*[;{]", "", code, flags=re.MULTILINE)  # functions of those names, and not calls
+    return [
+        found[0].rstrip("( ")
+        for found in MAKES_A_DESCRIPTOR.finditer(code)
+        if not code[: found.start()].endswith("wk_descriptor_take(")
+    ]
+
+
+# What is left, and how it comes to pass through descriptor.c all the same.
+MADE_ELSEWHERE = {
+    "descriptor.c": ["open", "F_DUPFD_CLOEXEC"],
+    "posix_file.c": ["openat"],  # handed over below, where EINTR and the file's making have been noted
+    "uring.c": ["io_uring_queue_init_params"],  # wk_descriptor_take_ring()
+    "net_uring.c": ["io_uring_queue_init_params"],
+}
+
+
+def test_every_descriptor_passes_through_one_function() -> None:
+    made = {path.name: descriptors_made(path) for path in sorted((ROOT / "native/io").rglob("*.[ch]"))}
+    assert {name: calls for name, calls in made.items() if calls} == MADE_ELSEWHERE
+    for name in ("uring.c", "net_uring.c"):
+        assert "wk_descriptor_take_ring(ring)" in (ROOT / "native/io" / name).read_text()
+
+
+def test_only_io_makes_descriptors() -> None:
+    """The headers of the other calls are not for the other layers: test_c_includes_only_what_lies_below."""
+    for path in sorted((ROOT / "native").rglob("*.[ch]")):
+        if path.parent != ROOT / "native/io":
+            assert not {"fopen", "freopen", "tmpfile", "popen"} & set(descriptors_made(path)), path
+
+
 # The readers above must see what they are to forbid.
 
 
@@ -221,6 +264,17 @@ def test_include_lines_are_seen_with_odd_spacing(tmp_path: Path) -> None:
     source = tmp_path / "file.c"
     source.write_text('#include "a.h"\n  #  include <b.h>\n// #include <c.h>\n')
     assert list(includes(source)) == [('"', "a.h"), ("<", "b.h")]
+
+
+def test_calls_that_make_descriptors_are_seen(tmp_path: Path) -> None:
+    source = tmp_path / "file.c"
+    source.write_text(
+        "int fd = wk_descriptor_take(open(path, 0)); /* open(path) */\n"
+        "int other = open(path, 0);\nio->open(io, path, 0, &file);\nreopen(path);\n"
+        "static int socket(int a) {\nreturn eventfd (0, 0);\n}\n"
+        "copy = fcntl(fd, F_DUPFD, 3);\nio_uring_prep_multishot_accept_direct(entry, fd);\n"
+    )
+    assert descriptors_made(source) == ["open", "eventfd", "F_DUPFD", "io_uring_prep_multishot_accept_direct"]
 
 
 def test_the_bare_reads_beside_a_replay_are_as_large_as_the_engines() -> None:

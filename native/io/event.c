@@ -1,4 +1,5 @@
 #include "io/event.h"
+#include "io/descriptor.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -6,8 +7,8 @@
 #include <unistd.h>
 
 int wk_event_new(void) {
-	int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	return fd < 0 ? -errno : fd;
+	wk_descriptor_occupy_low();
+	return wk_descriptor_take(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
 }
 
 void wk_event_signal(int fd) {

@@ -1,5 +1,6 @@
 /* net_base.c: what both implementations of the seam to sockets keep. */
 #include "io/clock.h"
+#include "io/descriptor.h"
 #include "io/net_door.h"
 #include <assert.h>
 #include <errno.h>
@@ -31,8 +32,9 @@ int wk_net_base_init(wk_net_base *base, const struct wk_net_operations *operatio
 	if (getrandom(&base->origins.seed, sizeof base->origins.seed, GRND_NONBLOCK) < 0)
 		base->origins.seed = wk_clock_monotonic_ns();
 	atomic_init(&base->wake_pending, false);
-	base->wake_fd = eventfd(0, EFD_CLOEXEC);
-	return base->wake_fd < 0 ? -errno : 0;
+	wk_descriptor_occupy_low();
+	base->wake_fd = wk_descriptor_take(eventfd(0, EFD_CLOEXEC));
+	return base->wake_fd < 0 ? base->wake_fd : 0;
 }
 
 void wk_net_base_free(wk_net_base *base) {

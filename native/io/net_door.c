@@ -1,6 +1,7 @@
 /* net_door.c: who comes in and who goes, and how much of the loop that may take. */
 #include "io/net_door.h"
 #include "io/clock.h"
+#include "io/descriptor.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -139,13 +140,13 @@ void wk_net_door_accept(wk_net_base *base, uint32_t listener, int flags, wk_net_
 	uint64_t began = wk_clock_thread_ns();
 	int failures = 0, sent_away = 0;
 	for (int tries = 0; tries < WK_NET_DOOR_AT_ONCE; tries++) {
-		int fd = accept4(base->listeners[listener], NULL, NULL, flags);
+		int fd = wk_descriptor_take(accept4(base->listeners[listener], NULL, NULL, flags));
 		if (fd >= 0) {
 			sent_away += !let_in(base, fd, welcome);
-		} else if (errno == EAGAIN) {
+		} else if (fd == -EAGAIN) {
 			break;
-		} else if (wk_net_is_shortage(-errno) || ++failures == WK_NET_DOOR_AT_ONCE) {
-			run_short(base, -errno, began);
+		} else if (wk_net_is_shortage(fd) || ++failures == WK_NET_DOOR_AT_ONCE) {
+			run_short(base, fd, began);
 			return;
 		} /* else it is the trouble of one who wanted to come */
 	}

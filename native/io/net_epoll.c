@@ -5,6 +5,7 @@
  * one area, each piece as long as it came, so that many small ones take little of the processor's cache. When the area
  * is full the rest waits for the next turn, which begins with another connection.
  */
+#include "io/descriptor.h"
 #include "io/net_door.h"
 #include <assert.h>
 #include <errno.h>
@@ -393,11 +394,11 @@ int wk_net_epoll_new(const wk_net_options *options, wk_net **out) {
 	/* Edge-triggered, the wake's descriptor need not be read: each write is told. */
 	epoll->area_size = (size_t)epoll->base.options.receive_size * AREA_PIECES;
 	epoll->area = aligned_alloc(ALIGNMENT, (epoll->area_size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
-	epoll->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	epoll->epoll_fd = wk_descriptor_take(epoll_create1(EPOLL_CLOEXEC));
 	if (epoll->area == NULL)
 		error = -ENOMEM;
 	else if (epoll->epoll_fd < 0)
-		error = -errno;
+		error = epoll->epoll_fd;
 	else
 		error = watch_fd(epoll, EPOLL_CTL_ADD, epoll->base.wake_fd, EPOLLIN | EPOLLET, WAKE);
 	if (error == 0) {

@@ -1,5 +1,6 @@
 /* net_socket.c: addresses, and sockets that are made for them. */
 #include "io/net_socket.h"
+#include "io/descriptor.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -78,9 +79,9 @@ static int set_options(int fd, uint32_t peer_timeout_s) {
 }
 
 static int listen_at(const struct addrinfo *address, const wk_net_options *options, int *out, wk_net_address *bound) {
-	int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = wk_descriptor_take(socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (fd < 0)
-		return -errno;
+		return fd;
 	/* A server that starts again takes its port though connections of the last one linger there. */
 	int error = set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
 	if (error == 0 && address->ai_family == AF_INET6) {
@@ -138,9 +139,9 @@ int wk_net_dial_next(wk_net_dial *dial, uint32_t peer_timeout_s, int *out) {
 	while (dial->next != NULL) {
 		const struct addrinfo *address = dial->next;
 		dial->next = address->ai_next;
-		int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		int fd = wk_descriptor_take(socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 		if (fd < 0) {
-			error = -errno;
+			error = fd;
 			continue;
 		}
 		error = set_options(fd, peer_timeout_s);

@@ -9,6 +9,7 @@
  * needs the kernel's ring.
  */
 #include "io/net_uring.h"
+#include "io/descriptor.h"
 #include "io/net_door.h"
 #include <assert.h>
 #include <errno.h>
@@ -472,6 +473,8 @@ static int make_ring(struct io_uring *ring) {
 		if (error)
 			io_uring_queue_exit(ring);
 	}
+	if (error == 0)
+		return wk_descriptor_take_ring(ring);
 	return error == -EINVAL ? -ENOSYS : error;
 }
 

@@ -1,6 +1,7 @@
 /*
  * posix_file.c: one open file: read, write, sync, lock, map.
  */
+#include "io/descriptor.h"
 #include "io/posix.h"
 #include <assert.h>
 #include <fcntl.h>
@@ -42,7 +43,11 @@ static int open_patiently(wk_posix_place place, int mode) {
 	do
 		fd = openat(place.directory, place.path, mode, 0666);
 	while (fd < 0 && errno == EINTR);
-	return fd < 0 ? -errno : fd;
+	bool made = fd >= 0 && (mode & O_CREAT) != 0;
+	fd = wk_descriptor_take(fd);
+	if (fd < 0 && made) /* no descriptor to spare: nothing was opened, so nothing may be left */
+		unlinkat(place.directory, place.path, 0);
+	return fd;
 }
 
 /*

@@ -1,6 +1,7 @@
 /*
  * posix_path.c: names and directories, the clocks, and random bytes.
  */
+#include "io/descriptor.h"
 #include "io/posix.h"
 #include <dirent.h>
 #include <errno.h>
@@ -17,8 +18,14 @@
 
 enum { NS_PER_S = 1000000000 };
 
-static int by_name(const struct dirent **a, const struct dirent **b);
-static int not_a_dot(const struct dirent *entry);
+typedef struct names {
+	char **names;
+	size_t count, room;
+} names;
+
+static int read_names(DIR *directory, names *found);
+
+static int by_name(const void *a, const void *b);
 static uint64_t clock_ns(clockid_t clock);
 
 int wk_posix_make_directory(wk_io *io, const char *path) {
@@ -46,9 +53,9 @@ static int open_path(wk_io *io, const char *path, int mode) {
 	wk_posix_place at = wk_posix_place_of(io, path);
 	int fd;
 	do
-		fd = openat(at.directory, at.path, mode | O_CLOEXEC);
-	while (fd < 0 && errno == EINTR);
-	return fd < 0 ? -errno : fd;
+		fd = wk_descriptor_take(openat(at.directory, at.path, mode | O_CLOEXEC));
+	while (fd == -EINTR);
+	return fd;
 }
 
 int wk_posix_sync_directory(wk_io *io, const char *path) {
@@ -66,26 +73,54 @@ int wk_posix_sync_directory(wk_io *io, const char *path) {
 /* All names are taken before the first is told, in byte order: the callback may rename or unlink, and every run sees
  * the same order. */
 int wk_posix_list(wk_io *io, const char *path, wk_io_list_fn fn, void *context) {
-	wk_posix_place at = wk_posix_place_of(io, path);
-	struct dirent **entries;
-	int count = scandirat(at.directory, at.path, &entries, not_a_dot, by_name);
-	if (count < 0)
-		return -errno;
-	bool wanted = true;
-	for (int i = 0; i < count; i++) {
-		wanted = wanted && fn(context, entries[i]->d_name);
-		free(entries[i]);
+	names found = {0};
+	int fd = open_path(io, path, O_RDONLY | O_DIRECTORY), error = fd < 0 ? fd : 0;
+	DIR *directory = fd < 0 ? NULL : fdopendir(fd); /* and not scandir, which opens a descriptor of its own */
+	if (fd >= 0 && directory == NULL) {
+		error = -errno;
+		close(fd);
 	}
-	free(entries);
-	return 0;
+	if (directory != NULL) {
+		error = read_names(directory, &found);
+		closedir(directory);
+	}
+	if (error == 0 && found.count > 0)
+		qsort(found.names, found.count, sizeof *found.names, by_name);
+	bool wanted = error == 0;
+	for (size_t i = 0; i < found.count; i++) {
+		wanted = wanted && fn(context, found.names[i]);
+		free(found.names[i]);
+	}
+	free(found.names);
+	return error;
 }
 
-static int by_name(const struct dirent **a, const struct dirent **b) {
-	return strcmp((*a)->d_name, (*b)->d_name);
+/* -errno; what was read until then is in `found`. */
+static int read_names(DIR *directory, names *found) {
+	for (;;) {
+		errno = 0;
+		const struct dirent *entry = readdir(directory);
+		if (entry == NULL)
+			return -errno;
+		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+			continue;
+		if (found->count == found->room) {
+			size_t room = found->room == 0 ? 32 : 2 * found->room;
+			char **grown = realloc(found->names, room * sizeof *grown);
+			if (grown == NULL)
+				return -ENOMEM;
+			found->names = grown;
+			found->room = room;
+		}
+		char *name = strdup(entry->d_name);
+		if (name == NULL)
+			return -ENOMEM;
+		found->names[found->count++] = name;
+	}
 }
 
-static int not_a_dot(const struct dirent *entry) {
-	return strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+static int by_name(const void *a, const void *b) {
+	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 int wk_posix_space(wk_io *io, const char *path, wk_io_space *space) {
@@ -144,9 +179,9 @@ int64_t wk_process_id(void) {
 int wk_posix_read_boot_id(const char *path, uint8_t id[16]) {
 	char text[40] = {0};
 	memset(id, 0, 16);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = wk_descriptor_take(open(path, O_RDONLY | O_CLOEXEC));
 	if (fd < 0)
-		return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? -errno : -ENODATA;
+		return fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM ? fd : -ENODATA;
 	struct statfs facts; /* a container's manager may have put a file of its own there, which tells of no kernel */
 	bool genuine = fstatfs(fd, &facts) == 0 && facts.f_type == PROC_SUPER_MAGIC;
 	ssize_t size = genuine ? read(fd, text, sizeof text - 1) : 0;

@@ -2,6 +2,7 @@
  * posix_root.c: the directories that a wk_io holds. Names in them are looked up from a descriptor: the process may change
  * its working directory, and a directory may be renamed, without a file of one log coming to stand in another place.
  */
+#include "io/descriptor.h"
 #include "io/posix.h"
 #include <fcntl.h>
 #include <stdio.h>
@@ -25,6 +26,7 @@ typedef struct posix_io {
 } posix_io;
 
 int wk_posix_new(const struct wk_io_operations *operations, wk_io **io) {
+	wk_descriptor_occupy_low();
 	posix_io *made = calloc(1, sizeof *made);
 	if (made == NULL)
 		return -ENOMEM;
@@ -113,13 +115,12 @@ static int enter(const char *path) {
 		return -ENOMEM;
 	int fd;
 	do
-		fd = open(inside, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	while (fd < 0 && errno == EINTR);
-	if (fd < 0 && errno == ENAMETOOLONG) /* by two letters, perhaps */
-		fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	int result = fd < 0 ? -errno : fd;
+		fd = wk_descriptor_take(open(inside, O_PATH | O_DIRECTORY | O_CLOEXEC));
+	while (fd == -EINTR);
+	if (fd == -ENAMETOOLONG) /* by two letters, perhaps */
+		fd = wk_descriptor_take(open(path, O_PATH | O_DIRECTORY | O_CLOEXEC));
 	free(inside);
-	return result;
+	return fd;
 }
 
 int wk_posix_hold(wk_io *io, const char *path) {

@@ -6,6 +6,7 @@
  * without interrupts). A wake is an eventfd on which the ring always keeps one read armed.
  */
 #include "io/uring.h"
+#include "io/descriptor.h"
 #include <assert.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -30,8 +31,8 @@ static int queue_new(wk_io *io, uint32_t depth, wk_io_queue **out) {
 		return -ENOMEM;
 	/* Two more than the depth: the wake's read, and the timeout that liburing adds on kernels before 5.11. */
 	int error = make_ring(&queue->ring, depth + 2);
-	if (error == 0 && (queue->wake_fd = eventfd(0, EFD_CLOEXEC)) < 0) {
-		error = -errno;
+	if (error == 0 && (queue->wake_fd = wk_descriptor_take(eventfd(0, EFD_CLOEXEC))) < 0) {
+		error = queue->wake_fd;
 		io_uring_queue_exit(&queue->ring);
 	}
 	if (error) {
@@ -63,7 +64,7 @@ static int make_ring(struct io_uring *ring, uint32_t entries) {
 			return -ENOSYS;
 		}
 	}
-	return error;
+	return error == 0 ? wk_descriptor_take_ring(ring) : error;
 }
 
 /*
@@ -294,6 +295,7 @@ static const struct wk_io_operations operations = {
 
 int wk_io_uring_probe(void) {
 	struct io_uring ring;
+	wk_descriptor_occupy_low();
 	int error = make_ring(&ring, 1);
 	if (error == 0)
 		io_uring_queue_exit(&ring);
