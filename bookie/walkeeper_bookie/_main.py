@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from walkeeper._low_descriptors import occupy_low_descriptors
 from walkeeper_bookie._exit_status import ExitStatus, help_text
 from walkeeper_bookie._printable import printable
 from walkeeper_bookie._settings import GROUPS, KEYS, REMOVED, Key, Settings, SettingsError, parse_value, read_settings
@@ -139,6 +140,7 @@ def ended_by_signals() -> Iterator[None]:
 
 def main(arguments: list[str] | None = None) -> None:
     """The console script; ends the process with a status of ExitStatus."""
+    occupy_low_descriptors()
     try:
         with ended_by_signals():
             status = command.main(arguments, prog_name="walkeeper-bookie", standalone_mode=False)

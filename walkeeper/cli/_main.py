@@ -17,6 +17,8 @@ from typing import Any, ClassVar
 
 import click
 
+from walkeeper._low_descriptors import occupy_low_descriptors
+
 EXIT_DAMAGED = 1
 EXIT_CANNOT = 2
 EXIT_INTERRUPTED = 130
@@ -234,6 +236,7 @@ def commands() -> None:
 
 def main() -> None:
     """The console script."""
+    occupy_low_descriptors()
     try:
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout = told_apart(sys.stdout)

@@ -15,6 +15,8 @@ import zlib
 from contextlib import suppress
 from pathlib import Path
 
+from walkeeper._low_descriptors import moved_above
+
 _RECORD_BYTES = 128
 _TORN_READS_MAX = 10
 
@@ -39,7 +41,7 @@ class SessionFile:
         while True:
             self.token = uuid.uuid4().hex
             self.path = folder / self.token
-            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+            self._descriptor = moved_above(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644))
             try:
                 fcntl.flock(self._descriptor, fcntl.LOCK_EX)  # who tidies up may hold it for a moment
                 if os.fstat(self._descriptor).st_nlink:

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
+from walkeeper._low_descriptors import occupy_low_descriptors
 from walkeeper.metadata._keys import check_key
 from walkeeper.metadata._layout import LedgerManager
 from walkeeper.metadata._store import MetadataError, MetadataStore, MissingError
@@ -57,6 +58,7 @@ def open_store(uri: str, *, session_timeout: float = 10.0, create: bool = True) 
     if match is None:
         raise MetadataError(f"{uri!r} names no metadata store: {_URIS}")
     scheme, layout, rest = match["scheme"].lower(), match["layout"], match["rest"]
+    occupy_low_descriptors()  # also for those that sqlite3 and kazoo open
     if scheme == "zk":
         hosts, root, name = _zookeeper(uri, layout or "", rest)
         return OpenedStore(_zookeeper_store()(hosts, session_timeout=session_timeout, uri=uri), root, name)

@@ -39,6 +39,7 @@ from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandl
 from kazoo.protocol.states import KazooState
 from kazoo.retry import KazooRetry
 
+from walkeeper._low_descriptors import occupy_low_descriptors
 from walkeeper.metadata._log import kazoo_log, log
 from walkeeper.metadata._store import (
     ClosedError,
@@ -123,6 +124,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
             raise ConnectionAbortedError("the store is being closed")
         options["timeout"] = min(options.get("timeout") or self._connect_seconds, self._connect_seconds)
         self.established = False
+        occupy_low_descriptors()
         try:
             made: socket.socket = super().create_connection(*arguments, **options)
         except Exception as error:
