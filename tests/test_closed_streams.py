@@ -108,11 +108,12 @@ STORE = """
 import os, sys
 from walkeeper.metadata import open_store
 
-store = open_store("sqlite:" + sys.argv[1]).store
-store.create("/one", b"first")
-for number in range(3):  # occupied, so that no socket of a client of ZooKeeper comes to be there either
+open_store("memory:streams")
+for number in range(3):  # occupied by whatever store: so that no socket of a client of ZooKeeper comes to be there
     if os.readlink(f"/proc/self/fd/{number}") != os.devnull:
         os._exit(8)
+store = open_store("sqlite:" + sys.argv[1]).store
+store.create("/one", b"first")
 for number in range(3):
     try:
         os.write(number, b"x" * 4096)
