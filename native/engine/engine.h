@@ -303,7 +303,10 @@ struct wk_engine {
 	uint64_t last_activity_ns;
 	uint64_t in_flight_bytes;
 	uint64_t next_file_id;
-	wk_error failure; /* why the journal stopped */
+	wk_error failure;         /* why the journal stopped */
+	uint64_t looked_sequence; /* durable when the keeper last looked whether the directory is still ours */
+	uint64_t look_due_ns;
+	bool page_is_anothers; /* the page `shared` is one with another directory's, by `cp -al`: it tells nothing of us */
 	_Atomic bool failed;
 	_Atomic uint64_t durable;          /* sequence of the last durable block */
 	uint64_t filled;                   /* that of the last one with records, as far as it is known */

@@ -188,10 +188,10 @@ static void free_engine(wk_engine *engine) {
 	wk_buffer_pool_release(engine->read_pool);
 	wk_read_memory_release(engine->read_memory);
 	if (engine->io != NULL) {
-		if (engine->superblock_file != NULL)
-			engine->io->operations->close(engine->io, engine->superblock_file);
 		if (engine->lock_file != NULL)
 			engine->io->operations->close(engine->io, engine->lock_file);
+		if (engine->superblock_file != NULL) /* whoever waits for both takes this one first */
+			engine->io->operations->close(engine->io, engine->superblock_file);
 		wk_journal_directory_free(engine);
 		if (engine->holds_path)
 			engine->io->operations->let_go(engine->io, engine->path);

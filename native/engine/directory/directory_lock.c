@@ -5,7 +5,10 @@
 #include <string.h>
 
 #include "core/lock_text.h"
+#include "engine/directory/places.h"
 #include "engine/directory/registry.h"
+#include "engine/directory/superblock_file.h"
+#include "engine/journal.h"
 
 enum { LOCK_RETRY_NS = 2 * 1000 * 1000, LOOKED_AT_NS = 500 * 1000 * 1000 };
 
@@ -21,9 +24,21 @@ static int read_file(wk_engine *engine, wk_file *file, wk_lock_text *text) {
 	return size < 0 ? (int)size : 0;
 }
 
+/*
+ * The pid of the process that holds the file `lock`, as it stands there. -1: it is not known, also where the file that has
+ * the name now is not the one that the writer holds.
+ */
 static int64_t read_holder(wk_engine *engine) {
-	wk_lock_text text;
-	read_file(engine, engine->lock_file, &text);
+	const struct wk_io_operations *io = engine->io->operations;
+	char *path = wk_engine_path(engine, "lock");
+	wk_file *file = NULL;
+	wk_lock_text text = {.pid = -1};
+	if (path != NULL && io->open(engine->io, path, WK_IO_READ, &file) == 0) {
+		if (io->lock(engine->io, file, false) == -EWOULDBLOCK)
+			read_file(engine, file, &text);
+		io->close(engine->io, file);
+	}
+	free(path);
 	int64_t pid = text.pid;
 	/* Who has just taken the lock may not have written that yet: then it is of the one before. */
 	bool is_past = pid == wk_process_id() && !wk_registry_is_written_here(engine);
@@ -153,8 +168,23 @@ static wk_status refuse(wk_engine *engine, bool looked_at, wk_error *error) {
 	return WK_LOCKED;
 }
 
-/* Taken with waiting: a process that was killed lets go of it when it is gone. What it left under way: late_writes.h. */
+wk_status wk_directory_lock_root(wk_engine *engine, wk_error *error) {
+	bool looked_at;
+	int result = wk_directory_lock_take(engine, engine->superblock_file, &looked_at);
+	if (result == -EWOULDBLOCK)
+		return refuse(engine, looked_at, error);
+	return result < 0 ? wk_fail_io(error, result, "locking the superblock of %s", engine->path) : WK_OK;
+}
+
+/*
+ * Taken with waiting: a process that was killed lets go of it when it is gone. What it left under way: late_writes.h.
+ *
+ * The superblock comes first: who is refused there has not made a file `lock` anew, where somebody removed it.
+ */
 wk_status wk_directory_lock(wk_engine *engine, wk_error *error) {
+	wk_status held = wk_superblock_hold(engine, error);
+	if (held != WK_OK)
+		return held;
 	const struct wk_io_operations *io = engine->io->operations;
 	char *path = wk_engine_path(engine, "lock");
 	if (path == NULL)
@@ -180,4 +210,116 @@ wk_status wk_directory_lock(wk_engine *engine, wk_error *error) {
 	if (result == 0)
 		result = write_holder(engine, made);
 	return result < 0 ? wk_fail_io(error, result, "locking %s", engine->path) : WK_OK;
+}
+
+/* ---- is it still ours? ---- */
+
+typedef enum wk_named { NAMED_OURS, NAMED_OTHER, NAMED_NONE, NAMED_UNKNOWN } wk_named;
+
+/* What the name leads to. *found, where it is another file, is open. */
+static wk_named look_at_name(wk_engine *engine, const char *path, wk_file *ours, wk_file **found) {
+	const struct wk_io_operations *io = engine->io->operations;
+	wk_io_stat here, there;
+	*found = NULL;
+	int result = path != NULL ? io->open(engine->io, path, WK_IO_READ, found) : -ENOMEM;
+	if (result == -ENOENT)
+		return NAMED_NONE;
+	if (result == 0 && io->stat(engine->io, ours, &here) == 0 && io->stat(engine->io, *found, &there) == 0) {
+		bool same = here.device == there.device && here.inode == there.inode && here.born_ns == there.born_ns;
+		if (!same)
+			return NAMED_OTHER;
+		io->close(engine->io, *found);
+		*found = NULL;
+		return NAMED_OURS;
+	}
+	if (*found != NULL)
+		io->close(engine->io, *found);
+	*found = NULL;
+	return NAMED_UNKNOWN;
+}
+
+/* Why the directory is no longer ours; NULL: it is, as far as this file tells. */
+static const char *check_kept(wk_engine *engine, char *path, wk_file *ours, const char *removed, const char *replaced) {
+	wk_file *found;
+	wk_named named = look_at_name(engine, path, ours, &found);
+	free(path);
+	if (found != NULL)
+		engine->io->operations->close(engine->io, found);
+	return named == NAMED_NONE ? removed : named == NAMED_OTHER ? replaced : NULL;
+}
+
+/* It has the name now, and its lock is ours: it takes the place of the one that was removed. */
+static void adopt_lock(wk_engine *engine, wk_file *file) {
+	wk_file *before = engine->lock_file;
+	wk_registry_hold_forks(); /* a child closes what stands there */
+	engine->lock_file = file;
+	wk_registry_let_fork();
+	engine->io->operations->close(engine->io, before);
+	(void)wk_directory_lock_tell_kernel(engine); /* what it does not say costs a reader time, and nothing else */
+}
+
+/*
+ * The superblock is locked by us, so no process of this version can have opened the directory. An earlier version looks at
+ * the file `lock` alone.
+ */
+static const char *check_lock(wk_engine *engine) {
+	const struct wk_io_operations *io = engine->io->operations;
+	char *path = wk_engine_path(engine, "lock");
+	wk_file *found;
+	wk_named named = look_at_name(engine, path, engine->lock_file, &found);
+	if (found != NULL)
+		io->close(engine->io, found);
+	int opened = -EINVAL;
+	wk_registry_hold_forks(); /* as in wk_directory_lock */
+	if (named == NAMED_OTHER || named == NAMED_NONE)
+		opened = io->open(engine->io, path, WK_IO_WRITE | (named == NAMED_NONE ? WK_IO_CREATE : 0), &found);
+	wk_registry_let_fork();
+	free(path);
+	if (opened != 0)
+		return NULL; /* it is ours; or that is looked at again */
+	int result = io->lock(engine->io, found, true);
+	if (result == 0) {
+		adopt_lock(engine, found);
+		return NULL;
+	}
+	bool written = result == -EWOULDBLOCK && !is_only_looked_at(engine, found);
+	io->close(engine->io, found);
+	return written ? "its file `lock` was removed, and another process opened the directory for writing" : NULL;
+}
+
+const char *wk_directory_lock_lost(wk_engine *engine) {
+	static const char removed[] = "its file `superblock` was removed";
+	static const char replaced[] = "its file `superblock` was replaced by another one";
+	const char *lost = check_kept(engine, wk_engine_path(engine, "superblock"), engine->superblock_file, removed,
+	                              replaced);
+	wk_superblock now;
+	if (lost == NULL && wk_superblock_reread(engine, &now) == WK_OK && now.incarnation > engine->superblock.incarnation)
+		lost = "another process opened it for writing meanwhile";
+	return lost;
+}
+
+static const char *check_owner(wk_engine *engine) {
+	if (engine->journal_directory.owner == NULL)
+		return NULL;
+	return check_kept(engine, wk_places_path((wk_places){.data = engine->journal_directory.path}, "owner"),
+	                  engine->journal_directory.owner, "the file `owner` of its journal directory was removed",
+	                  "the file `owner` of its journal directory was replaced by another one");
+}
+
+wk_status wk_directory_lock_check(wk_engine *engine, wk_error *error) {
+	pthread_mutex_lock(&engine->file_id_lock);
+	const char *lost = wk_directory_lock_lost(engine);
+	if (lost == NULL)
+		lost = check_owner(engine);
+	if (lost == NULL)
+		lost = check_lock(engine);
+	pthread_mutex_unlock(&engine->file_id_lock);
+	if (lost == NULL)
+		return WK_OK;
+	wk_engine_lock(engine);
+	wk_journal_lose(engine, lost);
+	if (error != NULL)
+		*error = engine->failure;
+	wk_engine_unlock(engine);
+	return WK_FAILED;
 }

@@ -10,6 +10,8 @@ enum { WK_LOCK_SIZE = WK_IO_ALIGNMENT }; /* of the file, once somebody has held 
  * A follower's look at the lock is waited for also beyond that.
  */
 wk_status wk_directory_lock(wk_engine *engine, wk_error *error);
+/* The same for the superblock, once it is open: its inode is locked too, as somebody may remove the file `lock`. */
+wk_status wk_directory_lock_root(wk_engine *engine, wk_error *error);
 /*
  * The lock of one file. -EWOULDBLOCK once lock_timeout_ns has passed. Who only looks is no reason to refuse, and is waited
  * for a little beyond that: *looked_at is for one that does not end.
@@ -32,4 +34,16 @@ int wk_directory_lock_names_another(wk_engine *engine, bool *another);
  * rule 13). False only where that is certain: the lock is not there (a backup), or its last holder ran under another kernel.
  */
 bool wk_directory_was_written_under_this_kernel(wk_engine *engine);
+/*
+ * For who holds it, before a journal file is made or given away, and once a second while blocks are written: do the names
+ * in the directory still lead to the files that this process has locked? A file `lock` that was removed is made anew. Where
+ * another process may write the directory, the journal fails and says so: WK_FAILED. What cannot be told now (no
+ * descriptor, no memory) is WK_OK. No lock held.
+ */
+wk_status wk_directory_lock_check(wk_engine *engine, wk_error *error);
+/*
+ * Of that, what the superblock tells: its name leads elsewhere, or who opened the directory for writing since left another
+ * incarnation there. Why the directory is no longer ours, NULL: it is. Any lock may be held.
+ */
+const char *wk_directory_lock_lost(wk_engine *engine);
 #endif

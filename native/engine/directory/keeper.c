@@ -7,6 +7,7 @@
 
 #include "engine/catalogue.h"
 #include "engine/check.h"
+#include "engine/directory/directory_lock.h"
 #include "engine/directory/probe_grid.h"
 #include "engine/directory/superblock_file.h"
 #include "engine/index.h"
@@ -14,7 +15,7 @@
 #include "engine/mover.h"
 #include "engine/space.h"
 
-enum { RETRY_SPACE_NS = 200 * 1000 * 1000 };
+enum { RETRY_SPACE_NS = 200 * 1000 * 1000, LOCK_LOOK_NS = 1000 * 1000 * 1000 };
 
 void wk_keeper_wake(wk_engine *engine) {
 	engine->keeper_due = true;
@@ -183,8 +184,26 @@ bool wk_keeper_seal_oldest(wk_engine *engine) {
 	return false;
 }
 
+/* Blocks were written since the last look whether the directory is still ours. */
+static bool wants_look(const wk_engine *engine) {
+	return !engine->failed && !engine->closing && engine->durable > engine->looked_sequence;
+}
+
+/* (locked, dropped) */
+static void look_at_the_lock(wk_engine *engine) {
+	uint64_t now = wk_engine_now(engine);
+	if (!wants_look(engine) || now < engine->look_due_ns)
+		return;
+	engine->looked_sequence = engine->durable;
+	engine->look_due_ns = now + LOCK_LOOK_NS;
+	wk_engine_unlock(engine);
+	(void)wk_directory_lock_check(engine, NULL); /* the journal fails where it is not */
+	wk_engine_lock(engine);
+}
+
 bool wk_keeper_step(wk_engine *engine) {
 	wk_engine_lock(engine);
+	look_at_the_lock(engine);
 	bool worked = wk_range_pager_step(engine);
 	bool freed = wk_space_collect(engine); /* space before files: it may be what the next one is made of */
 	worked |= freed | prepare_owed_outputs(engine, freed);
@@ -220,6 +239,7 @@ static void sleep_until_due(wk_engine *engine) {
 	uint64_t now = wk_engine_now(engine), due = now + 10000000000u;
 	if (engine->disk_full || engine->space_low)
 		due = now + 50 * 1000 * 1000;
+	due = wants_look(engine) && engine->look_due_ns > now && engine->look_due_ns < due ? engine->look_due_ns : due;
 	uint64_t mover = wk_mover_deadline(engine);
 	due = mover > now && mover < due ? mover : due;
 	uint64_t probe = wk_probe_grid_deadline(engine);

@@ -23,6 +23,9 @@ static void in_child(void) {
 		if (engine->lock_file != NULL)
 			engine->io->operations->close(engine->io, engine->lock_file);
 		engine->lock_file = NULL;
+		if (engine->superblock_file != NULL) /* it is locked, too */
+			engine->io->operations->close(engine->io, engine->superblock_file);
+		engine->superblock_file = NULL;
 		if (engine->journal_directory.owner != NULL)
 			engine->io->operations->close(engine->io, engine->journal_directory.owner);
 		engine->journal_directory.owner = NULL;

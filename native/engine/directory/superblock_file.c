@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/directory/directory_lock.h"
+#include "engine/directory/registry.h"
+
 static wk_status write_slot(wk_engine *engine, uint64_t slot, wk_error *error) {
 	uint8_t *bytes = aligned_alloc(WK_SUPERBLOCK_SLOT_SIZE, WK_SUPERBLOCK_SLOT_SIZE);
 	if (bytes == NULL)
@@ -42,10 +45,20 @@ static wk_status open_file(wk_engine *engine, uint32_t flags, wk_error *error) {
 	char *path = wk_engine_path(engine, "superblock");
 	if (path == NULL)
 		return wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", engine->path);
+	wk_registry_hold_forks(); /* a child that does not know of this descriptor would keep the lock */
 	int result = engine->io->operations->open(engine->io, path, flags, &engine->superblock_file);
+	wk_registry_let_fork();
 	wk_status status = result < 0 ? wk_fail_io(error, result, "opening %s", path) : WK_OK;
 	free(path);
-	return status;
+	return status == WK_OK && !engine->read_only ? wk_directory_lock_root(engine, error) : status;
+}
+
+wk_status wk_superblock_hold(wk_engine *engine, wk_error *error) {
+	wk_status status = open_file(engine, WK_IO_WRITE | WK_IO_DIRECT, error);
+	if (status != WK_IO || error->system_error != ENOENT || engine->superblock_file != NULL)
+		return status;
+	wk_error_clear(error);
+	return WK_OK; /* it is made with the lock held */
 }
 
 void wk_superblock_note_journal(wk_engine *engine) {
@@ -93,6 +106,10 @@ static wk_status read_slots(wk_io *io, wk_file *file, const char *directory, wk_
 	return status;
 }
 
+wk_status wk_superblock_reread(wk_engine *engine, wk_superblock *superblock) {
+	return read_slots(engine->io, engine->superblock_file, engine->path, superblock, NULL);
+}
+
 /* Files are written in place: with a second name, also those of whoever has that. A backup gets a superblock of its own. */
 static wk_status check_alone(wk_engine *engine, wk_error *error) {
 	wk_io_stat stat;
@@ -110,7 +127,9 @@ static wk_status check_alone(wk_engine *engine, wk_error *error) {
 }
 
 wk_status wk_superblock_load(wk_engine *engine, wk_error *error) {
-	wk_status status = open_file(engine, (engine->read_only ? WK_IO_READ : WK_IO_WRITE) | WK_IO_DIRECT, error);
+	wk_status status = WK_OK;
+	if (engine->superblock_file == NULL)
+		status = open_file(engine, (engine->read_only ? WK_IO_READ : WK_IO_WRITE) | WK_IO_DIRECT, error);
 	if (status == WK_OK)
 		status = read_slots(engine->io, engine->superblock_file, engine->path, &engine->superblock, error);
 	return status == WK_OK && !engine->read_only ? check_alone(engine, error) : status;

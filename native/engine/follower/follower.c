@@ -117,6 +117,9 @@ bool wk_follower_is_alone(wk_engine *engine) {
 	if (file != NULL)
 		io->close(engine->io, file);
 	free(path);
+	/* Somebody may have removed the lock of a writer that lives. */
+	if (free_to_take && engine->superblock_file != NULL)
+		free_to_take = io->lock(engine->io, engine->superblock_file, false) == 0;
 	return free_to_take;
 }
 

@@ -100,6 +100,8 @@ void wk_journal_sync_done(wk_engine *engine, wk_store_file **files, uint32_t cou
 
 /* (locked) The journal stops for good. */
 void wk_journal_fail(wk_engine *engine, int result, const char *doing, const wk_store_file *file);
+/* (locked) The same where the disk is well, but the directory is another process's now, or nobody's: `what` happened. */
+void wk_journal_lose(wk_engine *engine, const char *what);
 /* (locked) A footer could not be written: final too, as for any prepared file. */
 void wk_journal_fail_footer(wk_engine *engine, const wk_store_file *file, wk_status status);
 /* (locked) Everything accepted so far is wanted durable; its ticket. */

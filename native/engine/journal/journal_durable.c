@@ -18,14 +18,7 @@ static const char *read_on(int result) {
 	                         : "; reading goes on, appending needs a new open once the disk is well";
 }
 
-void wk_journal_fail(wk_engine *engine, int result, const char *doing, const wk_store_file *file) {
-	if (engine->failed)
-		return;
-	if (file != NULL)
-		wk_fail_io(&engine->failure, result, "%s in %s of %s%s", doing, wk_file_name_of(file->id, file->kind).text,
-		           engine->path, read_on(result));
-	else
-		wk_fail_io(&engine->failure, result, "%s of %s%s", doing, engine->path, read_on(result));
+static void stop(wk_engine *engine) {
 	engine->failure.status = WK_FAILED;
 	wk_block_window_fail(&engine->window);
 	atomic_store(&engine->failed, true);
@@ -36,6 +29,28 @@ void wk_journal_fail(wk_engine *engine, int result, const char *doing, const wk_
 	for (wk_namespace *ns = engine->namespaces; ns != NULL; ns = ns->next)
 		if (ns->armed != 0)
 			wk_event_signal(ns->event_fd);
+}
+
+void wk_journal_fail(wk_engine *engine, int result, const char *doing, const wk_store_file *file) {
+	if (engine->failed)
+		return;
+	if (file != NULL)
+		wk_fail_io(&engine->failure, result, "%s in %s of %s%s", doing, wk_file_name_of(file->id, file->kind).text,
+		           engine->path, read_on(result));
+	else
+		wk_fail_io(&engine->failure, result, "%s of %s%s", doing, engine->path, read_on(result));
+	stop(engine);
+}
+
+void wk_journal_lose(wk_engine *engine, const char *what) {
+	if (engine->failed)
+		return;
+	wk_fail(&engine->failure, WK_FAILED,
+	        "%s is not this process's any more: %s. Nothing more is written there. Close it, see to it that no other "
+	        "program removes or replaces its files (one that cleans up temporary files, a restore), and open it again: "
+	        "what was appended since that happened may be missing",
+	        engine->path, what);
+	stop(engine);
 }
 
 void wk_journal_fail_footer(wk_engine *engine, const wk_store_file *file, wk_status status) {
@@ -133,7 +148,7 @@ static bool finish_block(wk_engine *engine, wk_block *block) {
 		wk_keeper_wake(engine); /* its footer can be written now */
 	engine->confirm_pending = !block->confirm;
 	engine->filled = block->confirm ? engine->filled : sequence;
-	/* First of all: whoever opens the directory after this process was killed goes by it. */
+	/* Behind this anybody may be told. First of all whoever opens the directory after this process was killed. */
 	if (engine->shared != NULL)
 		__atomic_store_n(&engine->shared->durable, sequence, __ATOMIC_RELEASE);
 	atomic_store(&engine->durable, sequence);
@@ -163,11 +178,26 @@ static void let_go(wk_engine *engine, uint64_t first, uint32_t sleepers) {
 		wk_group_commit_released(&engine->group_commit, appends, sleepers, now - sealed_ns, now);
 }
 
+/*
+ * Another process that opens the directory for writing maps the same page, and says so there. Looked at before anybody is
+ * told that a block is durable: it costs no call.
+ */
+static bool was_taken(wk_engine *engine) {
+	if (engine->shared == NULL || engine->page_is_anothers ||
+	    __atomic_load_n(&engine->shared->incarnation, __ATOMIC_ACQUIRE) <= engine->superblock.incarnation)
+		return false;
+	const char *lost = wk_directory_lock_lost(engine);
+	engine->page_is_anothers = lost == NULL;
+	if (lost != NULL)
+		wk_journal_lose(engine, lost);
+	return lost != NULL;
+}
+
 /* The window's durable point may have moved: tell everybody. */
 static void advance(wk_engine *engine) {
 	uint64_t before = engine->durable;
 	uint32_t sleepers = count_sleepers(engine); /* before any is woken */
-	bool indexed = true;
+	bool indexed = !was_taken(engine);
 	for (uint64_t sequence = before + 1; indexed && sequence <= engine->window.durable_through; sequence++)
 		indexed = finish_block(engine, &engine->in_flight[sequence % WK_BLOCKS_IN_FLIGHT_MAX]);
 	if (engine->durable == before)

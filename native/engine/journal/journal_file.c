@@ -121,7 +121,9 @@ wk_status wk_journal_file_make(wk_engine *engine, uint64_t size, enum wk_make ho
 	engine->naming_next = true;
 	wk_engine_unlock(engine);
 	making m = {.size = size};
-	wk_status status = wk_file_id_take(engine, &m.id, error);
+	wk_status status = wk_directory_lock_check(engine, error);
+	if (status == WK_OK)
+		status = wk_file_id_take(engine, &m.id, error);
 	if (status == WK_OK)
 		status = make_file(engine, &m, how, error);
 	wk_engine_lock(engine);
@@ -141,6 +143,8 @@ wk_status wk_journal_file_make(wk_engine *engine, uint64_t size, enum wk_make ho
 wk_status wk_journal_file_recycle(wk_engine *engine, wk_store_file *file, bool *reused) {
 	const struct wk_io_operations *io = engine->io->operations;
 	wk_io_stat stat;
+	if (wk_directory_lock_check(engine, NULL) != WK_OK) /* whoever has the directory now may need it */
+		return WK_FAILED;
 	int result = io->stat(engine->io, file->handle, &stat);
 	char *path = wk_store_file_path(engine, file->id, file->kind);
 	wk_engine_lock(engine);
