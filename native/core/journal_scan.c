@@ -51,6 +51,8 @@ wk_scan_verdict wk_scan_block(wk_scan *scan, const uint8_t *bytes, size_t availa
 	scan->anchored = true;
 	scan->offset += found.size;
 	scan->sequence = found.sequence;
+	if (found.incarnation != scan->incarnation || scan->incarnation_from == 0)
+		scan->incarnation_from = found.sequence;
 	scan->incarnation = found.incarnation;
 	scan->crc = found.crc;
 	if (found.durable_through > scan->durable_through)
@@ -59,9 +61,20 @@ wk_scan_verdict wk_scan_block(wk_scan *scan, const uint8_t *bytes, size_t availa
 	return WK_SCAN_ACCEPTED;
 }
 
+/* The chain and this block cannot both be what one process after the other wrote. */
+static bool is_rival(const wk_scan *scan, const wk_block_header *header) {
+	bool repeats = header->incarnation > scan->incarnation && header->sequence <= scan->sequence;
+	bool saw_another = header->incarnation < scan->incarnation && header->durable_through >= scan->incarnation_from;
+	bool follows_another = header->sequence == scan->sequence + 1 && header->durable_through == scan->sequence &&
+	                       header->previous_crc != scan->crc;
+	return repeats || saw_another || follows_another;
+}
+
 void wk_scan_later(wk_scan *scan, const wk_block_header *header) {
 	if (memcmp(header->directory_id, scan->directory_id, WK_DIRECTORY_ID_SIZE) != 0)
 		return;
+	if (scan->anchored && scan->sequence > 0 && scan->rival == 0 && is_rival(scan, header))
+		scan->rival = header->sequence;
 	if (header->sequence <= scan->sequence || scan->witness != 0)
 		return;
 	uint64_t bad = scan->sequence + 1;

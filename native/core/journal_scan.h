@@ -7,6 +7,12 @@
  *    submitted only when the bad one is durable);
  *  - the torn tail otherwise: it was never acknowledged.
  * Evidence of a stale incarnation cannot mislead: what it calls durable was accepted by every recovery since.
+ *
+ * Two processes that write at once, each without knowing of the other, give the same sequences. One of them ends the chain; a block of the other one is left
+ * that contradicts it, the *rival*, where
+ *  - it is of a later incarnation than the chain's end, and its sequence is one that the chain has: who wrote it followed an earlier block;
+ *  - it is of an earlier incarnation than the chain's end, and calls a block durable that is of that incarnation in the chain: another one stood there;
+ *  - it is the next one, calls the chain's end durable, and carries the CRC of another predecessor.
  */
 #ifndef WK_CORE_JOURNAL_SCAN_H
 #define WK_CORE_JOURNAL_SCAN_H
@@ -14,14 +20,16 @@
 
 typedef struct wk_scan {
 	uint8_t directory_id[16];
-	uint64_t epoch;           /* the file under the scan */
-	uint64_t offset;          /* where its next block must start */
-	uint64_t sequence;        /* of the last accepted block, 0 before the first */
-	uint64_t incarnation;     /* of the last accepted block */
-	uint64_t durable_through; /* highest claim of the accepted blocks */
-	uint32_t crc;             /* of the last accepted block */
-	uint64_t witness;         /* a block that proves damage: its sequence, 0 for none */
-	bool anchored;            /* false: the first block is taken as it is (older files are gone) */
+	uint64_t epoch;            /* the file under the scan */
+	uint64_t offset;           /* where its next block must start */
+	uint64_t sequence;         /* of the last accepted block, 0 before the first */
+	uint64_t incarnation;      /* of the last accepted block */
+	uint64_t incarnation_from; /* an accepted block of that incarnation: the first, as far as it is known */
+	uint64_t durable_through;  /* highest claim of the accepted blocks */
+	uint32_t crc;              /* of the last accepted block */
+	uint64_t witness;          /* a block that proves damage: its sequence, 0 for none */
+	uint64_t rival;            /* a block that proves that two processes wrote at once: its sequence, 0 for none */
+	bool anchored;             /* false: the first block is taken as it is (older files are gone) */
 } wk_scan;
 
 typedef enum wk_scan_verdict {

@@ -228,7 +228,7 @@ TEST(of_two_writers_the_first_is_told_before_it_acknowledges) {
 	replace_file("superblock");
 	replace_file("lock");
 	process second = must_open();
-	CHECK_EQ(must_fail_within(&first, 1, "its file `superblock` was replaced"), 0);
+	CHECK_EQ(must_fail_within(&first, 1, "its file `"), 0); /* either of the two */
 	append(&second, BEFORE);
 	must_close(&second);
 	close_in_vain(&first);
@@ -239,11 +239,15 @@ TEST(a_writer_whose_directory_was_emptied_and_made_anew_is_told) {
 	begin();
 	process first = must_open();
 	append(&first, BEFORE);
-	remove_tree(place);
+	char removed[100];
+	snprintf(removed, sizeof removed, "%s-removed", place);
+	CHECK_EQ(rename(place, removed), 0); /* what the first one makes meanwhile is made there */
+	while (access(removed, F_OK) == 0)
+		remove_tree(removed);
 	CHECK_EQ(mkdir(place, 0777), 0);
 	process second = must_open();
 	append(&second, BEFORE);
-	must_fail_within(&first, 2 * FILE_RECORDS, "its file `superblock` was removed");
+	must_fail_within(&first, 2 * FILE_RECORDS, "its file `");
 	close_in_vain(&first);
 	append(&second, 2 * FILE_RECORDS);
 	must_close(&second);

@@ -90,7 +90,7 @@ wk_status wk_verify_chain_gather(wk_verify_chain *c, uint32_t file, uint64_t off
 
 wk_status wk_verify_chain_look_behind(wk_verify_chain *c, wk_verify_behind *b) {
 	*b = (wk_verify_behind){.scan = c->scan, .first_file = WK_VERIFY_NO_FILE};
-	b->scan.witness = 0;
+	b->scan.witness = b->scan.rival = 0;
 	wk_status status = wk_verify_chain_gather(c, c->open, c->end, b);
 	for (uint32_t i = c->open + 1; i < c->verifier->files_count && status == WK_OK; i++)
 		if (c->verifier->files[i].kind == WK_FILE_JOURNAL)

@@ -143,6 +143,8 @@ static wk_status visit_sealed(wk_verify_chain *c, uint32_t file, wk_file_view *v
 	c->scan.anchored = true;
 	c->scan.sequence = footer->last_sequence;
 	c->scan.crc = footer->last_crc;
+	if (c->scan.incarnation != footer->incarnation)
+		c->scan.incarnation_from = footer->last_sequence;
 	c->scan.incarnation = footer->incarnation;
 	return WK_OK;
 }
@@ -207,6 +209,19 @@ static wk_status visit_later(wk_verify_chain *c, bool *progress, uint32_t *next)
 	return status;
 }
 
+/*
+ * Records of one of two writers are in no log. Of a directory in use a block may have been read that the writer has since
+ * written over: the chain was read on behind it.
+ */
+static void tell_rival(wk_verify_chain *c, const wk_scan *scan) {
+	if (scan->rival != 0)
+		wk_verifier_damage(
+		    c->verifier, "journal",
+		    "block %llu of another writer contradicts the chain that ends with block %llu: two processes "
+		    "wrote the directory at once, and what one of them acknowledged is lost",
+		    (unsigned long long)scan->rival, (unsigned long long)scan->sequence);
+}
+
 /* The end of the chain is open: torn, or damaged? *more: it goes on behind the damage, from file *next on. */
 static wk_status judge(wk_verify_chain *c, bool *more, uint32_t *next) {
 	*more = false;
@@ -225,6 +240,7 @@ static wk_status judge(wk_verify_chain *c, bool *more, uint32_t *next) {
 		*more = c->open == WK_VERIFY_NO_FILE;
 		if (progress)
 			continue;
+		tell_rival(c, &b.scan);
 		if (!wk_scan_damaged(&b.scan)) {
 			uint64_t size = 0;
 			if (end == WK_SCAN_BROKEN)

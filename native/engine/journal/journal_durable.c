@@ -34,6 +34,11 @@ static void stop(wk_engine *engine) {
 void wk_journal_fail(wk_engine *engine, int result, const char *doing, const wk_store_file *file) {
 	if (engine->failed)
 		return;
+	const char *lost = result == -ENOENT ? wk_directory_lock_lost(engine) : NULL; /* then that is the reason */
+	if (lost != NULL) {
+		wk_journal_lose(engine, lost);
+		return;
+	}
 	if (file != NULL)
 		wk_fail_io(&engine->failure, result, "%s in %s of %s%s", doing, wk_file_name_of(file->id, file->kind).text,
 		           engine->path, read_on(result));

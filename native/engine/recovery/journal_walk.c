@@ -236,6 +236,8 @@ static void stand_behind(wk_walk *s, wk_store_file *file) {
 	s->scan.anchored = true;
 	s->scan.sequence = file->last_sequence;
 	s->scan.crc = file->last_crc;
+	if (s->scan.incarnation != file->incarnation)
+		s->scan.incarnation_from = file->last_sequence;
 	s->scan.incarnation = file->incarnation;
 	file->state = WK_FILE_SEALED;
 	s->last = file;

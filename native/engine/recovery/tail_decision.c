@@ -65,6 +65,16 @@ static wk_status report_damage(wk_walk *s, const wk_store_file *file, uint64_t o
 	               remedy(engine).text);
 }
 
+static wk_status report_rival(wk_walk *s, wk_error *error) {
+	return wk_fail(
+	    error, WK_DAMAGED,
+	    "opening %s: two processes wrote it at once: block %llu of one of them contradicts the journal of the "
+	    "other, which ends with block %llu. What one of them acknowledged is lost. Nothing was changed. Restore "
+	    "it from a backup, or %s",
+	    s->engine->path, (unsigned long long)s->scan.rival, (unsigned long long)s->scan.sequence,
+	    remedy(s->engine).text);
+}
+
 /*
  * Where the block that is missing (or, without damage, torn) stood: behind the chain's end in files[*at], or at the
  * start of a later file.
@@ -102,6 +112,13 @@ wk_status wk_tail_decision_reach(wk_walk *s, uint32_t *at, bool *found, wk_error
 	s->leftovers_count = 0;
 	if (status == WK_OK)
 		status = wk_tail_scan_witness(s, *at + 1, error);
+	if (status == WK_OK && s->scan.rival != 0) {
+		if (engine->options.on_damage == WK_ON_DAMAGE_STOP || engine->read_only)
+			return report_rival(s, error);
+		engine->report.unknown_blocks++; /* its records are in no log, and nobody knows how many there were */
+		engine->report.damaged_blocks++;
+		s->scan.rival = 0;
+	}
 	bool damaged = wk_scan_damaged(&s->scan) || ends_too_early(s);
 	if (status == WK_OK && (damaged || s->cut_bytes == 0)) /* the first block of the next file may be torn, too */
 		status = find_place(s, damaged, at, &offset, error);
