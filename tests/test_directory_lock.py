@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -99,3 +99,65 @@ except walkeeper.TimeoutError:
         assert error.holder_pid == os.getpid(), error
 """
     subprocess.run([sys.executable, "-c", code, str(directory)], timeout=60, check=True)
+
+
+HOLD = """
+import sys, walkeeper
+with walkeeper.open(sys.argv[1]) as namespace:
+    with namespace.log("orders").writer() as writer:
+        writer.append(b"first")
+        print("open", flush=True)
+        sys.stdin.readline()
+        writer.append(b"second")
+"""
+
+
+@contextmanager
+def written_without_lock(directory: Path) -> Iterator[None]:
+    """Another process writes the directory, and somebody has removed its file `lock`; it closes it in order."""
+    command = [sys.executable, "-c", HOLD, str(directory)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        assert other.stdout.readline() == "open\n"
+        (directory / "lock").unlink()
+        try:
+            yield
+        finally:
+            other.stdin.write("\n")
+            other.stdin.close()
+            assert other.wait(60) == 0
+
+
+@pytest.mark.parametrize("take", [open_at_once, hold_for_a_copy])
+def test_a_directory_whose_lock_was_removed_is_still_locked(closed: Path, take: Callable[[Path], None]) -> None:
+    with written_without_lock(closed):
+        with pytest.raises(walkeeper.DirectoryLockedError, match="open for writing"):
+            take(closed)
+        with walkeeper.open(closed, read_only=True) as follower:
+            assert [record.payload for record in follower.log("orders").reader()] == [b"first"]
+    with walkeeper.open(closed) as namespace:
+        assert [record.payload for record in namespace.log("orders").reader()] == [b"first", b"second"]
+
+
+def append_more_than_a_file_holds(writer: walkeeper.Writer) -> None:
+    for _ in range(40):
+        writer.append(b"an order" * 400)
+
+
+def test_a_writer_whose_directory_was_replaced_is_told(directory: Path, tmp_path: Path) -> None:
+    """Another directory has its place: nothing more is acknowledged than what one journal file holds, and an error says
+    what happened."""
+    sizes = {"file_size_min": 1 << 16, "file_size_max": 1 << 16}
+    namespace = walkeeper.open(directory, **sizes)
+    writer = namespace.log("orders").writer()
+    writer.append(b"first")
+    for name in ("superblock", "lock"):
+        (directory / name).rename(tmp_path / name)
+        (directory / name).write_bytes((tmp_path / name).read_bytes())
+    with pytest.raises(walkeeper.JournalFailedError, match="not this process's any more: its file `") as told:
+        append_more_than_a_file_holds(writer)
+    assert "removes or replaces its files" in str(told.value)
+    for handle in (writer, namespace):
+        with suppress(walkeeper.JournalFailedError):  # again, of what was under way
+            handle.close()

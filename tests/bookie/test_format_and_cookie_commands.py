@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 from pathlib import Path
@@ -150,6 +151,16 @@ def test_format_by_force_takes_no_other_bookies_directory_and_no_running_ones(
 def test_format_takes_no_directory_that_a_process_has(data: DataDirectory, uri: str) -> None:
     result = run("format", data.path, "--metadata", uri, "--bookie-id", "b1", "--force", typed="b1\n")
     assert "a bookie serves" in refused(result)
+
+
+@pytest.mark.usefixtures("serving")
+def test_format_takes_no_directory_whose_lock_was_removed(data: DataDirectory, uri: str) -> None:
+    """A bookie holds the superblock, too."""
+    (data.store / "lock").unlink()
+    with (data.store / "superblock").open("ab") as superblock:
+        fcntl.flock(superblock, fcntl.LOCK_EX)
+        result = run("format", data.path, "--metadata", uri, "--bookie-id", "b1", "--force", typed="b1\n")
+        assert "a bookie serves" in refused(result)
 
 
 def test_a_format_that_fails_leaves_nothing_in_the_way_of_the_next(tmp_path: Path, uri: str) -> None:

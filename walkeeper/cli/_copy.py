@@ -7,7 +7,7 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -26,27 +26,38 @@ def lock_held(path: Path) -> Iterator[None]:
 
     A copy of a directory that is being written would be neither the one state nor the other.
     """
-    file = path / "lock"
-    if not file.is_file():
+    with ExitStack() as held:
+        for name in ("superblock", "lock"):  # a writer holds both, as somebody may remove the second
+            if (path / name).is_file():
+                _take(path, held.enter_context((path / name).open("rb")))
         yield
-        return
-    with file.open("rb") as opened:
-        until = time.monotonic() + LOOKED_AT
-        while not _taken(opened, fcntl.LOCK_EX):
-            looked_at = _taken(opened, fcntl.LOCK_SH)  # who looks whether somebody writes has it so, for a moment
-            if looked_at:
-                fcntl.flock(opened, fcntl.LOCK_UN)
-            if not looked_at:
-                error = DirectoryLockedError(f"{path} is open for writing")
-                said = opened.read(32).split(b"\n")[0]
-                error.holder_pid = int(said) if said.isdigit() else None
-                raise error
-            if time.monotonic() > until:
-                raise DirectoryLockedError(
-                    f"{path}: another process has kept its lock for {LOOKED_AT} s, to look at it"
-                )
-            time.sleep(0.002)
-        yield
+
+
+def _take(path: Path, opened: BinaryIO) -> None:
+    until = time.monotonic() + LOOKED_AT
+    while not _taken(opened, fcntl.LOCK_EX):
+        looked_at = _taken(opened, fcntl.LOCK_SH)  # who looks whether somebody writes has it so, for a moment
+        if looked_at:
+            fcntl.flock(opened, fcntl.LOCK_UN)
+        if not looked_at:
+            error = DirectoryLockedError(f"{path} is open for writing")
+            error.holder_pid = _holder(path / "lock")
+            raise error
+        if time.monotonic() > until:
+            raise DirectoryLockedError(f"{path}: another process has kept its lock for {LOOKED_AT} s, to look at it")
+        time.sleep(0.002)
+
+
+def _holder(file: Path) -> int | None:
+    """Who holds the file `lock`, as it stands there; None where nobody holds the one that is there now."""
+    try:
+        with file.open("rb") as opened:
+            if _taken(opened, fcntl.LOCK_SH):
+                return None
+            said = opened.read(32).split(b"\n")[0]
+    except OSError:
+        return None
+    return int(said) if said.isdigit() else None
 
 
 def _taken(opened: BinaryIO, way: int) -> bool:

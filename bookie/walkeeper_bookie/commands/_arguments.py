@@ -8,7 +8,7 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -106,20 +106,21 @@ def held(data: DataDirectory, or_else: str = "") -> Iterator[None]:
 
     A directory that has no store yet cannot be held, and nobody serves from it.
     """
-    try:
-        descriptor = os.open(data.store / "lock", os.O_RDWR | os.O_CLOEXEC)
-    except (FileNotFoundError, NotADirectoryError):
+    with ExitStack() as opened:
+        for name in ("superblock", "lock"):  # a bookie holds both, as somebody may remove the second
+            if name == "superblock" and not (data.store / name).is_file():
+                continue  # what stands there is no store's
+            try:
+                descriptor = os.open(data.store / name, os.O_RDWR | os.O_CLOEXEC)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            opened.callback(os.close, descriptor)
+            if not locked(descriptor):
+                raise Refusal(
+                    f"a bookie serves {data.path}, or another command is at it",
+                    f"stop it; it reads this when it starts{or_else}",
+                )
         yield
-        return
-    try:
-        if not locked(descriptor):
-            raise Refusal(
-                f"a bookie serves {data.path}, or another command is at it",
-                f"stop it; it reads this when it starts{or_else}",
-            )
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def locked(descriptor: int) -> bool:
