@@ -389,6 +389,7 @@ static void nothing_acknowledged_is_lost(const history *h, uint64_t first) {
 	(void)first;
 	recover();
 	CHECK(!wk_scan_damaged(&scan));
+	CHECK_EQ(scan.rival, 0); /* one process wrote after the other */
 	CHECK(scan.sequence >= h->durable);
 }
 
@@ -490,6 +491,71 @@ TEST(what_a_power_cut_left_behind_never_misleads_the_next_recovery) {
 	}
 }
 
+/* ---- two writers at once ---- */
+
+/* The chain has blocks 1 to 3 of incarnation 1, 4 and 5 of incarnation 3. */
+static void two_incarnations(void) {
+	empty_file();
+	for (uint64_t sequence = 1; sequence <= 5; sequence++) {
+		wk_block_header header = a_header(sequence, sequence - 1, 2);
+		header.incarnation = sequence > 3 ? 3 : 1;
+		put(header);
+	}
+	start();
+	for (int i = 0; i < 5; i++)
+		CHECK_EQ(next(), WK_SCAN_ACCEPTED);
+	CHECK_EQ(scan.incarnation, 3);
+	CHECK_EQ(scan.incarnation_from, 4);
+}
+
+/* The rival that a whole block makes, which stands somewhere behind the end; 0: none. */
+static uint64_t rival(uint64_t sequence, uint64_t incarnation, uint64_t durable_through, uint32_t previous_crc) {
+	wk_block_header header = a_header(1, 0, 2);
+	header.sequence = sequence;
+	header.incarnation = incarnation;
+	header.durable_through = durable_through;
+	header.previous_crc = previous_crc;
+	wk_scan at_end = scan;
+	wk_scan_later(&at_end, &header);
+	return at_end.rival;
+}
+
+TEST(a_later_incarnation_that_repeats_a_sequence_is_a_rival) {
+	two_incarnations();
+	CHECK_EQ(rival(4, 4, 3, crcs[3]), 4);
+	CHECK_EQ(rival(5, 4, 3, crcs[4]), 5);
+	CHECK_EQ(rival(6, 4, 4, crcs[5]), 0);
+	CHECK_EQ(rival(5, 3, 3, crcs[4]), 0); /* of the same open: it landed in another place */
+	CHECK_EQ(rival(5, 2, 3, crcs[4]), 0); /* and this one was never acknowledged */
+}
+
+TEST(an_earlier_incarnation_that_saw_another_block_is_a_rival) {
+	two_incarnations();
+	CHECK_EQ(rival(7, 2, 4, 0), 7); /* its block 4 is not the one that is there */
+	CHECK_EQ(rival(5, 2, 4, 0), 5);
+	CHECK_EQ(rival(7, 2, 3, 0), 0);
+	CHECK_EQ(rival(7, 3, 4, 0), 0);
+}
+
+TEST(a_next_block_that_follows_another_durable_one_is_a_rival) {
+	two_incarnations();
+	CHECK_EQ(rival(6, 3, 5, crcs[5] ^ 1), 6);
+	CHECK_EQ(rival(6, 4, 5, crcs[5] ^ 1), 6);
+	CHECK_EQ(rival(6, 3, 5, crcs[5]), 0);
+	CHECK_EQ(rival(6, 3, 4, crcs[5] ^ 1), 0); /* its predecessor was torn, and written again */
+	CHECK_EQ(rival(7, 3, 5, crcs[5] ^ 1), 0);
+}
+
+TEST(where_the_chain_is_not_known_nothing_is_a_rival) {
+	two_incarnations();
+	scan.anchored = false;
+	CHECK_EQ(rival(4, 4, 3, crcs[3]), 0);
+	CHECK_EQ(rival(7, 2, 4, 0), 0);
+	CHECK_EQ(rival(6, 3, 5, crcs[5] ^ 1), 0);
+	wk_scan_init(&scan, directory_id);
+	CHECK_EQ(rival(4, 4, 3, crcs[3]), 0);
+}
+
 int main(void) {
 	RUN(a_whole_chain_is_accepted_and_ends_cleanly);
 	RUN(an_empty_file_is_a_clean_end);
@@ -512,6 +578,10 @@ int main(void) {
 	RUN(distance_is_no_evidence_from_an_earlier_incarnation_but_a_claim_is);
 	RUN(blocks_at_or_below_the_chain_prove_nothing);
 	RUN(a_block_of_another_directory_proves_nothing);
+	RUN(a_later_incarnation_that_repeats_a_sequence_is_a_rival);
+	RUN(an_earlier_incarnation_that_saw_another_block_is_a_rival);
+	RUN(a_next_block_that_follows_another_durable_one_is_a_rival);
+	RUN(where_the_chain_is_not_known_nothing_is_a_rival);
 	RUN(no_power_cut_is_taken_for_damage_or_loses_what_was_acknowledged);
 	RUN(a_bad_block_that_a_survivor_knew_durable_is_always_damage);
 	RUN(what_a_power_cut_left_behind_never_misleads_the_next_recovery);

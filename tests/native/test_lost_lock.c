@@ -5,6 +5,9 @@
  * Each writer has an io of its own, so that the two share nothing in this process: they are as two processes.
  */
 #include "engine/directory/directory.h"
+#include "engine/directory/handles.h"
+#include "engine/engine.h"
+#include "engine/follower/follower.h"
 #include "small_directory.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -20,10 +23,12 @@ typedef struct process {
 } process;
 
 static char place[64];
+static bool is_manual; /* nobody looks by himself whether the directory is still his */
 
 static wk_status try_open(process *p, wk_error *error) {
 	wk_open_options options;
 	wk_open_options_init(&options);
+	options.manual = is_manual;
 	options.file_size_min = options.file_size_max = SMALL_FILE_SIZE;
 	options.lock_timeout_ns = 1;
 	*p = (process){0};
@@ -196,6 +201,26 @@ TEST(who_looks_at_the_lock_for_a_moment_stops_no_writer) {
 	remove_tree(place);
 }
 
+/* Else it would sync what the writer has under way, and take that for durable. */
+TEST(a_reader_knows_of_a_writer_without_the_file_lock) {
+	begin();
+	is_manual = true;
+	process first = must_open();
+	is_manual = false;
+	append(&first, BEFORE);
+	remove_file("lock");
+	wk_open_options options;
+	wk_open_options_init(&options);
+	options.read_only = true;
+	wk_namespace *ns = NULL;
+	CHECK_EQ(wk_open(place, &options, &ns, NULL), WK_OK);
+	CHECK(!wk_follower_is_alone(ns->engine));
+	must_close(&first);
+	CHECK(wk_follower_is_alone(ns->engine));
+	close_all(ns, NULL, NULL);
+	remove_tree(place);
+}
+
 /* ---- the superblock ---- */
 
 TEST(a_writer_whose_superblock_was_removed_is_told_at_the_next_file) {
@@ -274,6 +299,7 @@ int main(void) {
 	RUN(a_file_lock_that_was_removed_is_made_anew);
 	RUN(a_writer_is_told_of_one_that_looks_at_the_file_lock_alone);
 	RUN(who_looks_at_the_lock_for_a_moment_stops_no_writer);
+	RUN(a_reader_knows_of_a_writer_without_the_file_lock);
 	RUN(a_writer_whose_superblock_was_removed_is_told_at_the_next_file);
 	RUN(a_writer_whose_superblock_was_replaced_is_told_at_the_next_file);
 	RUN(of_two_writers_the_first_is_told_before_it_acknowledges);
