@@ -23,12 +23,14 @@ typedef struct process {
 } process;
 
 static char place[64];
-static bool is_manual; /* nobody looks by himself whether the directory is still his */
+static char journal[100]; /* a directory for the journal alone; empty: there is none */
+static bool is_manual;    /* nobody looks by himself whether the directory is still his */
 
 static wk_status try_open(process *p, wk_error *error) {
 	wk_open_options options;
 	wk_open_options_init(&options);
 	options.manual = is_manual;
+	options.journal = journal[0] != 0 ? journal : NULL;
 	options.file_size_min = options.file_size_max = SMALL_FILE_SIZE;
 	options.lock_timeout_ns = 1;
 	*p = (process){0};
@@ -280,6 +282,19 @@ TEST(a_writer_whose_directory_was_emptied_and_made_anew_is_told) {
 	remove_tree(place);
 }
 
+TEST(a_writer_whose_journal_directory_was_taken_is_told) {
+	begin();
+	snprintf(journal, sizeof journal, "%s-journal", place);
+	process first = must_open();
+	append(&first, BEFORE);
+	CHECK_EQ(unlink(below(journal, "owner")), 0);
+	must_fail_within(&first, 2 * FILE_RECORDS, "the file `owner` of its journal directory was removed");
+	close_in_vain(&first);
+	remove_tree(journal);
+	remove_tree(place);
+	journal[0] = 0;
+}
+
 /* A page that a copy by links has, too, is stored to by whoever writes the copy. */
 TEST(a_page_of_another_directory_stops_no_writer) {
 	begin();
@@ -304,6 +319,7 @@ int main(void) {
 	RUN(a_writer_whose_superblock_was_replaced_is_told_at_the_next_file);
 	RUN(of_two_writers_the_first_is_told_before_it_acknowledges);
 	RUN(a_writer_whose_directory_was_emptied_and_made_anew_is_told);
+	RUN(a_writer_whose_journal_directory_was_taken_is_told);
 	RUN(a_page_of_another_directory_stops_no_writer);
 	return check_done();
 }
