@@ -248,14 +248,18 @@ static const char *check_kept(wk_engine *engine, char *path, wk_file *ours, cons
 	return named == NAMED_NONE ? removed : named == NAMED_OTHER ? replaced : NULL;
 }
 
-/* It has the name now, and its lock is ours: it takes the place of the one that was removed. */
-static void adopt_lock(wk_engine *engine, wk_file *file) {
-	wk_file *before = engine->lock_file;
-	wk_registry_hold_forks(); /* a child closes what stands there */
-	engine->lock_file = file;
-	wk_registry_let_fork();
-	engine->io->operations->close(engine->io, before);
-	(void)wk_directory_lock_tell_kernel(engine); /* what it does not say costs a reader time, and nothing else */
+/* (no fork) The file `lock` that has the name now, or a new one. *taken: its lock is ours, and it takes the other's place. */
+static const char *take_new_lock(wk_engine *engine, const char *path, bool make, bool *taken) {
+	const struct wk_io_operations *io = engine->io->operations;
+	wk_file *found;
+	if (io->open(engine->io, path, WK_IO_WRITE | (make ? WK_IO_CREATE : 0), &found) != 0)
+		return NULL; /* that is looked at again */
+	int result = io->lock(engine->io, found, true);
+	bool written = result == -EWOULDBLOCK && !is_only_looked_at(engine, found);
+	*taken = result == 0;
+	io->close(engine->io, *taken ? engine->lock_file : found);
+	engine->lock_file = *taken ? found : engine->lock_file;
+	return written ? "its file `lock` was removed, and another process opened the directory for writing" : NULL;
 }
 
 /*
@@ -263,28 +267,22 @@ static void adopt_lock(wk_engine *engine, wk_file *file) {
  * the file `lock` alone.
  */
 static const char *check_lock(wk_engine *engine) {
-	const struct wk_io_operations *io = engine->io->operations;
 	char *path = wk_engine_path(engine, "lock");
 	wk_file *found;
 	wk_named named = look_at_name(engine, path, engine->lock_file, &found);
 	if (found != NULL)
-		io->close(engine->io, found);
-	int opened = -EINVAL;
-	wk_registry_hold_forks(); /* as in wk_directory_lock */
-	if (named == NAMED_OTHER || named == NAMED_NONE)
-		opened = io->open(engine->io, path, WK_IO_WRITE | (named == NAMED_NONE ? WK_IO_CREATE : 0), &found);
-	wk_registry_let_fork();
-	free(path);
-	if (opened != 0)
-		return NULL; /* it is ours; or that is looked at again */
-	int result = io->lock(engine->io, found, true);
-	if (result == 0) {
-		adopt_lock(engine, found);
-		return NULL;
+		engine->io->operations->close(engine->io, found);
+	const char *lost = NULL;
+	bool taken = false;
+	if (named == NAMED_OTHER || named == NAMED_NONE) {
+		wk_registry_hold_forks(); /* a child that does not know of this descriptor would keep the lock */
+		lost = take_new_lock(engine, path, named == NAMED_NONE, &taken);
+		wk_registry_let_fork();
 	}
-	bool written = result == -EWOULDBLOCK && !is_only_looked_at(engine, found);
-	io->close(engine->io, found);
-	return written ? "its file `lock` was removed, and another process opened the directory for writing" : NULL;
+	if (taken)
+		(void)wk_directory_lock_tell_kernel(engine); /* what it does not say costs a reader time, and nothing else */
+	free(path);
+	return lost;
 }
 
 const char *wk_directory_lock_lost(wk_engine *engine) {
