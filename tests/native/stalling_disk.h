@@ -35,7 +35,7 @@ static inline void stand_still(const wk_file *file) {
 static inline int stalling_open(wk_io *io, const char *path, uint32_t flags, wk_file **file) {
 	int result = plain_operations->open(io, path, flags, file);
 	const char *name = strrchr(path, '/');
-	if (result == 0 && name != NULL && strcmp(name, "/superblock") == 0)
+	if (result == 0 && (flags & WK_IO_WRITE) != 0 && name != NULL && strcmp(name, "/superblock") == 0)
 		superblock_handle = *file;
 	return result;
 }
