@@ -114,7 +114,10 @@ class Process:
                 return ExitStatus.DRAINED
             if bookie.journal_failed():
                 # Adds cannot be answered any more, and what the disk says from now on cannot be believed.
-                self.log.error("the journal failed: a write or a sync was refused by the disk, or the files are another process's", urgent=True)
+                self.log.error(
+                    "the journal failed: a write or a sync was refused by the disk, or the files are another process's",
+                    urgent=True,
+                )
                 return ExitStatus.DISK_FAILED
             if bookie.crashed:
                 name, error = bookie.crashed
