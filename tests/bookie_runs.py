@@ -43,7 +43,16 @@ class Running:
     """A bookie's process."""
 
     def __init__(
-        self, place: Path, *options: str, port: int, metadata: str, data: Path, env: dict[str, str], before: str
+        self,
+        place: Path,
+        *options: str,
+        port: int,
+        metadata: str,
+        data: Path,
+        env: dict[str, str],
+        before: str,
+        stdout: int,
+        stderr: int | None,
     ) -> None:
         self.port, self.data = port, data
         self.bookie_id = f"127.0.0.1:{port}"
@@ -53,8 +62,8 @@ class Running:
         self._errors = self.log.open("wb")
         self.process = subprocess.Popen(
             [sys.executable, "-c", f"{before}\nfrom walkeeper_bookie._main import main\nmain()", *arguments],
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
+            stdout=stdout,
+            stderr=self._errors if stderr is None else stderr,
             text=True,
             env={**os.environ, "PYTHONPATH": path, **env},
         )
@@ -91,8 +100,8 @@ class Running:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
-        assert self.process.stdout is not None
-        self.process.stdout.close()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
         self._errors.close()
 
 
@@ -112,8 +121,11 @@ class Bookies:
         metadata: str | None = None,
         env: dict[str, str] | None = None,
         before: str = "",
+        stdout: int = subprocess.PIPE,
+        stderr: int | None = None,
     ) -> Running:
-        """`before`: Python that its process runs first, to break something."""
+        """`before`: Python that its process runs first, to break something. `stderr`: in place of the file that
+        Running.said reads."""
         running = Running(
             self.place,
             *options,
@@ -122,6 +134,8 @@ class Bookies:
             data=data or self.place / "data",
             env=env or {},
             before=before,
+            stdout=stdout,
+            stderr=stderr,
         )
         self._all.append(running)
         return running

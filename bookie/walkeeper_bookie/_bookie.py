@@ -64,7 +64,8 @@ __all__ = ["Bookie", "MetadataUnreachableError", "MetadataUriError", "StoppedErr
 
 NOTE_S = 10.0
 NOTE_LIMBO_S = 10.0
-WORKER_END_S = 30.0
+WORKER_END_S = 5.0
+"""How long, beyond drain_timeout, the directory stays open for threads that are at work in it."""
 
 
 class MetadataUriError(Exception):
@@ -72,7 +73,8 @@ class MetadataUriError(Exception):
 
 
 class Bookie:
-    """One bookie. `start`, then `stop`, once each, the one behind the other; the rest from any thread."""
+    """One bookie. `start`, then `stop`, once each, the one behind the other, also where `start` failed; the rest from
+    any thread."""
 
     directory: Directory
     metadata: BookieMetadata
@@ -89,7 +91,8 @@ class Bookie:
         self._journal = None if settings.journal is None else Path(os.path.abspath(settings.journal))
         self._switch = ReadOnlyFile(self._data.read_only)
         self._started = time.monotonic()
-        self._undo: list[Callable[[], object]] = []
+        self._undo: list[tuple[str, Callable[[], object]]] = []
+        """What `stop` does, the last first, each with its name for people."""
         self._workers: dict[str, Worker] = {}
         self._watch = DiskWatch(thresholds(settings))
         self._watching = threading.Lock()
@@ -107,22 +110,18 @@ class Bookie:
         self.journal_space: Space | None = None
         """Of its own disk, where the journal has a directory of its own."""
         self.stopping = False
+        self.stop_step = ""
+        """What `stop` waits for now."""
         self.crashed: tuple[str, BaseException] | None = None
         """A thread that ended by what it raised: the process must not live on without it."""
         self.drained = True
+        self._stop_at = 0.0
         self.close_error: Error | None = None
 
     # ---- start ----
 
     def start(self, init: bool) -> None:
-        """Serves and is registered when it returns. Raises what went wrong, with everything undone."""
-        try:
-            self._start(init)
-        except BaseException:
-            self.stop()
-            raise
-
-    def _start(self, init: bool) -> None:
+        """Serves and is registered when it returns. Raises what went wrong; `stop` then undoes what was done."""
         settings = self.settings
         if settings.http is not None:
             threading.Thread(target=_load_http, name="load http", daemon=True).start()
@@ -138,7 +137,7 @@ class Bookie:
             # What it makes names its address and its journal: a start that fails must leave neither behind.
             refuse_unusable(self._addresses())
         retry = self._metadata_retry()
-        self._undo.append(self._close_metadata)
+        self._undo.append(("closing the metadata store", self._close_metadata))
         self.metadata = retry.call(lambda: self._open_metadata(init), BookieMetadata.close)
         retry.call(self.metadata.check_layout)
         if new:
@@ -151,7 +150,9 @@ class Bookie:
         self.directory = (
             open_behind_damage(self._open_store, limbo, self.log) if skips else self._open_store(skip_damage=False)
         )
-        self._undo.insert(0, self._close_directory)  # behind the metadata, whose end also ends what waits for them
+        self._undo.insert(
+            0, ("closing the directory", self._close_directory)
+        )  # behind the metadata, whose end also ends what waits for them
         self._recovery = self.directory.recovery()
         retry = self._metadata_retry()
         instance_id = retry.call(lambda: self._cluster(init))
@@ -178,7 +179,7 @@ class Bookie:
         self._listen_http()
         self.metadata.publish(expected, settings.advertised(self.server.port), self._http_address())
         self.registrar = Registrar(self.metadata, instance_id, self.log, settings.session_timeout, self._thread_failed)
-        self._undo.append(self.registrar.close)
+        self._undo.append(("unregistering", self.registrar.close))
         self._start_noting()
         retry.call(lambda: self.registrar.start(self._takes_no_ledgers()))
         self._start_workers()
@@ -266,7 +267,7 @@ class Bookie:
             self.server = Server.start(self.directory, settings.listen.host, settings.listen.port, options)
         except StorageError as wrong:
             raise AddressError(f"listen {settings.listen}: {wrong}") from wrong
-        self._undo.append(self._stop_server)
+        self._undo.append(("draining the server", self._stop_server))
         self.limbo.attach(self.server.set_limbo)
         self.collector = Collector(
             self.directory,
@@ -306,7 +307,8 @@ class Bookie:
         except OSError as wrong:
             raise AddressError(f"http {self.settings.http}: {wrong.strerror or wrong}") from wrong
         # Closed behind the server: it says "stopping" while that drains.
-        self._undo.insert(self._undo.index(self._stop_server), self._http.close)
+        server = [undo for _, undo in self._undo].index(self._stop_server)
+        self._undo.insert(server, ("closing HTTP", self._http.close))
 
     def _http_address(self) -> Address | None:
         """Where it listens indeed."""
@@ -316,7 +318,7 @@ class Bookie:
 
     def _add_worker(self, name: str, work: Callable[[], object], interval: Callable[[], float]) -> Worker:
         worker = self._workers[name] = Worker(name, work, interval, self._thread_failed)
-        self._undo.append(worker.stop)
+        self._undo.append((f"stopping the {name}", worker.stop))
         return worker
 
     def _start_noting(self) -> None:
@@ -463,6 +465,7 @@ class Bookie:
             gc_last_success=self.collector.last_success,
             registrations=self.registrar.registrations if ready else 0,
             start_seconds=self.start_seconds,
+            log_lines_dropped=self.log.dropped,
         )
 
     def server_stats(self) -> ServerStats:
@@ -486,23 +489,29 @@ class Bookie:
 
     # ---- stop ----
 
-    def stop(self) -> None:
-        """Clients find it no more, what was accepted is answered, everything is closed. It goes through whatever
-        fails: `drained` and `close_error` say how it went."""
+    def stop(self, until: float | None = None) -> None:
+        """Clients find it no more, what was accepted is answered until that monotonic time at most (None: for
+        drain_timeout), everything is closed. It goes through whatever fails: `drained` and `close_error` say how it
+        went."""
         self.stopping = True
-        for undo in reversed(self._undo):
+        self._stop_at = time.monotonic() + self.settings.drain_timeout if until is None else until
+        for what, undo in reversed(self._undo):
+            self.stop_step = what
             try:
                 undo()
-            except Exception as wrong:  # noqa: PERF203 - each for itself
-                self.log.error("stopping", error=wrong, urgent=True)
+            except Exception as wrong:
+                self.log.error("stopping", step=what, error=wrong, urgent=True)
         self._undo.clear()
 
     def _stop_server(self) -> None:
-        self.drained = self.server.stop(self.settings.drain_timeout)
+        self.drained = self.server.stop(max(0.0, self._stop_at - time.monotonic()))
 
     def _close_directory(self) -> None:
-        for worker in self._workers.values():
-            worker.join(WORKER_END_S)
+        workers_until = max(self._stop_at, time.monotonic()) + WORKER_END_S
+        for name, worker in self._workers.items():
+            self.stop_step = f"the end of the {name}"
+            worker.join(max(0.0, workers_until - time.monotonic()))
+        self.stop_step = "closing the directory"
         if self._tombs is not None:
             try:
                 self._tombs.save()

@@ -20,6 +20,7 @@ class ExitStatus(IntEnum):
     NOT_DRAINED = 8
     NO_SPACE = 9
     SHORT_OF_RESOURCES = 10
+    NOT_STOPPED = 11
 
 
 MEANINGS: dict[ExitStatus, tuple[str, str]] = {
@@ -52,7 +53,8 @@ MEANINGS: dict[ExitStatus, tuple[str, str]] = {
         "Free the address, or set another one.",
     ),
     ExitStatus.NOT_DRAINED: (
-        "Told to stop, it did not answer all requests within `drain_timeout`; nothing acknowledged is lost.",
+        "Told to stop, it did not answer all requests within `drain_timeout`, or was told a second time; nothing "
+        "acknowledged is lost.",
         "-",
     ),
     ExitStatus.NO_SPACE: (
@@ -63,6 +65,10 @@ MEANINGS: dict[ExitStatus, tuple[str, str]] = {
         "Short of resources: memory, descriptors or threads, of the process or of the machine; nothing acknowledged is "
         "lost.",
         "Start it again; where it comes back, look at the limits (LimitNOFILE, TasksMax, MemoryMax).",
+    ),
+    ExitStatus.NOT_STOPPED: (
+        "Told to stop, it had not ended 10 s after `drain_timeout`, and ended as it was; nothing acknowledged is lost.",
+        "The log says what it waited for (`waits_for`). Look at that: the disk, the metadata store.",
     ),
 }
 """What happened, and what to do about it."""

@@ -1,4 +1,7 @@
-"""What the bookie says on stderr: one line an event, and not more lines a second than somebody can read."""
+"""The bookie's log: one line an event on stderr, and not more lines a second than somebody can read.
+
+Logging never blocks the bookie: the process gives its Log a LineWriter, which drops lines while nobody reads them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,9 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
-__all__ = ["Log", "LogHandler", "logfmt"]
+from walkeeper_bookie._line_writer import LineWriter
+
+__all__ = ["Log", "LogHandler", "dropped_note", "logfmt"]
 
 LEVELS = ("debug", "info", "warning", "error")
 LINES_PER_SECOND = 10
@@ -23,18 +28,20 @@ class Log:
     Lines are limited to LINES_PER_SECOND, after a burst of BURST; how many were left out stands in the next one that is
     written. What is `urgent` (the bookie ends, data may be lost) is always written. From any thread. A stream that
     cannot be written to is no error of the bookie.
+
+    `out`: a LineWriter, for which no caller waits; or a stream, which is written to at once. None: sys.stderr, at once.
     """
 
     def __init__(
         self,
-        stream: TextIO | None = None,
+        out: LineWriter | TextIO | None = None,
         *,
         monotonic: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        self._stream = stream
+        self._out = out
         self._monotonic, self._wall = monotonic, wall
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a finalizer may log in the middle of a line
         self._tokens, self._filled = float(BURST), monotonic()
         self._left_out = 0
         self.level = "info"
@@ -70,16 +77,27 @@ class Log:
             if self._left_out:
                 facts = {**facts, "lines_left_out": self._left_out}
                 self._left_out = 0
-            moment = self._wall()
-            stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment)) + f".{int(moment * 1000) % 1000:03d}Z"
-            stream = self._stream or sys.stderr
+            line = stamped(level, what, facts, self._wall())
+            if isinstance(self._out, LineWriter):
+                self._out.put(line, urgent)
+                return
+            stream = self._out or sys.stderr
             if stream is None:  # Python's own, where the process was started without one
                 return
             try:
-                stream.write(logfmt({"time": stamp, "level": level, "msg": what, **facts}) + "\n")
+                stream.write(line + "\n")
                 stream.flush()
             except (OSError, ValueError):
                 pass
+
+    @property
+    def dropped(self) -> int:
+        """Lines that nobody read in time, or that could not be written, so far."""
+        return self._out.dropped if isinstance(self._out, LineWriter) else 0
+
+    def flush(self, seconds: float) -> bool:
+        """Waits at most so long for the lines that are queued; whether none is left."""
+        return self._out.flush(seconds) if isinstance(self._out, LineWriter) else True
 
 
 class LogHandler(logging.Handler):
@@ -100,6 +118,18 @@ class LogHandler(logging.Handler):
             self.handleError(record)
         else:
             getattr(self._log, level)(what, **({} if shown is None else {"reason": shown}))
+
+
+def stamped(level: str, what: str, facts: dict[str, object], moment: float) -> str:
+    """A line of the log, of that moment."""
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment)) + f".{int(moment * 1000) % 1000:03d}Z"
+    return logfmt({"time": stamp, "level": level, "msg": what, **facts})
+
+
+def dropped_note(count: int) -> str:
+    """The line that a LineWriter writes where lines are missing."""
+    reason = "nobody read the log, or it could not be written"
+    return stamped("warning", f"{count} lines were dropped", {"reason": reason}, time.time())
 
 
 def logfmt(facts: dict[str, object]) -> str:

@@ -63,6 +63,7 @@ class Facts:
     registrations: int
     start_seconds: float
     """From the start of the process to ready."""
+    log_lines_dropped: int
 
 
 @dataclass(frozen=True)
@@ -330,6 +331,11 @@ def _of_the_process(out: Exposition, facts: Facts, recovery: Recovery) -> None:
     out.gauge("walkeeper_limbo_ledgers", "Ledgers in limbo, as far as they are noted.", facts.limbo_ledgers)
     out.gauge("walkeeper_tombstones", "Deleted ledgers whose ids are still refused.", facts.tombstones)
     _of_garbage_collection(out, facts)
+    out.counter(
+        "walkeeper_log_lines_dropped_total",
+        "Lines of the log that nobody read in time, or that could not be written.",
+        facts.log_lines_dropped,
+    )
     out.gauge("walkeeper_start_seconds", "From the start of the process until it was ready.", facts.start_seconds)
     out.gauge("walkeeper_recovery_seconds", "Of that, opening the directory.", recovery.elapsed_ns / 1e9)
     out.gauge(

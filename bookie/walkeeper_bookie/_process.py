@@ -7,7 +7,9 @@ import logging
 import os
 import select
 import signal
+import sys
 import threading
+import time
 import traceback
 from types import FrameType
 
@@ -15,19 +17,33 @@ from walkeeper.errors import DirectoryLockedError
 from walkeeper_bookie._bookie import Bookie, StoppedError
 from walkeeper_bookie._exit_status import ExitStatus
 from walkeeper_bookie._failures import EXPECTED, hint_of, status_of
-from walkeeper_bookie._log import Log, LogHandler
+from walkeeper_bookie._line_writer import LineWriter
+from walkeeper_bookie._log import Log, LogHandler, dropped_note
 from walkeeper_bookie._notify import notify
 from walkeeper_bookie._settings import Settings, SettingsError
+from walkeeper_bookie._standard_streams import report_to
+from walkeeper_bookie._stop_guard import StopGuard
 
 __all__ = ["run"]
 
 LOOK_S = 0.5
 """How often the process looks whether the journal failed, or a thread ended."""
+FLUSH_S = 1.0
+"""How long a log that nobody reads holds up the ready line, and the end."""
 
 
 def run(settings: Settings, *, init: bool) -> int:
     """Runs a bookie until it is told to stop, or cannot go on; the exit status."""
-    return Process(settings, Log()).run(init)
+    writer = LineWriter(sys.__stderr__.fileno() if sys.__stderr__ is not None else 2, dropped_note)
+    log = Log(writer)
+    report_to(log, writer)
+    try:
+        return Process(settings, log).run(init)
+    except Exception:
+        log.error("the process ends: a defect", urgent=True, reason=traceback.format_exc())
+        return ExitStatus.UNEXPECTED
+    finally:
+        log.flush(FLUSH_S)
 
 
 class Process:
@@ -37,6 +53,8 @@ class Process:
         self.settings, self.log = settings, log
         log.level = settings.log_level
         self._stop = self._reload = False
+        self._bookie: Bookie | None = None
+        self._guard = StopGuard(log, lambda: self.settings.drain_timeout, self._stop_step)
         # A handler runs between two steps of the thread that waits: a lock that both take could not be had.
         self._woken, self._wakes = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
 
@@ -45,6 +63,7 @@ class Process:
         library = logging.getLogger("walkeeper")
         library.addHandler(LogHandler(self.log))
         library.setLevel(logging.DEBUG)  # what is written, log_level says
+        self._guard.start()
         for number, handler in (
             (signal.SIGTERM, self._on_stop),
             (signal.SIGINT, self._on_stop),
@@ -57,11 +76,14 @@ class Process:
             status = ExitStatus.WRONG_USE
             self.log.error("the bookie does not start", urgent=True, reason=reason, status=int(status))
             return status
-        bookie = Bookie(self.settings, self.log, lambda: self._stop)
+        bookie = self._bookie = Bookie(self.settings, self.log, lambda: self._stop)
         if (failed := self._started(bookie, init)) is not None:
+            self._guard.begin(failed if failed != ExitStatus.DRAINED else ExitStatus.NOT_STOPPED)
+            self._stop_bookie(bookie)
             return failed
         self._say_ready(bookie)
         status = self._serve(bookie)
+        self._guard.begin(status if status != ExitStatus.DRAINED else ExitStatus.NOT_STOPPED)
         notify("STOPPING=1")
         self._stop_bookie(bookie)
         if status == ExitStatus.DRAINED:
@@ -97,12 +119,10 @@ class Process:
             f"walkeeper-bookie {bookie.bookie_id} ready on {host}, data {settings.data}{journal}, "
             f"metadata {settings.metadata}"
         )
-        try:
-            print(line, flush=True)
-        except (OSError, ValueError, AttributeError):  # nobody reads it, or there is no stdout
-            pass
         seconds = f"{bookie.start_seconds:.3f}"
         self.log.info("ready", bookie_id=bookie.bookie_id, listen=host, seconds=seconds, **bookie.backends())
+        self.log.flush(FLUSH_S)  # whoever waits for the line below then finds in the log what came before it
+        LineWriter(1).put(line)
         notify("READY=1")
 
     def _serve(self, bookie: Bookie) -> ExitStatus:
@@ -144,10 +164,17 @@ class Process:
 
     def _stop_bookie(self, bookie: Bookie) -> None:
         """On another thread: no handler runs in this one while it is in C, and a second signal is to be heard."""
-        stopping = threading.Thread(target=bookie.stop, name="stop")
+        until = time.monotonic() + self.settings.drain_timeout
+        stopping = threading.Thread(target=bookie.stop, args=(until,), name="stop", daemon=True)
         stopping.start()
         while stopping.is_alive():
             stopping.join(LOOK_S)
+
+    def _stop_step(self) -> str:
+        """What the stop waits for."""
+        if self._bookie is None:
+            return "the start"
+        return self._bookie.stop_step or "the start"
 
     def _after(self, bookie: Bookie) -> ExitStatus:
         if bookie.close_error is not None:

@@ -71,6 +71,7 @@ FACTS = Facts(
     gc_last_success=1e9,
     registrations=2,
     start_seconds=0.25,
+    log_lines_dropped=7,
 )
 CLEAN = Recovery(0, 0, 0, 0, 0, 0)
 
