@@ -47,6 +47,7 @@ from walkeeper_bookie._log import Log
 from walkeeper_bookie._metadata import BookieMetadata, open_metadata
 from walkeeper_bookie._metadata_retry import MetadataRetry, MetadataUnreachableError, StoppedError
 from walkeeper_bookie._native_options import backend_name, directory_options, server_options, thresholds
+from walkeeper_bookie._readiness import Check, Outcome, Question, not_ready
 from walkeeper_bookie._registration import Registrar
 from walkeeper_bookie._server import Server, ServerStats
 from walkeeper_bookie._settings import Settings
@@ -64,6 +65,8 @@ __all__ = ["Bookie", "MetadataUnreachableError", "MetadataUriError", "StoppedErr
 
 NOTE_S = 10.0
 NOTE_LIMBO_S = 10.0
+SILENCE_S = 10.0
+"""So long the disks, the journal and the server may be silent, or unasked beyond their interval, and count as known."""
 WORKER_END_S = 5.0
 """How long, beyond drain_timeout, the directory stays open for threads that are at work in it."""
 
@@ -96,6 +99,10 @@ class Bookie:
         self._workers: dict[str, Worker] = {}
         self._watch = DiskWatch(thresholds(settings))
         self._watching = threading.Lock()
+        self._journal_question = Question("whether the journal failed", "the ledger store")
+        self._journal_failed = False
+        self._disks_question = Question("how much of the disks is free", "the disk")
+        self._server_question = Question("whether requests are served", "the server's thread")
         self._emergency_space = EmergencySpace(
             self._data.spare, self._data.limbo, self._data.tombstones, self._data.gc_state
         )
@@ -349,19 +356,23 @@ class Bookie:
     def look_at_disk(self, first: bool = False) -> None:
         """Looks how much is free, and becomes read-only or writable accordingly."""
         with self._watching:
+            self._disks_question.ask()
             disks = [self._space_of("data", self._data.path)]
             self.space = disks[0]
             if self._journal is not None:
                 disks.append(self._space_of("journal", self._journal))
                 self.journal_space = disks[1]
+            self._disks_question.answered()
             state = self._watch.judge(
                 *disks, engine_full=self.directory.stats().disk_full, operator=self._switch.wished()
             )
             before, self.disk_state = self.disk_state, state
+            self._server_question.ask()
             if self.space is not None:
                 self.server.set_space(self.space.total, self.space.free)
             # The server first, both ways: who finds us registered as writable must be able to write.
             self.server.set_read_only(state.read_only, state.high_priority)
+            self._server_question.answered()
             if not first:
                 self.registrar.want(self._takes_no_ledgers())
             if before.read_only != state.read_only:
@@ -426,18 +437,32 @@ class Bookie:
             self._workers["disk watch"].wake()  # the thresholds may be other ones
 
     def journal_failed(self) -> bool:
-        """A write or a sync of it was refused: nothing more becomes durable."""
-        return self.directory.stats().failed
+        """A write or a sync of it was refused: nothing more becomes durable. To be called now and then, by one thread:
+        `problem` goes by what it found."""
+        self._journal_question.ask()
+        self._journal_failed = self.directory.stats().failed
+        self._journal_question.answered()
+        return self._journal_failed
 
     def problem(self) -> str:
-        """Why clients should not be sent here; empty: they may."""
+        """Why clients should not be sent here; empty: they may. It names each check that is not ok, and each whose
+        outcome is not known. It waits for nobody."""
         if self.stopping:
             return "stopping"
         if not self._ready:
             return "starting"
-        if self.journal_failed():
-            return "the journal failed"
-        return self.registrar.problem
+        return not_ready(self._checks())
+
+    def _checks(self) -> list[Check]:
+        interval = self.settings.disk_check_interval
+        return [
+            Check(Outcome.WRONG, "the journal failed")
+            if self._journal_failed
+            else self._journal_question.silence(SILENCE_S, SILENCE_S),
+            self._disks_question.silence(SILENCE_S, interval + SILENCE_S),
+            self._server_question.silence(SILENCE_S, interval + SILENCE_S),
+            self.registrar.check(),
+        ]
 
     def facts(self) -> Facts:
         from walkeeper_bookie._metrics import Facts

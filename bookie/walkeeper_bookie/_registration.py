@@ -9,14 +9,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeVar
 
 from walkeeper.metadata import ClosedError, MetadataError, UnavailableError, UnknownOutcomeError, Watch
 from walkeeper_bookie._collector import WrongClusterError
 from walkeeper_bookie._log import Log
+from walkeeper_bookie._readiness import Check, Outcome, Question
 
 __all__ = ["Registrar", "Registry"]
 
+Answer = TypeVar("Answer")
 RETRY_MIN_S = 0.1
 RETRY_MAX_S = 5.0
 LOOK_S = 10.0
@@ -69,10 +71,11 @@ class Registrar:
         self._wanted = False
         self._done: tuple[int, bool] | None = None
         """Session and state of the registration that was made, and of which nobody said that it is gone."""
-        self._asking_since: float | None = None
-        """When it asked the store what is not answered yet."""
+        self._question = Question("whether the bookie is registered", "the metadata store", monotonic)
         self._wrong = ""
         """What the last answer, or the lack of one, was; empty: it is registered as wanted."""
+        self._lost_since: float | None = None
+        """Since when it is known not to be registered."""
         self._thread = threading.Thread(target=self._run, name="registrar", daemon=True)
         self._watch: Watch | None = None
         self.registrations = 0
@@ -94,18 +97,21 @@ class Registrar:
             self._wanted = read_only
             self._wake.set()
 
+    def check(self) -> Check:
+        """Whether clients find the bookie, as far as is known, perhaps still in its earlier state. Asks nobody."""
+        done, since = self._done, self._lost_since
+        if done is None or done[0] != self._registry.session():
+            lasts = "" if since is None else f" for {self._monotonic() - since:.0f} s"
+            return Check(Outcome.WRONG, f"not registered{lasts}: {self._wrong or 'the session was lost'}")
+        check = self._question.silence(self._session_timeout, self._session_timeout + LOOK_S)
+        if check.outcome is not Outcome.OK and self._wrong:
+            return Check(check.outcome, f"{check.text}: {self._wrong}")
+        return check
+
     @property
     def problem(self) -> str:
-        """Why clients may not find the bookie; empty: they do, as far as is known, perhaps still in its earlier state.
-        For people. Asks nobody."""
-        done, asking_since = self._done, self._asking_since
-        if done is None or done[0] != self._registry.session():
-            return f"not registered: {self._wrong or 'the session was lost'}"
-        silence = 0.0 if asking_since is None else self._monotonic() - asking_since
-        if silence > self._session_timeout:
-            why = f": {self._wrong}" if self._wrong else ""
-            return f"the metadata store has not answered for {silence:.0f} s{why}"
-        return ""
+        """Why clients may not find the bookie; empty: they do. For people."""
+        return self.check().text
 
     @property
     def registered(self) -> bool:
@@ -150,44 +156,58 @@ class Registrar:
             self._wake.clear()
             if self._closing:
                 return
-            if self._asking_since is None:
-                self._asking_since = self._monotonic()
             try:
                 self._look(ask=bool(self._wrong) or not told)
             except (UnavailableError, UnknownOutcomeError, ClosedError) as wrong:
                 self._say(wrong)
                 pause = min(pause * 2, RETRY_MAX_S)
             except (WrongClusterError, MetadataError) as wrong:
-                self._done = self._asking_since = None
+                self._done = None
                 self._say(wrong)
                 pause = min(pause * 2, RETRY_MAX_S)
             else:
-                self._asking_since, self._wrong = None, ""
+                self._wrong, self._lost_since = "", None
                 pause = RETRY_MIN_S
 
     def _look(self, ask: bool) -> None:
         """Registered as wanted when it returns. `ask`: the store is asked also where nothing is known to be wrong."""
         if self._done != (self._registry.session(), self._wanted):
             self._register()
-        elif ask and not self._registry.registered():
+        elif ask and not self._ask(self._registry.registered):
             self._done = None
             self._register()
         elif self._wrong:
             self._log.info("the metadata store answers again, and the bookie is registered")
 
+    def _ask(self, question: Callable[[], Answer]) -> Answer:
+        """What the store answers. The answer counts when it comes, whatever is done with it next: what this thread
+        waits for then is no silence of the store."""
+        self._question.ask()
+        try:
+            answer = question()
+        except (UnavailableError, UnknownOutcomeError, ClosedError):
+            raise
+        except MetadataError:  # the store has answered
+            self._question.answered()
+            raise
+        self._question.answered()
+        return answer
+
     def _say(self, wrong: Exception) -> None:
         before, self._wrong = self._wrong, str(wrong) or type(wrong).__name__
         if self._wrong != before:
             stands = self._done is not None and self._done[0] == self._registry.session()
+            if not stands and self._lost_since is None:
+                self._lost_since = self._monotonic()
             what = "whether the bookie is registered cannot be told" if stands else "not registered"
             self._log.warning(f"{what}, trying again", error=wrong)
 
     def _register(self) -> None:
         session, read_only = self._registry.session(), self._wanted
-        found = self._registry.instance_id()
+        found = self._ask(self._registry.instance_id)
         if found != self._instance_id:
             raise WrongClusterError(f"INSTANCEID {found or 'absent'}, the cookie has {self._instance_id}")
-        self._registry.register(read_only)
+        self._ask(lambda: self._registry.register(read_only))
         if self._registry.session() != session:
             raise UnavailableError("the session was lost while the bookie registered")
         self._done = (session, read_only)

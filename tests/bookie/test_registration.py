@@ -15,6 +15,7 @@ from walkeeper_bookie._collector import WrongClusterError
 from walkeeper_bookie._kinds import Address
 from walkeeper_bookie._log import Log
 from walkeeper_bookie._metadata import BookieMetadata
+from walkeeper_bookie._readiness import Check, Outcome
 from walkeeper_bookie._registration import Registrar
 
 ID = "127.0.0.1:3181"
@@ -141,7 +142,9 @@ def test_a_registration_that_is_gone_and_cannot_be_made_again_is_missed_at_once(
     world.looker.delete(f"/ledgers/cookies/{ID}")
     world.looker.delete(f"/ledgers/available/{ID}")
     until(lambda: "no cookie" in registrar.problem, "it says why")
-    assert registrar.problem.startswith("not registered: ")
+    assert registrar.problem.startswith("not registered for 0 s: ")
+    world.clock += 12
+    assert registrar.problem.startswith("not registered for 12 s: ")
     assert not registrar.registered
     BookieMetadata(world.looker, "/ledgers").create_cookie(world.cookie)
     until(lambda: registrar.registered, "registered again")
@@ -157,7 +160,9 @@ def test_a_store_that_does_not_answer_takes_no_registration_away_before_the_sess
     world.clock += SESSION_S
     assert registrar.registered
     world.clock += 1
-    assert registrar.problem.startswith("the metadata store has not answered for 11 s: ")
+    silent = "whether the bookie is registered is not known: the metadata store has not answered for 11 s"
+    assert registrar.problem.startswith(f"{silent}: ")
+    assert registrar.check().outcome is Outcome.UNKNOWN
     assert not registrar.registered
     store.reconnect()
     until(lambda: registrar.registered, "it looks")
@@ -181,9 +186,37 @@ def test_a_look_that_never_ends_is_no_answer(world: World, monkeypatch: pytest.M
     assert looking.wait(60)
     assert registrar.registered
     world.clock += SESSION_S + 1
-    assert registrar.problem == "the metadata store has not answered for 11 s"
+    silent = "whether the bookie is registered is not known: the metadata store has not answered for 11 s"
+    assert registrar.problem == silent
     answers.set()
     until(lambda: registrar.registered, "it was answered")
+
+
+def test_a_store_that_answered_is_not_blamed_for_what_the_registrar_waits_for(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is held up behind the answer, as a log that waits for its reader would do it."""
+    _, _, registrar = world.bookie()
+    registrar.start(False)
+    held, goes_on = threading.Event(), threading.Event()
+
+    def wait(*_: object, **__: object) -> None:
+        held.set()
+        goes_on.wait(60)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(registrar._log, "info", wait)
+        registrar.want(True)
+        assert held.wait(60)
+        world.clock += SESSION_S + 1
+        assert registrar.registered
+        world.clock += 30
+        assert registrar.check() == Check(
+            Outcome.UNKNOWN, "whether the bookie is registered is not known: the metadata store was not asked for 41 s"
+        )
+        goes_on.set()
+        registrar.want(False)
+        until(lambda: registrar.registered, "it asks again")
 
 
 @pytest.mark.usefixtures("looks_often")
