@@ -1,18 +1,20 @@
 """Bookie: the parts of a running bookie, brought up in an order in which none believes what is not checked yet.
 
-addresses     where the directory is to be a new bookie's: it can listen there, before anything is made
+addresses     bound, before anything is made or read: nobody else has them, and nobody can connect yet
 metadata      the URI names a store, it answers, and its ledgers have the keys that the URI says
 directory     its lock: nobody else is this bookie while we hold it
 cluster       its INSTANCEID, and the cookies: this directory is that bookie; its starts: it is no older copy
 limbo, tombs  what must not be said to be absent, and what is refused: before the first request
-server        serves from here on; whoever knows the address may come
+server        told what holds, and ready to serve
 HTTP          not ready yet
+listening     whoever knows the address may come: from the first connection on it is what it will be
 registration  clients find it
 """
 
 from __future__ import annotations
 
 import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -22,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from walkeeper.errors import Error, StorageError
 from walkeeper.metadata import MetadataError, MissingError, UnavailableError, UnknownOutcomeError
-from walkeeper_bookie._addresses import AddressError, refuse_unusable
+from walkeeper_bookie._addresses import AddressError, is_in_use, is_locked, reserved
 from walkeeper_bookie._collector import Acknowledgement, Collector
 from walkeeper_bookie._damage import open_behind_damage
 from walkeeper_bookie._data_directory import DataDirectory
@@ -65,6 +67,10 @@ __all__ = ["Bookie", "MetadataUnreachableError", "MetadataUriError", "StoppedErr
 
 NOTE_S = 10.0
 NOTE_LIMBO_S = 10.0
+LINGER_S = 1.0
+"""So long the kernel may keep the address of a bookie that was just killed."""
+RESERVE_S = 0.05
+"""How often it tries to bind an address that whoever has the directory has still."""
 SILENCE_S = 10.0
 """So long the disks, the journal and the server may be silent, or unasked beyond their interval, and count as known."""
 WORKER_END_S = 5.0
@@ -107,6 +113,10 @@ class Bookie:
             self._data.spare, self._data.limbo, self._data.tombstones, self._data.gc_state
         )
         self._tombs: TombstoneFile | None = None
+        self._reserved: dict[str, socket.socket] = {}
+        """By setting: where it will listen. Bound, and not listening yet."""
+        self._lock_timeout = settings.lock_timeout
+        """What is left of it."""
         self._http: HttpServer | None = None
         self._views: BookieViews | None = None
         self._recovery = Recovery(0, 0, 0, 0, 0, 0)
@@ -140,9 +150,9 @@ class Bookie:
             refuse_file(self._journal, "journal")
             refuse_nested(self._data.path, self._journal)
         new = not self._data.cookie.exists()
-        if new:
-            # What it makes names its address and its journal: a start that fails must leave neither behind.
-            refuse_unusable(self._addresses())
+        # What a new one makes names its address and its journal: a start that fails must leave neither behind.
+        self._undo.append(("freeing its addresses", self._free_addresses))
+        self._reserve_addresses(0.0 if new else LINGER_S, opened=False)
         retry = self._metadata_retry()
         self._undo.append(("closing the metadata store", self._close_metadata))
         self.metadata = retry.call(lambda: self._open_metadata(init), BookieMetadata.close)
@@ -160,6 +170,7 @@ class Bookie:
         self._undo.insert(
             0, ("closing the directory", self._close_directory)
         )  # behind the metadata, whose end also ends what waits for them
+        self._reserve_addresses(LINGER_S, opened=True)  # of who had the directory until now
         self._recovery = self.directory.recovery()
         retry = self._metadata_retry()
         instance_id = retry.call(lambda: self._cluster(init))
@@ -184,10 +195,11 @@ class Bookie:
         retry.call(lambda: count_start(self.metadata, starts, self.bookie_id, instance_id, self.limbo.begin))
         self._serve(instance_id, self._tombs)
         self._listen_http()
-        self.metadata.publish(expected, settings.advertised(self.server.port), self._http_address())
+        self.metadata.publish(expected, settings.advertised(self._port()), self._http_address())
         self.registrar = Registrar(self.metadata, instance_id, self.log, settings.session_timeout, self._thread_failed)
         self._undo.append(("unregistering", self.registrar.close))
         self._start_noting()
+        self._listen()
         retry.call(lambda: self.registrar.start(self._takes_no_ledgers()))
         self._start_workers()
         self.start_seconds = time.monotonic() - self._started
@@ -204,7 +216,7 @@ class Bookie:
             directory_options(self.settings),
             journal=self._journal,
             skip_damage=skip_damage,
-            lock_timeout=self.settings.lock_timeout,
+            lock_timeout=self._lock_timeout,
             stop=self._told_to_stop,
         )
 
@@ -214,6 +226,40 @@ class Bookie:
         if self.settings.http is not None:
             addresses.append(("http", self.settings.http))
         return addresses
+
+    def _reserve_addresses(self, linger: float, opened: bool) -> None:
+        """Binds those that are not bound yet, and waits `linger` seconds for one that is in use. Before the directory
+        is `opened`: whoever has that may still have its addresses, too. They are waited for as the directory is, and
+        where it has them still, the directory's lock is what to tell of. Raises AddressError, StoppedError."""
+        began, patience = time.monotonic(), self._lock_timeout
+        until = began + linger
+        for name, address in self._addresses():
+            while name not in self._reserved:
+                try:
+                    self._reserved[name] = reserved(name, address)
+                except AddressError as wrong:  # noqa: PERF203 - it waits anyway
+                    if not is_in_use(wrong):
+                        raise
+                    now = time.monotonic()
+                    if not opened and is_locked(self._data.store):
+                        self._lock_timeout = max(0.0, patience - (now - began))
+                        if self._lock_timeout == 0:
+                            return
+                        until = now + linger
+                    elif now >= until:
+                        raise
+                    if self._told_to_stop():
+                        raise StoppedError from None
+                    time.sleep(RESERVE_S)
+
+    def _free_addresses(self) -> None:
+        for bound in self._reserved.values():
+            bound.close()
+        self._reserved.clear()
+
+    def _port(self) -> int:
+        """Where it serves, or will."""
+        return int(self._reserved["listen"].getsockname()[1]) if "listen" in self._reserved else self.server.port
 
     def _metadata_retry(self) -> MetadataRetry:
         settings = self.settings
@@ -269,11 +315,8 @@ class Bookie:
     def _serve(self, instance_id: str, tombs: TombstoneFile) -> None:
         """What must hold from the first request on is told to the server before it is writable."""
         settings = self.settings
-        try:
-            options = {**server_options(settings), "connections_max": self._connections_max()}
-            self.server = Server.start(self.directory, settings.listen.host, settings.listen.port, options)
-        except StorageError as wrong:
-            raise AddressError(f"listen {settings.listen}: {wrong}") from wrong
+        options = {**server_options(settings), "connections_max": self._connections_max()}
+        self.server = Server.start(self.directory, options)
         self._undo.append(("draining the server", self._stop_server))
         self.limbo.attach(self.server.set_limbo)
         self.collector = Collector(
@@ -297,6 +340,14 @@ class Bookie:
         self.collector.ledgers = len(self.directory.ledgers())
         self.look_at_disk(first=True)
 
+    def _listen(self) -> None:
+        """From here on clients are served, as what the bookie is: writable, unless it is read-only for a reason."""
+        try:
+            self.server.listen(self._reserved["listen"])
+        except StorageError as wrong:
+            raise AddressError(f"listen {self.settings.listen}: {wrong}") from wrong
+        del self._reserved["listen"]
+
     def _connections_max(self) -> int:
         limit = raise_limit()
         permitted = connections_permitted(self.settings.connections_max, limit)
@@ -310,9 +361,12 @@ class Bookie:
         http_server, views = _load_http()
         self._views = views(self)
         try:
-            self._http = http_server(self.settings.http.host, self.settings.http.port, self._views, self.log)
+            self._http = http_server(
+                self.settings.http.host, self.settings.http.port, self._views, self.log, self._reserved["http"]
+            )
         except OSError as wrong:
             raise AddressError(f"http {self.settings.http}: {wrong.strerror or wrong}") from wrong
+        del self._reserved["http"]
         # Closed behind the server: it says "stopping" while that drains.
         server = [undo for _, undo in self._undo].index(self._stop_server)
         self._undo.insert(server, ("closing HTTP", self._http.close))

@@ -72,15 +72,18 @@ class Answer:
 
 
 class HttpServer:
-    """Serves from its making until `close`. Raises OSError where it cannot listen."""
+    """Serves from its making until `close`, at an address or at a socket that is `bound` to it, and is its own then.
+    Raises OSError where it cannot listen."""
 
-    def __init__(self, host: str, port: int, views: Views, log: Log | None = None) -> None:
+    def __init__(
+        self, host: str, port: int, views: Views, log: Log | None = None, bound: socket.socket | None = None
+    ) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
 
         class Listener(_Listener):
             address_family = family
 
-        self._server = Listener((host, port), views, host, log or Log())
+        self._server = Listener((host, port), views, host, log or Log(), bound)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.2,), name="http", daemon=True)
         self._thread.start()
 
@@ -101,16 +104,22 @@ class _Listener(ThreadingHTTPServer):
     allow_reuse_address = True
     request_queue_size = CONNECTIONS_MAX
 
-    def __init__(self, address: tuple[str, int], views: Views, host: str, log: Log) -> None:
-        self.views, self.host, self.log = views, host, log
+    def __init__(
+        self, address: tuple[str, int], views: Views, host: str, log: Log, bound: socket.socket | None
+    ) -> None:
+        self.views, self.host, self.log, self._bound = views, host, log, bound
         self._open: dict[socket.socket, float] = {}
         self._lock = threading.Lock()
         super().__init__(address, _Handler)
 
     def server_bind(self) -> None:
         # Not HTTPServer's, which asks the name service for the name of the address.
+        if self._bound is not None:
+            self.socket.close()
+            self.socket = self._bound
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.socket.bind(self.server_address)
+        if self._bound is None:
+            self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
         self.server_name, self.server_port = self.host, int(self.server_address[1])
 

@@ -39,6 +39,10 @@ def run(settings: Settings, *, init: bool) -> int:
     report_to(log, writer)
     try:
         return Process(settings, log).run(init)
+    except EXPECTED as wrong:
+        status = status_of(wrong)
+        log.error("the bookie does not start", urgent=True, reason=wrong, status=int(status))
+        return status
     except Exception:
         log.error("the process ends: a defect", urgent=True, reason=traceback.format_exc())
         return ExitStatus.UNEXPECTED

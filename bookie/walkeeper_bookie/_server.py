@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from array import array
 from collections.abc import Iterable, Mapping
@@ -98,22 +99,30 @@ class Server:
         self._last: ServerStats | None = None  # once it is being stopped
 
     @classmethod
-    def start(cls, directory: Directory, host: str, port: int, options: Mapping[str, int] | None = None) -> Server:
-        """Listens and serves when it returns: read-only and with every ledger in limbo, until it is told what holds.
+    def start(cls, directory: Directory, options: Mapping[str, int] | None = None) -> Server:
+        """It is ready to serve when it returns: read-only and with every ledger in limbo, until it is told what holds.
+        Nobody can connect to it until `listen`.
 
         `options` are further fields of wk_server_options.
 
-        Raises StorageError (an address in use, or none of this machine), InvalidError, UnsupportedError.
+        Raises StorageError, InvalidError, UnsupportedError.
         """
         native_options = ffi.new("wk_server_options *")
         lib.wk_server_options_init(native_options)
-        host_text = ffi.new("char[]", host.encode())
-        native_options.host = host_text
-        set_fields(native_options, {"port": port, **(options or {})})
-        native_options.read_only = native_options.limbo_all = True
+        set_fields(native_options, options or {})
+        native_options.listen_later = native_options.read_only = native_options.limbo_all = True
         out, error = ffi.new("wk_server **"), new_error()
         check(lib.wk_server_start(directory.native, native_options, out, error), error)
         return cls(out[0])
+
+    def listen(self, bound: socket.socket) -> None:
+        """Whoever connects to this bound socket is served from here on; the socket is the server's then. Raises
+        StorageError: the address is in use."""
+        error = new_error()
+        with self._lock:
+            if self._native is not None:
+                check(lib.wk_server_listen(self._native, bound.fileno(), error), error)
+                bound.detach()
 
     def stop(self, drain: float) -> bool:
         """Answers what was accepted, for at most `drain` seconds, and ends. False: some were not answered."""
@@ -131,6 +140,7 @@ class Server:
 
     @property
     def port(self) -> int:
+        """Where it listens; 0: it does not."""
         with self._lock:
             return int(lib.wk_server_port(self._native)) if self._native is not None else 0
 

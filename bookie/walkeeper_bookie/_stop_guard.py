@@ -7,6 +7,7 @@ signal arrives, and for the clock. So it acts while every other thread hangs: in
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import select
 import signal
@@ -39,9 +40,13 @@ class StopGuard:
         self._status = ExitStatus.NOT_STOPPED
 
     def start(self) -> None:
-        """From the main thread, as signals are given to the interpreter."""
+        """From the main thread, as signals are given to the interpreter. Raises OSError: there is no thread to have."""
+        thread = threading.Thread(target=self._run, name="stop guard", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as wrong:
+            raise OSError(errno.EAGAIN, str(wrong)) from wrong
         signal.set_wakeup_fd(self._tells, warn_on_full_buffer=False)
-        threading.Thread(target=self._run, name="stop guard", daemon=True).start()
 
     def begin(self, status: ExitStatus = ExitStatus.NOT_STOPPED) -> None:
         """The process stops, told to or not. At the bound it ends with `status`."""

@@ -78,6 +78,8 @@ struct wk_net_operations {
 	 * (-ENOSPC). -EADDRINUSE, -EADDRNOTAVAIL, -EACCES, -ENOENT (no such host), -EAGAIN (the resolver cannot say now) ...
 	 */
 	int (*listen)(wk_net *, const char *host, uint16_t port, wk_net_address *bound);
+	/* The same at a socket that is bound already, and that nobody can connect to until then; it is the net's where that is 0. */
+	int (*listen_on)(wk_net *, int fd, wk_net_address *bound);
 	void (*stop_listening)(wk_net *); /* all of them; who waits in the backlog is refused */
 	/* Tries the addresses of a name one behind the other. A name is looked up here and now, and may take its time. */
 	int (*connect)(wk_net *, const char *host, uint16_t port, uint64_t tag, wk_connection_id *connection);

@@ -102,21 +102,34 @@ static int net_send(wk_net *net, wk_connection_id id, const struct iovec *parts,
 
 /* ---- beginning ---- */
 
-static int net_listen(wk_net *net, const char *host, uint16_t port, wk_net_address *bound) {
-	epoll_net *epoll = (epoll_net *)net;
+static int add_listener(epoll_net *epoll, int fd) {
 	wk_net_base *base = &epoll->base;
+	int error = watch_fd(epoll, EPOLL_CTL_ADD, fd, epoll->resting ? 0 : EPOLLIN, LISTENER + base->listeners_count);
+	if (error == 0)
+		base->listeners[base->listeners_count++] = fd;
+	return error;
+}
+
+static int net_listen(wk_net *net, const char *host, uint16_t port, wk_net_address *bound) {
+	wk_net_base *base = (wk_net_base *)net;
 	if (base->listeners_count == WK_NET_LISTENERS_MAX)
 		return -ENOSPC;
 	int fd;
 	int error = wk_net_socket_listen(host, port, &base->options, &fd, bound);
 	if (error)
 		return error;
-	error = watch_fd(epoll, EPOLL_CTL_ADD, fd, epoll->resting ? 0 : EPOLLIN, LISTENER + base->listeners_count);
+	error = add_listener((epoll_net *)net, fd);
 	if (error)
 		close(fd);
-	else
-		base->listeners[base->listeners_count++] = fd;
 	return error;
+}
+
+static int net_listen_on(wk_net *net, int fd, wk_net_address *bound) {
+	wk_net_base *base = (wk_net_base *)net;
+	if (base->listeners_count == WK_NET_LISTENERS_MAX)
+		return -ENOSPC;
+	int error = wk_net_socket_listen_on(fd, &base->options, bound);
+	return error ? error : add_listener((epoll_net *)net, fd);
 }
 
 static void net_stop_listening(wk_net *net) {
@@ -367,6 +380,7 @@ static const struct wk_net_operations operations = {
     .ring = net_ring,
     .destroy = net_destroy,
     .listen = net_listen,
+    .listen_on = net_listen_on,
     .stop_listening = net_stop_listening,
     .connect = net_connect,
     .set_tag = wk_net_set_tag,

@@ -78,6 +78,23 @@ static int set_options(int fd, uint32_t peer_timeout_s) {
 	return error ? error : set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)peer_timeout_s * 1000);
 }
 
+int wk_net_socket_listen_on(int fd, const wk_net_options *options, wk_net_address *bound) {
+	int flags = fcntl(fd, F_GETFL);
+	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0)
+		return -errno;
+	int error = set_options(fd, options->peer_timeout_s);
+	/* Who is accepted has it from here: what lingers of them does not keep the next server from the port. */
+	error = error ? error : set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+	struct sockaddr_storage where;
+	socklen_t size = sizeof where;
+	if (error == 0 &&
+	    (listen(fd, (int)options->backlog) != 0 || getsockname(fd, (struct sockaddr *)&where, &size) != 0))
+		error = -errno;
+	if (error == 0 && bound != NULL)
+		error = to_address(&where, bound);
+	return error;
+}
+
 static int listen_at(const struct addrinfo *address, const wk_net_options *options, int *out, wk_net_address *bound) {
 	int fd = wk_descriptor_take(socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (fd < 0)
@@ -88,14 +105,9 @@ static int listen_at(const struct addrinfo *address, const wk_net_options *optio
 		const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)address->ai_addr;
 		error = set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, !IN6_IS_ADDR_UNSPECIFIED(&six->sin6_addr));
 	}
-	error = error ? error : set_options(fd, options->peer_timeout_s);
-	struct sockaddr_storage where;
-	socklen_t size = sizeof where;
-	if (error == 0 && (bind(fd, address->ai_addr, address->ai_addrlen) != 0 || listen(fd, (int)options->backlog) != 0 ||
-	                   getsockname(fd, (struct sockaddr *)&where, &size) != 0))
+	if (error == 0 && bind(fd, address->ai_addr, address->ai_addrlen) != 0)
 		error = -errno;
-	if (error == 0 && bound != NULL)
-		error = to_address(&where, bound);
+	error = error ? error : wk_net_socket_listen_on(fd, options, bound);
 	if (error)
 		close(fd);
 	else

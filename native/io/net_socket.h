@@ -12,6 +12,8 @@ typedef struct wk_net_dial wk_net_dial;
  */
 int wk_net_socket_listen(const char *host, uint16_t port, const wk_net_options *options, int *fd,
                          wk_net_address *bound);
+/* The same of a socket that is bound, and stays the caller's. */
+int wk_net_socket_listen_on(int fd, const wk_net_options *options, wk_net_address *bound);
 
 /* Looks the name up, which may take as long as the machine's resolver does; a number takes none. */
 int wk_net_dial_new(const char *host, uint16_t port, wk_net_dial **dial);

@@ -278,6 +278,16 @@ static int net_listen(wk_net *net, const char *host, uint16_t port, wk_net_addre
 	return error;
 }
 
+static int net_listen_on(wk_net *net, int fd, wk_net_address *bound) {
+	wk_net_base *base = (wk_net_base *)net;
+	if (base->listeners_count == WK_NET_LISTENERS_MAX)
+		return -ENOSPC;
+	int error = wk_net_socket_listen_on(fd, &base->options, bound);
+	if (error == 0)
+		base->listeners[base->listeners_count++] = fd;
+	return error;
+}
+
 /* The kernel may hold the socket until its poll is over; it ends by this, and nobody comes in any more. */
 static void net_stop_listening(wk_net *net) {
 	wk_uring_net *uring = (wk_uring_net *)net;
@@ -432,6 +442,7 @@ static const struct wk_net_operations operations = {
     .ring = net_ring,
     .destroy = net_destroy,
     .listen = net_listen,
+    .listen_on = net_listen_on,
     .stop_listening = net_stop_listening,
     .connect = net_connect,
     .set_tag = wk_net_set_tag,

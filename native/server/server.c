@@ -23,7 +23,7 @@ struct wk_server {
 	wk_service *service; /* the thread's, while it runs */
 	wk_net_event *events;
 	pthread_t thread;
-	uint16_t port;
+	_Atomic uint16_t port;
 	uint32_t backend;
 	uint64_t stop_at_ns, part_ns; /* the thread's */
 	bool drained;
@@ -32,7 +32,8 @@ struct wk_server {
 	pthread_cond_t told;
 	/* what is asked of the thread, under the lock */
 	struct {
-		bool stop, stats, read_only, space, limbo, deleted;
+		bool stop, stats, read_only, space, limbo, deleted, listen;
+		int socket, listen_result;
 		uint64_t drain_ns;
 		bool read_only_value, high_priority, limbo_all;
 		uint64_t total_bytes, free_bytes;
@@ -112,6 +113,14 @@ static wk_status check_options(const wk_server_options *given, wk_server_options
 
 /* ---- the thread ---- */
 
+/* (locked) */
+static void listen_on_socket(wk_server *server) {
+	wk_net_address bound;
+	server->asked.listen_result = server->net->operations->listen_on(server->net, server->asked.socket, &bound);
+	if (server->asked.listen_result == 0)
+		server->port = bound.port;
+}
+
 static void take_orders(wk_server *server) {
 	wk_service *service = server->service;
 	pthread_mutex_lock(&server->lock);
@@ -134,13 +143,15 @@ static void take_orders(wk_server *server) {
 		wk_service_set_limbo(service, server->asked.limbo_all, server->asked.limbo_ids, server->asked.limbo_count);
 	if (server->asked.deleted)
 		wk_service_set_deleted(service, server->asked.deleted_ids, server->asked.deleted_count);
+	if (server->asked.listen && server->stop_at_ns == 0)
+		listen_on_socket(server);
 	if (server->asked.stats) {
 		server->stats = service->stats;
 		server->stats.backend = server->backend;
 	}
 	server->stats_round++;
 	server->asked.read_only = server->asked.space = server->asked.limbo = server->asked.deleted = server->asked.stats =
-	    false;
+	    server->asked.listen = false;
 	pthread_cond_broadcast(&server->told);
 	pthread_mutex_unlock(&server->lock);
 }
@@ -222,6 +233,14 @@ static void order(wk_server *server) {
 	server->net->operations->wake(server->net);
 }
 
+/* (locked) Until the thread has taken what was asked. */
+static void wait_taken(wk_server *server) {
+	uint64_t round = server->stats_round;
+	order(server);
+	while (server->stats_round == round && !server->ended)
+		pthread_cond_wait(&server->told, &server->lock);
+}
+
 static void free_server(wk_server *server) {
 	if (server->net != NULL)
 		server->net->operations->destroy(server->net);
@@ -299,7 +318,7 @@ wk_status wk_server_start(wk_namespace *ns, const wk_server_options *given, wk_s
 		server->service->rules.limbo_all = options.limbo_all;
 		status = watch(server, error);
 	}
-	if (status == WK_OK)
+	if (status == WK_OK && !options.listen_later)
 		status = listen_at(server, &options, error);
 	if (status == WK_OK) {
 		int result = wk_thread_start(&server->thread, serve, server);
@@ -326,6 +345,17 @@ wk_status wk_server_stop(wk_server *server, uint64_t drain_ns, wk_error *error) 
 	return drained ? WK_OK
 	               : fail(error, WK_TIMEOUT, 0,
 	                      "stopping the server: some requests were not answered in time; their clients ask others");
+}
+
+wk_status wk_server_listen(wk_server *server, int socket, wk_error *error) {
+	pthread_mutex_lock(&server->lock);
+	server->asked.listen = true;
+	server->asked.socket = socket;
+	server->asked.listen_result = -ECANCELED;
+	wait_taken(server);
+	int result = server->asked.listen_result;
+	pthread_mutex_unlock(&server->lock);
+	return result == 0 ? WK_OK : fail(error, WK_IO, -result, "listening: %s", strerror(-result));
 }
 
 uint16_t wk_server_port(const wk_server *server) {
@@ -362,14 +392,6 @@ static wk_status copy_ids(const int64_t *ids, size_t count, int64_t **copy, wk_e
 	wk_id_set sorted;
 	wk_id_set_init(&sorted, *copy, count);
 	return WK_OK;
-}
-
-/* (locked) Until the thread has taken what was asked. */
-static void wait_taken(wk_server *server) {
-	uint64_t round = server->stats_round;
-	order(server);
-	while (server->stats_round == round && !server->ended)
-		pthread_cond_wait(&server->told, &server->lock);
 }
 
 wk_status wk_server_set_limbo(wk_server *server, bool all, const int64_t *ledger_ids, size_t count, wk_error *error) {

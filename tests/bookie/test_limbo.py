@@ -12,9 +12,11 @@ from bookie_runs import FENCED, IO_ERROR, NO_ENTRY, NO_LEDGER, OK, READ_ONLY, Cl
 
 from walkeeper.errors import JournalFailedError
 from walkeeper.metadata import FaultyStore, LedgerManager, LedgerMetadata, MemoryStore, UnavailableError
+from walkeeper_bookie._addresses import reserved
 from walkeeper_bookie._collector import Acknowledgement, Collector
 from walkeeper_bookie._directory import Directory, Recovery
 from walkeeper_bookie._gc_state_file import GcStateFile
+from walkeeper_bookie._kinds import Address
 from walkeeper_bookie._limbo import Limbo, reason_for_limbo
 from walkeeper_bookie._log import Log
 from walkeeper_bookie._metadata import BookieMetadata
@@ -252,7 +254,8 @@ def test_who_cannot_be_fenced_stays_in_limbo(store: MemoryStore, tmp_path: Path,
 def test_a_ledger_is_fenced_whoever_has_its_key(tmp_path: Path) -> None:
     """The store itself: known with a key, known without, unknown, and deleted meanwhile."""
     directory = Directory.open(tmp_path / "ledgers")
-    server = Server.start(directory, "127.0.0.1", 0)
+    server = Server.start(directory)
+    server.listen(reserved("listen", Address("127.0.0.1", 0)))
     server.set_limbo(False)
     server.set_read_only(False, False)
     try:
@@ -548,7 +551,8 @@ def test_a_disk_that_refuses_to_forget_holds_no_delete_up(
 
 def test_the_server_serves_nothing_before_it_is_told(tmp_path: Path) -> None:
     directory = Directory.open(tmp_path / "ledgers")
-    server = Server.start(directory, "127.0.0.1", 0)
+    server = Server.start(directory)
+    server.listen(reserved("listen", Address("127.0.0.1", 0)))
     try:
         with Client(server.port) as client:
             assert client.read(7, 0)[0] == IO_ERROR

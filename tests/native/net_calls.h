@@ -103,9 +103,32 @@ TEST(addresses_are_found_by_number_and_by_name) {
 	end();
 }
 
+TEST(a_bound_socket_refuses_until_it_listens) {
+	begin_quietly(NULL);
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t size = sizeof address;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	CHECK(fd >= 0);
+	CHECK_EQ(bind(fd, (struct sockaddr *)&address, size), 0);
+	CHECK_EQ(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+	CHECK(dial_at("127.0.0.1", ntohs(address.sin_port)) < 0);
+	CHECK_EQ(ops->listen(net, "127.0.0.1", ntohs(address.sin_port), &bound), -EADDRINUSE);
+	CHECK_EQ(ops->listen_on(net, -1, &bound), -EBADF);
+	expect_nothing_for(0);
+	CHECK_EQ(ops->listen_on(net, fd, &bound), 0);
+	CHECK(strcmp(bound.host, "127.0.0.1") == 0 && bound.port == ntohs(address.sin_port));
+	int peer;
+	wk_connection_id connection = meet(&peer);
+	close(peer);
+	expect_closed(connection, 0);
+	expect_nothing_for(0); /* an accept there does not wait */
+	end();
+}
+
 static void net_calls_run(void) {
 	RUN(a_call_out_is_answered);
 	RUN(a_call_that_nobody_takes_is_closed);
 	RUN(addresses_are_found_by_number_and_by_name);
+	RUN(a_bound_socket_refuses_until_it_listens);
 }
 #endif

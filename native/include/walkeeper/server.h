@@ -34,21 +34,27 @@ typedef struct wk_server_options {
 	uint64_t
 	    peer_timeout_ns; /* a peer that is gone without a word is noticed within it: 2 s to a day (default 2 min) */
 	uint64_t poll_timeout_max_ns; /* of a long poll (default 60 s) */
+	bool listen_later;            /* at neither host nor port, but where wk_server_listen says */
 	/* What holds from the first request on, until wk_server_set_read_only and wk_server_set_limbo say otherwise. */
 	bool read_only; /* adds of high priority are refused, too */
 	bool limbo_all;
 } wk_server_options;
 WK_API void wk_server_options_init(wk_server_options *options);
 
-/* Listens and serves when it returns. WK_INVALID; WK_IO: system_error and the text say what; WK_UNSUPPORTED: no ring. */
+/* Listens and serves when it returns, or with listen_later is ready to. WK_INVALID; WK_IO: system_error and the text say what; WK_UNSUPPORTED: no ring. */
 WK_API wk_status wk_server_start(wk_namespace *ns, const wk_server_options *options, wk_server **server,
                                  wk_error *error);
+/*
+ * Listens at a TCP socket that is bound to an address, and serves who comes there. Until then nobody can connect to it, and
+ * the address is kept from others. The socket is the server's where that is WK_OK. WK_IO: system_error and the text say what.
+ */
+WK_API wk_status wk_server_listen(wk_server *server, int socket, wk_error *error);
 /*
  * Accepts nobody any more, reads no further request, answers what was accepted, for at most drain_ns; then its end of all
  * connections is closed, and for drain_ns, at most a second, it waits for theirs. Ends its threads and frees the server. WK_TIMEOUT: some were not answered; it is freed all the same.
  */
 WK_API wk_status wk_server_stop(wk_server *server, uint64_t drain_ns, wk_error *error);
-WK_API uint16_t wk_server_port(const wk_server *server);
+WK_API uint16_t wk_server_port(const wk_server *server); /* 0: it does not listen yet */
 
 /*
  * Read-only: adds and explicit LACs are answered 505; those of high priority (recovery) are taken if high_priority.
