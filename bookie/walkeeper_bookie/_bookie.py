@@ -28,7 +28,7 @@ from walkeeper_bookie._addresses import AddressError, is_in_use, is_locked, rese
 from walkeeper_bookie._collector import Acknowledgement, Collector
 from walkeeper_bookie._damage import open_behind_damage
 from walkeeper_bookie._data_directory import DataDirectory
-from walkeeper_bookie._descriptors import connections_permitted, raise_limit
+from walkeeper_bookie._descriptors import connections_permitted, limit_for, raise_limit
 from walkeeper_bookie._directory import (
     Directory,
     DirectoryStats,
@@ -352,7 +352,14 @@ class Bookie:
         limit = raise_limit()
         permitted = connections_permitted(self.settings.connections_max, limit)
         if permitted < self.settings.connections_max:
-            self.log.info("fewer connections than connections_max", connections=permitted, descriptors=limit)
+            self.log.warning(
+                "the limit of open files allows fewer connections than connections_max",
+                connections=permitted,
+                connections_max=self.settings.connections_max,
+                limit=limit,
+                hint=f"raise it to {limit_for(self.settings.connections_max)} (LimitNOFILE of systemd, ulimit -n), or "
+                "lower connections_max",
+            )
         return permitted
 
     def _listen_http(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import resource
 
-__all__ = ["connections_permitted", "raise_limit"]
+__all__ = ["connections_permitted", "limit_for", "raise_limit"]
 
 KEPT_MIN = 64
 KEPT_PART = 8
@@ -32,3 +32,15 @@ def connections_permitted(wanted: int, limit: int) -> int:
     if limit == resource.RLIM_INFINITY:
         return wanted
     return max(1, min(wanted, limit - max(KEPT_MIN, limit // KEPT_PART)))
+
+
+def limit_for(connections: int) -> int:
+    """The lowest limit that permits so many connections."""
+    low, high = connections + KEPT_MIN, 2 * connections + 2 * KEPT_MIN
+    while low < high:
+        middle = (low + high) // 2
+        if connections_permitted(connections, middle) < connections:
+            low = middle + 1
+        else:
+            high = middle
+    return low
