@@ -38,6 +38,17 @@ def opens(*given, **more):
 
 _bookie.Directory.open = opens
 """
+TELLS_WAIT = """
+import sys
+from walkeeper_bookie import _bookie
+real, _bookie.LINGER_S = _bookie.is_locked, 0.0
+
+def tells(store):
+    print("it waits", file=sys.stderr, flush=True)
+    return real(store)
+
+_bookie.is_locked = tells
+"""
 
 
 @pytest.fixture
@@ -152,8 +163,8 @@ def test_an_address_in_use_is_found_out_before_the_directory_is_opened(bookies: 
 def test_whoever_has_the_directory_and_the_address_is_waited_for(bookies: Bookies) -> None:
     first = bookies.start("--init")
     first.ready()
-    second = bookies.start("--lock-timeout", "1h", port=first.port, before=TELLS_OPEN)
-    assert refusal(first.port) == 0
+    second = bookies.start("--lock-timeout", "1h", port=first.port, before=TELLS_WAIT)
+    until(lambda: "it waits" in second.said(), "it waits")
     assert first.stop() == 0
     second.ready()
     with WireClient(second.port) as client:
@@ -164,11 +175,7 @@ def test_whoever_has_the_directory_and_the_address_is_waited_for(bookies: Bookie
 def test_a_start_that_waits_for_an_address_ends_when_it_is_told_to(bookies: Bookies) -> None:
     first = bookies.start("--init")
     first.ready()
-    waits = "from walkeeper_bookie import _bookie\nreal = _bookie.is_locked\n" + (
-        "def tells(store):\n    print('it waits', file=__import__('sys').stderr, flush=True)\n    return real(store)\n"
-        "_bookie.is_locked = tells\n"
-    )
-    second = bookies.start("--lock-timeout", "1h", port=first.port, before=waits)
+    second = bookies.start("--lock-timeout", "1h", port=first.port, before=TELLS_WAIT)
     until(lambda: "it waits" in second.said(), "it waits")
     assert second.stop() == 0
     assert first.stop() == 0
