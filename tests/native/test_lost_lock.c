@@ -9,6 +9,7 @@
 #include "engine/engine.h"
 #include "engine/follower/follower.h"
 #include "engine/manual.h"
+#include "sim/faulty.h"
 #include "small_directory.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +31,7 @@ static bool is_manual;    /* nobody looks by himself whether the directory is st
 static wk_status try_open(process *p, wk_error *error) {
 	wk_open_options options;
 	wk_open_options_init(&options);
-	options.manual = is_manual;
+	options.internal = is_manual ? WK_OPEN_MANUAL : 0;
 	options.journal = journal[0] != 0 ? journal : NULL;
 	options.file_size_min = options.file_size_max = SMALL_FILE_SIZE;
 	options.lock_timeout_ns = 1;
