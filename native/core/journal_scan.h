@@ -8,11 +8,12 @@
  *  - the torn tail otherwise: it was never acknowledged.
  * Evidence of a stale incarnation cannot mislead: what it calls durable was accepted by every recovery since.
  *
- * Two processes that write at once, each without knowing of the other, give the same sequences. One of them ends the chain; a block of the other one is left
- * that contradicts it, the *rival*, where
- *  - it is of a later incarnation than the chain's end, and its sequence is one that the chain has: who wrote it followed an earlier block;
- *  - it is of an earlier incarnation than the chain's end, and calls a block durable that is of that incarnation in the chain: another one stood there;
- *  - it is the next one, calls the chain's end durable, and carries the CRC of another predecessor.
+ * Two processes that write at the same time, without knowing of each other, give the same sequences. The blocks of one of
+ * them end the chain. A *rival* is a block of the other process that contradicts the chain. There are three kinds:
+ *  - its incarnation is later than that of the chain's end, and the chain has a block of its sequence;
+ *  - its incarnation is earlier than that of the chain's end, and it calls a block durable where the chain has one of the
+ *    later incarnation;
+ *  - it is the next block, calls the chain's end durable, and carries the CRC of another predecessor.
  */
 #ifndef WK_CORE_JOURNAL_SCAN_H
 #define WK_CORE_JOURNAL_SCAN_H

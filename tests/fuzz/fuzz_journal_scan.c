@@ -95,6 +95,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
 	assert(wk_scan_damaged(&scan) == proven);
 	assert(!proven || scan.witness > scan.sequence);
 	ended.witness = scan.witness;
+	ended.rival = scan.rival;
 	assert(memcmp(&scan, &ended, sizeof scan) == 0); /* evidence moves nothing else */
 
 	wk_scan again;
