@@ -10,8 +10,12 @@
 No thread waits for appends: the engine signals an eventfd, the event loop reads it, and one call completes all that is
 durable by then. Whatever may touch the disk in the calling thread (opening, reading, truncating) runs in the loop's
 default executor; what is a property without `await` and may do so is a method here: `await log.options()`, `await
-cursor.position()`, `await reader.position()`. One event loop uses a namespace. A cancelled append has an unknown
-outcome, as after a time-out: the record was handed over, or not; the log is consistent either way.
+cursor.position()`, `await reader.position()`. A cancelled append has an unknown outcome, as after a time-out: the
+record was handed over, or not; the log is consistent either way.
+
+A namespace, and everything made from it, belongs to the event loop in which it was opened. In any other loop, a second
+asyncio.run() for example, every call but close() raises InvalidError and does nothing. close() works in any loop, also
+after the first one ended.
 """
 
 from __future__ import annotations

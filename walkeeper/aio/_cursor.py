@@ -34,14 +34,17 @@ class Cursor:
 
     async def position(self) -> walkeeper.Position:
         """See walkeeper.Cursor.position."""
+        self._log.namespace._check_loop()
         return await asyncio.to_thread(lambda: self._sync.position)
 
     async def advance(self, position: walkeeper.Position | walkeeper.DLSN) -> None:
         """See walkeeper.Cursor.advance."""
+        self._log.namespace._check_loop()
         await asyncio.to_thread(self._sync.advance, position)
 
     async def delete(self) -> None:
         """See walkeeper.Cursor.delete."""
+        self._log.namespace._check_loop()
         await asyncio.to_thread(self._sync.delete)
 
     def __repr__(self) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import weakref
 
 from walkeeper._completions import failure_of
 from walkeeper._namespace import Namespace
@@ -18,7 +20,20 @@ _drain = lib.wk_namespace_drain
 class Drain:
     """Listens to a namespace's eventfd in one loop, and completes what is durable, all at one go."""
 
-    __slots__ = ("_durable", "_fd", "_handle", "_pending", "_sync", "_waiting", "_wanted", "failed", "loop")
+    __slots__ = (
+        "__weakref__",
+        "_close_fd",
+        "_durable",
+        "_ended",
+        "_fd",
+        "_handle",
+        "_pending",
+        "_sync",
+        "_waiting",
+        "_wanted",
+        "failed",
+        "loop",
+    )
 
     def __init__(self, sync: Namespace, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -32,11 +47,20 @@ class Drain:
         """Up to this ticket they become durable by themselves; what is behind may wait for the close."""
         self._waiting: dict[asyncio.Future[None], int] = {}
         """Who waits for the durable point to pass a ticket."""
+        self._ended = False
+        """Whether abandon() was called: nothing completes a future any more."""
         with self._sync._handle as native:
-            self._fd: int = lib.wk_namespace_eventfd(native)
+            fd: int = lib.wk_namespace_eventfd(native)
         self._sync._handle.check()
-        if self._fd < 0:
-            raise StorageError("no eventfd can be made: the process has too many open files")
+        try:
+            if fd < 0:
+                raise OSError
+            # A descriptor of its own: another loop may close the namespace, and its descriptor, while this one listens.
+            self._fd = os.dup(fd)
+        except OSError:
+            raise StorageError("no eventfd can be made: the process has too many open files") from None
+        self._close_fd = weakref.finalize(self, os.close, self._fd)
+        self._close_fd.atexit = False
         loop.add_reader(self._fd, self._on_event)
 
     def durable_point(self) -> int:
@@ -54,6 +78,9 @@ class Drain:
         `armed`: the eventfd was armed for it by the call that gave the ticket, in this turn of the loop.
         """
         future: asyncio.Future[Position] = self.loop.create_future()
+        if self._ended:  # the namespace was closed since the record was accepted
+            self._settle(future, at, log)
+            return future
         if not deferred and ticket > self._wanted:
             self._wanted = ticket
         waiting = self._pending.get(ticket)
@@ -79,7 +106,9 @@ class Drain:
 
     async def moves(self, beyond: int, deadline: float | None, *others: asyncio.Future[None]) -> bool:
         """Waits until the durable point has passed `beyond`, the journal failed, or one of the others is done; False
-        where nothing was by the deadline. Raises JournalFailedError where it failed before."""
+        where nothing was by the deadline. Raises JournalFailedError where it failed before, ClosedError where the
+        namespace was closed."""
+        self._handle.check()
         if self.failed:
             raise JournalFailedError("the journal failed: no record can follow")
         future: asyncio.Future[None] = self.loop.create_future()
@@ -96,35 +125,73 @@ class Drain:
         """Waits for what is pending, then listens no more. Deferred records that nothing hurries wait for the close."""
         hurried = [items for ticket, items in self._pending.items() if ticket <= self._wanted]
         futures = [future for items in hurried for future, _, _ in items]
-        if futures:
-            await asyncio.wait(futures, timeout=timeout)
-        if self._fd >= 0:
-            self.loop.remove_reader(self._fd)
-            self._fd = -1
+        try:
+            if futures:
+                await asyncio.wait(futures, timeout=timeout)
+        finally:
+            self._stop_listening()
+
+    def end(self) -> None:
+        """After the namespace was closed, in any loop: tells those who wait in the drain's own loop.
+
+        A loop that is closed runs no task any more: nobody waits, and its futures are dropped.
+        """
+        if asyncio.get_running_loop() is self.loop:
+            self.abandon()
+            return
+        try:
+            self.loop.call_soon_threadsafe(self.abandon)
+        except RuntimeError:  # the loop is closed, or was closed just now
+            self._ended = True
+            self._pending.clear()
+            self._waiting.clear()
+            self._close_fd()
 
     def abandon(self) -> None:
-        """What still waits now that the namespace is closed."""
+        """What still waits now that the namespace is closed. In the drain's own loop."""
+        self._ended = True
+        self._stop_listening()
         for items in self._pending.values():
             for future, at, log in items:
-                if not future.done() and self._handle.all_durable:
-                    future.set_result(at)
-                elif not future.done():
-                    text = "the namespace was closed before the record was known to be durable: it may or may not be"
-                    closed = ClosedError(text, log=log, sequence_id=at.sequence_id, outcome="unknown")
-                    future.set_exception(closed)
+                self._settle(future, at, log)
         self._pending.clear()
         for waiting in self._waiting:
             if not waiting.done():
                 waiting.set_result(None)
 
+    def _settle(self, future: asyncio.Future[Position], at: Position, log: str) -> None:
+        """Completes the future of a record that was accepted before the namespace was closed."""
+        if future.done():
+            return
+        if self._handle.all_durable:
+            future.set_result(at)
+        else:
+            text = "the namespace was closed before the record was known to be durable: it may or may not be"
+            future.set_exception(ClosedError(text, log=log, sequence_id=at.sequence_id, outcome="unknown"))
+
+    def _stop_listening(self) -> None:
+        if self._fd >= 0:
+            self.loop.remove_reader(self._fd)
+            self._fd = -1
+            self._close_fd()
+
     def _arm(self) -> None:
         tickets = [*self._pending, *self._waiting.values()]
-        with self._sync._handle as native:
-            lib.wk_namespace_arm(native, min(tickets, default=0))
+        try:
+            with self._sync._handle as native:
+                lib.wk_namespace_arm(native, min(tickets, default=0))
+        except ClosedError:
+            pass  # another loop closes it: end() follows, and tells those who wait
 
     def _on_event(self) -> None:
-        with self._handle as native:
-            status = _drain(native, self._durable)
+        try:
+            with self._handle as native:
+                status = _drain(native, self._durable)
+        except ClosedError:
+            status = lib.WK_CLOSED
+        if status == lib.WK_CLOSED:  # another loop closes the namespace: end() follows
+            self._stop_listening()
+            return
         self._complete(self._durable[0])
         if self._pending or self._waiting:
             if status == lib.WK_FAILED:

@@ -41,7 +41,7 @@ class Log:
         """The writer of this log: `w = await log.writer()`, or `async with log.writer() as w`."""
 
         async def start() -> Writer:
-            self._namespace._drain()  # another loop's namespace is refused before the earlier writer is fenced
+            self._namespace._drain()  # another loop is refused before the earlier writer is fenced
             sync = await opened_in_a_thread(
                 lambda: self._sync.writer(durability=durability), lambda writer: writer.close(0)
             )
@@ -71,6 +71,7 @@ class Log:
 
     async def info(self) -> walkeeper.LogInfo:
         """See walkeeper.Log.info."""
+        self._namespace._check_loop()
         return await asyncio.to_thread(self._sync.info)
 
     async def options(self) -> walkeeper.LogOptions:
@@ -79,14 +80,17 @@ class Log:
 
     async def first(self) -> walkeeper.Position | None:
         """See walkeeper.Log.first."""
+        self._namespace._check_loop()
         return await asyncio.to_thread(self._sync.first)
 
     async def last(self) -> walkeeper.Position | None:
         """See walkeeper.Log.last."""
+        self._namespace._check_loop()
         return await asyncio.to_thread(self._sync.last)
 
     async def count(self) -> int:
         """See walkeeper.Log.count."""
+        self._namespace._check_loop()
         return await asyncio.to_thread(self._sync.count)
 
     async def find(
@@ -98,22 +102,27 @@ class Log:
         dlsn: walkeeper.Position | walkeeper.DLSN | None = None,
     ) -> walkeeper.Position:
         """See walkeeper.Log.find."""
+        self._namespace._check_loop()
         return await asyncio.to_thread(self._sync.find, sequence_id=sequence_id, txid=txid, time=time, dlsn=dlsn)
 
     async def truncate(self, position: walkeeper.Position | walkeeper.DLSN, *, force: bool = False) -> None:
         """See walkeeper.Log.truncate."""
+        self._namespace._check_loop()
         await asyncio.to_thread(self._sync.truncate, position, force=force)
 
     async def segments(self) -> list[walkeeper.Segment]:
         """See walkeeper.Log.segments."""
+        self._namespace._check_loop()
         return await asyncio.to_thread(self._sync.segments)
 
     async def cursor(self, name: str, *, create: bool = True) -> Cursor:
         """See walkeeper.Log.cursor."""
+        self._namespace._check_loop()
         return Cursor(self, await asyncio.to_thread(self._sync.cursor, name, create=create))
 
     async def cursors(self) -> list[str]:
         """See walkeeper.Log.cursors."""
+        self._namespace._check_loop()
         return await asyncio.to_thread(self._sync.cursors)
 
     def __repr__(self) -> str:

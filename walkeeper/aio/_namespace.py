@@ -14,7 +14,7 @@ from walkeeper._options import nanoseconds, seconds_of
 from walkeeper.aio._drain import Drain
 from walkeeper.aio._log import Log
 from walkeeper.aio._opening import Opening, opened_in_a_thread, seen
-from walkeeper.errors import InvalidError
+from walkeeper.errors import InvalidError, Outcome
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -54,10 +54,12 @@ def open(
 class Namespace:
     """The logs in one directory. See walkeeper.Namespace."""
 
-    __slots__ = ("_drains", "_sync")
+    __slots__ = ("_drains", "_loop", "_sync")
 
     def __init__(self, sync: walkeeper.Namespace) -> None:
         self._sync = sync
+        self._loop = asyncio.get_running_loop()
+        """The one that opened it, and the only one that may use it."""
         self._drains: list[Drain] = []  # none, or the one
 
     @property
@@ -77,42 +79,54 @@ class Namespace:
 
     async def log(self, name: str, *, create: bool = True, **options: Unpack[NewLogOptions]) -> Log:
         """See walkeeper.Namespace.log."""
+        self._check_loop()
         return Log(self, await asyncio.to_thread(self._sync.log, name, create=create, **options))
 
     async def logs(self, prefix: str = "") -> list[str]:
         """See walkeeper.Namespace.logs."""
+        self._check_loop()
         return await asyncio.to_thread(self._sync.logs, prefix)
 
     async def delete_log(self, name: str) -> None:
         """See walkeeper.Namespace.delete_log."""
+        self._check_loop()
         await asyncio.to_thread(self._sync.delete_log, name)
 
     async def rename_log(self, old: str, new: str) -> None:
         """See walkeeper.Namespace.rename_log."""
+        self._check_loop()
         await asyncio.to_thread(self._sync.rename_log, old, new)
 
     async def backup(
         self, destination: str | os.PathLike[str], *, journal: str | os.PathLike[str] | None = None
     ) -> None:
         """See walkeeper.Namespace.backup."""
+        self._check_loop()
         await asyncio.to_thread(self._sync._back_up, *backup_places(destination, journal))
 
     async def stats(self) -> walkeeper.Stats:
         """See walkeeper.Namespace.stats."""
+        self._check_loop()
         return await asyncio.to_thread(self._sync.stats)
 
     async def recovery(self) -> walkeeper.RecoveryReport:
         """See walkeeper.Namespace.recovery."""
+        self._check_loop()
         return await asyncio.to_thread(self._sync.recovery)
 
     async def close(self, timeout: float | None = None) -> None:
-        """Waits until everything accepted is durable, and closes. See walkeeper.Namespace.close."""
+        """Waits until everything accepted is durable, and closes. See walkeeper.Namespace.close.
+
+        Any event loop may call it, also after the loop that opened the namespace was closed. Tasks of that loop, where
+        it still runs, are told what became of their records.
+        """
         seconds = seconds_of(nanoseconds(timeout))  # where it cannot be, nothing was stopped
         closing = asyncio.ensure_future(self._close(seconds))
         closing.add_done_callback(seen)
         await asyncio.shield(closing)  # where this task is cancelled it is closed all the same
 
     async def __aenter__(self) -> Namespace:
+        self._check_loop()
         return self
 
     async def __aexit__(
@@ -128,8 +142,9 @@ class Namespace:
         loop = asyncio.get_running_loop()
         deadline = None if seconds is None else loop.time() + seconds
         try:
-            for drain in self._drains:
-                await drain.stop(seconds)
+            if loop is self._loop:  # another loop may not wait for the futures of this one: it may be closed, or stand
+                for drain in self._drains:
+                    await drain.stop(seconds)
         finally:
             left = None if deadline is None else max(0.0, deadline - loop.time())
             closing = asyncio.ensure_future(asyncio.to_thread(self._sync.close, left))
@@ -141,14 +156,17 @@ class Namespace:
         seen(closing)
         if self.closed:
             for drain in self._drains:
-                drain.abandon()
+                drain.end()
+
+    def _check_loop(self, outcome: Outcome | None = None) -> None:
+        """Raises InvalidError, with that outcome, in any event loop but the one that opened the namespace."""
+        if asyncio.get_running_loop() is not self._loop:
+            text = f"{self!r} is used by another event loop: open the directory once more in this one"
+            raise InvalidError(text, outcome=outcome)
 
     def _drain(self) -> Drain:
         """What listens to the eventfd, in the running loop."""
-        loop = asyncio.get_running_loop()
+        self._check_loop()
         if not self._drains:
-            self._drains.append(Drain(self._sync, loop))
-        drain = self._drains[0]
-        if drain.loop is not loop:
-            raise InvalidError(f"{self!r} is used by another event loop: open the directory once more in this one")
-        return drain
+            self._drains.append(Drain(self._sync, self._loop))
+        return self._drains[0]

@@ -30,11 +30,12 @@ class Reader:
     Cancelling a task that waits here loses nothing: the next read yields what it would have yielded.
     """
 
-    __slots__ = ("_closed", "_closing", "_fetching", "_follow", "_log", "_open", "_sync", "_timeout")
+    __slots__ = ("_closed", "_closing", "_fetching", "_follow", "_log", "_loop", "_open", "_sync", "_timeout")
 
     def __init__(self, log: Log, open: Callable[[], walkeeper.Reader], follow: bool, timeout: float | None) -> None:
         nanoseconds(timeout)
         self._log = log
+        self._loop = log.namespace._loop
         self._open = open
         self._sync: walkeeper.Reader | None = None
         self._follow = follow
@@ -64,6 +65,7 @@ class Reader:
 
         Raises what walkeeper.Log.reader raises, where nothing was read yet.
         """
+        self._check_loop()
         sync = await self._opened()
         if self._fetching is not None:  # of a read that was cancelled: a reader is used by one thread at a time
             await asyncio.wait((self._fetching,))
@@ -73,6 +75,8 @@ class Reader:
         return self
 
     async def __anext__(self) -> walkeeper.Record | walkeeper.Gap:
+        if asyncio.get_running_loop() is not self._loop:
+            self._check_loop()
         sync = self._sync
         if sync is not None:
             for record in sync._stage.records:
@@ -86,6 +90,7 @@ class Reader:
         self, max_records: int | None = None, max_bytes: int | None = None, timeout: float | None = None
     ) -> list[walkeeper.Record | walkeeper.Gap]:
         """The next records; empty where there is nothing more, or nothing came in time. See walkeeper.Reader.read."""
+        self._check_loop()
         _limit("max_records", max_records, FETCH_RECORDS)  # before it waits
         _limit("max_bytes", max_bytes, FETCH_BYTES)
         wait = self._timeout if timeout is None else timeout
@@ -103,6 +108,7 @@ class Reader:
         Where a cancelled call had got a batch, the next call gives it, whole: it may be larger than `max_records` and
         `max_bytes`.
         """
+        self._check_loop()
         _pyarrow()  # before anything is fetched
         sync = await self._opened()
         arrived = await self._until(
@@ -112,14 +118,25 @@ class Reader:
         return sync.read_arrow(max_records, max_bytes, 0) if arrived else None
 
     async def close(self) -> None:
-        """Closes the reader; what it gave out stays valid. A task that waits for records gets ClosedError."""
+        """Closes the reader; what it gave out stays valid. A task that waits for records gets ClosedError.
+
+        Any event loop may call it.
+        """
         self._closed = True
         if self._sync is not None:
             self._sync.close()
-        if self._closing is not None and not self._closing.done():
+        if self._closing is None or self._closing.done():
+            return
+        if asyncio.get_running_loop() is self._loop:
             self._closing.set_result(None)
+        else:
+            try:
+                self._loop.call_soon_threadsafe(_finish, self._closing)
+            except RuntimeError:
+                pass  # that loop is closed: none of its tasks waits any more
 
     async def __aenter__(self) -> Reader:
+        self._check_loop()
         return self
 
     async def __aexit__(
@@ -129,6 +146,9 @@ class Reader:
 
     def __repr__(self) -> str:
         return f"<walkeeper.aio.Reader of log {self._log.name!r}, {'closed' if self._closed else 'open'}>"
+
+    def _check_loop(self) -> None:
+        self._log.namespace._check_loop()
 
     async def _opened(self) -> walkeeper.Reader:
         self._check()
@@ -191,3 +211,8 @@ class Reader:
             self._fetching = None
         self._check()
         return fetching.result()
+
+
+def _finish(closing: asyncio.Future[None]) -> None:
+    if not closing.done():
+        closing.set_result(None)

@@ -11,7 +11,7 @@ import walkeeper
 from walkeeper._options import nanoseconds, seconds_of
 from walkeeper._writer import _checked
 from walkeeper.aio._opening import T
-from walkeeper.errors import SequenceMismatchError, WouldBlockError
+from walkeeper.errors import Outcome, SequenceMismatchError, WouldBlockError
 
 if TYPE_CHECKING:
     from walkeeper._options import Payload
@@ -26,7 +26,7 @@ class Writer:
     Records are accepted in the order of the calls, also where a call waits for room.
     """
 
-    __slots__ = ("_drain", "_durability", "_log", "_name", "_queued", "_submit", "_sync", "_turn", "_watch")
+    __slots__ = ("_drain", "_durability", "_log", "_loop", "_name", "_queued", "_submit", "_sync", "_turn", "_watch")
 
     def __init__(self, log: Log, sync: walkeeper.Writer, durability: walkeeper.Durability) -> None:
         self._log = log
@@ -34,6 +34,7 @@ class Writer:
         self._sync = sync
         self._durability = durability
         self._drain = log.namespace._drain()
+        self._loop = self._drain.loop
         # What an append does, bound once.
         self._submit = sync._submit_notified
         self._watch = self._drain.watch
@@ -70,6 +71,8 @@ class Writer:
         Raises what walkeeper.Writer.append raises. Where the task is cancelled the outcome is unknown. As there,
         timeout=0 does not wait for room; a record for which there is some is waited for.
         """
+        if asyncio.get_running_loop() is not self._loop:
+            self._check_loop()
         plain = txid is None and expected is None and durability is None and timeout is None
         if plain and self._durability == "sync" and not self._queued:
             accepted = self._submit(payload)
@@ -111,6 +114,7 @@ class Writer:
 
         Where they are more than there is room for at once, they are handed over in a thread of the executor.
         """
+        self._check_loop()
         many = payloads if isinstance(payloads, (list, tuple)) else list(payloads)
         deadline = self._deadline(timeout)
         self._queued += 1
@@ -139,6 +143,7 @@ class Writer:
         timeout: float | None = None,
     ) -> asyncio.Future[walkeeper.Position]:
         """Hands one record over, waiting for room only; the future is done when the record is durable."""
+        self._check_loop()
         at, ticket = await self._accepted(
             lambda: self._sync._one(payload, txid, expected, durability, 0, True), self._deadline(timeout)
         )
@@ -146,17 +151,20 @@ class Writer:
 
     async def flush(self, timeout: float | None = None) -> walkeeper.Position:
         """Waits until everything this writer appended is durable; returns the position just behind it."""
+        self._check_loop(None)
         return await asyncio.to_thread(self._sync.flush, timeout)
 
     async def mark_end_of_stream(self) -> None:
         """Ends the log for ever. See walkeeper.Writer.mark_end_of_stream."""
+        self._check_loop()
         await asyncio.to_thread(self._sync.mark_end_of_stream)
 
     async def close(self, timeout: float | None = None) -> None:
-        """Waits as flush does, and closes the writer whatever comes of it."""
+        """Waits as flush does, and closes the writer whatever comes of it. Any event loop may call it."""
         await asyncio.to_thread(self._sync.close, timeout)
 
     async def __aenter__(self) -> Writer:
+        self._check_loop(None)
         return self
 
     async def __aexit__(
@@ -166,6 +174,9 @@ class Writer:
 
     def __repr__(self) -> str:
         return f"<walkeeper.aio.Writer of log {self._log.name!r}, {'closed' if self.closed else 'open'}>"
+
+    def _check_loop(self, outcome: Outcome | None = "not_written") -> None:
+        self._log.namespace._check_loop(outcome)
 
     def _deadline(self, timeout: float | None) -> float | None:
         seconds = seconds_of(_checked(nanoseconds, timeout))
