@@ -32,7 +32,7 @@ def json_lines(result: Result) -> list[dict[str, object]]:
 
 def payloads(directory: Path, log: str) -> list[bytes]:
     with walkeeper.open(directory, create=False) as namespace:
-        items = namespace.log(log, create=False).reader()
+        items = namespace.log(log, create=False).reader(gaps="yield")
         return [bytes(item.payload) for item in items if isinstance(item, walkeeper.Record)]
 
 

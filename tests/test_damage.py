@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
+import pickle
 import shutil
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
@@ -49,7 +55,7 @@ def content(namespace: walkeeper.Namespace, log: str) -> list[bytes | tuple[int,
     """The payloads of records; for a gap its first sequence id and how many are lost."""
     return [
         (item.sequence_id, item.count) if isinstance(item, Gap) else bytes(item.payload)
-        for item in namespace.log(log, create=False).reader()
+        for item in namespace.log(log, create=False).reader(gaps="yield")
     ]
 
 
@@ -169,7 +175,7 @@ def test_lost_records_are_not_counted_and_finding_one_finds_the_gap(damaged: Pat
         assert log.count() == 4
         at = log.find(sequence_id=2)
         assert at.sequence_id == 2
-        first, second = list(log.reader(start=at))[:2]
+        first, second = list(log.reader(start=at, gaps="yield"))[:2]
         assert isinstance(first, Gap)
         assert (first.sequence_id, first.count, first.next.sequence_id) == (2, 1, 3)
         assert isinstance(second, Record)
@@ -188,19 +194,219 @@ def test_a_gap_is_truncated_as_records_are(damaged: Path) -> None:
         assert content(namespace, "log-0") == [payload(6), payload(8)]
 
 
-def test_an_arrow_batch_ends_before_a_gap(damaged: Path) -> None:
+def told(gap: Gap) -> tuple[int, int, int]:
+    """The first sequence id that is lost, how many are, and the one behind."""
+    return gap.sequence_id, gap.count, gap.next.sequence_id
+
+
+@pytest.fixture
+def two_gaps(tmp_path: Path) -> Path:
+    """A log of records 0 to 9, of which 3, 4 and 7 are lost and the loss was accepted."""
+    make(tmp_path / "wal")
+    for number in (3, 4, 7):
+        turn_a_bit(tmp_path / "wal", payload(number))
+    walkeeper.open(tmp_path / "wal", on_damage="skip").close()
+    return tmp_path / "wal"
+
+
+ALL = [0, 1, 2, (3, 2, 5), 5, 6, (7, 1, 8), 8, 9]
+
+Told = list[int | tuple[int, int, int]]
+
+
+def take(reader: walkeeper.Reader, records: Iterator[Record], way: str, found: Told) -> bool:
+    """Appends the sequence ids that one call gives; False at the end."""
+    if way == "for":
+        for record in reader:
+            found.append(record.sequence_id)
+        return False
+    if way == "iterator":
+        found.extend(record.sequence_id for record in records)
+        return False
+    if way == "next":
+        record = next(reader, None)
+        found += [] if record is None else [record.sequence_id]
+        return record is not None
+    if way == "read":
+        batch = reader.read()
+        found += [record.sequence_id for record in batch]
+        return bool(batch)
+    arrow = reader.read_arrow()
+    found += [] if arrow is None else arrow.column("sequence_id").to_pylist()
+    return arrow is not None
+
+
+def all_of(reader: walkeeper.Reader, way: str) -> Told:
+    """What a loop gets that catches GapError and goes on: sequence ids, and gaps."""
+    found: Told = []
+    records = iter(reader)
+    while True:
+        try:
+            if not take(reader, records, way, found):
+                return found
+        except walkeeper.GapError as error:  # noqa: PERF203 - a round is an error
+            found.append(told(error.gap))
+
+
+@pytest.mark.parametrize("way", ["for", "iterator", "next", "read", "read_arrow"])
+def test_a_reader_raises_each_gap_once_and_goes_on(two_gaps: Path, way: str) -> None:
+    if way == "read_arrow":
+        pytest.importorskip("pyarrow")
+    with walkeeper.open(two_gaps) as namespace:
+        reader = namespace.log("log-0").reader()
+        assert all_of(reader, way) == ALL
+        assert reader.ended
+
+
+def test_what_a_gap_error_says(two_gaps: Path) -> None:
+    with walkeeper.open(two_gaps) as namespace:
+        log = namespace.log("log-0")
+        with pytest.raises(walkeeper.GapError) as caught:
+            (reader := log.reader(sequence_id=3)).read()
+        error = caught.value
+        assert reader.position == error.gap.next.dlsn
+        assert str(error) == ("reading log 'log-0': records 3 to 4 are lost; an open with on_damage= accepted the loss")
+        assert (error.log, error.sequence_id, error.outcome) == ("log-0", 3, None)
+        assert isinstance(error, DamagedError)
+        assert error.hint is not None
+        assert 'gaps="yield"' in error.hint
+        again = pickle.loads(pickle.dumps(error))
+        assert (str(again), told(again.gap)) == (str(error), (3, 2, 5))
+        with pytest.raises(walkeeper.GapError, match="record 7 is lost"):
+            log.reader(sequence_id=7).read()
+        with pytest.raises(walkeeper.InvalidError, match=r"^gaps='pass'"):
+            log.reader(gaps="pass")  # type: ignore[call-overload]
+
+
+def test_a_read_that_ends_before_a_gap_says_nothing_of_it(two_gaps: Path) -> None:
+    with walkeeper.open(two_gaps) as namespace:
+        log = namespace.log("log-0")
+        reader = log.reader()
+        assert [record.sequence_id for record in reader.read()] == [0, 1, 2]
+        assert not reader.ended
+        assert log.reader(start=reader.position, gaps="yield").read(1)[0].sequence_id == 3
+        assert [record.sequence_id for record in log.reader(end=log.find(sequence_id=3)).read()] == [0, 1, 2]
+
+
+def test_a_follower_raises_the_gap_too(two_gaps: Path) -> None:
+    with walkeeper.open(two_gaps) as namespace, walkeeper.open(two_gaps, read_only=True) as other:
+        for opened in (namespace, other):
+            reader = opened.log("log-0", create=False).reader(follow=True, timeout=0)
+            assert all_of(reader, "for") == ALL
+            assert not reader.ended
+
+
+@pytest.mark.parametrize("follow", [False, True])
+@pytest.mark.parametrize("way", ["for", "read", "read_arrow"])
+def test_a_reader_of_asyncio_raises_each_gap_once_and_goes_on(two_gaps: Path, way: str, follow: bool) -> None:
+    if way == "read_arrow":
+        pytest.importorskip("pyarrow")
+
+    async def take(reader: walkeeper.aio.Reader, found: Told) -> bool:
+        if way == "for":
+            async for record in reader:
+                found.append(record.sequence_id)
+            return False
+        if way == "read":
+            batch = await reader.read()
+            found += [record.sequence_id for record in batch]
+            return bool(batch)
+        arrow = await reader.read_arrow()
+        found += [] if arrow is None else arrow.column("sequence_id").to_pylist()
+        return arrow is not None
+
+    async def main() -> None:
+        async with walkeeper.aio.open(two_gaps) as namespace:
+            log = await namespace.log("log-0")
+            found: Told = []
+            places: list[tuple[walkeeper.DLSN, walkeeper.DLSN]] = []
+            reader = log.reader(follow=follow, timeout=0)
+            more = True
+            while more:
+                try:
+                    more = await take(reader, found)
+                except walkeeper.GapError as error:  # noqa: PERF203 - a round is an error
+                    places.append((await reader.position(), error.gap.next.dlsn))
+                    found.append(told(error.gap))
+            assert found == ALL
+            assert [stands for stands, _ in places] == [behind for _, behind in places]
+            both = [
+                told(item) if isinstance(item, Gap) else item.sequence_id async for item in log.reader(gaps="yield")
+            ]
+            assert both == ALL
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
+def test_a_reader_that_yields_gaps_raises_none_but_for_arrow(two_gaps: Path) -> None:
     pytest.importorskip("pyarrow")
-    with walkeeper.open(damaged, on_damage="skip") as namespace, namespace.log("log-0").reader() as reader:
-        batch = reader.read_arrow()
-        assert batch is not None
-        assert batch.column("sequence_id").to_pylist() == [0, 1]
-        with pytest.raises(DamagedError, match="gap"):
-            reader.read_arrow()
-        (gap,) = reader.read(max_records=1)
-        assert isinstance(gap, Gap)
-        batch = reader.read_arrow()
-        assert batch is not None
-        assert batch.column("sequence_id").to_pylist() == [3, 4]
+    with walkeeper.open(two_gaps) as namespace:
+        reader = namespace.log("log-0").reader(gaps="yield")
+        assert [item.sequence_id for item in reader.read(max_records=4)] == [0, 1, 2, 3]
+        assert all_of(reader, "read_arrow") == ALL[4:]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a destructor met a signal, too
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python runs handlers between a call and the assignment")
+@pytest.mark.skipif(sys.gettrace() is not None, reason="a tracer that is at work holds its own lock for ever then")
+@pytest.mark.parametrize("way", ["for", "iterator", "next", "read", "read_arrow"])
+def test_a_handler_that_raises_at_any_moment_keeps_the_gap(two_gaps: Path, way: str) -> None:
+    """A call tells of the gap, or is cut short, and then the next call tells of it."""
+    if way == "read_arrow":
+        pytest.importorskip("pyarrow")
+
+    class Stop(BaseException):
+        pass
+
+    armed = [False]
+
+    def stop(_signal: int, frame: FrameType | None) -> None:
+        if armed[0] and frame is not None and frame.f_code.co_filename != __file__:
+            raise Stop
+
+    def call(reader: walkeeper.Reader, records: Iterator[Record]) -> object:
+        if way == "for":
+            return next(iter(reader))
+        if way == "iterator":
+            return next(records)
+        return next(reader) if way == "next" else getattr(reader, way)()
+
+    with walkeeper.open(two_gaps) as namespace:
+        log = namespace.log("log-0")
+        until = time.monotonic() + 60
+        before = signal.signal(signal.SIGALRM, stop)
+        stops = rounds = 0
+        took = 1e-3
+        try:
+            while stops < 50 or rounds < 200:
+                assert time.monotonic() < until, f"{stops} stops in {rounds} rounds"
+                rounds += 1
+                reader = log.reader(sequence_id=3)
+                records = iter(reader)
+                error: walkeeper.GapError | None = None
+                started = time.monotonic()
+                try:
+                    armed[0] = True
+                    signal.setitimer(signal.ITIMER_REAL, max(took * (rounds % 40) / 40, 1e-6))
+                    call(reader, records)
+                except walkeeper.GapError as gap:
+                    armed[0] = False
+                    error = gap
+                    took = min(took, time.monotonic() - started)
+                except Stop:
+                    stops += 1
+                armed[0] = False
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                if error is None:
+                    with pytest.raises(walkeeper.GapError) as caught:
+                        call(reader, records)
+                    error = caught.value
+                assert told(error.gap) == ALL[3]
+                assert next(reader).sequence_id == 5
+        finally:
+            armed[0] = False
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
 
 
 def test_a_follower_yields_the_gap_too(damaged: Path) -> None:
@@ -282,7 +488,10 @@ def test_under_skip_it_is_a_gap(sealed: Path) -> None:
         expected: list[bytes | tuple[int, int]] = [payload(number) for number in range(60)]
         expected[3] = (3, 1)
         assert content(namespace, "log-0") == expected
-        assert [item.sequence_id for item in namespace.log("log-0").reader(sequence_id=3).read(2)] == [3, 4]
+        assert [item.sequence_id for item in namespace.log("log-0").reader(sequence_id=3, gaps="yield").read(2)] == [
+            3,
+            4,
+        ]
 
 
 @pytest.mark.parametrize("policy", ["skip", "point_in_time"])
@@ -318,7 +527,7 @@ def test_a_gap_does_not_go_back_behind_what_was_read(tmp_path: Path) -> None:
         for number in range(20):
             writer.append(b"<%02d>" % number * 150_000)
     with walkeeper.open(tmp_path / "wal", read_only=True, on_damage="skip") as namespace:
-        reader = namespace.log("log").reader()
+        reader = namespace.log("log").reader(gaps="yield")
         assert [reader.read(1)[0].sequence_id for _ in range(5)] == [0, 1, 2, 3, 4]
         for number in range(3, 9):
             turn_a_bit(tmp_path / "wal", b"<%02d>" % number * 10)

@@ -162,7 +162,7 @@ def look_at(log: walkeeper.Log, counts: bool) -> Seen:
     start = following = first.sequence_id if first is not None else 0
     records = lost = 0
     ids: set[int] = set()
-    for record in log.reader():
+    for record in log.reader(gaps="yield"):
         assert record.sequence_id == following or first is None, (log.name, following, record)
         missing = record.count if isinstance(record, walkeeper.Gap) else 0
         following = record.sequence_id + (missing or 1)

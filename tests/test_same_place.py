@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import walkeeper
-from walkeeper import Log, Position, Record
+from walkeeper import Log, Position
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def log(request: pytest.FixtureRequest, namespace: walkeeper.Namespace) -> Log:
 
 def behind(log: Log, number: int) -> Position:
     """Where somebody stands that was given records up to this one."""
-    records = [record for record in log.reader(end=log.find(sequence_id=number + 1)) if isinstance(record, Record)]
+    records = list(log.reader(end=log.find(sequence_id=number + 1)))
     assert records[-1].sequence_id == number
     return records[-1].next
 
@@ -118,7 +118,7 @@ def test_the_first_record_behind_a_truncation_of_all_is_told_as_it_is(directory:
                     appended = writer.append(b"3", txid=30)
             first = log.first()
             assert first is not None
-            for found in (first, log.find(txid=0), log.find(sequence_id=3), next(iter(log.reader())).position):  # type: ignore[union-attr]
+            for found in (first, log.find(txid=0), log.find(sequence_id=3), next(iter(log.reader())).position):
                 assert (found, found.sequence_id, found.txid) == (appended, 3, 30)
 
 

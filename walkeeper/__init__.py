@@ -29,6 +29,7 @@ from walkeeper.errors import (
     ExistsError,
     FencedError,
     ForkedError,
+    GapError,
     InterruptedError,
     InvalidError,
     JournalFailedError,
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
     from walkeeper._cursor import Cursor
     from walkeeper._log import Log, LogInfo, Segment
     from walkeeper._namespace import Namespace, RecoveryReport, Stats, open
-    from walkeeper._options import Durability, LogOptions, NewLogOptions, OnDamage, OpenOptions
+    from walkeeper._options import Durability, Gaps, LogOptions, NewLogOptions, OnDamage, OpenOptions
     from walkeeper._position import DLSN, AppendRange, Position
     from walkeeper._reader import Reader
     from walkeeper._record import Gap, Record
@@ -80,6 +81,7 @@ __all__ = [
     "Stats",
     "RecoveryReport",
     "Durability",
+    "Gaps",
     "OnDamage",
     "aio",
     "errors",
@@ -95,6 +97,7 @@ __all__ = [
     "ExistsError",
     "FencedError",
     "ForkedError",
+    "GapError",
     "InterruptedError",
     "InvalidError",
     "JournalFailedError",
@@ -127,6 +130,7 @@ _LATER = {
     "Stats": "walkeeper._namespace",
     "open": "walkeeper._namespace",
     "Durability": "walkeeper._options",
+    "Gaps": "walkeeper._options",
     "LogOptions": "walkeeper._options",
     "NewLogOptions": "walkeeper._options",
     "OnDamage": "walkeeper._options",

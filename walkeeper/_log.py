@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from walkeeper._cursor import Cursor
 from walkeeper._native import ffi, lib
 from walkeeper._options import (
+    GAPS,
     Durability,
+    Gaps,
     LogOptions,
+    choice,
     durability_of,
     flag,
     milliseconds,
@@ -34,6 +37,7 @@ from walkeeper.errors import (
 
 if TYPE_CHECKING:
     from walkeeper._namespace import Namespace
+    from walkeeper._record import Gap, Record
 
 __all__ = ["Log", "LogInfo", "Segment", "TxidSource"]
 
@@ -131,6 +135,7 @@ class Log:
         self._namespace._look_at_the_clock()
         return writer
 
+    @overload
     def reader(
         self,
         start: Position | DLSN | Literal["start", "end"] = "start",
@@ -141,18 +146,46 @@ class Log:
         end: Position | DLSN | None = None,
         follow: bool = False,
         timeout: float | None = None,
-    ) -> Reader:
+        gaps: Literal["raise"] = "raise",
+    ) -> Reader[Record]: ...
+    @overload
+    def reader(
+        self,
+        start: Position | DLSN | Literal["start", "end"] = "start",
+        *,
+        sequence_id: int | None = None,
+        txid: int | None = None,
+        time: datetime | float | None = None,
+        end: Position | DLSN | None = None,
+        follow: bool = False,
+        timeout: float | None = None,
+        gaps: Gaps,
+    ) -> Reader[Record | Gap]: ...
+    def reader(
+        self,
+        start: Position | DLSN | Literal["start", "end"] = "start",
+        *,
+        sequence_id: int | None = None,
+        txid: int | None = None,
+        time: datetime | float | None = None,
+        end: Position | DLSN | None = None,
+        follow: bool = False,
+        timeout: float | None = None,
+        gaps: Gaps = "raise",
+    ) -> Reader[Record] | Reader[Record | Gap]:
         """A reader from `start` on, inclusive: its first record is the first one at or after it.
 
         Or from the first record with at least this sequence id, txid, or time (an aware datetime, or seconds since
         1970; only where the clock numbers the records). By txid or time it begins with the first record that is still
         there: nobody knows the numbers of what was truncated. It stops before `end`, or at the end of the log; with
         `follow` it waits there for more: iteration ends after `timeout` seconds in which nothing came (None: never).
+        Where records are lost and the loss was accepted, a reader raises GapError, or yields a Gap with gaps="yield".
         Raises TruncatedError where the start was truncated ("start" never is), InvalidError.
         """
         options = ffi.new("wk_read_options *")
         lib.wk_read_options_init(options)
         options.follow = flag("follow", follow)
+        yields_gaps = choice("gaps", gaps, GAPS) == GAPS["yield"]
         ways = {"sequence_id": sequence_id, "txid": txid, "time": time}
         given = [name for name, value in ways.items() if value is not None]
         if len(given) > 1 or (given and start != "start"):
@@ -174,7 +207,7 @@ class Log:
         out, error = ffi.new("wk_reader **"), new_error()
         status = uninterrupted(lambda _: lib.wk_reader_open(self._native, options, out, error))
         check(status, error, log=self._name)
-        return Reader(self, out[0], timeout)
+        return Reader(self, out[0], timeout, yields_gaps)
 
     def info(self) -> LogInfo:
         """What is known of the log now, in one consistent look."""

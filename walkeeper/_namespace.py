@@ -116,7 +116,7 @@ class RecoveryReport:
     lost_entries: int
     """Entries of damaged blocks that could be named, but not kept."""
     lost_records: int
-    """Sequence ids that this open recorded as gaps: readers yield them for ever, nobody gets them again."""
+    """Sequence ids that this open recorded as gaps: readers tell of them for ever, nobody gets them again."""
     lost_files: int
     """Entry logs whose index cannot be read: set aside, as entries/<id>.damaged."""
     catalogue_fallbacks: int

@@ -19,10 +19,21 @@ from walkeeper.errors import InvalidError, shown
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["Backend", "Codec", "Durability", "LogOptions", "NewLogOptions", "OnDamage", "OpenOptions", "SyncMethod"]
+__all__ = [
+    "Backend",
+    "Codec",
+    "Durability",
+    "Gaps",
+    "LogOptions",
+    "NewLogOptions",
+    "OnDamage",
+    "OpenOptions",
+    "SyncMethod",
+]
 
 Durability = Literal["sync", "deferred"]
 OnDamage = Literal["stop", "point_in_time", "skip"]
+Gaps = Literal["raise", "yield"]
 Backend = Literal["auto", "uring", "psync"]
 SyncMethod = Literal["probe", "dsync", "write_then_sync"]
 Codec = Literal["none", "lz4", "zstd"]
@@ -43,6 +54,7 @@ SYNC_METHODS: dict[str, int] = {
     "write_then_sync": lib.WK_SYNC_WRITE_THEN_SYNC,
 }
 _CODECS: dict[str, int] = {"none": lib.WK_CODEC_NONE, "lz4": lib.WK_CODEC_LZ4, "zstd": lib.WK_CODEC_ZSTD}
+GAPS: dict[str, int] = {"raise": 0, "yield": 1}
 _DURABILITIES: dict[str, int] = {"sync": lib.WK_SYNC, "deferred": lib.WK_DEFERRED}
 
 

@@ -7,20 +7,28 @@ import time
 from collections.abc import Iterator
 from itertools import chain
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from walkeeper._native import ffi, lib
 from walkeeper._options import FOREVER, nanoseconds, natural, time_left
 from walkeeper._position import DLSN
 from walkeeper._record import Gap, Record, new_batch, records_of
-from walkeeper.errors import ClosedError, Error, InvalidError, fail, new_error
+from walkeeper.errors import ClosedError, Error, GapError, InvalidError, fail, new_error
 
 if TYPE_CHECKING:
     import pyarrow
+    from typing_extensions import Self, TypeVar
 
     from walkeeper._log import Log
 
-__all__ = ["Reader"]
+    Item_co = TypeVar("Item_co", bound="Record | Gap", default=Record, covariant=True)
+    """What a reader yields: Record, or with gaps="yield" Record | Gap."""
+else:
+    from typing import TypeVar
+
+    Item_co = TypeVar("Item_co", covariant=True)  # typing's has no default yet
+
+__all__ = ["Item_co", "Reader"]
 
 FETCH_RECORDS = 16384
 FETCH_BYTES = 1024 * 1024
@@ -38,12 +46,16 @@ class _Stage:
 
     def __init__(self, fetched: list[Record | Gap]) -> None:
         self.fetched = fetched
-        self.records = iter(fetched)
+        self.records: Iterator[Any] = iter(fetched)
         self.out = new_batch()
 
 
-class Reader:
-    """Yields the records of a log, oldest first, each once; and a Gap where loss was accepted. It never skips.
+class Reader(Generic[Item_co]):
+    """Yields the records of a log, oldest first, each once. It never skips.
+
+    Where the loss of records was accepted (on_damage= at an open) it raises GapError, which carries the Gap: once for
+    each gap. The next read goes on behind it, and so does a new `for` loop over the reader. A reader that was opened
+    with gaps="yield", a Reader[Record | Gap], yields the Gap in its place instead.
 
     Iteration ends at the end of the log. With follow=True it waits there for more, and ends at the end of the stream,
     at `end`, or after `timeout` seconds without a new record; iterate again to go on. `ended` tells the first two from
@@ -61,10 +73,11 @@ class Reader:
     time (close may come from any). A context manager: leaving it closes the reader.
     """
 
-    __slots__ = ("_ended", "_log", "_native", "_stage", "_timeout_ns")
+    __slots__ = ("_ended", "_log", "_native", "_stage", "_timeout_ns", "_yields_gaps")
 
-    def __init__(self, log: Log, native: Any, timeout: float | None) -> None:
+    def __init__(self, log: Log, native: Any, timeout: float | None, yields_gaps: bool = False) -> None:
         self._log = log
+        self._yields_gaps = yields_gaps
         # Closing drops this reference; C's reader is freed when the call that may be inside has returned.
         self._native: Any = ffi.gc(native, lib.wk_reader_release)
         self._timeout_ns = nanoseconds(timeout)
@@ -98,35 +111,38 @@ class Reader:
         left = operator.length_hint(stage.records)
         if left:
             return stage.fetched[-left].dlsn
-        if stage.out[0] != ffi.NULL:  # of a read_arrow() that was cut short: the next one begins with it
+        if stage.out[0] != ffi.NULL:  # a gap, or of a read_arrow() that was cut short: the next one begins with it
             first = lib.wk_batch_records(stage.out[0], ffi.new("size_t *"))[0].at.dlsn
             return DLSN(first.segment, first.entry_id, first.slot)
         at = ffi.new("wk_dlsn *")
         lib.wk_reader_position(self._open(), at)
         return DLSN(at.segment, at.entry_id, at.slot)
 
-    def __iter__(self) -> Iterator[Record | Gap]:
+    def __iter__(self) -> Iterator[Item_co]:
         batches = self._batches()
         next(batches)
         return chain.from_iterable(batches)
 
-    def __next__(self) -> Record | Gap:
+    def __next__(self) -> Item_co:
+        record: Item_co
         for record in self._stage.records:
             return record
         if not self._fetch(FETCH_RECORDS, FETCH_BYTES, self._timeout_ns):
             raise StopIteration
         for record in self._stage.records:
             return record
+        self._raise_gap()
         raise self._closed_error()  # just now
 
     def read(
         self, max_records: int | None = None, max_bytes: int | None = None, timeout: float | None = None
-    ) -> list[Record | Gap]:
+    ) -> list[Item_co]:
         """The next records: at least one, at most `max_records`, about `max_bytes` of payload (one may be larger).
 
         Empty where there is nothing more, and, following, where nothing came in `timeout` seconds (None: those of the
         reader); `ended` tells. Raises TruncatedError where the records it stands before were truncated, DamagedError,
-        LogDeletedError, ClosedError. It may be asked again after any of them.
+        LogDeletedError, ClosedError. It may be asked again after any of them. GapError is raised where the reader
+        stands before a gap, which it has passed then; the records before the gap are the answer of the call before.
         """
         records_max = _limit("max_records", max_records, FETCH_RECORDS)
         bytes_max = _limit("max_bytes", max_bytes, FETCH_BYTES)
@@ -135,10 +151,11 @@ class Reader:
             return []
         stage = self._stage
         first = len(stage.fetched) - operator.length_hint(stage.records)
-        taken = stage.fetched[first : first + records_max]
+        taken: list[Any] = stage.fetched[first : first + records_max]
         if max_bytes is not None:
             del taken[_count_within(taken, bytes_max) :]
         if not taken:
+            self._raise_gap()
             raise self._closed_error()  # just now
         # A signal handler that raises here leaves the reader where it stood: what it had taken nobody would get.
         try:
@@ -157,11 +174,16 @@ class Reader:
         walkeeper[arrow]). InvalidError where records were fetched and not yet yielded, by iterating or reading: take
         them with read() first. Behind a call that a signal handler cut short, the next one gives the batch that had
         come for it, whole: that may be larger than `max_records` and `max_bytes`.
+
+        A RecordBatch has no place for a gap: a batch ends before one, and the next call raises GapError, also with
+        gaps="yield"; the call after that goes on behind it.
         """
         pyarrow = _pyarrow()
         out = self._arrive(max_records, max_bytes, timeout)
         if out is None:
             return None
+        if _is_gap(out[0]):
+            self._raise_gap()
         schema = ffi.gc(ffi.new("uint64_t[9]"), _release_schema)  # struct ArrowSchema
         array = ffi.gc(ffi.new("uint64_t[10]"), _release_array)  # struct ArrowArray
         status = lib.wk_batch_to_arrow(out[0], schema, array)
@@ -182,7 +204,7 @@ class Reader:
         for _ in stage.records:  # an iterator that somebody has ends here, and asks for more
             pass
 
-    def __enter__(self) -> Reader:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -194,24 +216,54 @@ class Reader:
         where = "closed" if self.closed else f"at {tuple(self.position)}"
         return f"<walkeeper.Reader of log {self._log.name!r}, {where}>"
 
-    def _batches(self) -> Iterator[Iterator[Record | Gap]]:
+    def _batches(self) -> Iterator[Iterator[Any]]:
         """What an iterator yields. Raising here would be the end of it: what is yielded instead raises in there.
 
         A signal handler runs where a generator goes on, so each `yield` stands in the `try`, and the first, which
         yields nothing, is asked for before anybody has the iterator.
         """
-        records: Iterator[Record | Gap] = iter(())
+        records: Iterator[Any] = iter(())
         while True:
             try:
                 while True:
                     yield records
                     if not self._left() and not self._fetch(FETCH_RECORDS, FETCH_BYTES, self._timeout_ns):
                         return  # next() or read() may have left something
-                    records = self._stage.records
+                    stage = self._stage
+                    records = stage.records if stage.out[0] == ffi.NULL else self._raising_gap()
             except GeneratorExit:  # noqa: PERF203  a round is an error
                 raise
             except BaseException as error:
                 records = _raising(error)
+
+    def _raising_gap(self) -> Iterator[Any]:
+        """What an iterator yields where the reader stands before a gap: nothing, and the GapError."""
+        yield from ()
+        self._raise_gap()
+
+    def _raise_gap(self) -> None:
+        """Raises GapError where a gap has come, and moves the reader behind it; returns where there is none.
+
+        Both or neither: a signal handler that raises here leaves the reader before the gap, and the next call tells.
+        """
+        stage = self._stage
+        if stage.out[0] == ffi.NULL:
+            return
+        gap = records_of(stage.out)[0]
+        assert isinstance(gap, Gap)
+        first, last = gap.sequence_id, gap.next.sequence_id - 1
+        lost = f"record {first} is" if first == last else f"records {first} to {last} are"
+        text = f"reading log {self._log.name!r}: {lost} lost; an open with on_damage= accepted the loss"
+        error = GapError(text, log=self._log.name, entry_id=gap.dlsn.entry_id, sequence_id=gap.sequence_id)
+        error.gap = gap
+        behind = _Stage([])
+        try:
+            self._stage = behind
+            raise error
+        except BaseException as stop:
+            if stop is not error:
+                self._stage = stage
+            raise
 
     def _left(self) -> int:
         return operator.length_hint(self._stage.records)
@@ -222,29 +274,30 @@ class Reader:
         return operator.length_hint(stage.records) > 0 or stage.out[0] != ffi.NULL
 
     def _arrive(self, max_records: int | None, max_bytes: int | None, timeout: float | None) -> Any:
-        """The next batch, of records alone, as C gave it: the stage keeps it. None: there is none."""
+        """The next batch, of records alone or a gap alone, as C gave it: the stage keeps it. None: there is none."""
         records_max = _limit("max_records", max_records, FETCH_RECORDS)
         bytes_max = _limit("max_bytes", max_bytes, FETCH_BYTES)
         timeout_ns = self._timeout_ns if timeout is None else nanoseconds(timeout)
         out = self._stage.out
-        if out[0] != ffi.NULL and not _is_arrow(out[0]):
+        if out[0] != ffi.NULL and not _is_arrow(out[0]) and not _is_gap(out[0]):
             self._take(out)
         if left := self._left():
             text = f"{left} records were fetched and not yet yielded: take them with read() first"
             raise InvalidError(text, log=self._log.name)
         # As in _fetch. It is here until the caller has the Arrow batch: nothing can raise behind the last assignment.
         arrived = out[0] != ffi.NULL or self._wait(
-            lambda native, left, error: lib.wk_reader_next_records(native, records_max, bytes_max, left, out, error),
+            lambda native, left, error: _next_apart(native, records_max, bytes_max, left, out, error),
             timeout_ns,
         )
         return out if arrived else None
 
     def _fetch(self, max_records: int, max_bytes: int, timeout_ns: int) -> bool:
-        """Gets the next batch; False where there is none."""
+        """Gets the next batch; False where there is none. A gap that is to be raised stays in the stage's `out`."""
+        next_batch = lib.wk_reader_next if self._yields_gaps else _next_apart
         out = self._stage.out  # this one: close() puts another stage there
         # A signal handler may have raised just after the last batch arrived: then it is still here.
         if out[0] == ffi.NULL and not self._wait(
-            lambda native, left, error: lib.wk_reader_next(native, max_records, max_bytes, left, out, error),
+            lambda native, left, error: next_batch(native, max_records, max_bytes, left, out, error),
             timeout_ns,
         ):
             return False
@@ -253,6 +306,8 @@ class Reader:
 
     def _take(self, out: Any) -> None:
         """The batch that has come, as records to yield."""
+        if not self._yields_gaps and _is_gap(out[0]):
+            return
         self._stage = _Stage(records_of(out))
         if self._native is None:  # another thread, or a signal handler, closed the reader meanwhile
             self._stage = _Stage([])
@@ -289,12 +344,20 @@ class Reader:
         return ClosedError(f"this reader of log {self._log.name!r} was closed", log=self._log.name)
 
 
-def _raising(error: BaseException) -> Iterator[Record | Gap]:
+def _raising(error: BaseException) -> Iterator[Any]:
     yield from ()
     raise error
 
 
-def _count_within(records: list[Record | Gap], bytes_max: int) -> int:
+def _next_apart(native: Any, max_records: int, max_bytes: int, left: int, out: Any, error: Any) -> int:
+    """wk_reader_next, but a batch holds records alone, or a gap alone."""
+    status = lib.wk_reader_next_records(native, max_records, max_bytes, left, out, error)
+    if status == lib.WK_DAMAGED:  # before a gap, or before damage: then it is answered once more
+        status = lib.wk_reader_next(native, 1, max_bytes, 0, out, error)
+    return int(status)
+
+
+def _count_within(records: list[Any], bytes_max: int) -> int:
     """How many of them reach `bytes_max` of payload."""
     size = 0
     for count, record in enumerate(records, 1):
@@ -310,6 +373,13 @@ def _limit(name: str, value: int | None, default: int) -> int:
     if natural(name, value) < 1:
         raise InvalidError(f"{name}={value}: 1 or more, or None")
     return value
+
+
+def _is_gap(batch: Any) -> bool:
+    """Whether a batch is a gap alone."""
+    count = ffi.new("size_t *")
+    first = lib.wk_batch_records(batch, count)
+    return bool(count[0] == 1 and first[0].kind == lib.WK_RECORD_GAP)
 
 
 def _is_arrow(batch: Any) -> bool:

@@ -1,4 +1,4 @@
-"""What a reader yields: records, and gaps where loss was accepted. Both are views of one batch of C memory."""
+"""What a reader reads: records, and gaps where loss was accepted. Both are views of one batch of C memory."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ class Record:
 class Gap:
     """Lost records, whose loss was accepted with on_damage= at an open: `count` of them from `position` on.
 
-    A reader yields it where they would have been. It has no payload; a program that does not want to go on without them
-    stops here.
+    A reader raises GapError where they would have been, and the error carries the Gap. A reader that was opened with
+    gaps="yield" yields it. It has no payload; a program that does not want to go on without the records stops here.
     """
 
     __slots__ = ("_cells",)

@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Mapping
-from typing import Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from walkeeper._native import ffi, lib
+
+if TYPE_CHECKING:
+    from walkeeper._record import Gap
 
 __all__ = [
     "ClockJumpWarning",
@@ -28,6 +31,7 @@ __all__ = [
     "ExistsError",
     "FencedError",
     "ForkedError",
+    "GapError",
     "InterruptedError",
     "InvalidError",
     "JournalFailedError",
@@ -234,6 +238,24 @@ class DamagedError(Error):
     """Records that were acknowledged can no longer be read."""
 
     hint = "walkeeper verify shows the extent; on_damage= at open decides what to give up"
+
+
+class GapError(DamagedError):
+    """The reader stands before a gap: acknowledged records that are lost, whose loss was accepted by on_damage= at an
+    open of the directory.
+
+    `gap` says what is lost: `gap.count` records, from `gap.position` (its first is `gap.sequence_id`) up to, and not
+    including, `gap.next`. The caller may conclude that these records were acknowledged, that no reader will ever yield
+    them, and that their sequence ids will not be given to others. It may not conclude anything about their contents.
+
+    The reader has passed the gap when it raises this: each gap is told once by a reader, and the next read goes on with
+    the first record behind it. A reader that is opened with gaps="yield" yields the Gap instead.
+    """
+
+    gap: Gap
+    """The records that are lost."""
+
+    hint = 'read on: the reader goes on behind the gap; or open it with gaps="yield"'
 
 
 class NoMemoryError(Error, MemoryError):

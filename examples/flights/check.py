@@ -17,26 +17,28 @@ def check_log(namespace: walkeeper.Namespace, source: Source, advance: Callable[
     findings: list[str] = []
     previous: walkeeper.Record | None = None
     count = 0
-    for record in namespace.log(source.log, create=False).reader():
-        if not isinstance(record, walkeeper.Record):
-            findings.append(f"{source.log}: a gap instead of record {count}: {record}")
-            break
-        if record.sequence_id != count:
-            findings.append(f"{source.log}: record {record.sequence_id} where {count} should stand")
-            break
-        if count >= len(source.records):
-            findings.append(f"{source.log}: a record too many, {count}: {bytes(record.payload)!r}")
-            break
-        if record.payload != source.records[count]:
-            findings.append(f"{source.log}: record {count} is {bytes(record.payload)!r}, not {source.records[count]!r}")
-            break
-        if previous is not None and not previous.dlsn < record.dlsn:
-            findings.append(f"{source.log}: {record.dlsn} of record {count} does not lie behind {previous.dlsn}")
-            break
-        previous = record
-        count += 1
-        if count % 4096 == 0:
-            advance(4096)
+    try:
+        for record in namespace.log(source.log, create=False).reader():
+            if record.sequence_id != count:
+                findings.append(f"{source.log}: record {record.sequence_id} where {count} should stand")
+                break
+            if count >= len(source.records):
+                findings.append(f"{source.log}: a record too many, {count}: {bytes(record.payload)!r}")
+                break
+            if record.payload != source.records[count]:
+                findings.append(
+                    f"{source.log}: record {count} is {bytes(record.payload)!r}, not {source.records[count]!r}"
+                )
+                break
+            if previous is not None and not previous.dlsn < record.dlsn:
+                findings.append(f"{source.log}: {record.dlsn} of record {count} does not lie behind {previous.dlsn}")
+                break
+            previous = record
+            count += 1
+            if count % 4096 == 0:
+                advance(4096)
+    except walkeeper.GapError as gap:
+        findings.append(f"{source.log}: {gap}")
     advance(count % 4096)
     if not findings and count < len(source.records):
         findings.append(f"{source.log}: {len(source.records) - count} records are missing from {count} on")

@@ -61,7 +61,7 @@ def writer(log: walkeeper.Log) -> Iterator[walkeeper.Writer]:
 def contents(log: walkeeper.Log, **where: Any) -> list[bytes]:
     """Every payload a reader yields."""
     with log.reader(**where) as reader:
-        return [bytes(record.payload) for record in reader if isinstance(record, walkeeper.Record)]
+        return [bytes(record.payload) for record in reader]
 
 
 @pytest.fixture(name="contents")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, overload
 
 import walkeeper
 from walkeeper.aio._cursor import Cursor
@@ -49,6 +49,7 @@ class Log:
 
         return Opening(start)
 
+    @overload
     def reader(
         self,
         start: walkeeper.Position | walkeeper.DLSN | Literal["start", "end"] = "start",
@@ -59,12 +60,38 @@ class Log:
         end: walkeeper.Position | walkeeper.DLSN | None = None,
         follow: bool = False,
         timeout: float | None = None,
-    ) -> Reader:
+        gaps: Literal["raise"] = "raise",
+    ) -> Reader[walkeeper.Record]: ...
+    @overload
+    def reader(
+        self,
+        start: walkeeper.Position | walkeeper.DLSN | Literal["start", "end"] = "start",
+        *,
+        sequence_id: int | None = None,
+        txid: int | None = None,
+        time: datetime | float | None = None,
+        end: walkeeper.Position | walkeeper.DLSN | None = None,
+        follow: bool = False,
+        timeout: float | None = None,
+        gaps: walkeeper.Gaps,
+    ) -> Reader[walkeeper.Record | walkeeper.Gap]: ...
+    def reader(
+        self,
+        start: walkeeper.Position | walkeeper.DLSN | Literal["start", "end"] = "start",
+        *,
+        sequence_id: int | None = None,
+        txid: int | None = None,
+        time: datetime | float | None = None,
+        end: walkeeper.Position | walkeeper.DLSN | None = None,
+        follow: bool = False,
+        timeout: float | None = None,
+        gaps: walkeeper.Gaps = "raise",
+    ) -> Reader[walkeeper.Record] | Reader[walkeeper.Record | walkeeper.Gap]:
         """A reader, opened with its first read; what walkeeper.Log.reader raises is raised there."""
 
-        def opened() -> walkeeper.Reader:
+        def opened() -> walkeeper.Reader[walkeeper.Record | walkeeper.Gap]:
             return self._sync.reader(
-                start, sequence_id=sequence_id, txid=txid, time=time, end=end, follow=follow, timeout=timeout
+                start, sequence_id=sequence_id, txid=txid, time=time, end=end, follow=follow, timeout=timeout, gaps=gaps
             )
 
         return Reader(self, opened, follow, timeout)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic
 
 import walkeeper
 from walkeeper._options import nanoseconds, seconds_of
-from walkeeper._reader import FETCH_BYTES, FETCH_RECORDS, _limit, _pyarrow
+from walkeeper._reader import FETCH_BYTES, FETCH_RECORDS, Item_co, _limit, _pyarrow
 from walkeeper.aio._opening import seen
 from walkeeper.errors import ClosedError
 
 if TYPE_CHECKING:
     import pyarrow
+    from typing_extensions import Self
 
     from walkeeper.aio._log import Log
 
@@ -24,20 +25,24 @@ _FOLLOWER_WAIT = 0.25
 """Seconds that a reader of a read-only namespace waits in a thread at a time: no event tells of another process."""
 
 
-class Reader:
+class Reader(Generic[Item_co]):
     """The records of a log in order, for `async for`. See walkeeper.Reader; used by one task at a time.
+
+    As there, it raises GapError where records are lost, or yields a Gap with gaps="yield".
 
     Cancelling a task that waits here loses nothing: the next read yields what it would have yielded.
     """
 
     __slots__ = ("_closed", "_closing", "_fetching", "_follow", "_log", "_loop", "_open", "_sync", "_timeout")
 
-    def __init__(self, log: Log, open: Callable[[], walkeeper.Reader], follow: bool, timeout: float | None) -> None:
+    def __init__(
+        self, log: Log, open: Callable[[], walkeeper.Reader[Any]], follow: bool, timeout: float | None
+    ) -> None:
         nanoseconds(timeout)
         self._log = log
         self._loop = log.namespace._loop
         self._open = open
-        self._sync: walkeeper.Reader | None = None
+        self._sync: walkeeper.Reader[Any] | None = None
         self._follow = follow
         self._timeout = timeout
         self._fetching: asyncio.Future[bool] | None = None
@@ -71,24 +76,26 @@ class Reader:
             await asyncio.wait((self._fetching,))
         return sync.position
 
-    def __aiter__(self) -> Reader:
+    def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> walkeeper.Record | walkeeper.Gap:
+    async def __anext__(self) -> Item_co:
         if asyncio.get_running_loop() is not self._loop:
             self._check_loop()
         sync = self._sync
+        record: Item_co
         if sync is not None:
             for record in sync._stage.records:
                 return record
         if not await self._filled(self._timeout):
             raise StopAsyncIteration
         assert self._sync is not None
-        return next(self._sync)  # it waits for nothing; ClosedError where another task closed it just now
+        record = next(self._sync)  # it waits for nothing; ClosedError where another task closed it just now
+        return record
 
     async def read(
         self, max_records: int | None = None, max_bytes: int | None = None, timeout: float | None = None
-    ) -> list[walkeeper.Record | walkeeper.Gap]:
+    ) -> list[Item_co]:
         """The next records; empty where there is nothing more, or nothing came in time. See walkeeper.Reader.read."""
         self._check_loop()
         _limit("max_records", max_records, FETCH_RECORDS)  # before it waits
@@ -106,7 +113,7 @@ class Reader:
         """The next records as a pyarrow.RecordBatch; None where read() would answer an empty list.
 
         Where a cancelled call had got a batch, the next call gives it, whole: it may be larger than `max_records` and
-        `max_bytes`.
+        `max_bytes`. At a gap it raises GapError, also with gaps="yield", and the next call goes on behind it.
         """
         self._check_loop()
         _pyarrow()  # before anything is fetched
@@ -135,7 +142,7 @@ class Reader:
             except RuntimeError:
                 pass  # that loop is closed: none of its tasks waits any more
 
-    async def __aenter__(self) -> Reader:
+    async def __aenter__(self) -> Self:
         self._check_loop()
         return self
 
@@ -150,7 +157,7 @@ class Reader:
     def _check_loop(self) -> None:
         self._log.namespace._check_loop()
 
-    async def _opened(self) -> walkeeper.Reader:
+    async def _opened(self) -> walkeeper.Reader[Any]:
         self._check()
         if self._sync is None:
             opened = await asyncio.to_thread(self._open)

@@ -51,7 +51,7 @@ def plug_test_check(path: Path, acknowledged: int | None) -> None:
             said = f"record {acknowledged} was acknowledged, {path} has no log {LOG}"
             click.echo(f"LOST: {said}. This disk lies, or the records were written elsewhere.")
             sys.exit(EXIT_DAMAGED)
-        for item in namespace.log(LOG, create=False).reader():
+        for item in namespace.log(LOG, create=False).reader(gaps="yield"):
             if isinstance(item, Gap) or item.sequence_id != count or item.payload != payload(count):
                 click.echo(f"record {count} is not what was written: {item!r}")
                 sys.exit(EXIT_DAMAGED)

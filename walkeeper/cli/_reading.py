@@ -88,7 +88,7 @@ def ls(directory: Path, as_json: bool) -> None:
 
 
 def pour(
-    begin: Callable[[], tuple[Reader, int | None]], style: str, records_max: int | None, *, anew: bool
+    begin: Callable[[], tuple[Reader[Record | Gap], int | None]], style: str, records_max: int | None, *, anew: bool
 ) -> tuple[int, int]:
     """Writes records until there are no more; returns how many, and how many of them were gaps. Flushes each batch.
 
@@ -139,8 +139,8 @@ def cat(directory: Path, log: str, start: dict[str, Any], records_max: int | Non
     with reading(directory) as namespace:
         opened = namespace.log(log, create=False)
 
-        def begin() -> tuple[Reader, int]:
-            return opened.reader(**start), opened.info().next.sequence_id
+        def begin() -> tuple[Reader[Record | Gap], int]:
+            return opened.reader(**start, gaps="yield"), opened.info().next.sequence_id
 
         count, gaps = pour(begin, style, records_max, anew=start.get("start") == "start")
         if count == 0 and records_max != 0 and start.get("start") not in ("start", "end"):
@@ -168,13 +168,14 @@ def tail(directory: Path, log: str, count: int, follow: bool, style: str) -> Non
         sys.exit(EXIT_DAMAGED)
 
 
-def last_records(log: Log, count: int, follow: bool) -> tuple[Reader, int | None]:
+def last_records(log: Log, count: int, follow: bool) -> tuple[Reader[Record | Gap], int | None]:
     """A reader that begins so many records before the end, or where the log begins; and that end, unless it follows."""
     while True:
         info = log.info()
         try:
             start = max(info.first.sequence_id, info.next.sequence_id - count)
-            return log.reader(sequence_id=start, follow=follow), None if follow else info.next.sequence_id
+            reader = log.reader(sequence_id=start, follow=follow, gaps="yield")
+            return reader, None if follow else info.next.sequence_id
         except TruncatedError:
             continue  # it was truncated meanwhile, and begins later now
 

@@ -107,7 +107,7 @@ def salvage(namespace: Namespace, name: str) -> dict[str, Any]:
     info = log.info()
     found: dict[str, Any] = {"log": name, "records": 0, "lost": 0, "unreadable": []}
     at, end = info.first.sequence_id, info.next.sequence_id
-    reader = log.reader()
+    reader = log.reader(gaps="yield")
     while at < end:
         try:
             for item in reader:
@@ -123,7 +123,7 @@ def salvage(namespace: Namespace, name: str) -> dict[str, Any]:
             begin, at = at, next_readable(log, at + 1, end)
             found["lost"] += at - begin
             found["unreadable"].append({"from": begin, "before": at, "why": str(damage)})
-            reader = log.reader(sequence_id=at) if at < end else reader
+            reader = log.reader(sequence_id=at, gaps="yield") if at < end else reader
     return found
 
 
@@ -136,7 +136,7 @@ def next_readable(log: Log, at: int, end: int) -> int:
 
 def readable(log: Log, sequence_id: int) -> bool:
     try:
-        log.reader(sequence_id=sequence_id).read(max_records=1)
+        log.reader(sequence_id=sequence_id, gaps="yield").read(max_records=1)
     except DamagedError:
         return False
     return True
