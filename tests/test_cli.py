@@ -49,6 +49,10 @@ def holder(directory: Path) -> Iterator[subprocess.Popen[bytes]]:
         process.communicate()
 
 
+def test_version_is_that_of_the_package() -> None:
+    assert run("--version").stdout == f"walkeeper, version {walkeeper.__version__}\n"
+
+
 # ---- append ---------------------------------------------------------------------------------------------------------
 
 

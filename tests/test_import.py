@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -50,6 +52,40 @@ def test_aio_is_imported_when_somebody_asks() -> None:
 
 def test_all_names_exist() -> None:
     run("import walkeeper\nfor name in walkeeper.__all__: getattr(walkeeper, name)")
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    pyproject = (Path(__file__).resolve().parents[1] / "pyproject.toml").read_text()
+    found = re.search(r'^version = "(.*?)"', pyproject, flags=re.MULTILINE)
+    assert found is not None
+    run(
+        "import importlib.metadata, walkeeper\n"
+        f"assert walkeeper.__version__ == importlib.metadata.version('walkeeper') == {found[1]!r}\n"
+        "assert '__version__' in dir(walkeeper)\n"
+    )
+
+
+def test_the_version_is_looked_up_when_somebody_asks() -> None:
+    run(
+        "import sys\n"
+        "for name in [name for name in sys.modules if name.startswith('importlib.metadata')]: del sys.modules[name]\n"
+        "import walkeeper\n"
+        "assert 'importlib.metadata' not in sys.modules\n"
+        "walkeeper.__version__\n"
+        "assert 'importlib.metadata' in sys.modules\n"
+        "del sys.modules['importlib.metadata']\n"
+        "walkeeper.__version__\n"
+        "assert 'importlib.metadata' not in sys.modules\n"
+    )
+
+
+def test_without_metadata_the_version_is_unknown() -> None:
+    run(
+        "import importlib.metadata as metadata, walkeeper\n"
+        "def missing(name): raise metadata.PackageNotFoundError(name)\n"
+        "metadata.version = missing\n"
+        "assert walkeeper.__version__ == 'unknown'\n"
+    )
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:

@@ -114,6 +114,7 @@ def test_mistakes_are_found(tmp_path: Path) -> None:
 
 
 def sync_types(path: os.PathLike[str]) -> None:
+    assert_type(walkeeper.__version__, str)
     with walkeeper.open(path, lock_timeout=1.5, backend="psync") as ns:
         assert_type(ns, walkeeper.Namespace)
         assert_type(ns.logs(), list[str])

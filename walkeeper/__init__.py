@@ -61,6 +61,8 @@ if TYPE_CHECKING:
     from walkeeper._record import Gap, Record
     from walkeeper._writer import Writer
 
+    __version__: str
+
 __all__ = [
     "open",
     "Namespace",
@@ -150,11 +152,24 @@ def __getattr__(name: str) -> Any:
 
     if name == "aio":
         return importlib.import_module("walkeeper.aio")
+    if name == "__version__":
+        version = globals()[name] = _version()
+        return version
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(importlib.import_module(_LATER[name]), name)
     return value
 
 
+def _version() -> str:
+    """The version of the distribution that is installed; "unknown" where its metadata is not."""
+    from importlib.metadata import PackageNotFoundError, version  # with it come email, zipfile and more
+
+    try:
+        return version("walkeeper")
+    except PackageNotFoundError:
+        return "unknown"
+
+
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, "__version__"])

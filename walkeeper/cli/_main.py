@@ -225,7 +225,7 @@ def discard(stream: Any) -> None:
 
 
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(package_name="walkeeper")
+@click.version_option(package_name="walkeeper", prog_name="walkeeper")
 def commands() -> None:
     """Look at, use and check walkeeper directories.
 
