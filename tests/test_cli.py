@@ -143,6 +143,17 @@ def test_tail_begins_so_many_records_before_the_end(directory: Path) -> None:
     assert run("tail", directory, "orders", "-n", "2", "--raw").stdout_bytes == b"\x00\xff\nsent 7\n"
     assert run("tail", directory, "orders", "-n", "0").stdout == ""
     assert len(run("tail", directory, "orders", "-n", "99").stdout.splitlines()) == len(ORDERS)
+    assert run("tail", directory, "orders", "--lines", "1", "--raw").stdout_bytes == b"sent 7\n"
+    assert run("tail", directory, "orders", "--lines=1", "--raw").stdout_bytes == b"sent 7\n"
+
+
+@pytest.mark.parametrize("count", ["+2", "-1", "x", "", "1.5", str(2**63)])
+def test_tail_refuses_what_is_no_count(directory: Path, count: str) -> None:
+    """tail(1) begins with the line that +N names: to read the last N instead would be another answer."""
+    result = run("tail", directory, "orders", "--lines", count)
+    assert result.exit_code == 2
+    assert "is no count" in result.stderr
+    assert ("walkeeper cat --from" in result.stderr) is (count == "+2")
 
 
 def test_tail_of_a_truncated_log_begins_at_what_is_left(directory: Path) -> None:
@@ -272,9 +283,10 @@ def test_reading_commands_work_on_a_directory_in_use(directory: Path, holder: su
     assert run("verify", directory).exit_code == 0
 
 
-def test_tail_follows_a_writer_in_another_process(directory: Path) -> None:
+@pytest.mark.parametrize("options", [["-n", "1", "-f"], ["-fn1"], ["--lines", "1", "--follow"]], ids=" ".join)
+def test_tail_follows_a_writer_in_another_process(directory: Path, options: list[str]) -> None:
     with walkeeper.open(directory) as namespace, namespace.log("orders").writer() as writer:
-        command = [*COMMAND, "tail", str(directory), "orders", "-n", "1", "-f", "--raw"]
+        command = [*COMMAND, "tail", str(directory), "orders", *options, "--raw"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             assert process.stdout is not None
             patience = threading.Timer(20, process.kill)  # readline() has no time-out of its own

@@ -214,23 +214,25 @@ def test_json_is_json_in_every_locale(tmp_path: Path, encoding: str) -> None:
     directory, name, payload = tmp_path / "wal", "größe😀", "Maß 😀"
     with walkeeper.open(directory) as namespace, namespace.log(name).writer() as writer:
         writer.append(payload.encode())
+        namespace.log(name).cursor(name)
     (journal,) = (file for file in (directory / "journal").glob("*.wkj") if payload.encode() in file.read_bytes())
     found: dict[str, str] = {}
     for command, *more in (
         ("ls", directory),
         ("cat", directory, name),
         ("tail", directory, name),
+        ("cursor", "ls", directory),
         ("stat", directory),
         ("recover", directory, tmp_path / "saved"),
         ("inspect", journal, "--entries"),
         ("verify", directory),
         ("doctor", directory),
     ):
-        done = run_process(command, "--json", *more, PYTHONIOENCODING=encoding)
+        done = run_process(command, *more, "--json", PYTHONIOENCODING=encoding)
         assert done.returncode == 0, done.stderr
         found[command] = " ".join(str(json.loads(line)) for line in done.stdout.splitlines())
         assert done.stdout.isascii()
-    assert all(name in found[command] for command in ("ls", "recover"))
+    assert all(name in found[command] for command in ("ls", "cursor", "recover"))
     assert all(payload in found[command] for command in ("cat", "tail"))
 
 
@@ -303,6 +305,8 @@ def test_hints_are_those_of_the_command_line(directory: Path, tmp_path: Path) ->
         namespace.log("orders").cursor("billing")
     held = run("truncate", directory, "orders", "--before", 2)
     assert "--force" in held.stderr
+    assert "walkeeper cursor set" in held.stderr
+    assert "walkeeper cursor delete" in held.stderr
     assert "force=True" not in held.stderr
     assert run("truncate", directory, "orders", "--before", 2, "--force").exit_code == 0
     gone = run("cat", directory, "orders", "--from", 0)

@@ -47,6 +47,7 @@ def shell(words: str, directory: Path) -> subprocess.CompletedProcess[bytes]:
         "cat --raw DIR orders",
         "tail --json DIR orders",
         "ls DIR",
+        "cursor --help",
         "stat DIR",
         "verify DIR",
         "inspect DIR/superblock",

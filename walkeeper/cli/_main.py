@@ -34,6 +34,7 @@ COMMANDS = {
     "stat": "_reading",
     "append": "_writing",
     "truncate": "_writing",
+    "cursor": "_cursor",
     "backup": "_writing",
     "inspect": "_files",
     "verify": "_files",
@@ -159,7 +160,9 @@ def refusal_of(error: Exception) -> Refusal | None:
 
 
 HINTS: dict[str, str | None] = {
-    "CursorHoldsError": "--force truncates all the same",
+    "CursorHoldsError": "walkeeper cursor set moves the cursor forward, walkeeper cursor delete deletes it; "
+    "--force truncates all the same",
+    "CursorNotFoundError": "walkeeper cursor ls lists the cursors",
     "DamagedError": "walkeeper verify shows the extent; walkeeper recover salvages what can be read",
     "TruncatedError": "--from start begins with the first record that is left",
     "WouldBlockError": None,

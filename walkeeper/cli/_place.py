@@ -43,6 +43,17 @@ def first_to_keep(value: str) -> int | None:
         raise click.BadParameter(f"{value!r} is no place to truncate at; it is a sequence id, or end") from None
 
 
+def count(value: str) -> int:
+    """How many records. Raises click.BadParameter; of +N, which tail(1) takes for a place, it says what does that."""
+    try:
+        return natural(value)
+    except ValueError:
+        pass
+    if value.startswith("+"):
+        raise click.BadParameter(f"{value!r} is no count; `walkeeper cat --from` begins with a certain record")
+    raise click.BadParameter(f"{value!r} is no count of records")
+
+
 def natural(digits: str) -> int:
     """A number that a log can store, in the ten digits. Raises ValueError."""
     if not re.fullmatch("[0-9]{1,19}", digits) or int(digits) > INT64_MAX:

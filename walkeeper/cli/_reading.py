@@ -15,6 +15,7 @@ import click
 from walkeeper import Gap, Log, Namespace, Reader, Record
 from walkeeper.cli._directory import directory, json_flag, log_name, reading
 from walkeeper.cli._main import EXIT_DAMAGED
+from walkeeper.cli._place import count as number_of_records
 from walkeeper.cli._place import place
 from walkeeper.cli._show import counted, duration, facts, printable, show, size, table, write_record
 from walkeeper.errors import CursorNotFoundError, LogDeletedError, LogNotFoundError, TruncatedError
@@ -155,12 +156,19 @@ def cat(directory: Path, log: str, start: dict[str, Any], records_max: int | Non
 @directory
 @log_name
 @click.option(
-    "-n", "count", type=click.IntRange(0), default=10, show_default=True, help="Begin so many records before the end."
+    "-n",
+    "--lines",
+    "count",
+    metavar="COUNT",
+    type=number_of_records,
+    default="10",
+    show_default=True,
+    help="Begin so many records before the end.",
 )
-@click.option("-f", "follow", is_flag=True, help="Wait for more, until Ctrl-C or the end of the stream.")
+@click.option("-f", "--follow", "follow", is_flag=True, help="Wait for more, until Ctrl-C or the end of the stream.")
 @with_styles
 def tail(directory: Path, log: str, count: int, follow: bool, style: str) -> None:
-    """The last records of LOG; with -f also those to come."""
+    """The last records of LOG; with --follow also those to come."""
     with reading(directory) as namespace:
         opened = namespace.log(log, create=False)
         _, gaps = pour(lambda: last_records(opened, count, follow), style, None, anew=True)
@@ -234,7 +242,7 @@ def pin_words(stats: dict[str, Any]) -> str:
     by = f"by the log {printable(stats['oldest_log'])}"
     if cursor := stats["oldest_cursor"]:
         held = f"its cursor {printable(cursor['name'])} still needs record {cursor['sequence_id']}"
-        return f"{by}: {held}; moving that and truncating, or compaction, frees it"
+        return f"{by}: {held}; moving that (walkeeper cursor set) and truncating, or compaction, frees it"
     return f"{by}: truncating it, or compaction, frees it"
 
 
