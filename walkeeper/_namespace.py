@@ -126,7 +126,7 @@ class RecoveryReport:
     unconfirmed_blocks: int
     """Read-only, without a writer: so many blocks at the end are whole but not known durable, and are not shown.
 
-    No call that wrote them returned success; the next open for writing settles them."""
+    No call that wrote them returned success; the next open for writing decides about them."""
     adopted_ledgers: int
     """Ledgers that no log names any more: each is a log now, "recovered-ledger-<id>"."""
     lock_wait_ns: int

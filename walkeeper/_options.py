@@ -90,7 +90,7 @@ class OpenOptions(TypedDict, total=False):
     confirm_delay: float
     """A confirm block is written after this long without appends (0.1 s)."""
     commit_wait: float
-    """Wait this long for company before a block is submitted (0)."""
+    """Seconds that a block waits for more appends before it is submitted (0)."""
     compact_rate: int
     """Bytes a second that compaction may copy (64 MiB)."""
     minor_percent: int

@@ -1,4 +1,4 @@
-"""Draws the README's pictures: record.svg and bookie.svg.
+"""Draws the pictures of README and docs: record.svg, bookie.svg and layers.svg.
 
 usage: python docs/images/make.py        (writes beside itself; `rsvg-convert record.svg -o record.png` shows it)
 """
@@ -8,11 +8,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from bookie_picture import draw_bookie
+from layers_picture import draw_layers
 from record_picture import draw_record
 
 
 def main() -> None:
-    for name, drawing in (("record", draw_record()), ("bookie", draw_bookie())):
+    for name, drawing in (("record", draw_record()), ("bookie", draw_bookie()), ("layers", draw_layers())):
         Path(__file__).with_name(f"{name}.svg").write_text(drawing.svg(), encoding="utf-8")
 
 
