@@ -1,12 +1,15 @@
 # make help lists what can be made. Every target may be called at any time and as often as you like: what is up to date is not done again.
 # Settings: PYTHON=… (3.10 or newer), CC=…, JOBS=…, TIME=seconds for each fuzzer, N=… for kills, damage, crash-states and faults, KILLS=… for interop,
 # SEED=… to repeat them or the mutants, FROM=… to go on with bit-flips, K=… a pytest expression, Q=… questions of bench-bookie (QUICK=1: to see that
-# they work).
+# they work). SHARE=n for asan, tsan, psync-test, fuzz, mutants and interop: one part in n, chosen by SEED=…, and the tests of what changed since BASE=….
 PYTHON ?= python3
 JOBS ?= $(shell nproc)
 TIME ?= 30
 N ?= 200
 KILLS ?= 3
+SEED ?=
+SHARE ?=
+BASE ?=
 FROM ?= 0
 K ?=
 Q ?=
@@ -27,30 +30,37 @@ PYTHON_FILES := walkeeper bookie tests benchmarks examples native/python .ci/bui
 
 # One directory under build/ for each way to compile; `$(call native,NAME)` configures it once and builds it.
 FLAGS_native :=
-FLAGS_clang := -DCMAKE_C_COMPILER=clang
-FLAGS_asan := -DWK_SANITIZE=address,undefined
-FLAGS_tsan := -DWK_SANITIZE=thread
+# clang's warnings need no optimisation; gcc's do, and come with the build of `native`.
+FLAGS_clang := -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG=-O0
+FLAGS_sanitizer := -DWK_WERROR=OFF -DCMAKE_C_FLAGS_RELWITHDEBINFO="-O1 -g1" # nor is warned of anything new
+FLAGS_asan := -DWK_SANITIZE=address,undefined $(FLAGS_sanitizer)
+FLAGS_tsan := -DWK_SANITIZE=thread $(FLAGS_sanitizer)
 FLAGS_fuzz := -DCMAKE_C_COMPILER=clang -DWK_FUZZ=ON -DWK_SANITIZE=address,undefined -DCMAKE_C_FLAGS=-fsanitize=fuzzer-no-link
 TARGET_fuzz := fuzzers
 FLAGS_coverage := -DWK_COVERAGE=ON -DWK_WERROR=OFF -DCMAKE_BUILD_TYPE=Debug # -O0 warns of more, which is not what is asked here
-native = .ci/quietly build/$1.log sh -c 'cmake --log-level=NOTICE -S native -B build/$1 -G Ninja $(FLAGS_$1) && ninja --quiet -C build/$1 -j $(JOBS) $(TARGET_$1)'
-ctest = ctest --test-dir build/$1 -j $(JOBS) --output-on-failure --no-tests=error
+configure = cmake --log-level=NOTICE -S native -B build/$1 -G Ninja $(FLAGS_$1)
+native = .ci/quietly build/$1.log sh -c '$(call configure,$1) && ninja --quiet -C build/$1 -j $(JOBS) $(TARGET_$1)'
+# The tests of build/$1 that the options $2 of ctest choose, or a share of them; $3 runs each.
+native_tests = $(call configure,$1) >/dev/null && SHARE_COMMAND='$(call share,native)' $3 .ci/native_tests $1 $(JOBS) $2
+# Prints the names of a share of what tests/shares.py calls $1; nothing where there is no SHARE.
+share = $(if $(SHARE),$(BIN)/python tests/shares.py --parts $(SHARE) $(if $(SEED),--seed $(SEED)) $(if $(BASE),--base $(BASE)) $1)
 # gcc 12's sanitizers want their shadow memory at fixed addresses, which wide address randomisation may take.
 fixed_addresses := $(shell setarch -R true 2>/dev/null && echo setarch -R)
-# What runs in one thread has no races to find, and is slow under the thread sanitizer.
-ONE_THREAD := no_memory|crash_states|ledger_places|replay|ledger_ranges|ledger_crashes|ledger_space|ledger_add|ledger_damage|ledger_state|ledger_read|ledger_move|place_list|live_counts|probe|test_space|catalogue_damage|entry_log_places|scrub|read_only|bit_flips|failing_disk|random_faults|refused_opens|move_refused|range_paging|full_disk|verify_damage|accepted_loss|lost_start|astray_blocks|overlay|recovery|test_index|footer|block|scan|record|entry|codec|crc32c|status|superblock|lock_text|wire_|availability|hosted|long_polls|id_set|test_service|server_stalls|bookie_simulation|fuzz_|without_uring|core_is_pure
-# What runs on a simulated disk alone, and takes its time, is not run again for a kernel that forbids rings.
-SIMULATED := bit_flips|crash_states|ledger_crashes|random_faults|failing_disk|verify_damage|accepted_loss|unsynced_footer|refused_opens|ledger_ranges|bookie_simulation|test_service|wire_|fuzz_
 # What no ring could change.
 NOT_ENGINE := $(wildcard benchmarks tests/metadata tests/fuzz $(addprefix tests/test_,zookeeper*.py cookie.py docs.py format_docs.py layers.py \
 	layout.py ledger_metadata.py machines.py mutants.py numbers.py service_info.py small_file_system.py spec.py structs.py symbols.py typing.py wire.py) \
 	$(addprefix tests/bookie/test_,bookie_commands.py cluster_up.py collector.py command_line.py config_file.py failed_starts.py http.py identity.py \
 	log.py metrics.py migration.py operations_files.py pages.py metadata_retry.py process_registration.py process_reload.py process_zookeeper.py \
 	registration.py settings.py settings_arrive.py state_files.py worker.py))
-# A part of CI, and the time it took.
-stage = @from=$$(date +%s) && $(MAKE) --no-print-directory $1 && echo "stage $(firstword $1): $$(($$(date +%s) - from)) s"
+# A part of test or check; its seconds are for the table at the end.
+TIMES := build/times
+stage = @.ci/stage $(TIMES) $(firstword $1) $(MAKE) $1
 # A test that hangs says where after five minutes, and the whole run, with all that it started, ends after forty.
 pytest = timeout -k 10 2400 $(BIN)/python tests/enclosure.py $(BIN)/python -m pytest -o faulthandler_timeout=300 $(if $(K),-k '$(K)')
+# Most tests wait for processes and for disks: one worker more than there are processors.
+WORKERS = -n $$(($(JOBS) + 1)) --dist worksteal
+
+comma := ,
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,20 +75,51 @@ demo: setup $(VENV)/demo ## setup, then the main job: examples/flights/run.py
 java-demo: setup $(VENV)/java-demo ## setup, then Apache BookKeeper's Java client on four bookies: examples/java/run.py
 	$(BIN)/python examples/java/run.py
 
-test: setup $(VENV)/checked ## setup, then everything that CI checks; the Python tests come last
+test: ## setup, then lint, the C tests, short campaigns and the Python tests: ten minutes
+	@rm -f $(TIMES)
+	$(call stage,set-up)
 	$(call stage,lint)
 	$(call stage,native-test)
-	$(call stage,crash-states N=30000)
-	$(call stage,faults N=20000)
-	$(call stage,simulation N=4000)
-	$(call stage,kills N=200)
-	$(call stage,mutants SOME=80)
+	$(call stage,crash-states N=10000)
+	$(call stage,faults N=8000)
+	$(call stage,simulation N=2000)
+	$(call stage,kills N=100)
+	@WALKEEPER_TIMES=$(TIMES) $(MAKE) python-test
+
+check: ## test, then check-shares
+	@$(MAKE) test
+	@$(MAKE) check-shares
+
+# One seed for all of them, so that one number repeats them.
+check-shares: SEED := $(or $(SEED),$(shell date +%s))
+check-shares: setup $(VENV)/checked ## what takes longer, in shares that SEED=… repeats: sanitizers, fuzzers, mutants, BookKeeper's clients, no io_uring
+	@echo "SEED=$(SEED)"
+	@rm -f $(TIMES)
+	$(call stage,asan SHARE=6 SEED=$(SEED))
+	$(call stage,tsan SHARE=6 SEED=$(SEED))
+	$(call stage,fuzz SHARE=4 TIME=15 SEED=$(SEED))
+	$(call stage,mutants SHARE=24 SEED=$(SEED))
+	$(call stage,interop SHARE=4 SEED=$(SEED))
+	@WALKEEPER_TIMES=$(TIMES) $(MAKE) psync-test SHARE=6 SEED=$(SEED)
+
+check-all: ## everything at full length, for a night
+	@rm -f $(TIMES)
+	$(call stage,test)
 	$(call stage,asan)
 	$(call stage,tsan)
-	$(call stage,fuzz TIME=30)
-	$(call stage,psync-test)
-	$(call stage,interop)
-	@$(pytest)
+	$(call stage,coverage)
+	$(call stage,aarch64)
+	$(call stage,wheel-test)
+	$(call stage,crash-states N=1000000)
+	$(call stage,faults N=1000000)
+	$(call stage,simulation N=100000)
+	$(call stage,kills N=2000)
+	$(call stage,damage N=2000)
+	$(call stage,process-kills N=200)
+	$(call stage,fuzz TIME=600)
+	$(call stage,mutants)
+	$(call stage,interop-all)
+	@WALKEEPER_TIMES=$(TIMES) $(MAKE) psync-test
 
 build: setup ## compile what changed and install it into .venv
 
@@ -120,30 +161,33 @@ $(VENV)/checked: $(VENV)/demo
 
 ## Checking
 
+set-up: setup $(VENV)/checked
+
 native-test: $(VENV)/packages ## the C tests (ctest), as they are shipped
 	@$(call native,native)
-	@$(call ctest,native)
+	@$(call native_tests,native)
+
+python-test: setup $(VENV)/checked ## the Python tests
+	@$(pytest) $(WORKERS)
 
 asan: $(VENV)/packages ## the C tests under the address and undefined-behaviour sanitizers
-	@$(call native,asan)
-	@$(fixed_addresses) $(call ctest,asan)
+	@$(call native_tests,asan,,$(fixed_addresses))
 
-tsan: $(VENV)/packages ## the C tests under the thread sanitizer
-	@$(call native,tsan)
-	@$(fixed_addresses) $(call ctest,tsan) -E '$(ONE_THREAD)'
+tsan: $(VENV)/packages ## the C tests that have threads, under the thread sanitizer
+	@$(call native_tests,tsan,-LE one-thread,$(fixed_addresses))
 
 spec: setup $(VENV)/checked ## the text specs of tests/spec, and the machines against their models
 	@$(BIN)/python -m pytest -q tests/test_spec.py tests/test_machines.py
 
 fuzz: $(VENV)/checked ## every fuzzer for TIME seconds, C from its saved corpus, then the parsers in Python; what it finds is left in build/fuzz
 	@$(call native,fuzz)
-	@.ci/fuzz build/fuzz $(TIME) $(JOBS)
-	@$(BIN)/python -m tests.fuzz.parsers $(TIME) $(JOBS)
+	@names=$$($(call share,fuzzers)) && .ci/fuzz build/fuzz $(TIME) $(JOBS) $$names
+	@names=$$($(call share,parsers)) && $(BIN)/python -m tests.fuzz.parsers $(TIME) $(JOBS) $$names
 
 psync-test: setup build/without_uring ## the C and Python tests once more, with the io_uring calls forbidden
 	@$(call native,native)
-	@build/without_uring $(call ctest,native) -E '$(SIMULATED)'
-	@build/without_uring $(pytest) -q --no-header $(addprefix --ignore=,$(NOT_ENGINE))
+	@$(call native_tests,native,-LE simulated,build/without_uring)
+	@files=$$($(call share,python $(NOT_ENGINE))) && build/without_uring $(pytest) $(WORKERS) $(addprefix --ignore=,$(NOT_ENGINE)) $$files
 
 build/without_uring: tests/native/without_uring.c tests/native/refused_calls.h
 	@mkdir -p build
@@ -166,8 +210,8 @@ coverage: setup $(VENV)/checked ## what the tests reach: three figures, each wit
 	@PYTHON='$(PYTHON)' .ci/packages coverage
 	@$(call native,coverage)
 	@find build/coverage -name '*.gcda' -delete
-	@.ci/quietly build/coverage/ctest.log $(call ctest,coverage)
-	@.ci/quietly build/coverage/pytest.log $(pytest) -q --cov=walkeeper --cov-branch --cov-report=json:build/coverage/python.json --cov-report=html:build/coverage/python
+	@.ci/quietly build/coverage/ctest.log .ci/native_tests coverage $(JOBS)
+	@.ci/quietly build/coverage/pytest.log $(pytest) $(WORKERS) -q --cov=walkeeper --cov-branch --cov-report=json:build/coverage/python.json --cov-report=html:build/coverage/python
 	@.ci/coverage build/coverage build/coverage/python.json
 
 crash-states: $(VENV)/packages ## N power cuts of logs and N of a ledger store, on a simulated disk: at any moment, with any subset of what was not synced
@@ -207,8 +251,9 @@ interop_classes = @rm -rf build/interop/reports && \
 	again=$$($(REPORT) again) && { [ -z "$$again" ] || $(INTEROP) test -Pchosen "-Dchosen=$$again"; }
 
 interop: setup $(VENV)/checked ## Apache BookKeeper's Java client, shell and auto-recovery, and four classes of its own suite, against our bookies; KILLS=…
-	$(call interop_classes,ci,$(KILLS),$(SHAPES_CI))
-	@$(REPORT) check ci
+	@mkdir -p build/interop && $(if $(SHARE),$(call share,interop --separator $(comma)),echo ci) >build/interop/share
+	$(call interop_classes,$$(cat build/interop/share),$(KILLS),$(SHAPES_CI))
+	@$(REPORT) check $$(cat build/interop/share)
 
 interop-all: setup $(VENV)/checked ## the same with 50 kills, all shapes of clusters and all classes of tests/interop/upstream-classes.txt; writes docs/interop.md
 	$(call interop_classes,all,50,$(SHAPES_ALL))
@@ -216,7 +261,7 @@ interop-all: setup $(VENV)/checked ## the same with 50 kills, all shapes of clus
 	@$(REPORT) check all
 
 mutants: setup $(VENV)/checked ## seeded defects, each of which a named test must notice; SOME=n of them
-	@$(BIN)/python tests/mutants/run.py --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(SOME),--some $(SOME))
+	@names=$$($(call share,mutants)) && $(BIN)/python tests/mutants/run.py --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(SOME),--some $(SOME)) $$names
 
 aarch64: $(VENV)/packages ## all of native/ compiled for 64-bit ARM, its codecs and the engine run under qemu
 	@PYTHON='$(PYTHON)' .ci/packages aarch64
@@ -244,4 +289,4 @@ clean: ## everything that was made, .venv included
 	rm -rf build dist $(VENV) main-job .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo java-demo test build native-test asan tsan spec fuzz psync-test lint format coverage crash-states faults simulation damage kills process-kills bit-flips interop interop-all mutants aarch64 wheel-test bench bench-bookie bench-hostile clean
+.PHONY: help setup demo java-demo test check check-shares check-all build set-up native-test python-test asan tsan spec fuzz psync-test lint format coverage crash-states faults simulation damage kills process-kills bit-flips interop interop-all mutants aarch64 wheel-test bench bench-bookie bench-hostile clean

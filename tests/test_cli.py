@@ -325,7 +325,9 @@ def test_ctrl_c_ends_with_130_and_keeps_what_was_appended(tmp_path: Path) -> Non
         assert process.stdin is not None
         process.stdin.write(b"one\n")
         process.stdin.flush()
-        time.sleep(1.5)
+        deadline = time.monotonic() + 60
+        while b"one" not in run_process("cat", tmp_path / "wal", "lines").stdout:
+            assert time.monotonic() < deadline
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=20)
     assert process.returncode == 130

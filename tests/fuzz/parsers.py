@@ -1,8 +1,8 @@
 """The parsers in Python and bytes for them: only the error that they name may come out, and what is read is written and
 read the same.
 
-    python -m tests.fuzz.parsers [SECONDS [JOBS]]       all of them, for so long each
-    python -m tests.fuzz.parsers NAME SECONDS [SEED]    one, by mutation alone
+    python -m tests.fuzz.parsers [SECONDS [JOBS [NAME...]]]    all of them or these, for so long each
+    python -m tests.fuzz.parsers NAME SECONDS [SEED]           one, by mutation alone
 
 A finding is a traceback, with the seed and the bytes.
 """
@@ -15,7 +15,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -203,8 +203,8 @@ def run(parser: Parser, seed: int, goes_on: Callable[[int], bool]) -> int:
     return valid
 
 
-def fuzz_all(seconds: float, jobs: int) -> int:
-    """Each parser in a process of its own, guided by coverage where atheris is installed, as in CI. The exit status."""
+def fuzz_all(seconds: float, jobs: int, names: Collection[str] = PARSERS) -> int:
+    """Each named parser in a process of its own, guided by coverage where atheris is installed. The exit status."""
     module = "tests.fuzz.guided"
     if importlib.util.find_spec("atheris") is None:
         if os.environ.get("CI") == "true":
@@ -223,7 +223,7 @@ def fuzz_all(seconds: float, jobs: int) -> int:
         return done.returncode == 0
 
     with ThreadPoolExecutor(jobs) as pool:
-        return 0 if all(list(pool.map(fuzz, PARSERS))) else 1
+        return 0 if all(list(pool.map(fuzz, names))) else 1
 
 
 def main(arguments: list[str]) -> int:
@@ -232,7 +232,8 @@ def main(arguments: list[str]) -> int:
         seed = int(arguments[2]) if len(arguments) > 2 else time.time_ns()
         run(PARSERS[arguments[0]], seed, lambda _: time.monotonic() < end)
         return 0
-    return fuzz_all(float(arguments[0]) if arguments else 10.0, int(arguments[1]) if len(arguments) > 1 else 1)
+    seconds, jobs = float(arguments[0]) if arguments else 10.0, int(arguments[1]) if len(arguments) > 1 else 1
+    return fuzz_all(seconds, jobs, arguments[2:] or PARSERS)
 
 
 if __name__ == "__main__":

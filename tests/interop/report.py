@@ -1,9 +1,11 @@
 """Which of BookKeeper's test classes are run, and the page docs/interop.md from the reports that Maven left.
 
-report.py classes ci|all    the classes, ours and BookKeeper's, as -Dchosen wants them
+report.py classes WHICH     the classes, ours and BookKeeper's, as -Dchosen wants them
 report.py again             BookKeeper's classes of which a test failed: they are run once more, alone
 report.py write             writes docs/interop.md
-report.py check ci|all      fails where a test failed that is not known to, or a class did not run
+report.py check WHICH       fails where a test failed that is not known to, or a class did not run
+
+WHICH: ci, all, or classes of ci with commas between them.
 """
 
 from __future__ import annotations
@@ -65,18 +67,30 @@ def upstream_classes() -> list[Upstream]:
     return rows
 
 
-def chosen(how: str) -> str:
-    wanted = {"ci": ("ci",), "all": ("ci", "all")}[how]
-    rows = upstream_classes()
+def our_classes() -> set[str]:
+    return {path.stem for path in SOURCES.glob("*Test.java") if "public abstract class" not in path.read_text()}
+
+
+def chosen(which: str) -> str:
+    names = expected(which)
+    wanted = ("ci", "all") if which == "all" else ("ci",)
+    rows = [row for row in upstream_classes() if row.class_name in names]
+    ours = sorted(OURS.replace(".", "/") + name for name in names & our_classes())
     without = [f"!{row.name}*" for row in rows if row.how == "no" and row.method]
-    return ",".join([OURS.replace(".", "/") + "*Test"] + [row.name for row in rows if row.how in wanted] + without)
+    return ",".join(ours + [row.name for row in rows if row.how in wanted] + without)
 
 
-def expected(how: str) -> set[str]:
+def expected(which: str) -> set[str]:
     """The simple names of the classes that must have run."""
-    ours = {path.stem for path in SOURCES.glob("*Test.java") if "public abstract class" not in path.read_text()}
-    theirs = {row.class_name for row in upstream_classes() if row.how == "ci" or row.how == how}
-    return ours | theirs
+    in_ci = our_classes() | {row.class_name for row in upstream_classes() if row.how == "ci"}
+    if which == "ci":
+        return in_ci
+    if which == "all":
+        return in_ci | {row.class_name for row in upstream_classes() if row.how == "all"}
+    names = set(which.split(","))
+    if unknown := names - in_ci:
+        raise SystemExit(f"no class of CI is called {', '.join(sorted(unknown))}")
+    return names
 
 
 def known_to_fail() -> dict[str, str]:
@@ -256,14 +270,14 @@ def check(how: str) -> None:
 
 def main(arguments: list[str]) -> None:
     match arguments:
-        case ["classes", ("ci" | "all") as how]:
-            print(chosen(how))
+        case ["classes", which]:
+            print(chosen(which))
         case ["again"]:
             print(again())
         case ["write"]:
             PAGE.write_text(page())
-        case ["check", ("ci" | "all") as how]:
-            check(how)
+        case ["check", which]:
+            check(which)
         case _:
             raise SystemExit(__doc__)
 

@@ -2,6 +2,7 @@
  * test_accepted_loss.c: blocks of a small directory are wiped out, and an open accepts that: what is left is read in order, with gaps for what is known to be lost; appends go on; a power
  * cut in the middle of the accepting open changes nothing of that.
  */
+/* ctest labels: one-thread simulated */
 #include "engine/engine.h"
 #include "manual_options.h"
 #include "sim/faulty.h"

@@ -3,6 +3,7 @@
  * has it too. An open that accepts loss comes up all the same: what stands at the wrong place is nobody's, and its
  * entries, which stand in their own block as well, contradict nothing.
  */
+/* ctest labels: one-thread */
 #include "sim/faulty.h"
 #include "small_wal.h"
 

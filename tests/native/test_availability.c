@@ -1,4 +1,5 @@
 /* test_availability.c: the bytes that tell which entries of a ledger a bookie has. */
+/* ctest labels: one-thread */
 #include "wire_bytes.h"
 
 TEST(the_head_tells_how_many_groups_follow) {

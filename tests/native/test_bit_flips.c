@@ -6,6 +6,7 @@
  *	test_bit_flips all       every bit of every byte (hours); those that accept the damage, of one bit of each byte
  *	test_bit_flips all K N   the same, of every N-th byte from byte K on, so that N processes share the work
  */
+/* ctest labels: one-thread simulated */
 #include "core/bytes.h"
 #include "sim/faulty.h"
 #include "small_wal.h"

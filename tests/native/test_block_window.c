@@ -2,6 +2,7 @@
  * Which submitted blocks are durable (storage rule 12): each rule of block_window.h, and random orders against a count
  * kept by hand.
  */
+/* ctest labels: one-thread */
 #include "check.h"
 #include "core/block_window.h"
 

@@ -23,6 +23,7 @@
  * Meanwhile connections hang up and do not read, calls of the disk fail, it is full, and memory for frames and answers is
  * short, or none is found. The service takes a turn only where something tells it to, as its loop does.
  */
+/* ctest labels: one-thread simulated */
 #include <errno.h>
 #include <time.h>
 

@@ -2,6 +2,7 @@
  * test_catalogue_damage.c: entries of the catalogue that cannot be read. The newest snapshot: the one before it and the
  * changes since say the same. Changes: what is intact is salvaged, and no record of a log becomes unreachable.
  */
+/* ctest labels: one-thread */
 #include "engine/catalogue/catalogue.h"
 #include "engine/catalogue/snapshot.h"
 #include "engine/engine.h"

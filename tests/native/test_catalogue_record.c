@@ -1,4 +1,5 @@
 /* The records of ledger 0: each type's bytes, each rule, and every truncation. */
+/* ctest labels: one-thread */
 #include "check.h"
 #include "core/bytes.h"
 #include "core/catalogue_record.h"

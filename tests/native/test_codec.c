@@ -1,4 +1,5 @@
 /* Compression: what goes in comes out, and nothing else than exactly that is accepted. */
+/* ctest labels: one-thread */
 #include "check.h"
 #include "records/codec.h"
 

@@ -13,6 +13,7 @@
  *
  * A failure names the workload's seed: `test_crash_states 50 SEED` repeats it.
  */
+/* ctest labels: one-thread simulated */
 #include "sim/faulty.h"
 #include "workload.h"
 #include <time.h>

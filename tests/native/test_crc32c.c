@@ -1,4 +1,5 @@
 /* The checksum: published vectors, a bit-by-bit model, and the fast version against the portable one. */
+/* ctest labels: one-thread */
 #include "check.h"
 #include "core/bytes.h"
 #include "core/crc32c.h"

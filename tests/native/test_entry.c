@@ -1,4 +1,5 @@
 /* BookKeeper's entry: golden bytes, each rule of validity, every truncation, every flipped bit. */
+/* ctest labels: one-thread */
 #include "check.h"
 #include "core/bytes.h"
 #include "walkeeper/entry.h"

@@ -2,6 +2,7 @@
  * test_entry_log_places.c: an entry log whose pages of items cannot be read. Its entries stand one after another, so
  * where they are is found out from themselves, and nothing is lost, whatever the policy.
  */
+/* ctest labels: one-thread */
 #include "check.h"
 #include "core/footer.h"
 #include "engine/directory/directory.h"

@@ -9,6 +9,7 @@
  *  - if the journal failed, appends are refused from then on, also when the disk is well again, and reading goes on;
  *  - after a power cut and with a disk that is well, the directory opens, and what was promised is there.
  */
+/* ctest labels: one-thread simulated */
 #include "sim/faulty.h"
 #include "workload.h"
 #include <errno.h>

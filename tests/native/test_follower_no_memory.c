@@ -2,6 +2,7 @@
  * test_follower_no_memory.c: memory runs out while a follower hears of changes of the catalogue, at each allocation. Once
  * there is enough again it knows what the writer knows.
  */
+/* ctest labels: one-thread */
 #include "engine/manual.h"
 #include "scarce_memory.h"
 #include "small_directory.h"

@@ -1,4 +1,5 @@
 /* The footer: sizes and places of its pages, each field at its place, each rule, every flipped bit of every page. */
+/* ctest labels: one-thread */
 #include "check.h"
 #include "core/bytes.h"
 #include "core/footer.h"

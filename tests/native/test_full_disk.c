@@ -2,6 +2,7 @@
  * test_full_disk.c: the disk fills up, appends are refused, nothing acknowledged is lost, truncation still works, and
  * appends go on by themselves once there is space again.
  */
+/* ctest labels: one-thread */
 #include "engine/manual.h"
 #include "sim/faulty.h"
 #include "workload.h"

@@ -5,6 +5,7 @@
  * What was acknowledged is there, and what was deleted is not, behind every open; what frees is not refused for ever; a
  * disk that is mostly dead takes appends; nothing stops the journal; at the end all space but a few files is given back.
  */
+/* ctest labels: one-thread */
 #include "full_disk_look.h"
 #include "sim/faulty.h"
 

@@ -1,6 +1,7 @@
 /*
  * test_full_disk_opens.c: a directory is opened on a disk without room for what only an open wants.
  */
+/* ctest labels: one-thread */
 #include "ledger_store.h"
 #include "sim/faulty.h"
 

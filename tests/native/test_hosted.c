@@ -1,4 +1,5 @@
 /* test_hosted.c: the table of hosted ledgers, what it says of LACs, and how it learns a ledger's digest. */
+/* ctest labels: one-thread */
 #include "check.h"
 #include "core/hosted.h"
 #include "core/wire.h"

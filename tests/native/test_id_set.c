@@ -1,4 +1,5 @@
 /* test_id_set.c: ids sorted, each once, and found. */
+/* ctest labels: one-thread */
 #include "check.h"
 #include "core/hosted.h"
 

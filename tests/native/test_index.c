@@ -1,4 +1,5 @@
 /* test_index.c: the index file and LastLogMark: what an open reads of them, and an index that cannot be used. */
+/* ctest labels: one-thread */
 #include "sim/faulty.h"
 #include "two_logs.h"
 #include <errno.h>

@@ -2,6 +2,7 @@
  * test_index_behind.c: files that go and come behind the index: recycled, moved to an entry log, without a footer yet;
  * and states, which outlive the journal file that held them.
  */
+/* ctest labels: one-thread */
 #include "engine/ledger/ledger_state.h"
 #include "engine/manual.h"
 #include "sim/faulty.h"

@@ -2,6 +2,7 @@
  * test_index_crashes.c: a power cut at every step of writing the index, and while files go behind it; and a disk that is
  * full or fails meanwhile.
  */
+/* ctest labels: one-thread */
 #include "sim/faulty.h"
 #include "two_logs.h"
 #include <errno.h>

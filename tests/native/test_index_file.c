@@ -1,4 +1,5 @@
 /* The index file's format: sizes and places of its pages, each field at its place, each rule, every flipped bit of every page. */
+/* ctest labels: one-thread */
 #include "check.h"
 #include "core/bytes.h"
 #include "core/index_file.h"

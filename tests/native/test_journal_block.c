@@ -2,6 +2,7 @@
  * The journal's block (storage rule 8): each field at its place, each rule of validity, every truncation, every flipped
  * bit.
  */
+/* ctest labels: one-thread */
 #include "check.h"
 #include "core/bytes.h"
 #include "core/journal_block.h"

@@ -3,6 +3,7 @@
  * history: whatever a power cut may leave is a torn tail and loses nothing acknowledged; a bad block that a survivor
  * knew durable is damage.
  */
+/* ctest labels: one-thread */
 #include "check.h"
 #include "core/bytes.h"
 #include "core/journal_scan.h"

@@ -2,6 +2,7 @@
  * test_ledger_add.c: adding entries to a ledger store: sizes, batches and the answer to each of them, room in flight,
  * and when an entry is durable and read.
  */
+/* ctest labels: one-thread */
 #include "ledger_store.h"
 #include "sim/faulty.h"
 

@@ -9,6 +9,7 @@
  *
  * A failure names the workload's seed: `test_ledger_crashes 50 SEED`, or `test_ledger_crashes 0 SEED CALL`, repeats it.
  */
+/* ctest labels: one-thread simulated */
 #include "ledger_workload.h"
 #include "sim/faulty.h"
 #include <errno.h>

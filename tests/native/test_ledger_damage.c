@@ -2,6 +2,7 @@
  * test_ledger_damage.c: a ledger store that is opened with on_damage skip goes on behind damage in its journal: it says that
  * something is lost, has what is whole, takes more, and from then on is a store like any other.
  */
+/* ctest labels: one-thread */
 #include "ledger_store.h"
 #include "sim/faulty.h"
 #include "small_directory.h"

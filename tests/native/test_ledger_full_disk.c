@@ -2,6 +2,7 @@
  * test_ledger_full_disk.c: on a full disk a delete frees what its ledger took, also where journal files hold state
  * records (keys, fences), which only an index file lets go of.
  */
+/* ctest labels: one-thread */
 #include "engine/manual.h"
 #include "ledger_store.h"
 #include "sim/faulty.h"

@@ -2,6 +2,7 @@
  * test_ledger_full_disk_outputs.c: what is kept back on a full disk for the mover's output and the next index is as large
  * as before where what was written into it did not get its name, and is not spent on what frees nothing.
  */
+/* ctest labels: one-thread */
 #include "engine/manual.h"
 #include "ledger_store.h"
 #include "sim/faulty.h"

@@ -2,6 +2,7 @@
  * test_ledger_move.c: entries of a ledger store that the mover takes into entry logs: they are read where they are, what
  * was deleted meanwhile stays deleted, and no range outlives its file.
  */
+/* ctest labels: one-thread */
 #include "engine/index/index_file.h"
 #include "engine/manual.h"
 #include "ledger_store.h"

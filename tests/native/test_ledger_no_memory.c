@@ -2,6 +2,7 @@
  * test_ledger_no_memory.c: memory runs out in the middle of a change of a ledger store: each of its allocations fails,
  * one after the other. A change that was refused for it left nothing behind, its key neither.
  */
+/* ctest labels: one-thread */
 #include "ledger_store.h"
 #include "scarce_memory.h"
 #include "small_directory.h"

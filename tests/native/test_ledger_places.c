@@ -2,6 +2,7 @@
  * test_ledger_places.c: where the moved entries of a ledger store stand is known from pages of items alone: what an
  * entry's bytes say of their end, its digest, is the caller's. A page that cannot be read is told as that.
  */
+/* ctest labels: one-thread */
 #include "ledger_store.h"
 #include "sim/faulty.h"
 

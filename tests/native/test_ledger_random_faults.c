@@ -5,6 +5,7 @@
  *
  *	test_ledger_random_faults [STATES [SEED]]
  */
+/* ctest labels: one-thread simulated */
 #include "ledger_workload.h"
 
 #include "random_faults.h"

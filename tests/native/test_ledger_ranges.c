@@ -2,6 +2,7 @@
  * test_ledger_ranges.c: ledgers whose entries have any ids, in any order, some of them twice, beside an array that says
  * what there is: while files roll and are sealed, the mover copies, the directory is closed, killed and opened again.
  */
+/* ctest labels: one-thread simulated */
 #include "engine/index/index_file.h"
 #include "engine/manual.h"
 #include "ledger_model.h"

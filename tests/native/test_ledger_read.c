@@ -2,6 +2,7 @@
  * test_ledger_read.c: reading a ledger store: absent, unknown and damaged are told apart; batches, ranges of entries,
  * and the list of ledgers.
  */
+/* ctest labels: one-thread */
 #include "ledger_store.h"
 #include "sim/faulty.h"
 #include <errno.h>

@@ -3,6 +3,7 @@
  *
  *	test_ledger_refused_opens [SEED]
  */
+/* ctest labels: one-thread simulated */
 #include "ledger_workload.h"
 
 #include "refused_opens.h"

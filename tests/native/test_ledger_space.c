@@ -2,6 +2,7 @@
  * test_ledger_space.c: a ledger store on a full disk: what was accepted becomes durable whatever its footer takes, a
  * delete is taken, and adds go on once there is space. And what the mover makes of the smallest entries.
  */
+/* ctest labels: one-thread */
 #include "engine/manual.h"
 #include "ledger_store.h"
 #include "sim/faulty.h"

@@ -2,6 +2,7 @@
  * test_ledger_state.c: what is stored of a ledger beside its entries: its key and its explicit LAC; and that states
  * survive the journal files that held them, while a damaged index is no reason to forget one.
  */
+/* ctest labels: one-thread */
 #include "engine/index/index_file.h"
 #include "ledger_store.h"
 

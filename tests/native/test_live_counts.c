@@ -2,6 +2,7 @@
  * test_live_counts.c: how many entries of each file are live, from footers that come in any order, without a directory:
  * never too low, and right once the ranges are settled.
  */
+/* ctest labels: one-thread */
 #include "check.h"
 #include "engine/index/ledger.h"
 #include "engine/index/range.h"

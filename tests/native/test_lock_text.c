@@ -1,4 +1,5 @@
 /* What the file `lock` says of its holder, of any bytes. */
+/* ctest labels: one-thread */
 #include "check.h"
 #include "core/lock_text.h"
 #include <string.h>

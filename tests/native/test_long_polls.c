@@ -1,4 +1,5 @@
 /* test_long_polls.c: who waits for a ledger's LAC is woken when it is passed, when his time is over, or with his owner. */
+/* ctest labels: one-thread */
 #include "check.h"
 #include "core/hosted.h"
 

@@ -3,6 +3,7 @@
  * disk before it, and the power went. A file without a block stands between what came before and what came behind, and
  * nothing says that the block that is missing was ever durable: the journal ends before it, whatever comes behind.
  */
+/* ctest labels: one-thread */
 #include "engine/journal/journal_file.h"
 #include "engine/space/space.h"
 #include "manual_directory.h"

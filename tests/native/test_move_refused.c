@@ -3,6 +3,7 @@
  * machine refuses something: an allocation, a file, a name. Whatever becomes of the pass, no entry is lost. The same
  * while interleaved files are sorted.
  */
+/* ctest labels: one-thread */
 #include "engine/manual.h"
 #include "ledger_store.h"
 #include "sheltered_disk.h"

@@ -2,6 +2,7 @@
  * test_no_memory.c: memory runs out in the middle of a call: each of its allocations fails, one after the other. Whatever
  * the call says is true, it can be made again, and the directory opens afterwards and holds what was acknowledged.
  */
+/* ctest labels: one-thread */
 #include "engine/manual.h"
 #include "manual_directory.h"
 #include "scarce_memory.h"

@@ -2,6 +2,7 @@
  * test_overlay.c: what is done to an overlay is seen through it as on a disk of its own, and the disk below stays as it
  * was. The model is the simulated disk.
  */
+/* ctest labels: one-thread */
 #include "check_status.h"
 #include "io/io.h"
 #include "sim/faulty.h"

@@ -1,4 +1,5 @@
 /* test_place_list.c: the list of places in the file under way, beside an array. */
+/* ctest labels: one-thread */
 #include "check.h"
 #include "engine/index/place_list.h"
 

@@ -2,6 +2,7 @@
  * test_probe.c: the probe of the disk: when it runs, and which method and K it chooses; storage rule 16
  * (docs/storage-rules.md).
  */
+/* ctest labels: one-thread */
 #include "engine/directory/probe_grid.h"
 #include "manual_directory.h"
 #include "sim/faulty.h"

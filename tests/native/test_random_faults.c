@@ -10,6 +10,7 @@
  *
  * A failure names the workload's seed: `test_random_faults 50 SEED` repeats it.
  */
+/* ctest labels: one-thread simulated */
 #include "workload.h"
 
 #include "random_faults.h"

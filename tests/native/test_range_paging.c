@@ -3,6 +3,7 @@
  * says what there is: entries of long ago are read, written again and out of order; ledgers and logs go, and are made
  * anew; the mover copies; the directory is closed, and the power goes. Storage rule 23.
  */
+/* ctest labels: one-thread */
 #include <errno.h>
 
 #include "engine/index/index_file.h"

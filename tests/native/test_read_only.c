@@ -2,6 +2,7 @@
  * test_read_only.c: what an open that may not write shows after its writer went away: all that was acknowledged, and
  * nothing whose sync failed or was never asked for (storage rule 13).
  */
+/* ctest labels: one-thread */
 #include "engine/manual.h"
 #include "read_only_hooks.h"
 #include "sim/faulty.h"

@@ -1,4 +1,5 @@
 /* DistributedLog's record, envelope, record set and DLSN: golden bytes, each rule of validity, every truncation. */
+/* ctest labels: one-thread */
 #include "check.h"
 #include "core/bytes.h"
 #include "walkeeper/record.h"

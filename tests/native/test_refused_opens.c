@@ -4,6 +4,7 @@
  *
  *	test_refused_opens [SEED]
  */
+/* ctest labels: one-thread simulated */
 #include "workload.h"
 
 #include "refused_opens.h"

@@ -1,6 +1,7 @@
 /*
  * test_replay.c: what a replay costs the disk: every byte once, in large reads, and small ones beside a busy writer.
  */
+/* ctest labels: one-thread */
 #include "engine/directory/directory.h"
 #include "io/io.h"
 #include "small_directory.h"

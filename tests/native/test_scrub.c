@@ -1,4 +1,5 @@
 /* test_scrub.c: a step of the scrub looks at a bounded number of ledgers under the lock, however many there are. */
+/* ctest labels: one-thread */
 #include "engine/check/scrub.h"
 #include "engine/index/ledger.h"
 #include "engine/index/store_file.h"

@@ -1,4 +1,5 @@
 /* test_service.c: what a bookie answers, request by request, and what it promised behind a crash. */
+/* ctest labels: one-thread simulated */
 #include <errno.h>
 
 #include "bookie_harness.h"

@@ -2,6 +2,7 @@
  * test_service_frames.c: frames that come piece by piece stay within the memory for what comes in, and who begins them and
  * stops keeps nobody out.
  */
+/* ctest labels: one-thread simulated */
 #include "bookie_harness.h"
 #include "engine/manual.h"
 

@@ -1,4 +1,5 @@
 /* test_service_lacs.c: what a bookie says of LACs: of those that entries bring, explicit ones, and to who polls for them. */
+/* ctest labels: one-thread simulated */
 #include <errno.h>
 
 #include "bookie_harness.h"

@@ -1,4 +1,5 @@
 /* test_service_lists.c: which entries of a ledger a bookie says it has. */
+/* ctest labels: one-thread simulated */
 #include "bookie_harness.h"
 
 enum { GROUPS_AT = 64, GROUP_SIZE = 24 };

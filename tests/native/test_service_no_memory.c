@@ -2,6 +2,7 @@
  * test_service_no_memory.c: memory runs out at each allocation in turn while an explicit LAC is taken: where it is acknowledged,
  * then or when it is sent again, readers are told of it.
  */
+/* ctest labels: one-thread simulated */
 #include "bookie_harness.h"
 #include "sheltered_disk.h"
 

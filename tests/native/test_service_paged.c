@@ -1,4 +1,5 @@
 /* test_service_paged.c: what the loop itself answers of ledgers whose ranges are out: it waits for no disk. */
+/* ctest labels: one-thread simulated */
 #include <errno.h>
 
 #include "bookie_harness.h"

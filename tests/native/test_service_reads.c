@@ -1,4 +1,5 @@
 /* test_service_reads.c: which reads the loop answers itself, and what batches hold. */
+/* ctest labels: one-thread simulated */
 #include "bookie_harness.h"
 #include "engine/manual.h"
 

@@ -2,6 +2,7 @@
  * test_service_recoveries.c: where others fill all that there is, the fences, the recovery adds and the LACs that a ledger
  * without its writer needs go on (cluster rule 4).
  */
+/* ctest labels: one-thread simulated */
 #include "bookie_harness.h"
 #include "engine/manual.h"
 

@@ -2,6 +2,7 @@
  * test_service_stalls.c: who stalls, for whatever reason, goes on; what waits and what is not read stays within the memory
  * for it; and the loop never sleeps while something is due.
  */
+/* ctest labels: one-thread simulated */
 #include "bookie_harness.h"
 #include "engine/manual.h"
 #include "sim/faulty.h"

@@ -2,6 +2,7 @@
  * test_space.c: how much a directory takes, on the disk and in memory: snapshots, truncation, the mover's passes, and
  * the limits of memtable, index cache and appends in flight; storage rules 19, 22 and 24 (docs/storage-rules.md).
  */
+/* ctest labels: one-thread */
 #include "engine/manual.h"
 #include "manual_directory.h"
 #include "sim/faulty.h"

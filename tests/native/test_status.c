@@ -1,4 +1,5 @@
 /* Every status has a sentence of its own. */
+/* ctest labels: one-thread */
 #include "check.h"
 #include "walkeeper/core.h"
 

@@ -1,4 +1,5 @@
 /* The superblock: each field at its place, each rule, every flipped bit, and the choice between two slots. */
+/* ctest labels: one-thread */
 #include "check.h"
 #include "core/bytes.h"
 #include "core/superblock.h"

@@ -2,6 +2,7 @@
  * test_unread_footer.c: the journal's last file has its footer, and an open that goes by blocks alone cannot read it
  * just then. Nothing is written before that footer: the next open would believe it, and not see what stands there.
  */
+/* ctest labels: one-thread */
 #include <errno.h>
 
 #include "engine/directory/handles.h"

@@ -7,6 +7,7 @@
  * too large for the file that was named next, which stays empty, and has file B alone. It was sealed while n was in
  * flight: nothing but B's footer says that n was durable.
  */
+/* ctest labels: one-thread simulated */
 #include <errno.h>
 
 #include "engine/catalogue/catalogue.h"

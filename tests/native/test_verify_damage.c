@@ -2,6 +2,7 @@
  * test_verify_damage.c: wk_verify_directory finds and names one bit turned in any structure of a real directory, and what
  * is whole by itself and says something wrong.
  */
+/* ctest labels: one-thread simulated */
 #include "verified_directory.h"
 
 static wk_footer footer_of(const char *name) {

@@ -1,4 +1,5 @@
 /* test_wire_digest.c: what a bookie reads in entries, the digests of BookKeeper, and CRC-32 in all its ways. */
+/* ctest labels: one-thread simulated */
 #include "core/crc32.h"
 #include "wire_bytes.h"
 

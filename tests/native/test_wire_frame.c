@@ -1,4 +1,5 @@
 /* test_wire_frame.c: the sizes of frames and of heads, which protocol a connection speaks, and round trips. */
+/* ctest labels: one-thread simulated */
 #include "wire_bytes.h"
 
 static wk_status size_of(uint32_t length, uint64_t max, uint64_t *frame_size) {

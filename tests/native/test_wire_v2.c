@@ -1,4 +1,5 @@
 /* test_wire_v2.c: the binary protocol's requests and replies, in bytes. */
+/* ctest labels: one-thread simulated */
 #include "wire_bytes.h"
 
 static const uint8_t *key(void) {

@@ -1,4 +1,5 @@
 /* test_wire_v3.c: the requests and replies of the protobuf protocol, in bytes. */
+/* ctest labels: one-thread simulated */
 #include "core/wire_protobuf.h"
 #include "wire_bytes.h"
 
