@@ -77,7 +77,7 @@ java-demo: setup $(VENV)/java-demo ## setup, then Apache BookKeeper's Java clien
 
 test: ## setup, then lint, the C tests, short campaigns and the Python tests: ten minutes
 	@rm -f $(TIMES)
-	$(call stage,set-up)
+	@.ci/stage $(TIMES) set-up $(MAKE) $(VENV)/checked
 	$(call stage,lint)
 	$(call stage,native-test)
 	$(call stage,crash-states N=10000)
@@ -160,8 +160,6 @@ $(VENV)/checked: $(VENV)/demo
 	@touch $@
 
 ## Checking
-
-set-up: setup $(VENV)/checked
 
 native-test: $(VENV)/packages ## the C tests (ctest), as they are shipped
 	@$(call native,native)
@@ -289,4 +287,4 @@ clean: ## everything that was made, .venv included
 	rm -rf build dist $(VENV) main-job .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo java-demo test check check-shares check-all build set-up native-test python-test asan tsan spec fuzz psync-test lint format coverage crash-states faults simulation damage kills process-kills bit-flips interop interop-all mutants aarch64 wheel-test bench bench-bookie bench-hostile clean
+.PHONY: help setup demo java-demo test check check-shares check-all build native-test python-test asan tsan spec fuzz psync-test lint format coverage crash-states faults simulation damage kills process-kills bit-flips interop interop-all mutants aarch64 wheel-test bench bench-bookie bench-hostile clean

@@ -203,8 +203,8 @@ def run(parser: Parser, seed: int, goes_on: Callable[[int], bool]) -> int:
     return valid
 
 
-def fuzz_all(seconds: float, jobs: int, names: Collection[str] = PARSERS) -> int:
-    """Each named parser in a process of its own, guided by coverage where atheris is installed. The exit status."""
+def fuzz_all(seconds: float, jobs: int, names: Collection[str] = ()) -> int:
+    """Each parser, or each named one, in a process of its own, guided by coverage where atheris is installed. The exit status."""
     module = "tests.fuzz.guided"
     if importlib.util.find_spec("atheris") is None:
         if os.environ.get("CI") == "true":
@@ -223,7 +223,7 @@ def fuzz_all(seconds: float, jobs: int, names: Collection[str] = PARSERS) -> int
         return done.returncode == 0
 
     with ThreadPoolExecutor(jobs) as pool:
-        return 0 if all(list(pool.map(fuzz, names))) else 1
+        return 0 if all(list(pool.map(fuzz, names or PARSERS))) else 1
 
 
 def main(arguments: list[str]) -> int:
@@ -233,7 +233,7 @@ def main(arguments: list[str]) -> int:
         run(PARSERS[arguments[0]], seed, lambda _: time.monotonic() < end)
         return 0
     seconds, jobs = float(arguments[0]) if arguments else 10.0, int(arguments[1]) if len(arguments) > 1 else 1
-    return fuzz_all(seconds, jobs, arguments[2:] or PARSERS)
+    return fuzz_all(seconds, jobs, arguments[2:])
 
 
 if __name__ == "__main__":
