@@ -355,3 +355,40 @@ def test_a_batch_that_was_accepted_before_the_close_is_told(directory: Path, mon
         assert (await asyncio.wait_for(appending, 30)).last.sequence_id == 1
 
     run(main())
+
+
+@pytest.mark.parametrize("way", ["append", "submit"])
+@pytest.mark.parametrize("closes", ["this loop", "another loop", "the journal fails"])
+def test_an_append_that_waits_for_room_says_that_nothing_was_written(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, closes: str, way: str
+) -> None:
+    tried = asyncio.Event()
+
+    def no_room(*_: Any) -> None:
+        tried.set()
+        raise walkeeper.WouldBlockError("no room", outcome="not_written")
+
+    async def start() -> tuple[Opened, asyncio.Future[Any]]:
+        things = await opened(directory)
+        monkeypatch.setattr(walkeeper.Writer, "_one", no_room)
+        things.Writer._submit = lambda _: None
+        if closes == "the journal fails":
+            things.Writer._drain.failed = True
+        appending = asyncio.ensure_future(getattr(things.Writer, way)(b"d"))
+        await tried.wait()
+        if closes == "this loop":
+            await things.Namespace.close()
+        return things, appending
+
+    async def told(appending: asyncio.Future[Any]) -> BaseException | None:
+        await asyncio.wait((appending,), timeout=30)
+        return appending.exception()
+
+    with loop_of_another_thread() as there:
+        things, appending = there(start())
+        if closes == "another loop":
+            run(things.Namespace.close())
+        error = there(told(appending))
+        there(things.Namespace.close())
+    assert isinstance(error, walkeeper.JournalFailedError if closes == "the journal fails" else walkeeper.ClosedError)
+    assert error.outcome == "not_written"

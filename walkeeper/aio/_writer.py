@@ -11,7 +11,7 @@ import walkeeper
 from walkeeper._options import nanoseconds, seconds_of
 from walkeeper._writer import _checked
 from walkeeper.aio._opening import T
-from walkeeper.errors import Outcome, SequenceMismatchError, WouldBlockError
+from walkeeper.errors import Error, Outcome, SequenceMismatchError, WouldBlockError
 
 if TYPE_CHECKING:
     from walkeeper._options import Payload
@@ -199,5 +199,8 @@ class Writer:
                     except WouldBlockError:
                         if not await self._drain.moves(seen, deadline):
                             raise
+        except Error as refused:  # while it waited for room: no call accepted the record
+            refused.outcome = refused.outcome or "not_written"
+            raise
         finally:
             self._queued -= 1
