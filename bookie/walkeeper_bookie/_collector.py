@@ -295,7 +295,7 @@ class Collector:
     def _show(self, held: frozenset[int]) -> None:
         """What is held, for the log and the metrics."""
         clock = self._states.clock()
-        shown = {reason: Held() for reason in REASONS}
+        shown: dict[Reason, Held] = {reason: Held() for reason in REASONS}
         for hold in self._state.holds if held else ():
             if hold.holds(clock):
                 so_far = shown[hold.reason]

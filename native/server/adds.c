@@ -112,7 +112,7 @@ static void accepted(wk_service *service, const wk_add *add, const wk_add_note *
 	wk_waits_put(service, &wait);
 }
 
-static void settle(wk_service *service, const wk_add *add, const wk_add_note *note) {
+static void answer(wk_service *service, const wk_add *add, const wk_add_note *note) {
 	if (add->status == WK_OK) {
 		accepted(service, add, note);
 	} else if (add->status == WK_WOULD_BLOCK) {
@@ -150,6 +150,6 @@ void wk_adds_flush(wk_service *service) {
 	if (!remembered)
 		refuse_all(service, count);
 	for (uint32_t i = 0; remembered && i < count; i++)
-		settle(service, &batch->adds[i], &batch->notes[i]);
+		answer(service, &batch->adds[i], &batch->notes[i]);
 	free_spent(service);
 }

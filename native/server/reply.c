@@ -1,4 +1,4 @@
-/* reply.c: answers, and what is settled by them. */
+/* reply.c: answers; each releases what its request held of the budgets. */
 #include <stdlib.h>
 
 #include "server/service.h"

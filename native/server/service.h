@@ -308,7 +308,7 @@ wk_owed wk_owe(wk_service *service, wk_peer *peer, const wk_wire_request *reques
 wk_hosted_ledger *wk_service_host(wk_service *service, int64_t ledger_id); /* NULL: no memory */
 uint32_t wk_code_of(wk_status status);
 
-/* reply.c: answers; each settles what is owed, or answers a request at once */
+/* reply.c: answers; each releases what is owed, or answers a request at once */
 void wk_reply_begin(const wk_owed *owed, uint32_t code, wk_wire_reply *reply);
 void wk_reply_put(wk_service *service, wk_peer *peer, const wk_wire_reply *reply, const uint8_t *body,
                   wk_read_job *owner);

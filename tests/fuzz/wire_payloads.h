@@ -5,9 +5,9 @@
  */
 #ifndef WIRE_PAYLOADS_H
 #define WIRE_PAYLOADS_H
+#include "core/wire.h"
 #include "core/wire_fields.h"
 #include "fuzz.h"
-#include "core/wire.h"
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>

@@ -22,7 +22,7 @@ static wk_status refuse(const wk_engine *engine, int result, const char *name, w
 	                  engine->path, name);
 }
 
-static wk_status settle(wk_engine *engine, wk_store_file *file, wk_error *error) {
+static wk_status take(wk_engine *engine, wk_store_file *file, wk_error *error) {
 	int result;
 	if (wk_store_file_use(engine, file) < 0) /* who writes to it will say so */
 		return WK_OK;
@@ -41,7 +41,7 @@ wk_status wk_owned_space_take_journal(wk_engine *engine, wk_error *error) {
 	for (uint32_t i = 0; i < engine->files_count && status == WK_OK; i++) {
 		wk_store_file *file = engine->files[i];
 		if (file->kind == WK_FILE_JOURNAL && file->state != WK_FILE_SEALED) /* those that are full want a footer */
-			status = settle(engine, file, error);
+			status = take(engine, file, error);
 	}
 	return status;
 }

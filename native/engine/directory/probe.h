@@ -7,7 +7,7 @@
 #include "engine/engine.h"
 
 /*
- * Settles engine->options.sync_method: as asked, as the superblock remembers for this device, or by trying for at
+ * Chooses engine->options.sync_method: as asked, as the superblock remembers for this device, or by trying for at
  * most 20 ms. Notes it in engine->superblock, which the caller stores.
  */
 wk_status wk_probe(wk_engine *engine, wk_error *error);

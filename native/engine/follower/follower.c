@@ -214,7 +214,7 @@ static wk_status apply_changes(wk_engine *engine, wk_error *error) {
 		wk_status status = wk_catalogue_recover(engine, claimed > last ? claimed : last, false, error);
 		if (status == WK_OK && alone && engine->options.on_damage != WK_ON_DAMAGE_STOP)
 			status = wk_missing_entries_check(engine, false,
-			                                  error); /* a rehearsal settles it; else it is for the reads */
+			                                  error); /* a read-only repair accepts it; else reads meet it */
 		wk_engine_lock(engine);
 		if (status == WK_OK && alone && wk_missing_entries_apply(engine, false) != WK_OK)
 			status = WK_NO_MEMORY;
@@ -317,8 +317,8 @@ static wk_status refresh(wk_engine *engine, bool anew, wk_error *error) {
 	wk_status status = catch_up(engine, &behind, error != NULL ? error : &local);
 	if (f->walk.scan.sequence == before) /* for nothing */
 		__atomic_store_n(&f->looking_ns, wk_engine_now(engine) - begin, __ATOMIC_RELAXED);
-	if (!f->settled) { /* the directory is being opened: who opens it tries again */
-		f->settled = status == WK_OK;
+	if (!f->opened) { /* the directory is being opened: who opens it tries again */
+		f->opened = status == WK_OK;
 		f->behind = behind && !f->page_is_linked;
 		f->dross_before = dross(engine);
 		return status;

@@ -30,7 +30,7 @@ struct wk_follower { /* under catalogue_lock and lock */
 	bool proved;         /* a sync of its own showed what nothing else confirms */
 	bool proof_failed;   /* such a sync failed: a further one proves nothing */
 	bool behind;         /* the chain cannot be followed as far as the writer is */
-	bool settled;        /* opened: from here on it may look at the directory anew */
+	bool opened;         /* opened: from here on it may look at the directory anew */
 };
 
 /* catalogue_lock held. On failure everything is as it was: the error says why the directory cannot be opened. */

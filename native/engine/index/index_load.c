@@ -160,7 +160,7 @@ static bool is_dense(const wk_index_range *range) {
 
 static wk_status note_missing(wk_engine *engine, const contents *held, const wk_index_range *range) {
 	const wk_footer *file = &held->files[range->file];
-	/* Of a ledger store: how many of the unsettled ones somebody needs, nobody can tell any more. */
+	/* Of a ledger store: how many of the uncounted ones are needed cannot be told any more. */
 	if (range->dead == range->count || (range->uncounted && wk_engine_holds_ledgers(engine)))
 		return WK_OK;
 	wk_missing_range missing = {

@@ -14,7 +14,7 @@
  *   count as live that are dead: their files are kept longer, and nothing is lost. Truncated: the ledger knows its
  *   first live entry. Deleted: an *orphan* remembers the place, and the keeper reads it to lower the files' live counts.
  *   Moved: the mover empties whole files, and ranges in emptied ones count no more. Written again: where a range in
- *   memory overlaps one that comes in, the older one is settled (recount.h).
+ *   memory overlaps one that comes in, the older one is counted again (recount.h).
  * - A page that cannot be read is an error to who needs it, as a run page is; nothing else is lost by it. The index file
  *   cannot be replaced then, and stays.
  */

@@ -237,7 +237,8 @@ wk_status wk_ledger_add(wk_namespace *ns, wk_add *adds, size_t count, uint64_t t
 /* ---- states ---- */
 
 /* (locked, dropped) Accepted in block `accepted`: durable when this returns, or the caller is told the ticket. */
-static wk_status settle(wk_engine *engine, uint64_t accepted, uint64_t deadline_ns, uint64_t *ticket, wk_error *error) {
+static wk_status wait_durable(wk_engine *engine, uint64_t accepted, uint64_t deadline_ns, uint64_t *ticket,
+                              wk_error *error) {
 	wk_journal_want_block(engine, accepted);
 	if (ticket == NULL)
 		return wait_for(engine, accepted, deadline_ns, error);
@@ -318,7 +319,8 @@ wk_status wk_ledger_fence(wk_namespace *ns, int64_t ledger_id, const void *key, 
 	}
 	/* What was accepted before the fence stands in its block or an earlier one; recovery adds may have come since. */
 	if (status == WK_OK)
-		status = settle(engine, wk_ledger_state_get(engine, ledger_id)->last_ticket, c.deadline_ns, ticket, error);
+		status = wait_durable(engine, wk_ledger_state_get(engine, ledger_id)->last_ticket, c.deadline_ns, ticket,
+		                      error);
 	end(&c);
 	return status;
 }
@@ -337,7 +339,7 @@ wk_status wk_ledger_set_lac(wk_namespace *ns, int64_t ledger_id, const void *key
 	if (status == WK_OK)
 		status = put_state(&c, WK_BLOCK_LAC, lac, lac_size, &state);
 	if (status == WK_OK)
-		status = settle(c.engine, c.engine->open.sequence, c.deadline_ns, ticket, error);
+		status = wait_durable(c.engine, c.engine->open.sequence, c.deadline_ns, ticket, error);
 	end(&c);
 	return status;
 }
@@ -360,7 +362,7 @@ wk_status wk_ledger_force(wk_namespace *ns, int64_t ledger_id, uint64_t timeout_
 	status = known(&c);
 	if (status == WK_OK) {
 		const wk_ledger_state *state = wk_ledger_state_get(c.engine, ledger_id);
-		status = settle(c.engine, state != NULL ? state->last_ticket : 0, c.deadline_ns, ticket, error);
+		status = wait_durable(c.engine, state != NULL ? state->last_ticket : 0, c.deadline_ns, ticket, error);
 	}
 	end(&c);
 	return status;
@@ -400,7 +402,7 @@ wk_status wk_ledger_delete(wk_namespace *ns, int64_t ledger_id, uint64_t timeout
 	uint64_t accepted;
 	status = accept_delete(&c, &accepted);
 	if (status == WK_OK)
-		status = settle(c.engine, accepted, c.deadline_ns, ticket, error);
+		status = wait_durable(c.engine, accepted, c.deadline_ns, ticket, error);
 	end(&c);
 	return status;
 }

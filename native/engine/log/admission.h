@@ -37,7 +37,7 @@ typedef struct wk_appending {
 /* (locked, dropped where it fails) The log is there, this writer is not fenced, the stream goes on. */
 wk_status wk_append_check(const wk_appending *a);
 /*
- * Room for `bytes`, and everything that could refuse the append; *txid is settled. (dropped while it waits) On WK_OK
+ * Room for `bytes`, and everything that could refuse the append; *txid is chosen. (dropped while it waits) On WK_OK
  * the segment is open and the lock was not dropped since.
  */
 wk_status wk_append_admit(wk_appending *a, size_t bytes, int64_t *txid);

@@ -241,11 +241,11 @@ static wk_status find_durable(wk_engine *engine, wk_log_state *log, const key *w
 		wk_error_clear(error);
 		wk_dlsn before = log->first->dlsn;
 		wk_status status = find(engine, log, wanted, at, error);
-		wk_status settled = WK_OK;
+		wk_status durable = WK_OK;
 		if (status == WK_OK || status == WK_TRUNCATED)
-			settled = wk_log_wait_first_durable(engine, log, status == WK_OK ? error : NULL);
-		if (settled != WK_OK)
-			return settled;
+			durable = wk_log_wait_first_durable(engine, log, status == WK_OK ? error : NULL);
+		if (durable != WK_OK)
+			return durable;
 		if (wk_dlsn_compare(&before, &log->first->dlsn) == 0)
 			return status;
 	}

@@ -1,6 +1,6 @@
 /*
  * loss_check.c: an open that accepts loss and is to be sure of the rest (check_all): every entry that is needed is read
- * now. What cannot be read is lost now, and settled by the policy; nothing surfaces later.
+ * now. What cannot be read is lost now, and the policy applies to it; no loss is found later.
  */
 #include <stdlib.h>
 

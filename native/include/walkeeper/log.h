@@ -175,7 +175,7 @@ typedef struct wk_recovery_report {
 	uint64_t catalogue_lost;
 	/*
 	 * read-only, and nobody writes: so many blocks at the end are whole but not known durable. They are not shown; no
-	 * call that wrote them returned success. The next open for writing settles them
+	 * call that wrote them returned success. The next open for writing decides about them
 	 */
 	uint64_t unconfirmed_blocks;
 	uint64_t adopted_ledgers; /* ledgers that no log names any more: each is a log now, "recovered-ledger-<id>" */
