@@ -204,9 +204,9 @@ def run(parser: Parser, seed: int, goes_on: Callable[[int], bool]) -> int:
 
 
 def fuzz_all(seconds: float, jobs: int, names: Collection[str] = ()) -> int:
-    """Each parser, or each named one, in a process of its own, guided by coverage where atheris is installed.
+    """Each parser, or each named one, in a process of its own. The exit status.
 
-    The exit status."""
+    Coverage guides them where atheris is installed, as in CI."""
     module = "tests.fuzz.guided"
     if importlib.util.find_spec("atheris") is None:
         if os.environ.get("CI") == "true":
