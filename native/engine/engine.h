@@ -226,6 +226,7 @@ typedef struct wk_block {
 typedef struct wk_prepared_file {
 	char *name;             /* "journal/prepared-….wkp" */
 	uint64_t size, written; /* as of a journal file */
+	bool found;             /* when the directory was opened: its size need not be durable */
 } wk_prepared_file;
 
 struct wk_engine {

@@ -9,6 +9,7 @@
 #include "engine/journal/driver.h"        /* the thread that owns the queue of writes */
 #include "engine/journal/journal.h"       /* the open block: reserve, seal, wait until durable */
 #include "engine/journal/journal_file.h"  /* prepared, active, sealed, recycled */
+#include "engine/journal/journal_space.h" /* space allocated or written ahead */
 #include "engine/journal/journal_zeros.h" /* zeros written ahead; the keeper's */
 #include "engine/journal/late_writes.h"   /* writes that a dead process left under way */
 #include "engine/journal/prepared.h"      /* files kept ready */

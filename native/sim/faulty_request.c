@@ -15,6 +15,7 @@ static void begin_write(wk_faulty *faulty, wk_faulty_request *request);
 static void fit_to_disk(wk_faulty *faulty, wk_faulty_request *request);
 static uint8_t *copy_unless_zero(const uint8_t *bytes, size_t size);
 static void land(wk_faulty *faulty, wk_faulty_request *request, wk_outcome outcome, bool durable);
+static void read_map(const wk_live_node *node, const wk_io_request *asked, size_t size);
 static bool buffer_is_unchanged(const wk_faulty_request *request);
 
 void wk_faulty_request_begin(wk_faulty *faulty, wk_faulty_request *request) {
@@ -114,10 +115,19 @@ int64_t wk_faulty_request_end(wk_faulty *faulty, wk_faulty_request *request) {
 	if (asked->operation == WK_IO_OP_READ) {
 		size_t size = wk_contents_read(&faulty->nodes[asked->file->node].contents, asked->offset, asked->buffer,
 		                               asked->size);
+		read_map(&faulty->nodes[asked->file->node], asked, size);
 		faulty->read_bytes += size;
 		return (int64_t)size;
 	}
 	return asked->operation == WK_IO_OP_WRITE ? (int64_t)asked->size : 0;
+}
+
+/* What was stored to a shared map is in the file's cache, where a read finds it. */
+static void read_map(const wk_live_node *node, const wk_io_request *asked, size_t size) {
+	if (!node->map || asked->offset >= node->map_size)
+		return;
+	size_t mapped = node->map_size - (size_t)asked->offset;
+	memcpy(asked->buffer, (const uint8_t *)node->map + asked->offset, size < mapped ? size : mapped);
 }
 
 static bool buffer_is_unchanged(const wk_faulty_request *request) {

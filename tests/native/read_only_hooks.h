@@ -25,7 +25,8 @@ static _Atomic bool syncs_fail, page_has_no_room, allocate_is_unknown, page_is_s
     lock_has_no_room;
 static _Atomic bool boot_is_unknown, somebody_writes, superblock_is_refused, lock_is_unreadable, lock_is_damaged,
     one_sync_fails, reads_fail;
-static _Atomic int page_refusals; /* opens of the page that are refused */
+static _Atomic int page_refusals; /* opens of the page that are refused ... */
+static _Atomic int page_grants;   /* ... behind so many that are not */
 static _Atomic int lock_opens_left = INT32_MAX;
 static _Atomic uint8_t later_starts;              /* of the machine */
 static const char *_Atomic written_during_a_sync; /* a directory to which a writer of this kernel comes then */
@@ -82,7 +83,9 @@ static inline bool is_lock(const char *path) {
 }
 
 static inline int open_or_not(wk_io *io, const char *path, uint32_t flags, wk_file **file) {
-	if (is_page(path) && page_refusals > 0) {
+	if (is_page(path) && page_grants > 0) {
+		page_grants--;
+	} else if (is_page(path) && page_refusals > 0) {
 		page_refusals--;
 		return -EMFILE;
 	}

@@ -199,7 +199,9 @@ TEST(a_last_file_that_the_index_names_is_copied_with_its_footer) {
 	snprintf(active, sizeof active, "%s/journal/%016llx.wkj", hooked_path,
 	         (unsigned long long)hooked->engine->active->id);
 	close_hooked();
-	CHECK_EQ(unlink(active), 0); /* as a power cut before its first block leaves it ... */
+	CHECK_EQ(truncate(active, 0), 0); /* as a power cut before its first block leaves it ... */
+	CHECK_EQ(truncate(active, SMALL_FILE_SIZE), 0);
+	CHECK_EQ(unlink(below(hooked_path, "shared")), 0);
 	forget_closing(hooked_path); /* ... and therefore not closed in order */
 	open_hooked(place, WK_SYNC_DSYNC);
 	CHECK_EQ(hooked->engine->active->end_offset, 0);

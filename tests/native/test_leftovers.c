@@ -131,6 +131,17 @@ TEST(records_behind_a_lost_block_are_kept) {
 }
 
 /* An open may begin in an empty file: what comes first need not fit there. */
+/* As a power cut leaves a file whose first block is not durable. */
+static void lose_blocks(wk_io *io, const char *name) {
+	wk_file *file;
+	wk_io_stat stat;
+	CHECK_EQ(io->operations->open(io, name, WK_IO_WRITE, &file), 0);
+	CHECK_EQ(io->operations->stat(io, file, &stat), 0);
+	CHECK_EQ(io->operations->truncate(io, file, 0), 0);
+	CHECK_EQ(io->operations->truncate(io, file, stat.size), 0);
+	io->operations->close(io, file);
+}
+
 TEST(an_empty_file_is_left_behind_by_what_does_not_fit) {
 	store s = {.io = new_disk(3), .kind = WK_KIND_LEDGERS};
 	open_again(&s);
@@ -141,7 +152,8 @@ TEST(an_empty_file_is_left_behind_by_what_does_not_fit) {
 	uint64_t lost = s.ns->engine->durable - s.ns->engine->active->first_sequence + 1;
 	work(s.ns);
 	leave(&s);
-	CHECK_EQ(s.io->operations->unlink(s.io, name), 0); /* the end of the journal: all of one file is left, and sealed */
+	lose_blocks(s.io, name); /* the end of the journal: all of one file is left, and sealed */
+	CHECK_EQ(s.io->operations->unlink(s.io, "store/shared"), 0);
 	s.next -= (int64_t)lost;
 	open_again(&s);
 	CHECK_EQ(s.ns->engine->active->end_offset, 0);

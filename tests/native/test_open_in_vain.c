@@ -49,6 +49,7 @@ static void fail_to_open(const char *path, int way) {
 	if (way == NO_LOCK)
 		CHECK_EQ(unlink(below(path, "lock")), 0);
 	page_refusals = way == NO_DESCRIPTOR || way == NO_LOCK || way == UNREADABLE_LOCK;
+	page_grants = page_refusals; /* recovery looks at it; the last step of the open does not get it */
 	lock_is_unreadable = way == UNREADABLE_LOCK;
 	superblock_is_refused = page_has_no_room = way == NO_PAGE_AND_NO_ROOT;
 	char from[300];
@@ -64,7 +65,7 @@ static void fail_to_open(const char *path, int way) {
 		wk_abandon(ns);
 	io->operations->destroy(io);
 	lock_has_no_room = lock_is_unreadable = superblock_is_refused = page_has_no_room = false;
-	page_refusals = 0;
+	page_refusals = page_grants = 0;
 	if (way == LINKED)
 		CHECK_EQ(unlink(below(path, "superblock-of-a-copy")), 0);
 }

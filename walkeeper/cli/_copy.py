@@ -77,8 +77,8 @@ def copy(source: Path, destination: Path, unreadable: Unreadable | None = None) 
     total = 0
     for file in sorted(source.rglob("*")):
         target = destination / file.relative_to(source)
-        if file.name in ("lock", "shared") or file.name.startswith("prepared-"):
-            continue  # of the processes that have the original open; and space that holds nothing
+        if file.name == "lock" or file.name.startswith("prepared-"):
+            continue  # of the process that has the original open; and space that holds nothing
         if file.is_dir():
             target.mkdir(exist_ok=True)
         elif file.is_file():

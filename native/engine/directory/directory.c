@@ -49,6 +49,16 @@ char *wk_engine_path(const wk_engine *engine, const char *format, ...) {
 
 /* ---- opening ---- */
 
+static wk_status keep_next(wk_engine *engine, wk_error *error) {
+	wk_store_file *next = engine->next;
+	int result = wk_store_file_use(engine, next);
+	if (result == 0)
+		result = wk_journal_space_keep(engine, next->handle, next->size);
+	return result < 0 ? wk_fail_io(error, result, "keeping the space of %s of %s",
+	                               wk_file_name_of(next->id, next->kind).text, engine->path)
+	                  : WK_OK;
+}
+
 static wk_status first_file(wk_engine *engine, wk_error *error) {
 	engine->file_size_next = engine->options.file_size_min;
 	for (uint32_t i = 0; i < engine->files_count; i++) /* growth goes on where it was */
@@ -56,6 +66,8 @@ static wk_status first_file(wk_engine *engine, wk_error *error) {
 		    engine->files[i]->size <= engine->options.file_size_max)
 			engine->file_size_next = engine->files[i]->size;
 	wk_status status = wk_owned_space_take_journal(engine, error);
+	if (status == WK_OK && engine->next != NULL)
+		status = keep_next(engine, error);
 	if (engine->active != NULL || status != WK_OK)
 		return status;
 	wk_store_file *file = engine->next;
@@ -88,14 +100,21 @@ static wk_status tell_readers(wk_engine *engine, wk_error *error) {
 	return result < 0 ? wk_fail_io(error, result, "locking %s", engine->path) : status;
 }
 
+static void no_longer_clean(wk_engine *engine) {
+	engine->superblock.clean = false;
+	engine->superblock.closed_sequence = 0;
+}
+
 /* From here on blocks may be written: a new incarnation, durable before the first (storage rule 10). */
 static wk_status begin_writing(wk_engine *engine, wk_error *error) {
 	wk_status status = wk_owned_space_take_superblock(engine, error);
 	if (status == WK_OK) /* what was read may be in a cache alone, of a process that was killed, or whose sync failed */
 		status = wk_superblock_store_again(engine, error);
 	engine->superblock.incarnation++;
-	engine->superblock.clean = false;
-	engine->superblock.closed_sequence = 0;
+	/* Until there is a journal file it stands: a directory in use without one has lost it. */
+	bool has_file = engine->active != NULL || engine->next != NULL, was_clean = engine->superblock.clean;
+	if (has_file)
+		no_longer_clean(engine);
 	wk_superblock_note_journal(engine);
 	wk_index_begin(engine);
 	if (status == WK_OK)
@@ -112,6 +131,10 @@ static wk_status begin_writing(wk_engine *engine, wk_error *error) {
 	engine->major_due_ns = wk_time_after(wk_engine_now(engine), engine->options.major_interval_ns);
 	if (status == WK_OK)
 		status = first_file(engine, error);
+	if (status == WK_OK && was_clean && !has_file) {
+		no_longer_clean(engine);
+		status = wk_superblock_store(engine, error);
+	}
 	if (status == WK_OK) /* all that may be refused was not */
 		status = tell_readers(engine, error);
 	if (status == WK_OK) /* who had a failed sync may have had another lock, which somebody removed */

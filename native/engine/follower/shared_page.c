@@ -127,6 +127,28 @@ wk_status wk_shared_page_open(wk_engine *engine, wk_error *error) {
 	return WK_OK;
 }
 
+wk_status wk_shared_page_look(wk_engine *engine, uint64_t *durable, wk_error *error) {
+	const struct wk_io_operations *io = engine->io->operations;
+	char *path = wk_engine_path(engine, "shared");
+	wk_file *file = NULL;
+	wk_io_stat stat = {0};
+	wk_shared_page page = {0};
+	int64_t size = path != NULL ? io->open(engine->io, path, WK_IO_READ, &file) : -ENOMEM;
+	*durable = 0;
+	if (size == 0)
+		size = io->stat(engine->io, file, &stat);
+	if (size == 0)
+		size = io->pread(engine->io, file, &page, sizeof page, 0);
+	if (file != NULL)
+		io->close(engine->io, file);
+	free(path);
+	if (size == (int64_t)sizeof page && stat.links == 1 && is_ours(engine, &page) &&
+	    page.incarnation <= engine->superblock.incarnation)
+		*durable = page.durable;
+	bool says_nothing = size >= 0 || size == -ENOENT || size == -EIO || size == -EACCES || engine->read_only;
+	return says_nothing ? WK_OK : wk_fail_io(error, (int)size, "reading %s/shared", engine->path);
+}
+
 void wk_shared_page_close(wk_engine *engine) {
 	if (engine->shared != NULL)
 		engine->io->operations->unmap(engine->io, engine->shared, PAGE);

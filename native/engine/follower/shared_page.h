@@ -27,4 +27,10 @@ wk_status wk_shared_page_open(wk_engine *engine, wk_error *error);
  */
 int wk_shared_page_renew(wk_engine *engine);
 void wk_shared_page_close(wk_engine *engine);
+/*
+ * What the page of the last writer says was durable, or 0: there is no page of this directory, or it cannot be read, or
+ * another name shares it (so that it may be another copy's), or a later writer than the superblock knows left it. A power cut
+ * may leave an older page than the last one, never a newer one. WK_IO: for want of a descriptor, say, it cannot be told.
+ */
+wk_status wk_shared_page_look(wk_engine *engine, uint64_t *durable, wk_error *error);
 #endif

@@ -6,6 +6,7 @@
 #include "engine/directory.h"
 #include "engine/index.h"
 #include "engine/journal/journal.h"
+#include "engine/journal/journal_space.h"
 #include "engine/journal/prepared.h"
 #include "engine/space.h"
 
@@ -42,6 +43,8 @@ typedef struct making {
 static int adopt(wk_engine *engine, making *m) {
 	const struct wk_io_operations *io = engine->io->operations;
 	int result = io->open(engine->io, m->source, WK_IO_WRITE | WK_IO_DIRECT, &m->handle);
+	if (result == 0 && m->prepared.found)
+		result = wk_journal_space_keep(engine, m->handle, m->size);
 	return result < 0 ? result : io->rename(engine->io, m->source, m->path);
 }
 
@@ -167,7 +170,7 @@ wk_status wk_journal_file_recycle(wk_engine *engine, wk_store_file *file, bool *
 	if (status == WK_OK) {
 		wk_page_cache_drop_file(engine->pages, file->id);
 		uint64_t written = file->written > file->end_offset ? file->written : file->end_offset;
-		*reused = keep && wk_prepared_keep(engine, (wk_prepared_file){name, file->size, written}, target);
+		*reused = keep && wk_prepared_keep(engine, (wk_prepared_file){name, file->size, written, false}, target);
 		if (*reused)
 			name = NULL;
 		wk_engine_lock(engine);

@@ -83,7 +83,7 @@ int wk_journal_space_make(wk_engine *engine, const char *path, uint64_t size, en
 		return result;
 	result = io->allocate(engine->io, *handle, size);
 	if (result == -EOPNOTSUPP) {
-		result = has_room(engine, size) ? 0 : -ENOSPC;
+		result = has_room(engine, size) ? io->truncate(engine->io, *handle, size) : -ENOSPC;
 		how = how == WK_SPACE_ALLOCATED ? WK_SPACE_WRITTEN : how;
 	}
 	if (result == 0 && how != WK_SPACE_ALLOCATED)
@@ -96,6 +96,17 @@ int wk_journal_space_make(wk_engine *engine, const char *path, uint64_t size, en
 		io->unlink(engine->io, path);
 	}
 	return result;
+}
+
+int wk_journal_space_keep(wk_engine *engine, wk_file *handle, uint64_t size) {
+	uint8_t *page = aligned_alloc(WK_BLOCK_ALIGNMENT, WK_PAGE_SIZE);
+	if (page == NULL)
+		return -ENOMEM;
+	memset(page, 0, WK_PAGE_SIZE);
+	const struct wk_io_operations *io = engine->io->operations;
+	int64_t result = io->pwrite(engine->io, handle, page, WK_PAGE_SIZE, size - WK_PAGE_SIZE, 0);
+	free(page);
+	return result < 0 ? (int)result : io->sync(engine->io, handle);
 }
 
 wk_status wk_journal_names_sync(wk_engine *engine, wk_error *error) {

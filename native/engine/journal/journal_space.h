@@ -15,6 +15,11 @@ enum wk_space {
  */
 int wk_journal_space_make(wk_engine *engine, const char *path, uint64_t size, enum wk_space how, wk_file **handle,
                           uint64_t *written);
+/*
+ * Of a file without blocks that was found when the directory was opened: its size is durable. Who made it may have been
+ * killed before he synced it, or his sync failed, and a later one alone shows nothing: its last page is written. -errno.
+ */
+int wk_journal_space_keep(wk_engine *engine, wk_file *handle, uint64_t size);
 /* Names that were made or changed in the journal's directory are durable. */
 wk_status wk_journal_names_sync(wk_engine *engine, wk_error *error);
 

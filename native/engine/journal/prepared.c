@@ -124,7 +124,7 @@ static bool list_prepared(void *context, const char *name) {
 	char below[80];
 	snprintf(below, sizeof below, "journal/%.60s", name);
 	char *copy = strdup(below);
-	if (copy == NULL || !remember(engine, (wk_prepared_file){.name = copy})) {
+	if (copy == NULL || !remember(engine, (wk_prepared_file){.name = copy, .found = true})) {
 		free(copy);
 		listing->failed = true;
 	}

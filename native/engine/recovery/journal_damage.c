@@ -5,6 +5,7 @@
 #include "core/bytes.h"
 #include "engine/index.h"
 #include "engine/recovery/journal_candidates.h"
+#include "engine/recovery/journal_end.h"
 #include "engine/recovery/loss.h"
 
 /* ---- what the damaged blocks held ---- */
@@ -154,12 +155,12 @@ static wk_status examine_all(wk_walk *walk, uint32_t at, uint64_t offset, const 
 		status = examine(walk, file, i == at ? offset : 0, next != NULL && i == next->at ? next->offset : file->size,
 		                 &all, error);
 	}
-	uint64_t closed = engine->superblock.closed_sequence, end = walk->scan.sequence;
+	uint64_t known = wk_journal_end_known(walk), end = walk->scan.sequence;
 	uint64_t lost = all.broken > 0 ? all.broken : 1;
 	if (next != NULL && end > 0)
 		lost = next->sequence - end - 1;
-	else if (next == NULL && closed > end && closed - end > lost)
-		lost = closed - end;
+	else if (next == NULL && known > end && known - end > lost)
+		lost = known - end;
 	engine->report.damaged_blocks += lost;
 	engine->report.unknown_blocks += lost > all.understood ? lost - all.understood : 0;
 	return status;

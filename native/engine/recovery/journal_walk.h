@@ -32,7 +32,10 @@ typedef struct wk_walk {
 	wk_leftover leftovers[WK_LEFTOVERS_MAX]; /* whole blocks behind the chain's end, in later files */
 	uint32_t leftovers_count;
 	struct wk_candidates *candidates; /* where it may go on behind damage, NULL: it met none (journal_candidates.h) */
-	uint64_t missing_before;          /* a file begins with this block, and no file has the one before, 0: none */
+	uint64_t published;               /* this block was durable, as the file `shared` says; 0: nothing is known */
+	wk_store_file *short_file; /* is shorter than it was when its blocks were written; NULL: none is known to be */
+	uint64_t missing_behind; /* a journal file behind the one of this id is missing, or empty; 0: none is known to be */
+	uint64_t missing_before; /* a file begins with this block, and no file has the one before, 0: none */
 } wk_walk;
 
 /*

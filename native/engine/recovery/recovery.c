@@ -338,7 +338,9 @@ wk_status wk_recover(wk_engine *engine, wk_error *error) {
 	wk_walk *walk = engine->read_only ? wk_follower_walk(engine) : &own;
 	walk->engine = engine;
 	wk_scan_init(&walk->scan, engine->superblock.directory_id);
-	status = wk_files_find(engine, error);
+	status = wk_shared_page_look(engine, &walk->published, error); /* before the blocks: a writer may be at it */
+	if (status == WK_OK)
+		status = wk_files_find(engine, error);
 	if (status == WK_OK && !engine->read_only)
 		wk_late_writes_await(engine);
 	if (status == WK_OK)

@@ -3,12 +3,12 @@
 #include <stdio.h>
 
 #include "engine/recovery/journal_damage.h"
+#include "engine/recovery/journal_end.h"
 #include "engine/recovery/tail_scan.h"
 
-/* The directory was closed in order behind a block that is not there: its end was not torn. */
+/* A block behind the end is known to have been durable, or the files are not as they were: the end was not torn. */
 static bool ends_too_early(const wk_walk *s) {
-	const wk_superblock *root = &s->engine->superblock;
-	return root->clean && root->closed_sequence > s->scan.sequence;
+	return wk_journal_end_known(s) > s->scan.sequence || s->short_file != NULL || s->missing_behind != 0;
 }
 
 typedef struct remedy_text {
@@ -24,16 +24,37 @@ static remedy_text remedy(const wk_engine *engine) {
 	return remedy;
 }
 
-static wk_status report_early_end(wk_walk *s, wk_error *error) {
+/* What the journal's end shows, and which of its files is missing or damaged. */
+static void describe_end(const wk_walk *s, char *text, size_t size) {
+	const wk_engine *engine = s->engine;
 	char behind[96] = "has no block";
 	if (s->last != NULL)
 		snprintf(behind, sizeof behind, "ends behind block %llu in %s", (unsigned long long)s->scan.sequence,
 		         wk_file_name_of(s->last->id, s->last->kind).text);
-	return wk_fail(
-	    error, WK_DAMAGED,
-	    "opening %s: the journal %s, but the directory was closed in order behind block %llu: a journal file "
-	    "is missing or damaged. Nothing was changed. Restore the file from a backup, or %s",
-	    s->engine->path, behind, (unsigned long long)s->engine->superblock.closed_sequence, remedy(s->engine).text);
+	if (s->short_file != NULL)
+		snprintf(text, size, "%s is shorter than it was: it is cut off behind %llu bytes, and the journal %s",
+		         wk_file_name_of(s->short_file->id, s->short_file->kind).text, (unsigned long long)s->short_file->size,
+		         behind);
+	else if (engine->superblock.clean)
+		snprintf(text, size,
+		         "the journal %s, but the directory was closed in order behind block %llu: a journal file is missing "
+		         "or damaged",
+		         behind, (unsigned long long)engine->superblock.closed_sequence);
+	else if (s->published > s->scan.sequence)
+		snprintf(text, size,
+		         "the journal %s, but the file `shared` shows that block %llu was durable: a journal file is missing, "
+		         "cut off or damaged (or `shared` is: without it, the journal alone counts)",
+		         behind, (unsigned long long)s->published);
+	else
+		snprintf(text, size, "the journal file behind %s, which is full, is missing or empty; the journal %s",
+		         wk_file_name_of(s->missing_behind, WK_FILE_JOURNAL).text, behind);
+}
+
+static wk_status report_early_end(wk_walk *s, wk_error *error) {
+	char text[400];
+	describe_end(s, text, sizeof text);
+	return wk_fail(error, WK_DAMAGED, "opening %s: %s. Nothing was changed. Restore the file from a backup, or %s",
+	               s->engine->path, text, remedy(s->engine).text);
 }
 
 static wk_status report_missing(const wk_walk *s, uint64_t first_sequence, wk_error *error) {
@@ -99,6 +120,13 @@ static wk_status find_place(wk_walk *s, bool damaged, uint32_t *at, uint64_t *of
 	return WK_OK;
 }
 
+/* No block to come gets the number of one that was there. */
+static void pass_known(wk_walk *s) {
+	uint64_t known = wk_journal_end_known(s), marked = s->engine->superblock.replay_sequence;
+	known = known > marked ? known : marked;
+	s->highest = known > s->highest ? known : s->highest;
+}
+
 wk_status wk_tail_decision_reach(wk_walk *s, uint32_t *at, bool *found, wk_error *error) {
 	wk_engine *engine = s->engine;
 	bool sealed = engine->files[*at]->state == WK_FILE_SEALED;
@@ -119,6 +147,8 @@ wk_status wk_tail_decision_reach(wk_walk *s, uint32_t *at, bool *found, wk_error
 		engine->report.damaged_blocks++;
 		s->scan.rival = 0;
 	}
+	if (status == WK_OK)
+		status = wk_journal_end_look(s, *at, offset, error);
 	bool damaged = wk_scan_damaged(&s->scan) || ends_too_early(s);
 	if (status == WK_OK && (damaged || s->cut_bytes == 0)) /* the first block of the next file may be torn, too */
 		status = find_place(s, damaged, at, &offset, error);
@@ -126,13 +156,23 @@ wk_status wk_tail_decision_reach(wk_walk *s, uint32_t *at, bool *found, wk_error
 		return status;
 	if (engine->options.on_damage == WK_ON_DAMAGE_STOP || engine->read_only)
 		return report_damage(s, engine->files[*at], offset, error);
-	if (ends_too_early(s) && engine->superblock.closed_sequence > s->highest)
-		s->highest = engine->superblock.closed_sequence;
+	pass_known(s);
 	return wk_walk_past_damage(s, at, offset, found, error);
 }
 
 wk_status wk_tail_decision_on_none(wk_walk *s, wk_error *error) {
-	return ends_too_early(s) ? report_early_end(s, error) : WK_OK;
+	wk_engine *engine = s->engine;
+	wk_status status = wk_journal_end_look(s, engine->files_count, 0, error);
+	if (status != WK_OK || !ends_too_early(s))
+		return status;
+	bool only_entry_logs = s->missing_behind != 0 && wk_journal_end_known(s) == 0;
+	if (engine->options.on_damage == WK_ON_DAMAGE_STOP || engine->read_only || !only_entry_logs)
+		return report_early_end(s, error);
+	pass_known(s);
+	engine->report.damaged_blocks++;
+	engine->report.unknown_blocks++;
+	s->lossy = true;
+	return WK_OK;
 }
 
 wk_status wk_tail_decision_on_first(wk_walk *s, wk_error *error) {
