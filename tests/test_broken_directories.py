@@ -208,15 +208,16 @@ def test_files_of_a_directory_are_not_overwritten_under_the_superblock_of_anothe
         assert mended.log("orders").info().count == RECORDS["orders"]
 
 
-def test_where_the_superblock_is_lost_nobody_is_sent_to_recover(sound: Path, tmp_path: Path) -> None:
+def test_where_the_superblock_is_lost_recover_makes_a_new_one(sound: Path, tmp_path: Path) -> None:
     place = tmp_path / "wal"
     shutil.copytree(sound, place)
     (place / "superblock").write_bytes(b"?" * 8192)
-    for command in (["ls", place], ["recover", place, tmp_path / "saved"]):
-        result = run(*command)
-        assert result.exit_code == 1
-        assert "restore the file `superblock` from a backup" in result.stderr
-        assert "walkeeper recover" not in result.stderr
+    listed = run("ls", place)
+    assert listed.exit_code == 1
+    assert "restore the file `superblock` from a backup" in listed.stderr
+    assert f"`walkeeper recover {place} DESTINATION`" in listed.stderr
+    assert run("recover", place, tmp_path / "saved").exit_code == 1  # not all is known
+    assert run("ls", tmp_path / "saved").stdout == run("ls", sound).stdout
 
 
 def test_a_copy_that_shares_its_files_is_not_written(sound: Path, tmp_path: Path) -> None:

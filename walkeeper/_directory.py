@@ -20,6 +20,7 @@ __all__ = [
     "directory_of",
     "journal_of",
     "path_bytes",
+    "rebuild_superblock",
     "remove_empty",
     "with_absolute_journal",
 ]
@@ -91,6 +92,24 @@ def journal_of(directory: str | os.PathLike[str]) -> str | None:
     if out[0] == ffi.NULL:
         return None
     return os.fsdecode(bytes(ffi.string(ffi.gc(out[0], lib.wk_free))))
+
+
+def rebuild_superblock(
+    directory: str | os.PathLike[str],
+    journal: str | os.PathLike[str] | None,
+    journal_name: str | os.PathLike[str] | None,
+) -> dict[str, int] | None:
+    """Makes a superblock for a copy that lacks its own, from its files: what was found. None where it has its own.
+
+    The journal directory is at `journal`, and will be at `journal_name`.
+    """
+    doing = f"rebuild the superblock of {directory!r}"
+    paths = [ffi.NULL if path is None else absolute(path_bytes(path, doing)) for path in (journal, journal_name)]
+    report, error = ffi.new("wk_rebuild_report *"), new_error()
+    check(lib.wk_rebuild_superblock(absolute(path_bytes(directory, doing)), *paths, report, error), error)
+    if not report.rebuilt:
+        return None
+    return {name: int(getattr(report, name)) for name, _ in ffi.typeof("wk_rebuild_report").fields if name != "rebuilt"}
 
 
 def backup_places(

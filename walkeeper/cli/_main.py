@@ -170,7 +170,7 @@ HINTS: dict[str, str | None] = {
 """What can be done on the command line about an error whose own hint speaks to programs."""
 
 REMEDY = re.compile(r"\b[Rr]estore |`walkeeper recover")
-"""In what is said of damage: the remedy is named. Where both slots of the superblock are lost, it is no salvage."""
+"""In what is said of damage: the remedy is named."""
 
 WORDS = (
     ("; open it with create to make it", ""),

@@ -15,6 +15,8 @@ import click
 
 import walkeeper
 from walkeeper import Gap, Log, Namespace
+from walkeeper._directory import rebuild_superblock
+from walkeeper._native import lib
 from walkeeper._options import OnDamage
 from walkeeper.cli._copy import Unreadable, copy, lock_held
 from walkeeper.cli._directory import Place, check_destination, directory, journal_place, json_flag
@@ -68,6 +70,7 @@ def kept_by_skip(source: Pair, place: Pair, size: int) -> int | None:
         return None
     try:
         copy_pair(source, place, {})
+        rebuild_superblock(place.data, place.journal, None)
         return sum(int(log["records"]) for log in salvaged(place, "skip")[1])
     except (Refusal, Error, OSError):
         return None
@@ -98,7 +101,6 @@ def unfinished(source: Path, destination: Pair) -> Iterator[Pair]:
         place.data.rename(destination.data)
         if place.journal is not None and destination.journal is not None:
             place.journal.rename(destination.journal)
-            walkeeper.open(destination.data, create=False, **destination.options).close()  # it says where that is now
 
 
 def salvage(namespace: Namespace, name: str) -> dict[str, Any]:
@@ -163,6 +165,8 @@ def recover(directory: Path, destination: Path, on_damage: str, journal_to: Path
     the copy, and judged as other damage (with --on-damage stop the first one is an error). What is lost is recorded in
     the copy: readers yield a gap for it, and its sequence ids are not used again; nothing surfaces later. DIR itself is
     left as it is.
+    A superblock that is missing, damaged in both slots, cut short, or another directory's is rebuilt from the files. Of
+    a ledger store that is all that is done; its bookie starts with --on-damage skip alone, which puts all into limbo.
     Exit status 1 where acknowledged records are lost, or where it cannot be told.
     """
     check_destination(directory, destination)
@@ -171,35 +175,94 @@ def recover(directory: Path, destination: Path, on_damage: str, journal_to: Path
     with lock_held(directory), unfinished(directory, target) as place:
         unreadable: Unreadable = {}
         copied = copy_pair(source, place, None if policy == "stop" else unreadable)
-        try:
-            recovery, logs = salvaged(place, policy)
-        except DamagedError as damage:
-            if policy != "stop":
-                raise
-            raise refused(DamagedError(str(damage).replace(str(place.data), str(directory)))) from None
-        lost = sum(log["lost"] for log in logs)
-        if lost and policy == "stop":
-            why = next(hole["why"] for log in logs for hole in log["unreadable"])
-            raise refused(DamagedError(why.replace(str(place.data), str(directory))))
-        intact = None
-        if lost and policy == "point_in_time":
-            kept = kept_by_skip(source, place.beside("skip"), copied)
-            intact = None if kept is None else kept - sum(log["records"] for log in logs)
-    unknown = recovery["unknown_blocks"] + recovery["catalogue_lost"] + recovery["adopted_ledgers"] > 0
-    lossy = unknown or lost > 0
+        rebuilt = rebuild_superblock(place.data, place.journal, target.journal)
+        if rebuilt is not None and policy == "stop":
+            raise refused(DamagedError(f"opening {directory}: its superblock is lost"))
+        holds_ledgers = rebuilt is not None and rebuilt["kind"] == lib.WK_KIND_LEDGERS
+        found = None if holds_ledgers else salvaged_logs(source, place, policy, copied)
+    if found is not None and target.journal is not None:
+        walkeeper.open(destination, create=False, **target.options).close()  # it says where that is now
+    lossy = rebuilt is not None or (found is not None and found.lossy)
     if as_json:
         named = {below(source, file): count for file, count in unreadable.items()}
-        told = {"lossy": lossy, "intact": intact, "unreadable": named, "recovery": recovery, "logs": logs}
-        click.echo(json.dumps(told))
+        of_logs = {} if found is None else {"intact": found.intact, "recovery": found.recovery, "logs": found.logs}
+        click.echo(json.dumps({"lossy": lossy, "unreadable": named, "rebuilt": rebuilt, **of_logs}))
     else:
         for file, count in unreadable.items():
             show(f"{size(count)} of {printable(str(file))} cannot be read (input/output error): zeros in the copy.")
-        report(destination, copied, recovery, logs)
-        if lost and policy == "point_in_time":
-            show(let_go(lost, intact))
-        show(outcome(lossy, lost + recovery["unknown_blocks"]))
+        if found is None:
+            show(f"{size(copied)} copied to {destination}")
+        else:
+            report(destination, copied, found.recovery, found.logs)
+        if rebuilt is not None:
+            show(*unknown_without_superblock(rebuilt))
+        if found is not None:
+            if found.lost and policy == "point_in_time":
+                show(let_go(found.lost, found.intact))
+            show(outcome(lossy, found.lost + found.recovery["unknown_blocks"]))
     if lossy:
         sys.exit(EXIT_DAMAGED)
+
+
+@dataclasses.dataclass(frozen=True)
+class Salvaged:
+    """What a copy of logs holds."""
+
+    recovery: dict[str, Any]
+    logs: list[dict[str, Any]]
+    intact: int | None
+    """Records that were let go, though they can be read."""
+
+    @property
+    def lost(self) -> int:
+        return sum(log["lost"] for log in self.logs)
+
+    @property
+    def lossy(self) -> bool:
+        known = (
+            self.recovery["unknown_blocks"] + self.recovery["catalogue_lost"] + self.recovery["adopted_ledgers"] == 0
+        )
+        return not known or self.lost > 0
+
+
+def salvaged_logs(source: Pair, place: Pair, policy: OnDamage, copied: int) -> Salvaged:
+    """Opens the copy by the policy. Raises Damage where that is stop, and something is lost."""
+    directory = source.data
+    try:
+        recovery, logs = salvaged(place, policy)
+    except DamagedError as damage:
+        if policy != "stop":
+            raise
+        raise refused(DamagedError(str(damage).replace(str(place.data), str(directory)))) from None
+    found = Salvaged(recovery, logs, None)
+    if found.lost and policy == "stop":
+        why = next(hole["why"] for log in logs for hole in log["unreadable"])
+        raise refused(DamagedError(why.replace(str(place.data), str(directory))))
+    if not found.lost or policy != "point_in_time":
+        return found
+    kept = kept_by_skip(source, place.beside("skip"), copied)
+    return dataclasses.replace(found, intact=None if kept is None else kept - sum(log["records"] for log in logs))
+
+
+def unknown_without_superblock(rebuilt: dict[str, int]) -> list[str]:
+    """What a superblock that was rebuilt cannot say."""
+    said = [
+        f"The superblock is lost. A new one was made from the files; they go up to block {rebuilt['last_sequence']:,}. "
+        "Whether the directory was closed in order is not known, so the loss of the last journal file may go unnoticed."
+    ]
+    if rebuilt["other_directories"]:
+        said.append("Some files are another directory's: they count as damage.")
+    if rebuilt["kind"] != lib.WK_KIND_LEDGERS:
+        return said
+    if not rebuilt["index_generation"]:
+        said.append(
+            "No index file is whole: fences, keys and deletes that only it held are lost; deleted ledgers are back."
+        )
+    return [
+        *said,
+        "It is a ledger store, and a fence may be missing. Start its bookie once with --on-damage skip, which puts all "
+        "ledgers into limbo. Without it the bookie does not start, and `walkeeper verify` misses the journal's end.",
+    ]
 
 
 def pairs(directory: Path, destination: Path, journal_to: Path | None) -> tuple[Pair, Pair]:

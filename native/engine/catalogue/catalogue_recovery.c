@@ -136,6 +136,49 @@ static wk_status load_from(wk_engine *engine, const wk_snapshot_place *base, con
 	return status == WK_OK ? load_range(engine, next, last, error) : status;
 }
 
+/* Is entry `entry_id` there, and does it hold a part of a snapshot? *size: of its payload. */
+static wk_status look_for_part(wk_engine *engine, wk_span *span, int64_t entry_id, bool *part, size_t *size) {
+	span->buffer = NULL;
+	*part = false;
+	wk_error found = {0};
+	wk_status status = wk_read_entries(engine, WK_CATALOGUE_LEDGER, entry_id, entry_id, 1 << 20, span, &found);
+	if (status == WK_OK && span->count > 0) {
+		*size = span->entries[0].size - WK_ENTRY_HEADER_SIZE;
+		*part = wk_catalogue_is_snapshot(span->buffer->bytes + span->entries[0].offset + WK_ENTRY_HEADER_SIZE, *size);
+	}
+	wk_buffer_release(span->buffer);
+	return status == WK_OK || status == WK_NOT_FOUND || wk_is_unreadable(status, &found) ? WK_OK : status;
+}
+
+/*
+ * The superblock names no snapshot, and what came before one is gone: it was rebuilt (rebuild.c). The last two that are
+ * whole are looked for. Only the last part of a snapshot is smaller than the others, so that tells where one ends.
+ */
+static wk_status find_snapshots(wk_engine *engine, int64_t last, bool *found) {
+	const wk_ledger *catalogue = wk_ledger_find(engine, WK_CATALOGUE_LEDGER);
+	wk_snapshot_place *places = engine->superblock.snapshots;
+	wk_span *span = malloc(sizeof *span);
+	wk_status status = span != NULL ? WK_OK : WK_NO_MEMORY;
+	int64_t entry_id = catalogue != NULL && catalogue->ranges_count > 0 ? wk_ranges(catalogue)->first_entry : 0;
+	int64_t begin = -1;
+	*found = false;
+	for (; entry_id <= last && status == WK_OK; entry_id++) {
+		bool part;
+		size_t size = 0;
+		status = look_for_part(engine, span, entry_id, &part, &size);
+		begin = !part ? -1 : begin < 0 ? entry_id : begin;
+		if (status != WK_OK || !part || size >= WK_SNAPSHOT_PART_MIN)
+			continue;
+		places[1] = places[0];
+		places[0] = (wk_snapshot_place){begin, entry_id};
+		begin = -1;
+		*found = true;
+	}
+	free(span);
+	engine->catalogue_rewrite |= *found; /* so that the superblock names one again */
+	return status;
+}
+
 static wk_status refuse(wk_status status, const wk_error *first, wk_error *error) {
 	wk_error found = *first;
 	if (error == NULL)
@@ -202,6 +245,14 @@ wk_status wk_catalogue_recover(wk_engine *engine, int64_t last, bool accepts, wk
 	                      "file is missing, and which logs there are is not known without it",
 	                      engine->path)
 	            : load_from(engine, &places[0], &none, last, &newest);
+	bool found = false;
+	if (!missing && wk_is_unreadable(status, &newest) && places[0].first_entry < 0) {
+		wk_status looked = find_snapshots(engine, last, &found);
+		if (looked != WK_OK)
+			status = wk_fail(&newest, looked, "opening %s: no memory, or its catalogue cannot be read", engine->path);
+		else if (found)
+			status = load_from(engine, &places[0], &none, last, &newest);
+	}
 	if (wk_is_unreadable(status, &newest) && places[0].first_entry >= 0) {
 		wk_status second = load_from(engine, &places[1], &places[0], last, &earlier);
 		if (second == WK_OK) {

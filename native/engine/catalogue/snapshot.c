@@ -8,7 +8,7 @@
 #include "engine/index.h"
 #include "engine/journal.h"
 
-enum { CHUNK = 256 * 1024, PINNED_FILES_MAX = 2 };
+enum { CHUNK = WK_SNAPSHOT_PART_MIN, PINNED_FILES_MAX = 2 };
 
 /* Sealed files whose only live entries are the catalogue's. */
 static bool pins_files(wk_engine *engine) {

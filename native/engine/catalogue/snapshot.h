@@ -3,6 +3,10 @@
 #define WK_ENGINE_SNAPSHOT_H
 #include "engine/engine.h"
 
+enum {
+	WK_SNAPSHOT_PART_MIN = 256 * 1024
+}; /* of each of its entries but the last: their payload is at least so large */
+
 /*
  * (locked, dropped while it works) Writes a snapshot where the changes since the last one outgrow it, or pin files
  * that hold nothing else.

@@ -130,14 +130,15 @@ static wk_status check_vacant(wk_engine *engine, wk_error *error) {
 		return wk_fail(error, WK_DAMAGED,
 		               "opening %s: its file `superblock` is missing, and there are files of it, or in the journal "
 		               "directory %s. Nothing was changed. Name the two directories that belong together, restore that "
-		               "file from a backup, or choose empty ones",
-		               engine->path, engine->journal_directory.path);
+		               "file from a backup, choose empty ones, or have it rebuilt in a copy: `walkeeper recover %s "
+		               "DESTINATION --journal %s --journal-to JDESTINATION`",
+		               engine->path, engine->journal_directory.path, engine->path, engine->journal_directory.path);
 	if (any)
 		return wk_fail(
 		    error, WK_DAMAGED,
 		    "opening %s: its file `superblock` is missing, and its other files are there. Nothing was changed. "
-		    "Restore that file from a backup",
-		    engine->path);
+		    "Restore that file from a backup, or have it rebuilt in a copy: `walkeeper recover %s DESTINATION`",
+		    engine->path, engine->path);
 	if (!engine->options.create || engine->read_only)
 		return wk_fail(error, WK_NOT_FOUND, "%s is no walkeeper directory: it has no superblock", engine->path);
 	int result = engine->io->operations->list(engine->io, engine->path, any_name, &occupied);

@@ -99,9 +99,14 @@ static wk_status read_slots(wk_io *io, wk_file *file, const char *directory, wk_
 		                         directory)
 		               : wk_fail(error, WK_DAMAGED,
 		                         "opening %s: both slots of the superblock are damaged; restore the file `superblock` "
-		                         "from a backup",
-		                         directory);
-	}
+		                         "from a backup, or have it rebuilt in a copy: `walkeeper recover %s DESTINATION`",
+		                         directory, directory);
+	} else if (result < (int64_t)(2 * WK_SUPERBLOCK_SLOT_SIZE)) /* both slots were there before the first was valid */
+		status = wk_fail(
+		    error, WK_DAMAGED,
+		    "opening %s: the file `superblock` is cut short, and what is left of it may be an older state; "
+		    "restore it from a backup, or have it rebuilt in a copy: `walkeeper recover %s DESTINATION`",
+		    directory, directory);
 	free(slots);
 	return status;
 }

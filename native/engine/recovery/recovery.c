@@ -324,8 +324,9 @@ static wk_status refuse_strangers(wk_engine *engine, wk_journal_reader *reader, 
 			    error, WK_DAMAGED,
 			    "opening %s: %s is another directory's than the superblock, and none is of "
 			    "the superblock's. Nothing was changed. Put back the superblock that belongs to these files, "
-			    "or the files that belong to this superblock",
-			    engine->path, wk_file_name_of(file->id, file->kind).text);
+			    "or the files that belong to this superblock, or have one rebuilt in a copy: `walkeeper recover %s "
+			    "DESTINATION`",
+			    engine->path, wk_file_name_of(file->id, file->kind).text, engine->path);
 	}
 	return WK_OK;
 }

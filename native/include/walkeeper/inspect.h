@@ -56,6 +56,24 @@ WK_API wk_status wk_verify_directory(const char *path, uint64_t bytes_per_second
 WK_API wk_status wk_verify_directories(const char *path, const char *journal, uint64_t bytes_per_second,
                                        wk_verify_fn fn, void *context, wk_verify_report *report, wk_error *error);
 
+typedef struct wk_rebuild_report {
+	bool rebuilt;               /* false: the superblock is there, and belongs to the files */
+	uint32_t kind;              /* enum wk_directory_kind */
+	uint64_t incarnation;       /* the highest that was found */
+	uint64_t last_sequence;     /* of any whole block, or of one that a footer names */
+	uint64_t index_generation;  /* of a ledger store: of the index file that is used, 0: none is whole */
+	uint32_t other_directories; /* whose blocks or footers stand among the files, too */
+} wk_rebuild_report;
+
+/*
+ * Writes a superblock where it is missing, damaged in both slots, cut short, or another directory's than the files; else
+ * nothing. For a copy that nobody has open: what only the superblock said is assumed (docs/operations.md). `journal` (may be
+ * NULL) is where the journal directory is, `journal_name` where it will be. WK_DAMAGED: the files do not tell what is needed;
+ * WK_UNSUPPORTED; WK_IO.
+ */
+WK_API wk_status wk_rebuild_superblock(const char *directory, const char *journal, const char *journal_name,
+                                       wk_rebuild_report *report, wk_error *error);
+
 typedef struct wk_doctor_report {
 	uint32_t backend;     /* enum wk_backend that would run here */
 	int32_t uring_error;  /* 0, or the errno that the ring was refused with */
