@@ -14,7 +14,6 @@ from typing import Any
 
 import click
 
-from walkeeper._low_descriptors import occupy_low_descriptors
 from walkeeper_bookie._exit_status import ExitStatus, help_text
 from walkeeper_bookie._printable import printable
 from walkeeper_bookie._settings import GROUPS, KEYS, REMOVED, Key, Settings, SettingsError, parse_value, read_settings
@@ -97,6 +96,7 @@ def command(config: str | None, init: bool, print_config: bool, **options: str |
     if print_config:
         print_settings(settings)
         return
+    importlib.import_module("walkeeper._low_descriptors").occupy_low_descriptors()
     process = importlib.import_module("walkeeper_bookie._process")
     raise click.exceptions.Exit(int(process.run(settings, init=init)))
 
@@ -140,7 +140,6 @@ def ended_by_signals() -> Iterator[None]:
 
 def main(arguments: list[str] | None = None) -> None:
     """The console script; ends the process with a status of ExitStatus."""
-    occupy_low_descriptors()
     try:
         with ended_by_signals():
             status = command.main(arguments, prog_name="walkeeper-bookie", standalone_mode=False)
