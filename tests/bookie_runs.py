@@ -15,6 +15,8 @@ import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from ports import free_port
+
 ROOT = Path(__file__).resolve().parents[1]
 PATIENCE_S = 60.0
 
@@ -31,12 +33,6 @@ def until(condition: Callable[[], object], what: str, patience: float = PATIENCE
     while not condition():
         assert time.monotonic() < limit, f"not within {patience:.0f} s: {what}"
         time.sleep(0.01)
-
-
-def free_port() -> int:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return int(held.getsockname()[1])
 
 
 class Running:

@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 import pytest
+from ports import free_port
 
 JAR = Path("/usr/share/java/zookeeper.jar")  # its manifest names the jars that it needs
 CLASS_PATH = f"{JAR}:/usr/share/java/slf4j-simple.jar"
@@ -51,14 +52,6 @@ def missing() -> str | None:
     if shutil.which("java") and JAR.exists():
         return None
     return f"no ZooKeeper server: {INSTALL}"
-
-
-def free_port() -> int:
-    """A port of loopback that nobody listens on at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class ZooKeeperServer:
