@@ -51,6 +51,7 @@ def slow(directory: Path) -> Iterator[walkeeper.Namespace]:
         yield namespace
 
 
+@pytest.mark.alone
 def test_handlers_run_while_a_follower_waits_and_it_waits_on(log: walkeeper.Log, alarms: list[float]) -> None:
     signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
     started = time.monotonic()

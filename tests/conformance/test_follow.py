@@ -34,6 +34,7 @@ def test_a_timeout_ends_the_iteration_and_not_the_reader(log: walkeeper.Log, wri
     assert [record.sequence_id for record in reader] == [0]
 
 
+@pytest.mark.alone
 def test_a_timeout_of_0_does_not_wait(log: walkeeper.Log) -> None:
     started = time.monotonic()
     assert log.reader(follow=True, timeout=0).read() == []
