@@ -103,8 +103,8 @@ check-shares: setup $(VENV)/checked ## what takes longer, in shares that SEED=â€
 	@WALKEEPER_TIMES=$(TIMES) $(MAKE) psync-test SHARE=6 SEED=$(SEED)
 
 check-all: ## everything at full length, for a night
+	@$(MAKE) test
 	@rm -f $(TIMES)
-	$(call stage,test)
 	$(call stage,asan)
 	$(call stage,tsan)
 	$(call stage,coverage)
