@@ -31,7 +31,7 @@ typedef struct wk_walk {
 	bool lossy;                          /* it went on behind damage, as the policy of the open allows */
 	wk_leftover leftovers[WK_LEFTOVERS_MAX]; /* whole blocks behind the chain's end, in later files */
 	uint32_t leftovers_count;
-	struct wk_candidates *candidates; /* where it may go on behind damage, NULL: it met none (journal_candidates.h) */
+	struct wk_candidates *candidates; /* where it may go on behind damage, NULL: it met none (tail_scan.h) */
 	uint64_t published;               /* this block was durable, as the file `shared` says; 0: nothing is known */
 	wk_store_file *short_file; /* is shorter than it was when its blocks were written; NULL: none is known to be */
 	uint64_t missing_behind; /* a journal file behind the one of this id is missing, or empty; 0: none is known to be */

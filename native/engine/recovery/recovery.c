@@ -10,11 +10,11 @@
 #include "engine/index.h"
 #include "engine/journal.h"
 #include "engine/ledger.h"
-#include "engine/recovery/journal_candidates.h"
 #include "engine/recovery/journal_walk.h"
 #include "engine/recovery/leftovers.h"
 #include "engine/recovery/loss.h"
 #include "engine/recovery/missing_entries.h"
+#include "engine/recovery/tail_scan.h"
 #include "engine/recovery/unconfirmed.h"
 
 /* ---- what comes out of it ---- */
@@ -231,7 +231,7 @@ static wk_status check_numbers_given(wk_engine *engine, wk_walk *walk, wk_error 
 }
 
 /* The chain's end is known: what is durable, who may see it. */
-static wk_status settle(wk_engine *engine, wk_walk *walk, wk_error *error) {
+static wk_status end_the_chain(wk_engine *engine, wk_walk *walk, wk_error *error) {
 	wk_status status = wk_engine_holds_ledgers(engine) ? check_numbers_given(engine, walk, error) : WK_OK;
 	if (status != WK_OK)
 		return status;
@@ -360,7 +360,7 @@ wk_status wk_recover(wk_engine *engine, wk_error *error) {
 		wk_journal_reader_free(&walk->reader);
 	wk_candidates_free(walk);
 	if (status == WK_OK)
-		status = settle(engine, walk, error);
+		status = end_the_chain(engine, walk, error);
 	if (status != WK_OK || engine->read_only)
 		return status;
 	if (!walk->lossy)
