@@ -1,4 +1,4 @@
-"""Draws the pictures of README and docs: record.svg, bookie.svg and layers.svg.
+"""Draws the pictures of README and docs: record.svg, bookie.svg, layers.svg and appends.svg.
 
 usage: python docs/images/make.py        (writes beside itself; `rsvg-convert record.svg -o record.png` shows it)
 """
@@ -7,13 +7,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from appends_picture import draw_appends
 from bookie_picture import draw_bookie
 from layers_picture import draw_layers
 from record_picture import draw_record
 
 
 def main() -> None:
-    for name, drawing in (("record", draw_record()), ("bookie", draw_bookie()), ("layers", draw_layers())):
+    for name, drawing in (
+        ("record", draw_record()),
+        ("bookie", draw_bookie()),
+        ("layers", draw_layers()),
+        ("appends", draw_appends()),
+    ):
         Path(__file__).with_name(f"{name}.svg").write_text(drawing.svg(), encoding="utf-8")
 
 
