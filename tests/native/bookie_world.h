@@ -53,10 +53,8 @@ typedef struct world {
 	uint32_t large_left;
 } world;
 
-static world w;
-
-static uint64_t chance(uint64_t n) {
-	return check_random(&w.random) % n;
+static uint64_t chance(world *w, uint64_t n) {
+	return check_random(&w->random) % n;
 }
 
 /* The ids of the last ledger end where ids do: its entries are those up to 2^63 - 2. The model counts them from 0. */
@@ -73,53 +71,53 @@ static int64_t modelled(int64_t ledger_id, int64_t id) {
 }
 
 /* All ledgers, or all but some, or some, or none. */
-static void some_are_in_limbo(bool may) {
-	bool all = may && chance(4) == 0, some = may && chance(3) == 0;
+static void some_are_in_limbo(world *w, bool may) {
+	bool all = may && chance(w, 4) == 0, some = may && chance(w, 3) == 0;
 	int64_t *ids = some ? malloc(LEDGERS_COUNT * sizeof *ids) : NULL;
 	size_t count = 0;
 	for (int64_t id = 0; id < LEDGERS_COUNT; id++) {
-		bool named = ids != NULL && chance(2) == 0;
+		bool named = ids != NULL && chance(w, 2) == 0;
 		if (named)
 			ids[count++] = id;
-		w.ledgers[id].limbo = all != named;
+		w->ledgers[id].limbo = all != named;
 	}
-	wk_service_set_limbo(w.b.service, all, ids, count);
+	wk_service_set_limbo(w->b.service, all, ids, count);
 }
 
-static void connect_one(uint32_t at) {
-	w.peers[at] = bookie_connect(&w.b);
-	w.peers[at]->version = at % 2 == 0 ? WK_WIRE_V3 : WK_WIRE_V2;
-	w.peers[at]->txn_id = ++w.versions * 1000; /* nobody takes an answer of an earlier life for its own */
+static void connect_one(world *w, uint32_t at) {
+	w->peers[at] = bookie_connect(&w->b);
+	w->peers[at]->version = at % 2 == 0 ? WK_WIRE_V3 : WK_WIRE_V2;
+	w->peers[at]->txn_id = ++w->versions * 1000; /* nobody takes an answer of an earlier life for its own */
 }
 
-static void connect_all(void) {
+static void connect_all(world *w) {
 	for (uint32_t i = 0; i < 4; i++)
-		connect_one(i);
+		connect_one(w, i);
 }
 
 /* Those that hung up, or were closed, come back; what they had asked is answered to nobody. */
-static void connect_again(void) {
+static void connect_again(world *w) {
 	for (uint32_t at = 0; at < 4; at++) {
-		if (w.peers[at]->open)
+		if (w->peers[at]->open)
 			continue;
-		for (uint32_t i = 0; i < w.asked_count; i++)
-			w.asked[i].open &= w.asked[i].peer != at;
-		connect_one(at);
+		for (uint32_t i = 0; i < w->asked_count; i++)
+			w->asked[i].open &= w->asked[i].peer != at;
+		connect_one(w, at);
 	}
 }
 
 /* ---- asking ---- */
 
-static asked *note(uint32_t at, wk_wire_request request) {
-	CHECK(w.asked_count < ASKED_MAX);
-	asked *a = &w.asked[w.asked_count++];
-	request.txn_id = ++w.peers[at]->txn_id;
-	ask(w.peers[at], request);
+static asked *note(world *w, uint32_t at, wk_wire_request request) {
+	CHECK(w->asked_count < ASKED_MAX);
+	asked *a = &w->asked[w->asked_count++];
+	request.txn_id = ++w->peers[at]->txn_id;
+	ask(w->peers[at], request);
 	request.entry_id = modelled(request.ledger_id, request.entry_id);
 	request.previous_lac = modelled(request.ledger_id, request.previous_lac);
 	request.lac = modelled(request.ledger_id, request.lac);
 	*a = (asked){.open = true, .peer = at, .txn_id = request.txn_id, .request = request};
-	model_ledger *ledger = &w.ledgers[request.ledger_id];
+	model_ledger *ledger = &w->ledgers[request.ledger_id];
 	a->was_fenced = ledger->fenced;
 	a->acked_lac = ledger->acked_lac;
 	a->highest_acked = a->highest_there = -1;
@@ -139,38 +137,38 @@ static asked *note(uint32_t at, wk_wire_request request) {
 }
 
 /* v2 matches answers by ids: two of a kind under way would be taken for one another. */
-static bool is_under_way(uint32_t at, const wk_wire_request *request) {
-	for (uint32_t i = 0; i < w.asked_count; i++)
-		if (w.asked[i].open && w.asked[i].peer == at && w.asked[i].request.operation == request->operation &&
-		    w.asked[i].request.ledger_id == request->ledger_id &&
-		    w.asked[i].request.entry_id == modelled(request->ledger_id, request->entry_id))
+static bool is_under_way(world *w, uint32_t at, const wk_wire_request *request) {
+	for (uint32_t i = 0; i < w->asked_count; i++)
+		if (w->asked[i].open && w->asked[i].peer == at && w->asked[i].request.operation == request->operation &&
+		    w->asked[i].request.ledger_id == request->ledger_id &&
+		    w->asked[i].request.entry_id == modelled(request->ledger_id, request->entry_id))
 			return true;
 	return false;
 }
 
-static void ask_add(uint32_t at) {
+static void ask_add(world *w, uint32_t at) {
 	/* An entry is one connection's: which of two adds came last is known then. */
-	int64_t ledger_id = (int64_t)chance(LEDGERS_COUNT), entry_id = (int64_t)(chance(IDS / 4) * 4 + at);
-	model_ledger *ledger = &w.ledgers[ledger_id];
+	int64_t ledger_id = (int64_t)chance(w, LEDGERS_COUNT), entry_id = (int64_t)(chance(w, IDS / 4) * 4 + at);
+	model_ledger *ledger = &w->ledgers[ledger_id];
 	model_entry *entry = &ledger->entries[entry_id];
 	if (entry->sent_count == VERSIONS_MAX)
 		return;
-	uint32_t flags = chance(6) == 0 ? WK_WIRE_RECOVERY : 0;
-	if (flags == 0 && at % 2 == 0 && chance(5) == 0)
+	uint32_t flags = chance(w, 6) == 0 ? WK_WIRE_RECOVERY : 0;
+	if (flags == 0 && at % 2 == 0 && chance(w, 5) == 0)
 		flags = WK_WIRE_DEFERRED;
-	int64_t lac = entry_id - 1 - (int64_t)chance(3);
+	int64_t lac = entry_id - 1 - (int64_t)chance(w, 3);
 	lac = lac < -1 ? -1 : lac;
-	uint64_t version = ++w.versions | (chance(12) == 0 ? DAMAGED : 0);
+	uint64_t version = ++w->versions | (chance(w, 12) == 0 ? DAMAGED : 0);
 	wk_wire_request request = an_entry(ledger_id, real(ledger_id, entry_id), real(ledger_id, lac), version,
-	                                   8 + chance(chance(8) == 0 ? 20000 : 300), flags);
+	                                   8 + chance(w, chance(w, 8) == 0 ? 20000 : 300), flags);
 	if ((version & DAMAGED) != 0)
 		((uint8_t *)request.body)[35] ^= 1;
-	if (at % 2 == 1 && is_under_way(at, &request))
+	if (at % 2 == 1 && is_under_way(w, at, &request))
 		return;
-	bool wrong_key = ledger->known && chance(20) == 0;
+	bool wrong_key = ledger->known && chance(w, 20) == 0;
 	if (wrong_key)
 		request.key = ANOTHER_KEY;
-	asked *a = note(at, request);
+	asked *a = note(w, at, request);
 	a->wrong_key = wrong_key;
 	a->version = version;
 	if (wrong_key)
@@ -182,56 +180,57 @@ static void ask_add(uint32_t at) {
 }
 
 /* Every other one of an add that is under way: that is when a recovery can be told too little. */
-static wk_wire_request a_fence_of_something(void) {
-	uint32_t seen = chance(2) == 0 ? w.asked_count : 0;
+static wk_wire_request a_fence_of_something(world *w) {
+	uint32_t seen = chance(w, 2) == 0 ? w->asked_count : 0;
 	for (uint32_t i = seen; i > 0 && i + 8 > seen; i--) {
-		const asked *a = &w.asked[i - 1];
+		const asked *a = &w->asked[i - 1];
 		if (a->open && a->request.operation == WK_WIRE_ADD && !a->was_fenced)
-			return a_fence(a->request.ledger_id, chance(2) == 0 ? -1 : real(a->request.ledger_id, a->request.entry_id));
+			return a_fence(a->request.ledger_id,
+			               chance(w, 2) == 0 ? -1 : real(a->request.ledger_id, a->request.entry_id));
 	}
-	int64_t ledger_id = (int64_t)chance(LEDGERS_COUNT);
-	return a_fence(ledger_id, real(ledger_id, (int64_t)chance(IDS + 1) - 1));
+	int64_t ledger_id = (int64_t)chance(w, LEDGERS_COUNT);
+	return a_fence(ledger_id, real(ledger_id, (int64_t)chance(w, IDS + 1) - 1));
 }
 
-static void ask_read(uint32_t at) {
-	int64_t ledger_id = (int64_t)chance(LEDGERS_COUNT), entry_id = (int64_t)chance(IDS + 3) - 2;
+static void ask_read(world *w, uint32_t at) {
+	int64_t ledger_id = (int64_t)chance(w, LEDGERS_COUNT), entry_id = (int64_t)chance(w, IDS + 3) - 2;
 	wk_wire_request request = a_read(ledger_id, real(ledger_id, entry_id < -1 ? -1 : entry_id));
-	if (chance(40) == 0)
-		request = a_fence_of_something();
-	if (at % 2 == 1 && chance(4) == 0)
+	if (chance(w, 40) == 0)
+		request = a_fence_of_something(w);
+	if (at % 2 == 1 && chance(w, 4) == 0)
 		request = (wk_wire_request){.operation = WK_WIRE_BATCH_READ,
 		                            .ledger_id = ledger_id,
-		                            .entry_id = real(ledger_id, (int64_t)chance(IDS)),
-		                            .max_count = (int32_t)chance(10),
-		                            .max_size = (int64_t)chance(20000)};
-	if (at % 2 == 1 && is_under_way(at, &request))
+		                            .entry_id = real(ledger_id, (int64_t)chance(w, IDS)),
+		                            .max_count = (int32_t)chance(w, 10),
+		                            .max_size = (int64_t)chance(w, 20000)};
+	if (at % 2 == 1 && is_under_way(w, at, &request))
 		return;
-	note(at, request);
+	note(w, at, request);
 }
 
-static void ask_something(void) {
-	uint32_t at = (uint32_t)chance(4);
-	uint64_t what = chance(100);
-	int64_t ledger_id = (int64_t)chance(LEDGERS_COUNT);
+static void ask_something(world *w) {
+	uint32_t at = (uint32_t)chance(w, 4);
+	uint64_t what = chance(w, 100);
+	int64_t ledger_id = (int64_t)chance(w, LEDGERS_COUNT);
 	if (what < 55) {
-		ask_add(at);
+		ask_add(w, at);
 	} else if (what < 85) {
-		ask_read(at);
+		ask_read(w, at);
 	} else if (what < 89 && at % 2 == 0) {
-		note(at, a_poll(ledger_id, real(ledger_id, (int64_t)chance(IDS) - 1), (int64_t)chance(30)));
+		note(w, at, a_poll(ledger_id, real(ledger_id, (int64_t)chance(w, IDS) - 1), (int64_t)chance(w, 30)));
 	} else if (what < 91 && at % 2 == 0) {
-		note(at, of_ledger(WK_WIRE_READ_LAC, ledger_id));
+		note(w, at, of_ledger(WK_WIRE_READ_LAC, ledger_id));
 	} else if (what < 93 && at % 2 == 0) {
-		note(at, of_ledger(WK_WIRE_LIST_ENTRIES, ledger_id));
+		note(w, at, of_ledger(WK_WIRE_LIST_ENTRIES, ledger_id));
 	} else if (what < 96 && at % 2 == 0) {
-		int64_t lac = (int64_t)chance(IDS);
-		note(at, a_lac(ledger_id, real(ledger_id, lac)));
-		if (lac > w.ledgers[ledger_id].max_lac_sent)
-			w.ledgers[ledger_id].max_lac_sent = lac;
+		int64_t lac = (int64_t)chance(w, IDS);
+		note(w, at, a_lac(ledger_id, real(ledger_id, lac)));
+		if (lac > w->ledgers[ledger_id].max_lac_sent)
+			w->ledgers[ledger_id].max_lac_sent = lac;
 	} else if (at % 2 == 0) {
-		asked *a = note(at, of_ledger(WK_WIRE_FORCE, ledger_id));
+		asked *a = note(w, at, of_ledger(WK_WIRE_FORCE, ledger_id));
 		for (int64_t id = 0; id < IDS; id++)
-			a->soon[id] = w.ledgers[ledger_id].entries[id].acked_soon;
+			a->soon[id] = w->ledgers[ledger_id].entries[id].acked_soon;
 	}
 }
 
@@ -251,8 +250,8 @@ static void must_be_sent(const model_entry *entry, uint64_t version, uint64_t no
 	check_failed(__FILE__, __LINE__, what);
 }
 
-static void look_at_add(const asked *a, const wk_wire_reply *reply) {
-	model_ledger *ledger = &w.ledgers[a->request.ledger_id];
+static void look_at_add(world *w, const asked *a, const wk_wire_reply *reply) {
+	model_ledger *ledger = &w->ledgers[a->request.ledger_id];
 	model_entry *entry = &ledger->entries[a->request.entry_id];
 	if (a->wrong_key) {
 		CHECK(reply->code == WK_WIRE_UNAUTHORIZED || reply->code == WK_WIRE_IO_ERROR ||
@@ -304,8 +303,8 @@ static int64_t id_of(const asked *a, const uint8_t *entry) {
 }
 
 /* A recovery goes by it: what it does not tell of was not accepted, and is never acknowledged. */
-static void look_at_fence(const asked *a, const wk_wire_reply *reply) {
-	model_ledger *ledger = &w.ledgers[a->request.ledger_id];
+static void look_at_fence(world *w, const asked *a, const wk_wire_reply *reply) {
+	model_ledger *ledger = &w->ledgers[a->request.ledger_id];
 	if (reply->code == WK_WIRE_IO_ERROR || reply->code == WK_WIRE_UNAUTHORIZED ||
 	    reply->code == WK_WIRE_TOO_MANY_REQUESTS)
 		return;
@@ -320,8 +319,8 @@ static void look_at_fence(const asked *a, const wk_wire_reply *reply) {
 		told_by_fence(&ledger->entries[id], 0);
 }
 
-static void look_at_read(const asked *a, const wk_wire_reply *reply) {
-	model_ledger *ledger = &w.ledgers[a->request.ledger_id];
+static void look_at_read(world *w, const asked *a, const wk_wire_reply *reply) {
+	model_ledger *ledger = &w->ledgers[a->request.ledger_id];
 	bool negative = reply->code == WK_WIRE_NO_LEDGER || reply->code == WK_WIRE_NO_ENTRY;
 	bool last = a->request.entry_id == -1, polls = (a->request.flags & WK_WIRE_LONG_POLL) != 0;
 	if (negative) {
@@ -355,8 +354,8 @@ static void look_at_read(const asked *a, const wk_wire_reply *reply) {
 	             "a read gives an older entry than was acknowledged");
 }
 
-static void look_at_batch(const asked *a, const wk_wire_reply *reply) {
-	const model_ledger *ledger = &w.ledgers[a->request.ledger_id];
+static void look_at_batch(world *w, const asked *a, const wk_wire_reply *reply) {
+	const model_ledger *ledger = &w->ledgers[a->request.ledger_id];
 	if (reply->code == WK_WIRE_NO_LEDGER || reply->code == WK_WIRE_NO_ENTRY) {
 		CHECK(!ledger->limbo && !a->there[a->request.entry_id]);
 		return;
@@ -377,8 +376,8 @@ static void look_at_batch(const asked *a, const wk_wire_reply *reply) {
 		CHECK(id - a->request.entry_id <= a->request.max_count);
 }
 
-static void look_at_list(const asked *a, const wk_wire_reply *reply) {
-	const model_ledger *ledger = &w.ledgers[a->request.ledger_id];
+static void look_at_list(world *w, const asked *a, const wk_wire_reply *reply) {
+	const model_ledger *ledger = &w->ledgers[a->request.ledger_id];
 	bool found[IDS] = {false};
 	if (reply->code == WK_WIRE_NO_LEDGER)
 		CHECK(!ledger->limbo);
@@ -402,22 +401,22 @@ static void look_at_list(const asked *a, const wk_wire_reply *reply) {
 		CHECK(found[id] || !a->there[id]);
 }
 
-static void look_at(const asked *a, const wk_wire_reply *reply) {
-	model_ledger *ledger = &w.ledgers[a->request.ledger_id];
+static void look_at(world *w, const asked *a, const wk_wire_reply *reply) {
+	model_ledger *ledger = &w->ledgers[a->request.ledger_id];
 	switch (a->request.operation) {
 	case WK_WIRE_ADD:
-		look_at_add(a, reply);
+		look_at_add(w, a, reply);
 		return;
 	case WK_WIRE_READ:
-		look_at_read(a, reply);
+		look_at_read(w, a, reply);
 		if ((a->request.flags & WK_WIRE_FENCE) != 0)
-			look_at_fence(a, reply);
+			look_at_fence(w, a, reply);
 		return;
 	case WK_WIRE_BATCH_READ:
-		look_at_batch(a, reply);
+		look_at_batch(w, a, reply);
 		return;
 	case WK_WIRE_LIST_ENTRIES:
-		look_at_list(a, reply);
+		look_at_list(w, a, reply);
 		return;
 	case WK_WIRE_WRITE_LAC:
 		if (reply->code == WK_WIRE_OK) {
@@ -444,9 +443,9 @@ static void look_at(const asked *a, const wk_wire_reply *reply) {
 	}
 }
 
-static asked *find_asked(uint32_t at, const wk_wire_reply *reply) {
-	for (uint32_t i = 0; i < w.asked_count; i++) {
-		asked *a = &w.asked[i];
+static asked *find_asked(world *w, uint32_t at, const wk_wire_reply *reply) {
+	for (uint32_t i = 0; i < w->asked_count; i++) {
+		asked *a = &w->asked[i];
 		if (!a->open || a->peer != at)
 			continue;
 		if (at % 2 == 0 ? a->txn_id == reply->txn_id
@@ -459,21 +458,21 @@ static asked *find_asked(uint32_t at, const wk_wire_reply *reply) {
 	return NULL;
 }
 
-static void take_answers(void) {
+static void take_answers(world *w) {
 	for (uint32_t at = 0; at < 4; at++) {
 		int64_t last_add[LEDGERS_COUNT];
 		memset(last_add, -1, sizeof last_add);
-		while (more_replies(w.peers[at])) {
-			wk_wire_reply reply = take_reply(w.peers[at]);
-			asked *a = find_asked(at, &reply);
+		while (more_replies(w->peers[at])) {
+			wk_wire_reply reply = take_reply(w->peers[at]);
+			asked *a = find_asked(w, at, &reply);
 			CHECK(a != NULL);
 			/* Adds that were accepted are answered in their order. */
 			if (a->request.operation == WK_WIRE_ADD && reply.code == WK_WIRE_OK &&
 			    (a->request.flags & WK_WIRE_DEFERRED) == 0) {
-				CHECK(last_add[a->request.ledger_id] < a - w.asked);
-				last_add[a->request.ledger_id] = a - w.asked;
+				CHECK(last_add[a->request.ledger_id] < a - w->asked);
+				last_add[a->request.ledger_id] = a - w->asked;
 			}
-			look_at(a, &reply);
+			look_at(w, a, &reply);
 			a->open = false;
 		}
 	}
