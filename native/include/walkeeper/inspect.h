@@ -87,7 +87,7 @@ typedef struct wk_doctor_report {
 	uint64_t dsync_ns;           /* median of the probe: 4 KiB, RWF_DSYNC */
 	uint64_t write_then_sync_ns; /* the same by write and fdatasync */
 	uint32_t blocks_in_flight;   /* that the probe's grid prefers */
-	uint32_t grid_ns[16];        /* the grid (wk_probe_grid of superblock.h), row by row */
+	uint32_t grid_ns[16]; /* ns a block: [RWF_DSYNC, write and sync][1, 2, 4, 8 at once][4 KiB, 64 KiB], row by row */
 } wk_doctor_report;
 /*
  * Probes in a temporary file inside `path` (an existing directory), which it removes. Where this user may not make one,

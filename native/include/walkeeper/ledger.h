@@ -6,9 +6,8 @@
  * measured by the calls of log.h that take a wk_namespace; those on logs answer WK_INVALID, and so do the calls here
  * on a namespace of logs. It cannot be opened read_only; of on_damage it has stop and skip (log.h).
  *
- * An entry is bytes. Only the first 16 are looked at: ledger id and entry id, big-endian, as in BookKeeper's entry
- * (entry.h); LAC, length, digest and payload behind them are its client's affair. The engine's own checksum covers
- * all of it.
+ * An entry is bytes. The store looks at the first 16 only: ledger id and entry id, big-endian, as in BookKeeper's entry
+ * (entry.h). LAC, length, digest and payload behind them belong to the client. The engine's own checksum covers all of it.
  *
  * Durability: a ticket is the sequence of the block that something went into, as in log.h: wk_namespace_wait waits
  * for it, wk_namespace_arm signals it, wk_namespace_durable is compared with it. Calls with a `ticket` argument return
@@ -45,9 +44,10 @@ typedef struct wk_add {
 	const void *key; /* may be NULL where key_size is 0 */
 	uint64_t size;
 	uint32_t key_size;
-	uint32_t flags;  /* enum wk_add_flag */
-	uint32_t summed; /* the bytes from this one on have the CRC32C `tail_crc`: they are not read once more. 0: none */
-	/* Of these very bytes: where it is wrong the whole block is stored as a damaged one, other callers' entries with it. */
+	uint32_t flags; /* enum wk_add_flag */
+	uint32_t
+	    summed; /* `tail_crc` is the CRC32C of the bytes from this one on, so that they are not read again. 0: none */
+	/* Where it is wrong, the whole block is stored as damaged, with the entries of other callers in it. */
 	uint32_t tail_crc;
 	uint64_t ticket;  /* set where it was accepted, else 0 */
 	wk_status status; /* set: what became of this one */
@@ -62,19 +62,19 @@ typedef struct wk_add {
  * delete is on the way); WK_TOO_LARGE; WK_INVALID (fewer than 16 bytes, a negative id, a key of more than
  * WK_LEDGER_KEY_MAX bytes, an unknown flag); WK_NO_SPACE, WK_NO_MEMORY, WK_IO (no file could be opened for it), and these
  * stand for the adds of its ledger behind it as well, but for recovery adds, which have a reserve; WK_WOULD_BLOCK, WK_TIMEOUT,
- * WK_INTERRUPTED, WK_FAILED, and these stand for all adds behind it. One that was accepted stays so, whatever becomes of
- * others. Answers WK_OK where all were accepted, else the first other status, which `error` explains.
+ * WK_INTERRUPTED, WK_FAILED, and these stand for all adds behind it. An add that was accepted stays accepted, whatever
+ * happens to others. The call answers WK_OK where all were accepted, else the first other status, which `error` explains.
  *
- * wait: returns when all that were accepted, deferred ones apart, are durable. If that fails, those not known durable
- * have the status of the failure, and error->outcome_unknown is true. Not from the thread of a committer.
+ * wait: the call returns when all accepted adds but deferred ones are durable. If that fails, adds that are not known to be
+ * durable have the status of the failure, and error->outcome_unknown is true. The thread of a server does not wait.
  */
 WK_API wk_status wk_ledger_add(wk_namespace *ns, wk_add *adds, size_t count, uint64_t timeout_ns, bool wait,
                                wk_error *error);
 
 /*
- * No add is accepted any more but recovery adds, for ever, also across restarts. Once it is durable, so is everything
- * that was accepted before: an add that is not durable by then was refused. Of an unknown ledger too, which is known
- * then. Again is WK_OK, and waits for what was accepted meanwhile. `key` as for an add. WK_WRONG_KEY; WK_DELETED.
+ * Fences the ledger: from now on, for ever and across restarts, it accepts recovery adds only. Once the fence is durable, so
+ * is every add that was accepted before it; an add that is not durable by then was refused. An unknown ledger is known
+ * afterwards. A second fence is WK_OK, and waits for adds accepted meanwhile. `key` as for an add. WK_WRONG_KEY; WK_DELETED.
  */
 WK_API wk_status wk_ledger_fence(wk_namespace *ns, int64_t ledger_id, const void *key, uint32_t key_size,
                                  uint64_t timeout_ns, uint64_t *ticket, wk_error *error);
@@ -113,8 +113,9 @@ typedef struct wk_entry_batch wk_entry_batch; /* does not count towards options.
 WK_API wk_status wk_ledger_read(wk_namespace *ns, int64_t ledger_id, int64_t first, uint32_t max_entries,
                                 uint64_t max_bytes, wk_entry_batch **batch, wk_error *error);
 /*
- * The same of what was written lately and is in memory, for a thread that must not wait for a disk. WK_WOULD_BLOCK:
- * wk_ledger_read has to say; nothing follows from it. It never says that something is absent, and never fails otherwise.
+ * The same for entries that are in memory because they were written lately; for a thread that must not wait for a disk.
+ * WK_WOULD_BLOCK: ask wk_ledger_read; nothing follows from this answer. It never says that an entry is absent, and has no
+ * other failure.
  */
 WK_API wk_status wk_ledger_read_cached(wk_namespace *ns, int64_t ledger_id, int64_t first, uint32_t max_entries,
                                        uint64_t max_bytes, wk_entry_batch **batch);

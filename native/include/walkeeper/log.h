@@ -41,18 +41,24 @@ typedef struct wk_error {
 /* ---- namespaces ------------------------------------------------------------------------------------ */
 
 /*
- * What becomes of acknowledged bytes that can no longer be read. STOP: the open, or the read that meets them, answers
- * WK_DAMAGED. SKIP: what intact blocks and entries hold is kept; the rest becomes gaps, recorded durably where the
- * open or the use of a log's end meets it, which readers yield (WK_RECORD_GAP) for ever. POINT_IN_TIME: each log that
- * the open finds to have lost something ends before its first loss; a gap covers the rest. Damage that only a read
- * meets is then as under STOP. Lost sequence ids are not given again. A catalogue that neither of its snapshots leads to
- * is refused by STOP; the others keep what is intact of it (catalogue_lost). Opened read-only, nothing is written: an
- * open that meets damage repairs it in memory and shows what comes out, as of that moment; WK_DAMAGED where somebody
- * writes the directory, and WK_LOCKED for reads once somebody has opened it for writing since.
+ * What an open does about acknowledged bytes that can no longer be read.
  *
- * A ledger store has STOP and SKIP, of which the latter goes on behind damage in the journal: what whole blocks hold is
- * kept, and what others held (entries, fences, keys, deletes) is gone. Whoever asks for SKIP notes that first: from then on
- * the store is whole, and says of what it lost that it is absent. Other damage is refused as ever.
+ * STOP: the open, or the read that meets them, answers WK_DAMAGED.
+ * SKIP: intact blocks and entries are kept. The rest becomes gaps. A gap is recorded durably when the open, or the first
+ * use of a log's end, finds it. Readers yield it (WK_RECORD_GAP) for ever.
+ * POINT_IN_TIME: a log that the open finds damaged ends before its first loss; one gap covers the rest. Damage that only a
+ * read finds is treated as under STOP.
+ *
+ * Lost sequence ids are not given again. A catalogue that cannot be loaded from either of its snapshots is refused by STOP;
+ * the other policies keep what is intact of it (catalogue_lost).
+ *
+ * A read-only open writes nothing. Where it meets damage, it repairs the directory in memory and shows the result of that
+ * moment. It answers WK_DAMAGED where another process writes the directory. Its reads answer WK_LOCKED once another process
+ * has opened the directory for writing.
+ *
+ * A ledger store has STOP and SKIP. SKIP goes on behind damage in the journal: entries, fences, keys and deletes of whole
+ * blocks are kept, those of damaged blocks are gone. A caller that asks for SKIP records that first, because afterwards the
+ * store calls the lost entries absent. Other damage is refused under both.
  */
 enum wk_on_damage { WK_ON_DAMAGE_STOP = 0, WK_ON_DAMAGE_POINT_IN_TIME = 1, WK_ON_DAMAGE_SKIP = 2 };
 /*
@@ -115,8 +121,8 @@ typedef struct wk_open_options {
 WK_API void wk_open_options_init(wk_open_options *options);
 
 /*
- * What `path` means just now, from the root on; release with wk_free. NULL: no memory. Who calls wk_open again and again
- * until the directory is free asks once: the working directory may change between two calls.
+ * `path` as an absolute path, by the working directory of this moment; release with wk_free. NULL: no memory. A caller that
+ * calls wk_open repeatedly until the directory is free asks for it once, as the working directory may change in between.
  */
 WK_API char *wk_absolute_path(const char *path);
 
@@ -144,9 +150,8 @@ WK_API wk_status wk_kind_of(const char *directory, uint32_t *kind, wk_error *err
  */
 WK_API wk_status wk_close(wk_namespace *ns, uint64_t timeout_ns, wk_error *error);
 /*
- * For who cannot tell whether another thread has closed it: a namespace that was retained may be used until it is
- * released. Once it is closed its calls answer WK_CLOSED, and those without a status what they say of no namespace: 0,
- * -1, nothing.
+ * For a caller that cannot tell whether another thread has closed the namespace: a namespace that was retained may be used
+ * until it is released. Once it is closed, its calls answer WK_CLOSED; those without a status answer 0, -1 or nothing.
  */
 WK_API wk_namespace *wk_namespace_retain(wk_namespace *ns);
 WK_API void wk_namespace_release(wk_namespace *ns);
@@ -253,15 +258,15 @@ WK_API int wk_namespace_eventfd(wk_namespace *ns);
  */
 WK_API void wk_namespace_arm(wk_namespace *ns, uint64_t ticket);
 /*
- * For who was woken by the eventfd: reads it, and *durable is the last durable block. WK_FAILED: no further one will be,
- * as the journal failed; WK_CLOSED, WK_FORKED.
+ * Reads the eventfd after it woke the caller. *durable is the last durable block. WK_FAILED: the journal failed, and no
+ * later block becomes durable. WK_CLOSED, WK_FORKED.
  */
 WK_API wk_status wk_namespace_drain(wk_namespace *ns, uint64_t *durable);
 
 /*
- * wk_stats.clock_jumps, cheaply; *last_ms (may be NULL) is clock_jump_ms. A clock that stamps txids is compared with the
- * monotonic one at each append, and with the last record when a writer is opened: there only backwards, as nothing
- * tells a jump forwards from a process that was down. Txids do not fall either way.
+ * wk_stats.clock_jumps, at a low cost; *last_ms (may be NULL) is clock_jump_ms. The clock that stamps txids is compared with
+ * the monotonic clock at each append. When a writer is opened, it is compared with the last record: only a jump backwards
+ * is noticed there, since a jump forwards looks like a process that was down. Txids never fall.
  */
 WK_API uint64_t wk_namespace_clock_jumps(wk_namespace *ns, int64_t *last_ms);
 
@@ -301,7 +306,10 @@ WK_API wk_status wk_log_open(wk_namespace *ns, const char *name, size_t name_siz
 WK_API void wk_log_release(wk_log *log);
 /* Durable when it returns. Handles on the log answer WK_DELETED from now on; its space is freed. */
 WK_API wk_status wk_log_delete(wk_namespace *ns, const char *name, size_t name_size, wk_error *error);
-/* Durable when it returns. The log keeps its positions: one of an earlier log of the name `to` may mean another record. */
+/*
+ * Durable when it returns. The log keeps its positions. A position of an earlier log with the name `to` may be that of
+ * another record now.
+ */
 WK_API wk_status wk_log_rename(wk_namespace *ns, const char *from, size_t from_size, const char *to, size_t to_size,
                                wk_error *error);
 /* The names that start with `prefix`, in byte order, each followed by a NUL byte; release with wk_free. */
@@ -336,7 +344,7 @@ typedef struct wk_segment_info {
 	int64_t first_txid;
 	int64_t last_entry_id; /* -1 where empty */
 	int64_t records_count;
-	/* Of its durable records. What was compressed before the log was opened counts as stored, a lost end not at all. */
+	/* Of its durable records. Records compressed before the log was opened count with their stored size; lost ones do not count. */
 	int64_t payload_bytes;
 	uint64_t created_ms; /* wall clock */
 	bool completed;
@@ -347,26 +355,27 @@ WK_API wk_status wk_log_segments(wk_log *log, int64_t from, wk_segment_info *seg
 
 enum wk_find_by { WK_FIND_SEQUENCE_ID = 0, WK_FIND_TXID = 1, WK_FIND_TIME_MS = 2, WK_FIND_DLSN = 3 };
 /*
- * The first durable record whose number is at least `value` (by DLSN, `dlsn`, which else is ignored and may be NULL; then
- * `value` is the sequence id that goes with it, 0: not known. Behind a record that is truncated by now it is needed to
- * tell that nothing is missed). Past the end: the position just behind the last record. WK_TRUNCATED: it lies before the
- * truncation point. By txid or time, what was truncated is passed over: nobody knows its numbers. WK_INVALID: time on a
- * log whose txids are the application's.
+ * The first durable record whose number is at least `value`. By DLSN: at least `dlsn`; `value` is then the sequence id that
+ * belongs to it, or 0 where it is not known. With it the call can tell that nothing is missed where the record before it is
+ * truncated. For the other ways `dlsn` is ignored and may be NULL.
+ *
+ * Past the end: the position just behind the last record. WK_TRUNCATED: the number lies before the truncation point. By txid
+ * or time truncated records are passed over, as their numbers are not known. WK_INVALID: time, on a log whose txids the
+ * application gives.
  */
 WK_API wk_status wk_log_find(wk_log *log, uint32_t by, int64_t value, const wk_dlsn *dlsn, wk_position *at,
                              wk_error *error);
 
 /*
- * Lets go of every record before `before`. Durable when it returns; those records cannot be read from then on
- * (WK_TRUNCATED), their space is given back in the background. A position before the truncation point is WK_OK and
- * changes nothing; behind the end it is WK_INVALID. WK_EXISTS: a cursor still needs records before it (its name is in
- * the text) and force is false.
+ * Truncates: every record before `before` can no longer be read (WK_TRUNCATED). Durable when it returns. The space is given
+ * back in the background. A position before the truncation point changes nothing and is WK_OK. A position behind the end is
+ * WK_INVALID. WK_EXISTS: a cursor still needs records before it (the text has its name), and force is false.
  */
 WK_API wk_status wk_log_truncate(wk_log *log, const wk_dlsn *before, bool force, wk_error *error);
 
 /*
- * Named durable positions. Set moves forward only, not past what was accepted (WK_INVALID), and creates where there is
- * none. Get: WK_NOT_FOUND.
+ * Named durable positions. wk_cursor_set moves a cursor forward only, and not past the last accepted record (WK_INVALID). It
+ * creates the cursor where there is none. wk_cursor_get: WK_NOT_FOUND.
  */
 WK_API wk_status wk_cursor_set(wk_log *log, const char *name, size_t name_size, const wk_position *at, wk_error *error);
 WK_API wk_status wk_cursor_get(wk_log *log, const char *name, size_t name_size, wk_position *at, wk_error *error);
@@ -377,8 +386,8 @@ WK_API wk_status wk_cursor_names(wk_log *log, char **names, size_t *size, uint64
 /* ---- writing ---------------------------------------------------------------------------------------- */
 
 /*
- * The one writer of a log. An earlier one is fenced: its next append answers WK_FENCED; what it had in flight is
- * durable before this returns.
+ * Opens the one writer of a log. An earlier writer is fenced: its next append answers WK_FENCED. Appends that it had in
+ * flight are durable before this call returns.
  */
 WK_API wk_status wk_writer_open(wk_log *log, wk_writer **writer, wk_error *error);
 /* Waits for what was submitted (as wk_close does). The writer must not be used afterwards. */
@@ -468,11 +477,11 @@ typedef struct wk_record {
 
 /*
  * The next records, at least one, at most max_records and about max_bytes (one record may be larger). WK_END: nothing
- * more (a reader that does not follow, the end given, or the end of the stream). Following: waits up to timeout_ns
- * for the first (WK_TIMEOUT). WK_TRUNCATED, WK_DELETED, WK_DAMAGED: error says where. WK_FULL: the batches that were
- * not released, of all readers of the directory in this process, hold read_bytes. It never waits for one to be
- * released; and whoever holds at most one batch when asking for the next is not refused on its account. A reader can
- * be asked again after any of these; it never skips.
+ * more (a reader that does not follow, the end given, or the end of the stream). A reader that follows waits up to
+ * timeout_ns for the first record (WK_TIMEOUT). WK_TRUNCATED, WK_DELETED, WK_DAMAGED: error says where. WK_FULL: the batches
+ * of all readers of the directory in this process that were not released hold read_bytes. The call never waits for a
+ * release. A caller that holds at most one batch is not refused because of it. After any of these the reader can be asked
+ * again; it never skips a record.
  */
 WK_API wk_status wk_reader_next(wk_reader *reader, size_t max_records, size_t max_bytes, uint64_t timeout_ns,
                                 wk_batch **batch, wk_error *error);
@@ -480,7 +489,7 @@ WK_API const wk_record *wk_batch_records(const wk_batch *batch, size_t *count);
 WK_API void wk_batch_release(wk_batch *batch);
 
 /*
- * The same, but a batch never holds a gap: WK_DAMAGED where the reader stands before one, which wk_reader_next takes.
+ * The same, but a batch never holds a gap. WK_DAMAGED: the reader stands before a gap; wk_reader_next returns it.
  */
 WK_API wk_status wk_reader_next_records(wk_reader *reader, size_t max_records, size_t max_bytes, uint64_t timeout_ns,
                                         wk_batch **batch, wk_error *error);
@@ -491,12 +500,12 @@ WK_API wk_status wk_reader_next_records(wk_reader *reader, size_t max_records, s
  * limit; the batch stays the caller's. WK_NO_MEMORY: nothing was made.
  */
 WK_API wk_status wk_batch_to_arrow(const wk_batch *batch, void *schema, void *array);
-/* Both in one: the records that could not be made an Arrow batch come the next time. */
+/* wk_reader_next_records and wk_batch_to_arrow in one. Records that could not become an Arrow batch come with the next call. */
 WK_API wk_status wk_reader_next_arrow(wk_reader *reader, size_t max_records, size_t max_bytes, uint64_t timeout_ns,
                                       void *schema, void *array, wk_error *error);
 /*
- * Where the reader stands: the next record it would give. A reader that is opened there (WK_FROM_DLSN) once the log was
- * truncated up to that record, in the next segment, gets WK_TRUNCATED, unless `value` has its sequence id.
+ * Where the reader stands: the position of the next record. Where the log was truncated up to that record, and the record is
+ * in the next segment, a reader opened there (WK_FROM_DLSN) gets WK_TRUNCATED, unless `value` has the record's sequence id.
  */
 WK_API void wk_reader_position(wk_reader *reader, wk_dlsn *at);
 #endif

@@ -1,5 +1,5 @@
 /*
- * server.h: a bookie's server: a ledger store (ledger.h) behind a socket that speaks BookKeeper's protocol (wire.h).
+ * server.h: a bookie's server: a ledger store (ledger.h) behind a socket that speaks BookKeeper's protocol.
  *
  * One thread owns the sockets and the protocol, a few more read what is not in memory; Python is never called. The
  * namespace must be of kind WK_KIND_LEDGERS, stays the caller's, and must outlive the server.
@@ -27,31 +27,36 @@ typedef struct wk_server_options {
 	uint64_t frame_size_max;              /* default 5 MiB, prefix included; at most 5 MiB + 64 KiB */
 	uint64_t receive_bytes;               /* frames not whole yet, and adds that wait for room (default 256 MiB) */
 	uint64_t reply_bytes; /* replies not sent yet (default 256 MiB); beyond it reads wait, as far as reads_max allows */
-	/* reads that wait, fences and lists too; and as many long polls (default 10,000); 506 beyond, budgets.h */
+	/* reads, fences and lists that wait, and as many long polls (default 10,000); beyond it they are answered 506 */
 	uint64_t reads_max;
 	uint64_t batch_bytes_max;  /* of one batch read's reply (default 5 MiB) */
 	uint64_t frame_timeout_ns; /* a frame begun and not finished for so long ends its connection (default 30 s) */
 	uint64_t
 	    peer_timeout_ns; /* a peer that is gone without a word is noticed within it: 2 s to a day (default 2 min) */
 	uint64_t poll_timeout_max_ns; /* of a long poll (default 60 s) */
-	bool listen_later;            /* at neither host nor port, but where wk_server_listen says */
-	/* What holds from the first request on, until wk_server_set_read_only and wk_server_set_limbo say otherwise. */
+	bool listen_later;            /* ignore host and port: wk_server_listen says where */
+	/* For the first request on, until wk_server_set_read_only and wk_server_set_limbo change it. */
 	bool read_only; /* adds of high priority are refused, too */
 	bool limbo_all;
 } wk_server_options;
 WK_API void wk_server_options_init(wk_server_options *options);
 
-/* Listens and serves when it returns, or with listen_later is ready to. WK_INVALID; WK_IO: system_error and the text say what; WK_UNSUPPORTED: no ring. */
+/*
+ * The server listens and serves when the call returns; with listen_later it waits for wk_server_listen. WK_INVALID; WK_IO:
+ * system_error and the text say what; WK_UNSUPPORTED: no ring.
+ */
 WK_API wk_status wk_server_start(wk_namespace *ns, const wk_server_options *options, wk_server **server,
                                  wk_error *error);
 /*
- * Listens at a TCP socket that is bound to an address, and serves who comes there. Until then nobody can connect to it, and
- * the address is kept from others. The socket is the server's where that is WK_OK. WK_IO: system_error and the text say what.
+ * Listens at a TCP socket that is bound to an address, and serves the connections. Before this call the socket keeps the
+ * address from other processes, and clients are refused. On WK_OK the socket belongs to the server. WK_IO: system_error and
+ * the text say what.
  */
 WK_API wk_status wk_server_listen(wk_server *server, int socket, wk_error *error);
 /*
- * Accepts nobody any more, reads no further request, answers what was accepted, for at most drain_ns; then its end of all
- * connections is closed, and for drain_ns, at most a second, it waits for theirs. Ends its threads and frees the server. WK_TIMEOUT: some were not answered; it is freed all the same.
+ * Stops accepting connections and reading requests. Answers accepted requests, for at most drain_ns. Then closes its end of
+ * all connections, and waits for the other ends for drain_ns, at most a second. Ends its threads and frees the server.
+ * WK_TIMEOUT: some requests were not answered; the server is freed all the same.
  */
 WK_API wk_status wk_server_stop(wk_server *server, uint64_t drain_ns, wk_error *error);
 WK_API uint16_t wk_server_port(const wk_server *server); /* 0: it does not listen yet */
@@ -64,8 +69,8 @@ WK_API void wk_server_set_read_only(wk_server *server, bool read_only, bool high
 /* What GET_BOOKIE_INFO answers. */
 WK_API void wk_server_set_space(wk_server *server, uint64_t total_bytes, uint64_t free_bytes);
 /*
- * Limbo: this bookie may have lost what it acknowledged. Of a ledger in limbo, "no such ledger" and "no such entry" are
- * never said: 507 (v2: I/O error) instead. `all`: every ledger is but these. WK_NO_MEMORY.
+ * Limbo: this bookie may have lost acknowledged entries. For a ledger in limbo it never answers "no such ledger" or "no such
+ * entry", but 507 (v2: I/O error). `all`: every ledger but these is in limbo. WK_NO_MEMORY.
  */
 WK_API wk_status wk_server_set_limbo(wk_server *server, bool all, const int64_t *ledger_ids, size_t count,
                                      wk_error *error);
@@ -79,9 +84,13 @@ enum { WK_SERVER_OPERATIONS = 13 };
 
 typedef struct wk_server_stats {
 	uint64_t connections, connections_total;
-	uint64_t connections_refused;     /* too many, too many of one address, or no memory for them */
-	uint64_t accept_shortages;        /* seconds in which somebody waited for want of descriptors or memory */
-	uint64_t requests[13];            /* by wk_wire_operation, since start */
+	uint64_t connections_refused; /* too many, too many of one address, or no memory for them */
+	uint64_t accept_shortages;    /* seconds in which a connection waited for a descriptor or memory */
+	/*
+	 * Since start, by operation: 1 read, 2 add, 5 auth, 6 write LAC, 7 read LAC, 8 bookie info, 9 start TLS, 10 force,
+	 * 11 list entries, 12 batch read; the others are not served.
+	 */
+	uint64_t requests[13];
 	uint64_t failures[13];            /* answered with another code than 0 */
 	uint64_t added_bytes, read_bytes; /* entries */
 	uint64_t received_bytes, sent_bytes;
