@@ -37,7 +37,7 @@ def test_a_test_that_is_alone_has_no_other_beside_it(tmp_path: Path) -> None:
     (tmp_path / "test_these.py").write_text(TESTS)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = alone\n")
     command = [sys.executable, "-m", "pytest", "-n", "3", "--dist", "worksteal", "-p", "no:cacheprovider"]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "WALKEEPER_"))}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert "35 passed" in done.stdout
     beside = most_beside = 0

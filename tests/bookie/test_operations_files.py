@@ -15,7 +15,17 @@ UNIT = (OPERATIONS / "walkeeper-bookie.service").read_text()
 DOCKERFILE = (OPERATIONS / "Dockerfile").read_text()
 FILES = [OPERATIONS / name for name in ("bookie.md", "walkeeper-bookie.service", "Dockerfile")]
 OPTIONS = {one.option for one in KEYS} | {"--config", "--init", "--print-config", "--help"}
-OF_COMMANDS = {"--bookie-id", "--metadata", "--data", "--http", "--all", "--force", "--reason", "--entries"}
+OF_COMMANDS = {
+    "--bookie-id",
+    "--metadata",
+    "--data",
+    "--http",
+    "--all",
+    "--force",
+    "--reason",
+    "--entries",
+    "--journal-to",
+}
 
 
 def test_every_option_that_is_named_is_one() -> None:

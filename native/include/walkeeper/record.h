@@ -8,7 +8,7 @@
  * Record set (payload of a record flagged WK_RECORD_SET):
  *              0 int32 metadata: 0x1000 | codec   4 int32 count   8 int32 original size   12 int32 stored size
  *             16 { int32 size, bytes }*, perhaps compressed
- * All big-endian. Pure; compression is the caller's (engine/codec.h).
+ * All big-endian. Pure: the caller compresses.
  * Source: distributedlog LogRecord.java, EnvelopedEntry.java, LogRecordSet.java, DLSN.java.
  */
 #ifndef WALKEEPER_RECORD_H
