@@ -207,6 +207,39 @@ def test_the_command_says_that_nothing_came_up(tmp_path: Path) -> None:
     assert processes_below(tmp_path) == []
 
 
+INTERRUPTED_AT_EACH_STEP = """
+import signal, sys
+from walkeeper_bookie.commands.cluster import told_to_stop
+
+def wait_and_interrupt_at(step):
+    count = 0
+    def trace(frame, event, argument):
+        nonlocal count
+        count += 1
+        if count == step:
+            signal.raise_signal(signal.SIGINT)
+        return trace
+    with told_to_stop() as stop:
+        sys.settrace(trace)
+        found = stop.wait(0.001)
+        sys.settrace(None)
+        assert count < step or stop.is_set()
+    return count
+
+step = 1
+while wait_and_interrupt_at(step) >= step:
+    step += 1
+print("steps", step - 1)
+"""
+
+
+def test_a_signal_at_any_step_of_the_wait_stops_the_command() -> None:
+    command = [sys.executable, "-c", INTERRUPTED_AT_EACH_STEP]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.removeprefix("steps")) >= 2
+
+
 def test_on_a_terminal_there_is_a_table(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     command = up("--bookies", "1", "--data", str(tmp_path), stdout=theirs)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -83,11 +83,37 @@ def up(
     ctx.exit(0 if well else EXIT_DIED)
 
 
+class Stop:
+    """What a signal handler sets and the main thread waits for. A handler runs between two steps of the thread that
+    waits, so it may take no lock that the thread takes, as threading.Event does."""
+
+    def __init__(self) -> None:
+        self._set = False
+        self._woken, self._wakes = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+
+    def set(self) -> None:
+        if not self._set:
+            self._set = True
+            os.write(self._wakes, b"s")
+
+    def is_set(self) -> bool:
+        return self._set
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it is set, at the latest after so many seconds."""
+        select.select([self._woken], [], [], seconds)
+        return self._set
+
+    def close(self) -> None:
+        os.close(self._woken)
+        os.close(self._wakes)
+
+
 @contextmanager
-def told_to_stop() -> Iterator[threading.Event]:
+def told_to_stop() -> Iterator[Stop]:
     """Set by Ctrl-C, SIGTERM and the end of the terminal; the second time the process ends at once, and the bookies,
     which are tied to it, as soon as they can."""
-    stop = threading.Event()
+    stop = Stop()
 
     def handle(number: int, frame: FrameType | None) -> None:
         if stop.is_set():
@@ -100,9 +126,10 @@ def told_to_stop() -> Iterator[threading.Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        stop.close()
 
 
-def show(local: LocalCluster, stop: threading.Event, timeout: float) -> bool:
+def show(local: LocalCluster, stop: Stop, timeout: float) -> bool:
     """Shows the cluster until it is told to stop, or no bookie is left. Whether all had been ready, or it was stopped
     before."""
     if sys.stdout.isatty():
@@ -110,7 +137,7 @@ def show(local: LocalCluster, stop: threading.Event, timeout: float) -> bool:
     return show_lines(local, stop, timeout)
 
 
-def show_lines(local: LocalCluster, stop: threading.Event, timeout: float) -> bool:
+def show_lines(local: LocalCluster, stop: Stop, timeout: float) -> bool:
     """A line whenever a bookie changes, and one when all are ready."""
     said: dict[str, str] = {}
     watch = Watch(local, timeout)
@@ -126,7 +153,7 @@ def show_lines(local: LocalCluster, stop: threading.Event, timeout: float) -> bo
             return watch.came_up or stop.is_set()
 
 
-def show_table(local: LocalCluster, stop: threading.Event, timeout: float) -> bool:
+def show_table(local: LocalCluster, stop: Stop, timeout: float) -> bool:
     """A table that is kept up to date."""
     from rich.live import Live
 
