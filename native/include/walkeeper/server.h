@@ -2,7 +2,7 @@
  * server.h: a bookie's server: a ledger store (ledger.h) behind a socket that speaks BookKeeper's protocol.
  *
  * One thread owns the sockets and the protocol, a few more read what is not in memory; Python is never called. The
- * namespace must be of kind WK_KIND_LEDGERS, stays the caller's, and must outlive the server.
+ * namespace must be of kind WK_KIND_LEDGERS. It stays the caller's, must outlive the server, and has one server at a time.
  *
  * Threads: every call may be made from any thread, but wk_server_stop from one. Errors: as log.h says.
  */
