@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import subprocess
 import sys
@@ -170,3 +171,12 @@ def test_make_help_lists_every_target() -> None:
     assert phony is not None
     described = set(re.findall(r"^([a-z0-9-]+):.*## ", makefile, flags=re.MULTILINE))
     assert described == set(phony.group(1).split())
+
+
+def test_the_pictures_are_as_they_are_drawn() -> None:
+    """A picture of figures is drawn from the stored results: new results need a new picture."""
+    images = ROOT / "docs/images"
+    program = "import json, make; print(json.dumps(make.pictures()))"
+    done = subprocess.run([sys.executable, "-c", program], cwd=images, capture_output=True, text=True, check=True)
+    for name, svg in json.loads(done.stdout).items():
+        assert (images / f"{name}.svg").read_text(encoding="utf-8") == svg, f"run docs/images/make.py: {name}"

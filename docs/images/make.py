@@ -13,14 +13,15 @@ from layers_picture import draw_layers
 from record_picture import draw_record
 
 
+def pictures() -> dict[str, str]:
+    """Each picture's name and its SVG."""
+    drawings = {"record": draw_record(), "bookie": draw_bookie(), "layers": draw_layers(), "appends": draw_appends()}
+    return {name: drawing.svg() for name, drawing in drawings.items()}
+
+
 def main() -> None:
-    for name, drawing in (
-        ("record", draw_record()),
-        ("bookie", draw_bookie()),
-        ("layers", draw_layers()),
-        ("appends", draw_appends()),
-    ):
-        Path(__file__).with_name(f"{name}.svg").write_text(drawing.svg(), encoding="utf-8")
+    for name, svg in pictures().items():
+        Path(__file__).with_name(f"{name}.svg").write_text(svg, encoding="utf-8")
 
 
 if __name__ == "__main__":

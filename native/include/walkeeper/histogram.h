@@ -5,7 +5,7 @@
 
 enum { WK_HISTOGRAM_BUCKETS = 40 };
 
-/* Powers of two: bucket i counts values below 2^i (and not below 2^(i-1)); the last one also all that are larger. */
+/* Bucket 0 counts the value 0, bucket i the values from 2^(i-1) up to 2^i - 1; the last bucket counts all larger values too. */
 typedef struct wk_histogram {
 	uint64_t count, sum;
 	uint64_t buckets[40]; /* WK_HISTOGRAM_BUCKETS */
