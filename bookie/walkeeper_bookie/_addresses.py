@@ -49,10 +49,14 @@ def is_in_use(wrong: AddressError) -> bool:
 
 
 def is_locked(store: Path) -> bool:
-    """Whether another process has the ledger store open. It looks as the engine's own readers do: whoever wants the
-    lock for itself tries again behind such a look."""
+    """Whether another process has the ledger store open. A writer locks the superblock and the file `lock`, which
+    somebody may have removed. This looks as the engine's readers do: a writer that meets the look tries again."""
+    return any(_is_locked(store / name) for name in ("superblock", "lock"))
+
+
+def _is_locked(path: Path) -> bool:
     try:
-        descriptor = os.open(store / "lock", os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return False
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import signal
 import socket
 import threading
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 from bookie_runs import Bookies, Running, bookies_in, until
 from wire_client import OK, WireClient
+
+from walkeeper_bookie._addresses import is_locked
 
 GATE = """
 import pathlib, sys, time
@@ -190,3 +193,12 @@ def test_it_takes_the_address_of_a_killed_one_whose_connections_linger(bookies: 
         second = bookies.start(port=first.port)
         second.ready()
         assert second.stop() == 0
+
+
+@pytest.mark.parametrize("name", ["superblock", "lock"])
+def test_a_store_is_locked_by_either_of_its_files(tmp_path: Path, name: str) -> None:
+    """Somebody may have removed the file `lock` of a bookie that lives."""
+    with (tmp_path / name).open("w") as held:
+        assert not is_locked(tmp_path)
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert is_locked(tmp_path)
