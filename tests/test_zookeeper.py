@@ -246,8 +246,11 @@ def test_a_session_expires_and_there_is_a_new_one(
 def test_a_half_open_connection_is_replaced_before_the_session_is_lost(
     proxy: TcpProxy, open_store: Open, other: ZooKeeperStore, root: str
 ) -> None:
-    """Of a store that nobody asks anything, and of one that is asked all the time, which puts kazoo's pings off."""
-    idle, busy = (open_store(proxy.hosts, session_timeout=9.0) for _ in range(2))
+    """Of a store that nobody asks anything, and of one that is asked all the time, which puts kazoo's pings off.
+
+    A third of the session is left to connect again: 7 s, as a busy machine stalls for seconds.
+    """
+    idle, busy = (open_store(proxy.hosts, session_timeout=21.0) for _ in range(2))
     sessions = [idle.session(), busy.session()]
     idle.create(f"{root}/here", ephemeral=True)
     proxy.leave_half_open()
@@ -267,7 +270,7 @@ def test_a_server_that_takes_a_connection_and_never_answers_is_given_up(
     proxy: TcpProxy, open_store: Open, other: ZooKeeperStore, root: str
 ) -> None:
     """One that is just starting does so. kazoo would wait for it until the session is lost."""
-    store = open_store(proxy.hosts, session_timeout=9.0)
+    store = open_store(proxy.hosts, session_timeout=21.0)
     store.create(f"{root}/here", ephemeral=True)
     session = store.session()
     proxy.leave_next_half_open()
