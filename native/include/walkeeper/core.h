@@ -51,6 +51,7 @@ typedef enum wk_status {
 	WK_DAMAGED = -26,       /* acknowledged bytes that can no longer be read */
 	WK_NO_LEDGER = -27,     /* certain: nothing was ever stored of the ledger, or it was deleted */
 	WK_WRONG_KEY = -28,     /* not the ledger's master key; nothing was done */
+	WK_UNAVAILABLE = -29,   /* too few bookies answer */
 } wk_status;
 
 /* The sentence that explains a status; never NULL, never freed. Pure. */
