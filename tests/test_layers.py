@@ -48,6 +48,10 @@ INCLUDES: dict[str, tuple[tuple[str, ...], set[str] | None]] = {
         ("walkeeper/", "core/", "engine/committer.h", "server/", "io/io.h", "io/event.h", "io/clock.h", "io/net.h"),
         FREESTANDING | HOSTED | {"pthread.h"},
     ),
+    "native/client": (
+        ("walkeeper/", "core/", "client/", "io/io.h", "io/clock.h", "io/net.h"),
+        FREESTANDING | HOSTED | {"pthread.h"},
+    ),
     "native/sim": (("walkeeper/", "core/", "io/io.h", "io/event.h", "sim/"), FREESTANDING | HOSTED | {"pthread.h"}),
     "native/io": (("walkeeper/", "core/", "io/"), None),
 }
@@ -181,13 +185,13 @@ def test_a_door_lists_headers_of_its_room_alone() -> None:
             assert {name.rpartition("/")[0] for _, name in includes(door)} == {f"engine/{room}"}, door
 
 
-PUBLIC = {"core", "entry", "histogram", "inspect", "ledger", "log", "record", "server"}
+PUBLIC = {"client", "core", "entry", "histogram", "inspect", "ledger", "log", "record", "server"}
 
 
 def test_the_public_headers_are_what_a_user_of_the_library_calls() -> None:
     """Machines and layouts have private headers beside their code, and no symbol outside of the library."""
     assert {path.stem for path in (ROOT / "native/include/walkeeper").glob("*.h")} == PUBLIC
-    for folder in ("core", "records", "engine", "server", "io", "sim"):
+    for folder in ("core", "records", "engine", "server", "client", "io", "sim"):
         for path in (ROOT / "native" / folder).rglob("*.h"):
             assert "WK_API" not in path.read_text(), path
 

@@ -61,6 +61,8 @@ const char *wk_status_text(wk_status status) {
 		return "nothing is stored of the ledger";
 	case WK_WRONG_KEY:
 		return "not the ledger's master key";
+	case WK_UNAVAILABLE:
+		return "too few bookies answer";
 	}
 	return "unknown status";
 }

@@ -39,7 +39,8 @@ typedef struct wk_client_options {
 	uint64_t connect_timeout_ns; /* default 5 s */
 	uint64_t add_timeout_ns;     /* a bookie that answers an add later has failed (default 5 s) */
 	uint64_t read_timeout_ns;    /* a read is sent to the next bookie after it (default 5 s) */
-	uint64_t link_bytes_max;     /* requests to one bookie that are not sent yet; beyond it the bookie has failed (default 64 MiB) */
+	uint64_t
+	    link_bytes_max; /* requests to one bookie that are not sent yet; beyond it the bookie has failed (default 64 MiB) */
 } wk_client_options;
 WK_API void wk_client_options_init(wk_client_options *options);
 
@@ -63,7 +64,12 @@ WK_API wk_status wk_client_wait(wk_client *client, uint32_t *turn, uint64_t time
 /* ---- handles ---------------------------------------------------------------------------------------- */
 
 /* The numbers are those of BookKeeper's metadata. */
-enum wk_digest_type { WK_DIGEST_TYPE_CRC32 = 1, WK_DIGEST_TYPE_MAC = 2, WK_DIGEST_TYPE_CRC32C = 3, WK_DIGEST_TYPE_DUMMY = 4 };
+enum wk_digest_type {
+	WK_DIGEST_TYPE_CRC32 = 1,
+	WK_DIGEST_TYPE_MAC = 2,
+	WK_DIGEST_TYPE_CRC32C = 3,
+	WK_DIGEST_TYPE_DUMMY = 4
+};
 
 typedef struct wk_ledger_segment {
 	int64_t first_entry;

@@ -1,0 +1,98 @@
+/* adder.c: adds on their way to the bookies of their write sets; what became of them goes to the writer's machine. */
+#include "client/driver.h"
+#include "core/bytes.h"
+#include <string.h>
+
+enum { LENGTH_AT = 24 };
+
+static void put_header(const wk_ledger_view *view, int64_t entry_id, int64_t lac, int64_t length, uint8_t *body) {
+	wk_store_be64(body, (uint64_t)view->ledger_id);
+	wk_store_be64(body + 8, (uint64_t)entry_id);
+	wk_store_be64(body + 16, (uint64_t)lac);
+	wk_store_be64(body + LENGTH_AT, (uint64_t)length);
+}
+
+int64_t wk_entry_frame_length(const wk_frame *frame) {
+	return (int64_t)wk_load_be64(frame->bytes + WK_WIRE_HEAD_SIZE_MAX + LENGTH_AT);
+}
+
+wk_frame *wk_entry_frame_new(const wk_ledger_view *view, const void *payload, size_t size, uint32_t *payload_crc) {
+	size_t head = WK_WIRE_ENTRY_HEADER_SIZE + wk_digest_size(&view->digest);
+	wk_frame *frame = wk_frame_new(head + size);
+	if (frame == NULL)
+		return NULL;
+	if (size > 0)
+		memcpy(frame->bytes + WK_WIRE_HEAD_SIZE_MAX + head, payload, size);
+	*payload_crc = view->digest.type == WK_DIGEST_CRC32C ? wk_crc32c(payload, size) : 0;
+	return frame;
+}
+
+void wk_entry_frame_seal(const wk_ledger_view *view, wk_frame *frame, int64_t entry_id, int64_t lac, int64_t length,
+                         size_t size, uint32_t payload_crc) {
+	uint8_t *body = frame->bytes + WK_WIRE_HEAD_SIZE_MAX, *digest = body + WK_WIRE_ENTRY_HEADER_SIZE;
+	put_header(view, entry_id, lac, length, body);
+	if (view->digest.type == WK_DIGEST_CRC32C)
+		wk_store_be32(digest, wk_crc32c_combine(wk_crc32c(body, WK_WIRE_ENTRY_HEADER_SIZE), payload_crc, size));
+	else
+		wk_digest_put(&view->digest, body, WK_WIRE_ENTRY_HEADER_SIZE, digest + wk_digest_size(&view->digest), size,
+		              digest);
+}
+
+static void answered(wk_asker *asker, const wk_note *note, const wk_wire_reply *reply) {
+	wk_adder *adder = (wk_adder *)asker; /* it stands first */
+	wk_ledger_writer *writer = &adder->writer;
+	uint32_t code = reply != NULL ? reply->code : WK_WIRE_IO_ERROR;
+	if (code == WK_WIRE_OK) {
+		if (wk_ledger_writer_ack(writer, note->entry_id, note->slot))
+			adder->progressed(adder);
+		return;
+	}
+	if (code == WK_WIRE_FENCED)
+		wk_ledger_writer_fail(writer, WK_FENCED);
+	else if (code == WK_WIRE_UNAUTHORIZED)
+		wk_ledger_writer_fail(writer, WK_WRONG_KEY);
+	else if (wk_ledger_writer_uses(writer, note->slot))
+		wk_ledger_writer_slot_failed(writer, note->slot);
+	else
+		return;
+	adder->progressed(adder);
+}
+
+void wk_adder_init(wk_adder *adder, wk_client *client, const wk_ledger_view *view, int64_t lac, int64_t lac_length,
+                   wk_pending_add *pending) {
+	adder->client = client;
+	adder->view = view;
+	adder->asker.answered = answered;
+	wk_ledger_writer_init(&adder->writer, &view->quorum, lac, lac_length, pending, WK_PENDING_MAX);
+}
+
+void wk_adder_send(wk_adder *adder, wk_frame *frame, int64_t length) {
+	wk_ledger_writer *writer = &adder->writer;
+	wk_dispatcher *dispatcher = adder->client->dispatcher;
+	int64_t entry_id = wk_ledger_writer_push(writer, length);
+	const uint32_t *ensemble = wk_ledger_view_ensemble(adder->view, INT64_MAX);
+	uint32_t recovery = adder->recovers ? WK_WIRE_RECOVERY | WK_WIRE_HIGH_PRIORITY : 0;
+	wk_wire_request request = {.version = WK_WIRE_V3,
+	                           .header_version = WK_WIRE_V3,
+	                           .operation = WK_WIRE_ADD,
+	                           .flags = recovery,
+	                           .txn_id = wk_dispatcher_number(dispatcher),
+	                           .ledger_id = adder->view->ledger_id,
+	                           .entry_id = entry_id,
+	                           .key = adder->view->master_key,
+	                           .key_size = sizeof adder->view->master_key,
+	                           .body_size = frame->size};
+	wk_frame_finish(frame, &request);
+	for (uint32_t i = 0; i < writer->quorum.write_quorum && writer->status == WK_OK; i++) {
+		uint32_t slot = wk_quorum_slot(&writer->quorum, entry_id, i);
+		wk_note note = {.entry_id = entry_id, .slot = slot};
+		if (!wk_ledger_writer_uses(writer, slot))
+			continue;
+		if (!wk_dispatcher_ask(dispatcher, ensemble[slot], &adder->asker, &note, request.txn_id,
+		                       adder->client->options.add_timeout_ns, frame))
+			wk_ledger_writer_slot_failed(writer, slot);
+	}
+	wk_frame_release(frame);
+	if (writer->status != WK_OK || writer->failed_slots != 0)
+		adder->progressed(adder);
+}

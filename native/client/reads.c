@@ -1,0 +1,300 @@
+/* reads.c: entries, each from the first bookie of its write set that has it; and the LAC, from all of the last ensemble. */
+#include "client/driver.h"
+#include "io/clock.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { READS_MAX = 1024, WINDOW = 64, READ_LAC = -2 };
+
+/* ---- entries ---- */
+
+typedef struct read_slot {
+	uint8_t *payload;
+	size_t size;
+	int64_t lac, length;
+	uint64_t tried; /* indexes of its write set */
+	uint32_t absent;
+	bool damaged, ended;
+	wk_status status;
+} read_slot;
+
+typedef struct wk_read {
+	wk_operation operation;
+	int64_t first;
+	uint32_t count, issued, ended, slots_size;
+	uint64_t bytes, max_bytes;
+	read_slot slots[];
+} wk_read;
+
+struct wk_entries {
+	size_t count;
+	wk_read_entry entries[];
+};
+
+static void destroy_read(wk_operation *operation) {
+	wk_read *read = (wk_read *)operation;
+	for (uint32_t i = 0; i < read->slots_size; i++)
+		free(read->slots[i].payload);
+	free(read);
+}
+
+static wk_status verdict(const read_slot *slot, uint32_t write_quorum) {
+	if (slot->damaged)
+		return WK_DAMAGED;
+	return slot->absent == write_quorum ? WK_NOT_FOUND : WK_UNAVAILABLE;
+}
+
+/* Asks the next bookie of its write set; where none is left the entry cannot be had. */
+static void try_next(wk_read *read, uint32_t at) {
+	wk_operation *operation = &read->operation;
+	const wk_ledger_view *view = &operation->handle->view;
+	read_slot *slot = &read->slots[at];
+	int64_t entry_id = read->first + at;
+	const uint32_t *ensemble = wk_ledger_view_ensemble(view, entry_id);
+	for (uint32_t index = 0; index < view->quorum.write_quorum; index++) {
+		if (slot->tried >> index & 1)
+			continue;
+		slot->tried |= UINT64_C(1) << index;
+		wk_note note = {.entry_id = entry_id, .slot = index};
+		uint32_t bookie = ensemble[wk_quorum_slot(&view->quorum, entry_id, index)];
+		if (wk_operation_ask_read(operation, bookie, entry_id, 0, &note))
+			return;
+		wk_operation_explain(operation, "%s: it cannot be reached",
+		                     wk_dispatcher_bookie_id(operation->client->dispatcher, bookie));
+	}
+	slot->status = verdict(slot, view->quorum.write_quorum);
+	slot->ended = true;
+	read->ended++;
+	read->count = at; /* what is behind it is of no use */
+}
+
+static void issue(wk_read *read) {
+	while (read->issued < read->count && read->issued - read->ended < WINDOW &&
+	       (read->issued == 0 || read->bytes < read->max_bytes))
+		try_next(read, read->issued++);
+	if (read->issued == read->ended)
+		wk_operation_end(&read->operation, WK_OK);
+}
+
+static bool keep(read_slot *slot, const wk_wire_entry *entry, const uint8_t *payload, size_t size) {
+	slot->payload = malloc(size > 0 ? size : 1);
+	if (slot->payload == NULL)
+		return false;
+	if (size > 0)
+		memcpy(slot->payload, payload, size);
+	slot->size = size;
+	slot->lac = entry->lac;
+	slot->length = entry->length;
+	return true;
+}
+
+static void read_answered(wk_asker *asker, const wk_note *note, const wk_wire_reply *reply) {
+	wk_read *read = (wk_read *)asker;
+	wk_operation *operation = &read->operation;
+	const wk_ledger_view *view = &operation->handle->view;
+	uint32_t at = (uint32_t)(note->entry_id - read->first);
+	read_slot *slot = &read->slots[at];
+	wk_wire_entry entry;
+	const uint8_t *payload;
+	size_t size;
+	if (reply != NULL && reply->code == WK_WIRE_OK && reply->has_body &&
+	    wk_digest_open(&view->digest, reply->body, reply->body_size, view->ledger_id, note->entry_id, &entry, &payload,
+	                   &size) == WK_OK &&
+	    keep(slot, &entry, payload, size)) {
+		slot->ended = true;
+		read->ended++;
+		read->bytes += size;
+		issue(read);
+		return;
+	}
+	uint32_t code = reply != NULL ? reply->code : WK_WIRE_IO_ERROR;
+	slot->absent += code == WK_WIRE_NO_ENTRY || code == WK_WIRE_NO_LEDGER;
+	slot->damaged |= code == WK_WIRE_OK;
+	const uint32_t *ensemble = wk_ledger_view_ensemble(view, note->entry_id);
+	uint32_t bookie = ensemble[wk_quorum_slot(&view->quorum, note->entry_id, note->slot)];
+	wk_operation_explain(operation, "%s: %s", wk_dispatcher_bookie_id(operation->client->dispatcher, bookie),
+	                     wk_reply_text(reply));
+	try_next(read, at);
+	issue(read);
+}
+
+static wk_status take_entries(wk_read *read, wk_entries **taken) {
+	uint32_t count = 0;
+	while (count < read->issued && read->slots[count].ended && read->slots[count].status == WK_OK)
+		count++;
+	if (count == 0)
+		return read->slots[0].status != WK_OK ? read->slots[0].status : WK_UNAVAILABLE;
+	wk_entries *entries = malloc(sizeof *entries + count * sizeof *entries->entries);
+	if (entries == NULL)
+		return WK_NO_MEMORY;
+	entries->count = count;
+	for (uint32_t i = 0; i < count; i++) {
+		read_slot *slot = &read->slots[i];
+		entries->entries[i] = (wk_read_entry){.payload = slot->payload,
+		                                      .size = slot->size,
+		                                      .entry_id = read->first + i,
+		                                      .lac = slot->lac,
+		                                      .length = slot->length};
+		slot->payload = NULL; /* the entries' now */
+	}
+	*taken = entries;
+	return WK_OK;
+}
+
+static const char *read_text(wk_status status) {
+	switch (status) {
+	case WK_NOT_FOUND:
+		return "no bookie of its write set has it";
+	case WK_DAMAGED:
+		return "a bookie has it with a wrong digest, and none has it with the right one";
+	case WK_UNAVAILABLE:
+		return "no bookie of its write set gives it";
+	case WK_CLOSED:
+		return "the client was stopped";
+	default:
+		return wk_status_text(status);
+	}
+}
+
+wk_status wk_handle_read(wk_handle *handle, int64_t first, int64_t last, uint64_t max_bytes, uint64_t timeout_ns,
+                         wk_entries **entries, wk_error *error) {
+	int64_t ledger_id = handle->view.ledger_id;
+	if (first < 0 || last < first)
+		return wk_client_fail(error, WK_INVALID, ledger_id, first, false, "there are no entries %lld to %lld",
+		                      (long long)first, (long long)last);
+	uint32_t count = last - first < READS_MAX ? (uint32_t)(last - first + 1) : READS_MAX;
+	wk_read *read = calloc(1, sizeof *read + count * sizeof *read->slots);
+	if (read == NULL)
+		return wk_client_fail(error, WK_NO_MEMORY, ledger_id, first, false, "no memory for a read");
+	wk_client *client = handle->client;
+	wk_client_lock(client);
+	wk_operation_init(&read->operation, handle, read_answered, destroy_read);
+	read->first = first;
+	read->count = read->slots_size = count;
+	read->max_bytes = max_bytes;
+	if (client->ended)
+		wk_operation_end(&read->operation, WK_CLOSED);
+	else
+		issue(read);
+	wk_client_unlock_and_wake(client);
+	wk_status status = wk_operation_wait(&read->operation, timeout_ns);
+	if (status == WK_OK)
+		status = take_entries(read, entries);
+	if (status == WK_UNAVAILABLE && client->stops)
+		status = WK_CLOSED;
+	if (status != WK_OK)
+		wk_client_fail(error, status, ledger_id, first, false, "reading entry %lld of ledger %lld: %s%s%s",
+		               (long long)first, (long long)ledger_id, read_text(status),
+		               status == WK_UNAVAILABLE && read->operation.why[0] != 0 ? "; " : "",
+		               status == WK_UNAVAILABLE ? read->operation.why : "");
+	wk_operation_leave(&read->operation);
+	return status;
+}
+
+const wk_read_entry *wk_entries_get(const wk_entries *entries, size_t *count) {
+	*count = entries->count;
+	return entries->entries;
+}
+
+void wk_entries_release(wk_entries *entries) {
+	for (size_t i = 0; i < entries->count; i++)
+		free((void *)(uintptr_t)entries->entries[i].payload);
+	free(entries);
+}
+
+/* ---- the LAC ---- */
+
+typedef struct wk_lac_read {
+	wk_operation operation;
+	uint64_t answered, known; /* slots */
+	int64_t lac;
+} wk_lac_read;
+
+static void destroy_lac_read(wk_operation *operation) {
+	free(operation);
+}
+
+static void lac_known(wk_lac_read *read, uint32_t slot, bool known) {
+	const wk_quorum *quorum = &read->operation.handle->view.quorum;
+	uint64_t all = quorum->ensemble_size == 64 ? UINT64_MAX : (UINT64_C(1) << quorum->ensemble_size) - 1;
+	read->answered |= UINT64_C(1) << slot;
+	read->known |= known ? UINT64_C(1) << slot : 0;
+	if (wk_quorum_is_covered(quorum, read->known))
+		wk_operation_end(&read->operation, WK_OK);
+	else if (read->answered == all)
+		wk_operation_end(&read->operation, WK_UNAVAILABLE);
+}
+
+/* Whether all that the bookie answered is whole; read->lac rises. */
+static bool take_lacs(wk_lac_read *read, const wk_wire_reply *reply) {
+	const wk_ledger_view *view = &read->operation.handle->view;
+	wk_wire_entry entry;
+	const uint8_t *payload;
+	size_t size;
+	int64_t lac = -1;
+	if (reply->lac != NULL) {
+		if (wk_digest_open_lac(&view->digest, reply->lac, reply->lac_size, view->ledger_id, &lac) != WK_OK)
+			return false;
+		read->lac = lac > read->lac ? lac : read->lac;
+	}
+	if (!reply->has_body)
+		return true;
+	if (wk_digest_open(&view->digest, reply->body, reply->body_size, view->ledger_id, -1, &entry, &payload, &size) !=
+	    WK_OK)
+		return false;
+	read->lac = entry.lac > read->lac ? entry.lac : read->lac;
+	return true;
+}
+
+static void lac_answered(wk_asker *asker, const wk_note *note, const wk_wire_reply *reply) {
+	wk_lac_read *read = (wk_lac_read *)asker;
+	bool known = reply != NULL && (reply->code == WK_WIRE_NO_ENTRY || reply->code == WK_WIRE_NO_LEDGER ||
+	                               (reply->code == WK_WIRE_OK && take_lacs(read, reply)));
+	if (!known)
+		wk_operation_explain(&read->operation, "%s: %s",
+		                     wk_dispatcher_bookie_id(read->operation.client->dispatcher, note->kind),
+		                     wk_reply_text(reply));
+	if (read->operation.done == 0)
+		lac_known(read, note->slot, known);
+}
+
+static void ask_lacs(wk_lac_read *read) {
+	const wk_ledger_view *view = &read->operation.handle->view;
+	const uint32_t *ensemble = wk_ledger_view_ensemble(view, INT64_MAX);
+	for (uint32_t slot = 0; slot < view->quorum.ensemble_size; slot++) {
+		wk_note note = {.slot = slot, .kind = ensemble[slot]};
+		if (!wk_operation_ask_read(&read->operation, ensemble[slot], READ_LAC, 0, &note)) {
+			wk_operation_explain(&read->operation, "%s: it cannot be reached",
+			                     wk_dispatcher_bookie_id(read->operation.client->dispatcher, ensemble[slot]));
+			lac_known(read, slot, false);
+		}
+	}
+}
+
+wk_status wk_handle_read_lac(wk_handle *handle, uint64_t timeout_ns, int64_t *lac, wk_error *error) {
+	wk_client *client = handle->client;
+	wk_lac_read *read = calloc(1, sizeof *read);
+	if (read == NULL)
+		return wk_client_fail(error, WK_NO_MEMORY, handle->view.ledger_id, -1, false, "no memory for a read");
+	wk_client_lock(client);
+	wk_operation_init(&read->operation, handle, lac_answered, destroy_lac_read);
+	read->lac = wk_ledger_view_last_segment(&handle->view) - 1;
+	if (client->ended)
+		wk_operation_end(&read->operation, WK_CLOSED);
+	else if (handle->view.closed) {
+		read->lac = handle->view.last_entry;
+		wk_operation_end(&read->operation, WK_OK);
+	} else
+		ask_lacs(read);
+	wk_client_unlock_and_wake(client);
+	wk_status status = wk_operation_wait(&read->operation, timeout_ns);
+	if (status == WK_OK)
+		*lac = read->lac;
+	else
+		wk_client_fail(error, status, handle->view.ledger_id, -1, false,
+		               "reading the last entry confirmed of ledger %lld: %s%s%s", (long long)handle->view.ledger_id,
+		               status == WK_UNAVAILABLE ? "too few bookies answer" : wk_status_text(status),
+		               read->operation.why[0] != 0 ? "; " : "", read->operation.why);
+	wk_operation_leave(&read->operation);
+	return status;
+}
