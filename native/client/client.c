@@ -25,7 +25,7 @@ static void take_default(uint64_t *value, uint64_t by_default) {
 
 void wk_client_lock(wk_client *client) {
 	pthread_mutex_lock(&client->lock);
-	wk_dispatcher_begin(client->dispatcher, wk_clock_monotonic_ns());
+	wk_dispatcher_begin(client->dispatcher, client->clock(client->clock_context));
 }
 
 static void wake(wk_client *client) {
@@ -120,7 +120,19 @@ static uint64_t time_to_wait(wk_client *client, uint64_t deadline_ns) {
 	return deadline_ns > now_ns ? deadline_ns - now_ns : 0;
 }
 
-static void end(wk_client *client) {
+uint64_t wk_client_turn(wk_client *client, const wk_net_event *events, int count) {
+	wk_client_lock(client);
+	for (int i = 0; i < count; i++)
+		wk_dispatcher_event(client->dispatcher, &events[i]);
+	take_inbox(client);
+	wk_dispatcher_turn(client->dispatcher);
+	publish(client);
+	uint64_t deadline_ns = wk_dispatcher_deadline(client->dispatcher);
+	pthread_mutex_unlock(&client->lock);
+	return deadline_ns;
+}
+
+void wk_client_end(wk_client *client) {
 	wk_client_lock(client);
 	client->ended = true;
 	for (wk_handle *handle = client->handles; handle != NULL; handle = handle->next)
@@ -144,31 +156,24 @@ static void *drive(void *context) {
 		client->sleeps = false;
 		if (count < 0) /* no memory for it now, or worse: it is tried again */
 			nanosleep(&(struct timespec){.tv_nsec = RETRY_NS}, NULL);
-		wk_client_lock(client);
-		for (int i = 0; i < count; i++)
-			wk_dispatcher_event(client->dispatcher, &events[i]);
-		take_inbox(client);
-		wk_dispatcher_turn(client->dispatcher);
-		publish(client);
-		deadline_ns = wk_dispatcher_deadline(client->dispatcher);
-		pthread_mutex_unlock(&client->lock);
+		deadline_ns = wk_client_turn(client, events, count);
 	}
-	end(client);
+	wk_client_end(client);
 	return NULL;
 }
 
 /* ---- start and stop ---- */
 
-static wk_status make_net(wk_client *client, wk_error *error) {
+static wk_status make_net(uint32_t backend, wk_net **made, wk_error *error) {
 	wk_net_options net = {.connections_max = CONNECTIONS_MAX};
 	int result = -ENOSYS;
-	if (client->options.backend != WK_BACKEND_PSYNC)
-		result = wk_net_uring_new(&net, &client->net);
-	if (result < 0 && client->options.backend == WK_BACKEND_URING)
+	if (backend != WK_BACKEND_PSYNC)
+		result = wk_net_uring_new(&net, made);
+	if (result < 0 && backend == WK_BACKEND_URING)
 		return wk_client_fail(error, WK_UNSUPPORTED, -1, -1, false,
 		                      "this kernel gives no io_uring for sockets (%s): use backend psync", strerror(-result));
 	if (result < 0)
-		result = wk_net_epoll_new(&net, &client->net);
+		result = wk_net_epoll_new(&net, made);
 	return result < 0 ? wk_client_fail(error, WK_IO, -1, -1, false, "no sockets: %s", strerror(-result)) : WK_OK;
 }
 
@@ -186,31 +191,52 @@ void wk_client_drop(wk_client *client) {
 		free_client(client);
 }
 
-wk_status wk_client_start(const wk_client_options *given, wk_client **started, wk_error *error) {
+wk_status wk_client_new(wk_net *net, const wk_client_options *given, uint64_t (*clock)(void *), void *clock_context,
+                        wk_client **made) {
 	wk_client_options defaults;
 	wk_client_options_init(&defaults);
 	wk_client *client = calloc(1, sizeof *client);
 	if (client == NULL)
-		return wk_client_fail(error, WK_NO_MEMORY, -1, -1, false, "no memory for a client");
+		return WK_NO_MEMORY;
 	client->options = given != NULL ? *given : defaults;
 	take_default(&client->options.connect_timeout_ns, defaults.connect_timeout_ns);
 	take_default(&client->options.add_timeout_ns, defaults.add_timeout_ns);
 	take_default(&client->options.read_timeout_ns, defaults.read_timeout_ns);
 	take_default(&client->options.link_bytes_max, defaults.link_bytes_max);
 	client->references = 1;
+	client->clock = clock;
+	client->clock_context = clock_context;
 	pthread_mutex_init(&client->lock, NULL);
-	wk_status status = make_net(client, error);
-	if (status == WK_OK && wk_dispatcher_new(client->net, &client->options, &client->dispatcher) != WK_OK)
-		status = wk_client_fail(error, WK_NO_MEMORY, -1, -1, false, "no memory for a client");
-	if (status == WK_OK) {
-		int result = wk_thread_start(&client->thread, drive, client);
-		if (result < 0)
-			status = wk_client_fail(error, WK_IO, -1, -1, false, "starting the client's thread: %s", strerror(-result));
-	}
-	if (status != WK_OK) {
+	if (wk_dispatcher_new(net, &client->options, &client->dispatcher) != WK_OK) {
 		free_client(client);
-		return status;
+		return WK_NO_MEMORY;
 	}
+	client->net = net;
+	*made = client;
+	return WK_OK;
+}
+
+static uint64_t monotonic_ns(void *context) {
+	(void)context;
+	return wk_clock_monotonic_ns();
+}
+
+wk_status wk_client_start(const wk_client_options *options, wk_client **started, wk_error *error) {
+	wk_net *net;
+	wk_client *client;
+	wk_status status = make_net(options != NULL ? options->backend : WK_BACKEND_AUTO, &net, error);
+	if (status != WK_OK)
+		return status;
+	if (wk_client_new(net, options, monotonic_ns, NULL, &client) != WK_OK) {
+		net->operations->destroy(net);
+		return wk_client_fail(error, WK_NO_MEMORY, -1, -1, false, "no memory for a client");
+	}
+	int result = wk_thread_start(&client->thread, drive, client);
+	if (result < 0) {
+		free_client(client);
+		return wk_client_fail(error, WK_IO, -1, -1, false, "starting the client's thread: %s", strerror(-result));
+	}
+	client->has_thread = true;
 	*started = client;
 	return WK_OK;
 }
@@ -218,6 +244,10 @@ wk_status wk_client_start(const wk_client_options *given, wk_client **started, w
 void wk_client_stop(wk_client *client) {
 	if (atomic_exchange(&client->stops, true))
 		return;
+	if (!client->has_thread) {
+		wk_client_end(client);
+		return;
+	}
 	client->net->operations->wake(client->net);
 	pthread_join(client->thread, NULL);
 }

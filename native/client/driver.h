@@ -6,9 +6,11 @@
 
 struct wk_client {
 	wk_client_options options;
-	uint32_t backend;
-	_Atomic uint32_t references; /* the owner, and each handle */
+	_Atomic uint32_t references;      /* the owner, and each handle */
+	uint64_t (*clock)(void *context); /* ns */
+	void *clock_context;
 	pthread_t thread;
+	bool has_thread; /* else turn and end are called by who made it */
 	_Atomic bool stops, sleeps;
 	_Atomic bool has_work;      /* something was asked behind the driver's last turn */
 	_Atomic(wk_handle *) inbox; /* handles with something submitted */
@@ -21,6 +23,17 @@ struct wk_client {
 	wk_handle *handles, *dirty;
 	bool ended;
 };
+
+/*
+ * A client without a thread, whose owner hands it what `net` tells: a simulator. It destroys the net.
+ * WK_NO_MEMORY: nothing was made.
+ */
+wk_status wk_client_new(wk_net *net, const wk_client_options *options, uint64_t (*clock)(void *), void *clock_context,
+                        wk_client **client);
+/* What the driver does when it wakes; when it is to wake next (UINT64_MAX: when something is told, or asked). */
+uint64_t wk_client_turn(wk_client *client, const wk_net_event *events, int count);
+/* Everything that waits ends. */
+void wk_client_end(wk_client *client);
 
 /* Takes the lock, and tells the dispatcher the time. */
 void wk_client_lock(wk_client *client);
@@ -48,6 +61,17 @@ void wk_operation_init(wk_operation *operation, wk_handle *handle,
 /* (client's lock) Once; later ones change nothing. */
 void wk_operation_end(wk_operation *operation, wk_status status);
 void wk_operation_explain(wk_operation *operation, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/*
+ * The parts of the calls of client.h that take time: begin asks; `operation->done` says that it has ended; finish takes the
+ * result, given `status` WK_OK, or what the wait ended with, and leaves the operation. NULL: no memory.
+ */
+wk_operation *wk_read_begin(wk_handle *handle, int64_t first, int64_t last, uint64_t max_bytes);
+wk_status wk_read_finish(wk_operation *operation, wk_status status, wk_entries **entries, wk_error *error);
+wk_operation *wk_read_lac_begin(wk_handle *handle);
+wk_status wk_read_lac_finish(wk_operation *operation, wk_status status, int64_t *lac, wk_error *error);
+wk_operation *wk_recover_begin(wk_handle *handle);
+wk_status wk_recover_finish(wk_operation *operation, wk_status status, int64_t *last_entry, uint64_t *length,
+                            wk_error *error);
 /* Without the lock: waits until it has ended. WK_TIMEOUT and WK_INTERRUPTED: it has not. */
 wk_status wk_operation_wait(wk_operation *operation, uint64_t timeout_ns);
 /* Without the lock: nobody needs it any more; it is destroyed once nothing of it is under way. */

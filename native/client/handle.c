@@ -63,6 +63,7 @@ static wk_status make(wk_client *client, const wk_ledger_spec *spec, uint32_t mo
 	}
 	handle->client = client;
 	handle->mode = mode;
+	handle->ledger_id = spec->ledger_id;
 	handle->references = 1;
 	handle->lac = handle->view.last_entry;
 	handle->last_add_pushed = handle->freed_lac = -1;
@@ -107,7 +108,7 @@ wk_status wk_handle_update(wk_handle *handle, const wk_ledger_spec *spec, wk_err
 	wk_ledger_view view;
 	wk_client_lock(client);
 	wk_status status = WK_OK;
-	if (handle->mode != WK_HANDLE_READ || handle->recoveries > 0 || spec->ledger_id != handle->view.ledger_id ||
+	if (handle->mode != WK_HANDLE_READ || handle->recoveries > 0 || spec->ledger_id != handle->ledger_id ||
 	    spec->ensemble_size != handle->view.quorum.ensemble_size)
 		status = wk_client_fail(error, WK_INVALID, spec->ledger_id, -1, false,
 		                        "these metadata are of another ledger, or the handle writes or recovers");
@@ -186,7 +187,7 @@ void wk_handle_end(wk_handle *handle) {
 
 static wk_status failure(wk_handle *handle, wk_status status, int64_t entry_id, bool unknown, wk_error *error) {
 	const wk_quorum *quorum = &handle->view.quorum;
-	long long ledger_id = handle->view.ledger_id, entry = entry_id;
+	long long ledger_id = handle->ledger_id, entry = entry_id;
 	const char *what = "the writer has failed";
 	switch (status) {
 	case WK_FENCED:
@@ -280,14 +281,14 @@ static wk_status submit(wk_handle *handle, const void *data, size_t size, uint64
                         int64_t *entry_id, wk_error *error) {
 	*entry_id = -1;
 	if (handle->mode != WK_HANDLE_WRITE)
-		return wk_client_fail(error, WK_INVALID, handle->view.ledger_id, -1, false, "this handle does not write");
+		return wk_client_fail(error, WK_INVALID, handle->ledger_id, -1, false, "this handle does not write");
 	if (size > WK_CLIENT_PAYLOAD_MAX)
-		return wk_client_fail(error, WK_TOO_LARGE, handle->view.ledger_id, -1, false,
+		return wk_client_fail(error, WK_TOO_LARGE, handle->ledger_id, -1, false,
 		                      "an entry holds at most %d bytes, not %zu", WK_CLIENT_PAYLOAD_MAX, size);
 	uint32_t payload_crc = 0;
 	wk_frame *frame = wk_entry_frame_new(&handle->view, data, size, &payload_crc);
 	if (frame == NULL)
-		return wk_client_fail(error, WK_NO_MEMORY, handle->view.ledger_id, -1, false, "no memory for an entry");
+		return wk_client_fail(error, WK_NO_MEMORY, handle->ledger_id, -1, false, "no memory for an entry");
 	pthread_mutex_lock(&handle->lock);
 	wk_status status = WK_OK;
 	if (handle->sealed || handle->status != WK_OK || !has_room(handle, size))
@@ -299,9 +300,9 @@ static wk_status submit(wk_handle *handle, const void *data, size_t size, uint64
 		return WK_OK;
 	wk_frame_release(frame);
 	if (status == WK_TIMEOUT || status == WK_WOULD_BLOCK || status == WK_INTERRUPTED)
-		return wk_client_fail(error, status, handle->view.ledger_id, -1, false,
+		return wk_client_fail(error, status, handle->ledger_id, -1, false,
 		                      "adding to ledger %lld: there is no room: too many entries are not confirmed yet",
-		                      (long long)handle->view.ledger_id);
+		                      (long long)handle->ledger_id);
 	return failure(handle, status, -1, false, error);
 }
 
@@ -384,7 +385,7 @@ wk_status wk_handle_add(wk_handle *handle, const void *data, size_t size, uint64
 wk_status wk_handle_seal(wk_handle *handle, uint64_t timeout_ns, int64_t *last_entry, uint64_t *length,
                          wk_error *error) {
 	if (handle->mode != WK_HANDLE_WRITE)
-		return wk_client_fail(error, WK_INVALID, handle->view.ledger_id, -1, false, "this handle does not write");
+		return wk_client_fail(error, WK_INVALID, handle->ledger_id, -1, false, "this handle does not write");
 	pthread_mutex_lock(&handle->lock);
 	handle->sealed = true;
 	int64_t last = handle->last_add_pushed;

@@ -58,8 +58,9 @@ struct wk_handle {
 	wk_client *client;
 	_Atomic uint32_t references; /* the owner; the inbox; requests under way */
 	uint32_t mode;
-	wk_ledger_view view;
-	wk_adder adder; /* of a writer */
+	int64_t ledger_id;
+	wk_ledger_view view; /* of a reader: under the client's lock */
+	wk_adder adder;      /* of a writer */
 	wk_pending_add *pending;
 	_Atomic int64_t lac;
 	_Atomic uint64_t lac_length, failed_slots;

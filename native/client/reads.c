@@ -156,16 +156,11 @@ static const char *read_text(wk_status status) {
 	}
 }
 
-wk_status wk_handle_read(wk_handle *handle, int64_t first, int64_t last, uint64_t max_bytes, uint64_t timeout_ns,
-                         wk_entries **entries, wk_error *error) {
-	int64_t ledger_id = handle->view.ledger_id;
-	if (first < 0 || last < first)
-		return wk_client_fail(error, WK_INVALID, ledger_id, first, false, "there are no entries %lld to %lld",
-		                      (long long)first, (long long)last);
+wk_operation *wk_read_begin(wk_handle *handle, int64_t first, int64_t last, uint64_t max_bytes) {
 	uint32_t count = last - first < READS_MAX ? (uint32_t)(last - first + 1) : READS_MAX;
 	wk_read *read = calloc(1, sizeof *read + count * sizeof *read->slots);
 	if (read == NULL)
-		return wk_client_fail(error, WK_NO_MEMORY, ledger_id, first, false, "no memory for a read");
+		return NULL;
 	wk_client *client = handle->client;
 	wk_client_lock(client);
 	wk_operation_init(&read->operation, handle, read_answered, destroy_read);
@@ -177,18 +172,37 @@ wk_status wk_handle_read(wk_handle *handle, int64_t first, int64_t last, uint64_
 	else
 		issue(read);
 	wk_client_unlock_and_wake(client);
-	wk_status status = wk_operation_wait(&read->operation, timeout_ns);
+	return &read->operation;
+}
+
+wk_status wk_read_finish(wk_operation *operation, wk_status status, wk_entries **entries, wk_error *error) {
+	wk_read *read = (wk_read *)operation;
+	int64_t ledger_id = operation->handle->ledger_id, first = read->first;
 	if (status == WK_OK)
 		status = take_entries(read, entries);
-	if (status == WK_UNAVAILABLE && client->stops)
+	if (status == WK_UNAVAILABLE && operation->client->stops)
 		status = WK_CLOSED;
+	pthread_mutex_lock(&operation->client->lock);
 	if (status != WK_OK)
 		wk_client_fail(error, status, ledger_id, first, false, "reading entry %lld of ledger %lld: %s%s%s",
 		               (long long)first, (long long)ledger_id, read_text(status),
-		               status == WK_UNAVAILABLE && read->operation.why[0] != 0 ? "; " : "",
-		               status == WK_UNAVAILABLE ? read->operation.why : "");
-	wk_operation_leave(&read->operation);
+		               status == WK_UNAVAILABLE && operation->why[0] != 0 ? "; " : "",
+		               status == WK_UNAVAILABLE ? operation->why : "");
+	pthread_mutex_unlock(&operation->client->lock);
+	wk_operation_leave(operation);
 	return status;
+}
+
+wk_status wk_handle_read(wk_handle *handle, int64_t first, int64_t last, uint64_t max_bytes, uint64_t timeout_ns,
+                         wk_entries **entries, wk_error *error) {
+	int64_t ledger_id = handle->ledger_id;
+	if (first < 0 || last < first)
+		return wk_client_fail(error, WK_INVALID, ledger_id, first, false, "there are no entries %lld to %lld",
+		                      (long long)first, (long long)last);
+	wk_operation *operation = wk_read_begin(handle, first, last, max_bytes);
+	if (operation == NULL)
+		return wk_client_fail(error, WK_NO_MEMORY, ledger_id, first, false, "no memory for a read");
+	return wk_read_finish(operation, wk_operation_wait(operation, timeout_ns), entries, error);
 }
 
 const wk_read_entry *wk_entries_get(const wk_entries *entries, size_t *count) {
@@ -271,11 +285,11 @@ static void ask_lacs(wk_lac_read *read) {
 	}
 }
 
-wk_status wk_handle_read_lac(wk_handle *handle, uint64_t timeout_ns, int64_t *lac, wk_error *error) {
+wk_operation *wk_read_lac_begin(wk_handle *handle) {
 	wk_client *client = handle->client;
 	wk_lac_read *read = calloc(1, sizeof *read);
 	if (read == NULL)
-		return wk_client_fail(error, WK_NO_MEMORY, handle->view.ledger_id, -1, false, "no memory for a read");
+		return NULL;
 	wk_client_lock(client);
 	wk_operation_init(&read->operation, handle, lac_answered, destroy_lac_read);
 	read->lac = wk_ledger_view_last_segment(&handle->view) - 1;
@@ -287,14 +301,27 @@ wk_status wk_handle_read_lac(wk_handle *handle, uint64_t timeout_ns, int64_t *la
 	} else
 		ask_lacs(read);
 	wk_client_unlock_and_wake(client);
-	wk_status status = wk_operation_wait(&read->operation, timeout_ns);
+	return &read->operation;
+}
+
+wk_status wk_read_lac_finish(wk_operation *operation, wk_status status, int64_t *lac, wk_error *error) {
+	wk_lac_read *read = (wk_lac_read *)operation;
+	long long ledger_id = operation->handle->ledger_id;
+	pthread_mutex_lock(&operation->client->lock);
 	if (status == WK_OK)
 		*lac = read->lac;
 	else
-		wk_client_fail(error, status, handle->view.ledger_id, -1, false,
-		               "reading the last entry confirmed of ledger %lld: %s%s%s", (long long)handle->view.ledger_id,
-		               status == WK_UNAVAILABLE ? "too few bookies answer" : wk_status_text(status),
-		               read->operation.why[0] != 0 ? "; " : "", read->operation.why);
-	wk_operation_leave(&read->operation);
+		wk_client_fail(error, status, ledger_id, -1, false, "reading the last entry confirmed of ledger %lld: %s%s%s",
+		               ledger_id, status == WK_UNAVAILABLE ? "too few bookies answer" : wk_status_text(status),
+		               operation->why[0] != 0 ? "; " : "", operation->why);
+	pthread_mutex_unlock(&operation->client->lock);
+	wk_operation_leave(operation);
 	return status;
+}
+
+wk_status wk_handle_read_lac(wk_handle *handle, uint64_t timeout_ns, int64_t *lac, wk_error *error) {
+	wk_operation *operation = wk_read_lac_begin(handle);
+	if (operation == NULL)
+		return wk_client_fail(error, WK_NO_MEMORY, handle->ledger_id, -1, false, "no memory for a read");
+	return wk_read_lac_finish(operation, wk_operation_wait(operation, timeout_ns), lac, error);
 }

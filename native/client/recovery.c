@@ -176,13 +176,11 @@ static const char *recovery_text(wk_status status) {
 	}
 }
 
-wk_status wk_handle_recover(wk_handle *handle, uint64_t timeout_ns, int64_t *last_entry, uint64_t *length,
-                            wk_error *error) {
+wk_operation *wk_recover_begin(wk_handle *handle) {
 	wk_client *client = handle->client;
-	int64_t ledger_id = handle->view.ledger_id;
 	wk_recover *recover = calloc(1, sizeof *recover);
 	if (recover == NULL)
-		return wk_client_fail(error, WK_NO_MEMORY, ledger_id, -1, false, "no memory for a recovery");
+		return NULL;
 	wk_client_lock(client);
 	wk_operation_init(&recover->operation, handle, answered, destroy);
 	handle->recoveries++;
@@ -194,17 +192,31 @@ wk_status wk_handle_recover(wk_handle *handle, uint64_t timeout_ns, int64_t *las
 	else
 		go_on(recover);
 	wk_client_unlock_and_wake(client);
-	wk_status status = wk_operation_wait(&recover->operation, timeout_ns);
+	return &recover->operation;
+}
+
+wk_status wk_recover_finish(wk_operation *operation, wk_status status, int64_t *last_entry, uint64_t *length,
+                            wk_error *error) {
+	wk_recover *recover = (wk_recover *)operation;
+	wk_client *client = operation->client;
+	long long ledger_id = operation->handle->ledger_id;
+	pthread_mutex_lock(&client->lock);
 	if (status == WK_OK) {
 		*last_entry = recover->adder.writer.lac;
 		*length = (uint64_t)recover->adder.writer.lac_length;
 	} else
-		wk_client_fail(error, status, ledger_id, recover->machine.next, true, "recovering ledger %lld: %s%s%s",
-		               (long long)ledger_id, recovery_text(status), recover->operation.why[0] != 0 ? "; " : "",
-		               recover->operation.why);
-	wk_client_lock(client);
-	handle->recoveries--;
+		wk_client_fail(error, status, ledger_id, -1, true, "recovering ledger %lld: %s%s%s", ledger_id,
+		               recovery_text(status), operation->why[0] != 0 ? "; " : "", operation->why);
+	operation->handle->recoveries--;
 	pthread_mutex_unlock(&client->lock);
-	wk_operation_leave(&recover->operation);
+	wk_operation_leave(operation);
 	return status;
+}
+
+wk_status wk_handle_recover(wk_handle *handle, uint64_t timeout_ns, int64_t *last_entry, uint64_t *length,
+                            wk_error *error) {
+	wk_operation *operation = wk_recover_begin(handle);
+	if (operation == NULL)
+		return wk_client_fail(error, WK_NO_MEMORY, handle->ledger_id, -1, false, "no memory for a recovery");
+	return wk_recover_finish(operation, wk_operation_wait(operation, timeout_ns), last_entry, length, error);
 }
