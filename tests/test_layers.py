@@ -185,7 +185,7 @@ def test_a_door_lists_headers_of_its_room_alone() -> None:
             assert {name.rpartition("/")[0] for _, name in includes(door)} == {f"engine/{room}"}, door
 
 
-PUBLIC = {"client", "core", "entry", "histogram", "inspect", "ledger", "log", "record", "server"}
+PUBLIC = {"client", "cluster", "core", "entry", "histogram", "inspect", "ledger", "log", "record", "server"}
 
 
 def test_the_public_headers_are_what_a_user_of_the_library_calls() -> None:

@@ -63,6 +63,8 @@ const char *wk_status_text(wk_status status) {
 		return "not the ledger's master key";
 	case WK_UNAVAILABLE:
 		return "too few bookies answer";
+	case WK_NEEDS_SEGMENT:
+		return "the log needs another segment first; nothing was written";
 	}
 	return "unknown status";
 }

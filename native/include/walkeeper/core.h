@@ -52,6 +52,7 @@ typedef enum wk_status {
 	WK_NO_LEDGER = -27,     /* certain: nothing was ever stored of the ledger, or it was deleted */
 	WK_WRONG_KEY = -28,     /* not the ledger's master key; nothing was done */
 	WK_UNAVAILABLE = -29,   /* too few bookies answer */
+	WK_NEEDS_SEGMENT = -30, /* a log on a cluster needs another segment first; nothing was written */
 } wk_status;
 
 /* The sentence that explains a status; never NULL, never freed. Pure. */
