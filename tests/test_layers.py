@@ -49,7 +49,7 @@ INCLUDES: dict[str, tuple[tuple[str, ...], set[str] | None]] = {
         FREESTANDING | HOSTED | {"pthread.h"},
     ),
     "native/client": (
-        ("walkeeper/", "core/", "client/", "io/io.h", "io/clock.h", "io/net.h"),
+        ("walkeeper/", "core/", "records/", "client/", "io/io.h", "io/clock.h", "io/net.h"),
         FREESTANDING | HOSTED | {"pthread.h"},
     ),
     "native/sim": (("walkeeper/", "core/", "io/io.h", "io/event.h", "sim/"), FREESTANDING | HOSTED | {"pthread.h"}),

@@ -3,7 +3,7 @@
 #include "core/bytes.h"
 #include <string.h>
 
-enum { LENGTH_AT = 24 };
+enum { LENGTH_AT = 24, LAC_HEAD_SIZE = 16 };
 
 static void put_header(const wk_ledger_view *view, int64_t entry_id, int64_t lac, int64_t length, uint8_t *body) {
 	wk_store_be64(body, (uint64_t)view->ledger_id);
@@ -36,6 +36,17 @@ void wk_entry_frame_seal(const wk_ledger_view *view, wk_frame *frame, int64_t en
 	else
 		wk_digest_put(&view->digest, body, WK_WIRE_ENTRY_HEADER_SIZE, digest + wk_digest_size(&view->digest), size,
 		              digest);
+}
+
+wk_frame *wk_lac_frame(const wk_ledger_view *view, int64_t lac) {
+	wk_frame *frame = wk_frame_new(LAC_HEAD_SIZE + wk_digest_size(&view->digest));
+	if (frame == NULL)
+		return NULL;
+	uint8_t *body = frame->bytes + WK_WIRE_HEAD_SIZE_MAX;
+	wk_store_be64(body, (uint64_t)view->ledger_id);
+	wk_store_be64(body + 8, (uint64_t)lac);
+	wk_digest_put(&view->digest, body, LAC_HEAD_SIZE, NULL, 0, body + LAC_HEAD_SIZE);
+	return frame;
 }
 
 static void answered(wk_asker *asker, const wk_note *note, const wk_wire_reply *reply) {

@@ -14,7 +14,8 @@ void wk_client_options_init(wk_client_options *options) {
 	*options = (wk_client_options){.connect_timeout_ns = 5 * NS_PER_S,
 	                               .add_timeout_ns = 5 * NS_PER_S,
 	                               .read_timeout_ns = 5 * NS_PER_S,
-	                               .link_bytes_max = 64 * 1024 * 1024};
+	                               .link_bytes_max = 64 * 1024 * 1024,
+	                               .lac_idle_ns = 1000000};
 }
 
 static void take_default(uint64_t *value, uint64_t by_default) {
@@ -72,6 +73,40 @@ void wk_client_mark_dirty(wk_client *client, wk_handle *handle) {
 	client->dirty = handle;
 }
 
+void wk_client_mark_idle(wk_client *client, wk_handle *handle) {
+	handle->lac_due_ns = client->dispatcher->now_ns + client->options.lac_idle_ns;
+	if (handle->lac_due_ns < client->lac_due_ns)
+		client->lac_due_ns = handle->lac_due_ns;
+	if (handle->is_idle)
+		return;
+	handle->is_idle = true;
+	wk_handle_hold(handle);
+	handle->next_idle = client->idle;
+	client->idle = handle;
+}
+
+/* Those whose time has come leave the list; what their writers add again brings them back. */
+static void tell_lacs(wk_client *client) {
+	if (client->dispatcher->now_ns < client->lac_due_ns)
+		return;
+	client->lac_due_ns = UINT64_MAX;
+	wk_handle **at = &client->idle;
+	while (*at != NULL) {
+		wk_handle *handle = *at;
+		if (handle->lac_due_ns > client->dispatcher->now_ns && !client->ended) {
+			if (handle->lac_due_ns < client->lac_due_ns)
+				client->lac_due_ns = handle->lac_due_ns;
+			at = &handle->next_idle;
+			continue;
+		}
+		*at = handle->next_idle;
+		handle->is_idle = false;
+		if (!client->ended)
+			wk_handle_tell_lac(handle);
+		wk_handle_release(handle);
+	}
+}
+
 static void publish(wk_client *client) {
 	bool any = client->dirty != NULL;
 	while (client->dirty != NULL) {
@@ -124,10 +159,14 @@ uint64_t wk_client_turn(wk_client *client, const wk_net_event *events, int count
 	wk_client_lock(client);
 	for (int i = 0; i < count; i++)
 		wk_dispatcher_event(client->dispatcher, &events[i]);
-	take_inbox(client);
-	wk_dispatcher_turn(client->dispatcher);
-	publish(client);
+	tell_lacs(client);
+	do { /* who is told of progress may submit more */
+		take_inbox(client);
+		wk_dispatcher_turn(client->dispatcher);
+		publish(client);
+	} while (client->inbox != NULL);
 	uint64_t deadline_ns = wk_dispatcher_deadline(client->dispatcher);
+	deadline_ns = client->lac_due_ns < deadline_ns ? client->lac_due_ns : deadline_ns;
 	pthread_mutex_unlock(&client->lock);
 	return deadline_ns;
 }
@@ -140,6 +179,8 @@ void wk_client_end(wk_client *client) {
 	wk_dispatcher_end(client->dispatcher);
 	take_inbox(client);
 	publish(client);
+	client->lac_due_ns = 0;
+	tell_lacs(client);
 	__atomic_fetch_add(&client->changes, 1, __ATOMIC_SEQ_CST);
 	wk_futex_wake(&client->changes, INT_MAX);
 	pthread_mutex_unlock(&client->lock);
@@ -203,6 +244,8 @@ wk_status wk_client_new(wk_net *net, const wk_client_options *given, uint64_t (*
 	take_default(&client->options.add_timeout_ns, defaults.add_timeout_ns);
 	take_default(&client->options.read_timeout_ns, defaults.read_timeout_ns);
 	take_default(&client->options.link_bytes_max, defaults.link_bytes_max);
+	take_default(&client->options.lac_idle_ns, defaults.lac_idle_ns);
+	client->lac_due_ns = UINT64_MAX;
 	client->references = 1;
 	client->clock = clock;
 	client->clock_context = clock_context;

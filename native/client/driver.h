@@ -20,7 +20,8 @@ struct wk_client {
 	/* under the lock */
 	wk_net *net; /* the driver's alone */
 	wk_dispatcher *dispatcher;
-	wk_handle *handles, *dirty;
+	wk_handle *handles, *dirty, *idle;
+	uint64_t lac_due_ns; /* of the first of those that are idle; UINT64_MAX: none */
 	bool ended;
 };
 
@@ -42,6 +43,7 @@ void wk_client_unlock_and_wake(wk_client *client);
 /* From any thread, without the lock. */
 void wk_client_put_in_inbox(wk_client *client, wk_handle *handle);
 void wk_client_mark_dirty(wk_client *client, wk_handle *handle);
+void wk_client_mark_idle(wk_client *client, wk_handle *handle);
 void wk_client_drop(wk_client *client);
 
 /* Requests that one call makes and waits for. */

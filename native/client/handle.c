@@ -37,6 +37,16 @@ static void adder_unused(wk_asker *asker) {
 	wk_handle_release((wk_handle *)((char *)adder - offsetof(wk_handle, adder)));
 }
 
+static void lac_answered(wk_asker *asker, const wk_note *note, const wk_wire_reply *reply) {
+	(void)asker;
+	(void)note;
+	(void)reply;
+}
+
+static void lac_unused(wk_asker *asker) {
+	wk_handle_release((wk_handle *)((char *)asker - offsetof(wk_handle, lac_asker)));
+}
+
 static void adder_progressed(wk_adder *adder) {
 	wk_handle *handle = (wk_handle *)((char *)adder - offsetof(wk_handle, adder));
 	wk_client_mark_dirty(handle->client, handle);
@@ -74,6 +84,9 @@ static wk_status make(wk_client *client, const wk_ledger_spec *spec, uint32_t mo
 		handle->adder.progressed = adder_progressed;
 		handle->adder.asker.unused = adder_unused;
 		wk_handle_hold(handle); /* the adder's */
+		handle->told_lac = -1;
+		handle->lac_asker = (wk_asker){.answered = lac_answered, .unused = lac_unused};
+		wk_handle_hold(handle);
 	}
 	*made = handle;
 	return WK_OK;
@@ -134,8 +147,10 @@ void wk_handle_close(wk_handle *handle) {
 	pthread_mutex_lock(&handle->lock);
 	handle->sealed = handle->closed = true;
 	pthread_mutex_unlock(&handle->lock);
-	if (handle->mode == WK_HANDLE_WRITE)
+	if (handle->mode == WK_HANDLE_WRITE) {
 		wk_asker_let_go(&handle->adder.asker);
+		wk_asker_let_go(&handle->lac_asker);
+	}
 	wk_handle_release(handle);
 	pthread_mutex_unlock(&client->lock);
 	wk_client_drop(client);
@@ -169,11 +184,56 @@ void wk_handle_publish(wk_handle *handle) {
 	int64_t gone = writer->status == WK_OK ? writer->lac : handle->last_add_pushed;
 	for (; handle->freed_lac < gone; handle->freed_lac++)
 		handle->pending_bytes -= handle->pending_sizes[(handle->freed_lac + 1) & (WK_PENDING_MAX - 1)];
+	bool tells = writer->status == WK_OK && writer->lac == handle->last_add_pushed && writer->lac > handle->told_lac;
 	pthread_mutex_unlock(&handle->lock);
+	if (tells)
+		wk_client_mark_idle(handle->client, handle);
 	if (handle->waiters > 0) {
 		__atomic_fetch_add(&handle->turn, 1, __ATOMIC_SEQ_CST);
 		wk_futex_wake(&handle->turn, INT_MAX);
 	}
+	if (handle->progressed != NULL)
+		handle->progressed(handle->progress_context);
+}
+
+void wk_handle_tell_lac(wk_handle *handle) {
+	const wk_ledger_writer *writer = &handle->adder.writer;
+	wk_dispatcher *dispatcher = handle->client->dispatcher;
+	int64_t lac = writer->lac;
+	pthread_mutex_lock(&handle->lock);
+	bool tells = !handle->closed && writer->status == WK_OK && lac > handle->told_lac;
+	if (tells)
+		handle->told_lac = lac;
+	pthread_mutex_unlock(&handle->lock);
+	wk_frame *frame = tells ? wk_lac_frame(&handle->view, lac) : NULL;
+	if (frame == NULL)
+		return; /* the next entry carries it */
+	wk_wire_request request = {.version = WK_WIRE_V3,
+	                           .header_version = WK_WIRE_V3,
+	                           .operation = WK_WIRE_WRITE_LAC,
+	                           .txn_id = wk_dispatcher_number(dispatcher),
+	                           .ledger_id = handle->ledger_id,
+	                           .lac = lac,
+	                           .key = handle->view.master_key,
+	                           .key_size = sizeof handle->view.master_key,
+	                           .body_size = frame->size};
+	wk_frame_finish(frame, &request);
+	const uint32_t *ensemble = wk_ledger_view_ensemble(&handle->view, INT64_MAX);
+	for (uint32_t i = 0; i < writer->quorum.write_quorum; i++) {
+		uint32_t slot = wk_quorum_slot(&writer->quorum, lac, i);
+		wk_note note = {.entry_id = lac, .slot = slot};
+		if (wk_ledger_writer_uses(writer, slot))
+			(void)wk_dispatcher_ask(dispatcher, ensemble[slot], &handle->lac_asker, &note, request.txn_id,
+			                        handle->client->options.add_timeout_ns, frame);
+	}
+	wk_frame_release(frame);
+}
+
+void wk_handle_watch(wk_handle *handle, void (*progressed)(void *context), void *context) {
+	wk_client_lock(handle->client);
+	handle->progressed = progressed;
+	handle->progress_context = context;
+	pthread_mutex_unlock(&handle->client->lock);
 }
 
 void wk_handle_end(wk_handle *handle) {
@@ -270,7 +330,8 @@ static int64_t enqueue(wk_handle *handle, wk_frame *frame, size_t size, uint32_t
 	handle->length += (int64_t)size;
 	handle->pending_bytes += size;
 	handle->pending_sizes[entry_id & (WK_PENDING_MAX - 1)] = (uint32_t)size;
-	wk_entry_frame_seal(&handle->view, frame, entry_id, handle->lac, handle->length, size, payload_crc);
+	handle->told_lac = handle->lac;
+	wk_entry_frame_seal(&handle->view, frame, entry_id, handle->told_lac, handle->length, size, payload_crc);
 	frame->next = NULL;
 	*handle->queue_end = frame;
 	handle->queue_end = &frame->next;
@@ -309,6 +370,18 @@ static wk_status submit(wk_handle *handle, const void *data, size_t size, uint64
 wk_status wk_handle_submit(wk_handle *handle, const void *data, size_t size, uint64_t timeout_ns, int64_t *entry_id,
                            wk_error *error) {
 	wk_status status = submit(handle, data, size, wk_clock_monotonic_ns(), timeout_ns, entry_id, error);
+	if (status == WK_OK)
+		wk_client_put_in_inbox(handle->client, handle);
+	return status;
+}
+
+wk_status wk_handle_submit_frame(wk_handle *handle, wk_frame *frame, size_t size, uint32_t payload_crc,
+                                 int64_t *entry_id) {
+	pthread_mutex_lock(&handle->lock);
+	wk_status status = handle->sealed ? WK_CLOSED : (wk_status)handle->status;
+	if (status == WK_OK)
+		*entry_id = enqueue(handle, frame, size, payload_crc);
+	pthread_mutex_unlock(&handle->lock);
 	if (status == WK_OK)
 		wk_client_put_in_inbox(handle->client, handle);
 	return status;

@@ -51,6 +51,8 @@ wk_frame *wk_entry_frame_new(const wk_ledger_view *view, const void *payload, si
 /* Puts header and digest before the payload of `size` bytes. */
 void wk_entry_frame_seal(const wk_ledger_view *view, wk_frame *frame, int64_t entry_id, int64_t lac, int64_t length,
                          size_t size, uint32_t payload_crc);
+/* A frame with an explicit LAC packet. NULL: no memory. */
+wk_frame *wk_lac_frame(const wk_ledger_view *view, int64_t lac);
 /* The length that its header says. */
 int64_t wk_entry_frame_length(const wk_frame *frame);
 
@@ -72,13 +74,20 @@ struct wk_handle {
 	pthread_mutex_t lock;
 	/* under the lock */
 	int64_t last_add_pushed, length;
+	int64_t told_lac; /* the highest that an entry or a WRITE_LAC carried */
 	wk_frame *queue, **queue_end;
 	uint64_t pending_bytes;
 	bool sealed, closed;
 	uint32_t *pending_sizes; /* of entry e at e mod WK_PENDING_MAX */
 	int64_t freed_lac;       /* up to it, bytes were taken off pending_bytes */
 	/* under the client's lock */
+	void (*progressed)(void *context); /* told after each publication; NULL: nobody */
+	void *progress_context;
 	uint32_t recoveries;
+	wk_asker lac_asker; /* WRITE_LACs, whose outcome nobody needs */
+	uint64_t lac_due_ns;
+	bool is_idle; /* of a writer: its LAC is to be told where nothing is added until then */
+	struct wk_handle *next_idle;
 	bool is_dirty;                               /* to be published at the end of this turn */
 	struct wk_handle *next_dirty, *next, **link; /* of the client's */
 };
@@ -87,8 +96,18 @@ struct wk_handle {
 void wk_handle_take_queue(wk_handle *handle);
 /* The LAC and the state of the writer are told to those that wait. (client's lock) */
 void wk_handle_publish(wk_handle *handle);
+/* Tells the bookies the LAC, where no entry has carried it. (client's lock) */
+void wk_handle_tell_lac(wk_handle *handle);
 /* The client ends: nothing is confirmed any more. (client's lock) */
 void wk_handle_end(wk_handle *handle);
+/* Who is told of progress, in the driver and under the client's lock. */
+void wk_handle_watch(wk_handle *handle, void (*progressed)(void *context), void *context);
+/*
+ * Accepts an entry whose payload of `size` bytes is in place, and its CRC32C; never waits, and asks nobody for room. Takes
+ * the frame on WK_OK. Else why nothing is accepted any more.
+ */
+wk_status wk_handle_submit_frame(wk_handle *handle, wk_frame *frame, size_t size, uint32_t payload_crc,
+                                 int64_t *entry_id);
 void wk_handle_hold(wk_handle *handle);
 void wk_handle_release(wk_handle *handle);
 #endif

@@ -39,6 +39,7 @@ typedef struct wk_client_options {
 	uint64_t connect_timeout_ns; /* default 5 s */
 	uint64_t add_timeout_ns;     /* a bookie that answers an add later has failed (default 5 s) */
 	uint64_t read_timeout_ns;    /* a read is sent to the next bookie after it (default 5 s) */
+	uint64_t lac_idle_ns;        /* bookies are told of a LAC that no entry carries after it (default 1 ms) */
 	uint64_t
 	    link_bytes_max; /* requests to one bookie that are not sent yet; beyond it the bookie has failed (default 64 MiB) */
 } wk_client_options;
