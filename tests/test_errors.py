@@ -19,8 +19,6 @@ from walkeeper._native import ffi, lib
 STATUSES = {int(number): name for number, name in ffi.typeof("wk_status").elements.items()}
 # Answers that a program asks for, not failures.
 NOT_RAISED = {"WK_OK", "WK_END"}
-# Only the calls of ledger.h answer these, and Python has none of them.
-NOT_RAISED |= {"WK_NO_LEDGER", "WK_WRONG_KEY"}
 
 
 def raised(status: int, **facts: Any) -> walkeeper.Error:

@@ -8,7 +8,8 @@
             apply(record.payload)
         log.truncate(at)                               # all before it may go
 
-The same with async and await is walkeeper.aio. Importing walkeeper starts no thread and opens no file.
+walkeeper.LedgerClient reads and writes the ledgers of a cluster of bookies. The same with async and await is
+walkeeper.aio. Importing walkeeper starts no thread and opens no file.
 """
 
 from __future__ import annotations
@@ -33,12 +34,15 @@ from walkeeper.errors import (
     InterruptedError,
     InvalidError,
     JournalFailedError,
+    LedgerNotFoundError,
     LimitError,
     LogDeletedError,
     LogNotFoundError,
     NoMemoryError,
     NoSpaceError,
+    NotEnoughBookiesError,
     NotFoundError,
+    QuorumTimeoutError,
     ReadOnlyError,
     SequenceMismatchError,
     StorageError,
@@ -46,6 +50,8 @@ from walkeeper.errors import (
     TooLargeError,
     TruncatedError,
     TxidError,
+    UnauthorizedError,
+    UnavailableError,
     UnsupportedError,
     WouldBlockError,
 )
@@ -60,6 +66,7 @@ if TYPE_CHECKING:
     from walkeeper._reader import Reader
     from walkeeper._record import Gap, Record
     from walkeeper._writer import Writer
+    from walkeeper.ledgers import LedgerClient, LedgerEntry, LedgerReader, LedgerWriter
 
     __version__: str
 
@@ -75,6 +82,10 @@ __all__ = [
     "Position",
     "DLSN",
     "AppendRange",
+    "LedgerClient",
+    "LedgerWriter",
+    "LedgerReader",
+    "LedgerEntry",
     "LogInfo",
     "LogOptions",
     "NewLogOptions",
@@ -103,12 +114,15 @@ __all__ = [
     "InterruptedError",
     "InvalidError",
     "JournalFailedError",
+    "LedgerNotFoundError",
     "LimitError",
     "LogDeletedError",
     "LogNotFoundError",
     "NoMemoryError",
     "NoSpaceError",
+    "NotEnoughBookiesError",
     "NotFoundError",
+    "QuorumTimeoutError",
     "ReadOnlyError",
     "SequenceMismatchError",
     "StorageError",
@@ -116,6 +130,8 @@ __all__ = [
     "TooLargeError",
     "TruncatedError",
     "TxidError",
+    "UnauthorizedError",
+    "UnavailableError",
     "UnsupportedError",
     "WouldBlockError",
 ]
@@ -144,6 +160,10 @@ _LATER = {
     "Gap": "walkeeper._record",
     "Record": "walkeeper._record",
     "Writer": "walkeeper._writer",
+    "LedgerClient": "walkeeper.ledgers",
+    "LedgerEntry": "walkeeper.ledgers",
+    "LedgerReader": "walkeeper.ledgers",
+    "LedgerWriter": "walkeeper.ledgers",
 }
 
 

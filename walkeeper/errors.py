@@ -35,13 +35,16 @@ __all__ = [
     "InterruptedError",
     "InvalidError",
     "JournalFailedError",
+    "LedgerNotFoundError",
     "LimitError",
     "LogDeletedError",
     "LogNotFoundError",
     "NoMemoryError",
     "NoSpaceError",
+    "NotEnoughBookiesError",
     "NotFoundError",
     "Outcome",
+    "QuorumTimeoutError",
     "ReadOnlyError",
     "SequenceMismatchError",
     "StorageError",
@@ -49,6 +52,8 @@ __all__ = [
     "TooLargeError",
     "TruncatedError",
     "TxidError",
+    "UnauthorizedError",
+    "UnavailableError",
     "UnsupportedError",
     "WouldBlockError",
 ]
@@ -125,6 +130,10 @@ class CursorNotFoundError(NotFoundError):
     """The log has no cursor of that name."""
 
 
+class LedgerNotFoundError(NotFoundError):
+    """The cluster has no ledger of that id: it was never created, or it was deleted."""
+
+
 class ExistsError(Error):
     """The name is taken."""
 
@@ -166,6 +175,30 @@ class TimeoutError(Error, builtins.TimeoutError):
     """The time given has passed. For a write, `outcome` says what became of it."""
 
 
+class QuorumTimeoutError(TimeoutError):
+    """An entry was not confirmed in the time given: too few bookies have said that they stored it.
+
+    Its outcome is "unknown". It may be confirmed later, and entries behind it only then.
+    """
+
+
+class UnavailableError(Error):
+    """Too few bookies answer, or the metadata store cannot be reached. For a write, `outcome` says what became of it.
+
+    A writer of a ledger that raised it for an add accepts nothing any more: close it, and create another ledger.
+    """
+
+
+class NotEnoughBookiesError(UnavailableError):
+    """Fewer bookies are up and writable than the ensemble of a new ledger needs; no ledger was created."""
+
+    hint = "start bookies, or ask for a smaller ensemble_size"
+
+
+class UnauthorizedError(Error):
+    """The password is not that of the ledger."""
+
+
 class WouldBlockError(Error):
     """There is no room for the record now, and the caller asked not to wait; nothing was written."""
 
@@ -181,7 +214,8 @@ class InterruptedError(Error):
 
 
 class FencedError(Error):
-    """Another writer took over this log. Of what was in flight, `outcome` says what is known."""
+    """Another writer took over this log, or somebody recovered the ledger. Of what was in flight, `outcome` says what
+    is known."""
 
     hint = "there is one writer a log: find out who opened the newer one before you open another"
 
@@ -288,6 +322,9 @@ _KINDS: dict[int, type[Error]] = {
     lib.WK_END_OF_STREAM: EndOfStreamError,
     lib.WK_UNSUPPORTED: UnsupportedError,
     lib.WK_DAMAGED: DamagedError,
+    lib.WK_NO_LEDGER: LedgerNotFoundError,
+    lib.WK_WRONG_KEY: UnauthorizedError,
+    lib.WK_UNAVAILABLE: UnavailableError,
 }
 
 
