@@ -41,6 +41,9 @@ COMMANDS = {
     "recover": "_salvage",
     "bench": "_bench",
     "doctor": "_doctor",
+    "ledgers": "_ledgers",
+    "ledger": "_ledgers",
+    "bookies": "_ledgers",
 }
 """The module of each command; it is imported when the command is called, so that one does not wait for the others."""
 
@@ -230,7 +233,7 @@ def discard(stream: Any) -> None:
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="walkeeper", prog_name="walkeeper")
 def commands() -> None:
-    """Look at, use and check walkeeper directories.
+    """Look at, use and check walkeeper directories, and the ledgers of a cluster of bookies.
 
     Exit status: 0 done; 1 damage was found, or records are missing; 2 it could not be done; 130 Ctrl-C; 141 the reader
     of the output went away.

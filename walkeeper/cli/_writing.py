@@ -34,24 +34,25 @@ RECORD_MAX: int = lib.WK_RECORD_SIZE_MAX - lib.WK_RECORD_HEADER_SIZE
 """Bytes that a record may have."""
 
 
-def line_batches(stream: BinaryIO) -> Iterator[list[bytes]]:
+def line_batches(stream: BinaryIO, most: int = RECORD_MAX, owner: str = "a record") -> Iterator[list[bytes]]:
     """The lines of what can be read at once, without their newlines: a line typed is a batch of one.
 
-    The end of the input ends the last line; a record may be empty, but an empty input has none.
+    The end of the input ends the last line; a record may be empty, but an empty input has none. `most` is what a line
+    may have as a part of its owner.
     """
     rest = b""
     while chunk := read_some(stream):
         *lines, rest = (rest + chunk).split(b"\n")
         sizes = [len(line) for line in lines]
-        if max(sizes, default=0) > RECORD_MAX:
-            bad = next(at for at, count in enumerate(sizes) if count > RECORD_MAX)
+        if max(sizes, default=0) > most:
+            bad = next(at for at, count in enumerate(sizes) if count > most)
             if bad:
                 yield lines[:bad]
-            raise too_large("a line", sizes[bad])
+            raise too_large("a line", sizes[bad], most, owner)
         if lines:
             yield lines
-        if len(rest) > RECORD_MAX:
-            raise too_large("a line")
+        if len(rest) > most:
+            raise too_large("a line", None, most, owner)
     if rest:
         yield [rest]
 
@@ -79,9 +80,9 @@ def prefixed_batches(stream: BinaryIO) -> Iterator[list[bytes]]:
         raise Refusal(f"{said}; what came before is appended")
 
 
-def too_large(what: str, count: int | None = None) -> Refusal:
+def too_large(what: str, count: int | None = None, most: int = RECORD_MAX, owner: str = "a record") -> Refusal:
     size = "" if count is None else f" of {count:,} bytes"
-    return Refusal(f"{what}{size} is more than a record may have, which is {RECORD_MAX:,} bytes")
+    return Refusal(f"{what}{size} is more than {owner} may have, which is {most:,} bytes")
 
 
 def read_some(stream: BinaryIO) -> bytes:
