@@ -72,6 +72,9 @@ setup: $(VENV)/installed ## a virtual environment in .venv with walkeeper in it;
 demo: setup $(VENV)/demo ## setup, then the main job: examples/flights/run.py
 	$(BIN)/python examples/flights/run.py
 
+cluster-demo: setup ## setup, then a ledger on three bookies, whose writer and one of whose bookies are killed: examples/ledger.py
+	$(BIN)/python examples/ledger.py
+
 java-demo: setup $(VENV)/java-demo ## setup, then Apache BookKeeper's Java client on four bookies: examples/java/run.py
 	$(BIN)/python examples/java/run.py
 
@@ -287,4 +290,4 @@ clean: ## everything that was made, .venv included
 	rm -rf build dist $(VENV) main-job .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo java-demo test check check-shares check-all build native-test python-test asan tsan spec fuzz psync-test lint format coverage crash-states faults simulation damage kills process-kills bit-flips interop interop-all mutants aarch64 wheel-test bench bench-bookie bench-hostile clean
+.PHONY: help setup demo cluster-demo java-demo test check check-shares check-all build native-test python-test asan tsan spec fuzz psync-test lint format coverage crash-states faults simulation damage kills process-kills bit-flips interop interop-all mutants aarch64 wheel-test bench bench-bookie bench-hostile clean

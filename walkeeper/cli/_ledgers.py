@@ -103,9 +103,8 @@ def ledgers(uri: str, as_json: bool) -> None:
     for each in rows:
         entries, length = each["entries"], each["bytes"]
         counts = ("-", "-") if entries is None else (f"{entries:,}", size(length))
-        shown.add_row(
-            str(each["ledger_id"]), each["state"], sizes(each), *counts, printable(", ".join(each["bookies"]))
-        )
+        names = printable(", ".join(each["bookies"]))
+        shown.add_row(str(each["ledger_id"]), each["state"], quorums(each), *counts, names)
     show(shown)
 
 
