@@ -16,9 +16,13 @@ record was handed over, or not; the log is consistent either way.
 A namespace, and everything made from it, belongs to the event loop in which it was opened. In any other loop, a second
 asyncio.run() for example, every call but close() raises InvalidError and does nothing. close() works in any loop, also
 after the first one ended.
+
+LedgerClient, LedgerWriter and LedgerReader are the same for the ledgers of a cluster. They may be used in any loop.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from walkeeper.aio._cursor import Cursor
 from walkeeper.aio._log import Log
@@ -27,4 +31,29 @@ from walkeeper.aio._opening import Opening
 from walkeeper.aio._reader import Reader
 from walkeeper.aio._writer import Writer
 
-__all__ = ["Cursor", "Log", "Namespace", "Opening", "Reader", "Writer", "open"]
+if TYPE_CHECKING:
+    from walkeeper.aio._ledgers import LedgerClient, LedgerReader, LedgerWriter
+
+__all__ = [
+    "Cursor",
+    "LedgerClient",
+    "LedgerReader",
+    "LedgerWriter",
+    "Log",
+    "Namespace",
+    "Opening",
+    "Reader",
+    "Writer",
+    "open",
+]
+
+_OF_LEDGERS = ("LedgerClient", "LedgerReader", "LedgerWriter")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _OF_LEDGERS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from walkeeper.aio import _ledgers  # not everybody has a cluster
+
+    value = globals()[name] = getattr(_ledgers, name)
+    return value

@@ -44,8 +44,8 @@ class Completions:
         """Whether the thread is completing futures that are no longer in `_pending`."""
         self._stopping = False
 
-    def submit(self, handle: NativeHandle, data: Any, timeout_ns: int) -> Future[int]:
-        """Accepts an entry, waiting for room, and returns the future that is done, with its id, when it is confirmed.
+    def submit(self, handle: NativeHandle, data: Any, timeout_ns: int) -> tuple[int, Future[int]]:
+        """Accepts an entry, waiting for room: its id, and the future that is done, with the id, when it is confirmed.
 
         Raises where it was not accepted; WouldBlockError where there is no room and `timeout_ns` is 0.
         """
@@ -57,7 +57,7 @@ class Completions:
                     with handle as native:
                         status = lib.wk_handle_submit(native, data, len(data), 0, entry_id, error)
                     if status == lib.WK_OK:
-                        return self._watch(handle, int(entry_id[0]))
+                        return int(entry_id[0]), self._watch(handle, int(entry_id[0]))
                 left = time_left(started, timeout_ns)
                 if status != lib.WK_WOULD_BLOCK or timeout_ns == 0:
                     raise failure(status, error, handle.ledger_id, outcome="not_written")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -76,13 +77,7 @@ class LedgerHandle:
         DamagedError (no bookie has the entry any more, or none has it whole), LedgerNotFoundError (the ledger was
         deleted), TimeoutError. Each leaves the handle as it was: iterate anew from the entry behind the last one.
         """
-        begin, lac = natural("first", first), self.lac
-        end = lac if last is None else natural("last", last)
-        if max(end, begin - 1) > lac:
-            known = f"its last confirmed entry is {lac}" if lac >= 0 else "it has no confirmed entry"
-            text = f"entry {max(begin, end)} of ledger {self.ledger_id} cannot be read: {known}"
-            raise InvalidError(text, ledger_id=self.ledger_id, hint="read_last_confirmed() asks for a newer one")
-        return self._entries(begin, end, natural("max_bytes", max_bytes), nanoseconds(timeout), True, True)
+        return chain.from_iterable(self._steps(first, last, max_bytes, timeout))
 
     def read_unconfirmed(
         self, first: int, last: int | None = None, *, max_bytes: int = CHUNK_BYTES, timeout: float | None = None
@@ -93,9 +88,7 @@ class LedgerHandle:
         iterator raises NotFoundError where every bookie that should have an entry says that it has none. The rest is as
         `read`.
         """
-        begin = natural("first", first)
-        end = _INT64_MAX if last is None else natural("last", last)
-        return self._entries(begin, end, natural("max_bytes", max_bytes), nanoseconds(timeout), False, last is not None)
+        return chain.from_iterable(self._unconfirmed_steps(first, last, max_bytes, timeout))
 
     def close(self) -> None:
         """Lets go of the handle."""
@@ -113,15 +106,34 @@ class LedgerHandle:
         state = "closed" if self.closed else "open"
         return f"<walkeeper.{type(self).__name__} of ledger {self.ledger_id}, {state}>"
 
-    def _entries(
+    def _steps(
+        self, first: int, last: int | None, max_bytes: int, timeout: float | None
+    ) -> Iterator[list[LedgerEntry]]:
+        """What `read` reads, step by step."""
+        begin, lac = natural("first", first), self.lac
+        end = lac if last is None else natural("last", last)
+        if max(end, begin - 1) > lac:
+            known = f"its last confirmed entry is {lac}" if lac >= 0 else "it has no confirmed entry"
+            text = f"entry {max(begin, end)} of ledger {self.ledger_id} cannot be read: {known}"
+            raise InvalidError(text, ledger_id=self.ledger_id, hint="read_last_confirmed() asks for a newer one")
+        return self._walk(begin, end, natural("max_bytes", max_bytes), nanoseconds(timeout), True, True)
+
+    def _unconfirmed_steps(
+        self, first: int, last: int | None, max_bytes: int, timeout: float | None
+    ) -> Iterator[list[LedgerEntry]]:
+        begin = natural("first", first)
+        end = _INT64_MAX if last is None else natural("last", last)
+        return self._walk(begin, end, natural("max_bytes", max_bytes), nanoseconds(timeout), False, last is not None)
+
+    def _walk(
         self, first: int, last: int, max_bytes: int, timeout_ns: int, confirmed: bool, must_be_there: bool
-    ) -> Iterator[LedgerEntry]:
+    ) -> Iterator[list[LedgerEntry]]:
         at = first
         while at <= last:
             entries = self._read(at, last, max_bytes, timeout_ns, confirmed, must_be_there)
-            yield from entries
             if not entries:
                 return
+            yield entries
             at = entries[-1].entry_id + 1
 
     def _read(

@@ -153,8 +153,11 @@ class LedgerWriter(LedgerHandle):
         where there is none. What add raises before an entry has an id is raised here; what happens later is the
         future's exception, with an `outcome`. A future cannot be cancelled: the entry is on its way.
         """
+        return self._submit(data, _checked(nanoseconds, timeout))[1]
+
+    def _submit(self, data: Payload, timeout_ns: int) -> tuple[int, Future[int]]:
         payload = data if type(data) is bytes else _buffer(data)
-        return self._client._completions.submit(self._native, payload, _checked(nanoseconds, timeout))
+        return self._client._completions.submit(self._native, payload, timeout_ns)
 
     def flush(self, timeout: float | None = None) -> int:
         """Waits until everything that was added or submitted is confirmed; returns the LAC, -1 for none.
