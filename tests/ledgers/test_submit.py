@@ -94,9 +94,8 @@ def test_closing_with_a_time_limit_ends_the_ledger_before_what_is_pending(cluste
             writer.close(0.2)
         for entry_id, future in enumerate(futures, 1):
             error = future.exception(0)
-            assert isinstance(error, walkeeper.Error)
-            assert error.entry_id == entry_id
-            assert error.outcome in ("not_written", "unknown")
+            assert isinstance(error, walkeeper.ClosedError)
+            assert (error.outcome, error.entry_id) == ("not_written", entry_id)
         assert (client.metadata(writer.ledger_id).last_entry_id, writer.lac) == (0, 0)
         assert contents(client, writer.ledger_id) == [b"paid 42"]
 

@@ -36,6 +36,8 @@ class Completions:
         self._client = client
         self._pending: dict[NativeHandle, list[tuple[int, Future[int]]]] = {}
         """Of each handle a heap by entry id."""
+        self._closing: set[NativeHandle] = set()
+        """Handles whose futures above the LAC are left to `settle`, which will know what became of them."""
         self._lock = threading.RLock()
         """C's, and not the condition around it: a signal handler that raises finds no moment to leave it locked."""
         self._changed = threading.Condition(self._lock)
@@ -52,6 +54,8 @@ class Completions:
         entry_id, error, turn = ffi.new("int64_t *", -1), new_error(), ffi.new("uint32_t *")
         started = time.monotonic_ns()
         try:
+            with handle:  # in a forked child the lock may be held, for ever, by a thread that is not there
+                pass
             while True:
                 with self._lock:
                     with handle as native:
@@ -70,6 +74,11 @@ class Completions:
             explain(stop, handle.ledger_id, int(entry_id[0]))
             raise
 
+    def leave(self, handle: NativeHandle) -> None:
+        """Until `settle`, no future of the handle fails: its writer closes the ledger, and will know more."""
+        with self._lock:
+            self._closing.add(handle)
+
     def settle(self, handle: NativeHandle, last_entry: int, rest: Error, timeout_ns: int = FOREVER) -> None:
         """The LAC of the handle is final: its futures up to it are done, the others fail with `rest`.
 
@@ -77,6 +86,7 @@ class Completions:
         thread itself, which a future's callback is in, there is nobody to wait for.
         """
         with self._lock:
+            self._closing.discard(handle)
             waiting = sorted(self._pending.pop(handle, ()), key=lambda item: item[0])
             self._wait_for_the_thread(timeout_ns)
         for entry_id, future in waiting:
@@ -142,7 +152,7 @@ class Completions:
                 state = handle.state()
                 while waiting and waiting[0][0] <= state.lac:
                     confirmed.append(heapq.heappop(waiting))
-                if waiting and state.status != lib.WK_OK:
+                if waiting and state.status != lib.WK_OK and handle not in self._closing:
                     failed.append((handle, sorted(waiting, key=lambda item: item[0])))
                     waiting = []
                 if not waiting:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from walkeeper._native import ffi, lib
-from walkeeper._options import FOREVER, nanoseconds, time_left, uninterrupted
+from walkeeper._options import nanoseconds, time_left, uninterrupted
 from walkeeper._writer import _buffer, _checked
 from walkeeper.errors import (
     ClosedError,
@@ -198,8 +198,10 @@ class LedgerWriter(LedgerHandle):
         if self._native.closed:
             return
         started = time.monotonic_ns()
-        end = self._seal(timeout_ns)
+        self._client._completions.leave(self._native)
+        end = self.lac, self.length
         try:
+            end = self._seal(timeout_ns)
             with translated(f"closing ledger {self.ledger_id}", ledger_id=self.ledger_id, writes=True):
                 found = change(self._client._ledgers, self.ledger_id, closed_by_writer(self.ledger_id, end))
         except BaseException as stop:
@@ -225,8 +227,7 @@ class LedgerWriter(LedgerHandle):
         known = "is not written" if outcome == "not_written" else "may or may not be written"
         text = f"ledger {self.ledger_id} was closed before the entry was confirmed: it {known}"
         rest = ClosedError(text, ledger_id=self.ledger_id, outcome=outcome)
-        left = FOREVER if timeout_ns == FOREVER else time_left(started, timeout_ns)
-        self._client._completions.settle(self._native, end[0], rest, left)
+        self._client._completions.settle(self._native, end[0], rest, time_left(started, timeout_ns))
 
     def _failure(self, status: int, error: Any, entry_id: int) -> Error:
         """Of a write whose first entry got this id; -1: none got one."""
