@@ -52,10 +52,14 @@ wk_frame *wk_lac_frame(const wk_ledger_view *view, int64_t lac) {
 static void answered(wk_asker *asker, const wk_note *note, const wk_wire_reply *reply) {
 	wk_adder *adder = (wk_adder *)asker; /* it stands first */
 	wk_ledger_writer *writer = &adder->writer;
+	if (wk_ledger_view_ensemble(adder->view, INT64_MAX)[note->slot] != note->kind)
+		return; /* another bookie has this slot now */
 	uint32_t code = reply != NULL ? reply->code : WK_WIRE_IO_ERROR;
 	if (code == WK_WIRE_OK) {
-		if (wk_ledger_writer_ack(writer, note->entry_id, note->slot))
+		if (wk_ledger_writer_ack(writer, note->entry_id, note->slot)) {
+			wk_adder_forget(adder, writer->lac);
 			adder->progressed(adder);
+		}
 		return;
 	}
 	if (code == WK_WIRE_FENCED)
@@ -77,10 +81,10 @@ void wk_adder_init(wk_adder *adder, wk_client *client, const wk_ledger_view *vie
 	wk_ledger_writer_init(&adder->writer, &view->quorum, lac, lac_length, pending, WK_PENDING_MAX);
 }
 
-void wk_adder_send(wk_adder *adder, wk_frame *frame, int64_t length) {
+/* Sends the entry to those of its write set that are in `slots` and in use. */
+static void send(wk_adder *adder, wk_frame *frame, int64_t entry_id, uint64_t slots) {
 	wk_ledger_writer *writer = &adder->writer;
 	wk_dispatcher *dispatcher = adder->client->dispatcher;
-	int64_t entry_id = wk_ledger_writer_push(writer, length);
 	const uint32_t *ensemble = wk_ledger_view_ensemble(adder->view, INT64_MAX);
 	uint32_t recovery = adder->recovers ? WK_WIRE_RECOVERY | WK_WIRE_HIGH_PRIORITY : 0;
 	wk_wire_request request = {.version = WK_WIRE_V3,
@@ -96,14 +100,59 @@ void wk_adder_send(wk_adder *adder, wk_frame *frame, int64_t length) {
 	wk_frame_finish(frame, &request);
 	for (uint32_t i = 0; i < writer->quorum.write_quorum && writer->status == WK_OK; i++) {
 		uint32_t slot = wk_quorum_slot(&writer->quorum, entry_id, i);
-		wk_note note = {.entry_id = entry_id, .slot = slot};
-		if (!wk_ledger_writer_uses(writer, slot))
+		wk_note note = {.entry_id = entry_id, .slot = slot, .kind = ensemble[slot]};
+		if ((slots >> slot & 1) == 0 || !wk_ledger_writer_uses(writer, slot))
 			continue;
 		if (!wk_dispatcher_ask(dispatcher, ensemble[slot], &adder->asker, &note, request.txn_id,
 		                       adder->client->options.add_timeout_ns, frame))
 			wk_ledger_writer_slot_failed(writer, slot);
 	}
+}
+
+void wk_adder_forget(wk_adder *adder, int64_t entry_id) {
+	for (; adder->kept != NULL && adder->kept_from <= entry_id; adder->kept_from++) {
+		wk_frame **kept = &adder->kept[(uint64_t)adder->kept_from & (WK_PENDING_MAX - 1)];
+		if (*kept != NULL)
+			wk_frame_release(*kept);
+		*kept = NULL;
+	}
+}
+
+void wk_adder_send(wk_adder *adder, wk_frame *frame, int64_t length) {
+	wk_ledger_writer *writer = &adder->writer;
+	int64_t entry_id = wk_ledger_writer_push(writer, length);
+	if (adder->kept != NULL) {
+		adder->kept[(uint64_t)entry_id & (WK_PENDING_MAX - 1)] = frame;
+		frame->references++;
+	}
+	send(adder, frame, entry_id, UINT64_MAX);
 	wk_frame_release(frame);
 	if (writer->status != WK_OK || writer->failed_slots != 0)
 		adder->progressed(adder);
+}
+
+/* The entry in a frame of its own: the one that was sent before may be under way still, with another number. */
+static wk_frame *copy_of(const wk_adder *adder, const wk_frame *frame) {
+	size_t size = frame->at + frame->size - WK_WIRE_HEAD_SIZE_MAX;
+	(void)adder;
+	wk_frame *copy = wk_frame_new(size);
+	if (copy != NULL)
+		memcpy(copy->bytes + WK_WIRE_HEAD_SIZE_MAX, frame->bytes + WK_WIRE_HEAD_SIZE_MAX, size);
+	return copy;
+}
+
+wk_status wk_adder_replace(wk_adder *adder, wk_ledger_view *view, uint64_t slots, const uint32_t *ensemble) {
+	wk_ledger_writer *writer = &adder->writer;
+	wk_status status = wk_ledger_view_extend(view, writer->lac + 1, ensemble);
+	if (status != WK_OK)
+		return status;
+	wk_ledger_writer_replace(writer, slots);
+	for (int64_t entry_id = writer->lac + 1; entry_id <= writer->last_add_pushed; entry_id++) {
+		wk_frame *frame = copy_of(adder, adder->kept[(uint64_t)entry_id & (WK_PENDING_MAX - 1)]);
+		if (frame == NULL)
+			return WK_NO_MEMORY;
+		send(adder, frame, entry_id, slots);
+		wk_frame_release(frame);
+	}
+	return WK_OK;
 }

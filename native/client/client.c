@@ -15,7 +15,8 @@ void wk_client_options_init(wk_client_options *options) {
 	                               .add_timeout_ns = 5 * NS_PER_S,
 	                               .read_timeout_ns = 5 * NS_PER_S,
 	                               .link_bytes_max = 64 * 1024 * 1024,
-	                               .lac_idle_ns = 1000000};
+	                               .lac_idle_ns = 1000000,
+	                               .change_timeout_ns = 10 * NS_PER_S};
 }
 
 static void take_default(uint64_t *value, uint64_t by_default) {
@@ -122,25 +123,64 @@ static void publish(wk_client *client) {
 		wk_futex_wake(&client->changes, INT_MAX);
 }
 
-wk_status wk_client_wait(wk_client *client, uint32_t *turn, uint64_t timeout_ns) {
+static wk_status wait_word(wk_client *client, uint32_t *word, _Atomic uint32_t *waiters, uint32_t *turn,
+                           uint64_t timeout_ns) {
 	uint64_t began_ns = wk_clock_monotonic_ns();
 	wk_status status = WK_OK;
-	client->waiters++;
-	while (__atomic_load_n(&client->changes, __ATOMIC_SEQ_CST) == *turn) {
+	(*waiters)++;
+	while (__atomic_load_n(word, __ATOMIC_SEQ_CST) == *turn) {
 		if (client->stops) {
 			status = WK_CLOSED;
 			break;
 		}
 		uint64_t left_ns = wk_time_left(began_ns, timeout_ns);
-		int result = left_ns == 0 ? -ETIMEDOUT : wk_futex_wait(&client->changes, *turn, left_ns);
+		int result = left_ns == 0 ? -ETIMEDOUT : wk_futex_wait(word, *turn, left_ns);
 		if (result < 0) {
 			status = result == -EINTR ? WK_INTERRUPTED : WK_TIMEOUT;
 			break;
 		}
 	}
-	*turn = __atomic_load_n(&client->changes, __ATOMIC_SEQ_CST);
-	client->waiters--;
+	*turn = __atomic_load_n(word, __ATOMIC_SEQ_CST);
+	(*waiters)--;
 	return status;
+}
+
+wk_status wk_client_wait(wk_client *client, uint32_t *turn, uint64_t timeout_ns) {
+	return wait_word(client, &client->changes, &client->waiters, turn, timeout_ns);
+}
+
+wk_status wk_client_wait_failure(wk_client *client, uint32_t *turn, uint64_t timeout_ns) {
+	return wait_word(client, &client->failures, &client->failure_waiters, turn, timeout_ns);
+}
+
+void wk_client_tell_failures(wk_client *client) {
+	__atomic_fetch_add(&client->failures, 1, __ATOMIC_SEQ_CST);
+	if (client->failure_waiters > 0)
+		wk_futex_wake(&client->failures, INT_MAX);
+}
+
+void wk_client_limit_change(wk_client *client, wk_handle *handle) {
+	uint64_t now_ns = client->dispatcher->now_ns, timeout_ns = client->options.change_timeout_ns;
+	handle->change_due_ns = timeout_ns < UINT64_MAX - now_ns ? now_ns + timeout_ns : UINT64_MAX - 1;
+	if (handle->change_due_ns < client->change_due_ns)
+		client->change_due_ns = handle->change_due_ns;
+}
+
+/* Nobody has found other bookies in time, or has said what became of the metadata. */
+static void give_up_changes(wk_client *client) {
+	uint64_t now_ns = client->dispatcher->now_ns;
+	if (now_ns < client->change_due_ns)
+		return;
+	client->change_due_ns = UINT64_MAX;
+	for (wk_handle *handle = client->handles; handle != NULL; handle = handle->next) {
+		if (handle->change_due_ns <= now_ns) {
+			handle->change_due_ns = UINT64_MAX;
+			wk_ledger_writer_fail(&handle->adder.writer, WK_UNAVAILABLE);
+			wk_client_mark_dirty(client, handle);
+		} else if (handle->change_due_ns < client->change_due_ns) {
+			client->change_due_ns = handle->change_due_ns;
+		}
+	}
 }
 
 /* ---- the driver ---- */
@@ -160,6 +200,7 @@ uint64_t wk_client_turn(wk_client *client, const wk_net_event *events, int count
 	for (int i = 0; i < count; i++)
 		wk_dispatcher_event(client->dispatcher, &events[i]);
 	tell_lacs(client);
+	give_up_changes(client);
 	do { /* who is told of progress may submit more */
 		take_inbox(client);
 		wk_dispatcher_turn(client->dispatcher);
@@ -167,6 +208,7 @@ uint64_t wk_client_turn(wk_client *client, const wk_net_event *events, int count
 	} while (client->inbox != NULL);
 	uint64_t deadline_ns = wk_dispatcher_deadline(client->dispatcher);
 	deadline_ns = client->lac_due_ns < deadline_ns ? client->lac_due_ns : deadline_ns;
+	deadline_ns = client->change_due_ns < deadline_ns ? client->change_due_ns : deadline_ns;
 	pthread_mutex_unlock(&client->lock);
 	return deadline_ns;
 }
@@ -183,6 +225,7 @@ void wk_client_end(wk_client *client) {
 	tell_lacs(client);
 	__atomic_fetch_add(&client->changes, 1, __ATOMIC_SEQ_CST);
 	wk_futex_wake(&client->changes, INT_MAX);
+	wk_client_tell_failures(client);
 	pthread_mutex_unlock(&client->lock);
 }
 
@@ -245,7 +288,8 @@ wk_status wk_client_new(wk_net *net, const wk_client_options *given, uint64_t (*
 	take_default(&client->options.read_timeout_ns, defaults.read_timeout_ns);
 	take_default(&client->options.link_bytes_max, defaults.link_bytes_max);
 	take_default(&client->options.lac_idle_ns, defaults.lac_idle_ns);
-	client->lac_due_ns = UINT64_MAX;
+	client->lac_due_ns = client->change_due_ns = UINT64_MAX;
+	take_default(&client->options.change_timeout_ns, defaults.change_timeout_ns);
 	client->references = 1;
 	client->clock = clock;
 	client->clock_context = clock_context;

@@ -16,12 +16,15 @@ struct wk_client {
 	_Atomic(wk_handle *) inbox; /* handles with something submitted */
 	uint32_t changes;           /* a futex: rises with each publication */
 	_Atomic uint32_t waiters;
+	uint32_t failures; /* a futex: rises when a slot or a writer failed */
+	_Atomic uint32_t failure_waiters;
 	pthread_mutex_t lock;
 	/* under the lock */
 	wk_net *net; /* the driver's alone */
 	wk_dispatcher *dispatcher;
 	wk_handle *handles, *dirty, *idle;
-	uint64_t lac_due_ns; /* of the first of those that are idle; UINT64_MAX: none */
+	uint64_t lac_due_ns;    /* of the first of those that are idle; UINT64_MAX: none */
+	uint64_t change_due_ns; /* of the first writer that is frozen or stuck; UINT64_MAX: none */
 	bool ended;
 };
 
@@ -44,6 +47,8 @@ void wk_client_unlock_and_wake(wk_client *client);
 void wk_client_put_in_inbox(wk_client *client, wk_handle *handle);
 void wk_client_mark_dirty(wk_client *client, wk_handle *handle);
 void wk_client_mark_idle(wk_client *client, wk_handle *handle);
+void wk_client_tell_failures(wk_client *client);
+void wk_client_limit_change(wk_client *client, wk_handle *handle);
 void wk_client_drop(wk_client *client);
 
 /* Requests that one call makes and waits for. */

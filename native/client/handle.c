@@ -24,8 +24,10 @@ void wk_handle_release(wk_handle *handle) {
 		handle->queue = frame->next;
 		wk_frame_release(frame);
 	}
+	wk_adder_forget(&handle->adder, handle->adder.writer.last_add_pushed);
 	wk_ledger_view_free(&handle->view);
 	pthread_mutex_destroy(&handle->lock);
+	free(handle->adder.kept);
 	free(handle->pending);
 	free(handle->pending_sizes);
 	free(handle);
@@ -61,17 +63,20 @@ static wk_status make(wk_client *client, const wk_ledger_spec *spec, uint32_t mo
 	if (status == WK_OK && writes) {
 		handle->pending = malloc(WK_PENDING_MAX * sizeof *handle->pending);
 		handle->pending_sizes = malloc(WK_PENDING_MAX * sizeof *handle->pending_sizes);
-		if (handle->pending == NULL || handle->pending_sizes == NULL)
+		handle->adder.kept = calloc(WK_PENDING_MAX, sizeof *handle->adder.kept);
+		if (handle->pending == NULL || handle->pending_sizes == NULL || handle->adder.kept == NULL)
 			status = wk_client_fail(error, WK_NO_MEMORY, spec->ledger_id, -1, false, "no memory for a writer");
 	}
 	if (status != WK_OK) {
 		wk_ledger_view_free(&handle->view);
+		free(handle->adder.kept);
 		free(handle->pending);
 		free(handle->pending_sizes);
 		free(handle);
 		return status;
 	}
 	handle->client = client;
+	handle->change_due_ns = UINT64_MAX;
 	handle->mode = mode;
 	handle->ledger_id = spec->ledger_id;
 	handle->references = 1;
@@ -81,6 +86,7 @@ static wk_status make(wk_client *client, const wk_ledger_spec *spec, uint32_t mo
 	pthread_mutex_init(&handle->lock, NULL);
 	if (writes) {
 		wk_adder_init(&handle->adder, client, &handle->view, -1, 0, handle->pending);
+		handle->adder.writer.patient = true;
 		handle->adder.progressed = adder_progressed;
 		handle->adder.asker.unused = adder_unused;
 		wk_handle_hold(handle); /* the adder's */
@@ -174,11 +180,24 @@ void wk_handle_take_queue(wk_handle *handle) {
 	}
 }
 
+void wk_handle_limit_change(wk_handle *handle) {
+	const wk_ledger_writer *writer = &handle->adder.writer;
+	bool waits = writer->status == WK_OK && (writer->frozen || writer->stuck);
+	if (!waits)
+		handle->change_due_ns = UINT64_MAX;
+	else if (handle->change_due_ns == UINT64_MAX)
+		wk_client_limit_change(handle->client, handle);
+}
+
 void wk_handle_publish(wk_handle *handle) {
 	const wk_ledger_writer *writer = &handle->adder.writer;
 	pthread_mutex_lock(&handle->lock);
 	handle->lac_length = (uint64_t)writer->lac_length;
+	if (handle->failed_slots != writer->failed_slots || handle->is_stuck != writer->stuck ||
+	    handle->status != writer->status)
+		wk_client_tell_failures(handle->client);
 	handle->failed_slots = writer->failed_slots;
+	handle->is_stuck = writer->stuck;
 	handle->lac = writer->lac; /* before the status: who sees a failure sees all that was confirmed before it */
 	handle->status = writer->status;
 	int64_t gone = writer->status == WK_OK ? writer->lac : handle->last_add_pushed;
@@ -188,6 +207,7 @@ void wk_handle_publish(wk_handle *handle) {
 	pthread_mutex_unlock(&handle->lock);
 	if (tells)
 		wk_client_mark_idle(handle->client, handle);
+	wk_handle_limit_change(handle);
 	if (handle->waiters > 0) {
 		__atomic_fetch_add(&handle->turn, 1, __ATOMIC_SEQ_CST);
 		wk_futex_wake(&handle->turn, INT_MAX);
@@ -476,12 +496,64 @@ wk_status wk_handle_seal(wk_handle *handle, uint64_t timeout_ns, int64_t *last_e
 	return WK_OK;
 }
 
+/* ---- ensemble changes ---- */
+
+wk_status wk_handle_change_begin(wk_handle *handle, int64_t *first_entry, wk_error *error) {
+	wk_ledger_writer *writer = &handle->adder.writer;
+	wk_client_lock(handle->client);
+	wk_status status = handle->mode != WK_HANDLE_WRITE || writer->frozen ? WK_INVALID : writer->status;
+	if (status == WK_OK) {
+		wk_ledger_writer_freeze(writer);
+		*first_entry = writer->lac + 1;
+		wk_handle_limit_change(handle);
+	}
+	wk_client_unlock_and_wake(handle->client);
+	return status == WK_OK ? WK_OK
+	                       : wk_client_fail(error, status, handle->ledger_id, -1, false,
+	                                        "changing the ensemble of ledger %lld: a change is under way, or %s",
+	                                        (long long)handle->ledger_id, wk_status_text(status));
+}
+
+wk_status wk_handle_change_commit(wk_handle *handle, uint64_t slots, const uint32_t *ensemble, wk_error *error) {
+	wk_ledger_writer *writer = &handle->adder.writer;
+	wk_client_lock(handle->client);
+	wk_status status = writer->status != WK_OK ? writer->status : writer->frozen ? WK_OK : WK_INVALID;
+	if (status == WK_OK)
+		status = wk_adder_replace(&handle->adder, &handle->view, slots, ensemble);
+	if (status != WK_OK)
+		wk_ledger_writer_fail(writer, status);
+	(void)wk_ledger_writer_thaw(writer);
+	wk_adder_forget(&handle->adder, writer->lac);
+	handle->change_due_ns = UINT64_MAX;
+	wk_client_mark_dirty(handle->client, handle);
+	wk_client_unlock_and_wake(handle->client);
+	return status == WK_OK
+	           ? WK_OK
+	           : wk_client_fail(error, status, handle->ledger_id, -1, true, "changing the ensemble of ledger %lld: %s",
+	                            (long long)handle->ledger_id, wk_status_text(status));
+}
+
+void wk_handle_change_abort(wk_handle *handle, wk_status status) {
+	wk_client_lock(handle->client);
+	if (handle->mode == WK_HANDLE_WRITE) {
+		wk_ledger_writer *writer = &handle->adder.writer;
+		if (status != WK_OK)
+			wk_ledger_writer_fail(writer, status);
+		(void)wk_ledger_writer_thaw(writer);
+		wk_adder_forget(&handle->adder, writer->lac);
+		handle->change_due_ns = UINT64_MAX;
+		wk_client_mark_dirty(handle->client, handle);
+	}
+	wk_client_unlock_and_wake(handle->client);
+}
+
 void wk_handle_state_get(wk_handle *handle, wk_handle_state *state) {
 	pthread_mutex_lock(&handle->lock);
 	*state = (wk_handle_state){.last_add_pushed = handle->last_add_pushed, .sealed = handle->sealed};
 	pthread_mutex_unlock(&handle->lock);
 	state->status = handle->status;
 	state->failed_slots = handle->failed_slots;
+	state->stuck = handle->is_stuck;
 	state->lac = handle->lac;
 	state->length = handle->lac_length;
 }

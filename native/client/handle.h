@@ -28,6 +28,8 @@ typedef struct wk_ledger_view {
 } wk_ledger_view;
 wk_status wk_ledger_view_make(wk_ledger_view *view, const wk_ledger_spec *spec, uint32_t bookies, wk_error *error);
 void wk_ledger_view_free(wk_ledger_view *view);
+/* Other bookies from this entry on. WK_NO_MEMORY: nothing changed. */
+wk_status wk_ledger_view_extend(wk_ledger_view *view, int64_t first_entry, const uint32_t *ensemble);
 /* The ensemble of the entry; that of INT64_MAX is the last one. */
 const uint32_t *wk_ledger_view_ensemble(const wk_ledger_view *view, int64_t entry_id);
 int64_t wk_ledger_view_last_segment(const wk_ledger_view *view);
@@ -39,6 +41,9 @@ typedef struct wk_adder {
 	const wk_ledger_view *view;
 	wk_ledger_writer writer;
 	bool recovers;
+	/* Of a patient writer: the frames of the entries behind the LAC, to be sent to bookies that are new; e at e mod capacity. */
+	wk_frame **kept;
+	int64_t kept_from;                          /* the first that is kept */
 	void (*progressed)(struct wk_adder *adder); /* the LAC moved, a slot or the writer failed */
 } wk_adder;
 /* `pending` has WK_PENDING_MAX places. */
@@ -46,6 +51,10 @@ void wk_adder_init(wk_adder *adder, wk_client *client, const wk_ledger_view *vie
                    wk_pending_add *pending);
 /* The frame of the next entry, whose header and digest are in place: sent to its write set. Takes the reference. */
 void wk_adder_send(wk_adder *adder, wk_frame *frame, int64_t length);
+/* Another ensemble takes over behind the LAC, in a segment of its own: the writer is frozen. */
+wk_status wk_adder_replace(wk_adder *adder, wk_ledger_view *view, uint64_t slots, const uint32_t *ensemble);
+/* Lets go of the frames of entries up to this one. */
+void wk_adder_forget(wk_adder *adder, int64_t entry_id);
 /* A frame for an entry: the payload is in place; its CRC32C, where that is the digest. NULL: no memory. */
 wk_frame *wk_entry_frame_new(const wk_ledger_view *view, const void *payload, size_t size, uint32_t *payload_crc);
 /* Puts header and digest before the payload of `size` bytes. */
@@ -67,6 +76,7 @@ struct wk_handle {
 	_Atomic int64_t lac;
 	_Atomic uint64_t lac_length, failed_slots;
 	_Atomic int32_t status; /* wk_status of the writer */
+	_Atomic bool is_stuck;
 	_Atomic uint32_t waiters;
 	uint32_t turn; /* a futex: changes with each publication while somebody waits */
 	_Atomic bool in_inbox;
@@ -84,7 +94,8 @@ struct wk_handle {
 	void (*progressed)(void *context); /* told after each publication; NULL: nobody */
 	void *progress_context;
 	uint32_t recoveries;
-	wk_asker lac_asker; /* WRITE_LACs, whose outcome nobody needs */
+	uint64_t change_due_ns; /* frozen or stuck, the writer fails then; UINT64_MAX: neither */
+	wk_asker lac_asker;     /* WRITE_LACs, whose outcome nobody needs */
 	uint64_t lac_due_ns;
 	bool is_idle; /* of a writer: its LAC is to be told where nothing is added until then */
 	struct wk_handle *next_idle;
@@ -96,6 +107,8 @@ struct wk_handle {
 void wk_handle_take_queue(wk_handle *handle);
 /* The LAC and the state of the writer are told to those that wait. (client's lock) */
 void wk_handle_publish(wk_handle *handle);
+/* A writer that is frozen or stuck fails after a while. (client's lock) */
+void wk_handle_limit_change(wk_handle *handle);
 /* Tells the bookies the LAC, where no entry has carried it. (client's lock) */
 void wk_handle_tell_lac(wk_handle *handle);
 /* The client ends: nothing is confirmed any more. (client's lock) */

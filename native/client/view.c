@@ -77,3 +77,22 @@ const uint32_t *wk_ledger_view_ensemble(const wk_ledger_view *view, int64_t entr
 int64_t wk_ledger_view_last_segment(const wk_ledger_view *view) {
 	return view->first_entries[view->segments_count - 1];
 }
+
+wk_status wk_ledger_view_extend(wk_ledger_view *view, int64_t first_entry, const uint32_t *ensemble) {
+	uint32_t s = view->segments_count;
+	size_t size = view->quorum.ensemble_size;
+	if (view->first_entries[s - 1] == first_entry) {
+		s--; /* nothing was written to the ensemble that the last segment had */
+	} else {
+		int64_t *first_entries = realloc(view->first_entries, (s + 1) * sizeof *first_entries);
+		view->first_entries = first_entries != NULL ? first_entries : view->first_entries;
+		uint32_t *bookies = realloc(view->bookies, (s + 1) * size * sizeof *bookies);
+		view->bookies = bookies != NULL ? bookies : view->bookies;
+		if (first_entries == NULL || bookies == NULL)
+			return WK_NO_MEMORY;
+		view->segments_count++;
+	}
+	view->first_entries[s] = first_entry;
+	memcpy(view->bookies + s * size, ensemble, size * sizeof *ensemble);
+	return WK_OK;
+}

@@ -23,6 +23,7 @@ from walkeeper.errors import (
 )
 from walkeeper.ledgers._bookie_numbers import BookieNumbers, address_of
 from walkeeper.ledgers._completions import Completions
+from walkeeper.ledgers._ensemble_change import EnsembleChanges
 from walkeeper.ledgers._errors import failure, translated
 from walkeeper.ledgers._metadata_change import End, read, recover
 from walkeeper.ledgers._native_handles import NativeClient, NativeHandle
@@ -105,7 +106,10 @@ class LedgerClient:
             raise
         self._completions = Completions(self._native)
         self._numbers = BookieNumbers(self._native, self._cluster.bookies)
-        self._finalizer = weakref.finalize(self, _close, self._native, self._completions, opened.store, _AT_EXIT_NS)
+        self._changes = EnsembleChanges(self._native, self._cluster, self._numbers)
+        self._finalizer = weakref.finalize(
+            self, _close, self._native, self._completions, self._changes, opened.store, _AT_EXIT_NS
+        )
 
     @property
     def uri(self) -> str:
@@ -275,7 +279,7 @@ class LedgerClient:
         """
         timeout_ns = nanoseconds(timeout)
         if self._finalizer.detach() is not None:
-            _close(self._native, self._completions, self._cluster.store, timeout_ns)
+            _close(self._native, self._completions, self._changes, self._cluster.store, timeout_ns)
 
     def __enter__(self) -> LedgerClient:
         return self
@@ -372,7 +376,10 @@ def _shown(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _close(native: NativeClient, completions: Completions, store: MetadataStore, timeout_ns: int) -> None:
+def _close(
+    native: NativeClient, completions: Completions, changes: EnsembleChanges, store: MetadataStore, timeout_ns: int
+) -> None:
+    changes.stop()
     native.stop()
     if not native.forked:
         completions.stop(timeout_ns)

@@ -26,6 +26,10 @@ class HandleState(NamedTuple):
     length: int
     last_add_pushed: int
     status: int
+    failed_slots: int = 0
+    """Bit i: bookie i of the last segment is left out."""
+    stuck: bool = False
+    """Some entry cannot be confirmed by the bookies that are left."""
 
 
 class NativeClient:
@@ -119,7 +123,9 @@ class NativeHandle:
 def _state_of(native: Any) -> HandleState:
     state = ffi.new("wk_handle_state *")
     lib.wk_handle_state_get(native, state)
-    return HandleState(state.lac, state.length, state.last_add_pushed, state.status)
+    return HandleState(
+        state.lac, state.length, state.last_add_pushed, state.status, int(state.failed_slots), bool(state.stuck)
+    )
 
 
 def _in_this_process(release: Callable[[Any], None]) -> Callable[[Any], None]:

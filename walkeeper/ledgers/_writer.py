@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from walkeeper._options import Payload
+    from walkeeper.ledgers._client import LedgerClient
+    from walkeeper.ledgers._native_handles import NativeHandle
+    from walkeeper.metadata import LedgerMetadata
 
 __all__ = ["LedgerWriter"]
 
@@ -43,6 +46,15 @@ class LedgerWriter(LedgerHandle):
     entry. A context manager: leaving it closes the ledger. A writer that is garbage without close() leaves the ledger
     open: who opens it next recovers it.
     """
+
+    def __init__(self, client: LedgerClient, native: NativeHandle, metadata: LedgerMetadata) -> None:
+        super().__init__(client, native, metadata)
+        self._watched = client._changes.watch(native, native.ledger_id, metadata)
+
+    @property
+    def metadata(self) -> LedgerMetadata:
+        """The metadata, as this writer wrote them last: a bookie that failed may have been replaced."""
+        return self._watched.metadata
 
     @property
     def lac(self) -> int:
@@ -202,7 +214,10 @@ class LedgerWriter(LedgerHandle):
         end = self.lac, self.length
         try:
             end = self._seal(timeout_ns)
-            with translated(f"closing ledger {self.ledger_id}", ledger_id=self.ledger_id, writes=True):
+            with (
+                self._watched.lock,
+                translated(f"closing ledger {self.ledger_id}", ledger_id=self.ledger_id, writes=True),
+            ):
                 found = change(self._client._ledgers, self.ledger_id, closed_by_writer(self.ledger_id, end))
         except BaseException as stop:
             if isinstance(stop, FencedError) and self.last_add_pushed > end[0]:
@@ -211,7 +226,7 @@ class LedgerWriter(LedgerHandle):
             if isinstance(stop, (FencedError, LedgerNotFoundError)):
                 self._native.let_go()
             raise
-        self._metadata = found.value
+        self._metadata = self._watched.metadata = found.value
         self._settle(end, "not_written", started, timeout_ns)
         self._native.let_go()
 

@@ -10,7 +10,8 @@
  * Quorum: entry e goes to the bookies at (e + i) mod E of the ensemble, i < Qw. It is confirmed when Qa of them have
  * stored it durably and every entry before it is confirmed. The LAC (last add confirmed) is the highest confirmed entry.
  * A bookie that fails an add, or does not answer in time, is left out by this handle from then on: the handle is
- * degraded. Adds go on as long as Qa bookies of each write set are left; then the handle fails (WK_UNAVAILABLE).
+ * degraded. Adds go on as long as Qa bookies of each write set are left; then they wait, up to change_timeout_ns, until the
+ * caller has replaced bookies (wk_handle_change_begin), or the handle fails (WK_UNAVAILABLE).
  *
  * Threads: every call may be made from any thread. Waits are cut short by signals (WK_INTERRUPTED): call again.
  * Fork: a child process has no driver: it must not use a client of its parent.
@@ -41,6 +42,8 @@ typedef struct wk_client_options {
 	uint64_t read_timeout_ns;    /* a read is sent to the next bookie after it (default 5 s) */
 	uint64_t lac_idle_ns;        /* bookies are told of a LAC that no entry carries after it (default 1 ms) */
 	uint64_t
+	    change_timeout_ns; /* a writer fails that waits longer for other bookies, or for an ensemble change (default 10 s) */
+	uint64_t
 	    link_bytes_max; /* requests to one bookie that are not sent yet; beyond it the bookie has failed (default 64 MiB) */
 } wk_client_options;
 WK_API void wk_client_options_init(wk_client_options *options);
@@ -61,6 +64,9 @@ WK_API wk_status wk_client_bookie(wk_client *client, const char *id, const char 
 
 /* Waits until something of some handle changed since the call that set *turn (0: the first): a LAC, a failure. */
 WK_API wk_status wk_client_wait(wk_client *client, uint32_t *turn, uint64_t timeout_ns);
+
+/* The same for a slot of an ensemble, or a writer, that failed; see wk_handle_change_begin. */
+WK_API wk_status wk_client_wait_failure(wk_client *client, uint32_t *turn, uint64_t timeout_ns);
 
 /* ---- handles ---------------------------------------------------------------------------------------- */
 
@@ -111,6 +117,7 @@ typedef struct wk_handle_state {
 	uint64_t length;         /* of a writer: payload bytes of the entries up to the LAC */
 	int64_t last_add_pushed; /* of a writer: the highest id that was given */
 	uint64_t failed_slots;   /* bit i: bookie i of the last segment is left out */
+	bool stuck;              /* some entry cannot be confirmed by the bookies that are left */
 	wk_status status;        /* WK_OK; else why a writer failed: WK_FENCED, WK_UNAVAILABLE, WK_WRONG_KEY, WK_CLOSED */
 	bool sealed;
 } wk_handle_state;
@@ -147,6 +154,18 @@ WK_API wk_status wk_handle_wait(wk_handle *handle, int64_t entry_id, uint64_t ti
  */
 WK_API wk_status wk_handle_seal(wk_handle *handle, uint64_t timeout_ns, int64_t *last_entry, uint64_t *length,
                                 wk_error *error);
+
+/*
+ * Ensemble change, by the caller, who chooses bookies and keeps the metadata. begin: the LAC stays as it is, and a new
+ * segment is to begin at *first_entry, behind it. The caller writes that to the metadata by compare-and-set. commit: it is
+ * written: `ensemble` has the bookies of the segment, of which those in `slots` are new; what is not confirmed is sent to
+ * them. abort: it is not written, and status is WK_OK; or the writer is to fail with `status`, as somebody recovers the
+ * ledger (WK_FENCED), or nobody knows what was written (WK_UNAVAILABLE). Between begin and the other two entries are accepted
+ * and none is confirmed; after change_timeout_ns the writer fails. WK_INVALID: a change is under way, or none.
+ */
+WK_API wk_status wk_handle_change_begin(wk_handle *handle, int64_t *first_entry, wk_error *error);
+WK_API wk_status wk_handle_change_commit(wk_handle *handle, uint64_t slots, const uint32_t *ensemble, wk_error *error);
+WK_API void wk_handle_change_abort(wk_handle *handle, wk_status status);
 
 /* ---- reading ---------------------------------------------------------------------------------------- */
 

@@ -1,0 +1,213 @@
+"""EnsembleChanges: other bookies for those that a writer had to leave out.
+
+One daemon thread of a client waits in C, without the GIL, for a bookie that failed. It chooses another one, has C hold
+the LAC, writes the new segment to the metadata by compare-and-set, and tells C, which sends what is not confirmed to the
+new bookie. Acknowledgements stop for the time of that one write. Where no other bookie is up, the writer stays degraded:
+it goes on with those that are left, and the thread tries again when bookies come or go, and once in a while.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from walkeeper._native import ffi, lib
+from walkeeper.errors import ClosedError, Error, FencedError, LedgerNotFoundError, new_error
+from walkeeper.ledgers._bookie_numbers import BookieNumbers, address_of
+from walkeeper.ledgers._metadata_change import change
+from walkeeper.ledgers._native_handles import NativeClient, NativeHandle
+from walkeeper.metadata import (
+    Cluster,
+    InvalidBookieIdError,
+    LedgerMetadata,
+    LedgerState,
+    MetadataError,
+    UnavailableError,
+)
+
+__all__ = ["EnsembleChanges"]
+
+QUARANTINE_SECONDS = 60.0
+"""A bookie that failed is not chosen again for so long, unless there is no other."""
+RETRY_SECONDS = 1.0
+"""Between two looks for bookies while a writer is degraded."""
+_WAIT_NS = 200_000_000
+"""How long the thread stays in C at most, so that it sees that bookies came, or that the client was closed."""
+
+_chance = random.SystemRandom()
+
+
+class WatchedWriter:
+    """A writer's handle and the metadata that its ledger has, as far as the writer knows."""
+
+    __slots__ = ("__weakref__", "handle", "ledger_id", "lock", "metadata")
+
+    def __init__(self, handle: NativeHandle, ledger_id: int, metadata: LedgerMetadata) -> None:
+        self.handle = handle
+        self.ledger_id = ledger_id
+        self.metadata = metadata
+        self.lock = threading.Lock()
+        """Held while the ensemble is changed: who closes the ledger waits for the end of that."""
+
+
+class EnsembleChanges:
+    """The writers of one client, and the thread that looks after them; it starts with the first failure."""
+
+    def __init__(self, client: NativeClient, cluster: Cluster, numbers: BookieNumbers) -> None:
+        self._client = client
+        self._cluster = cluster
+        self._numbers = numbers
+        self._writers: weakref.WeakSet[WatchedWriter] = weakref.WeakSet()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._quarantine: dict[str, float] = {}
+        self._stopping = threading.Event()
+
+    def watch(self, handle: NativeHandle, ledger_id: int, metadata: LedgerMetadata) -> WatchedWriter:
+        """Looks after a new writer for as long as what is returned lives."""
+        watched = WatchedWriter(handle, ledger_id, metadata)
+        with self._lock:
+            self._writers.add(watched)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="walkeeper-ensembles", daemon=True)
+                self._thread.start()
+        return watched
+
+    def stop(self) -> None:
+        """The client was stopped: the thread ends by itself."""
+        self._stopping.set()
+
+    def _run(self) -> None:
+        turn = ffi.new("uint32_t *")
+        look_at = 0.0
+        while not self._stopping.is_set():
+            try:
+                with self._client as native:
+                    status = lib.wk_client_wait_failure(native, turn, _WAIT_NS)
+            except Error:
+                return
+            if status == lib.WK_CLOSED:
+                return
+            if status == lib.WK_OK or time.monotonic() >= look_at:
+                if self._look():
+                    look_at = time.monotonic() + RETRY_SECONDS
+                else:
+                    look_at = float("inf")
+
+    def _look(self) -> bool:
+        """Whether some writer stays degraded."""
+        with self._lock:
+            writers = list(self._writers)
+        return any([self._serve(watched) for watched in writers])
+
+    def _serve(self, watched: WatchedWriter) -> bool:
+        """Whether the writer stays degraded."""
+        try:
+            with watched.lock:
+                state = watched.handle.state()
+                if state.status != lib.WK_OK or not state.failed_slots:
+                    return False
+                return not self._change(watched, state.failed_slots, state.stuck)
+        except ClosedError:
+            return False
+        except Exception:  # the store, or the name service: it is tried again
+            return True
+
+    def _change(self, watched: WatchedWriter, failed_slots: int, stuck: bool) -> bool:
+        """Whether every slot that failed has another bookie now."""
+        first = list(watched.metadata.segments)[-1]
+        ensemble = watched.metadata.segments[first]
+        failed = [slot for slot in range(len(ensemble)) if failed_slots >> slot & 1]
+        until = time.monotonic() + QUARANTINE_SECONDS
+        for slot in failed:
+            self._quarantine[ensemble[slot]] = until
+        chosen = self._choose(len(failed), ensemble)
+        if not chosen:
+            if stuck:
+                self._abort(watched, lib.WK_UNAVAILABLE)
+            return False
+        replaced = dict(zip(failed, chosen, strict=False))
+        other = tuple(replaced.get(slot, bookie_id) for slot, bookie_id in enumerate(ensemble))
+        numbers = self._numbers.of(other)
+        self._write(watched, ensemble, other, replaced, [numbers[bookie_id] for bookie_id in other])
+        return len(chosen) == len(failed)
+
+    def _choose(self, count: int, ensemble: tuple[str, ...]) -> list[str]:
+        """Up to so many bookies that are up, writable and not in the ensemble; those that failed lately come last."""
+        bookies, now = self._cluster.bookies, time.monotonic()
+        up = [bookie_id for bookie_id in bookies.writable_bookies() if bookie_id not in ensemble]
+        _chance.shuffle(up)
+        up.sort(key=lambda bookie_id: self._quarantine.get(bookie_id, 0.0) > now)
+        chosen: list[str] = []
+        for bookie_id in up:
+            if len(chosen) == count:
+                break
+            try:
+                known = address_of(bookies, bookie_id) is not None
+            except InvalidBookieIdError:
+                continue
+            if known:
+                chosen.append(bookie_id)
+        return chosen
+
+    def _write(
+        self,
+        watched: WatchedWriter,
+        ensemble: tuple[str, ...],
+        other: tuple[str, ...],
+        replaced: dict[int, str],
+        numbers: list[int],
+    ) -> None:
+        first, error = ffi.new("int64_t *"), new_error()
+        with watched.handle as native:
+            if lib.wk_handle_change_begin(native, first, error) != lib.WK_OK:
+                return
+        outcome = lib.WK_UNAVAILABLE  # nobody knows what was written
+        committed = False
+        try:
+            decide = _with_segment(watched.ledger_id, ensemble, int(first[0]), other)
+            found = change(self._cluster.ledgers, watched.ledger_id, decide)
+            with watched.handle as native:
+                slots = sum(1 << slot for slot in replaced)
+                lib.wk_handle_change_commit(native, slots, ffi.new("uint32_t[]", numbers), error)
+            committed = True
+            watched.metadata = found.value
+        except (FencedError, LedgerNotFoundError):
+            outcome = lib.WK_FENCED
+        except UnavailableError:
+            outcome = lib.WK_OK  # nothing was written: the writer goes on with what it has
+            raise
+        except MetadataError:
+            raise
+        finally:
+            if not committed:
+                self._abort(watched, outcome)
+
+    def _abort(self, watched: WatchedWriter, status: int) -> None:
+        with watched.handle as native:
+            lib.wk_handle_change_abort(native, status)
+
+
+def _with_segment(
+    ledger_id: int, ensemble: tuple[str, ...], first: int, other: tuple[str, ...]
+) -> Callable[[LedgerMetadata], LedgerMetadata | None]:
+    """The decision of a writer that goes on with `other` from entry `first` on. FencedError where it may not."""
+
+    def decide(now: LedgerMetadata) -> LedgerMetadata | None:
+        segments: dict[int, Any] = dict(now.segments)
+        last = list(segments)[-1]
+        if now.state is not LedgerState.OPEN:
+            raise FencedError(f"ledger {ledger_id} is {now.state.name}: another client recovers it", ledger_id=ledger_id)
+        if last == first and segments[last] == other:
+            return None
+        if last > first or segments[last] != ensemble:
+            raise FencedError(f"another client changed the ensemble of ledger {ledger_id}", ledger_id=ledger_id)
+        segments[first] = other
+        return replace(now, segments=segments)
+
+    return decide
