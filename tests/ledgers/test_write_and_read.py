@@ -169,7 +169,7 @@ def test_a_reader_beside_the_writer_sees_what_is_confirmed(
         assert caught.value.entry_id == 10
         writer.add(b"entry 10")  # it was not fenced
         writer.close()
-        assert (reader.read_last_confirmed(), reader.lac, reader.length) == (10, 10, 81)
+        assert (reader.read_last_confirmed(), reader.lac, reader.length) == (10, 10, 78)
         assert reader.metadata.is_closed
         assert len(list(reader.read())) == 11
 
