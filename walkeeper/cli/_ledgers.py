@@ -251,9 +251,14 @@ def write(
     if sys.stdin is None:
         raise Refusal("the input is closed: there is nothing to read")
     copies = write_quorum or ensemble_size
-    sizes = {"ensemble_size": ensemble_size, "write_quorum": copies, "ack_quorum": ack_quorum or copies // 2 + 1}
     with client_of(uri) as client:
-        with client.create(**sizes, digest=digest, password=password.encode()) as writer:
+        with client.create(
+            ensemble_size=ensemble_size,
+            write_quorum=copies,
+            ack_quorum=ack_quorum or copies // 2 + 1,
+            digest=digest,
+            password=password.encode(),
+        ) as writer:
             count = add_all(writer, line_batches(sys.stdin.buffer, PAYLOAD_MAX, "an entry"))
         told = row(writer.ledger_id, writer.metadata)
     if as_json:

@@ -19,7 +19,7 @@ from typing import Any
 
 from walkeeper._native import ffi, lib
 from walkeeper._options import FOREVER, time_left
-from walkeeper.errors import ClosedError, Error, Outcome, TimeoutError, new_error
+from walkeeper.errors import ClosedError, Error, TimeoutError, new_error
 from walkeeper.ledgers._errors import explain, failure
 from walkeeper.ledgers._native_handles import NativeClient, NativeHandle
 
@@ -192,5 +192,6 @@ def _tell(set_it: Callable[..., None], *what: Any) -> None:
 
 def _copy(rest: Error, entry_id: int) -> Error:
     """An exception of its own for each future: they are raised, and get tracebacks."""
-    outcome: Outcome | None = rest.outcome
-    return type(rest)(str(rest), ledger_id=rest.ledger_id, entry_id=entry_id, outcome=outcome, hint=rest.hint)
+    made = type(rest)(str(rest), ledger_id=rest.ledger_id, entry_id=entry_id, hint=rest.hint)
+    made.outcome = rest.outcome
+    return made
