@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from ledger_runs import contents
+from metadata.stores import until
 
 import walkeeper
 from walkeeper.metadata import LedgerState
@@ -160,9 +161,10 @@ def test_a_reader_beside_the_writer_sees_what_is_confirmed(
         assert (reader.lac, reader.length, list(reader.read())) == (-1, None, [])
         for number in range(10):
             writer.add(b"entry %d" % number)
-        assert reader.read_last_confirmed() == 8  # entry 9 said that 8 was confirmed; nobody said so of 9
-        assert [entry.entry_id for entry in reader.read()] == list(range(9))
+        assert reader.read_last_confirmed() >= 8  # entry 9 said that 8 was confirmed
         assert [entry.entry_id for entry in reader.read_unconfirmed(8, 9)] == [8, 9]
+        until(lambda: reader.read_last_confirmed() == 9, "the writer, idle, does not tell its LAC")
+        assert [entry.entry_id for entry in reader.read()] == list(range(10))
         assert [entry.entry_id for entry in reader.read_unconfirmed(9)] == [9]
         with pytest.raises(walkeeper.NotFoundError) as caught:
             list(reader.read_unconfirmed(9, 10))
@@ -181,7 +183,7 @@ def test_who_opens_without_recovery_begins_at_the_lac(
         writer.add_many([b"0", b"1", b"2"])
         writer.add(b"3")
         with other.open_no_recovery(writer.ledger_id) as reader:
-            assert reader.lac == 2
+            assert reader.lac in (2, 3)  # by the entry 3, or by the writer, which was idle for a moment
 
 
 def test_a_closed_handle_says_so(client: walkeeper.LedgerClient) -> None:

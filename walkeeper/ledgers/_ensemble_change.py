@@ -1,13 +1,14 @@
 """EnsembleChanges: other bookies for those that a writer had to leave out.
 
 One daemon thread of a client waits in C, without the GIL, for a bookie that failed. It chooses another one, has C hold
-the LAC, writes the new segment to the metadata by compare-and-set, and tells C, which sends what is not confirmed to the
-new bookie. Acknowledgements stop for the time of that one write. Where no other bookie is up, the writer stays degraded:
-it goes on with those that are left, and the thread tries again when bookies come or go, and once in a while.
+the LAC, writes the new segment to the metadata by compare-and-set, and tells C, which sends what is not confirmed to
+the new bookie. Acknowledgements stop for the time of that one write. Where no other bookie is up, the writer stays
+degraded: it goes on with those that are left, and the thread tries again once in a while.
 """
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 import time
@@ -36,16 +37,20 @@ QUARANTINE_SECONDS = 60.0
 """A bookie that failed is not chosen again for so long, unless there is no other."""
 RETRY_SECONDS = 1.0
 """Between two looks for bookies while a writer is degraded."""
+STUCK_SECONDS = 2.0
+"""Adds wait so long for a bookie that could take the place of one that failed: a registration may be late. Then they
+fail."""
 _WAIT_NS = 200_000_000
 """How long the thread stays in C at most, so that it sees that bookies came, or that the client was closed."""
 
+log = logging.getLogger("walkeeper.ledgers")
 _chance = random.SystemRandom()
 
 
 class WatchedWriter:
     """A writer's handle and the metadata that its ledger has, as far as the writer knows."""
 
-    __slots__ = ("__weakref__", "handle", "ledger_id", "lock", "metadata")
+    __slots__ = ("__weakref__", "handle", "ledger_id", "lock", "metadata", "stuck_since")
 
     def __init__(self, handle: NativeHandle, ledger_id: int, metadata: LedgerMetadata) -> None:
         self.handle = handle
@@ -53,6 +58,8 @@ class WatchedWriter:
         self.metadata = metadata
         self.lock = threading.Lock()
         """Held while the ensemble is changed: who closes the ledger waits for the end of that."""
+        self.stuck_since: float | None = None
+        """Since when adds wait for a bookie and none is up."""
 
 
 class EnsembleChanges:
@@ -94,16 +101,20 @@ class EnsembleChanges:
             if status == lib.WK_CLOSED:
                 return
             if status == lib.WK_OK or time.monotonic() >= look_at:
-                if self._look():
-                    look_at = time.monotonic() + RETRY_SECONDS
-                else:
-                    look_at = float("inf")
+                degraded = self._look()
+                wait = 0.0 if self._is_stuck() else RETRY_SECONDS
+                look_at = time.monotonic() + wait if degraded else float("inf")
+
+    def _is_stuck(self) -> bool:
+        with self._lock:
+            return any(watched.stuck_since is not None for watched in self._writers)
 
     def _look(self) -> bool:
         """Whether some writer stays degraded."""
         with self._lock:
             writers = list(self._writers)
-        return any([self._serve(watched) for watched in writers])
+        degraded = [self._serve(watched) for watched in writers]  # each of them
+        return any(degraded)
 
     def _serve(self, watched: WatchedWriter) -> bool:
         """Whether the writer stays degraded."""
@@ -115,7 +126,8 @@ class EnsembleChanges:
                 return not self._change(watched, state.failed_slots, state.stuck)
         except ClosedError:
             return False
-        except Exception:  # the store, or the name service: it is tried again
+        except Exception as error:  # the store, or the name service: it is tried again
+            log.warning("the ensemble of ledger %d is not changed, trying again: %s", watched.ledger_id, error)
             return True
 
     def _change(self, watched: WatchedWriter, failed_slots: int, stuck: bool) -> bool:
@@ -128,9 +140,14 @@ class EnsembleChanges:
             self._quarantine[ensemble[slot]] = until
         chosen = self._choose(len(failed), ensemble)
         if not chosen:
-            if stuck:
+            now = time.monotonic()
+            watched.stuck_since = (watched.stuck_since or now) if stuck else None
+            if watched.stuck_since is not None and now - watched.stuck_since >= STUCK_SECONDS:
+                names = ", ".join(ensemble[slot] for slot in failed)
+                log.warning("ledger %d: no bookie is up that could replace %s", watched.ledger_id, names)
                 self._abort(watched, lib.WK_UNAVAILABLE)
             return False
+        watched.stuck_since = None
         replaced = dict(zip(failed, chosen, strict=False))
         other = tuple(replaced.get(slot, bookie_id) for slot, bookie_id in enumerate(ensemble))
         numbers = self._numbers.of(other)
@@ -202,7 +219,9 @@ def _with_segment(
         segments: dict[int, Any] = dict(now.segments)
         last = list(segments)[-1]
         if now.state is not LedgerState.OPEN:
-            raise FencedError(f"ledger {ledger_id} is {now.state.name}: another client recovers it", ledger_id=ledger_id)
+            raise FencedError(
+                f"ledger {ledger_id} is {now.state.name}: another client recovers it", ledger_id=ledger_id
+            )
         if last == first and segments[last] == other:
             return None
         if last > first or segments[last] != ensemble:
