@@ -49,6 +49,7 @@ QUESTIONS = {
     "start": "Starts",
     "growth": "As connections and ledgers grow",
     "stacks": "Each stack with its own client",
+    "cluster": "Our client on three bookies",
 }
 
 
