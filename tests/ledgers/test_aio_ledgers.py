@@ -55,7 +55,7 @@ def test_a_reader_beside_the_writer_leaves_it_alone(shared_cluster: LocalCluster
         async with await aio.create() as writer, await aio.open_no_recovery(writer.ledger_id) as reader:
             await writer.add(b"0")
             await writer.add(b"1")
-            assert await reader.read_last_confirmed() == 0
+            assert await reader.read_last_confirmed() in (0, 1)
             assert [entry.payload async for entry in reader.read_unconfirmed(0)] == [b"0", b"1"]
             await writer.add(b"2")
 
