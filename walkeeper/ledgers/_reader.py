@@ -188,9 +188,10 @@ class LedgerReader(LedgerHandle):
     def read_last_confirmed(self, timeout: float | None = None) -> int:
         """Asks the metadata, and of a ledger that is not closed a quorum of its bookies, for the LAC; -1: no entry.
 
-        Whatever the writer knew to be confirmed when it sent the last confirmed entry is seen, and all that is confirmed
-        a moment after it has nothing more to send: it then tells its bookies. The answer never falls. UnavailableError:
-        too few bookies answered, or the metadata store did not; LedgerNotFoundError; TimeoutError; UnauthorizedError.
+        Whatever the writer knew to be confirmed when it sent the last confirmed entry is seen, and all that is
+        confirmed a moment after it has nothing more to send: it then tells its bookies. The answer never falls.
+        UnavailableError: too few bookies answered, or the metadata store did not; LedgerNotFoundError; TimeoutError;
+        UnauthorizedError.
         """
         timeout_ns = nanoseconds(timeout)
         with self._native:
