@@ -28,8 +28,9 @@ NATIVE = ROOT / "native"
 NAME = "walkeeper_core"
 PUBLIC = ("core", "entry", "histogram", "record")  # pure: compiled from native/core
 PRIVATE = (
-    "block_window", "budgets", "catalogue_record", "footer", "hosted", "index_file", "journal_block", "journal_scan",
-    "ledger_rules", "lock_text", "owner", "superblock", "wire",
+    "block_window", "budgets", "catalogue_record", "digest", "footer", "hosted", "index_file", "journal_block",
+    "journal_scan", "ledger_recovery", "ledger_rules", "ledger_writer", "lock_text", "owner", "quorum", "sha1",
+    "superblock", "wire",
 )  # fmt: skip
 HEADERS = [*(f"walkeeper/{name}.h" for name in PUBLIC), *(f"core/{name}.h" for name in PRIVATE)]
 

@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 from tests.core_lib import ffi, lib
 from tests.hosted import DIGESTS, Polls, Table
 from tests.journals import BLOCK_SIZE, recover, seal
-from tests.models import block_window, hosted_ledgers, journal_scan, long_polls
+from tests.models import block_window, hosted_ledgers, journal_scan, ledger_quorum, long_polls
 from tests.models.journal_scan import Block
+from tests.models.ledger_quorum import Quorum
 
 STATUSES = {
     lib.WK_OK: "WK_OK",
@@ -16,6 +17,11 @@ STATUSES = {
     lib.WK_INVALID: "WK_INVALID",
     lib.WK_FAILED: "WK_FAILED",
     lib.WK_NOT_FOUND: "WK_NOT_FOUND",
+    lib.WK_UNAVAILABLE: "WK_UNAVAILABLE",
+    lib.WK_FENCED: "WK_FENCED",
+    lib.WK_CLOSED: "WK_CLOSED",
+    lib.WK_DAMAGED: "WK_DAMAGED",
+    lib.WK_WRONG_KEY: "WK_WRONG_KEY",
 }
 
 # block window
@@ -206,6 +212,146 @@ def test_long_polls_do_as_their_model(capacity: int, todo: list[tuple[str, int] 
             assert sorted(polls.drop(number)) == [poll.tag for poll in model.drop(number)]
         assert polls.polls.count == len(model.waiting)
         assert polls.deadline() == model.deadline()
+
+
+# quorums
+
+
+@st.composite
+def quorums(draw: st.DrawFn, most: int = 6) -> Quorum:
+    ensemble = draw(st.integers(1, most))
+    write = draw(st.integers(1, ensemble))
+    return Quorum(ensemble, write, draw(st.integers(1, write)))
+
+
+def as_c(quorum: Quorum) -> object:
+    return ffi.new("wk_quorum *", (quorum.ensemble, quorum.write, quorum.ack))
+
+
+def bits(numbers: set[int]) -> int:
+    return sum(1 << number for number in numbers)
+
+
+@given(st.integers(0, 66), st.integers(0, 66), st.integers(0, 66))
+def test_a_quorum_is_valid_as_in_its_model(ensemble: int, write: int, ack: int) -> None:
+    quorum = Quorum(ensemble, write, ack)
+    assert bool(lib.wk_quorum_is_valid(as_c(quorum))) == quorum.is_valid
+
+
+@settings(max_examples=300)
+@given(quorums(most=64), st.one_of(st.integers(0, 200), st.integers(0, 2**63 - 1)), st.sets(st.integers(0, 63)))
+def test_write_sets_are_those_of_their_model(quorum: Quorum, entry: int, slots: set[int]) -> None:
+    write_set = quorum.write_set(entry)
+    assert [lib.wk_quorum_slot(as_c(quorum), entry, index) for index in range(quorum.write)] == write_set
+    for slot in range(quorum.ensemble):
+        index = write_set.index(slot) if slot in write_set else lib.WK_NO_INDEX
+        assert lib.wk_quorum_index(as_c(quorum), entry, slot) == index
+    indexes = {index for index, slot in enumerate(write_set) if slot in slots}
+    assert lib.wk_quorum_indexes(as_c(quorum), entry, bits(slots)) == bits(indexes)
+
+
+@settings(max_examples=500)
+@given(quorums(), st.sets(st.integers(0, 5)))
+def test_an_ensemble_is_covered_as_in_its_model(quorum: Quorum, known: set[int]) -> None:
+    assert bool(lib.wk_quorum_is_covered(as_c(quorum), bits(known))) == quorum.is_covered(known)
+
+
+# ledger writer
+
+writer_steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("push"), st.integers(0, 9), st.none()),
+        st.tuples(st.just("ack"), st.integers(-1, 5), st.integers(0, 5)),  # the entry is counted from the LAC
+        st.tuples(st.just("ack"), st.integers(0, 2), st.integers(0, 5)),
+        st.tuples(st.just("ack"), st.integers(0, 1), st.integers(0, 5)),
+        st.tuples(st.just("ack"), st.integers(0, 1), st.integers(0, 5)),
+        st.tuples(st.just("slot"), st.integers(0, 19), st.none()),  # fails below 6 only, so that some runs get far
+        st.tuples(st.just("fail"), st.integers(0, 39), st.none()),  # the same
+    ),
+    max_size=120,
+)
+
+
+@settings(max_examples=500)
+@given(quorums(), st.sampled_from([1, 2, 4, 8]), st.integers(-1, 2**62), writer_steps)
+def test_ledger_writer_does_as_its_model(
+    quorum: Quorum, capacity: int, lac: int, todo: list[tuple[str, int, int | None]]
+) -> None:
+    length = 0 if lac < 0 else 1000
+    pending, writer = ffi.new("wk_pending_add[]", capacity), ffi.new("wk_ledger_writer *")
+    lib.wk_ledger_writer_init(writer, as_c(quorum), lac, length, pending, capacity)
+    model = ledger_quorum.Writer(quorum, capacity, lac, lengths={lac: length})
+    for verb, number, slot in todo:
+        if verb == "push":
+            assert bool(lib.wk_ledger_writer_has_room(writer)) == model.has_room
+            if model.has_room:
+                length += number
+                model.push(length)
+                assert lib.wk_ledger_writer_push(writer, length) == model.last
+        elif verb == "ack":
+            slot = (slot or 0) % quorum.ensemble
+            entry = model.lac + number + 1
+            assert bool(lib.wk_ledger_writer_ack(writer, entry, slot)) == model.ack(entry, slot)
+        elif verb == "slot" and number < quorum.ensemble:
+            model.slot_failed(number)
+            lib.wk_ledger_writer_slot_failed(writer, number)
+        elif verb == "fail" and number < 2:
+            status = (lib.WK_FENCED, lib.WK_CLOSED)[number]
+            model.fail(STATUSES[status])
+            lib.wk_ledger_writer_fail(writer, status)
+        assert (writer.lac, writer.last_add_pushed) == (model.lac, model.last)
+        assert (writer.lac_length, writer.length) == (model.lengths[model.lac], length)
+        assert STATUSES[writer.status] == model.status
+        for one in range(quorum.ensemble):
+            assert bool(lib.wk_ledger_writer_uses(writer, one)) == (one not in model.failed)
+
+
+# ledger recovery
+
+ANSWERS = {
+    "entry": lib.WK_ANSWER_ENTRY,
+    "absent": lib.WK_ANSWER_ABSENT,
+    "none": lib.WK_ANSWER_NONE,
+    "damaged": lib.WK_ANSWER_DAMAGED,
+    "unauthorized": lib.WK_ANSWER_UNAUTHORIZED,
+}
+PHASES = {
+    lib.WK_RECOVERY_FENCE: "FENCE",
+    lib.WK_RECOVERY_LENGTH: "LENGTH",
+    lib.WK_RECOVERY_READ: "READ",
+    lib.WK_RECOVERY_END: "END",
+    lib.WK_RECOVERY_FAILED: "FAILED",
+}
+recovery_steps = st.lists(
+    st.tuples(
+        st.sampled_from(["entry", "absent", "absent", "none", "damaged"] * 4 + ["unauthorized"]),
+        st.integers(0, 5),  # who answers: a slot, or an index
+        st.sampled_from([0, 0, 0, 0, 0, 0, 0, 0, -1, 1]),  # to which question, counted from the one that is asked
+        st.integers(-1, 9),  # the LAC of its entry
+    ),
+    max_size=60,
+)
+
+
+@settings(max_examples=1000)
+@given(quorums(), st.sampled_from([0, 0, 0, 3, 2**40]), recovery_steps)
+def test_ledger_recovery_does_as_its_model(quorum: Quorum, first: int, todo: list[tuple[str, int, int, int]]) -> None:
+    recovery = ffi.new("wk_ledger_recovery *")
+    lib.wk_ledger_recovery_init(recovery, as_c(quorum), first)
+    model = ledger_quorum.Recovery(quorum, first - 1)
+    for answer, who, question, lac in todo:
+        if model.phase == "FENCE":
+            slot = who % quorum.ensemble
+            expected = model.fenced(slot, answer, lac)
+            assert bool(lib.wk_ledger_recovery_fenced(recovery, slot, ANSWERS[answer], lac)) == expected
+        else:
+            index, entry = who % quorum.write, model.next + question
+            assert not lib.wk_ledger_recovery_fenced(recovery, index, ANSWERS[answer], lac)  # late
+            expected = model.read(entry, index, answer)
+            assert bool(lib.wk_ledger_recovery_read(recovery, entry, index, ANSWERS[answer])) == expected
+        assert (PHASES[recovery.phase], STATUSES[recovery.status]) == (model.phase, model.status)
+        if model.phase in ("LENGTH", "READ", "END"):
+            assert recovery.next == model.next
 
 
 # id sets

@@ -428,14 +428,140 @@ class LongPolls(Machine):
         return f"{count} wait{'s' * (count == 1)} until {self.polls.deadline()}" if count else "none wait"
 
 
+def quorum_of(words: tuple[str, ...]) -> tuple[int, int, int]:
+    """E=5 Qw=3 Qa=2"""
+    given = dict(word.split("=") for word in words if "=" in word)
+    return int(given["E"]), int(given["Qw"]), int(given["Qa"])
+
+
+def bits(numbers: tuple[str, ...]) -> int:
+    return sum(1 << int(number) for number in numbers)
+
+
+def members(found: int) -> str:
+    return " ".join(str(bit) for bit in range(64) if found >> bit & 1) or "none"
+
+
+class Quorum(Machine):
+    """quorum E=5 Qw=3 Qa=2 | write-set 0 7… | index of 7: 0 1… (slots) | indexes of 7: 0 1… (slots) | known 0 1…"""
+
+    def do_quorum(self, *words: str) -> Iterator[str]:
+        self.quorum = ffi.new("wk_quorum *", quorum_of(words))
+        yield "valid" if lib.wk_quorum_is_valid(self.quorum) else "not valid"
+
+    def do_writeset(self, *entries: str) -> Iterator[str]:
+        for entry in entries:
+            indexes = range(self.quorum.write_quorum)
+            slots = [lib.wk_quorum_slot(self.quorum, int(entry), index) for index in indexes]
+            yield f"{entry}: {' '.join(map(str, slots))}"
+
+    def do_index(self, _of: str, entry: str, *slots: str) -> Iterator[str]:
+        found = [lib.wk_quorum_index(self.quorum, int(entry.rstrip(":")), int(slot)) for slot in slots]
+        yield " ".join("-" if index == lib.WK_NO_INDEX else str(index) for index in found)
+
+    def do_indexes(self, _of: str, entry: str, *slots: str) -> Iterator[str]:
+        yield members(lib.wk_quorum_indexes(self.quorum, int(entry.rstrip(":")), bits(slots)))
+
+    def do_known(self, *slots: str) -> Iterator[str]:
+        known = () if slots == ("none",) else slots
+        yield "covered" if lib.wk_quorum_is_covered(self.quorum, bits(known)) else "not covered"
+
+
+class LedgerWriter(Machine):
+    """writer E=3 Qw=3 Qa=2 room=4 [behind 9 of 100 bytes] | push 10 20… (bytes) | ack 0: 0 2… (slots) |
+    slot-failed 1 | fail FENCED"""
+
+    def do_writer(self, *words: str) -> Iterator[str]:
+        room = next(int(word.removeprefix("room=")) for word in words if word.startswith("room="))
+        lac, length = (int(words[-4]), int(words[-2])) if "behind" in words else (-1, 0)
+        self.pending = ffi.new("wk_pending_add[]", room)  # the writer points to it
+        self.writer = ffi.new("wk_ledger_writer *")
+        lib.wk_ledger_writer_init(
+            self.writer, ffi.new("wk_quorum *", quorum_of(words)), lac, length, self.pending, room
+        )
+        yield self.state()
+
+    def do_push(self, *sizes: str) -> Iterator[str]:
+        for size in sizes:
+            if not lib.wk_ledger_writer_has_room(self.writer):
+                yield "no room"
+                break
+            lib.wk_ledger_writer_push(self.writer, self.writer.length + int(size))
+        yield self.state()
+
+    def do_ack(self, entry: str, *slots: str) -> Iterator[str]:
+        for slot in slots:
+            before = self.writer.lac
+            moved = lib.wk_ledger_writer_ack(self.writer, int(entry.rstrip(":")), int(slot))
+            assert moved == (self.writer.lac > before)
+        yield self.state()
+
+    def do_slotfailed(self, slot: str) -> Iterator[str]:
+        lib.wk_ledger_writer_slot_failed(self.writer, int(slot))
+        yield self.state()
+
+    def do_fail(self, status: str) -> Iterator[str]:
+        lib.wk_ledger_writer_fail(self.writer, getattr(lib, f"WK_{status}"))
+        yield self.state()
+
+    def state(self) -> str:
+        writer = self.writer
+        said = [f"LAC {writer.lac} of {writer.last_add_pushed}", f"{writer.lac_length} of {writer.length} bytes"]
+        if writer.failed_slots:
+            said.append(f"without {members(writer.failed_slots)}")
+        if writer.status != lib.WK_OK:
+            said.append(status_name(writer.status).removeprefix("WK_"))
+        return ", ".join(said)
+
+
+class LedgerRecovery(Machine):
+    """recovery E=3 Qw=3 Qa=2 [from 10] | fenced: 0 entry 5, 1 absent, 2 none… (slot, answer, LAC of the entry) |
+    read 6: 0 absent, 1 entry, 2 damaged… (index in the write set, answer)"""
+
+    ANSWERS: ClassVar = {
+        name: getattr(lib, f"WK_ANSWER_{name.upper()}")
+        for name in ("entry", "absent", "none", "damaged", "unauthorized")
+    }
+
+    def do_recovery(self, *words: str) -> Iterator[str]:
+        self.recovery = ffi.new("wk_ledger_recovery *")
+        first = int(words[-1]) if "from" in words else 0
+        lib.wk_ledger_recovery_init(self.recovery, ffi.new("wk_quorum *", quorum_of(words)), first)
+        yield self.state()
+
+    def do_fenced(self, *words: str) -> Iterator[str]:
+        for said in " ".join(words).split(", "):
+            slot, answer, *lac = said.split()
+            moved = lib.wk_ledger_recovery_fenced(self.recovery, int(slot), self.ANSWERS[answer], int([*lac, "-1"][0]))
+            yield f"{said}: {self.state() if moved else 'more'}"
+
+    def do_read(self, entry: str, *words: str) -> Iterator[str]:
+        for said in " ".join(words).split(", "):
+            index, answer = said.split()
+            moved = lib.wk_ledger_recovery_read(self.recovery, int(entry.rstrip(":")), int(index), self.ANSWERS[answer])
+            yield f"{said}: {self.state() if moved else 'more'}"
+
+    def state(self) -> str:
+        recovery = self.recovery
+        phase = str(ffi.typeof("wk_recovery_phase").elements[recovery.phase]).removeprefix("WK_RECOVERY_")
+        if phase == "FENCE":
+            return "FENCE"
+        if phase == "FAILED":
+            return f"FAILED, {status_name(recovery.status).removeprefix('WK_')}"
+        return f"END, last entry {recovery.next - 1}" if phase == "END" else f"{phase} {recovery.next}"
+
+
 MACHINES: dict[str, type[Machine]] = {
     "block_window": BlockWindow,
     "budgets": Budgets,
     "hosted_ledgers": HostedLedgers,
     "hosted_rules": HostedRules,
     "journal_scan": JournalScan,
+    "ledger_recovery": LedgerRecovery,
     "ledger_rules": LedgerRules,
+    "ledger_writer": LedgerWriter,
     "long_polls": LongPolls,
+    "quorum": Quorum,
 }
 
 
