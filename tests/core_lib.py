@@ -70,7 +70,7 @@ def _compile(path: Path, sources: list[Path]) -> None:
 
 def _module() -> object:
     sources = sorted((NATIVE / "core").glob("*.c"))
-    seen = hashlib.sha256(f"{sys.version} {sys.platform}".encode())
+    seen = hashlib.sha256(f"{sys.version} {sys.platform} {HEADERS}".encode())
     for file in [*sources, *sorted((NATIVE / "core").glob("*.h")), *sorted(NATIVE.glob("include/walkeeper/*.h"))]:
         seen.update(f"{file.name} ".encode() + file.read_bytes())
     folder = ROOT / "build" / "core_lib" / seen.hexdigest()[:16]
