@@ -267,20 +267,24 @@ writer_steps = st.lists(
         st.tuples(st.just("ack"), st.integers(0, 1), st.integers(0, 5)),
         st.tuples(st.just("slot"), st.integers(0, 19), st.none()),  # fails below 6 only, so that some runs get far
         st.tuples(st.just("fail"), st.integers(0, 39), st.none()),  # the same
+        st.tuples(st.just("freeze"), st.none(), st.none()),
+        st.tuples(st.just("replace"), st.integers(0, 63), st.none()),  # a set of slots, then a thaw
+        st.tuples(st.just("thaw"), st.none(), st.none()),
     ),
     max_size=120,
 )
 
 
 @settings(max_examples=500)
-@given(quorums(), st.sampled_from([1, 2, 4, 8]), st.integers(-1, 2**62), writer_steps)
+@given(quorums(), st.sampled_from([1, 2, 4, 8]), st.integers(-1, 2**62), st.booleans(), writer_steps)
 def test_ledger_writer_does_as_its_model(
-    quorum: Quorum, capacity: int, lac: int, todo: list[tuple[str, int, int | None]]
+    quorum: Quorum, capacity: int, lac: int, patient: bool, todo: list[tuple[str, int, int | None]]
 ) -> None:
     length = 0 if lac < 0 else 1000
     pending, writer = ffi.new("wk_pending_add[]", capacity), ffi.new("wk_ledger_writer *")
     lib.wk_ledger_writer_init(writer, as_c(quorum), lac, length, pending, capacity)
-    model = ledger_quorum.Writer(quorum, capacity, lac, lengths={lac: length})
+    writer.patient = patient
+    model = ledger_quorum.Writer(quorum, capacity, lac, lengths={lac: length}, patient=patient)
     for verb, number, slot in todo:
         if verb == "push":
             assert bool(lib.wk_ledger_writer_has_room(writer)) == model.has_room
@@ -299,6 +303,17 @@ def test_ledger_writer_does_as_its_model(
             status = (lib.WK_FENCED, lib.WK_CLOSED)[number]
             model.fail(STATUSES[status])
             lib.wk_ledger_writer_fail(writer, status)
+        elif verb == "freeze":
+            model.freeze()
+            lib.wk_ledger_writer_freeze(writer)
+        elif verb == "replace" and model.frozen:
+            slots = {one for one in range(quorum.ensemble) if number >> one & 1}
+            model.replace(slots)
+            lib.wk_ledger_writer_replace(writer, bits(slots))
+            assert bool(lib.wk_ledger_writer_thaw(writer)) == model.thaw()
+        elif verb == "thaw":
+            assert bool(lib.wk_ledger_writer_thaw(writer)) == model.thaw()
+        assert (bool(writer.stuck), bool(writer.frozen)) == (model.stuck, model.frozen)
         assert (writer.lac, writer.last_add_pushed) == (model.lac, model.last)
         assert (writer.lac_length, writer.length) == (model.lengths[model.lac], length)
         assert STATUSES[writer.status] == model.status

@@ -468,8 +468,8 @@ class Quorum(Machine):
 
 
 class LedgerWriter(Machine):
-    """writer E=3 Qw=3 Qa=2 room=4 [behind 9 of 100 bytes] | push 10 20… (bytes) | ack 0: 0 2… (slots) |
-    slot-failed 1 | fail FENCED"""
+    """writer E=3 Qw=3 Qa=2 room=4 [patient] [behind 9 of 100 bytes] | push 10 20… (bytes) | ack 0: 0 2… (slots) |
+    slot-failed 1 | fail FENCED | freeze | replace 0 2… (slots) | thaw"""
 
     def do_writer(self, *words: str) -> Iterator[str]:
         room = next(int(word.removeprefix("room=")) for word in words if word.startswith("room="))
@@ -479,6 +479,20 @@ class LedgerWriter(Machine):
         lib.wk_ledger_writer_init(
             self.writer, ffi.new("wk_quorum *", quorum_of(words)), lac, length, self.pending, room
         )
+        self.writer.patient = "patient" in words
+        yield self.state()
+
+    def do_freeze(self) -> Iterator[str]:
+        lib.wk_ledger_writer_freeze(self.writer)
+        yield self.state()
+
+    def do_replace(self, *slots: str) -> Iterator[str]:
+        lib.wk_ledger_writer_replace(self.writer, bits(slots))
+        yield self.state()
+
+    def do_thaw(self) -> Iterator[str]:
+        before = self.writer.lac
+        assert lib.wk_ledger_writer_thaw(self.writer) == (self.writer.lac > before)
         yield self.state()
 
     def do_push(self, *sizes: str) -> Iterator[str]:
@@ -509,6 +523,10 @@ class LedgerWriter(Machine):
         said = [f"LAC {writer.lac} of {writer.last_add_pushed}", f"{writer.lac_length} of {writer.length} bytes"]
         if writer.failed_slots:
             said.append(f"without {members(writer.failed_slots)}")
+        if writer.stuck:
+            said.append("stuck")
+        if writer.frozen:
+            said.append("frozen")
         if writer.status != lib.WK_OK:
             said.append(status_name(writer.status).removeprefix("WK_"))
         return ", ".join(said)

@@ -37,6 +37,9 @@ class Writer:
     acks: dict[int, set[int]] = field(default_factory=dict)  # of entries behind `first`
     lengths: dict[int, int] = field(default_factory=dict)
     status: str = "WK_OK"
+    patient: bool = False
+    stuck: bool = False
+    frozen: bool = False
 
     @property
     def last(self) -> int:
@@ -49,12 +52,32 @@ class Writer:
     def is_confirmed(self, entry: int) -> bool:
         return len(self.acks[entry]) >= self.quorum.ack
 
+    def is_hopeless(self) -> bool:
+        """Whether some entry behind the LAC cannot be confirmed any more."""
+        return any(
+            len(self.acks[entry] | (set(self.quorum.write_set(entry)) - self.failed)) < self.quorum.ack
+            for entry in range(self.lac + 1, self.last + 1)
+        )
+
     def look_for_failure(self) -> None:
-        """Entries behind the LAC that cannot be confirmed any more."""
-        for entry in range(self.lac + 1, self.last + 1):
-            possible = self.acks[entry] | (set(self.quorum.write_set(entry)) - self.failed)
-            if len(possible) < self.quorum.ack:
+        if self.is_hopeless():
+            if self.patient:
+                self.stuck = True
+            else:
                 self.fail("WK_UNAVAILABLE")
+
+    def freeze(self) -> None:
+        self.frozen = True
+
+    def thaw(self) -> bool:
+        self.frozen = False
+        return self.status == "WK_OK" and self.advance()
+
+    def replace(self, slots: set[int]) -> None:
+        self.failed -= slots
+        for entry in range(self.lac + 1, self.last + 1):
+            self.acks[entry] -= slots
+        self.stuck = self.stuck and self.is_hopeless()
 
     def push(self, length: int) -> None:
         self.lengths[self.last + 1] = length
@@ -67,8 +90,11 @@ class Writer:
         if slot not in self.quorum.write_set(entry):
             return False
         self.acks[entry].add(slot)
+        return self.advance()
+
+    def advance(self) -> bool:
         before = self.lac
-        while self.lac < self.last and self.is_confirmed(self.lac + 1):
+        while not self.frozen and self.lac < self.last and self.is_confirmed(self.lac + 1):
             self.lac += 1
         return self.lac > before
 
