@@ -9,6 +9,7 @@ from itertools import chain
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic
 
+from walkeeper._calls import DIRECTORY_READER, ReaderCalls
 from walkeeper._native import ffi, lib
 from walkeeper._options import FOREVER, nanoseconds, natural, time_left
 from walkeeper._position import DLSN
@@ -73,13 +74,21 @@ class Reader(Generic[Item_co]):
     time (close may come from any). A context manager: leaving it closes the reader.
     """
 
-    __slots__ = ("_ended", "_log", "_native", "_stage", "_timeout_ns", "_yields_gaps")
+    __slots__ = ("_calls", "_ended", "_log", "_native", "_stage", "_timeout_ns", "_yields_gaps")
 
-    def __init__(self, log: Log, native: Any, timeout: float | None, yields_gaps: bool = False) -> None:
+    def __init__(
+        self,
+        log: Log,
+        native: Any,
+        timeout: float | None,
+        yields_gaps: bool = False,
+        calls: ReaderCalls = DIRECTORY_READER,
+    ) -> None:
         self._log = log
+        self._calls = calls
         self._yields_gaps = yields_gaps
         # Closing drops this reference; C's reader is freed when the call that may be inside has returned.
-        self._native: Any = ffi.gc(native, lib.wk_reader_release)
+        self._native: Any = ffi.gc(native, calls.release)
         self._timeout_ns = nanoseconds(timeout)
         self._stage = _Stage([])
         self._ended = False
@@ -115,7 +124,7 @@ class Reader(Generic[Item_co]):
             first = lib.wk_batch_records(stage.out[0], ffi.new("size_t *"))[0].at.dlsn
             return DLSN(first.segment, first.entry_id, first.slot)
         at = ffi.new("wk_dlsn *")
-        lib.wk_reader_position(self._open(), at)
+        self._calls.position(self._open(), at)
         return DLSN(at.segment, at.entry_id, at.slot)
 
     def __iter__(self) -> Iterator[Item_co]:
@@ -286,14 +295,14 @@ class Reader(Generic[Item_co]):
             raise InvalidError(text, log=self._log.name)
         # As in _fetch. It is here until the caller has the Arrow batch: nothing can raise behind the last assignment.
         arrived = out[0] != ffi.NULL or self._wait(
-            lambda native, left, error: _next_apart(native, records_max, bytes_max, left, out, error),
+            lambda native, left, error: self._calls.next_apart(native, records_max, bytes_max, left, out, error),
             timeout_ns,
         )
         return out if arrived else None
 
     def _fetch(self, max_records: int, max_bytes: int, timeout_ns: int) -> bool:
         """Gets the next batch; False where there is none. A gap that is to be raised stays in the stage's `out`."""
-        next_batch = lib.wk_reader_next if self._yields_gaps else _next_apart
+        next_batch = self._calls.next if self._yields_gaps else self._calls.next_apart
         out = self._stage.out  # this one: close() puts another stage there
         # A signal handler may have raised just after the last batch arrived: then it is still here.
         if out[0] == ffi.NULL and not self._wait(
@@ -347,14 +356,6 @@ class Reader(Generic[Item_co]):
 def _raising(error: BaseException) -> Iterator[Any]:
     yield from ()
     raise error
-
-
-def _next_apart(native: Any, max_records: int, max_bytes: int, left: int, out: Any, error: Any) -> int:
-    """wk_reader_next, but a batch holds records alone, or a gap alone."""
-    status = lib.wk_reader_next_records(native, max_records, max_bytes, left, out, error)
-    if status == lib.WK_DAMAGED:  # before a gap, or before damage: then it is answered once more
-        status = lib.wk_reader_next(native, 1, max_bytes, 0, out, error)
-    return int(status)
 
 
 def _count_within(records: list[Any], bytes_max: int) -> int:

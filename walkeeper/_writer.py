@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from walkeeper._calls import DIRECTORY_WRITER, WriterCalls
 from walkeeper._native import ffi, lib
 from walkeeper._options import FOREVER, Durability, durability_of, flag, nanoseconds, natural, time_left, uninterrupted
 from walkeeper._position import CELLS, AppendRange, Position, position_of
@@ -32,10 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Writer"]
 
-# Bound once: append is called a million times, and each look-up in `lib` is a part of its price.
-_append = lib.wk_writer_append
-_append_many = lib.wk_writer_append_many
-_submit = lib.wk_writer_submit
+# Bound once: append is called a million times, and each look-up is a part of its price.
 _from_buffer = ffi.from_buffer
 _cells_of = CELLS.unpack
 
@@ -62,12 +60,26 @@ class Writer:
     closes it too, without waiting; what was submitted becomes durable all the same.
     """
 
-    __slots__ = ("_durability", "_frames", "_log", "_native", "_notifying", "_options", "_pid")
+    __slots__ = (
+        "_append",
+        "_append_many",
+        "_calls",
+        "_durability",
+        "_frames",
+        "_log",
+        "_native",
+        "_notifying",
+        "_options",
+        "_pid",
+        "_submit",
+    )
 
-    def __init__(self, log: Log, native: Any, durability: int) -> None:
+    def __init__(self, log: Log, native: Any, durability: int, calls: WriterCalls = DIRECTORY_WRITER) -> None:
         self._log = log
+        self._calls = calls
+        self._append, self._submit, self._append_many = calls.append, calls.submit, calls.append_many
         # Closing drops this reference; the C writer is freed when the last call that is inside has returned.
-        self._native: Any = ffi.gc(native, _close)
+        self._native: Any = ffi.gc(native, calls.release)
         self._frames: list[_Frame] = []
         self._durability = durability
         self._options = ffi.new("wk_append_options *")
@@ -92,7 +104,7 @@ class Writer:
         at = ffi.new("wk_position *")
         if self._pid != os.getpid():  # C's answer has no status: who may not ask must not get one
             raise ForkedError(f"this writer of log {self._log.name!r} belongs to the parent process")
-        lib.wk_writer_next(self._open(), at)
+        self._calls.next(self._open(), at)
         return int(at.sequence_id)
 
     def append(
@@ -131,7 +143,7 @@ class Writer:
             options = self._fill(frame.options, txid, expected, durability, timeout_ns)
             started = time.monotonic_ns() if timeout else 0
         try:
-            status = _append(native, data, len(data), options, frame.at, frame.error)
+            status = self._append(native, data, len(data), options, frame.at, frame.error)
             if status == 0:
                 at = Position(_cells_of(frame.cells))
                 self._frames.append(frame)
@@ -183,7 +195,7 @@ class Writer:
         After a SequenceMismatchError every later submit with `expected` is refused too, until flush().
         """
         at, ticket = self._one(payload, txid, expected, durability, timeout)
-        return self._log.namespace._completions.watch(ticket, at, self._log.name, self._defers(durability))
+        return self._calls.watch(self._log, ticket, at, self._defers(durability))
 
     def flush(self, timeout: float | None = None) -> Position:
         """Waits until everything this writer appended or submitted is durable; returns the position just behind it.
@@ -191,7 +203,7 @@ class Writer:
         Raises TimeoutError, JournalFailedError or FencedError, with outcome "unknown" for what was in flight.
         """
         native, at, error = self._open(), ffi.new("wk_position *"), new_error()
-        status = uninterrupted(lambda left: lib.wk_writer_flush(native, left or 1, at, error), nanoseconds(timeout))
+        status = uninterrupted(lambda left: self._calls.flush(native, left or 1, at, error), nanoseconds(timeout))
         check(status, error, log=self._log.name, write=True)
         self._log.namespace._look_at_the_clock()
         return position_of(at)
@@ -202,7 +214,7 @@ class Writer:
         Raises EndOfStreamError where it was ended before, by this writer or another.
         """
         native, error = self._open(), new_error()
-        status = uninterrupted(lambda _: lib.wk_writer_end_of_stream(native, error))
+        status = uninterrupted(lambda _: self._calls.end_of_stream(native, error))
         check(status, error, log=self._log.name, write=True)
 
     def close(self, timeout: float | None = None) -> None:
@@ -217,9 +229,10 @@ class Writer:
             return
         error = new_error()
         try:
-            status = uninterrupted(lambda left: lib.wk_writer_flush(native, left or 1, ffi.NULL, error), timeout_ns)
+            status = uninterrupted(lambda left: self._calls.flush(native, left or 1, ffi.NULL, error), timeout_ns)
         finally:
             native = None  # the last reference, unless another thread is inside: an exception may keep this frame
+        self._calls.close(timeout_ns)
         if status not in (lib.WK_CLOSED, lib.WK_DELETED):
             check(status, error, log=self._log.name, write=True)
         self._log.namespace._look_at_the_clock()
@@ -257,10 +270,10 @@ class Writer:
         options.notify = notify
         started = time.monotonic_ns() if timeout else 0
         try:
-            status = _submit(native, data, len(data), options, frame.at, frame.ticket, frame.error)
+            status = self._submit(native, data, len(data), options, frame.at, frame.ticket, frame.error)
             while status == lib.WK_INTERRUPTED:  # while it waited for room
                 options.timeout_ns = time_left(started, timeout_ns)
-                status = _submit(native, data, len(data), options, frame.at, frame.ticket, frame.error)
+                status = self._submit(native, data, len(data), options, frame.at, frame.ticket, frame.error)
             if status == 0:
                 done = Position(_cells_of(frame.cells)), frame.ticket[0]
                 self._frames.append(frame)
@@ -285,7 +298,7 @@ class Writer:
         except IndexError:
             frame = _Frame()
         try:
-            status = _submit(native, data, len(data), options, frame.at, frame.ticket, frame.error)
+            status = self._submit(native, data, len(data), options, frame.at, frame.ticket, frame.error)
             if status == 0:
                 done = Position(_cells_of(frame.cells)), frame.ticket[0]
                 self._frames.append(frame)
@@ -326,7 +339,7 @@ class Writer:
         started = time.monotonic_ns() if timeout else 0
         each = _from_buffer("uint32_t[]", sizes)
         try:
-            status = _append_many(
+            status = self._append_many(
                 native, data, each, len(sizes), numbers, options, wait, frame.at, frame.last, frame.ticket, frame.error
             )
             if status == lib.WK_INTERRUPTED:
@@ -371,13 +384,12 @@ class Writer:
         status = lib.WK_INTERRUPTED
         while status == lib.WK_INTERRUPTED and not frame.error.outcome_unknown:
             again.timeout_ns = time_left(started, timeout_ns)
-            status = _append(native, data, len(data), again, frame.at, frame.error)
+            status = self._append(native, data, len(data), again, frame.at, frame.error)
         if status == lib.WK_INTERRUPTED:
             sequence_id = frame.error.sequence_id
             status = self._wait_for_durable(native, frame, sequence_id, started, timeout_ns)
             if status == 0:
-                by = lib.WK_FIND_SEQUENCE_ID
-                status = lib.wk_log_find(self._log._native, by, sequence_id, ffi.NULL, frame.at, frame.error)
+                status = self._calls.find(self._log, sequence_id, frame.at, frame.error)
         return int(status)
 
     def _go_on_appending_many(
@@ -406,7 +418,7 @@ class Writer:
                 break
             options.timeout_ns = time_left(started, timeout_ns)
             rest = (start + sum(sizes[:done]), each + done, len(sizes) - done, numbers + done if numbers else numbers)
-            status = _append_many(native, *rest, options, wait, frame.at, frame.last, frame.ticket, frame.error)
+            status = self._append_many(native, *rest, options, wait, frame.at, frame.last, frame.ticket, frame.error)
         if done:
             frame.at[0] = first[0]
         if status == lib.WK_INTERRUPTED:
@@ -423,7 +435,7 @@ class Writer:
         status = lib.WK_INTERRUPTED
         while status == lib.WK_INTERRUPTED:
             # C would take 0 for "for ever".
-            status = lib.wk_writer_flush(native, time_left(started, timeout_ns) or 1, ffi.NULL, error)
+            status = self._calls.flush(native, time_left(started, timeout_ns) or 1, ffi.NULL, error)
         if status != 0:
             frame.error[0] = error[0]
             frame.error.outcome_unknown = True
@@ -439,10 +451,6 @@ class Writer:
     def _closed_error(self) -> ClosedError:
         name = self._log.name
         return ClosedError(f"this writer of log {name!r} was closed", log=name, outcome="not_written")
-
-
-def _close(native: Any, close: Any = lib.wk_writer_close, null: Any = ffi.NULL) -> None:
-    close(native, 1, null)  # a nanosecond: do not wait
 
 
 def _checked(convert: Callable[..., int], *argument: object) -> int:
