@@ -55,8 +55,7 @@ class ReaderCalls:
     position: Callable[..., None] = staticmethod(lib.wk_reader_position)
     release: Callable[[Any], None] = staticmethod(lib.wk_reader_release)
 
-    @staticmethod
-    def next_apart(native: Any, max_records: int, max_bytes: int, left: int, out: Any, error: Any) -> int:
+    def next_apart(self, native: Any, max_records: int, max_bytes: int, left: int, out: Any, error: Any) -> int:
         """`next`, but a batch holds records alone, or a gap alone."""
         status = lib.wk_reader_next_records(native, max_records, max_bytes, left, out, error)
         if status == lib.WK_DAMAGED:  # before a gap, or before damage: then it is answered once more

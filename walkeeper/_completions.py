@@ -29,8 +29,14 @@ _WAIT_NS = 100_000_000
 class Completions:
     """The futures of one namespace that wait for a ticket."""
 
-    def __init__(self, handle: Handle) -> None:
+    def __init__(
+        self,
+        handle: Handle,
+        wait: Callable[..., int] = lib.wk_namespace_wait,
+        durable: Callable[[Any], int] = lib.wk_namespace_durable,
+    ) -> None:
         self._handle = handle
+        self._wait, self._durable = wait, durable
         self._pending: dict[int, list[tuple[Future[Position], Position, str]]] = {}
         self._lock = threading.RLock()
         """C's, and not the condition around it: a signal handler that raises finds no moment to leave it locked."""
@@ -119,8 +125,8 @@ class Completions:
                 ticket = min(self._pending)
             try:
                 with self._handle as native:
-                    status = lib.wk_namespace_wait(native, ticket, _WAIT_NS, error)
-                    durable = lib.wk_namespace_durable(native)
+                    status = self._wait(native, ticket, _WAIT_NS, error)
+                    durable = self._durable(native)
             except ClosedError:
                 status, durable = lib.WK_CLOSED, 0
             if status == lib.WK_CLOSED:  # before there were futures: nobody has told of them

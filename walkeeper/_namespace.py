@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 import warnings
 import weakref
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 __all__ = ["Namespace", "RecoveryReport", "Stats", "open"]
 
 _KINDS = {lib.WK_NOT_FOUND: LogNotFoundError}
+_CLUSTER = re.compile(r"(sqlite|memory|etcd|zk|zk\+[a-z]*):", re.IGNORECASE)
+"""What the URI of a metadata store begins with."""
 _LOCK_WAIT_NS = 200_000_000
 _AT_EXIT_NS = 5_000_000_000
 """A namespace that nobody closed is closed at the exit of the process, or as garbage, with this much patience."""
@@ -73,6 +76,10 @@ def open(
     A str that begins like a URI is one; write "./etcd:1" for a directory that looks like that. A relative path means
     what it means when open is called, wherever the process goes while it waits.
     """
+    if isinstance(uri, str) and _CLUSTER.match(uri):
+        from walkeeper.cluster._namespace import open_cluster
+
+        return open_cluster(uri, create, read_only, on_damage, dict(options))
     path = directory_of(uri)
     return open_at(absolute(os.fsencode(path)), path, create, read_only, on_damage, with_absolute_journal(options))
 

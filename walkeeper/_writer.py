@@ -230,9 +230,9 @@ class Writer:
         error = new_error()
         try:
             status = uninterrupted(lambda left: self._calls.flush(native, left or 1, ffi.NULL, error), timeout_ns)
+            self._calls.close(timeout_ns)
         finally:
             native = None  # the last reference, unless another thread is inside: an exception may keep this frame
-        self._calls.close(timeout_ns)
         if status not in (lib.WK_CLOSED, lib.WK_DELETED):
             check(status, error, log=self._log.name, write=True)
         self._log.namespace._look_at_the_clock()

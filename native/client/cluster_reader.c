@@ -63,7 +63,7 @@ void wk_cluster_reader_release(wk_cluster_reader *reader) {
 	close_entry(reader);
 	drop_chunk(reader);
 	if (reader->handle != NULL)
-		wk_handle_close(reader->handle);
+		wk_handle_drop(reader->handle);
 	wk_read_memory_release(reader->memory);
 	free(reader);
 }
@@ -74,17 +74,16 @@ wk_status wk_cluster_reader_segment(wk_cluster_reader *reader, wk_handle *handle
 	bool same = handle == NULL && reader->handle != NULL && segment == reader->segment;
 	bool next = handle != NULL && handle->mode == WK_HANDLE_READ && handle->view.digest.type == WK_DIGEST_CRC32C &&
 	            (reader->handle == NULL || segment >= reader->segment);
-	if (!same && !next) {
-		if (handle != NULL)
-			wk_handle_close(handle);
-		return wk_fail(error, WK_INVALID,
-		               "reading segment %lld: the handle does not read, or its ledger has another "
-		               "digest than CRC32C, or the segment lies behind the reader",
-		               (long long)segment);
-	}
+	if (!same && !next)
+		return wk_fail(
+		    error, WK_INVALID,
+		    "reading segment %lld: the handle does not read, or its ledger has another digest than CRC32C, or "
+		    "the segment lies behind the reader",
+		    (long long)segment);
 	if (next) {
+		wk_handle_hold(handle);
 		if (reader->handle != NULL)
-			wk_handle_close(reader->handle);
+			wk_handle_drop(reader->handle);
 		if (segment != reader->segment) {
 			close_entry(reader);
 			drop_chunk(reader);

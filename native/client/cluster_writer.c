@@ -73,7 +73,7 @@ wk_status wk_cluster_writer_open(const wk_cluster_writer_options *options, wk_cl
 void wk_cluster_writer_close(wk_cluster_writer *writer) {
 	if (writer->handle != NULL) {
 		wk_handle_watch(writer->handle, NULL, NULL);
-		wk_handle_close(writer->handle);
+		wk_handle_drop(writer->handle);
 	}
 	if (writer->frame != NULL)
 		wk_frame_release(writer->frame);
@@ -200,8 +200,11 @@ wk_status wk_cluster_writer_begin_segment(wk_cluster_writer *writer, wk_handle *
                                           wk_error *error) {
 	wk_error_clear(error);
 	bool fits = handle->mode == WK_HANDLE_WRITE && handle->view.digest.type == WK_DIGEST_CRC32C && segment > 0;
-	if (fits)
+	if (fits) {
+		wk_handle_hold(handle);
 		wk_handle_watch(handle, progressed, writer);
+	}
+	bool held = fits;
 	pthread_mutex_lock(&writer->lock);
 	fits = fits && writer->handle == NULL;
 	if (fits) {
@@ -217,8 +220,10 @@ wk_status wk_cluster_writer_begin_segment(wk_cluster_writer *writer, wk_handle *
 	pthread_mutex_unlock(&writer->lock);
 	if (fits)
 		return WK_OK;
-	wk_handle_watch(handle, NULL, NULL);
-	wk_handle_close(handle);
+	if (held) {
+		wk_handle_watch(handle, NULL, NULL);
+		wk_handle_drop(handle);
+	}
 	return wk_fail(error, WK_INVALID,
 	               "beginning segment %lld of log %s: a segment is open, or its ledger has another "
 	               "digest than CRC32C, or this handle does not write",
@@ -295,7 +300,7 @@ wk_status wk_cluster_writer_end_segment(wk_cluster_writer *writer, uint64_t time
 	writer->handle = NULL;
 	make_room_known(writer);
 	pthread_mutex_unlock(&writer->lock);
-	wk_handle_close(handle);
+	wk_handle_drop(handle);
 	return WK_OK;
 }
 
@@ -497,23 +502,20 @@ static wk_status wait_ticket(wk_cluster_writer *writer, uint64_t ticket, uint64_
 		wk_handle_hold(handle);
 		pthread_mutex_unlock(&writer->lock);
 		wk_status status = wk_handle_wait(handle, entry_id, wk_time_left(began_ns, timeout_ns), error);
-		wk_client_lock(handle->client);
-		wk_client *client = handle->client;
-		atomic_fetch_add(&client->references, 1); /* the handle may be the last that has one */
-		wk_handle_release(handle);
-		pthread_mutex_unlock(&client->lock);
-		wk_client_drop(client);
 		pthread_mutex_lock(&writer->lock);
-		if (status == WK_OK) { /* the driver tells the writer a moment later */
-			if (writer->handle == handle && writer->durable < ticket)
-				writer->durable = ticket;
+		bool current = writer->handle == handle;
+		if (status == WK_OK && current && writer->durable < ticket)
+			writer->durable = ticket; /* the driver tells the writer a moment later */
+		pthread_mutex_unlock(&writer->lock);
+		wk_handle_drop(handle);
+		pthread_mutex_lock(&writer->lock);
+		if (status == WK_OK)
 			return WK_OK;
-		}
 		if (status == WK_TIMEOUT || status == WK_INTERRUPTED)
 			return status;
-		if (writer->handle == handle && writer->status == WK_OK && !writer->ending)
+		if (current && writer->status == WK_OK && !writer->ending)
 			writer->status = status;
-		if (writer->handle == handle && writer->ending) { /* the end of the segment decides */
+		if (current && writer->ending) { /* the end of the segment decides */
 			int result = wait_room(writer, began_ns, timeout_ns, BATCH_LOOK_NS);
 			if (result == -EINTR || result == -ETIMEDOUT)
 				return wk_fail(error, result == -EINTR ? WK_INTERRUPTED : WK_TIMEOUT, "append to log %s: waiting",

@@ -34,6 +34,15 @@ void wk_handle_release(wk_handle *handle) {
 	wk_client_drop(client);
 }
 
+void wk_handle_drop(wk_handle *handle) {
+	wk_client *client = handle->client;
+	wk_client_lock(client);
+	atomic_fetch_add(&client->references, 1); /* the handle may be the last that has one */
+	wk_handle_release(handle);
+	pthread_mutex_unlock(&client->lock);
+	wk_client_drop(client);
+}
+
 static void adder_unused(wk_asker *asker) {
 	wk_adder *adder = (wk_adder *)asker; /* it stands first */
 	wk_handle_release((wk_handle *)((char *)adder - offsetof(wk_handle, adder)));
@@ -154,6 +163,7 @@ void wk_handle_close(wk_handle *handle) {
 	handle->sealed = handle->closed = true;
 	pthread_mutex_unlock(&handle->lock);
 	if (handle->mode == WK_HANDLE_WRITE) {
+		wk_handle_take_queue(handle); /* what was accepted is sent */
 		wk_asker_let_go(&handle->adder.asker);
 		wk_asker_let_go(&handle->lac_asker);
 	}

@@ -123,4 +123,6 @@ wk_status wk_handle_submit_frame(wk_handle *handle, wk_frame *frame, size_t size
                                  int64_t *entry_id);
 void wk_handle_hold(wk_handle *handle);
 void wk_handle_release(wk_handle *handle);
+/* The same without the client's lock. */
+void wk_handle_drop(wk_handle *handle);
 #endif

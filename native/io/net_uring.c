@@ -172,16 +172,25 @@ static uint32_t reap(wk_uring_net *uring, wk_net_event *events, uint32_t max) {
 
 /* ---- waiting ---- */
 
+/* The number of this thread, which is given once: pthread_self of a thread that has ended is given to another. */
+static uint64_t this_thread(void) {
+	static _Atomic uint64_t last;
+	static _Thread_local uint64_t mine;
+	if (mine == 0)
+		mine = atomic_fetch_add(&last, 1) + 1;
+	return mine;
+}
+
 static int drive(wk_uring_net *uring) {
 	if (uring->enabled) {
-		assert(pthread_equal(uring->driver, pthread_self())); /* net.h, rule 1 */
+		assert(uring->driver == this_thread()); /* net.h, rule 1 */
 		return 0;
 	}
 	/* liburing 2.3 declares io_uring_enable_rings, but does not export it. */
 	if (syscall(SYS_io_uring_register, uring->ring.ring_fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0) != 0)
 		return -errno;
 	uring->enabled = true;
-	uring->driver = pthread_self();
+	uring->driver = this_thread();
 	io_uring_register_ring_fd(&uring->ring); /* saves a lookup a call; where it is refused the plain descriptor does */
 	return 0;
 }
@@ -391,7 +400,7 @@ static void cancel_all(wk_uring_net *uring) {
 static void net_destroy(wk_net *net) {
 	wk_uring_net *uring = (wk_uring_net *)net;
 	wk_net_base *base = &uring->base;
-	bool stranger = uring->enabled && !pthread_equal(uring->driver, pthread_self());
+	bool stranger = uring->enabled && uring->driver != this_thread();
 	assert(uring->rideable.rider == NULL); /* io.h, queue_ride */
 	net_stop_listening(net);
 	for (uint32_t i = 0; i < base->table.made; i++) {

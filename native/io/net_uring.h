@@ -39,7 +39,7 @@ typedef struct wk_uring_net {
 	struct io_uring ring;
 	wk_uring_buffers buffers;
 	bool enabled;
-	pthread_t driver;
+	uint64_t driver; /* the number of the thread that waits */
 	wk_net_connection *attend_first, *attend_last;
 	wk_net_connection *starved_first, *starved_last; /* who found no buffer at all: before the others */
 	uint32_t in_flight;                              /* operations that the kernel has not answered for the last time */

@@ -25,13 +25,40 @@ def directory_without_ring(tmp_path: Path, **options: Any) -> walkeeper.Namespac
     return walkeeper.open(tmp_path / "wal", **{"backend": "psync", **options})
 
 
-@pytest.fixture(params=[directory, directory_without_ring], ids=lambda way: way.__name__)
+class Bookies:
+    """Three bookies on sqlite; each test has a namespace of its own."""
+
+    def __init__(self, request: pytest.FixtureRequest) -> None:
+        self.metadata: str = request.getfixturevalue("three_bookies")
+
+    def __call__(self, tmp_path: Path, **options: Any) -> walkeeper.Namespace:
+        return walkeeper.open(self.metadata, namespace=str(tmp_path), **options)  # type: ignore[call-arg]
+
+
+@pytest.fixture(scope="session")
+def three_bookies(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URI of their metadata."""
+    from walkeeper_bookie.cluster import LocalCluster
+
+    with LocalCluster(tmp_path_factory.mktemp("bookies") / "cluster", 3) as made:
+        made.start()
+        yield made.metadata
+
+
+def cluster(request: pytest.FixtureRequest) -> Bookies:
+    if request.node.get_closest_marker("directory") is not None:
+        pytest.skip("it is about a directory")
+    return Bookies(request)
+
+
+@pytest.fixture(params=[directory, directory_without_ring, cluster], ids=lambda way: way.__name__)
 def open(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     """Opens the namespace; what a test leaves open is closed at its end."""
     opened: list[walkeeper.Namespace] = []
+    way = cluster(request) if request.param is cluster else request.param
 
     def open_again(**options: Any) -> walkeeper.Namespace:
-        opened.append(request.param(tmp_path, **options))
+        opened.append(way(tmp_path, **options))
         return opened[-1]
 
     yield open_again

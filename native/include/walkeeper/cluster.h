@@ -32,8 +32,8 @@ WK_API wk_status wk_cluster_writer_open(const wk_cluster_writer_options *options
                                         wk_error *error);
 /*
  * Appends go to this segment from now on; its first record gets the sequence id behind the last one. The handle
- * (WK_HANDLE_WRITE, digest CRC32C) becomes the writer's, also on failure. WK_INVALID: a segment is open, or the handle is
- * not of that kind.
+ * (WK_HANDLE_WRITE, digest CRC32C) stays the caller's, who closes it behind the end of the segment, and adds nothing to it.
+ * WK_INVALID: a segment is open, or the handle is not of that kind.
  */
 WK_API wk_status wk_cluster_writer_begin_segment(wk_cluster_writer *writer, wk_handle *handle, int64_t segment,
                                                  wk_error *error);
@@ -52,7 +52,7 @@ typedef struct wk_segment_end {
 /*
  * Ends the open segment: appends wait for the next one meanwhile (WK_NEEDS_SEGMENT). Waits until everything that was
  * accepted is confirmed, the writer has failed, or timeout_ns have passed: then what is not confirmed is of unknown
- * outcome, and the writer fails. Closes its handle. WK_NOT_FOUND: no segment is open. WK_INTERRUPTED: call again.
+ * outcome, and the writer fails. WK_NOT_FOUND: no segment is open. WK_INTERRUPTED: call again.
  */
 WK_API wk_status wk_cluster_writer_end_segment(wk_cluster_writer *writer, uint64_t timeout_ns, wk_segment_end *end,
                                                wk_error *error);
@@ -87,7 +87,7 @@ WK_API wk_status wk_cluster_writer_wait(wk_cluster_writer *writer, uint64_t tick
 WK_API uint64_t wk_cluster_writer_durable(wk_cluster_writer *writer);
 /* WK_OK, or why it failed; WK_FENCED where another client recovers its segment. */
 WK_API wk_status wk_cluster_writer_status(wk_cluster_writer *writer);
-/* Frees it, and closes the handle of an open segment, whose ledger stays open. No other call may be under way. */
+/* Frees it; the ledger of an open segment stays open. No other call may be under way. */
 WK_API void wk_cluster_writer_close(wk_cluster_writer *writer);
 
 /* ---- reading ---------------------------------------------------------------------------------------- */
@@ -117,9 +117,9 @@ typedef struct wk_cluster_reader_options {
 WK_API wk_status wk_cluster_reader_open(const wk_cluster_reader_options *options, wk_cluster_reader **reader,
                                         wk_error *error);
 /*
- * The segment that the reader stands in, or is to read next. The handle (WK_HANDLE_READ) becomes the reader's, also on
- * failure; NULL: the one it has, of the same segment. `last_entry`: entries up to it are confirmed (-1: none);
- * `completed`: there will be no more.
+ * The segment that the reader stands in, or is to read next. The handle (WK_HANDLE_READ) stays the caller's, who may close
+ * it where no call of the reader is under way; NULL: the one that the reader has, of the same segment. `last_entry`:
+ * entries up to it are confirmed (-1: none); `completed`: there will be no more.
  */
 WK_API wk_status wk_cluster_reader_segment(wk_cluster_reader *reader, wk_handle *handle, int64_t segment,
                                            int64_t first_sequence_id, int64_t last_entry, bool completed,

@@ -1,0 +1,283 @@
+"""LogStore: the logs of one namespace in a metadata store. Every change is read, decided and written by compare-and-set.
+
+/walkeeper/<namespace>/names/<name>          the id of the log
+/walkeeper/<namespace>/logs/<id>             its document
+/walkeeper/<namespace>/logs/<id>/<cursor>    a position
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeAlias
+from urllib.parse import quote, unquote
+
+from walkeeper._position import Position
+from walkeeper.cluster._document import LogDocument, position_from, position_list
+from walkeeper.errors import (
+    CorruptError,
+    CursorNotFoundError,
+    ExistsError,
+    InvalidError,
+    LogDeletedError,
+    LogNotFoundError,
+)
+from walkeeper.ledgers._errors import translated
+from walkeeper.metadata import (
+    ConflictError,
+    MetadataStore,
+    MissingError,
+    Operation,
+    UnknownOutcomeError,
+)
+from walkeeper.metadata import ExistsError as KeyExistsError
+from walkeeper.metadata import NotEmptyError as KeyNotEmptyError
+
+__all__ = ["Decision", "LogStore"]
+
+TRIES_MAX = 100
+ROOT = "/walkeeper"
+
+Decision: TypeAlias = "Callable[[LogDocument], LogDocument | None]"
+"""The document that is to be written; None: what there is may stay. It may raise."""
+
+
+def _part(name: str) -> str:
+    """A name as a part of a key."""
+    quoted = quote(name, safe="")
+    return quoted.replace(".", "%2E") if quoted in (".", "..") else quoted
+
+
+class LogStore:
+    """Every method asks the store, and raises what `translated` makes of its errors."""
+
+    def __init__(self, store: MetadataStore, namespace: str) -> None:
+        self.store = store
+        self._root = f"{ROOT}/{_part(namespace)}"
+
+    def prepare(self, create: bool) -> bool:
+        """Whether the namespace is there, made where `create`."""
+        with translated("opening a namespace"):
+            if self.store.get(f"{self._root}/names", linearizable=True) is not None:
+                return True
+            if not create:
+                return False
+            for key in (f"{self._root}/logs", f"{self._root}/names"):
+                for _ in range(TRIES_MAX):
+                    try:
+                        self.store.create(key, parents=True)
+                        break
+                    except KeyExistsError:
+                        break
+                    except UnknownOutcomeError:
+                        continue
+            return True
+
+    # ---- names ----
+
+    def find(self, name: str) -> str | None:
+        """The id of the log of that name."""
+        with translated(f"looking for log {name!r}"):
+            found = self.store.get(self._name_key(name), linearizable=True)
+        return None if found is None else found.data.decode()
+
+    def names(self, prefix: str) -> list[str]:
+        with translated("listing the logs"):
+            found = [unquote(part) for part in self.store.children(f"{self._root}/names")]
+        return sorted((name for name in found if name.startswith(prefix)), key=str.encode)
+
+    def create(self, document: LogDocument) -> str:
+        """A new log; its id. ExistsError."""
+        log_id = os.urandom(8).hex()
+        created = replace(document, change=log_id)
+        operations = [
+            Operation("create", self._name_key(document.name), log_id.encode()),
+            Operation("create", self._key(log_id), created.serialise()),
+        ]
+        with translated(f"creating log {document.name!r}", writes=True):
+            for _ in range(TRIES_MAX):
+                try:
+                    self.store.transact(operations)
+                    return log_id
+                except KeyExistsError:
+                    if self.find(document.name) == log_id:
+                        return log_id
+                    raise ExistsError(f"there is a log {document.name!r}", log=document.name) from None
+                except UnknownOutcomeError:  # noqa: PERF203
+                    if self.find(document.name) == log_id:
+                        return log_id
+        raise ExistsError(f"log {document.name!r} comes and goes", log=document.name)
+
+    def rename(self, old: str, new: str) -> None:
+        """LogNotFoundError; ExistsError."""
+        with translated(f"renaming log {old!r}", writes=True):
+            for _ in range(TRIES_MAX):
+                found = self.store.get(self._name_key(old), linearizable=True)
+                taken = self.store.get(self._name_key(new), linearizable=True)
+                if found is None:
+                    raise LogNotFoundError(f"there is no log {old!r}", log=old)
+                if taken is not None:
+                    if taken.data == found.data and old == new:
+                        return
+                    raise ExistsError(f"there is a log {new!r}", log=new)
+                log_id = found.data.decode()
+                document, version = self.read(log_id)
+                renamed = replace(document, name=new, change=os.urandom(8).hex())
+                try:
+                    self.store.transact(
+                        [
+                            Operation("create", self._name_key(new), found.data),
+                            Operation("delete", self._name_key(old), version=found.version),
+                            Operation("put", self._key(log_id), renamed.serialise(), version),
+                        ]
+                    )
+                    return
+                except (ConflictError, MissingError, KeyExistsError):
+                    continue
+                except UnknownOutcomeError:
+                    if self.find(new) == log_id:
+                        return
+        raise ExistsError(f"log {old!r} changes as often as it is renamed", log=old)
+
+    def forget(self, name: str, log_id: str) -> None:
+        """The name and the document of a deleted log, with its cursors, go."""
+        with translated(f"deleting log {name!r}", writes=True):
+            for _ in range(TRIES_MAX):
+                try:
+                    found = self.store.get(self._name_key(name), linearizable=True)
+                    if found is not None and found.data.decode() == log_id:
+                        self.store.delete(self._name_key(name), found.version)
+                    for cursor in self._children(log_id):
+                        self._drop(f"{self._key(log_id)}/{cursor}")
+                    self._drop(self._key(log_id))
+                    return
+                except (ConflictError, KeyNotEmptyError, UnknownOutcomeError):
+                    continue
+                except MissingError:
+                    continue
+
+    # ---- documents ----
+
+    def read(self, log_id: str) -> tuple[LogDocument, int]:
+        """The document and its version. LogDeletedError."""
+        key = self._key(log_id)
+        with translated("reading the metadata of a log"):
+            found = self.store.get(key, linearizable=True)
+        if found is None:
+            raise LogDeletedError("the log was deleted")
+        document = LogDocument.parse(found.data, key)
+        if document.deleted:
+            raise LogDeletedError(f"log {document.name!r} was deleted", log=document.name)
+        return document, found.version
+
+    def change(self, log_id: str, decide: Decision, also: list[Operation] | None = None) -> LogDocument:
+        """The document once `decide` has had its way; it may be asked several times. LogDeletedError.
+
+        `also` is written in the same transaction, and never by itself.
+        """
+        key = self._key(log_id)
+        token = os.urandom(8).hex()
+        with translated("changing the metadata of a log", writes=True):
+            for _ in range(TRIES_MAX):
+                document, version = self.read(log_id)
+                if document.change == token:
+                    return document
+                wanted = decide(document)
+                if wanted is None and not also:
+                    return document
+                wanted = replace(wanted or document, change=token)
+                data = wanted.serialise()
+                try:
+                    if also:
+                        self.store.transact([Operation("put", key, data, version), *also])
+                    else:
+                        self.store.put(key, data, version)
+                    return wanted
+                except (ConflictError, UnknownOutcomeError):
+                    continue
+                except MissingError:
+                    continue
+        raise CorruptError("the metadata of a log change as often as they are read")
+
+    # ---- cursors ----
+
+    def cursors(self, log_id: str) -> dict[str, Position]:
+        with translated("reading the cursors of a log"):
+            found = {}
+            for part in self._children(log_id):
+                value = self.store.get(f"{self._key(log_id)}/{part}", linearizable=True)
+                if value is not None:
+                    found[unquote(part)] = position_from(json.loads(value.data))
+        return found
+
+    def cursor(self, log_id: str, name: str) -> Position:
+        """CursorNotFoundError, LogDeletedError."""
+        self.read(log_id)
+        with translated(f"reading cursor {name!r}"):
+            found = self.store.get(self._cursor_key(log_id, name), linearizable=True)
+        if found is None:
+            raise CursorNotFoundError(f"there is no cursor {name!r}")
+        return position_from(json.loads(found.data))
+
+    def set_cursor(self, log_id: str, name: str, at: Position, check: Callable[[LogDocument], None]) -> None:
+        """Forward only: InvalidError. `check` raises where the log has no such place."""
+        key, data = self._cursor_key(log_id, name), json.dumps(position_list(at)).encode()
+        with translated(f"moving cursor {name!r}", writes=True):
+            for _ in range(TRIES_MAX):
+                found = self.store.get(key, linearizable=True)
+                if found is not None:
+                    before = position_from(json.loads(found.data))
+                    if before == at:
+                        return
+                    if at < before:
+                        raise InvalidError(
+                            f"moving the cursor {name!r} to {tuple(at.dlsn)}: it stands at {tuple(before.dlsn)}, and moves"
+                            " forward only"
+                        )
+                try:
+                    if found is None:
+                        # The document is written too: a truncation that did not see this cursor fails.
+                        def decide(document: LogDocument) -> LogDocument | None:
+                            check(document)
+                            return document
+
+                        self.change(log_id, decide, [Operation("create", key, data)])
+                    else:
+                        check(self.read(log_id)[0])
+                        self.store.put(key, data, found.version)
+                    return
+                except (ConflictError, MissingError, UnknownOutcomeError, KeyExistsError):
+                    continue
+
+    def delete_cursor(self, log_id: str, name: str) -> None:
+        """CursorNotFoundError."""
+        self.cursor(log_id, name)
+        with translated(f"deleting cursor {name!r}", writes=True):
+            self._drop(self._cursor_key(log_id, name))
+
+    def _drop(self, key: str) -> None:
+        for _ in range(TRIES_MAX):
+            try:
+                self.store.delete(key)
+                return
+            except MissingError:
+                return
+            except UnknownOutcomeError:
+                continue
+
+    def _children(self, log_id: str) -> list[str]:
+        try:
+            return self.store.children(self._key(log_id))
+        except MissingError:
+            return []
+
+    def _name_key(self, name: str) -> str:
+        return f"{self._root}/names/{_part(name)}"
+
+    def _key(self, log_id: str) -> str:
+        return f"{self._root}/logs/{log_id}"
+
+    def _cursor_key(self, log_id: str, name: str) -> str:
+        return f"{self._key(log_id)}/{_part(name)}"

@@ -1,0 +1,284 @@
+"""ClusterNamespace: logs on the bookies of a cluster; and what its logs share: the store, the ledgers, the writers."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
+
+from walkeeper._namespace import Namespace, RecoveryReport, Stats
+from walkeeper._options import flag, log_options, name_bytes, natural, stored_log_options
+from walkeeper.cluster._document import LogDocument, StoredSegment
+from walkeeper.cluster._ledgers import LogLedgers
+from walkeeper.cluster._log import ClusterLog
+from walkeeper.cluster._log_store import LogStore
+from walkeeper.errors import (
+    ClosedError,
+    Error,
+    ExistsError,
+    InvalidError,
+    LogDeletedError,
+    LogNotFoundError,
+    NotFoundError,
+    ReadOnlyError,
+    UnsupportedError,
+    shown,
+)
+from walkeeper.ledgers import LedgerClient
+
+if TYPE_CHECKING:
+    import os
+
+    from typing_extensions import Unpack
+
+    from walkeeper._options import NewLogOptions
+    from walkeeper.cluster._writer import ClusterWriter
+    from walkeeper.ledgers._native_handles import NativeHandle
+
+__all__ = ["ClusterNamespace", "ClusterOptions", "open_cluster"]
+
+
+class ClusterOptions(TypedDict, total=False):
+    """The further options of walkeeper.open for the URI of a metadata store."""
+
+    namespace: str
+    """Which namespace of the cluster ("default")."""
+    ensemble_size: int
+    """Bookies of a segment (3)."""
+    write_quorum: int
+    """To how many of them each entry goes (3)."""
+    ack_quorum: int
+    """How many must have it before it is acknowledged (2)."""
+    strict: bool
+    """Where fewer bookies than ensemble_size are up, begin no segment (False: one on those that are up)."""
+    password: bytes
+    """Of the ledgers (empty). It is kept in the metadata, in clear."""
+    session_timeout: float
+    """Seconds after which a silent connection to the metadata store is given up (10)."""
+
+
+def open_cluster(uri: str, create: bool, read_only: bool, on_damage: str, options: dict[str, Any]) -> ClusterNamespace:
+    """walkeeper.open() for the URI of a metadata store."""
+    if on_damage != "stop":
+        raise UnsupportedError("on_damage= is for a directory: bookies keep several copies of each record")
+    for name in options:
+        if name not in ClusterOptions.__annotations__:
+            raise InvalidError(f"walkeeper.open has no option {name!r} for a cluster")
+    name = options.get("namespace", "default")
+    if not isinstance(name, str) or not name:
+        raise InvalidError(f"namespace={shown(name)}: a name is wanted")
+    quorums = tuple(natural(one, options.get(one, default)) for one, default in _QUORUMS.items())
+    if not 1 <= quorums[2] <= quorums[1] <= quorums[0]:
+        raise InvalidError(f"ensemble_size, write_quorum, ack_quorum are {quorums}: each is at most the one before")
+    strict = flag("strict", options.get("strict", False))
+    makes, only_reads = flag("create", create), flag("read_only", read_only)
+    client = LedgerClient(uri, session_timeout=options.get("session_timeout", 10.0))
+    try:
+        store = LogStore(client._cluster.store, name)
+        if not store.prepare(makes and not only_reads):
+            raise NotFoundError(f"{uri!r} has no namespace {name!r}")
+        ledgers = LogLedgers(client, name, quorums, strict, options.get("password", b""))  # type: ignore[arg-type]
+        return ClusterNamespace(uri, client, store, ledgers, only_reads)
+    except BaseException:
+        client.close()
+        raise
+
+
+_QUORUMS = {"ensemble_size": 3, "write_quorum": 3, "ack_quorum": 2}
+
+
+class ClusterNamespace(Namespace):
+    """The logs of one namespace of a cluster. What it promises is what a directory's promises, but for what
+    docs/guarantees.md lists: backup(), recovery() and stats() raise UnsupportedError."""
+
+    def __init__(self, uri: str, client: LedgerClient, store: LogStore, ledgers: LogLedgers, read_only: bool) -> None:
+        self._path = uri
+        self._read_only = read_only
+        self._client = client
+        self._store = store
+        self._ledgers = ledgers
+        self._writers: weakref.WeakValueDictionary[str, ClusterWriter] = weakref.WeakValueDictionary()
+
+    @property
+    def path(self) -> str:
+        """The URI that it was opened by."""
+        return self._path
+
+    @property
+    def closed(self) -> bool:
+        return self._client.closed
+
+    def log(self, name: str, *, create: bool = True, **options: Unpack[NewLogOptions]) -> ClusterLog:
+        name_bytes(name)
+        stored, made = stored_log_options(log_options(options)), flag("create", create)
+        _check_name(name)
+        self._check()
+        while True:
+            log_id = self._store.find(name)
+            if log_id is not None:
+                try:
+                    self._store.read(log_id)
+                    return ClusterLog(self, name, log_id)
+                except LogDeletedError:
+                    self._store.forget(name, log_id)  # somebody was about to
+                    continue
+            if not made or self._read_only:
+                raise LogNotFoundError(f"there is no log {name!r}", log=name)
+            try:
+                return ClusterLog(self, name, self._store.create(LogDocument(name, stored)))
+            except ExistsError:
+                continue  # somebody was quicker
+
+    def logs(self, prefix: str = "") -> list[str]:
+        name_bytes(prefix)
+        self._check()
+        return self._store.names(prefix)
+
+    def delete_log(self, name: str) -> None:
+        name_bytes(name)
+        self._check()
+        self._check_writes()
+        log_id = self._store.find(name)
+        if log_id is None:
+            raise LogNotFoundError(f"there is no log {name!r}", log=name)
+
+        def decide(now: LogDocument) -> LogDocument | None:
+            ledgers = [one.ledger_id for one in now.segments]
+            if now.intent is not None:
+                ledgers.append(now.intent)
+            return replace(now, deleted=True, writer=now.writer + 1, intent=None, deleting=(*now.deleting, *ledgers))
+
+        try:
+            document = self._store.change(log_id, decide)
+        except LogDeletedError:
+            document = None
+        if document is not None:
+            segment = document.open_segment
+            if segment is not None:  # its writer is to learn of it
+                try:
+                    self._ledgers.recovered(segment)
+                except Error:
+                    pass  # it learns when it begins another segment
+            for ledger_id in document.deleting:
+                self._ledgers.delete(ledger_id)
+        self._store.forget(name, log_id)
+
+    def rename_log(self, old: str, new: str) -> None:
+        name_bytes(old)
+        name_bytes(new)
+        _check_name(new)
+        self._check()
+        self._check_writes()
+        self._store.rename(old, new)
+
+    def backup(self, destination: str | os.PathLike[str], *, journal: str | os.PathLike[str] | None = None) -> NoReturn:
+        raise UnsupportedError("a namespace on a cluster has no backup: its records are on several bookies")
+
+    def stats(self) -> Stats:
+        raise UnsupportedError("a namespace on a cluster has no disk of its own: each bookie has metrics")
+
+    def recovery(self) -> RecoveryReport:
+        raise UnsupportedError("a namespace on a cluster is not recovered when it is opened: a writer recovers its log")
+
+    def close(self, timeout: float | None = None) -> None:
+        """Ends what its writers began as far as `timeout` seconds allow, and closes the connections."""
+        from walkeeper._options import nanoseconds
+
+        timeout_ns = nanoseconds(timeout)
+        if self.closed:
+            return
+        failed: Error | None = None
+        for writer in list(self._writers.values()):
+            try:
+                if not self._client._native.forked:
+                    writer.close(timeout_ns)
+            except Error as error:
+                failed = error
+        self._client.close(timeout)
+        if failed is not None:
+            raise failed
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else "read-only" if self._read_only else "open"
+        return f"<walkeeper.Namespace {self._path!r}, {state}>"
+
+    # ---- what its logs share ----
+
+    def _look_at_the_clock(self) -> None:
+        """Nothing is measured here: the C writer never lets txids fall."""
+
+    def _check(self) -> None:
+        """ClosedError, ForkedError."""
+        if self.closed:
+            raise ClosedError(f"the namespace {self._path!r} was closed")
+        self._client._check()
+
+    def _check_writes(self) -> None:
+        if self._read_only:
+            raise ReadOnlyError(f"{self._path!r} was opened read-only")
+
+    def _lac(self, log_id: str, segment: StoredSegment, handle: NativeHandle | None) -> int:
+        """The last entry of an open segment that is confirmed. A writer in this process knows it at once."""
+        writer = self._writers.get(log_id)
+        if writer is not None:
+            ledger_id, lac = writer.lac
+            if ledger_id == segment.ledger_id:
+                return lac
+        assert handle is not None
+        metadata = self._ledgers.refresh(handle)
+        return metadata.last_entry_id if metadata.is_closed else self._ledgers.lac(handle)
+
+    def _delete_leftovers(self, log_id: str, document: LogDocument) -> None:
+        """Ledgers that no segment needs go, and then leave the document."""
+        if not document.deleting:
+            return
+        for ledger_id in document.deleting:
+            self._ledgers.delete(ledger_id)
+        gone = set(document.deleting)
+
+        def decide(now: LogDocument) -> LogDocument | None:
+            left = tuple(one for one in now.deleting if one not in gone)
+            return replace(now, deleting=left) if left != now.deleting else None
+
+        self._store.change(log_id, decide)
+
+    def _retain(self, log_id: str, document: LogDocument) -> None:
+        """Behind a segment's end: completed segments that are old enough go, never past a cursor."""
+        seconds = document.options.retention_seconds
+        oldest_ms = time.time_ns() // 1_000_000 - seconds * 1000
+        if seconds in (0, 2**64 - 1):
+            self._delete_leftovers(log_id, document)
+            return
+        cursors = self._store.cursors(log_id)
+        first = document.first
+        for segment in document.segments[:-1]:
+            if segment.created_ms >= oldest_ms:
+                break
+            following = document.behind(segment.segment)
+            if following is None:
+                break
+            begin = type(first)((following.segment, 0, 0, following.first_sequence_id, -1))
+            if any(at.sequence_id < begin.sequence_id for at in cursors.values()):
+                break
+            first = begin
+        if first is not document.first:
+            wanted = first
+
+            def decide(now: LogDocument) -> LogDocument | None:
+                changed = now.truncated(wanted)
+                return None if changed is now else changed
+
+            document = self._store.change(log_id, decide)
+        self._delete_leftovers(log_id, document)
+
+
+def _check_name(name: str) -> None:
+    """As a directory has it."""
+    wrong = not name or len(name.encode()) > 255 or name.startswith(".") or name.endswith("/")
+    if wrong or any(one in " <>" or ord(one) < 32 or ord(one) == 127 for one in name):
+        raise InvalidError(
+            f"{name!r} is no name of a log: 1 to 255 bytes of UTF-8, not beginning with '.', not ending with '/', without"
+            " spaces, control characters, '<' and '>'",
+            log=name,
+        )

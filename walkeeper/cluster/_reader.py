@@ -1,0 +1,145 @@
+"""ClusterReader: what a Reader of a log on a cluster calls. C reads one segment; which, and how far, is told from here.
+
+A reader reads what is confirmed: of a completed segment all, of the open one up to the LAC that a quorum of its bookies
+knows, or that a writer in this process has.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from walkeeper._calls import ReaderCalls
+from walkeeper._native import ffi, lib
+from walkeeper._position import DLSN
+from walkeeper.errors import LedgerNotFoundError, TruncatedError, check, new_error
+
+if TYPE_CHECKING:
+    from walkeeper.cluster._document import LogDocument, StoredSegment
+    from walkeeper.cluster._namespace import ClusterNamespace
+    from walkeeper.ledgers._native_handles import NativeHandle
+
+__all__ = ["ClusterReader"]
+
+PAUSE_SECONDS = 0.001
+PAUSE_SECONDS_MAX = 0.02
+"""A follower looks for more after so long; it doubles up to the latter."""
+
+
+class ClusterReader(ReaderCalls):
+    """The calls of one reader. `native` is its wk_cluster_reader."""
+
+    def __init__(
+        self, namespace: ClusterNamespace, log_name: str, log_id: str, options: Any, follow: bool, begins: DLSN | None
+    ) -> None:
+        self._namespace = namespace
+        self._log_name = log_name
+        self._log_id = log_id
+        self._follow = follow
+        self._must_be_there = begins
+        """The record that was asked for by its DLSN: it must not be truncated before it is read."""
+        self._handle: NativeHandle | None = None
+        self._number = 0
+        out, error = ffi.new("wk_cluster_reader **"), new_error()
+        check(lib.wk_cluster_reader_open(options, out, error), error)
+        self.native: Any = out[0]
+
+    @staticmethod
+    def release(native: Any) -> None:
+        lib.wk_cluster_reader_release(native)
+
+    @staticmethod
+    def position(native: Any, at: Any) -> None:
+        lib.wk_cluster_reader_position(native, at)
+
+    def next(self, native: Any, max_records: int, max_bytes: int, left: int, out: Any, error: Any) -> int:
+        deadline = time.monotonic() + left / 1e9
+        pause = PAUSE_SECONDS
+        while True:
+            status = int(lib.wk_cluster_reader_next(native, max_records, max_bytes, lib_patience(left), out, error))
+            if status == lib.WK_NOT_FOUND:
+                status = int(lib.WK_DAMAGED)
+            if status != lib.WK_END:
+                return status
+            state = ffi.new("wk_cluster_reader_state *")
+            lib.wk_cluster_reader_state_get(native, state)
+            if state.ended or state.end_of_stream:
+                return status
+            found = self._more(native, state)
+            if found is None:
+                return status
+            if found:
+                pause = PAUSE_SECONDS
+                continue
+            if not self._follow:
+                return status
+            if time.monotonic() + pause > deadline:
+                time.sleep(max(0.0, deadline - time.monotonic()))
+                return int(lib.WK_TIMEOUT)
+            time.sleep(pause)
+            pause = min(2 * pause, PAUSE_SECONDS_MAX)
+
+    def next_apart(self, native: Any, max_records: int, max_bytes: int, left: int, out: Any, error: Any) -> int:
+        return self.next(native, max_records, max_bytes, left, out, error)
+
+    def _more(self, native: Any, state: Any) -> bool | None:
+        """Whether there may be more to read now; None: there never will be."""
+        ledgers, store = self._namespace._ledgers, self._namespace._store
+        document, _ = store.read(self._log_id)
+        self._check_truncated(document, state)
+        current = document.segment(state.segment) if self._handle is not None else None
+        if current is not None and not state.completed:
+            if current.completed:
+                return self._tell(native, current, current.last_entry, True, None)
+            lac = self._namespace._lac(self._log_id, current, self._handle)
+            if lac > state.last_entry:
+                return self._tell(native, current, lac, False, None)
+            return None if document.end_of_stream else False
+        at = state.at.segment if self._handle is None else state.segment + 1
+        following = document.segment(at) or document.behind(at - 1)
+        if following is None:
+            return None if document.end_of_stream else False
+        try:
+            handle = ledgers.reading(following.ledger_id)
+        except LedgerNotFoundError:
+            return False  # it was truncated just now: the document says so in a moment
+        lac = following.last_entry if following.completed else self._namespace._lac(self._log_id, following, handle)
+        return self._tell(native, following, lac, following.completed, handle)
+
+    def _tell(
+        self, native: Any, segment: StoredSegment, last_entry: int, completed: bool, handle: NativeHandle | None
+    ) -> bool:
+        error = new_error()
+        before = self._handle
+        if handle is None:
+            status = lib.wk_cluster_reader_segment(
+                native, ffi.NULL, segment.segment, segment.first_sequence_id, last_entry, completed, error
+            )
+        else:
+            with handle as raw:
+                status = lib.wk_cluster_reader_segment(
+                    native, raw, segment.segment, segment.first_sequence_id, last_entry, completed, error
+                )
+            self._handle = handle
+            if before is not None:
+                before.let_go()
+        check(status, error, log=self._log_name)
+        return True
+
+    def _check_truncated(self, document: LogDocument, state: Any) -> None:
+        """Where the records that the reader stands before were let go of."""
+        at = DLSN(state.at.segment, state.at.entry_id, state.at.slot)
+        first = document.first.dlsn
+        if at >= first or (self._must_be_there is None and self._handle is None):
+            return
+        if state.next_sequence_id and state.next_sequence_id >= document.first.sequence_id:
+            return  # it has read all of what is gone
+        raise TruncatedError(
+            f"log {self._log_name!r} was truncated up to {tuple(first)}: the record at {tuple(at)} was let go",
+            log=self._log_name,
+        )
+
+
+def lib_patience(left: int) -> int:
+    """Bookies get time to answer, also where the caller waits for nothing else."""
+    return max(left, 10_000_000_000)

@@ -1,0 +1,370 @@
+"""ClusterWriter: takes a log over, and what a Writer of it calls: C's calls, and the segments that they need.
+
+Fencing (docs/adr/0027): the number `writer` of the log's document is raised first. Then whatever segment is open is
+recovered, which fences its ledger, and completed. Only then a segment of our own begins. Each of these changes is
+refused where the number is not ours any more.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from walkeeper._calls import WriterCalls
+from walkeeper._completions import Completions
+from walkeeper._native import ffi, lib
+from walkeeper._options import FOREVER, uninterrupted
+from walkeeper._position import position_of
+from walkeeper.cluster._document import LogDocument, StoredSegment
+from walkeeper.errors import ClosedError, Error, ExistsError, FencedError, LogDeletedError, check, new_error
+
+if TYPE_CHECKING:
+    from walkeeper._log import Log
+    from walkeeper._position import Position
+    from walkeeper.cluster._log import ClusterLog
+    from walkeeper.cluster._namespace import ClusterNamespace
+    from walkeeper.ledgers._ensemble_change import WatchedWriter
+    from walkeeper.ledgers._native_handles import NativeHandle
+
+__all__ = ["ClusterWriter", "take_over"]
+
+_SOURCES = {"unset": lib.WK_TXID_UNSET, "application": lib.WK_TXID_APPLICATION, "clock": lib.WK_TXID_CLOCK}
+_CODECS = {"none": lib.WK_CODEC_NONE, "lz4": lib.WK_CODEC_LZ4, "zstd": lib.WK_CODEC_ZSTD}
+
+
+def take_over(namespace: ClusterNamespace, log_id: str) -> tuple[LogDocument, int]:
+    """The document, whose segments are all completed, and our number. No earlier writer can begin a segment any more,
+    nor is any append of one acknowledged from now on."""
+    owner = f"process {os.getpid()} on {socket.gethostname()}, since {time.strftime('%Y-%m-%d %H:%M:%S %z')}"
+    store, ledgers = namespace._store, namespace._ledgers
+    document = store.change(log_id, lambda now: replace(now, writer=now.writer + 1, owner=owner))
+    mine = document.writer
+    while True:
+        if document.intent is not None:  # an older writer was about to make it, and may just now
+            ledgers.delete(document.intent)
+            document = store.change(log_id, _without_intent(mine, document.intent))
+            continue
+        segment = next((one for one in document.segments if not one.completed), None)
+        if segment is None:
+            break
+        completed, ends = ledgers.recovered(segment)
+        document = store.change(log_id, _completing(mine, completed, ends))
+    namespace._delete_leftovers(log_id, document)
+    return document, mine
+
+
+def fenced(document: LogDocument) -> FencedError:
+    return FencedError(
+        f"another writer took log {document.name!r} over: {document.owner}", log=document.name, outcome="not_written"
+    )
+
+
+def _without_intent(mine: int, intent: int) -> Any:
+    def decide(now: LogDocument) -> LogDocument | None:
+        if now.writer != mine:
+            raise fenced(now)
+        return replace(now, intent=None) if now.intent == intent else None
+
+    return decide
+
+
+def _completing(mine: int, segment: StoredSegment, ends: bool) -> Any:
+    def decide(now: LogDocument) -> LogDocument | None:
+        if now.writer != mine:
+            raise fenced(now)
+        stored = now.segment(segment.segment)
+        return None if stored is None or stored.completed else now.completing(segment, ends)
+
+    return decide
+
+
+class ClusterWriter(WriterCalls):
+    """The calls of one writer. `native` is its wk_cluster_writer."""
+
+    def __init__(self, namespace: ClusterNamespace, log: ClusterLog, log_id: str) -> None:
+        self._namespace = namespace
+        self._log_name = log.name
+        self._log_id = log_id
+        document, self._number = take_over(namespace, log_id)
+        options = ffi.new("wk_cluster_writer_options *")
+        name = ffi.new("char[]", log.name.encode())
+        options.log = name
+        options.segment_bytes = document.options.segment_bytes
+        options.segment_seconds = document.options.segment_seconds
+        options.codec = _CODECS[document.options.codec]
+        options.txid_source = _SOURCES[document.txid_source]
+        options.end_of_stream = document.end_of_stream
+        last = document.last
+        options.last = [list(last.dlsn), last.sequence_id, last.txid]
+        out, error = ffi.new("wk_cluster_writer **"), new_error()
+        check(lib.wk_cluster_writer_open(options, out, error), error)
+        self.native: Any = ffi.gc(out[0], lib.wk_cluster_writer_close)
+        """Freed with this object, which the Writer keeps: also behind its close() the namespace may ask for it."""
+        self._lock = threading.RLock()
+        """One thread at a time ends and begins segments."""
+        self._handle: NativeHandle | None = None
+        self._watched: WatchedWriter | None = None
+        self._segment: StoredSegment | None = None
+        self._closed = False
+        self._completing: list[Completions] = []
+        namespace._writers[log_id] = self
+        if not document.end_of_stream:
+            try:
+                self._begin_segment()
+            except BaseException:
+                self._closed = True
+                raise
+
+    # ---- calls ----
+
+    @staticmethod
+    def release(native: Any) -> None:
+        """It is this object's."""
+
+    def append(self, native: Any, data: Any, size: int, options: Any, at: Any, error: Any) -> int:
+        while True:
+            status = int(lib.wk_cluster_writer_append(native, data, size, options, at, error))
+            if status != lib.WK_NEEDS_SEGMENT:
+                return self._deleted(status)
+            self._serve(error.txid)
+
+    def submit(self, native: Any, data: Any, size: int, options: Any, at: Any, ticket: Any, error: Any) -> int:
+        while True:
+            status = int(lib.wk_cluster_writer_submit(native, data, size, options, at, ticket, error))
+            if status != lib.WK_NEEDS_SEGMENT:
+                return self._deleted(status)
+            self._serve(error.txid)
+
+    def append_many(
+        self,
+        native: Any,
+        data: Any,
+        sizes: Any,
+        count: int,
+        txids: Any,
+        options: Any,
+        wait: bool,
+        first: Any,
+        last: Any,
+        ticket: Any,
+        error: Any,
+    ) -> int:
+        """Goes on with the rest in the next segment where C accepted a part."""
+        many, done, offset = lib.wk_cluster_writer_append_many, 0, 0
+        start = ffi.from_buffer(data) if isinstance(data, bytes) else data
+        begin = ffi.new("wk_position *")
+        while True:
+            rest = txids + done if txids else txids
+            status = int(
+                many(
+                    native, start + offset, sizes + done, count - done, rest, options, wait, first, last, ticket, error
+                )
+            )
+            if ticket[0] and done == 0:
+                begin[0] = first[0]
+            if status != lib.WK_NEEDS_SEGMENT:
+                if done:
+                    first[0] = begin[0]
+                return self._deleted(status)
+            if ticket[0]:
+                accepted = int(last.sequence_id - first.sequence_id) + 1
+                offset += sum(sizes[index] for index in range(done, done + accepted))
+                done += accepted
+                options.expected = -1
+            self._serve(error.txid)
+
+    def flush(self, native: Any, timeout_ns: int, at: Any, error: Any) -> int:
+        return self._deleted(int(lib.wk_cluster_writer_flush(native, timeout_ns, at, error)))
+
+    def next(self, native: Any, at: Any) -> None:
+        lib.wk_cluster_writer_next(native, at)
+
+    def end_of_stream(self, native: Any, error: Any) -> int:
+        while True:
+            status = int(lib.wk_cluster_writer_end_of_stream(native, error))
+            if status == lib.WK_NEEDS_SEGMENT:
+                self._serve(error.txid)
+                continue
+            if status == lib.WK_OK:
+                self._namespace._store.change(self._log_id, self._ending)
+            return self._deleted(status)
+
+    def find(self, log: Log, sequence_id: int, at: Any, error: Any) -> int:
+        found = log.find(sequence_id=sequence_id)
+        at[0] = [list(found.dlsn), found.sequence_id, found.txid]
+        return int(lib.WK_OK)
+
+    def watch(self, log: Log, ticket: int, at: Position, deferred: bool) -> Future[Position]:
+        return self._completions.watch(ticket, at, log.name, False)
+
+    @property
+    def _completions(self) -> Completions:
+        with self._lock:
+            if not self._completing:
+                self._completing.append(
+                    Completions(self, lib.wk_cluster_writer_wait, lib.wk_cluster_writer_durable)  # type: ignore[arg-type]
+                )
+            return self._completing[0]
+
+    # As a Handle, for Completions: `with self as native`.
+
+    all_durable = False
+
+    def __enter__(self) -> Any:
+        if self._closed:
+            raise ClosedError(f"the writer of log {self._log_name!r} was closed")
+        return self.native
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    @property
+    def lac(self) -> tuple[int, int]:
+        """The ledger of the open segment, and the last entry that is confirmed there; -1, -1: none is open."""
+        handle = self._handle
+        if handle is None or self._closed:
+            return -1, -1
+        try:
+            return handle.ledger_id, handle.state().lac
+        except Error:
+            return -1, -1
+
+    # ---- segments ----
+
+    def _deleted(self, status: int) -> int:
+        """Where the writer was fenced, the log may have been deleted: that is what is said then."""
+        if status == lib.WK_FENCED:
+            try:
+                self._namespace._store.read(self._log_id)
+            except LogDeletedError:
+                return int(lib.WK_DELETED)
+            except Error:
+                pass
+        return status
+
+    def _mine(self, now: LogDocument) -> None:
+        if now.writer != self._number:
+            raise fenced(now)
+
+    def _ending(self, now: LogDocument) -> LogDocument | None:
+        self._mine(now)
+        return None if now.end_of_stream else replace(now, end_of_stream=True)
+
+    def _serve(self, txid: int) -> None:
+        """Whatever C needs before it takes another record. Raises with outcome "not_written" where it cannot be had."""
+        with self._lock:
+            if self._closed:
+                raise ClosedError(f"this writer of log {self._log_name!r} was closed", outcome="not_written")
+            try:
+                self._serve_locked(txid)
+            except Error as error:
+                error.outcome = error.outcome or "not_written"
+                raise
+
+    def _serve_locked(self, txid: int) -> None:
+        number, due = ffi.new("int64_t *"), ffi.new("bool *")
+        lib.wk_cluster_writer_segment(self.native, number, due)
+        if number[0] and due[0]:
+            self._end_segment(FOREVER)
+            number[0] = 0
+        if not number[0]:
+            self._begin_segment()
+        document, _ = self._namespace._store.read(self._log_id)
+        self._mine(document)
+        if document.txid_source == "unset":
+            source = "clock" if txid == -1 else "application"
+
+            def decide(now: LogDocument) -> LogDocument | None:
+                self._mine(now)
+                return replace(now, txid_source=source) if now.txid_source == "unset" else None
+
+            document = self._namespace._store.change(self._log_id, decide)
+        lib.wk_cluster_writer_set_source(self.native, _SOURCES[document.txid_source])
+
+    def _begin_segment(self) -> None:
+        namespace = self._namespace
+        store, ledgers = namespace._store, namespace._ledgers
+        while True:
+            ledger_id = ledgers.next_id()
+
+            def intend(now: LogDocument, ledger_id: int = ledger_id) -> LogDocument | None:
+                self._mine(now)
+                return replace(now, intent=ledger_id)
+
+            document = store.change(self._log_id, intend)
+            try:
+                handle, watched = ledgers.create(ledger_id, self._log_id, document.next_segment)
+                break
+            except ExistsError:
+                continue  # somebody chose this id by himself
+        segment = StoredSegment(
+            document.next_segment, ledger_id, document.last.sequence_id + 1, time.time_ns() // 1_000_000
+        )
+
+        def begin(now: LogDocument) -> LogDocument | None:
+            self._mine(now)
+            if now.segment(segment.segment) is not None:
+                return None
+            return now.with_segment(segment)
+
+        store.change(self._log_id, begin)
+        self._handle, self._watched, self._segment = handle, watched, segment
+        error = new_error()
+        with handle as native:
+            check(lib.wk_cluster_writer_begin_segment(self.native, native, segment.segment, error), error)
+
+    def _end_segment(self, timeout_ns: int) -> bool:
+        """The open segment, if there is one, is completed. Whether everything that was accepted is confirmed."""
+        end, error = ffi.new("wk_segment_end *"), new_error()
+        status = uninterrupted(
+            lambda left: lib.wk_cluster_writer_end_segment(self.native, left or 1, end, error), timeout_ns
+        )
+        if status == lib.WK_NOT_FOUND:
+            return True
+        check(status, error, log=self._log_name)
+        segment, watched = self._segment, self._watched
+        assert segment is not None
+        assert watched is not None
+        with watched.lock:
+            self._namespace._ledgers.close(segment.ledger_id, int(end.last_entry), int(end.length))
+        completed = StoredSegment(
+            segment.segment,
+            segment.ledger_id,
+            segment.first_sequence_id,
+            segment.created_ms,
+            True,
+            int(end.last_entry),
+            position_of(end.last),
+            int(end.records_count),
+            int(end.payload_bytes),
+        )
+        document = self._namespace._store.change(self._log_id, _completing(self._number, completed, False))
+        self._segment = self._watched = None
+        if self._handle is not None:
+            self._handle.let_go()
+        self._handle = None
+        self._namespace._retain(self._log_id, document)
+        return bool(end.whole)
+
+    def close(self, timeout_ns: int) -> None:
+        """Behind the last flush: the open segment is completed. One that another writer took over is its."""
+        with self._lock:
+            if self._closed:
+                return
+            try:
+                self._end_segment(timeout_ns)
+            except (FencedError, LogDeletedError):
+                pass  # another writer completes it
+            finally:
+                for completions in self._completing:
+                    completions.stop(timeout_ns)
+                self._closed = True
+                for completions in self._completing:
+                    completions.abandon(False)
+                if self._namespace._writers.get(self._log_id) is self:
+                    del self._namespace._writers[self._log_id]
