@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
@@ -229,6 +231,27 @@ def test_a_closed_client_says_so(shared_cluster: LocalCluster) -> None:
         with pytest.raises(walkeeper.ClosedError):
             call()
     assert writer.lac == 0
+
+
+OUTLIVING = """
+import sys, threading, walkeeper
+for _ in range(20):
+    client = walkeeper.LedgerClient(sys.argv[1])
+    writers = [client.create()]
+    writers[0].add(b"paid 42")
+    client.close()
+    del client
+    thread = threading.Thread(target=writers.clear)
+    thread.start()
+    thread.join()
+"""
+
+
+def test_the_last_handle_of_a_closed_client_may_go_in_any_thread(shared_cluster: LocalCluster) -> None:
+    """Also in a new one, to which the C library gives the id that the client's own thread had."""
+    command = [sys.executable, "-c", OUTLIVING, shared_cluster.metadata]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 # ---- fork ----

@@ -7,6 +7,8 @@ until the last call has returned.
 from __future__ import annotations
 
 import os
+import threading
+import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -33,15 +35,17 @@ class HandleState(NamedTuple):
 
 
 class NativeClient:
-    """A wk_client."""
+    """A wk_client, and which handles there are of it."""
 
-    __slots__ = ("_native", "_pid")
+    __slots__ = ("_handles", "_lock", "_native", "_pid")
 
     def __init__(self, options: Any) -> None:
         out, error = ffi.new("wk_client **"), new_error()
         check(lib.wk_client_start(options, out, error), error)
         self._pid = os.getpid()
         self._native: Any = ffi.gc(out[0], _in_this_process(lib.wk_client_release))
+        self._lock = threading.RLock()
+        self._handles: weakref.WeakSet[NativeHandle] = weakref.WeakSet()
 
     def __enter__(self) -> Any:
         native = self._native
@@ -64,16 +68,30 @@ class NativeClient:
         return self._pid != os.getpid()
 
     def stop(self) -> None:
-        """Ends the driver and the connections; whoever waits is told. In a forked child it is only forgotten."""
+        """Ends the driver and the connections; whoever waits is told. In a forked child it is only forgotten.
+
+        The handles are given back to C, which frees all of the client when the last call that is inside has returned.
+        """
         native, self._native = self._native, None
         if native is not None and not self.forked:
             lib.wk_client_stop(native)
+            with self._lock:
+                handles = tuple(self._handles)
+            for handle in handles:
+                handle.give_back()
+
+    def add(self, handle: NativeHandle) -> None:
+        """A new handle, which goes with the client."""
+        with self._lock:
+            self._handles.add(handle)
+        if self._native is None:  # it was stopped since
+            handle.give_back()
 
 
 class NativeHandle:
     """A wk_handle. One that was let go of answers its last state."""
 
-    __slots__ = ("_last", "_native", "_pid", "ledger_id")
+    __slots__ = ("__weakref__", "_last", "_native", "_pid", "closed", "ledger_id")
 
     def __init__(self, client: NativeClient, ledger_id: int, spec: Any, mode: int) -> None:
         out, error = ffi.new("wk_handle **"), new_error()
@@ -85,21 +103,21 @@ class NativeHandle:
         self._pid = os.getpid()
         self._native: Any = ffi.gc(out[0], _in_this_process(lib.wk_handle_close))
         self._last = HandleState(-1, 0, -1, lib.WK_OK)
+        self.closed = False
+        """Whether its user closed it; one of a client that was closed is not."""
+        client.add(self)
 
     def __enter__(self) -> Any:
         native = self._native
         if native is None:
-            raise ClosedError(f"this handle of ledger {self.ledger_id} was closed", ledger_id=self.ledger_id)
+            what = "handle" if self.closed else "handle's client"
+            raise ClosedError(f"this {what} was closed: ledger {self.ledger_id}", ledger_id=self.ledger_id)
         if self._pid != os.getpid():
             raise ForkedError(f"this handle of ledger {self.ledger_id} was made before a fork: {_FORKED}")
         return native
 
     def __exit__(self, *_: object) -> None:
         pass
-
-    @property
-    def closed(self) -> bool:
-        return self._native is None
 
     @property
     def forked(self) -> bool:
@@ -114,10 +132,16 @@ class NativeHandle:
             return _state_of(native)
 
     def let_go(self) -> None:
-        """No call uses it any more from now on. C frees it when the last one that is inside has returned."""
-        native, self._native = self._native, None
+        """Closed by its user: no call uses it any more from now on."""
+        self.closed = True
+        self.give_back()
+
+    def give_back(self) -> None:
+        """C frees it when the last call that is inside has returned."""
+        native = self._native
         if native is not None and not self.forked:
             self._last = _state_of(native)
+        self._native = None
 
 
 def _state_of(native: Any) -> HandleState:
