@@ -177,3 +177,39 @@ async def async_types(path: str) -> None:
         assert_type(await (await log.cursor("billing")).position(), walkeeper.Position)
     opened = await walkeeper.aio.open(path)
     assert_type(opened, walkeeper.aio.Namespace)
+
+
+def ledger_types(uri: str) -> None:
+    with walkeeper.LedgerClient(uri, add_timeout=1.5) as client:
+        assert_type(client, walkeeper.LedgerClient)
+        with client.create(digest="hmac", password=b"x", custom_metadata={"owner": b"x"}) as writer:
+            assert_type(writer, walkeeper.LedgerWriter)
+            assert_type(writer.add(memoryview(b"x"), timeout=1), int)
+            assert_type(writer.add_many([b"x", bytearray(b"y")]), range)
+            assert_type(writer.submit(b"x"), Future[int])
+            assert_type(writer.length, int)
+        with client.open(writer.ledger_id) as reader:
+            assert_type(reader, walkeeper.LedgerReader)
+            for entry in reader.read(0, 3):
+                assert_type(entry, walkeeper.LedgerEntry)
+                assert_type(entry.payload, bytes)
+            assert_type(reader.length, int | None)
+        assert_type(list(client.list()), list[int])
+        assert_type(client.bookies()[0].address, str | None)
+
+
+async def async_ledger_types(uri: str) -> None:
+    async with walkeeper.aio.LedgerClient(uri) as client:
+        assert_type(client, walkeeper.aio.LedgerClient)
+        async with await client.create() as writer:
+            assert_type(writer, walkeeper.aio.LedgerWriter)
+            assert_type(await writer.add(b"x"), int)
+            assert_type(await writer.submit(b"x"), asyncio.Future[int])
+        async with await client.open(writer.ledger_id) as reader:
+            assert_type(reader, walkeeper.aio.LedgerReader)
+            async for entry in reader.read():
+                assert_type(entry, walkeeper.LedgerEntry)
+        async for ledger_id in client.list():
+            assert_type(ledger_id, int)
+    opened = await walkeeper.aio.LedgerClient(uri)
+    assert_type(opened, walkeeper.aio.LedgerClient)
