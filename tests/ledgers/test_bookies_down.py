@@ -113,6 +113,31 @@ def test_what_no_bookie_answers_for_is_unavailable_and_not_lost(cluster: LocalCl
             assert caught.value.entry_id == 0
 
 
+def test_a_read_that_takes_too_long_may_be_made_again(cluster: LocalCluster) -> None:
+    with walkeeper.LedgerClient(cluster.metadata, read_timeout=PATIENCE_S) as client:
+        with client.create() as writer:
+            writer.add(b"paid 42")
+        with client.open(writer.ledger_id) as reader:
+            with hanging(*cluster.bookies):
+                for read in (reader.read, lambda timeout: reader.read_unconfirmed(0, timeout=timeout)):
+                    with pytest.raises(walkeeper.TimeoutError) as caught:
+                        list(read(timeout=0.1))
+                    assert (caught.value.ledger_id, caught.value.entry_id) == (writer.ledger_id, 0)
+            assert [entry.payload for entry in reader.read()] == [b"paid 42"]
+
+
+def test_an_open_that_takes_too_long_is_done_later(cluster: LocalCluster) -> None:
+    with walkeeper.LedgerClient(cluster.metadata, read_timeout=PATIENCE_S) as client:
+        with writer_process(cluster.metadata) as writer:
+            writer.wait(20)
+            writer.kill()
+        with hanging(*cluster.bookies):
+            with pytest.raises(walkeeper.TimeoutError) as caught:
+                client.open(writer.ledger_id, timeout=0.2)
+            assert caught.value.ledger_id == writer.ledger_id
+        assert len(contents(client, writer.ledger_id)) >= 20
+
+
 def test_bookies_are_listed_with_their_states(cluster: LocalCluster) -> None:
     with walkeeper.LedgerClient(cluster.metadata) as client:
         ids = sorted(bookie.bookie_id for bookie in cluster.bookies)

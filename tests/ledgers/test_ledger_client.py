@@ -17,7 +17,7 @@ from ledger_runs import contents, faulty
 
 import walkeeper
 from walkeeper import ledgers
-from walkeeper.metadata import Cluster, DigestType, LedgerMetadata, open_store
+from walkeeper.metadata import Cluster, DigestType, LedgerMetadata, ServiceInfo, open_store
 from walkeeper.metadata._settle import TRIES_MAX
 from walkeeper_bookie.cluster import LocalCluster
 
@@ -84,6 +84,27 @@ def test_a_cluster_is_made_where_that_is_asked_for(tmp_path: Path) -> None:
         assert (list(client.list()), client.bookies()) == ([], ())
         with pytest.raises(walkeeper.NotEnoughBookiesError, match="there are 0"):
             client.create()
+
+
+def test_bookies_are_what_the_metadata_say_of_them() -> None:
+    opened = open_store("memory:bookies")
+    with walkeeper.LedgerClient(opened, create=True) as client:
+        assert client.uri == "memory:bookies"
+        service = ServiceInfo.of_bookie("10.0.0.7", 3181).serialise()
+        opened.store.create("/ledgers/available/named", service)
+        opened.store.create("/ledgers/available/nameless")  # up, and nobody knows where
+        opened.store.create("/ledgers/available/readonly/10.0.0.8:3181")
+        opened.store.create("/ledgers/cookies/[::1]:3181", parents=True)
+        assert [(each.bookie_id, each.state, each.address) for each in client.bookies()] == [
+            ("10.0.0.8:3181", "read-only", "10.0.0.8:3181"),
+            ("[::1]:3181", "down", "[::1]:3181"),
+            ("named", "writable", "10.0.0.7:3181"),
+            ("nameless", "writable", None),
+        ]
+        writer = client.create(ensemble_size=1, write_quorum=1, ack_quorum=1)
+        assert writer.metadata.segments == {0: ("named",)}
+        with pytest.raises(walkeeper.NotEnoughBookiesError, match="there are 1"):
+            client.create(ensemble_size=2, write_quorum=2)
 
 
 def test_an_id_may_be_chosen_once(client: walkeeper.LedgerClient) -> None:
