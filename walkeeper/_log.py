@@ -98,7 +98,7 @@ class Log:
     """A handle on one log; made by Namespace.log(). It is bound to the log, not to its name: after a rename it goes on,
     after a delete everything raises LogDeletedError, even where a log of the same name was made again."""
 
-    __slots__ = ("_name", "_namespace", "_native")
+    __slots__ = ("__weakref__", "_name", "_namespace", "_native")
 
     def __init__(self, namespace: Namespace, name: str, native: Any) -> None:
         self._namespace = namespace

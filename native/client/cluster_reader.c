@@ -119,6 +119,13 @@ void wk_cluster_reader_position(wk_cluster_reader *reader, wk_dlsn *at) {
 	*at = reader->at;
 }
 
+void wk_cluster_reader_seek(wk_cluster_reader *reader, const wk_dlsn *at, int64_t next_sequence_id) {
+	close_entry(reader);
+	drop_chunk(reader);
+	reader->at = *at;
+	reader->next_sequence_id = next_sequence_id;
+}
+
 /* ---- entries ---- */
 
 static wk_status malformed(const wk_cluster_reader *reader, wk_error *error) {
@@ -202,9 +209,12 @@ static wk_status take_records(wk_cluster_reader *reader, wk_batch *batch, size_t
 			continue;
 		}
 		int64_t sequence_id = reader->first_sequence_id + record.position - 1;
-		if ((record.flags & WK_RECORD_CONTROL) != 0 || slot < reader->at.slot ||
-		    is_below(reader, sequence_id, record.txid))
+		if ((record.flags & WK_RECORD_CONTROL) != 0 || slot < reader->at.slot || sequence_id < reader->next_sequence_id)
 			continue;
+		if (is_below(reader, sequence_id, record.txid)) { /* passed over: nobody misses it */
+			reader->next_sequence_id = sequence_id + 1;
+			continue;
+		}
 		reader->skips = false;
 		status = wk_batch_reserve(batch, reader->records.buffer);
 		if (status != WK_OK) {

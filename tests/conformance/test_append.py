@@ -203,6 +203,7 @@ def test_a_deferred_record_is_durable_by_itself(log: walkeeper.Log) -> None:
         assert bytes(next(reader).payload) == b"later"  # type: ignore[union-attr]
 
 
+@pytest.mark.directory
 def test_deferred_records_that_fill_the_window_make_room_by_themselves(open: Open, contents: Contents) -> None:
     log = open(in_flight_bytes=256 * 1024).log("orders")
     with log.writer(durability="deferred") as writer:

@@ -122,6 +122,7 @@ def test_a_record_too_large_among_many_stops_all(log: walkeeper.Log, writer: wal
     assert log.count() == 0
 
 
+@pytest.mark.directory
 def test_a_batch_stays_together_where_two_threads_wait_for_room(open: Open, contents: Contents) -> None:
     log = open(in_flight_bytes=256 * 1024).log("orders")
     with log.writer() as writer, ThreadPoolExecutor(2) as pool:

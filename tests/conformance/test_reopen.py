@@ -127,6 +127,7 @@ def test_read_only_reads_and_does_not_write(open: Open, contents: Contents) -> N
     assert ns.logs() == ["orders"]
 
 
+@pytest.mark.directory
 def test_stats_count(ns: walkeeper.Namespace) -> None:
     with ns.log("orders").writer() as writer:
         writer.append_many([b"x" * 100] * 10)

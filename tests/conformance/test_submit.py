@@ -83,6 +83,7 @@ def fill(writer: walkeeper.Writer) -> None:
         writer.submit(b"x" * 50_000, timeout=0)
 
 
+@pytest.mark.directory
 def test_without_room_it_waits_and_with_timeout_0_it_says_so(open: Open) -> None:
     ns = open(in_flight_bytes=256 * 1024)
     with ns.log("orders").writer() as writer:

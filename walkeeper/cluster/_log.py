@@ -94,32 +94,34 @@ class ClusterLog(Log):
         self._namespace._check()
         options = ffi.new("wk_cluster_reader_options *")
         setattr(options, "from", lib.WK_FROM_START)  # a word of Python
-        begins: DLSN | None = None
         ways = {"sequence_id": sequence_id, "txid": txid, "time": time}
         given = [name for name, value in ways.items() if value is not None]
         if len(given) > 1 or (given and start != "start"):
             raise InvalidError(f"a reader starts in one way, not by {' and '.join(given)} and start={shown(start)}")
         with _of(self._name):
+            fresh = not given and isinstance(start, str) and start == "start"
             if given:
-                at = self._start_by(given[0], ways[given[0]], options)
+                self._start_by(given[0], ways[given[0]], options)  # what is behind the end is to be skipped
+                found = self.find(**{given[0]: ways[given[0]]})
+                at, number = found.dlsn, found.sequence_id
+            elif fresh:
+                first = self._document().first
+                at, number = first.dlsn, first.sequence_id
             elif isinstance(start, str):
-                if start not in ("start", "end"):
+                if start != "end":
                     raise InvalidError(f'start={start!r}: a Position, a DLSN, "start" or "end"')
-                if start == "end":
-                    info = self.info()
-                    at, options.next_sequence_id = info.next.dlsn, info.next.sequence_id
-                else:
-                    at = self._document().first.dlsn
+                behind = self.info().next
+                at, number = behind.dlsn, behind.sequence_id
             else:
-                at = begins = dlsn_of(start)
-                known = sequence_id_of(start)
-                options.next_sequence_id = max(known, 0)
-                self._check_not_truncated(at, known)
-            options.at = list(at)
+                at, number = dlsn_of(start), sequence_id_of(start)
+                self._check_not_truncated(at, number)
+                if number < 0:
+                    number = self.find(dlsn=at).sequence_id
+            options.at, options.next_sequence_id = list(at), number
             if end is not None:
                 options.has_end = True
                 options.end = list(dlsn_of(end))
-            calls = ClusterReader(self._namespace, self._name, self._log_id, options, follows, begins)
+            calls = ClusterReader(self._namespace, self._name, self._log_id, options, follows, fresh)
         return Reader(self, calls.native, timeout, yields_gaps, calls)
 
     def info(self) -> LogInfo:
@@ -168,7 +170,8 @@ class ClusterLog(Log):
             else:
                 at = self._start_by(given[0], ways[given[0]], options)
             options.at = list(at)
-            calls = ClusterReader(self._namespace, self._name, self._log_id, options, False, None)
+            options.next_sequence_id = self._document().first.sequence_id
+            calls = ClusterReader(self._namespace, self._name, self._log_id, options, False, False)
             with Reader[Any](self, calls.native, None, False, calls) as reader:
                 for record in reader.read(1):
                     return record.position  # type: ignore[no-any-return]
@@ -185,7 +188,7 @@ class ClusterLog(Log):
                 return
             first = self.find(dlsn=wanted)
             behind = self._behind(self._end())
-            if wanted > behind.dlsn and wanted not in _of_the_next(behind.dlsn):
+            if wanted > behind.dlsn and wanted not in self._places_behind():
                 raise InvalidError(f"truncating up to {tuple(wanted)}: the log ends at {tuple(behind.dlsn)}")
 
             def decide(now: LogDocument) -> LogDocument | None:
@@ -276,6 +279,17 @@ class ClusterLog(Log):
             return Position((segment.segment, 0, 0, end.last.sequence_id + 1, -1))
         return Position((*dlsn_behind(end.last), end.last.sequence_id + 1, -1))
 
+    def _places_behind(self) -> set[DLSN]:
+        """Where a reader stands that has read all there is: the end of a stream takes an entry, too."""
+        end = self._end()
+        behind = self._behind(end).dlsn
+        places = {DLSN(behind.segment, behind.entry_id + 1, 0), DLSN(behind.segment + 1, 0, 0)}
+        segment = end.document.open_segment or (end.document.segments[-1] if end.document.segments else None)
+        if segment is not None:
+            last = segment.last_entry if segment.completed else end.lac
+            places |= {DLSN(segment.segment, last + 1, 0), DLSN(segment.segment + 1, 0, 0)}
+        return places
+
     def _check_not_truncated(self, at: DLSN, known: int) -> None:
         first = self._document().first
         if at < first.dlsn and (known < 0 or known < first.sequence_id):
@@ -347,7 +361,8 @@ class ClusterLog(Log):
         def check(now: LogDocument) -> None:
             if at.sequence_id > behind.sequence_id:
                 raise InvalidError(
-                    f"moving the cursor {name!r} to sequence id {at.sequence_id}: the log ends at {behind.sequence_id}"
+                    f"moving the cursor {name!r} to sequence id {at.sequence_id}: the log ends at"
+                    f" {behind.sequence_id}; the position is another log's, or of records that were never acknowledged"
                 )
             if at.sequence_id < now.first.sequence_id:
                 raise TruncatedError(f"moving the cursor {name!r} to {tuple(at.dlsn)}: the records there were let go")
@@ -361,8 +376,3 @@ def _sequence_id(at: Position) -> int:
 
 def _txid(at: Position) -> int:
     return at.txid
-
-
-def _of_the_next(end: DLSN) -> tuple[DLSN, DLSN]:
-    """Where the record behind the end may be."""
-    return DLSN(end.segment, end.entry_id + 1, 0), DLSN(end.segment + 1, 0, 0)

@@ -64,7 +64,7 @@ class LogStore:
                 return True
             if not create:
                 return False
-            for key in (f"{self._root}/logs", f"{self._root}/names"):
+            for key in (f"{self._root}/logs", f"{self._root}/freed", f"{self._root}/names"):
                 for _ in range(TRIES_MAX):
                     try:
                         self.store.create(key, parents=True)
@@ -91,7 +91,9 @@ class LogStore:
     def create(self, document: LogDocument) -> str:
         """A new log; its id. ExistsError."""
         log_id = os.urandom(8).hex()
-        created = replace(document, change=log_id)
+        number = self._freed(document.name)
+        first = type(document.first)((number, 0, 0, 0, -1))
+        created = replace(document, change=log_id, next_segment=number, first=first)
         operations = [
             Operation("create", self._name_key(document.name), log_id.encode()),
             Operation("create", self._key(log_id), created.serialise()),
@@ -110,6 +112,17 @@ class LogStore:
                         return log_id
         raise ExistsError(f"log {document.name!r} comes and goes", log=document.name)
 
+    def _freed(self, name: str) -> int:
+        """Positions of an earlier log of the name are of other records: its segment numbers are not given again."""
+        with translated(f"looking for log {name!r}"):
+            found = self.store.get(f"{self._root}/freed/{_part(name)}", linearizable=True)
+        return 1 if found is None else int(found.data)
+
+    def _freeing(self, name: str, number: int) -> list[Operation]:
+        key, data = f"{self._root}/freed/{_part(name)}", b"%d" % max(number, self._freed(name))
+        there = self.store.get(key, linearizable=True)
+        return [Operation("create", key, data)] if there is None else [Operation("put", key, data, there.version)]
+
     def rename(self, old: str, new: str) -> None:
         """LogNotFoundError; ExistsError."""
         with translated(f"renaming log {old!r}", writes=True):
@@ -124,12 +137,18 @@ class LogStore:
                     raise ExistsError(f"there is a log {new!r}", log=new)
                 log_id = found.data.decode()
                 document, version = self.read(log_id)
-                renamed = replace(document, name=new, change=os.urandom(8).hex())
+                renamed = replace(
+                    document,
+                    name=new,
+                    next_segment=max(document.next_segment, self._freed(new)),
+                    change=os.urandom(8).hex(),
+                )
                 try:
                     self.store.transact(
                         [
                             Operation("create", self._name_key(new), found.data),
                             Operation("delete", self._name_key(old), version=found.version),
+                            *self._freeing(old, document.next_segment),
                             Operation("put", self._key(log_id), renamed.serialise(), version),
                         ]
                     )
@@ -141,36 +160,41 @@ class LogStore:
                         return
         raise ExistsError(f"log {old!r} changes as often as it is renamed", log=old)
 
-    def forget(self, name: str, log_id: str) -> None:
+    def forget(self, name: str, log_id: str, number: int) -> None:
         """The name and the document of a deleted log, with its cursors, go."""
         with translated(f"deleting log {name!r}", writes=True):
             for _ in range(TRIES_MAX):
                 try:
                     found = self.store.get(self._name_key(name), linearizable=True)
                     if found is not None and found.data.decode() == log_id:
-                        self.store.delete(self._name_key(name), found.version)
+                        self.store.transact(
+                            [
+                                Operation("delete", self._name_key(name), version=found.version),
+                                *self._freeing(name, number),
+                            ]
+                        )
                     for cursor in self._children(log_id):
                         self._drop(f"{self._key(log_id)}/{cursor}")
                     self._drop(self._key(log_id))
                     return
-                except (ConflictError, KeyNotEmptyError, UnknownOutcomeError):
-                    continue
-                except MissingError:
+                except (ConflictError, KeyExistsError, KeyNotEmptyError, MissingError, UnknownOutcomeError):
                     continue
 
     # ---- documents ----
 
     def read(self, log_id: str) -> tuple[LogDocument, int]:
         """The document and its version. LogDeletedError."""
+        found = self.look(log_id)
+        if found is None or found[0].deleted:
+            raise LogDeletedError("the log was deleted")
+        return found
+
+    def look(self, log_id: str) -> tuple[LogDocument, int] | None:
+        """The same, also of a log that is being deleted."""
         key = self._key(log_id)
         with translated("reading the metadata of a log"):
             found = self.store.get(key, linearizable=True)
-        if found is None:
-            raise LogDeletedError("the log was deleted")
-        document = LogDocument.parse(found.data, key)
-        if document.deleted:
-            raise LogDeletedError(f"log {document.name!r} was deleted", log=document.name)
-        return document, found.version
+        return None if found is None else (LogDocument.parse(found.data, key), found.version)
 
     def change(self, log_id: str, decide: Decision, also: list[Operation] | None = None) -> LogDocument:
         """The document once `decide` has had its way; it may be asked several times. LogDeletedError.

@@ -13,6 +13,7 @@ from walkeeper.cluster._document import LogDocument, StoredSegment
 from walkeeper.cluster._ledgers import LogLedgers
 from walkeeper.cluster._log import ClusterLog
 from walkeeper.cluster._log_store import LogStore
+from walkeeper.cluster._retention import NEVER, Retention
 from walkeeper.errors import (
     ClosedError,
     Error,
@@ -99,6 +100,7 @@ class ClusterNamespace(Namespace):
         self._store = store
         self._ledgers = ledgers
         self._writers: weakref.WeakValueDictionary[str, ClusterWriter] = weakref.WeakValueDictionary()
+        self._retention = Retention(self)
 
     @property
     def path(self) -> str:
@@ -117,16 +119,20 @@ class ClusterNamespace(Namespace):
         while True:
             log_id = self._store.find(name)
             if log_id is not None:
-                try:
-                    self._store.read(log_id)
+                there = self._store.look(log_id)
+                if there is not None and not there[0].deleted:
+                    self._keep(log_id, there[0])
                     return ClusterLog(self, name, log_id)
-                except LogDeletedError:
-                    self._store.forget(name, log_id)  # somebody was about to
-                    continue
+                self._store.forget(
+                    name, log_id, there[0].next_segment if there is not None else 1
+                )  # somebody was about to
+                continue
             if not made or self._read_only:
                 raise LogNotFoundError(f"there is no log {name!r}", log=name)
             try:
-                return ClusterLog(self, name, self._store.create(LogDocument(name, stored)))
+                log_id = self._store.create(LogDocument(name, stored))
+                self._keep(log_id, LogDocument(name, stored))
+                return ClusterLog(self, name, log_id)
             except ExistsError:
                 continue  # somebody was quicker
 
@@ -150,7 +156,7 @@ class ClusterNamespace(Namespace):
             return replace(now, deleted=True, writer=now.writer + 1, intent=None, deleting=(*now.deleting, *ledgers))
 
         try:
-            document = self._store.change(log_id, decide)
+            document: LogDocument | None = self._store.change(log_id, decide)
         except LogDeletedError:
             document = None
         if document is not None:
@@ -162,7 +168,8 @@ class ClusterNamespace(Namespace):
                     pass  # it learns when it begins another segment
             for ledger_id in document.deleting:
                 self._ledgers.delete(ledger_id)
-        self._store.forget(name, log_id)
+        there = self._store.look(log_id)
+        self._store.forget(name, log_id, there[0].next_segment if there is not None else 1)
 
     def rename_log(self, old: str, new: str) -> None:
         name_bytes(old)
@@ -173,12 +180,15 @@ class ClusterNamespace(Namespace):
         self._store.rename(old, new)
 
     def backup(self, destination: str | os.PathLike[str], *, journal: str | os.PathLike[str] | None = None) -> NoReturn:
+        self._check()
         raise UnsupportedError("a namespace on a cluster has no backup: its records are on several bookies")
 
     def stats(self) -> Stats:
+        self._check()
         raise UnsupportedError("a namespace on a cluster has no disk of its own: each bookie has metrics")
 
     def recovery(self) -> RecoveryReport:
+        self._check()
         raise UnsupportedError("a namespace on a cluster is not recovered when it is opened: a writer recovers its log")
 
     def close(self, timeout: float | None = None) -> None:
@@ -188,6 +198,7 @@ class ClusterNamespace(Namespace):
         timeout_ns = nanoseconds(timeout)
         if self.closed:
             return
+        self._retention.stop()
         failed: Error | None = None
         for writer in list(self._writers.values()):
             try:
@@ -204,6 +215,11 @@ class ClusterNamespace(Namespace):
         return f"<walkeeper.Namespace {self._path!r}, {state}>"
 
     # ---- what its logs share ----
+
+    def _keep(self, log_id: str, document: LogDocument) -> None:
+        """Old segments of the log go while this namespace is open."""
+        if not self._read_only:
+            self._retention.watch(log_id, document.options.retention_seconds)
 
     def _look_at_the_clock(self) -> None:
         """Nothing is measured here: the C writer never lets txids fall."""
@@ -247,7 +263,7 @@ class ClusterNamespace(Namespace):
         """Behind a segment's end: completed segments that are old enough go, never past a cursor."""
         seconds = document.options.retention_seconds
         oldest_ms = time.time_ns() // 1_000_000 - seconds * 1000
-        if seconds in (0, 2**64 - 1):
+        if seconds in NEVER:
             self._delete_leftovers(log_id, document)
             return
         cursors = self._store.cursors(log_id)

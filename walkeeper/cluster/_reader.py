@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from walkeeper._calls import ReaderCalls
 from walkeeper._native import ffi, lib
-from walkeeper._position import DLSN
 from walkeeper.errors import LedgerNotFoundError, TruncatedError, check, new_error
 
 if TYPE_CHECKING:
@@ -30,14 +29,14 @@ class ClusterReader(ReaderCalls):
     """The calls of one reader. `native` is its wk_cluster_reader."""
 
     def __init__(
-        self, namespace: ClusterNamespace, log_name: str, log_id: str, options: Any, follow: bool, begins: DLSN | None
+        self, namespace: ClusterNamespace, log_name: str, log_id: str, options: Any, follow: bool, fresh: bool
     ) -> None:
         self._namespace = namespace
         self._log_name = log_name
         self._log_id = log_id
         self._follow = follow
-        self._must_be_there = begins
-        """The record that was asked for by its DLSN: it must not be truncated before it is read."""
+        self._fresh = fresh
+        """It begins with the first record there is, whichever that is when the first one is read."""
         self._handle: NativeHandle | None = None
         self._number = 0
         out, error = ffi.new("wk_cluster_reader **"), new_error()
@@ -55,17 +54,22 @@ class ClusterReader(ReaderCalls):
     def next(self, native: Any, max_records: int, max_bytes: int, left: int, out: Any, error: Any) -> int:
         deadline = time.monotonic() + left / 1e9
         pause = PAUSE_SECONDS
+        state = ffi.new("wk_cluster_reader_state *")
         while True:
+            lib.wk_cluster_reader_state_get(native, state)
+            document, _ = self._namespace._store.read(self._log_id)
+            self._check_truncated(native, document, state)
             status = int(lib.wk_cluster_reader_next(native, max_records, max_bytes, lib_patience(left), out, error))
             if status == lib.WK_NOT_FOUND:
                 status = int(lib.WK_DAMAGED)
+            if status == lib.WK_OK:
+                self._fresh = False
             if status != lib.WK_END:
                 return status
-            state = ffi.new("wk_cluster_reader_state *")
             lib.wk_cluster_reader_state_get(native, state)
             if state.ended or state.end_of_stream:
                 return status
-            found = self._more(native, state)
+            found = self._more(native, document, state)
             if found is None:
                 return status
             if found:
@@ -82,11 +86,9 @@ class ClusterReader(ReaderCalls):
     def next_apart(self, native: Any, max_records: int, max_bytes: int, left: int, out: Any, error: Any) -> int:
         return self.next(native, max_records, max_bytes, left, out, error)
 
-    def _more(self, native: Any, state: Any) -> bool | None:
+    def _more(self, native: Any, document: LogDocument, state: Any) -> bool | None:
         """Whether there may be more to read now; None: there never will be."""
-        ledgers, store = self._namespace._ledgers, self._namespace._store
-        document, _ = store.read(self._log_id)
-        self._check_truncated(document, state)
+        ledgers = self._namespace._ledgers
         current = document.segment(state.segment) if self._handle is not None else None
         if current is not None and not state.completed:
             if current.completed:
@@ -126,16 +128,17 @@ class ClusterReader(ReaderCalls):
         check(status, error, log=self._log_name)
         return True
 
-    def _check_truncated(self, document: LogDocument, state: Any) -> None:
+    def _check_truncated(self, native: Any, document: LogDocument, state: Any) -> None:
         """Where the records that the reader stands before were let go of."""
-        at = DLSN(state.at.segment, state.at.entry_id, state.at.slot)
-        first = document.first.dlsn
-        if at >= first or (self._must_be_there is None and self._handle is None):
+        first = document.first
+        if state.next_sequence_id >= first.sequence_id:
+            return  # it has read, or passed over, all of what is gone
+        if self._fresh:
+            lib.wk_cluster_reader_seek(native, ffi.new("wk_dlsn *", list(first.dlsn)), first.sequence_id)
             return
-        if state.next_sequence_id and state.next_sequence_id >= document.first.sequence_id:
-            return  # it has read all of what is gone
+        at = (state.at.segment, state.at.entry_id, state.at.slot)
         raise TruncatedError(
-            f"log {self._log_name!r} was truncated up to {tuple(first)}: the record at {tuple(at)} was let go",
+            f"log {self._log_name!r} was truncated up to {tuple(first.dlsn)}: the record at {at} was let go",
             log=self._log_name,
         )
 

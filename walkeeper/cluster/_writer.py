@@ -11,6 +11,7 @@ import os
 import socket
 import threading
 import time
+import weakref
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,16 @@ from walkeeper._native import ffi, lib
 from walkeeper._options import FOREVER, uninterrupted
 from walkeeper._position import position_of
 from walkeeper.cluster._document import LogDocument, StoredSegment
-from walkeeper.errors import ClosedError, Error, ExistsError, FencedError, LogDeletedError, check, new_error
+from walkeeper.errors import (
+    ClosedError,
+    Error,
+    ExistsError,
+    FencedError,
+    LedgerNotFoundError,
+    LogDeletedError,
+    check,
+    new_error,
+)
 
 if TYPE_CHECKING:
     from walkeeper._log import Log
@@ -32,6 +42,9 @@ if TYPE_CHECKING:
     from walkeeper.ledgers._native_handles import NativeHandle
 
 __all__ = ["ClusterWriter", "take_over"]
+
+RESOLVE_SECONDS = 5.0
+"""A fenced writer waits so long for the one that took over to complete its segment, to know what became of a record."""
 
 _SOURCES = {"unset": lib.WK_TXID_UNSET, "application": lib.WK_TXID_APPLICATION, "clock": lib.WK_TXID_CLOCK}
 _CODECS = {"none": lib.WK_CODEC_NONE, "lz4": lib.WK_CODEC_LZ4, "zstd": lib.WK_CODEC_ZSTD}
@@ -89,6 +102,7 @@ class ClusterWriter(WriterCalls):
     def __init__(self, namespace: ClusterNamespace, log: ClusterLog, log_id: str) -> None:
         self._namespace = namespace
         self._log_name = log.name
+        self._log = weakref.ref(log)
         self._log_id = log_id
         document, self._number = take_over(namespace, log_id)
         options = ffi.new("wk_cluster_writer_options *")
@@ -130,14 +144,14 @@ class ClusterWriter(WriterCalls):
         while True:
             status = int(lib.wk_cluster_writer_append(native, data, size, options, at, error))
             if status != lib.WK_NEEDS_SEGMENT:
-                return self._deleted(status)
+                return self._explained(status, error)
             self._serve(error.txid)
 
     def submit(self, native: Any, data: Any, size: int, options: Any, at: Any, ticket: Any, error: Any) -> int:
         while True:
             status = int(lib.wk_cluster_writer_submit(native, data, size, options, at, ticket, error))
             if status != lib.WK_NEEDS_SEGMENT:
-                return self._deleted(status)
+                return self._explained(status, error)
             self._serve(error.txid)
 
     def append_many(
@@ -170,7 +184,7 @@ class ClusterWriter(WriterCalls):
             if status != lib.WK_NEEDS_SEGMENT:
                 if done:
                     first[0] = begin[0]
-                return self._deleted(status)
+                return self._explained(status, error)
             if ticket[0]:
                 accepted = int(last.sequence_id - first.sequence_id) + 1
                 offset += sum(sizes[index] for index in range(done, done + accepted))
@@ -179,7 +193,10 @@ class ClusterWriter(WriterCalls):
             self._serve(error.txid)
 
     def flush(self, native: Any, timeout_ns: int, at: Any, error: Any) -> int:
-        return self._deleted(int(lib.wk_cluster_writer_flush(native, timeout_ns, at, error)))
+        status = int(lib.wk_cluster_writer_flush(native, timeout_ns, at, error))
+        if status == lib.WK_FENCED and at == ffi.NULL and self._ends_before(-1):
+            return int(lib.WK_OK)  # closing: nothing is of unknown outcome, and whoever appended was told
+        return self._explained(status, error)
 
     def next(self, native: Any, at: Any) -> None:
         lib.wk_cluster_writer_next(native, at)
@@ -192,7 +209,7 @@ class ClusterWriter(WriterCalls):
                 continue
             if status == lib.WK_OK:
                 self._namespace._store.change(self._log_id, self._ending)
-            return self._deleted(status)
+            return self._explained(status, error)
 
     def find(self, log: Log, sequence_id: int, at: Any, error: Any) -> int:
         found = log.find(sequence_id=sequence_id)
@@ -236,16 +253,54 @@ class ClusterWriter(WriterCalls):
 
     # ---- segments ----
 
-    def _deleted(self, status: int) -> int:
-        """Where the writer was fenced, the log may have been deleted: that is what is said then."""
-        if status == lib.WK_FENCED:
-            try:
-                self._namespace._store.read(self._log_id)
-            except LogDeletedError:
-                return int(lib.WK_DELETED)
-            except Error:
-                pass
+    def _explained(self, status: int, error: Any) -> int:
+        """The status, and in `error` what only the control plane knows."""
+        if status == lib.WK_MISMATCH and error.sequence_id >= 0:
+            self._name_the_record(error)
+        if status != lib.WK_FENCED:
+            return status
+        try:
+            self._namespace._store.read(self._log_id)
+        except LogDeletedError:  # that is why it was fenced
+            return int(lib.WK_DELETED)
+        except Error:
+            return status
+        if error.outcome_unknown and error.sequence_id >= 0 and self._ends_before(error.sequence_id):
+            error.outcome_unknown = False
         return status
+
+    def _name_the_record(self, error: Any) -> None:
+        """The txid of the durable record at the expected id, which may be an earlier try of the caller's."""
+        try:
+            log = self._log()
+            found = log.find(sequence_id=error.sequence_id) if log is not None else None
+        except Error:
+            return
+        if found is not None and found.sequence_id == error.sequence_id:
+            error.txid = found.txid
+
+    def _ends_before(self, sequence_id: int) -> bool:
+        """Whether the writer that took over has completed our segment before this record: it is definitely not written.
+        -1: before any record that is not confirmed."""
+        segment, deadline = self._segment, time.monotonic() + RESOLVE_SECONDS
+        if segment is None:
+            return False
+        while True:
+            try:
+                document, _ = self._namespace._store.read(self._log_id)
+            except Error:
+                return False
+            stored = document.segment(segment.segment)
+            if stored is None:
+                return sequence_id >= segment.first_sequence_id or sequence_id < 0
+            if stored.completed:
+                if sequence_id >= 0:
+                    return stored.last.sequence_id < sequence_id
+                handle = self._handle
+                return handle is not None and handle.state().lac >= stored.last.dlsn.entry_id
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.01)
 
     def _mine(self, now: LogDocument) -> None:
         if now.writer != self._number:
@@ -358,8 +413,8 @@ class ClusterWriter(WriterCalls):
                 return
             try:
                 self._end_segment(timeout_ns)
-            except (FencedError, LogDeletedError):
-                pass  # another writer completes it
+            except (FencedError, LogDeletedError, LedgerNotFoundError):
+                pass  # another writer completes it, or has let it go
             finally:
                 for completions in self._completing:
                     completions.stop(timeout_ns)

@@ -139,6 +139,8 @@ typedef struct wk_cluster_reader_state {
 	int64_t segment, last_entry, next_sequence_id;
 	bool completed, ended, end_of_stream; /* ended: `end` was reached */
 } wk_cluster_reader_state;
+/* The next record is at or behind `at`, in the reader's segment or a later one, and has this sequence id at least. */
+WK_API void wk_cluster_reader_seek(wk_cluster_reader *reader, const wk_dlsn *at, int64_t next_sequence_id);
 WK_API void wk_cluster_reader_state_get(wk_cluster_reader *reader, wk_cluster_reader_state *state);
 WK_API void wk_cluster_reader_position(wk_cluster_reader *reader, wk_dlsn *at);
 WK_API void wk_cluster_reader_release(wk_cluster_reader *reader);
