@@ -133,14 +133,16 @@ static bool is_only_looked_at(wk_engine *engine, wk_file *file) {
 	return engine->io->operations->lock(engine->io, file, false) == 0;
 }
 
-int wk_directory_lock_take(wk_engine *engine, wk_file *file, bool *looked_at) {
+/* As wk_directory_lock_take; it waits `at_least_ns` from now on, though lock_timeout_ns may be shorter. */
+static int take(wk_engine *engine, wk_file *file, uint64_t at_least_ns, bool *looked_at) {
 	static const uint32_t nobody = 0;
-	uint64_t begin = wk_engine_now(engine), limit = engine->options.lock_timeout_ns, waited;
+	uint64_t begin = wk_engine_now(engine), before = engine->report.lock_wait_ns, limit = before + at_least_ns, waited;
 	int result;
+	limit = engine->options.lock_timeout_ns > limit ? engine->options.lock_timeout_ns : limit;
 	*looked_at = false;
 	for (;;) {
 		result = engine->io->operations->lock(engine->io, file, true);
-		waited = wk_engine_now(engine) - begin;
+		waited = before + (wk_engine_now(engine) - begin);
 		if (result != -EWOULDBLOCK)
 			break;
 		*looked_at = waited >= limit && is_only_looked_at(engine, file);
@@ -148,8 +150,12 @@ int wk_directory_lock_take(wk_engine *engine, wk_file *file, bool *looked_at) {
 			break;
 		wk_futex_wait(&nobody, 0, LOCK_RETRY_NS);
 	}
-	engine->report.lock_wait_ns += waited;
+	engine->report.lock_wait_ns = waited;
 	return result;
+}
+
+int wk_directory_lock_take(wk_engine *engine, wk_file *file, bool *looked_at) {
+	return take(engine, file, 0, looked_at);
 }
 
 static wk_status refuse(wk_engine *engine, bool looked_at, wk_error *error) {
@@ -168,51 +174,7 @@ static wk_status refuse(wk_engine *engine, bool looked_at, wk_error *error) {
 	return WK_LOCKED;
 }
 
-wk_status wk_directory_lock_root(wk_engine *engine, wk_error *error) {
-	bool looked_at;
-	int result = wk_directory_lock_take(engine, engine->superblock_file, &looked_at);
-	if (result == -EWOULDBLOCK)
-		return refuse(engine, looked_at, error);
-	return result < 0 ? wk_fail_io(error, result, "locking the superblock of %s", engine->path) : WK_OK;
-}
-
-/*
- * Taken with waiting: a process that was killed lets go of it when it is gone. What it left under way: late_writes.h.
- *
- * The superblock comes first: who is refused there has not made a file `lock` anew, where somebody removed it.
- */
-wk_status wk_directory_lock(wk_engine *engine, wk_error *error) {
-	wk_status held = wk_superblock_hold(engine, error);
-	if (held != WK_OK)
-		return held;
-	const struct wk_io_operations *io = engine->io->operations;
-	char *path = wk_engine_path(engine, "lock");
-	if (path == NULL)
-		return wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", engine->path);
-	wk_registry_hold_forks(); /* a child that does not know of this descriptor would keep the lock */
-	bool made = false;
-	int result = io->open(engine->io, path, WK_IO_WRITE, &engine->lock_file);
-	if (result == -ENOENT) {
-		result = io->open(engine->io, path, WK_IO_WRITE | WK_IO_CREATE, &engine->lock_file);
-		made = result == 0;
-		if (result == -EEXIST)
-			result = io->open(engine->io, path, WK_IO_WRITE, &engine->lock_file);
-	}
-	wk_registry_let_fork();
-	wk_status status = result < 0 ? wk_fail_io(error, result, "opening %s", path) : WK_OK;
-	free(path);
-	if (status != WK_OK)
-		return status;
-	bool looked_at;
-	result = wk_directory_lock_take(engine, engine->lock_file, &looked_at);
-	if (result == -EWOULDBLOCK)
-		return refuse(engine, looked_at, error);
-	if (result == 0)
-		result = write_holder(engine, made);
-	return result < 0 ? wk_fail_io(error, result, "locking %s", engine->path) : WK_OK;
-}
-
-/* ---- is it still ours? ---- */
+/* ---- names ---- */
 
 typedef enum wk_named { NAMED_OURS, NAMED_OTHER, NAMED_NONE, NAMED_UNKNOWN } wk_named;
 
@@ -247,6 +209,105 @@ static const char *check_kept(wk_engine *engine, char *path, wk_file *ours, cons
 		engine->io->operations->close(engine->io, found);
 	return named == NAMED_NONE ? removed : named == NAMED_OTHER ? replaced : NULL;
 }
+
+/* ---- taking it ---- */
+
+/*
+ * Behind `lock` this is the other way round: whoever has the superblock, and finds `lock` taken, lets go of it at once (hold_both).
+ */
+wk_status wk_directory_lock_root(wk_engine *engine, wk_error *error) {
+	bool looked_at;
+	int result = take(engine, engine->superblock_file, engine->lock_file != NULL ? LOOKED_AT_NS : 0, &looked_at);
+	if (result == -EWOULDBLOCK)
+		return refuse(engine, looked_at, error);
+	return result < 0 ? wk_fail_io(error, result, "locking the superblock of %s", engine->path) : WK_OK;
+}
+
+/* The file `lock`, made where it is missing. -errno */
+static int open_lock(wk_engine *engine, const char *path, bool *made) {
+	const struct wk_io_operations *io = engine->io->operations;
+	wk_registry_hold_forks(); /* a child that does not know of this descriptor would keep the lock */
+	int result = io->open(engine->io, path, WK_IO_WRITE, &engine->lock_file);
+	if (result == -ENOENT) {
+		result = io->open(engine->io, path, WK_IO_WRITE | WK_IO_CREATE, &engine->lock_file);
+		*made |= result == 0;
+		if (result == -EEXIST)
+			result = io->open(engine->io, path, WK_IO_WRITE, &engine->lock_file);
+	}
+	wk_registry_let_fork();
+	return result;
+}
+
+static void let_go(wk_engine *engine) {
+	wk_registry_hold_forks();
+	if (engine->lock_file != NULL)
+		engine->io->operations->close(engine->io, engine->lock_file);
+	if (engine->superblock_file != NULL)
+		engine->io->operations->close(engine->io, engine->superblock_file);
+	engine->lock_file = engine->superblock_file = NULL;
+	wk_registry_let_fork();
+}
+
+/* Somebody removed one of the two, or put another file in its place, while its lock was waited for. */
+static bool is_outdated(wk_engine *engine) {
+	static const char gone[] = "";
+	wk_file *root = engine->superblock_file;
+	return check_kept(engine, wk_engine_path(engine, "lock"), engine->lock_file, gone, gone) != NULL ||
+	       (root != NULL && check_kept(engine, wk_engine_path(engine, "superblock"), root, gone, gone) != NULL);
+}
+
+/*
+ * One try. *again: all was let go of, and a further one is due.
+ *
+ * The superblock comes first: who is refused there has not made a file `lock` anew, where somebody removed it. It is not kept
+ * while `lock` is waited for: whoever makes a directory has that one first, and wants the superblock then.
+ */
+static wk_status hold_both(wk_engine *engine, const char *path, bool *made, bool *again, wk_error *error) {
+	bool looked_at = false;
+	*again = false;
+	wk_status status = wk_superblock_hold(engine, error);
+	if (status != WK_OK)
+		return status;
+	int result = open_lock(engine, path, made);
+	if (result < 0)
+		return wk_fail_io(error, result, "opening %s", path);
+	uint64_t limit = engine->options.lock_timeout_ns, waited = engine->report.lock_wait_ns;
+	result = engine->io->operations->lock(engine->io, engine->lock_file, true);
+	if (result == -EWOULDBLOCK) {
+		looked_at = waited >= limit && is_only_looked_at(engine, engine->lock_file);
+		*again = waited < limit || (looked_at && waited - limit < LOOKED_AT_NS);
+	}
+	bool outdated = result == 0 && is_outdated(engine);
+	if (outdated)
+		*again = waited < limit || waited - limit < LOOKED_AT_NS;
+	if (*again) {
+		let_go(engine);
+		return WK_OK;
+	}
+	if (result == -EWOULDBLOCK || outdated)
+		return refuse(engine, looked_at, error);
+	return result < 0 ? wk_fail_io(error, result, "locking %s", engine->path) : WK_OK;
+}
+
+/* Taken with waiting: a process that was killed lets go of it when it is gone. What it left under way: late_writes.h. */
+wk_status wk_directory_lock(wk_engine *engine, wk_error *error) {
+	static const uint32_t nobody = 0;
+	char *path = wk_engine_path(engine, "lock");
+	if (path == NULL)
+		return wk_fail(error, WK_NO_MEMORY, "opening %s: no memory", engine->path);
+	bool made = false, again;
+	wk_status status;
+	while ((status = hold_both(engine, path, &made, &again, error)) == WK_OK && again) {
+		uint64_t begin = wk_engine_now(engine);
+		wk_futex_wait(&nobody, 0, LOCK_RETRY_NS);
+		engine->report.lock_wait_ns += wk_engine_now(engine) - begin;
+	}
+	free(path);
+	int result = status == WK_OK ? write_holder(engine, made) : 0;
+	return result < 0 ? wk_fail_io(error, result, "locking %s", engine->path) : status;
+}
+
+/* ---- is it still ours? ---- */
 
 /* (no fork) The file `lock` that has the name now, or a new one. *taken: its lock is ours, and it takes the other's place. */
 static const char *take_new_lock(wk_engine *engine, const char *path, bool make, bool *taken) {

@@ -7,7 +7,8 @@ enum { WK_LOCK_SIZE = WK_IO_ALIGNMENT }; /* of the file, once somebody has held 
 
 /*
  * Takes the lock within options.lock_timeout_ns and writes who holds it; WK_LOCKED names the holder, where that is known.
- * A follower's look at the lock is waited for also beyond that.
+ * A follower's look at the lock is waited for also beyond that. What is locked has its name in the directory: a file that was
+ * removed or replaced while its lock was waited for is let go of, and the one that has the name now is locked.
  */
 wk_status wk_directory_lock(wk_engine *engine, wk_error *error);
 /* The same for the superblock, once it is open: its inode is locked too, as somebody may remove the file `lock`. */
