@@ -28,6 +28,23 @@ static char place[64];
 static char journal[100]; /* a directory for the journal alone; empty: there is none */
 static bool is_manual;    /* nobody looks by himself whether the directory is still his */
 
+static const struct wk_io_operations *plain;
+static struct wk_io_operations hooked;
+static process *writes_meanwhile;
+
+static void append(process *p, int records);
+
+/* Recovery is over: the second one is about to say on the page that it is there. */
+static int open_and_let_it_write(wk_io *io, const char *path, uint32_t flags, wk_file **file) {
+	size_t size = strlen(path);
+	bool is_page = size > 7 && strcmp(path + size - 7, "/shared") == 0;
+	if (is_page && (flags & WK_IO_WRITE) != 0 && writes_meanwhile != NULL) {
+		append(writes_meanwhile, 1);
+		writes_meanwhile = NULL;
+	}
+	return plain->open(io, path, flags, file);
+}
+
 static wk_status try_open(process *p, wk_error *error) {
 	wk_open_options options;
 	wk_open_options_init(&options);
@@ -38,6 +55,12 @@ static wk_status try_open(process *p, wk_error *error) {
 	*p = (process){0};
 	*error = (wk_error){0};
 	CHECK_EQ(wk_io_psync_new(&p->io), 0);
+	if (writes_meanwhile != NULL) {
+		plain = p->io->operations;
+		hooked = *plain;
+		hooked.open = open_and_let_it_write;
+		p->io->operations = &hooked;
+	}
 	return wk_open_on(p->io, place, &options, &p->ns, error);
 }
 
@@ -264,6 +287,27 @@ TEST(of_two_writers_the_first_is_told_before_it_acknowledges) {
 	remove_tree(place);
 }
 
+TEST(what_is_acknowledged_while_a_second_writer_opens_is_not_written_over) {
+	begin();
+	is_manual = true;
+	process first = must_open(), second;
+	wk_error error;
+	append(&first, BEFORE);
+	replace_file("superblock");
+	replace_file("lock");
+	writes_meanwhile = &first;
+	CHECK_EQ(try_open(&second, &error), WK_LOCKED);
+	CHECK(strstr(error.text, "is written by another process: block ") != NULL);
+	CHECK_EQ(error.holder_pid, -1);
+	CHECK(writes_meanwhile == NULL);
+	second.io->operations->destroy(second.io);
+	must_fail_within(&first, 1, "its file `");
+	close_in_vain(&first);
+	is_manual = false;
+	holds_about(BEFORE + 1, 1);
+	remove_tree(place);
+}
+
 TEST(a_writer_whose_directory_was_emptied_and_made_anew_is_told) {
 	begin();
 	process first = must_open();
@@ -345,6 +389,7 @@ int main(void) {
 	RUN(a_writer_whose_superblock_was_removed_is_told_at_the_next_file);
 	RUN(a_writer_whose_superblock_was_replaced_is_told_at_the_next_file);
 	RUN(of_two_writers_the_first_is_told_before_it_acknowledges);
+	RUN(what_is_acknowledged_while_a_second_writer_opens_is_not_written_over);
 	RUN(a_writer_whose_directory_was_emptied_and_made_anew_is_told);
 	RUN(a_writer_whose_journal_directory_was_taken_is_told);
 	RUN(the_simulated_disk_keeps_a_second_writer_out_too);

@@ -106,6 +106,19 @@ int wk_shared_page_renew(wk_engine *engine) {
 	return 0;
 }
 
+/* A block became durable since recovery looked at the page, and recovery has not met it. */
+static wk_status refuse_beside_another(const wk_engine *engine, uint64_t durable, wk_error *error) {
+	wk_fail(
+	    error, WK_LOCKED,
+	    "%s is written by another process: block %llu became durable while it was opened here, though nobody else has "
+	    "its lock. See to it that no program removes or replaces its files (one that cleans up temporary files, a "
+	    "restore), and open it again: the other process is told",
+	    engine->path, (unsigned long long)durable);
+	if (error != NULL)
+		error->holder_pid = -1;
+	return WK_LOCKED;
+}
+
 wk_status wk_shared_page_open(wk_engine *engine, wk_error *error) {
 	wk_shared_page *page;
 	bool linked; /* whoever follows goes by that */
@@ -121,7 +134,13 @@ wk_status wk_shared_page_open(wk_engine *engine, wk_error *error) {
 		page->version = VERSION;
 		__atomic_store_n(&page->magic, MAGIC, __ATOMIC_RELEASE);
 	}
-	__atomic_store_n(&page->incarnation, engine->superblock.incarnation, __ATOMIC_RELEASE);
+	/* This store and the load behind it stand against those of a writer (journal_durable.c): one of the two sees the other. */
+	__atomic_store_n(&page->incarnation, engine->superblock.incarnation, __ATOMIC_SEQ_CST);
+	uint64_t durable = __atomic_load_n(&page->durable, __ATOMIC_SEQ_CST);
+	if (durable > engine->durable && durable > engine->page_durable && !linked) {
+		engine->io->operations->unmap(engine->io, page, PAGE);
+		return refuse_beside_another(engine, durable, error);
+	}
 	__atomic_store_n(&page->durable, (uint64_t)engine->durable, __ATOMIC_RELEASE);
 	engine->shared = page;
 	return WK_OK;
@@ -135,6 +154,7 @@ wk_status wk_shared_page_look(wk_engine *engine, uint64_t *durable, wk_error *er
 	wk_shared_page page = {0};
 	int64_t size = path != NULL ? io->open(engine->io, path, WK_IO_READ, &file) : -ENOMEM;
 	*durable = 0;
+	engine->page_durable = UINT64_MAX;
 	if (size == 0)
 		size = io->stat(engine->io, file, &stat);
 	if (size == 0)
@@ -142,9 +162,10 @@ wk_status wk_shared_page_look(wk_engine *engine, uint64_t *durable, wk_error *er
 	if (file != NULL)
 		io->close(engine->io, file);
 	free(path);
-	if (size == (int64_t)sizeof page && stat.links == 1 && is_ours(engine, &page) &&
-	    page.incarnation <= engine->superblock.incarnation)
-		*durable = page.durable;
+	if (size == (int64_t)sizeof page && stat.links == 1 && is_ours(engine, &page)) {
+		engine->page_durable = page.durable;
+		*durable = page.incarnation <= engine->superblock.incarnation ? page.durable : 0;
+	}
 	bool says_nothing = size >= 0 || size == -ENOENT || size == -EIO || size == -EACCES || engine->read_only;
 	return says_nothing ? WK_OK : wk_fail_io(error, (int)size, "reading %s/shared", engine->path);
 }

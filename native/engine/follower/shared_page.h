@@ -17,7 +17,10 @@ typedef struct wk_shared_page { /* native byte order: it never leaves the machin
 	uint64_t incarnation;
 } wk_shared_page;
 
-/* For a writer: maps `shared`, made where it is missing. On a disk without room for it there is none: engine->shared is NULL. */
+/*
+ * For a writer, behind recovery: maps `shared`, made where it is missing. On a disk without room for it there is none:
+ * engine->shared is NULL. WK_LOCKED: a block became durable since recovery looked, so another process writes the directory.
+ */
 wk_status wk_shared_page_open(wk_engine *engine, wk_error *error);
 /*
  * For a follower, from time to time: maps the file that has the name now. It may be another than the last time: one that

@@ -153,10 +153,7 @@ static bool finish_block(wk_engine *engine, wk_block *block) {
 		wk_keeper_wake(engine); /* its footer can be written now */
 	engine->confirm_pending = !block->confirm;
 	engine->filled = block->confirm ? engine->filled : sequence;
-	/* Behind this anybody may be told. First of all whoever opens the directory after this process was killed. */
-	if (engine->shared != NULL)
-		__atomic_store_n(&engine->shared->durable, sequence, __ATOMIC_RELEASE);
-	atomic_store(&engine->durable, sequence);
+	atomic_store(&engine->durable, sequence); /* behind this anybody may be told */
 	wk_wait_word_change(&engine->waits[sequence % WK_WAIT_SLOTS]);
 	return true;
 }
@@ -183,19 +180,37 @@ static void let_go(wk_engine *engine, uint64_t first, uint32_t sleepers) {
 		wk_group_commit_released(&engine->group_commit, appends, sleepers, now - sealed_ns, now);
 }
 
+/* Another process that opens the directory for writing maps the same page, and says so there. */
+static bool names_another(const wk_engine *engine) {
+	return !engine->page_is_anothers &&
+	       __atomic_load_n(&engine->shared->incarnation, __ATOMIC_SEQ_CST) > engine->superblock.incarnation;
+}
+
+static void tell_page(wk_engine *engine) {
+	__atomic_store_n(&engine->shared->durable, engine->window.durable_through, __ATOMIC_SEQ_CST);
+}
+
 /*
- * Another process that opens the directory for writing maps the same page, and says so there. Looked at before anybody is
- * told that a block is durable: it costs no call.
+ * The page is told first what is durable: whoever opens the directory after this process was killed goes by it. It is looked
+ * at behind that and before anybody else is told: it costs no call. Another process that opens the directory stores to it and
+ * looks in the same order, so that one of the two sees the other (shared_page.c).
  */
 static bool was_taken(wk_engine *engine) {
-	if (engine->shared == NULL || engine->page_is_anothers ||
-	    __atomic_load_n(&engine->shared->incarnation, __ATOMIC_ACQUIRE) <= engine->superblock.incarnation)
+	if (engine->shared == NULL)
 		return false;
+	if (!names_another(engine)) {
+		tell_page(engine);
+		if (!names_another(engine))
+			return false;
+	}
 	const char *lost = wk_directory_lock_lost(engine);
-	engine->page_is_anothers = lost == NULL;
-	if (lost != NULL)
+	if (lost != NULL) {
 		wk_journal_lose(engine, lost);
-	return lost != NULL;
+		return true;
+	}
+	engine->page_is_anothers = true;
+	tell_page(engine);
+	return false;
 }
 
 /* The window's durable point may have moved: tell everybody. */
