@@ -308,6 +308,25 @@ TEST(what_is_acknowledged_while_a_second_writer_opens_is_not_written_over) {
 	remove_tree(place);
 }
 
+TEST(a_writer_is_told_when_it_closes) {
+	begin();
+	is_manual = true;
+	process first = must_open();
+	append(&first, BEFORE);
+	replace_file("superblock");
+	replace_file("lock");
+	replace_file("shared");
+	append(&first, 1);
+	wk_error error = {0};
+	wk_writer_close(first.writer, UINT64_MAX, NULL);
+	wk_log_release(first.log);
+	CHECK_EQ(wk_close(first.ns, UINT64_MAX, &error), WK_FAILED);
+	CHECK(strstr(error.text, "its file `superblock` was replaced") != NULL);
+	first.io->operations->destroy(first.io);
+	is_manual = false;
+	remove_tree(place);
+}
+
 TEST(a_writer_whose_directory_was_emptied_and_made_anew_is_told) {
 	begin();
 	process first = must_open();
@@ -390,6 +409,7 @@ int main(void) {
 	RUN(a_writer_whose_superblock_was_replaced_is_told_at_the_next_file);
 	RUN(of_two_writers_the_first_is_told_before_it_acknowledges);
 	RUN(what_is_acknowledged_while_a_second_writer_opens_is_not_written_over);
+	RUN(a_writer_is_told_when_it_closes);
 	RUN(a_writer_whose_directory_was_emptied_and_made_anew_is_told);
 	RUN(a_writer_whose_journal_directory_was_taken_is_told);
 	RUN(the_simulated_disk_keeps_a_second_writer_out_too);

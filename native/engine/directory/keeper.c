@@ -264,6 +264,8 @@ static void write_last(wk_engine *engine) {
 	wk_probe_grid_stop(engine);
 	if (!engine->closing || engine->read_only)
 		return;
+	if (!engine->failed && engine->durable > engine->looked_sequence)
+		(void)wk_directory_lock_check(engine, NULL); /* who closes is told, too */
 	wk_index_at_close(engine);
 	if (engine->failed)
 		return;
