@@ -327,6 +327,24 @@ TEST(a_writer_is_told_when_it_closes) {
 	remove_tree(place);
 }
 
+/* Else it sleeps for ten seconds where nothing was appended for a while. */
+TEST(the_first_block_behind_a_look_wakes_who_looks) {
+	begin();
+	is_manual = true;
+	process first = must_open();
+	append(&first, 1);
+	wk_engine *engine = first.ns->engine;
+	for (bool idle = false; !idle;)
+		CHECK_EQ(wk_namespace_step(first.ns, &idle, NULL), WK_OK);
+	CHECK_EQ(engine->looked_sequence, engine->durable);
+	engine->keeper_due = false;
+	append(&first, 1);
+	CHECK(engine->keeper_due);
+	must_close(&first);
+	is_manual = false;
+	remove_tree(place);
+}
+
 TEST(a_writer_whose_directory_was_emptied_and_made_anew_is_told) {
 	begin();
 	process first = must_open();
@@ -410,6 +428,7 @@ int main(void) {
 	RUN(of_two_writers_the_first_is_told_before_it_acknowledges);
 	RUN(what_is_acknowledged_while_a_second_writer_opens_is_not_written_over);
 	RUN(a_writer_is_told_when_it_closes);
+	RUN(the_first_block_behind_a_look_wakes_who_looks);
 	RUN(a_writer_whose_directory_was_emptied_and_made_anew_is_told);
 	RUN(a_writer_whose_journal_directory_was_taken_is_told);
 	RUN(the_simulated_disk_keeps_a_second_writer_out_too);

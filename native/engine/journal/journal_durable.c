@@ -232,7 +232,8 @@ static void advance(wk_engine *engine) {
 			ns->armed = 0;
 			wk_event_signal(ns->event_fd);
 		}
-	if (engine->keeper_due)
+	/* The first block since it looked whether the directory is still ours: it may sleep for longer than it may wait to look. */
+	if (engine->keeper_due || engine->looked_sequence == before)
 		wk_keeper_wake(engine);
 }
 
