@@ -13,6 +13,7 @@
 #include "small_directory.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <sys/file.h>
 
 enum { BEFORE = 5, FILE_RECORDS = SMALL_FILE_SIZE / 4096 };
@@ -345,6 +346,60 @@ TEST(the_first_block_behind_a_look_wakes_who_looks) {
 	remove_tree(place);
 }
 
+static pthread_t caller;
+static wk_namespace *watched;
+static _Atomic int pieces; /* of zeros, which the keeper writes */
+static _Atomic bool goes_on, is_told_by_the_third;
+static _Atomic uint64_t later_ns;
+
+static uint64_t now_and_later(wk_io *io) {
+	return plain->now(io) + later_ns;
+}
+
+static int64_t write_zeros_slowly(wk_io *io, wk_file *file, const void *buffer, size_t size, uint64_t offset,
+                                  uint32_t flags) {
+	bool zeros = size >= 64 * 1024 && memcmp(buffer, "WKJB", 4) != 0;
+	if (zeros && !pthread_equal(pthread_self(), caller)) {
+		is_told_by_the_third = is_told_by_the_third || (pieces == 2 && watched->engine->failed);
+		pieces++;
+		while (!goes_on)
+			nap_ms(1);
+	}
+	return plain->pwrite(io, file, buffer, size, offset, flags);
+}
+
+/* It takes as long as the disk is slow and the file is large. */
+TEST(who_prepares_a_file_looks_meanwhile) {
+	begin();
+	wk_open_options options;
+	wk_open_options_init(&options);
+	options.file_size_min = options.file_size_max = 4 * 1024 * 1024;
+	process first = {0};
+	wk_error error = {0};
+	CHECK_EQ(wk_io_psync_new(&first.io), 0);
+	caller = pthread_self();
+	plain = first.io->operations;
+	hooked = *plain;
+	hooked.now = now_and_later;
+	hooked.pwrite = write_zeros_slowly;
+	first.io->operations = &hooked;
+	check_ok(wk_open_on(first.io, place, &options, &first.ns, &error), &error, "the directory opens");
+	watched = first.ns;
+	first.log = log_named(first.ns, "log");
+	first.writer = writer_of(first.log);
+	while (pieces < 1)
+		nap_ms(1);
+	append(&first, 1);
+	replace_file("superblock");
+	later_ns = 2000000000;
+	goes_on = true;
+	while (pieces < 3)
+		nap_ms(1);
+	close_in_vain(&first);
+	CHECK(is_told_by_the_third);
+	remove_tree(place);
+}
+
 TEST(a_writer_whose_directory_was_emptied_and_made_anew_is_told) {
 	begin();
 	process first = must_open();
@@ -429,6 +484,7 @@ int main(void) {
 	RUN(what_is_acknowledged_while_a_second_writer_opens_is_not_written_over);
 	RUN(a_writer_is_told_when_it_closes);
 	RUN(the_first_block_behind_a_look_wakes_who_looks);
+	RUN(who_prepares_a_file_looks_meanwhile);
 	RUN(a_writer_whose_directory_was_emptied_and_made_anew_is_told);
 	RUN(a_writer_whose_journal_directory_was_taken_is_told);
 	RUN(the_simulated_disk_keeps_a_second_writer_out_too);

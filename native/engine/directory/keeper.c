@@ -189,8 +189,7 @@ static bool wants_look(const wk_engine *engine) {
 	return !engine->failed && !engine->closing && engine->durable > engine->looked_sequence;
 }
 
-/* (locked, dropped) */
-static void look_at_the_lock(wk_engine *engine) {
+void wk_keeper_look_at_lock(wk_engine *engine) {
 	uint64_t now = wk_engine_now(engine);
 	if (!wants_look(engine) || now < engine->look_due_ns)
 		return;
@@ -203,7 +202,7 @@ static void look_at_the_lock(wk_engine *engine) {
 
 bool wk_keeper_step(wk_engine *engine) {
 	wk_engine_lock(engine);
-	look_at_the_lock(engine);
+	wk_keeper_look_at_lock(engine);
 	bool worked = wk_range_pager_step(engine);
 	bool freed = wk_space_collect(engine); /* space before files: it may be what the next one is made of */
 	worked |= freed | prepare_owed_outputs(engine, freed);

@@ -18,6 +18,11 @@ void wk_keeper_wake(wk_engine *engine);
  * there is none, or somebody is at it. The keeper does this in its rounds; who must roll before helps itself.
  */
 bool wk_keeper_seal_oldest(wk_engine *engine);
+/*
+ * (locked, dropped) Where blocks became durable, and a second has passed since the last look, it looks whether the directory is
+ * still ours. For what takes the keeper longer than that.
+ */
+void wk_keeper_look_at_lock(wk_engine *engine);
 /* One round, in the calling thread, no lock held; false: nothing to do. For manual mode and close. */
 bool wk_keeper_step(wk_engine *engine);
 #endif

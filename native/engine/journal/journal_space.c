@@ -22,6 +22,7 @@ uint32_t wk_journal_piece_next(uint32_t piece, uint64_t took_ns) {
  */
 static bool is_urgent(wk_engine *engine) {
 	wk_engine_lock(engine);
+	wk_keeper_look_at_lock(engine);
 	while (wk_keeper_seal_oldest(engine))
 		;
 	bool urgent = atomic_load(&engine->room.sleepers) > 0 || engine->disk_full || engine->space_low ||
