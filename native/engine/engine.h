@@ -308,6 +308,7 @@ struct wk_engine {
 	uint64_t looked_sequence; /* durable when the keeper last looked whether the directory is still ours */
 	uint64_t look_due_ns;
 	bool page_is_anothers; /* the page `shared` is one with another directory's, by `cp -al`: it tells nothing of us */
+	uint64_t chain_end; /* the last block that recovery found; behind an accepted loss `durable` may be a later one */
 	uint64_t page_durable; /* what that page said when recovery began; UINT64_MAX: nothing of this directory alone */
 	_Atomic bool failed;
 	_Atomic uint64_t durable;          /* sequence of the last durable block */

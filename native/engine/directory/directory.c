@@ -100,6 +100,15 @@ static wk_status tell_readers(wk_engine *engine, wk_error *error) {
 	return result < 0 ? wk_fail_io(error, result, "locking %s", engine->path) : status;
 }
 
+/*
+ * Behind an accepted loss of which nothing was recorded, as nothing is known of it, the page names a block that is not there:
+ * readers would look for it, and so would the next open. The page may forget it only now: nothing else shows the loss.
+ */
+static void forget_lost_blocks(wk_engine *engine, uint64_t recovered) {
+	if (engine->shared != NULL && engine->durable == recovered && recovered > engine->chain_end)
+		__atomic_store_n(&engine->shared->durable, engine->chain_end, __ATOMIC_RELEASE);
+}
+
 static void no_longer_clean(wk_engine *engine) {
 	engine->superblock.clean = false;
 	engine->superblock.closed_sequence = 0;
@@ -139,8 +148,11 @@ static wk_status begin_writing(wk_engine *engine, wk_error *error) {
 		status = tell_readers(engine, error);
 	if (status == WK_OK) /* who had a failed sync may have had another lock, which somebody removed */
 		status = wk_unconfirmed_write_again(engine, error);
+	uint64_t recovered = engine->durable;
 	if (status == WK_OK)
 		status = wk_loss_record(engine, error);
+	if (status == WK_OK)
+		forget_lost_blocks(engine, recovered);
 	if (status == WK_OK)
 		status = wk_index_replace_outdated(engine, error);
 	engine->other_bytes = wk_files_other_bytes(engine);

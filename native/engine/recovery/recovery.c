@@ -258,6 +258,7 @@ static wk_status end_the_chain(wk_engine *engine, wk_walk *walk, wk_error *error
 		return wk_follower_refresh(engine, error);
 	all_durable(engine);
 	engine->durable = last;
+	engine->chain_end = walk->scan.sequence;
 	return WK_OK;
 }
 
