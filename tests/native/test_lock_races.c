@@ -12,7 +12,7 @@
 #include <sys/file.h>
 
 enum { MAKER, OTHER, PROCESSES };
-static const uint64_t PATIENCE_NS = 30000000000u; /* much more than either needs */
+static const uint64_t LONG_NS = 30000000000u; /* much more than either needs */
 
 typedef struct process {
 	wk_io *io;
@@ -24,6 +24,8 @@ typedef struct process {
 } process;
 
 static char place[64];
+static char journal[100]; /* a directory for the journal alone; empty: there is none */
+static uint64_t patience_ns;
 static process processes[PROCESSES];
 static struct wk_io_operations hooked[PROCESSES];
 static const struct wk_io_operations *plain;
@@ -38,7 +40,8 @@ static void open_as(int which) {
 	process *p = &processes[which];
 	wk_open_options options;
 	wk_open_options_init(&options);
-	options.lock_timeout_ns = PATIENCE_NS;
+	options.lock_timeout_ns = patience_ns;
+	options.journal = journal[0] != 0 ? journal : NULL;
 	p->error = (wk_error){0};
 	p->status = wk_open_on(p->io, place, &options, &p->ns, &p->error);
 }
@@ -55,6 +58,8 @@ static void start_other(void) {
 static void begin(void) {
 	snprintf(place, sizeof place, "%s", temporary());
 	other_has_root = root_is_refused = false;
+	journal[0] = 0;
+	patience_ns = LONG_NS;
 	for (int i = 0; i < PROCESSES; i++) {
 		processes[i] = (process){0};
 		CHECK_EQ(wk_io_psync_new(&processes[i].io), 0);
@@ -183,8 +188,34 @@ TEST(a_file_that_is_replaced_while_its_lock_is_waited_for_is_locked_where_the_na
 	}
 }
 
+/* ---- a directory is closed ---- */
+
+static void close_and_let_other_open(wk_io *io, wk_file *file) {
+	bool is_root = file == processes[MAKER].root;
+	plain->close(io, file);
+	if (is_root && processes[OTHER].ns == NULL)
+		open_as(OTHER);
+}
+
+/* Nobody is told that another directory has the journal: the superblock is the last of the locks that are let go of. */
+TEST(who_comes_when_the_superblock_is_let_go_of_finds_no_other_lock) {
+	begin();
+	snprintf(journal, sizeof journal, "%s-journal", place);
+	hooked[MAKER].open = open_and_note;
+	open_as(MAKER);
+	must_have_opened(MAKER);
+	hooked[MAKER].close = close_and_let_other_open;
+	patience_ns = 1;
+	close_of(MAKER);
+	must_have_opened(OTHER);
+	close_of(OTHER);
+	end();
+	remove_tree(journal);
+}
+
 int main(void) {
 	RUN(who_makes_a_directory_and_who_comes_then_do_not_wait_for_each_other);
 	RUN(a_file_that_is_replaced_while_its_lock_is_waited_for_is_locked_where_the_name_leads);
+	RUN(who_comes_when_the_superblock_is_let_go_of_finds_no_other_lock);
 	return check_done();
 }

@@ -225,9 +225,9 @@ static void free_engine(wk_engine *engine) {
 	if (engine->io != NULL) {
 		if (engine->lock_file != NULL)
 			engine->io->operations->close(engine->io, engine->lock_file);
-		if (engine->superblock_file != NULL) /* whoever waits for both takes this one first */
-			engine->io->operations->close(engine->io, engine->superblock_file);
 		wk_journal_directory_free(engine);
+		if (engine->superblock_file != NULL) /* whoever waits for all of them takes this one first */
+			engine->io->operations->close(engine->io, engine->superblock_file);
 		if (engine->holds_path)
 			engine->io->operations->let_go(engine->io, engine->path);
 		if (engine->owns_io)
