@@ -137,15 +137,23 @@ static inline const char *below(const char *directory, const char *name) {
 	return path;
 }
 
-static inline uint8_t *read_file(const char *path, size_t *size) {
+/* NULL: there is no such file. */
+static inline uint8_t *read_if_there(const char *path, size_t *size) {
 	FILE *file = fopen(path, "rb");
-	CHECK(file != NULL);
+	if (file == NULL)
+		return NULL;
 	CHECK(fseek(file, 0, SEEK_END) == 0);
 	*size = (size_t)ftell(file);
 	rewind(file);
 	uint8_t *bytes = malloc(*size + 1);
 	CHECK(bytes != NULL && fread(bytes, 1, *size, file) == *size);
 	fclose(file);
+	return bytes;
+}
+
+static inline uint8_t *read_file(const char *path, size_t *size) {
+	uint8_t *bytes = read_if_there(path, size);
+	CHECK(bytes != NULL);
 	return bytes;
 }
 
