@@ -102,8 +102,8 @@ class ClusterLog(Log):
             fresh = not given and isinstance(start, str) and start == "start"
             if given:
                 self._start_by(given[0], ways[given[0]], options)  # what is behind the end is to be skipped
-                found = self.find(**{given[0]: ways[given[0]]})
-                at, number = found.dlsn, found.sequence_id
+                found = self.find(sequence_id=sequence_id, txid=txid, time=time)
+                at, number = found.dlsn, max(found.sequence_id, sequence_id or 0)
             elif fresh:
                 first = self._document().first
                 at, number = first.dlsn, first.sequence_id
@@ -205,14 +205,14 @@ class ClusterLog(Log):
             self._namespace._delete_leftovers(self._log_id, document)
 
     def segments(self) -> list[Segment]:
-        found = []
         with _of(self._name):
-            end = self._end()
-            for stored in end.document.segments:
-                segment = self._segment(stored, end)
-                if segment is not None:
-                    found.append(segment)
-        return found
+            while True:
+                end = self._end()
+                try:
+                    found = [self._segment(stored, end) for stored in end.document.segments]
+                except LedgerNotFoundError:  # it was truncated, and let go of, since that look
+                    continue
+                return [segment for segment in found if segment is not None]
 
     def cursor(self, name: str, *, create: bool = True) -> ClusterCursor:
         if not isinstance(name, str):
@@ -310,7 +310,10 @@ class ClusterLog(Log):
         for segment in document.segments:
             if segment.completed and by(segment.last) < wanted:
                 continue
-            return max(self._search(segment, by, wanted), document.first.dlsn)
+            try:
+                return max(self._search(segment, by, wanted), document.first.dlsn)
+            except LedgerNotFoundError:  # it was truncated, and let go of, since that look
+                return self._start_by(way, value, options)
         if document.segments:
             last = document.segments[-1]
             return DLSN(last.segment, last.last_entry + 1, 0)
@@ -358,11 +361,13 @@ class ClusterLog(Log):
     def _move_cursor(self, name: str, at: Position) -> None:
         behind = self._behind(self._end())
 
+        places = self._places_behind()
+
         def check(now: LogDocument) -> None:
-            if at.sequence_id > behind.sequence_id:
+            if at.sequence_id > behind.sequence_id or (at.dlsn > behind.dlsn and at.dlsn not in places):
                 raise InvalidError(
-                    f"moving the cursor {name!r} to sequence id {at.sequence_id}: the log ends at"
-                    f" {behind.sequence_id}; the position is another log's, or of records that were never acknowledged"
+                    f"moving the cursor {name!r} to {tuple(at.dlsn)}, sequence id {at.sequence_id}: the next record of"
+                    f" {self._name} will be {behind.sequence_id}; the position is another log's"
                 )
             if at.sequence_id < now.first.sequence_id:
                 raise TruncatedError(f"moving the cursor {name!r} to {tuple(at.dlsn)}: the records there were let go")

@@ -37,8 +37,10 @@ class ClusterReader(ReaderCalls):
         self._follow = follow
         self._fresh = fresh
         """It begins with the first record there is, whichever that is when the first one is read."""
+        self._skips = getattr(options, "from") in (lib.WK_FROM_TXID, lib.WK_FROM_TIME_MS)
+        """It has not met the number yet that it begins with."""
         self._handle: NativeHandle | None = None
-        self._number = 0
+        self._count = ffi.new("size_t *")
         out, error = ffi.new("wk_cluster_reader **"), new_error()
         check(lib.wk_cluster_reader_open(options, out, error), error)
         self.native: Any = out[0]
@@ -63,7 +65,11 @@ class ClusterReader(ReaderCalls):
             if status == lib.WK_NOT_FOUND:
                 status = int(lib.WK_DAMAGED)
             if status == lib.WK_OK:
-                self._fresh = False
+                if self._skips and lib.wk_batch_records(out[0], self._count)[0].at.sequence_id < first_id(document):
+                    lib.wk_batch_release(out[0])
+                    out[0] = ffi.NULL
+                    raise self._truncated(document, state)
+                self._fresh = self._skips = False
             if status != lib.WK_END:
                 return status
             lib.wk_cluster_reader_state_get(native, state)
@@ -136,11 +142,19 @@ class ClusterReader(ReaderCalls):
         if self._fresh:
             lib.wk_cluster_reader_seek(native, ffi.new("wk_dlsn *", list(first.dlsn)), first.sequence_id)
             return
-        at = (state.at.segment, state.at.entry_id, state.at.slot)
-        raise TruncatedError(
-            f"log {self._log_name!r} was truncated up to {tuple(first.dlsn)}: the record at {at} was let go",
-            log=self._log_name,
-        )
+        kept = document.segment(first.dlsn.segment)
+        if self._skips and kept is not None and kept.first_sequence_id <= state.next_sequence_id:
+            return  # the ledger has what is gone of the segment still: the reader passes over it, and sees its numbers
+        raise self._truncated(document, state)
+
+    def _truncated(self, document: LogDocument, state: Any) -> TruncatedError:
+        first, at = tuple(document.first.dlsn), (state.at.segment, state.at.entry_id, state.at.slot)
+        text = f"log {self._log_name!r} was truncated up to {first}: the record at {at} was let go"
+        return TruncatedError(text, log=self._log_name)
+
+
+def first_id(document: LogDocument) -> int:
+    return document.first.sequence_id
 
 
 def lib_patience(left: int) -> int:

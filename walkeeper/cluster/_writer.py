@@ -8,6 +8,7 @@ refused where the number is not ours any more.
 from __future__ import annotations
 
 import os
+import random
 import socket
 import threading
 import time
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ClusterWriter", "take_over"]
 
+TAKE_OVERS_MAX = 50
 RESOLVE_SECONDS = 5.0
 """A fenced writer waits so long for the one that took over to complete its segment, to know what became of a record."""
 
@@ -100,10 +102,30 @@ class ClusterWriter(WriterCalls):
     """The calls of one writer. `native` is its wk_cluster_writer."""
 
     def __init__(self, namespace: ClusterNamespace, log: ClusterLog, log_id: str) -> None:
-        self._namespace = namespace
         self._log_name = log.name
         self._log = weakref.ref(log)
-        self._log_id = log_id
+        self._namespace, self._log_id = namespace, log_id
+        self._number = 0
+        self._lock = threading.RLock()
+        """One thread at a time ends and begins segments."""
+        self._handle: NativeHandle | None = None
+        self._watched: WatchedWriter | None = None
+        self._segment: StoredSegment | None = None
+        self._closed = True
+        self._completing: list[Completions] = []
+        for tries in range(TAKE_OVERS_MAX):
+            try:
+                self._open(log)
+                break
+            except FencedError:  # another one came between: who is last has it
+                if tries == TAKE_OVERS_MAX - 1:
+                    raise
+                time.sleep(random.uniform(0, 0.01 * (tries + 1)))
+        namespace._writers[log_id] = self
+
+    def _open(self, log: ClusterLog) -> None:
+        """Takes the log over, and begins a segment. FencedError: another writer took it over meanwhile."""
+        namespace, log_id = self._namespace, self._log_id
         document, self._number = take_over(namespace, log_id)
         options = ffi.new("wk_cluster_writer_options *")
         name = ffi.new("char[]", log.name.encode())
@@ -119,14 +141,7 @@ class ClusterWriter(WriterCalls):
         check(lib.wk_cluster_writer_open(options, out, error), error)
         self.native: Any = ffi.gc(out[0], lib.wk_cluster_writer_close)
         """Freed with this object, which the Writer keeps: also behind its close() the namespace may ask for it."""
-        self._lock = threading.RLock()
-        """One thread at a time ends and begins segments."""
-        self._handle: NativeHandle | None = None
-        self._watched: WatchedWriter | None = None
-        self._segment: StoredSegment | None = None
         self._closed = False
-        self._completing: list[Completions] = []
-        namespace._writers[log_id] = self
         if not document.end_of_stream:
             try:
                 self._begin_segment()
