@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -32,6 +33,7 @@ from walkeeper_bookie._checked_lines import replace_file
 __all__ = ["BookieProcess", "ClusterError", "LocalCluster", "Sample"]
 
 HOST = "127.0.0.1"
+PORTS = (10_000, 32_000)
 PLACES = "cluster.json"
 STOP_S = 40.0
 """After SIGTERM a bookie may drain so long; then it is killed."""
@@ -265,16 +267,23 @@ class LocalCluster:
 
 
 def free_ports(count: int, without: set[int]) -> Iterator[int]:
-    """Ports that nobody listens on now; all are held until all are found, so that they differ."""
+    """Ports that nobody listens on now; all are held until all are found, so that they differ.
+
+    They lie below those that Linux gives to connections: none takes one before its bookie listens there.
+    """
     held: list[socket.socket] = []
     try:
         while count:
+            port = random.SystemRandom().randrange(*PORTS)
+            if port in without:
+                continue
             held.append(socket.socket())
-            held[-1].bind((HOST, 0))
-            port = int(held[-1].getsockname()[1])
-            if port not in without:
-                count -= 1
-                yield port
+            try:
+                held[-1].bind((HOST, port))
+            except OSError:  # somebody has it
+                continue
+            count -= 1
+            yield port
     finally:
         for one in held:
             one.close()
