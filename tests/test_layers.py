@@ -52,7 +52,10 @@ INCLUDES: dict[str, tuple[tuple[str, ...], set[str] | None]] = {
         ("walkeeper/", "core/", "records/", "client/", "io/io.h", "io/clock.h", "io/net.h"),
         FREESTANDING | HOSTED | {"pthread.h"},
     ),
-    "native/sim": (("walkeeper/", "core/", "io/io.h", "io/event.h", "sim/"), FREESTANDING | HOSTED | {"pthread.h"}),
+    "native/sim": (
+        ("walkeeper/", "core/", "io/io.h", "io/event.h", "io/net.h", "sim/"),
+        FREESTANDING | HOSTED | {"pthread.h"},
+    ),
     "native/io": (("walkeeper/", "core/", "io/"), None),
 }
 NEVER = {"Python.h", "sqlite3.h"}
