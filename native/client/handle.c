@@ -163,7 +163,8 @@ void wk_handle_close(wk_handle *handle) {
 	handle->sealed = handle->closed = true;
 	pthread_mutex_unlock(&handle->lock);
 	if (handle->mode == WK_HANDLE_WRITE) {
-		wk_handle_take_queue(handle); /* what was accepted is sent */
+		wk_handle_take_queue(handle); /* what was accepted is sent, though nobody is left to hear of it */
+		wk_ledger_writer_fail(&handle->adder.writer, WK_CLOSED);
 		wk_asker_let_go(&handle->adder.asker);
 		wk_asker_let_go(&handle->lac_asker);
 	}
