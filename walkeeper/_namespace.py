@@ -76,12 +76,17 @@ def open(
     A str that begins like a URI is one; write "./etcd:1" for a directory that looks like that. A relative path means
     what it means when open is called, wherever the process goes while it waits.
     """
-    if isinstance(uri, str) and _CLUSTER.match(uri):
+    if isinstance(uri, str) and is_cluster(uri):
         from walkeeper.cluster._namespace import open_cluster
 
         return open_cluster(uri, create, read_only, on_damage, dict(options))
     path = directory_of(uri)
     return open_at(absolute(os.fsencode(path)), path, create, read_only, on_damage, with_absolute_journal(options))
+
+
+def is_cluster(uri: str) -> bool:
+    """Whether this is the URI of a metadata store, and so of a cluster."""
+    return _CLUSTER.match(uri) is not None
 
 
 def open_at(

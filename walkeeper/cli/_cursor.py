@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from walkeeper import Cursor, Log, Position
-from walkeeper.cli._directory import directory, json_flag, log_name, reading, writing
+from walkeeper.cli._directory import json_flag, log_name, namespace_place, reading, writing
 from walkeeper.cli._main import Refusal
 from walkeeper.cli._place import place
 from walkeeper.cli._reading import of_each
@@ -54,10 +54,10 @@ def position(opened: Any, name: str) -> Position | None:
 
 
 @cursor.command("ls")
-@directory
+@namespace_place
 @click.argument("log", metavar="[LOG]", required=False)
 @json_flag
-def ls(directory: Path, log: str | None, as_json: bool) -> None:
+def ls(directory: Path | str, log: str | None, as_json: bool) -> None:
     """The cursors of LOG, or of all logs: where each stands, and how many records lie between it and the end."""
     with reading(directory) as namespace:
         if log is None:
@@ -79,7 +79,7 @@ def ls(directory: Path, log: str | None, as_json: bool) -> None:
 
 
 @cursor.command("set")
-@directory
+@namespace_place
 @log_name
 @cursor_name
 @click.option(
@@ -91,7 +91,7 @@ def ls(directory: Path, log: str | None, as_json: bool) -> None:
 )
 @click.option("--create", is_flag=True, help="Make the cursor where there is none of that name.")
 @json_flag
-def set_cursor(directory: Path, log: str, name: str, target: dict[str, Any], create: bool, as_json: bool) -> None:
+def set_cursor(directory: Path | str, log: str, name: str, target: dict[str, Any], create: bool, as_json: bool) -> None:
     """Move the cursor NAME of LOG forward. It is durable when the command ends.
 
     A cursor never moves back. Without --create a cursor that does not exist is an error: a misspelt name would hold
@@ -149,11 +149,11 @@ def place_in(log: Log, target: dict[str, Any]) -> Any:
 
 
 @cursor.command("delete")
-@directory
+@namespace_place
 @log_name
 @cursor_name
 @json_flag
-def delete(directory: Path, log: str, name: str, as_json: bool) -> None:
+def delete(directory: Path | str, log: str, name: str, as_json: bool) -> None:
     """Delete the cursor NAME of LOG. What only it needed may be truncated from then on."""
     with writing(directory) as namespace:
         opened = namespace.log(log, create=False)

@@ -12,6 +12,7 @@ import click
 
 import walkeeper
 from walkeeper._directory import journal_of
+from walkeeper._namespace import is_cluster
 from walkeeper.cli._main import DAMAGED, Refusal
 from walkeeper.errors import DamagedError
 
@@ -41,6 +42,33 @@ JOURNAL = "walkeeper.journal"
 """In click's `meta`: where the journal directory is, as the caller says."""
 
 
+NAMESPACE = "walkeeper.namespace"
+"""In click's `meta`: which namespace of a cluster, as the caller says."""
+
+
+class NamespacePlace(Place):
+    """A directory, as a path; or a cluster, as the URI of its metadata store, which stays a str."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and is_cluster(value):
+            return value
+        return super().convert(value, param, ctx)
+
+
+def _note_namespace(context: click.Context, _: click.Parameter, told: str) -> None:
+    context.meta[NAMESPACE] = told
+
+
+namespace_option = click.option(
+    "--namespace",
+    metavar="NAME",
+    default="default",
+    expose_value=False,
+    callback=_note_namespace,
+    help="Which namespace of a cluster. [default: default]",
+)
+
+
 def _note_journal(context: click.Context, _: click.Parameter, told: Path | None) -> None:
     context.meta[JOURNAL] = told
 
@@ -58,6 +86,18 @@ journal_option = click.option(
 def directory(command: Any) -> Any:
     """The directory that a command is about, which is there; and where its journal is."""
     return click.argument("directory", metavar="DIR", type=Place(exists=True, file_okay=False))(journal_option(command))
+
+
+def namespace_place(command: Any) -> Any:
+    """The namespace that a command is about, which is there: a directory, or one of a cluster."""
+    place = NamespacePlace(exists=True, file_okay=False)
+    return click.argument("directory", metavar="DIR|URI", type=place)(namespace_option(journal_option(command)))
+
+
+def namespace_place_to_be(command: Any) -> Any:
+    """The same, but it may not be there yet."""
+    place = NamespacePlace(file_okay=False)
+    return click.argument("directory", metavar="DIR|URI", type=place)(namespace_option(journal_option(command)))
 
 
 def told_journal() -> Path | None:
@@ -88,8 +128,8 @@ json_flag = click.option("--json", "as_json", is_flag=True, help="One JSON objec
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[walkeeper.Namespace]:
-    """The directory, read-only; no lock is taken.
+def reading(path: Path | str) -> Iterator[walkeeper.Namespace]:
+    """The directory, or the cluster, read-only; no lock is taken.
 
     Where it is damaged, what can be read is shown, with a word about it, and gaps for the rest. Where opening meets the
     damage, and it is in use besides, or without a superblock, that is refused.
@@ -98,7 +138,9 @@ def reading(path: Path) -> Iterator[walkeeper.Namespace]:
         yield namespace
 
 
-def open_to_read(path: Path) -> walkeeper.Namespace:
+def open_to_read(path: Path | str) -> walkeeper.Namespace:
+    if isinstance(path, str):
+        return walkeeper.open(path, create=False, read_only=True, **_of_the_cluster())
     namespace = walkeeper.open(path, create=False, read_only=True, on_damage="skip", **journal_options(path))
     report = namespace.recovery()
     if (
@@ -111,6 +153,10 @@ def open_to_read(path: Path) -> walkeeper.Namespace:
         click.echo(f"walkeeper: damaged, what can be read is shown: {damage_of(path)}", err=True)
         click.get_current_context().meta[DAMAGED] = True
     return namespace
+
+
+def _of_the_cluster() -> dict[str, Any]:
+    return {"namespace": click.get_current_context().meta.get(NAMESPACE, "default")}
 
 
 def damage_of(path: Path) -> str:
@@ -133,8 +179,12 @@ def check_destination(source: Path, destination: Path) -> None:
 
 
 @contextmanager
-def writing(path: Path, *, create: bool = False, **options: Any) -> Iterator[walkeeper.Namespace]:
-    """The directory, for writing. DirectoryLockedError names the process that holds it."""
+def writing(path: Path | str, *, create: bool = False, **options: Any) -> Iterator[walkeeper.Namespace]:
+    """The directory, or the cluster, for writing. DirectoryLockedError names the process that holds it."""
+    if isinstance(path, str):
+        with walkeeper.open(path, create=create, **_of_the_cluster()) as namespace:
+            yield namespace
+        return
     options.setdefault("lock_timeout", LOCK_TIMEOUT_S)
     with walkeeper.open(path, create=create, **journal_options(path), **options) as namespace:
         yield namespace

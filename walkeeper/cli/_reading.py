@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from walkeeper import Gap, Log, Namespace, Reader, Record
-from walkeeper.cli._directory import directory, json_flag, log_name, reading
+from walkeeper.cli._directory import directory, json_flag, log_name, namespace_place, reading
 from walkeeper.cli._main import EXIT_DAMAGED
 from walkeeper.cli._place import count as number_of_records
 from walkeeper.cli._place import place
@@ -68,9 +68,9 @@ def row(log: Log) -> dict[str, Any]:
 
 
 @click.command()
-@directory
+@namespace_place
 @json_flag
-def ls(directory: Path, as_json: bool) -> None:
+def ls(directory: Path | str, as_json: bool) -> None:
     """The logs of DIR: how many records, from which sequence id on, and bytes."""
     with reading(directory) as namespace:
         rows = list(of_each(namespace, row))
@@ -128,14 +128,14 @@ def behind(item: Record | Gap) -> int:
 
 
 @click.command()
-@directory
+@namespace_place
 @log_name
 @click.option(
     "--from", "start", type=place, default="start", help="start, end, a sequence id, txid:N, time:ISO, dlsn:S,E,S."
 )
 @click.option("--max", "records_max", type=click.IntRange(0), help="At most so many records.")
 @with_styles
-def cat(directory: Path, log: str, start: dict[str, Any], records_max: int | None, style: str) -> None:
+def cat(directory: Path | str, log: str, start: dict[str, Any], records_max: int | None, style: str) -> None:
     """The records of LOG. For people by default: sequence id, DLSN, payload."""
     with reading(directory) as namespace:
         opened = namespace.log(log, create=False)
@@ -153,7 +153,7 @@ def cat(directory: Path, log: str, start: dict[str, Any], records_max: int | Non
 
 
 @click.command()
-@directory
+@namespace_place
 @log_name
 @click.option(
     "-n",
@@ -167,7 +167,7 @@ def cat(directory: Path, log: str, start: dict[str, Any], records_max: int | Non
 )
 @click.option("-f", "--follow", "follow", is_flag=True, help="Wait for more, until Ctrl-C or the end of the stream.")
 @with_styles
-def tail(directory: Path, log: str, count: int, follow: bool, style: str) -> None:
+def tail(directory: Path | str, log: str, count: int, follow: bool, style: str) -> None:
     """The last records of LOG; with --follow also those to come."""
     with reading(directory) as namespace:
         opened = namespace.log(log, create=False)

@@ -16,10 +16,10 @@ from walkeeper.cli._directory import (
     Place,
     check_destination,
     directory,
-    directory_to_be,
-    journal_option,
     json_flag,
     log_name,
+    namespace_place,
+    namespace_place_to_be,
     writing,
 )
 from walkeeper.cli._directory import destination as destination_argument
@@ -109,13 +109,12 @@ def append_all(writer: Writer, batches: Iterator[list[bytes]]) -> tuple[int, Pos
 
 
 @click.command()
-@directory_to_be
-@journal_option
+@namespace_place_to_be
 @log_name
 @click.option("--length-prefixed", is_flag=True, help="Records behind uint32 little-endian sizes instead of lines.")
 @click.option("--create/--no-create", default=True, show_default=True, help="Make DIR and LOG where there are none.")
 @json_flag
-def append(directory: Path, log: str, length_prefixed: bool, create: bool, as_json: bool) -> None:
+def append(directory: Path | str, log: str, length_prefixed: bool, create: bool, as_json: bool) -> None:
     """Append the lines of the input to LOG. Prints the last position once all of them are durable.
 
     A record has at most 1 MiB - 8 KiB.
@@ -136,13 +135,13 @@ def append(directory: Path, log: str, length_prefixed: bool, create: bool, as_js
 
 
 @click.command()
-@directory
+@namespace_place
 @log_name
 @click.option(
     "--before", type=first_to_keep, required=True, help="The sequence id of the first record to keep; end: keep none."
 )
 @click.option("--force", is_flag=True, help="Also records that a cursor still needs.")
-def truncate(directory: Path, log: str, before: int | None, force: bool) -> None:
+def truncate(directory: Path | str, log: str, before: int | None, force: bool) -> None:
     """Let go of the records of LOG before a sequence id. Their space is given back."""
     with writing(directory) as namespace:
         opened = namespace.log(log, create=False)
