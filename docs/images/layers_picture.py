@@ -46,7 +46,8 @@ def draw_layers() -> Drawing:
         "native/include/walkeeper",
         "the contract: what a user of the library calls; cffi's declarations are made from it",
     )
-    layer(d, 40, 98, 816, 58, "native/server", "a bookie: the protocol between sockets and a ledger store")
+    layer(d, 40, 98, 402, 58, "native/server", "a bookie: between sockets and a ledger store")
+    layer(d, 454, 98, 402, 58, "native/client", "ledgers on bookies, logs over ledgers")
     d.box(40, 166, 816, 240, "box", "line")
     d.text(56, 192, "native/engine", "code")
     d.text(
