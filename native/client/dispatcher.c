@@ -94,6 +94,12 @@ const char *wk_dispatcher_bookie_id(const wk_dispatcher *dispatcher, uint32_t bo
 	return bookie < dispatcher->links_count ? dispatcher->links[bookie]->id : "?";
 }
 
+bool wk_dispatcher_is_silent(const wk_dispatcher *dispatcher, uint32_t bookie) {
+	const wk_link *link = dispatcher->links[bookie];
+	bool away = link->state == WK_LINK_DOWN && dispatcher->now_ns < link->retry_at_ns;
+	return away || dispatcher->now_ns < link->silent_until_ns;
+}
+
 uint32_t wk_dispatcher_bookies(const wk_dispatcher *dispatcher) {
 	return dispatcher->links_count;
 }

@@ -62,6 +62,8 @@ uint64_t wk_dispatcher_deadline(const wk_dispatcher *dispatcher);
 wk_status wk_dispatcher_bookie(wk_dispatcher *dispatcher, const char *id, const char *host, uint16_t port,
                                uint32_t *bookie);
 const char *wk_dispatcher_bookie_id(const wk_dispatcher *dispatcher, uint32_t bookie);
+/* Whether it has not answered in time lately, or has no connection: others are asked first. */
+bool wk_dispatcher_is_silent(const wk_dispatcher *dispatcher, uint32_t bookie);
 uint32_t wk_dispatcher_bookies(const wk_dispatcher *dispatcher);
 
 /* A number for the next request; numbers rise, and each link is asked in their order. */

@@ -85,7 +85,7 @@ wk_status wk_operation_wait(wk_operation *operation, uint64_t timeout_ns);
 void wk_operation_leave(wk_operation *operation);
 /* A read of the ledger; flags of enum wk_wire_flag. False: the bookie cannot be asked now. (client's lock) */
 bool wk_operation_ask_read(wk_operation *operation, uint32_t bookie, int64_t entry_id, uint32_t flags,
-                           const wk_note *note);
+                           const wk_note *note, uint64_t timeout_ns);
 /* Why a bookie did not give what it was asked for; reply NULL: it did not answer. */
 const char *wk_reply_text(const wk_wire_reply *reply);
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SILENT_NS 5000000000ull /* a bookie that was late is asked last for so long */
 enum { RETRY_NS = 100000000, OUTSTANDING_MIN = 64, FRAMES_MIN = 64, PARTIAL_MIN = 4096 };
 
 /* ---- frames ---- */
@@ -119,6 +120,8 @@ static void give_up_late(wk_link *link) {
 			next_ns = outstanding->deadline_ns;
 	}
 	link->check_at_ns = next_ns;
+	if (late > 0)
+		link->silent_until_ns = now_ns + SILENT_NS;
 	/* Each by its number: what an asker asks meanwhile moves places. */
 	for (uint64_t last = 0; late > 0; late--) {
 		wk_outstanding *found = NULL;

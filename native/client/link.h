@@ -26,7 +26,7 @@ struct wk_link {
 	uint16_t port;
 	wk_link_state state;
 	wk_connection_id connection;
-	uint64_t connect_deadline_ns, retry_at_ns;
+	uint64_t connect_deadline_ns, retry_at_ns, silent_until_ns;
 	uint64_t check_at_ns; /* when the next request may have timed out; UINT64_MAX: none */
 	/* to be sent, from `first_frame` on; `sending` of them were handed to the net */
 	wk_frame **frames;

@@ -70,7 +70,7 @@ void wk_operation_leave(wk_operation *operation) {
 }
 
 bool wk_operation_ask_read(wk_operation *operation, uint32_t bookie, int64_t entry_id, uint32_t flags,
-                           const wk_note *note) {
+                           const wk_note *note, uint64_t timeout_ns) {
 	wk_client *client = operation->client;
 	const wk_ledger_view *view = &operation->handle->view;
 	wk_frame *frame = wk_frame_new(0);
@@ -89,8 +89,8 @@ bool wk_operation_ask_read(wk_operation *operation, uint32_t bookie, int64_t ent
 		request.key_size = sizeof view->master_key;
 	}
 	wk_frame_finish(frame, &request);
-	bool asked = wk_dispatcher_ask(client->dispatcher, bookie, &operation->asker, note, request.txn_id,
-	                               client->options.read_timeout_ns, frame);
+	bool asked = wk_dispatcher_ask(client->dispatcher, bookie, &operation->asker, note, request.txn_id, timeout_ns,
+	                               frame);
 	wk_frame_release(frame);
 	return asked;
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { READS_MAX = 1024, WINDOW = 64, READ_LAC = -2 };
+enum { READS_MAX = 1024, WINDOW = 64, FIRST_WINDOW = 8, READ_LAC = -2, HASTE_NS = 100000000 };
 
 /* ---- entries ---- */
 
@@ -12,7 +12,9 @@ typedef struct read_slot {
 	uint8_t *payload;
 	size_t size;
 	int64_t lac, length;
-	uint64_t tried; /* indexes of its write set */
+	uint64_t tried;  /* indexes of its write set */
+	uint64_t silent; /* those of them that have not answered in time */
+	bool patient;    /* everybody was asked once: now there is more time */
 	uint32_t absent;
 	bool damaged, ended;
 	wk_status status;
@@ -44,23 +46,54 @@ static wk_status verdict(const read_slot *slot, uint32_t write_quorum) {
 	return slot->absent == write_quorum ? WK_NOT_FOUND : WK_UNAVAILABLE;
 }
 
-/* Asks the next bookie of its write set; where none is left the entry cannot be had. */
+/* The index that is asked next: not asked before; one whose bookie answers, if there is one. WK_NO_INDEX: none is left. */
+static int32_t next_index(const wk_read *read, const read_slot *slot, int64_t entry_id, const uint32_t *ensemble) {
+	const wk_quorum *quorum = &read->operation.handle->view.quorum;
+	int32_t otherwise = WK_NO_INDEX;
+	for (uint32_t index = 0; index < quorum->write_quorum; index++) {
+		if (slot->tried >> index & 1)
+			continue;
+		uint32_t bookie = ensemble[wk_quorum_slot(quorum, entry_id, index)];
+		if (!wk_dispatcher_is_silent(read->operation.client->dispatcher, bookie))
+			return (int32_t)index;
+		if (otherwise == WK_NO_INDEX)
+			otherwise = (int32_t)index;
+	}
+	return otherwise;
+}
+
+/*
+ * Asks the next bookie of its write set. Each gets a little time first, so that one that hangs delays nobody for long; once
+ * all were asked, those that were silent are asked again, with all the time there is. Where nobody is left the entry cannot
+ * be had.
+ */
 static void try_next(wk_read *read, uint32_t at) {
 	wk_operation *operation = &read->operation;
+	wk_client *client = operation->client;
 	const wk_ledger_view *view = &operation->handle->view;
 	read_slot *slot = &read->slots[at];
 	int64_t entry_id = read->first + at;
 	const uint32_t *ensemble = wk_ledger_view_ensemble(view, entry_id);
-	for (uint32_t index = 0; index < view->quorum.write_quorum; index++) {
-		if (slot->tried >> index & 1)
+	for (;;) {
+		int32_t index = next_index(read, slot, entry_id, ensemble);
+		if (index == WK_NO_INDEX && !slot->patient && slot->silent != 0) {
+			slot->patient = true;
+			slot->tried &= ~slot->silent;
+			slot->silent = 0;
 			continue;
+		}
+		if (index == WK_NO_INDEX)
+			break;
 		slot->tried |= UINT64_C(1) << index;
-		wk_note note = {.entry_id = entry_id, .slot = index};
-		uint32_t bookie = ensemble[wk_quorum_slot(&view->quorum, entry_id, index)];
-		if (wk_operation_ask_read(operation, bookie, entry_id, 0, &note))
+		wk_note note = {.entry_id = entry_id, .slot = (uint32_t)index};
+		uint32_t bookie = ensemble[wk_quorum_slot(&view->quorum, entry_id, (uint32_t)index)];
+		uint64_t timeout_ns = slot->patient || client->options.read_timeout_ns < HASTE_NS
+		                          ? client->options.read_timeout_ns
+		                          : HASTE_NS;
+		if (wk_operation_ask_read(operation, bookie, entry_id, 0, &note, timeout_ns))
 			return;
 		wk_operation_explain(operation, "%s: it cannot be reached",
-		                     wk_dispatcher_bookie_id(operation->client->dispatcher, bookie));
+		                     wk_dispatcher_bookie_id(client->dispatcher, bookie));
 	}
 	slot->status = verdict(slot, view->quorum.write_quorum);
 	slot->ended = true;
@@ -68,9 +101,16 @@ static void try_next(wk_read *read, uint32_t at) {
 	read->count = at; /* what is behind it is of no use */
 }
 
+/* Not so many at once that they take more than max_bytes, if all are as large as those that have come. */
+static bool has_room(const wk_read *read) {
+	uint32_t under_way = read->issued - read->ended;
+	if (read->ended == 0)
+		return read->issued < FIRST_WINDOW;
+	return under_way < WINDOW && read->bytes + under_way * (read->bytes / read->ended) < read->max_bytes;
+}
+
 static void issue(wk_read *read) {
-	while (read->issued < read->count && read->issued - read->ended < WINDOW &&
-	       (read->issued == 0 || read->bytes < read->max_bytes))
+	while (read->issued < read->count && (read->issued == 0 || has_room(read)))
 		try_next(read, read->issued++);
 	if (read->issued == read->ended)
 		wk_operation_end(&read->operation, WK_OK);
@@ -108,6 +148,7 @@ static void read_answered(wk_asker *asker, const wk_note *note, const wk_wire_re
 		return;
 	}
 	uint32_t code = reply != NULL ? reply->code : WK_WIRE_IO_ERROR;
+	slot->silent |= reply == NULL ? UINT64_C(1) << note->slot : 0;
 	slot->absent += code == WK_WIRE_NO_ENTRY || code == WK_WIRE_NO_LEDGER;
 	slot->damaged |= code == WK_WIRE_OK;
 	const uint32_t *ensemble = wk_ledger_view_ensemble(view, note->entry_id);
@@ -277,7 +318,8 @@ static void ask_lacs(wk_lac_read *read) {
 	const uint32_t *ensemble = wk_ledger_view_ensemble(view, INT64_MAX);
 	for (uint32_t slot = 0; slot < view->quorum.ensemble_size; slot++) {
 		wk_note note = {.slot = slot, .kind = ensemble[slot]};
-		if (!wk_operation_ask_read(&read->operation, ensemble[slot], READ_LAC, 0, &note)) {
+		if (!wk_operation_ask_read(&read->operation, ensemble[slot], READ_LAC, 0, &note,
+		                           read->operation.client->options.read_timeout_ns)) {
 			wk_operation_explain(&read->operation, "%s: it cannot be reached",
 			                     wk_dispatcher_bookie_id(read->operation.client->dispatcher, ensemble[slot]));
 			lac_known(read, slot, false);

@@ -149,7 +149,8 @@ static bool ask(wk_recover *recover) {
 	for (uint32_t i = 0; i < count && !moved; i++) {
 		uint32_t slot = fences ? i : wk_quorum_slot(&view->quorum, entry_id, i);
 		wk_note note = {.entry_id = fences ? LAST_ENTRY : entry_id, .slot = i, .kind = fences ? NOTE_FENCE : NOTE_READ};
-		if (!wk_operation_ask_read(operation, ensemble[slot], note.entry_id, FENCES, &note))
+		if (!wk_operation_ask_read(operation, ensemble[slot], note.entry_id, FENCES, &note,
+		                           operation->client->options.read_timeout_ns))
 			moved = take(recover, &note, NULL);
 	}
 	return moved;

@@ -192,3 +192,13 @@ def test_a_handler_that_returns_changes_nothing(cluster: LocalCluster) -> None:
                 writer.add(b"x", timeout=0.5)
             assert came.is_set()
         assert (writer.add(b"y"), writer.last_add_pushed) == (1, 1)
+
+
+def test_a_bookie_that_hangs_delays_a_reader_little(cluster: LocalCluster) -> None:
+    """Every third entry is asked of it first. With a time-out of a minute for each this would take twenty."""
+    with walkeeper.LedgerClient(cluster.metadata, read_timeout=60) as client:
+        with client.create(ensemble_size=3, write_quorum=2, ack_quorum=2) as writer:
+            writer.add_many([payload(number) for number in range(300)])
+        with hanging(cluster.bookies[0]), client.open(writer.ledger_id) as reader:
+            found = [entry.payload for entry in reader.read(max_bytes=1000)]
+        assert found == [payload(number) for number in range(300)]
