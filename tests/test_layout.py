@@ -12,6 +12,8 @@ from walkeeper.metadata._store import MetadataError
 
 HYBRID, LONG = LedgerManager.HIERARCHICAL, LedgerManager.LONG_HIERARCHICAL
 LEGACY, FLAT = LedgerManager.LEGACY_HIERARCHICAL, LedgerManager.FLAT
+ETCD = LedgerManager.ETCD
+ON_ZOOKEEPER = [manager for manager in LedgerManager if manager is not ETCD]
 EXAMPLE = b"2\norg.apache.bookkeeper.meta.HierarchicalLedgerManagerFactory:1"
 
 
@@ -24,6 +26,12 @@ def test_the_worked_bytes_of_the_default_layout() -> None:
 @pytest.mark.parametrize("manager", LedgerManager)
 def test_every_manager_has_a_layout(manager: LedgerManager) -> None:
     assert Layout.parse(Layout.of(manager).serialise()).manager is manager
+
+
+def test_the_worked_bytes_of_etcds_layout() -> None:
+    data = b"2\norg.apache.bookkeeper.metadata.etcd.EtcdLedgerManagerFactory:0"
+    assert Layout.of(ETCD).serialise() == data
+    assert Layout.parse(data).manager is ETCD
 
 
 def test_the_older_version_is_read() -> None:
@@ -79,6 +87,9 @@ def test_whatever_the_bytes_only_metadata_errors_come_out(data: bytes) -> None:
         (LEGACY, 1, "00/0000/L0001"),
         (FLAT, 1, "L0000000001"),
         (FLAT, 1234567890123, "L1234567890123"),
+        (ETCD, 1, "ledgers/00000000-0000-0000-0000-000000000001"),
+        (ETCD, 1234567890123, "ledgers/00000000-0000-0000-0000-011f71fb04cb"),
+        (ETCD, 2**63 - 1, "ledgers/00000000-0000-0000-7fff-ffffffffffff"),
     ],
 )
 def test_the_worked_paths(manager: LedgerManager, ledger_id: int, path: str) -> None:
@@ -98,16 +109,19 @@ def test_a_path_leads_back_to_its_ledger(manager: LedgerManager, ledger_id: int)
         assert manager.ledger_id(path) == ledger_id
         names = path.split("/")
         forms = [form for form in (SHORT_LEVELS, LONG_LEVELS) if len(form) == len(names)]
+        if manager is ETCD:
+            assert path == manager.path(ledger_id)
+            continue
         assert len(names) == 1 or any(all(p.fullmatch(n) for p, n in zip(form, names, strict=True)) for form in forms)
 
 
-@pytest.mark.parametrize("manager", LedgerManager)
+@pytest.mark.parametrize("manager", ON_ZOOKEEPER)
 @pytest.mark.parametrize("ledger_id", [0, 1, 2**31 - 2, 2**31 - 1, 2**31, 10**10, 2**63 - 1])
 def test_the_paths_of_a_ledger_are_those_of_all_layouts_its_own_first(manager: LedgerManager, ledger_id: int) -> None:
     """A client need not go by LAYOUT."""
     paths = manager.paths(ledger_id)
     assert len(paths) == len(set(paths))
-    assert set(paths) == {one.path(ledger_id) for one in LedgerManager if ledger_id <= one.id_max}
+    assert set(paths) == {one.path(ledger_id) for one in ON_ZOOKEEPER if ledger_id <= one.id_max}
     if ledger_id <= manager.id_max:
         assert paths[0] == manager.path(ledger_id)
 
@@ -135,6 +149,10 @@ def test_an_id_of_no_ledger_has_no_paths(ledger_id: int) -> None:
         "999/9999/9999/9999/L9999",
         "L001",
         "L00000000001",
+        "ledgers/00000000-0000-0000-8000-000000000000",
+        "ledgers/00000000-0000-0001-0000-000000000000",
+        "ledgers/00000000-0000-0000-0000-00000000000A",
+        "00000000-0000-0000-0000-000000000001",
     ],
 )
 def test_what_is_no_ledgers_path(path: str) -> None:

@@ -70,7 +70,7 @@ class BookieMetadata:
 
     def initialize(self) -> str:
         """Makes of the cluster's layout what is missing, and overwrites nothing; its INSTANCEID. LayoutError."""
-        instance_id = self._cluster.init(self._manager or LedgerManager.HIERARCHICAL)
+        instance_id = self._cluster.init(self._manager)
         self.check_layout()
         return instance_id
 

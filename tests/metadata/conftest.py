@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from metadata.stores import STORES, Backing
 
-from walkeeper.metadata import Cluster, MetadataStore
+from walkeeper.metadata import ZOOKEEPER_KEYS, Cluster, MetadataStore
 
 
 @pytest.fixture(params=STORES)
@@ -46,6 +46,15 @@ def place(root: str) -> str:
 
 @pytest.fixture
 def cluster(store: MetadataStore, place: str) -> Cluster:
+    """With the keys that BookKeeper uses on such a store."""
     made = Cluster(store, place)
+    made.init()
+    return made
+
+
+@pytest.fixture
+def tree(store: MetadataStore, place: str) -> Cluster:
+    """With ZooKeeper's keys, whatever the store."""
+    made = Cluster(store, place, ZOOKEEPER_KEYS)
     made.init()
     return made

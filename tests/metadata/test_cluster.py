@@ -10,7 +10,9 @@ from dataclasses import replace
 import pytest
 
 from walkeeper.metadata import (
+    ZOOKEEPER_KEYS,
     Cluster,
+    ClusterKeys,
     ConflictError,
     Cookie,
     CorruptMetadataError,
@@ -24,6 +26,7 @@ from walkeeper.metadata import (
     Ledgers,
     LedgerState,
     MemoryStore,
+    MetadataError,
     MetadataStore,
     MissingError,
     ServiceInfo,
@@ -38,6 +41,15 @@ METADATA = LedgerMetadata(2, 2, 1, {0: ("a:1", "b:1")}, custom_metadata={"k": b"
 COOKIE = Cookie("127.0.0.1:3181", ("/j",), ("/l",), "an-instance")
 
 
+def ledgers_through(store: MetadataStore, cluster: Cluster) -> Ledgers:
+    """The cluster's ledgers, through another store."""
+    return Ledgers(store, cluster.root, cluster.keys.managers[0])
+
+
+def key_of(cluster: Cluster, ledger_id: int) -> str:
+    return f"{cluster.root}/{cluster.keys.managers[0].path(ledger_id)}"
+
+
 def closed_at(metadata: LedgerMetadata, last: int) -> LedgerMetadata:
     return replace(metadata, state=LedgerState.CLOSED, last_entry_id=last, length=10 * (last + 1))
 
@@ -46,7 +58,8 @@ def closed_at(metadata: LedgerMetadata, last: int) -> LedgerMetadata:
 
 
 def test_a_new_cluster_has_what_bookkeeper_expects(store: MetadataStore, place: str) -> None:
-    cluster = Cluster(store, place)
+    """On ZooKeeper. What it expects on etcd: test_etcd_layout.py."""
+    cluster = Cluster(store, place, ZOOKEEPER_KEYS)
     assert cluster.instance_id() is None
     instance_id = cluster.init()
     assert store.children(place) == ["INSTANCEID", "LAYOUT", "available"]
@@ -57,17 +70,26 @@ def test_a_new_cluster_has_what_bookkeeper_expects(store: MetadataStore, place: 
 
 
 def test_init_again_changes_nothing(store: MetadataStore, other: MetadataStore, place: str) -> None:
-    first = Cluster(store, place).init()
-    assert Cluster(other, place).init(LedgerManager.FLAT) == first
-    assert Cluster(other, place).layout() == Layout()
+    first = Cluster(store, place, ZOOKEEPER_KEYS).init()
+    assert Cluster(other, place, ZOOKEEPER_KEYS).init(LedgerManager.FLAT) == first
+    assert Cluster(other, place, ZOOKEEPER_KEYS).layout() == Layout()
 
 
-@pytest.mark.parametrize("lost", ["LAYOUT", "available/readonly"])
+def test_a_manager_that_others_would_not_look_for_is_refused(store: MetadataStore, place: str) -> None:
+    cluster = Cluster(store, place)
+    for manager in set(LedgerManager) - set(cluster.keys.managers):
+        with pytest.raises(MetadataError, match=manager.name):
+            cluster.init(manager)
+    assert cluster.instance_id() is None
+
+
+@pytest.mark.parametrize("lost", ["layout", "read_only"])
 def test_init_makes_what_is_missing_and_leaves_the_rest(cluster: Cluster, place: str, lost: str) -> None:
     before = cluster.instance_id()
-    cluster.store.delete(f"{place}/{lost}")
+    key = f"{place}/{getattr(cluster.keys, lost)}"
+    cluster.store.delete(key)
     assert cluster.init() == before
-    assert cluster.store.get(f"{place}/{lost}") is not None
+    assert cluster.store.get(key) is not None
 
 
 def test_init_where_java_made_the_root_alone(store: MetadataStore, root: str) -> None:
@@ -104,20 +126,20 @@ JAVAS_KEYS = re.compile(
 )
 
 
-def test_cluster_rule_20_every_key_in_the_tree_is_one_that_java_knows(cluster: Cluster, place: str) -> None:
+def test_cluster_rule_20_every_key_in_the_tree_is_one_that_java_knows(tree: Cluster, place: str) -> None:
     """Java lists the tree's children and takes what it does not know for a ledger's, so nothing of our own is there."""
-    registrations = [cluster.registration() for _ in range(2)]
+    registrations = [tree.registration() for _ in range(2)]
     for number, registration in enumerate(registrations):
         bookie_id = f"127.0.0.1:{3181 + number}"
-        cluster.cookies.create(replace(COOKIE, bookie_id=bookie_id))
+        tree.cookies.create(replace(COOKIE, bookie_id=bookie_id))
         registration.register(bookie_id, ServiceInfo.of_bookie("127.0.0.1", 3181 + number), number == 1)
-    cluster.ledgers.create(METADATA)
-    cluster.store.create(f"{place}/idgen-long")
-    cluster.ledgers.create(METADATA)
-    gone = cluster.ledgers.create(METADATA)
-    cluster.ledgers.delete(gone.ledger_id)
-    cluster.starts.put("127.0.0.1:3181", "an-instance", 1, None)
-    keys = keys_below(cluster.store, place)
+    tree.ledgers.create(METADATA)
+    tree.store.create(f"{place}/idgen-long")
+    tree.ledgers.create(METADATA)
+    gone = tree.ledgers.create(METADATA)
+    tree.ledgers.delete(gone.ledger_id)
+    tree.starts.put("127.0.0.1:3181", "an-instance", 1, None)
+    keys = keys_below(tree.store, place)
     assert len(keys) == 20, keys
     assert [key for key in keys if not JAVAS_KEYS.fullmatch(key)] == []
     for registration in registrations:
@@ -167,7 +189,7 @@ def test_of_many_who_make_a_cluster_at_once_one_does(backing: object, place: str
 
 @pytest.mark.parametrize("data", [b"", b"\xff", b"a\nb", b"a" * 300])
 def test_an_instance_id_that_is_none(cluster: Cluster, place: str, data: bytes) -> None:
-    cluster.store.put(f"{place}/INSTANCEID", data)
+    cluster.store.put(f"{place}/{cluster.keys.instance_id}", data)
     with pytest.raises(CorruptMetadataError):
         cluster.instance_id()
     with pytest.raises(CorruptMetadataError):
@@ -175,16 +197,17 @@ def test_an_instance_id_that_is_none(cluster: Cluster, place: str, data: bytes) 
 
 
 def test_where_there_is_no_cluster_nothing_is_listed(store: MetadataStore, place: str) -> None:
-    with pytest.raises(MissingError, match="no LAYOUT"):
+    keys = ClusterKeys.of(store)
+    with pytest.raises(MissingError, match=f"no {keys.layout}"):
         _ = Cluster(store, place).ledgers
     with pytest.raises(MissingError):
-        list(Ledgers(store, place, LedgerManager.HIERARCHICAL).ids())
+        list(Ledgers(store, place, keys.managers[0]).ids())
     with pytest.raises(MissingError):
         Cluster(store, place).bookies.writable_bookies()
 
 
 def test_a_layout_that_is_not_known_here_is_not_guessed_at(cluster: Cluster, place: str) -> None:
-    cluster.store.put(f"{place}/LAYOUT", b"2\norg.apache.bookkeeper.meta.MSLedgerManagerFactory:1")
+    cluster.store.put(f"{place}/{cluster.keys.layout}", b"2\norg.apache.bookkeeper.meta.MSLedgerManagerFactory:1")
     with pytest.raises(UnsupportedMetadataError):
         _ = cluster.ledgers
 
@@ -278,10 +301,9 @@ def test_a_refusal_is_raised_where_nothing_is_found() -> None:
 # ledgers
 
 
-def test_a_ledger_is_created_read_written_and_deleted(cluster: Cluster, place: str) -> None:
+def test_a_ledger_is_created_read_written_and_deleted(cluster: Cluster) -> None:
     ledgers = cluster.ledgers
     ledger_id, version = ledgers.create(METADATA)
-    assert ledger_id == 0
     found = ledgers.read(ledger_id, linearizable=True)
     assert found is not None
     assert (replace(found.value, ctoken=None), found.version) == (METADATA, version)
@@ -297,23 +319,28 @@ def test_a_ledger_is_created_read_written_and_deleted(cluster: Cluster, place: s
     ledgers.delete(ledger_id, later)
     assert not ledgers.exists_linearizable(ledger_id)
     assert ledgers.read(ledger_id) is None
-    assert "00" not in cluster.store.children(place), "its empty parents went with it"
     ledgers.delete(ledger_id)
     with pytest.raises(MissingError):
         ledgers.write(ledger_id, closed, later)
 
 
-def test_a_chosen_id_that_is_taken_is_refused_and_a_given_one_is_passed_over(cluster: Cluster) -> None:
-    assert cluster.ledgers.create(METADATA, 1).ledger_id == 1
+def test_the_empty_keys_above_a_ledger_go_with_it(tree: Cluster, place: str) -> None:
+    assert tree.ledgers.create(METADATA).ledger_id == 0
+    assert "00" in tree.store.children(place)
+    tree.ledgers.delete(0)
+    assert "00" not in tree.store.children(place)
+
+
+def test_a_chosen_id_that_is_taken_is_refused_and_a_given_one_is_passed_over(tree: Cluster) -> None:
+    assert tree.ledgers.create(METADATA, 1).ledger_id == 1
     with pytest.raises(ExistsError):
-        cluster.ledgers.create(METADATA, 1)
-    assert [cluster.ledgers.create(METADATA).ledger_id for _ in range(3)] == [0, 2, 3]
+        tree.ledgers.create(METADATA, 1)
+    assert [tree.ledgers.create(METADATA).ledger_id for _ in range(3)] == [0, 2, 3]
 
 
 def test_a_ledger_is_rewritten_in_the_version_that_it_has(cluster: Cluster, place: str) -> None:
     """BookKeeper's trap 21: an older client may be the next to read it."""
-    key = f"{place}/00/0000/L0005"
-    cluster.store.create(key, METADATA.serialise(2), parents=True)
+    cluster.store.create(key_of(cluster, 5), METADATA.serialise(2), parents=True)
     found = cluster.ledgers.read(5)
     assert found is not None
     cluster.ledgers.write(5, closed_at(found.value, 1), found.version)
@@ -322,9 +349,9 @@ def test_a_ledger_is_rewritten_in_the_version_that_it_has(cluster: Cluster, plac
     assert (after.value.format_version, after.value.custom_metadata, after.value.ctime) == (2, {"k": b"v"}, 5)
 
 
-def test_metadata_that_cannot_be_read_says_whose_it_is_and_the_ledger_exists(cluster: Cluster, place: str) -> None:
-    cluster.store.create(f"{place}/00/0000/L0005", b"nonsense", parents=True)
-    with pytest.raises(CorruptMetadataError, match="00/0000/L0005"):
+def test_metadata_that_cannot_be_read_says_whose_it_is_and_the_ledger_exists(cluster: Cluster) -> None:
+    cluster.store.create(key_of(cluster, 5), b"nonsense", parents=True)
+    with pytest.raises(CorruptMetadataError, match=key_of(cluster, 5)):
         cluster.ledgers.read(5)
     assert cluster.ledgers.exists_linearizable(5)
     assert list(cluster.ledgers.ids()) == [5]
@@ -341,7 +368,7 @@ def test_parents_that_still_have_ledgers_stay(cluster: Cluster) -> None:
 @pytest.mark.parametrize("faults", [["after"], ["never"], ["never", "after"]])
 def test_a_ledger_whose_writing_nobody_knew_of(cluster: Cluster, place: str, faults: list[str]) -> None:
     faulty = FaultyStore(cluster.store)
-    ledgers = Ledgers(faulty, place, LedgerManager.HIERARCHICAL)
+    ledgers = ledgers_through(faulty, cluster)
     faulty.script(faults)  # type: ignore[arg-type]
     ledger_id, version = ledgers.create(METADATA, 4)
     faulty.script(faults)  # type: ignore[arg-type]
@@ -358,7 +385,7 @@ def test_a_token_tells_a_creators_own_ledger_from_anothers(cluster: Cluster, pla
     faulty = FaultyStore(cluster.store)
     faulty.script(["never"])
     with pytest.raises(ExistsError):
-        Ledgers(faulty, place, LedgerManager.HIERARCHICAL).create(METADATA, 4)
+        ledgers_through(faulty, cluster).create(METADATA, 4)
 
 
 class _Meanwhile(FaultyStore):
@@ -390,7 +417,7 @@ def test_a_write_that_was_overwritten_is_settled_by_its_predicate(
         assert found is not None
         cluster.ledgers.write(4, replace(closed, segments={0: ("a:1", "c:1")}), found.version)
 
-    ledgers = Ledgers(_Meanwhile(cluster.store, replaced), place, LedgerManager.HIERARCHICAL)
+    ledgers = ledgers_through(_Meanwhile(cluster.store, replaced), cluster)
     if predicate:
         done = ledgers.write(4, closed, version, lambda now: now.is_closed and now.last_entry_id == 9)
         found = cluster.ledgers.read(4)
@@ -407,7 +434,7 @@ def test_no_write_is_made_twice_where_somebody_else_wrote_in_between(cluster: Cl
     faulty.script(["never"])
     later = cluster.ledgers.write(4, closed_at(METADATA, 3), version)
     with pytest.raises(ConflictError):
-        Ledgers(faulty, place, LedgerManager.HIERARCHICAL).write(4, closed_at(METADATA, 9), version)
+        ledgers_through(faulty, cluster).write(4, closed_at(METADATA, 9), version)
     assert cluster.ledgers.read(4) == Versioned(closed_at(METADATA, 3), later)
 
 
@@ -425,7 +452,7 @@ def test_whatever_fails_what_is_said_is_so_from_a_seed(seed: int) -> None:
 def check_what_is_said(cluster: Cluster, seed: int) -> None:
     """A hundred calls, of which many fail: a ledger that was said to be there is, one that was deleted is not."""
     faulty = FaultyStore(cluster.store, seed, {"before": 0.1, "after": 0.15, "never": 0.15})
-    ledgers = Ledgers(faulty, cluster.root, LedgerManager.HIERARCHICAL)
+    ledgers = ledgers_through(faulty, cluster)
     there: dict[int, int] = {}
     perhaps: set[int] = set()
     for count in range(100):
@@ -455,12 +482,12 @@ def check_what_is_said(cluster: Cluster, seed: int) -> None:
 # listing
 
 
-@pytest.mark.parametrize("manager", LedgerManager)
+@pytest.mark.parametrize("manager", ZOOKEEPER_KEYS.managers)
 @pytest.mark.parametrize("page", [1, 2, 1000])
 def test_ledgers_are_listed_in_rising_order(
     store: MetadataStore, place: str, manager: LedgerManager, page: int
 ) -> None:
-    cluster = Cluster(store, place)
+    cluster = Cluster(store, place, ZOOKEEPER_KEYS)
     cluster.init(manager)
     cluster.cookies.create(COOKIE)
     store.create(f"{place}/underreplication/ledgers/0000/0000/0000/0001/urL0000000001", parents=True)
@@ -472,14 +499,14 @@ def test_ledgers_are_listed_in_rising_order(
     assert list(cluster.ledgers.ids(page=page)) == sorted(ids)
 
 
-@pytest.mark.parametrize("manager", LedgerManager)
+@pytest.mark.parametrize("manager", ZOOKEEPER_KEYS.managers)
 def test_ledgers_under_the_keys_of_another_layout_are_listed_and_found(
     store: MetadataStore, place: str, manager: LedgerManager
 ) -> None:
     """Pulsar's client keeps its ledgers under the keys of `hierarchical`, whatever LAYOUT says."""
-    cluster = Cluster(store, place)
+    cluster = Cluster(store, place, ZOOKEEPER_KEYS)
     cluster.init(manager)
-    kept = dict(enumerate(LedgerManager, 7))
+    kept = dict(enumerate(ZOOKEEPER_KEYS.managers, 7))
     for ledger_id, one in kept.items():
         store.create(f"{place}/{one.path(ledger_id)}", METADATA.serialise(), parents=True)
     own = {ledger_id: one.path(ledger_id) == manager.path(ledger_id) for ledger_id, one in kept.items()}
@@ -492,18 +519,18 @@ def test_ledgers_under_the_keys_of_another_layout_are_listed_and_found(
     assert cluster.ledgers.read_under_any_key(1) is None
 
 
-def test_a_ledger_in_the_long_form_of_a_short_id_is_listed_once(cluster: Cluster, place: str) -> None:
-    cluster.ledgers.create(METADATA, 1)
+def test_a_ledger_in_the_long_form_of_a_short_id_is_listed_once(tree: Cluster, place: str) -> None:
+    tree.ledgers.create(METADATA, 1)
     for path in ("000/0000/0000/0000/L0001", "000/0000/0000/0000/L0000"):
-        cluster.store.create(f"{place}/{path}", METADATA.serialise(), parents=True)
-    assert list(cluster.ledgers.ids()) == [0, 1]
+        tree.store.create(f"{place}/{path}", METADATA.serialise(), parents=True)
+    assert list(tree.ledgers.ids()) == [0, 1]
 
 
-def test_what_looks_almost_like_a_ledger_is_passed_over(cluster: Cluster, place: str) -> None:
-    cluster.ledgers.create(METADATA, 1)
+def test_what_looks_almost_like_a_ledger_is_passed_over(tree: Cluster, place: str) -> None:
+    tree.ledgers.create(METADATA, 1)
     for path in ("00/0000/L00011", "00/00001/L0001", "0/0000/L0001", "00/0000/M0001", "999/9999/9999/9999/L9999"):
-        cluster.store.create(f"{place}/{path}", parents=True)
-    assert list(cluster.ledgers.ids()) == [1]
+        tree.store.create(f"{place}/{path}", parents=True)
+    assert list(tree.ledgers.ids()) == [1]
 
 
 class _Vanishing(FaultyStore):
@@ -518,22 +545,20 @@ class _Vanishing(FaultyStore):
         yield from super().scan(key, page=page)
 
 
-def test_a_folder_that_is_deleted_while_it_is_listed_has_no_ledgers(cluster: Cluster, place: str) -> None:
+def test_a_folder_that_is_deleted_while_it_is_listed_has_no_ledgers(tree: Cluster, place: str) -> None:
     for ledger_id in (1, 10**4, 2**40):
-        cluster.ledgers.create(METADATA, ledger_id)
-    vanishing = _Vanishing(
-        cluster.store, lambda key: cluster.ledgers.delete(10**4) if key == f"{place}/00/0001" else None
-    )
+        tree.ledgers.create(METADATA, ledger_id)
+    vanishing = _Vanishing(tree.store, lambda key: tree.ledgers.delete(10**4) if key == f"{place}/00/0001" else None)
     assert list(Ledgers(vanishing, place, LedgerManager.HIERARCHICAL).ids()) == [1, 2**40]
 
 
-def test_a_listing_that_fails_does_not_end_as_if_it_were_whole(cluster: Cluster, place: str) -> None:
+def test_a_listing_that_fails_does_not_end_as_if_it_were_whole(tree: Cluster, place: str) -> None:
     """Rule 1: a partial listing deletes nothing, so it must be told from a whole one."""
     for ledger_id in (1, 10**4, 2**40):
-        cluster.ledgers.create(METADATA, ledger_id)
+        tree.ledgers.create(METADATA, ledger_id)
     ended = 0
     for calls in range(40):
-        faulty = FaultyStore(cluster.store)
+        faulty = FaultyStore(tree.store)
         faulty.script([*["none"] * calls, "before"])  # type: ignore[list-item]
         try:
             assert list(Ledgers(faulty, place, LedgerManager.HIERARCHICAL).ids()) == [1, 10**4, 2**40]
@@ -545,9 +570,9 @@ def test_a_listing_that_fails_does_not_end_as_if_it_were_whole(cluster: Cluster,
 
 
 def test_a_root_that_is_deleted_is_an_error_and_not_a_cluster_without_ledgers(
-    cluster: Cluster, store: MetadataStore, place: str
+    tree: Cluster, store: MetadataStore, place: str
 ) -> None:
-    ledgers = cluster.ledgers
+    ledgers = tree.ledgers
     for key in ("available/readonly", "available", "INSTANCEID", "LAYOUT"):
         store.delete(f"{place}/{key}")
     store.delete(place)

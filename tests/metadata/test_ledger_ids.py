@@ -1,10 +1,14 @@
-"""The ids that a cluster gives to new ledgers: each once, to whoever asks, whatever fails."""
+"""The ids that a cluster gives to new ledgers: each once, to whoever asks, whatever fails.
+
+By ZooKeeper's rule, on every store. Where BookKeeper has another one: test_etcd_layout.py.
+"""
 
 from __future__ import annotations
 
 import pytest
 
 from walkeeper.metadata import (
+    ZOOKEEPER_KEYS,
     Cluster,
     FaultyStore,
     LedgerIdOverflowError,
@@ -19,10 +23,15 @@ from walkeeper.metadata import (
 from walkeeper.metadata._settle import TRIES_MAX
 
 
+@pytest.fixture
+def cluster(tree: Cluster) -> Cluster:
+    return tree
+
+
 def test_ids_begin_at_0_rise_and_are_given_once_to_all_sessions(
     cluster: Cluster, other: MetadataStore, place: str
 ) -> None:
-    theirs = Cluster(other, place).ledgers
+    theirs = Cluster(other, place, ZOOKEEPER_KEYS).ledgers
     assert [each.next_id() for each in (cluster.ledgers, theirs) * 3] == list(range(6))
     assert cluster.store.children(f"{place}/idgen") == [], "the nodes that the numbers came from are gone"
 
@@ -72,7 +81,7 @@ def test_the_largest_folder_counts_whatever_else_is_there(cluster: Cluster, plac
 
 @pytest.mark.parametrize("manager", [LedgerManager.LEGACY_HIERARCHICAL, LedgerManager.FLAT])
 def test_older_layouts_have_no_long_ids(store: MetadataStore, place: str, manager: LedgerManager) -> None:
-    Cluster(store, place).init(manager)
+    Cluster(store, place, ZOOKEEPER_KEYS).init(manager)
     ledgers = Ledgers(store, place, manager)
     first = ledgers.next_id()
     assert ledgers.next_id() == first + 1, "the first of a flat one may be larger: ZooKeeper counts all children"

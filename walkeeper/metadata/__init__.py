@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from walkeeper.metadata._bookie_id import InvalidBookieIdError, bookie_address, check_bookie_id
 from walkeeper.metadata._bookies import Bookies
 from walkeeper.metadata._cluster import Cluster
+from walkeeper.metadata._cluster_keys import ETCD_KEYS, ZOOKEEPER_KEYS, ClusterKeys
 from walkeeper.metadata._cookie import Cookie, CookieMismatchError, Difference
 from walkeeper.metadata._cookies import Cookies
 from walkeeper.metadata._corrupt import CorruptMetadataError, MetadataFormatError, UnsupportedMetadataError
@@ -98,6 +99,9 @@ __all__ = [
     "UnsupportedMetadataError",
     # ---- cluster ----
     "Cluster",
+    "ClusterKeys",
+    "ZOOKEEPER_KEYS",
+    "ETCD_KEYS",
     "Cookies",
     "Bookies",
     "Starts",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from walkeeper.metadata._bookie_id import check_bookie_id
+from walkeeper.metadata._cluster_keys import ClusterKeys
 from walkeeper.metadata._cookies import Cookies
 from walkeeper.metadata._service_info import ServiceInfo
 from walkeeper.metadata._store import MetadataStore, MissingError, Watch
@@ -15,19 +16,22 @@ READ_ONLY = "readonly"
 class Bookies:
     """The bookies of the cluster below `root`. One that changes between writable and read-only is both for a moment."""
 
-    def __init__(self, store: MetadataStore, root: str) -> None:
+    def __init__(self, store: MetadataStore, root: str, keys: ClusterKeys | None = None) -> None:
         self._store = store
+        self._cluster_keys = ClusterKeys.of(store) if keys is None else keys
         self._cookies = Cookies(store, root)
-        self._watched = (f"{root}/available", f"{root}/available/{READ_ONLY}", f"{root}/cookies")
+        self._writable = f"{root}/{self._cluster_keys.writable}"
+        self._read_only = f"{root}/{self._cluster_keys.read_only}"
+        self._watched = (self._writable, self._read_only, f"{root}/cookies")
 
     def writable_bookies(self) -> list[str]:
         """Those that take new entries. MissingError where there is no cluster."""
-        return [name for name in self._store.children(self._watched[0]) if name != READ_ONLY]
+        return [name for name in self._store.children(self._writable) if name != READ_ONLY]
 
     def read_only_bookies(self) -> list[str]:
         """Those that are up, and take none."""
         try:
-            return self._store.children(self._watched[1])
+            return self._store.children(self._read_only)
         except MissingError:
             return []
 
@@ -38,7 +42,7 @@ class Bookies:
     def service_info(self, bookie_id: str) -> ServiceInfo | None:
         """Where the bookie answers; None where it is not up. CorruptMetadataError."""
         check_bookie_id(bookie_id)
-        for folder in self._watched[:2]:
+        for folder in (self._writable, self._read_only):
             found = self._store.get(f"{folder}/{bookie_id}")
             if found is not None:
                 return ServiceInfo.parse(found.data, bookie_id, f"{folder}/{bookie_id}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 
 from walkeeper.metadata._bookies import Bookies
+from walkeeper.metadata._cluster_keys import ClusterKeys
 from walkeeper.metadata._cookies import Cookies
 from walkeeper.metadata._corrupt import corrupt, utf8
 from walkeeper.metadata._keys import check_new, parent_of
@@ -13,32 +14,48 @@ from walkeeper.metadata._ledgers import Ledgers
 from walkeeper.metadata._registration import Registration
 from walkeeper.metadata._settle import TRIES_MAX
 from walkeeper.metadata._starts import Starts
-from walkeeper.metadata._store import ExistsError, MetadataStore, MissingError, Operation, UnknownOutcomeError
+from walkeeper.metadata._store import (
+    ExistsError,
+    MetadataError,
+    MetadataStore,
+    MissingError,
+    Operation,
+    UnknownOutcomeError,
+)
 
 INSTANCE_ID_SIZE_MAX = 256
 
 
 class Cluster:
-    """A cluster on a store. Making one asks the store nothing; `init` makes the cluster itself."""
+    """A cluster on a store. Making one asks the store nothing; `init` makes the cluster itself.
 
-    def __init__(self, store: MetadataStore, root: str = "/ledgers") -> None:
+    `keys` are those that BookKeeper uses on such a store, unless others are given.
+    """
+
+    def __init__(self, store: MetadataStore, root: str = "/ledgers", keys: ClusterKeys | None = None) -> None:
         self.store = store
         self.root = check_new(root)
+        self.keys = ClusterKeys.of(store) if keys is None else keys
         self.cookies = Cookies(store, root)
-        self.bookies = Bookies(store, root)
+        self.bookies = Bookies(store, root, self.keys)
         self.starts = Starts(store, root)
         self._ledgers: Ledgers | None = None
 
-    def init(self, manager: LedgerManager = LedgerManager.HIERARCHICAL) -> str:
-        """The cluster is there when this returns; its instance id.
+    def init(self, manager: LedgerManager | None = None) -> str:
+        """The cluster is there when this returns; its instance id. Without `manager` a new one gets BookKeeper's
+        default.
 
         What was there already stays as it is, the instance id before all: a bookie whose cookie has another one may let
         nobody lose what it stores.
         """
+        if manager is None:
+            manager = self.keys.managers[0]
+        elif manager not in self.keys.managers:
+            known = ", ".join(each.name for each in self.keys.managers)
+            raise MetadataError(f"{self.store.uri} keeps ledgers by {known}, not by {manager.name}")
         wanted = {
             self.root: b"",
-            f"{self.root}/available": b"",
-            f"{self.root}/available/readonly": b"",
+            **{f"{self.root}/{name}": b"" for name in self.keys.folders},
             self._instance_key: str(uuid.uuid4()).encode(),
             self._layout_key: Layout.of(manager).serialise(),
         }
@@ -67,7 +84,9 @@ class Cluster:
     def _instance_id(self) -> str:
         found = self.store.get(self._instance_key, linearizable=True)
         if found is None:
-            raise MissingError(f"there is no cluster at {self.root}: it has no INSTANCEID", self._instance_key)
+            raise MissingError(
+                f"there is no cluster at {self.root}: it has no {self.keys.instance_id}", self._instance_key
+            )
         text = utf8(self._instance_key, found.data)
         if not text or len(text) > INSTANCE_ID_SIZE_MAX or not text.isprintable():
             corrupt(self._instance_key, 0, "this is no instance id", found.data)
@@ -78,7 +97,7 @@ class Cluster:
         cluster; CorruptMetadataError."""
         found = self.store.get(self._layout_key, linearizable=True)
         if found is None:
-            raise MissingError(f"there is no cluster at {self.root}: it has no LAYOUT", self._layout_key)
+            raise MissingError(f"there is no cluster at {self.root}: it has no {self.keys.layout}", self._layout_key)
         return Layout.parse(found.data, self._layout_key)
 
     @property
@@ -93,12 +112,12 @@ class Cluster:
 
     def registration(self, *, keep: bool = True) -> Registration:
         """A registration for one bookie, which does nothing yet."""
-        return Registration(self.store, self.root, keep=keep)
+        return Registration(self.store, self.root, self.keys, keep=keep)
 
     @property
     def _instance_key(self) -> str:
-        return f"{self.root}/INSTANCEID"
+        return f"{self.root}/{self.keys.instance_id}"
 
     @property
     def _layout_key(self) -> str:
-        return f"{self.root}/LAYOUT"
+        return f"{self.root}/{self.keys.layout}"

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Literal, TypeVar
 
+from walkeeper.metadata._bucket_ids import count_up
+from walkeeper.metadata._cluster_keys import ClusterKeys
 from walkeeper.metadata._keys import check_key, check_page
 from walkeeper.metadata._store import MetadataStore, Operation, UnavailableError, UnknownOutcomeError, Value, Watch
 
@@ -46,6 +48,7 @@ class FaultyStore:
     ) -> None:
         self.store = store
         self.uri = store.uri
+        self.cluster_keys = ClusterKeys.of(store)
         self.seen: Counter[Fault] = Counter()
         self._random = random.Random(seed)
         self._rates = dict(rates or {})
@@ -76,6 +79,10 @@ class FaultyStore:
 
     def transact(self, operations: Sequence[Operation]) -> list[int | None]:
         return self._write(lambda: self.store.transact(operations), None)
+
+    def count_up(self, key: str) -> int:
+        """MetadataError where the wrapped store does not count."""
+        return self._write(lambda: count_up(self.store, key), key)
 
     def children(self, key: str) -> list[str]:
         return self._read(lambda: self.store.children(key), key)

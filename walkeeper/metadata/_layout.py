@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import re
+import uuid
 from dataclasses import dataclass
 
 from walkeeper.metadata._corrupt import corrupt, unsupported, utf8
@@ -12,9 +13,11 @@ LEDGER_ID_MAX = 2**63 - 1
 SHORT_LEDGER_ID_MAX = 2**31 - 2  # 2147483647 has the long form already
 LAYOUT_SIZE_MAX = 4096
 _PACKAGE = "org.apache.bookkeeper.meta."
+_ETCD_PACKAGE = "org.apache.bookkeeper.metadata.etcd."
 _SHORT = re.compile(r"([0-9]{2})/([0-9]{4})/L([0-9]{4})")
 _LONG = re.compile(r"([0-9]{3})/([0-9]{4})/([0-9]{4})/([0-9]{4})/L([0-9]{4})")
 _FLAT = re.compile(r"L([0-9]{10,19})")
+_UUID = re.compile(r"ledgers/00000000-0000-0000-([0-9a-f]{4})-([0-9a-f]{12})")
 
 NOT_LEDGERS = frozenset(
     ("available", "cookies", "idgen", "idgen-long", "LAYOUT", "INSTANCEID", "underreplication", "disableHealthCheck")
@@ -28,12 +31,14 @@ LONG_LEVELS = tuple(re.compile(name) for name in ("[0-9]{3}", "[0-9]{4}", "[0-9]
 
 
 class LedgerManager(enum.Enum):
-    """How ledgers are spread over keys. HIERARCHICAL is BookKeeper's default: short ids as LEGACY, others as LONG."""
+    """How ledgers are spread over keys. HIERARCHICAL is BookKeeper's default: short ids as LEGACY, others as LONG.
+    ETCD is the only one on etcd: `ledgers/` and a UUID that has the id in its lower half."""
 
     HIERARCHICAL = "HierarchicalLedgerManagerFactory"
     LONG_HIERARCHICAL = "LongHierarchicalLedgerManagerFactory"
     LEGACY_HIERARCHICAL = "LegacyHierarchicalLedgerManagerFactory"
     FLAT = "FlatLedgerManagerFactory"
+    ETCD = "EtcdLedgerManagerFactory"
 
     def path(self, ledger_id: int) -> str:
         """The key of the ledger's metadata, below the root. ValueError where the id has none."""
@@ -41,6 +46,8 @@ class LedgerManager(enum.Enum):
             raise ValueError(f"{self.name} has no key for ledger {ledger_id}: from 0 to {self.id_max}")
         if self is LedgerManager.FLAT:
             return _flat_path(ledger_id)
+        if self is LedgerManager.ETCD:
+            return _uuid_path(ledger_id)
         if self is LedgerManager.LEGACY_HIERARCHICAL or (
             self is LedgerManager.HIERARCHICAL and ledger_id <= SHORT_LEDGER_ID_MAX
         ):
@@ -48,13 +55,16 @@ class LedgerManager(enum.Enum):
         return _long_path(ledger_id)
 
     def paths(self, ledger_id: int) -> list[str]:
-        """Every key below the root under which a client may keep the ledger's metadata; that of this layout first.
+        """Every key below the root under which a client may keep the ledger's metadata; that of this layout first. On
+        etcd there is one.
 
         A client need not go by LAYOUT: Pulsar's writes the keys of HIERARCHICAL whatever LAYOUT says. Who asks whether
         a ledger exists asks under each of these keys. ValueError where no layout has a key for the id.
         """
         if not 0 <= ledger_id <= LEDGER_ID_MAX:
             raise ValueError(f"no layout has a key for ledger {ledger_id}: from 0 to {LEDGER_ID_MAX}")
+        if self is LedgerManager.ETCD:
+            return [_uuid_path(ledger_id)]
         own = [self.path(ledger_id)] if ledger_id <= self.id_max else []
         short = [_short_path(ledger_id)] if ledger_id <= SHORT_LEDGER_ID_MAX else []
         return list(dict.fromkeys([*own, *short, _long_path(ledger_id), _flat_path(ledger_id)]))
@@ -77,6 +87,10 @@ class LedgerManager(enum.Enum):
                 ledger_id = int("".join(found.groups()))
                 if ledger_id <= LEDGER_ID_MAX and (form is not _FLAT or _flat_path(ledger_id) == path):
                     return ledger_id
+        found = _UUID.fullmatch(path)
+        if found:
+            ledger_id = int("".join(found.groups()), 16)
+            return ledger_id if ledger_id <= LEDGER_ID_MAX else None
         return None
 
 
@@ -94,6 +108,10 @@ def _flat_path(ledger_id: int) -> str:
     return f"L{ledger_id:010d}"
 
 
+def _uuid_path(ledger_id: int) -> str:
+    return f"ledgers/{uuid.UUID(int=ledger_id)}"
+
+
 @dataclass(frozen=True)
 class Layout:
     """What stands in LAYOUT. A client that is configured for another one refuses to start."""
@@ -105,13 +123,16 @@ class Layout:
     @classmethod
     def of(cls, manager: LedgerManager) -> Layout:
         """The layout of a new cluster with that manager."""
+        if manager is LedgerManager.ETCD:
+            return cls(_ETCD_PACKAGE + manager.value, 0)
         return cls(_PACKAGE + manager.value)
 
     @property
     def manager(self) -> LedgerManager:
         """How ledgers are spread over keys. UnsupportedMetadataError where the factory is an unknown one."""
         for manager in LedgerManager:
-            if self.factory == _PACKAGE + manager.value and self.version == 1:
+            known = Layout.of(manager)
+            if (self.factory, self.version) == (known.factory, known.version):
                 return manager
         return unsupported(
             "LAYOUT", 0, "no such ledger manager is known here", f"{self.factory}:{self.version}".encode()

@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple
 
+from walkeeper.metadata._bucket_ids import BucketIds
 from walkeeper.metadata._layout import LONG_LEVELS, SHORT_LEVELS, LedgerManager
 from walkeeper.metadata._ledger_ids import LedgerIds
 from walkeeper.metadata._ledger_metadata import FORMAT_VERSION, LedgerMetadata
@@ -44,7 +45,11 @@ class Ledgers:
         self._store = store
         self._root = root
         self._manager = manager
-        self._ids = LedgerIds(store, root, manager)
+        self._ids: LedgerIds | BucketIds
+        if manager is LedgerManager.ETCD:
+            self._ids = BucketIds(store, root)
+        else:
+            self._ids = LedgerIds(store, root, manager)
 
     def next_id(self) -> int:
         """An id for a new ledger, which no other client is given. LedgerIdOverflowError."""
@@ -141,7 +146,9 @@ class Ledgers:
         self._prune(key)
 
     def _prune(self, key: str) -> None:
-        """Empty parents go, as far as they can."""
+        """Empty parents go, as far as they can. On etcd there is one, which every cluster has."""
+        if self._manager is LedgerManager.ETCD:
+            return
         while (key := key.rpartition("/")[0]) != self._root:
             try:
                 self._store.delete(key)
@@ -160,6 +167,12 @@ class Ledgers:
         A ledger that is made or deleted meanwhile may be missing or not. MissingError where there is no cluster. A
         listing that ended by an error is no listing.
         """
+        if self._manager is LedgerManager.ETCD:
+            for name in self._store.scan(f"{self._root}/ledgers", page=page):
+                ledger_id = self._manager.ledger_id(f"ledgers/{name}")
+                if ledger_id is not None:
+                    yield ListedLedger(ledger_id, True)
+            return
         short: list[str] = []
         long: list[str] = []
         flat: array[int] = array("q")
@@ -168,8 +181,8 @@ class Ledgers:
                 short.append(name)
             elif LONG_LEVELS[0].fullmatch(name):
                 long.append(name)
-            elif (ledger_id := self._manager.ledger_id(name)) is not None:
-                flat.append(ledger_id)
+            elif (found := self._manager.ledger_id(name)) is not None:
+                flat.append(found)
         is_flat = self._manager is LedgerManager.FLAT
         forms = (
             ((ledger_id, is_flat) for ledger_id in sorted(flat)),

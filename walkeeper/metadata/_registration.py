@@ -6,8 +6,9 @@ import threading
 from dataclasses import dataclass
 from typing import Literal
 
-from walkeeper.metadata._bookie_id import check_bookie_id
-from walkeeper.metadata._bookies import READ_ONLY, Bookies
+from walkeeper.metadata._bookie_id import InvalidBookieIdError, bookie_address, check_bookie_id
+from walkeeper.metadata._bookies import Bookies
+from walkeeper.metadata._cluster_keys import ClusterKeys
 from walkeeper.metadata._cookie import Cookie
 from walkeeper.metadata._log import log
 from walkeeper.metadata._service_info import ServiceInfo
@@ -42,8 +43,8 @@ class Registration(Bookies):
     leaves that to the caller, who looks at `registered`.
     """
 
-    def __init__(self, store: MetadataStore, root: str, *, keep: bool = True) -> None:
-        super().__init__(store, root)
+    def __init__(self, store: MetadataStore, root: str, keys: ClusterKeys | None = None, *, keep: bool = True) -> None:
+        super().__init__(store, root, keys)
         self._root = root
         self._keep = keep
         self._lock = threading.RLock()
@@ -68,10 +69,11 @@ class Registration(Bookies):
         gives its `cookie`: where the store has the same, such a registration is removed, and a new one made at once.
         Without it: ExistsError.
 
-        MissingError where there is no cluster, or no cookie; CookieMismatchError; otherwise what the store raises, and
+        MissingError where there is no cluster, or no cookie; CookieMismatchError; InvalidBookieIdError where
+        registrations have no value (etcd) and the id is not the bookie's address; otherwise what the store raises, and
         then nobody knows whether it is registered: call again, or `unregister`.
         """
-        wanted = _Wanted(check_bookie_id(bookie_id), info.serialise(), read_only, cookie)
+        wanted = _Wanted(check_bookie_id(bookie_id), self._value(bookie_id, info), read_only, cookie)
         with self._lock:
             if self._wanted is not None and self._wanted.bookie_id != bookie_id:
                 raise ValueError(f"this registers {self._wanted.bookie_id}, not {bookie_id}")
@@ -187,7 +189,7 @@ class Registration(Bookies):
     def _create_folder(self) -> None:
         """Older clusters have no folder for read-only bookies. MissingError where there is no cluster."""
         try:
-            self._store.create(f"{self._root}/available/{READ_ONLY}")
+            self._store.create(self._read_only)
         except (ExistsError, UnknownOutcomeError):
             pass
 
@@ -195,7 +197,20 @@ class Registration(Bookies):
         settle_delete(lambda: self._store.delete(key))
 
     def _key(self, wanted: _Wanted, read_only: bool) -> str:
-        return f"{self._root}/available/{READ_ONLY + '/' if read_only else ''}{wanted.bookie_id}"
+        return f"{self._read_only if read_only else self._writable}/{wanted.bookie_id}"
+
+    def _value(self, bookie_id: str, info: ServiceInfo) -> bytes:
+        """What the node says of the bookie: where it answers, or nothing where clients go by the id alone."""
+        if self._cluster_keys.service_info:
+            return info.serialise()
+        bookie = info.bookie
+        if bookie is None or bookie_address(bookie_id) != (bookie.host, bookie.port):
+            where = "nowhere" if bookie is None else f"at {bookie.host}:{bookie.port}"
+            raise InvalidBookieIdError(
+                f"{bookie_id} answers {where}: on {self._store.uri} clients learn of a bookie its id alone, which must "
+                f"be its address"
+            )
+        return b""
 
     def _session_changed(self, what: Literal["lost", "new"]) -> None:
         if what == "new":

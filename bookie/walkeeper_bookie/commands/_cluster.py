@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from walkeeper.metadata import (
+    ClusterKeys,
     Cookie,
     MetadataFormatError,
     MetadataStore,
@@ -27,13 +28,13 @@ class Cluster:
     """Below one root of a store. MetadataError where it cannot be read or written."""
 
     def __init__(self, store: MetadataStore, root: str) -> None:
-        self._store, self._root = store, root
+        self._store, self._root, self._keys = store, root, ClusterKeys.of(store)
 
     def instance_id(self) -> str:
         """Refusal where there is no cluster."""
-        value = self._store.get(f"{self._root}/INSTANCEID", linearizable=True)
+        value = self._store.get(f"{self._root}/{self._keys.instance_id}", linearizable=True)
         if value is None:
-            raise no_cluster(self._store.uri, "no INSTANCEID")
+            raise no_cluster(self._store.uri, f"no {self._keys.instance_id}")
         return value.data.decode("utf-8", "replace")
 
     def cookie(self, bookie_id: str) -> Cookie | None:
@@ -68,8 +69,10 @@ class Cluster:
         return Starts(self._store, self._root).get(bookie_id, self.instance_id())
 
     def is_registered(self, bookie_id: str) -> bool:
-        places = (f"{self._root}/available/{bookie_id}", f"{self._root}/available/readonly/{bookie_id}")
-        return any(self._store.get(place, linearizable=True) is not None for place in places)
+        folders = (self._keys.writable, self._keys.read_only)
+        return any(
+            self._store.get(f"{self._root}/{each}/{bookie_id}", linearizable=True) is not None for each in folders
+        )
 
     def _cookie(self, bookie_id: str) -> str:
         return f"{self._root}/cookies/{check_bookie_id(bookie_id)}"
