@@ -47,10 +47,10 @@ share = $(if $(SHARE),$(BIN)/python tests/shares.py --parts $(SHARE) $(if $(SEED
 # gcc 12's sanitizers want their shadow memory at fixed addresses, which wide address randomisation may take.
 fixed_addresses := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 # What no ring could change.
-NOT_ENGINE := $(wildcard benchmarks tests/metadata tests/fuzz $(addprefix tests/test_,zookeeper*.py cookie.py digest.py docs.py format_docs.py layers.py \
+NOT_ENGINE := $(wildcard benchmarks tests/metadata tests/fuzz $(addprefix tests/test_,zookeeper*.py etcd*.py cookie.py digest.py docs.py format_docs.py layers.py \
 	layout.py ledger_metadata.py machines.py mutants.py numbers.py service_info.py small_file_system.py spec.py structs.py symbols.py typing.py wire.py) \
 	$(addprefix tests/bookie/test_,bookie_commands.py cluster_up.py collector.py command_line.py config_file.py failed_starts.py http.py identity.py \
-	log.py metrics.py migration.py operations_files.py pages.py metadata_retry.py process_registration.py process_reload.py process_zookeeper.py \
+	log.py metrics.py migration.py operations_files.py pages.py metadata_retry.py process_registration.py process_reload.py process_zookeeper.py process_etcd.py \
 	registration.py settings.py settings_arrive.py state_files.py worker.py))
 # A part of test or check; its seconds are for the table at the end.
 TIMES := build/times

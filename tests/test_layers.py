@@ -23,7 +23,7 @@ PACKAGES = {
 PRESENT = [package for package in PACKAGES if (ROOT / package).is_dir()]
 
 # Clients of metadata stores, and the beginning of the only files that import them at once.
-LAZY = {"sqlite3": "sqlite", "kazoo": "zookeeper", "etcd3": "etcd"}
+LAZY = {"sqlite3": "sqlite", "kazoo": "zookeeper", "etcd3": "etcd", "pyetcd": "etcd", "grpc": "etcd"}
 
 # A bookie must run with the client deleted.
 BOOKIE_MAY_USE = ("walkeeper._low_descriptors", "walkeeper._native", "walkeeper.errors", "walkeeper.metadata")
@@ -105,7 +105,7 @@ def test_walkeeper_knows_no_spark_and_touches_sqlite_only_in_metadata() -> None:
     for path in python_files("walkeeper"):
         for module, at_once in imports(path):
             assert top(module) != "pyspark", path
-            if top(module) in {"sqlite3", "kazoo", "etcd3"}:
+            if top(module) in LAZY:
                 assert "metadata" in path.parts, path
                 assert not at_once or path.name.startswith(f"_{LAZY[top(module)]}"), path
 
@@ -113,8 +113,9 @@ def test_walkeeper_knows_no_spark_and_touches_sqlite_only_in_metadata() -> None:
 def test_the_file_of_a_metadata_client_is_imported_where_a_store_is_opened() -> None:
     for path in python_files("walkeeper"):
         for module, at_once in imports(path):
-            if module.split(".")[-1].startswith("_zookeeper") and not path.name.startswith("_zookeeper"):
-                assert not at_once, path
+            for client in ("_zookeeper", "_etcd"):
+                if module.split(".")[-1].startswith(client) and not path.name.startswith(client):
+                    assert not at_once, path
 
 
 def test_only_the_command_line_knows_click_and_rich_and_only_aio_knows_asyncio() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+from etcd_backing import EtcdBacking
 from zookeeper_backing import ZooKeeperBacking
 
 from walkeeper.metadata import FaultyStore, MemoryStore, MemoryTree, MetadataStore, SqliteStore
@@ -98,6 +99,7 @@ STORES: dict[str, Callable[[Path], Backing]] = {
     "faulty": FaultyBacking,
     "sqlite": SqliteBacking,
     "zookeeper": ZooKeeperBacking,
+    "etcd": EtcdBacking,
 }
 
 

@@ -71,10 +71,37 @@ def test_a_zookeeper_store_has_hosts_and_a_root(
     assert (opened.manager.name.replace("_", "").lower() if opened.manager else None) == layout
 
 
+@pytest.mark.parametrize(
+    ("uri", "hosts", "root"),
+    [
+        ("etcd://h1:2379/bookkeeper", "h1:2379", "/bookkeeper"),
+        ("etcd://h1;h2:1,[::1]:2379/a/b/", "h1:2379,h2:1,[::1]:2379", "/a/b"),
+    ],
+)
+def test_an_etcd_store_has_endpoints_and_a_scope(
+    monkeypatch: pytest.MonkeyPatch, uri: str, hosts: str, root: str
+) -> None:
+    module: Any = types.ModuleType("walkeeper.metadata._etcd")
+    module.EtcdStore = lambda hosts, *, session_timeout, uri: (hosts, session_timeout, uri)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    opened = open_store(uri, session_timeout=3.0)
+    assert opened == ((hosts, 3.0, uri), root, None)
+    assert opened.manager is None
+
+
+def test_without_the_client_of_etcd_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in [name for name in sys.modules if name.startswith("walkeeper.metadata._etcd")]:
+        monkeypatch.delitem(sys.modules, module)
+    for package in ("pyetcd", "pyetcd.etcdrpc", "etcd3", "etcd3.etcdrpc"):
+        monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MetadataError, match=r"walkeeper\[etcd\]"):
+        open_store("etcd://h1:2379/bookkeeper")
+
+
 NO_STORES = """
 ledgers /var/lib/meta.db mysql://h/x sqlite: sqlite://host/x sqlite:a?mode=ro sqlite:a#b sqlite:a%00b sqlite+x:a
 memory+x:a zk:h1:2181/ledgers zk:// zk://h1:2181 zk://h1:2181/ zk:///ledgers zk+ms://h/ledgers zk+flat://h/ledgers
-zk://h/a//b zk://h/a/../b
+zk://h/a//b zk://h/a/../b etcd:h1:2379/a etcd://h1:2379 etcd://h1:2379/ etcd:///a etcd+hierarchical://h/a
 """
 
 
@@ -86,16 +113,12 @@ def test_what_names_no_store_is_refused(uri: str) -> None:
 
 def test_who_asks_for_something_else_is_told_what_there_is() -> None:
     for uri in ("mysql://h/x", "meta.db"):
-        with pytest.raises(MetadataError, match=r"sqlite:PATH.*zk://.*memory:NAME"):
+        with pytest.raises(MetadataError, match=r"sqlite:PATH.*zk://.*etcd://.*memory:NAME"):
             open_store(uri)
 
 
 def test_the_import_brings_in_no_stores_client() -> None:
-    script = "import sys, walkeeper.metadata; print({'sqlite3', 'sortedcontainers', 'kazoo'} & set(sys.modules))"
+    clients = {"sqlite3", "sortedcontainers", "kazoo", "grpc", "pyetcd", "etcd3"}
+    script = f"import sys, walkeeper.metadata; print({clients} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
-
-
-def test_etcd_is_not_there_yet() -> None:
-    with pytest.raises(MetadataError, match="etcd is not supported yet"):
-        open_store("etcd://127.0.0.1:2379/bookkeeper")

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 ROOT = "/ledgers"  # BookKeeper's, where a URI has no room for another
 ZOOKEEPER_PORT = 2181
+ETCD_PORT = 2379
 
 _URIS = (
     "a metadata store is sqlite:PATH, zk://HOST:PORT;HOST:PORT/ledgers (or zk+hierarchical://, zk+longhierarchical://),"
-    " or memory:NAME within one process"
+    " etcd://HOST:PORT;HOST:PORT/SCOPE, or memory:NAME within one process"
 )
 # What BookKeeper calls its layouts. "null", as nothing: whatever the cluster's LAYOUT says.
 _LAYOUTS = {"": None, "null": None, "hierarchical": "hierarchical", "longhierarchical": "longhierarchical"}
@@ -60,8 +61,15 @@ def open_store(uri: str, *, session_timeout: float = 10.0, create: bool = True) 
     scheme, layout, rest = match["scheme"].lower(), match["layout"], match["rest"]
     occupy_low_descriptors()  # also for those that sqlite3 and kazoo open
     if scheme == "zk":
-        hosts, root, name = _zookeeper(uri, layout or "", rest)
-        return OpenedStore(_zookeeper_store()(hosts, session_timeout=session_timeout, uri=uri), root, name)
+        if (layout or "").lower() not in _LAYOUTS:
+            known = ", ".join(f"zk+{name}" if name else "zk" for name in _LAYOUTS)
+            raise MetadataError(f"cannot open {uri!r}: there is no layout {layout!r} here, but {known}")
+        hosts, root = _servers(uri, rest, ZOOKEEPER_PORT, f"zk://HOST:PORT;HOST:PORT{ROOT}")
+        name = _LAYOUTS[(layout or "").lower()]
+        return OpenedStore(_client_store("zookeeper")(hosts, session_timeout=session_timeout, uri=uri), root, name)
+    if layout is None and scheme == "etcd":
+        hosts, root = _servers(uri, rest, ETCD_PORT, "etcd://HOST:PORT;HOST:PORT/SCOPE")
+        return OpenedStore(_client_store("etcd")(hosts, session_timeout=session_timeout, uri=uri), root, None)
     if layout is None and scheme == "memory":
         from walkeeper.metadata._memory import MemoryStore
 
@@ -73,8 +81,6 @@ def open_store(uri: str, *, session_timeout: float = 10.0, create: bool = True) 
         if not create and not os.path.lexists(path):
             raise MissingError(f"there is no {path}")
         return OpenedStore(SqliteStore(path, session_timeout=session_timeout), ROOT, None)
-    if scheme == "etcd":
-        raise MetadataError(f"cannot open {uri!r}: etcd is not supported yet; {_URIS}")
     raise MetadataError(f"cannot open {uri!r}: there is no store {scheme!r}; {_URIS}")
 
 
@@ -99,27 +105,31 @@ def _path(uri: str, rest: str) -> str:
     return unquote(rest, errors="surrogateescape")
 
 
-def _zookeeper(uri: str, layout: str, rest: str) -> tuple[str, str, str | None]:
-    """Hosts as the client takes them, root, layout."""
-    if layout.lower() not in _LAYOUTS:
-        known = ", ".join(f"zk+{name}" if name else "zk" for name in _LAYOUTS)
-        raise MetadataError(f"cannot open {uri!r}: there is no layout {layout!r} here, but {known}")
+def _servers(uri: str, rest: str, port: int, form: str) -> tuple[str, str]:
+    """Hosts as the client takes them, and the root."""
     servers, slash, path = rest[2:].partition("/")
-    hosts = [_with_port(host.strip()) for host in re.split("[;,]", servers) if host.strip()]
+    hosts = [_with_port(host.strip(), port) for host in re.split("[;,]", servers) if host.strip()]
     root = slash + path.rstrip("/")
     if not rest.startswith("//") or not hosts or root in ("", "/"):
-        raise MetadataError(f"cannot open {uri!r}: hosts and a path are needed: zk://HOST:PORT;HOST:PORT{ROOT}")
-    return ",".join(hosts), check_key(root), _LAYOUTS[layout.lower()]
+        raise MetadataError(f"cannot open {uri!r}: hosts and a path are needed: {form}")
+    return ",".join(hosts), check_key(root)
 
 
-def _zookeeper_store() -> Callable[..., MetadataStore]:
-    """The class; its client is not everybody's."""
+_CLIENTS = {
+    "zookeeper": ("ZooKeeperStore", "zk:// needs the package kazoo"),
+    "etcd": ("EtcdStore", "etcd:// needs the package etcd-sdk-python"),
+}
+
+
+def _client_store(name: str) -> Callable[..., MetadataStore]:
+    """The class of a store whose client is not everybody's; the extra of that name installs the client."""
+    store, needs = _CLIENTS[name]
     try:
-        made: Callable[..., MetadataStore] = import_module("walkeeper.metadata._zookeeper").ZooKeeperStore
+        made: Callable[..., MetadataStore] = getattr(import_module(f"walkeeper.metadata._{name}"), store)
     except ImportError as error:
-        raise MetadataError(f"zk:// needs the package kazoo: pip install 'walkeeper[zookeeper]' ({error})") from error
+        raise MetadataError(f"{needs}: pip install 'walkeeper[{name}]' ({error})") from error
     return made
 
 
-def _with_port(host: str) -> str:
-    return host if re.search(r":\d+$", host) else f"{host}:{ZOOKEEPER_PORT}"
+def _with_port(host: str, port: int) -> str:
+    return host if re.search(r":\d+$", host) else f"{host}:{port}"
