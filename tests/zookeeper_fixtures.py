@@ -6,12 +6,12 @@ PYTEST_DONT_REWRITE: tests import its names before pytest takes it as a plugin, 
 from __future__ import annotations
 
 import contextlib
-import threading
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from call import Call
 from kazoo.client import KazooClient
 from metadata.stores import WAIT_SECONDS
 from tcp_proxy import TcpProxy, proxy_to
@@ -21,6 +21,8 @@ from walkeeper.metadata._zookeeper import ZooKeeperStore
 
 SHORT = 1.5  # a session that a test waits for the end of
 LONG = 60.0  # one that outlives whatever the test does
+
+__all__ = ["LONG", "SHORT", "Call", "Open"]
 
 Open = Callable[..., ZooKeeperStore]
 
@@ -69,26 +71,3 @@ def raw(server: ZooKeeperServer) -> Iterator[KazooClient]:
     yield client
     client.stop()
     client.close()
-
-
-class Call(threading.Thread):
-    """A call on a thread of its own."""
-
-    def __init__(self, call: Callable[[], Any]) -> None:
-        super().__init__(daemon=True)
-        self._call = call
-        self.result: Any = None
-        self.error: Exception | None = None
-        self.start()
-
-    def run(self) -> None:
-        try:
-            self.result = self._call()
-        except Exception as error:
-            self.error = error
-
-    def outcome(self) -> Any:
-        """What it returned, or the error it ended with."""
-        self.join(2 * WAIT_SECONDS)
-        assert not self.is_alive()
-        return self.error if self.error is not None else self.result
