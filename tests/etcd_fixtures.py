@@ -15,7 +15,7 @@ from etcd_server import EtcdServer, shared_server
 from tcp_proxy import TcpProxy, proxy_to
 
 from walkeeper.metadata._etcd import EtcdStore
-from walkeeper.metadata._etcd_client import Stubs, grpc, range_of
+from walkeeper.metadata._etcd_client import Stubs, _etcd, grpc, range_of
 
 SHORT = 2.0  # a session that a test waits for the end of
 LONG = 60.0  # one that outlives whatever the test does
@@ -71,6 +71,10 @@ class Raw:
         start = prefix.encode()
         answer = self.stubs.kv.Range(range_of(start, start[:-1] + bytes([start[-1] + 1])), timeout=30)
         return {kv.key.decode(): kv for kv in answer.kvs}
+
+    def compact(self, revision: int) -> None:
+        """What was before is forgotten."""
+        self.stubs.kv.Compact(_etcd.CompactionRequest(revision=revision), timeout=30)
 
     def values(self, prefix: str) -> dict[str, bytes]:
         return {key: kv.value for key, kv in self.found(prefix).items()}

@@ -300,9 +300,7 @@ def test_the_patterns_of_callers_bear_whatever_the_network_does(
 # ---- close ----
 
 
-def test_close_ends_who_waits_for_a_connection(
-    proxy: TcpProxy, open_store: Open, other: EtcdStore, root: str
-) -> None:
+def test_close_ends_who_waits_for_a_connection(proxy: TcpProxy, open_store: Open, other: EtcdStore, root: str) -> None:
     proxy.refuse()
     store = open_store(proxy.hosts, session_timeout=LONG, timeout=3600.0)
     calls = [

@@ -63,6 +63,17 @@ def test_operations_see_those_before_them(store: MetadataStore, root: str) -> No
     assert store.children(root) == []
 
 
+def test_a_tree_is_deleted_from_its_leaves_up(store: MetadataStore, root: str) -> None:
+    keys = [f"{root}/a", f"{root}/a/b", f"{root}/a/b/c", f"{root}/a/b/c/d", f"{root}/a/e"]
+    store.transact([Operation("create", key) for key in keys])
+    deletes = [Operation("delete", key) for key in reversed(keys)]
+    with pytest.raises(NotEmptyError) as refused:
+        store.transact([*deletes[:1], *deletes[2:]])
+    assert refused.value.key == f"{root}/a/b/c"
+    store.transact(deletes)
+    assert store.children(root) == []
+
+
 REFUSED = [
     ("check_version", lambda root, version: Operation("check", f"{root}/there", version=version + 1), ConflictError),
     ("check_missing", lambda root, version: Operation("check", f"{root}/missing"), MissingError),

@@ -34,7 +34,7 @@ class View(Protocol):
     def is_present(self, key: str) -> bool: ...
     def is_lasting(self, key: str) -> bool: ...
     def has_version(self, key: str, version: int) -> bool: ...
-    def is_empty_but_for(self, key: str, children: Sequence[str]) -> bool: ...
+    def is_empty_but_for(self, key: str, gone: Sequence[str]) -> bool: ...
 
 
 class Hopes:
@@ -57,15 +57,18 @@ class Hopes:
         return self._hope(name_of(key), "LEASE", "EQUAL", 0)
 
     def has_version(self, key: str, version: int) -> bool:
-        return 0 < version < 2**63 and self._hope(name_of(key), "MOD", "EQUAL", version)
+        if not 0 < version < 2**63:
+            return False
+        self._compares.pop((name_of(key), "CREATE", "GREATER", 0), None)  # what has a version is there
+        return self._hope(name_of(key), "MOD", "EQUAL", version)
 
-    def is_empty_but_for(self, key: str, children: Sequence[str]) -> bool:
+    def is_empty_but_for(self, key: str, gone: Sequence[str]) -> bool:
         """Conditions have no exceptions: there is one for each range between them."""
         start, end = below(key)
-        for child in sorted(map(name_of, children)):
-            if start < child:
-                self._hope(start, "CREATE", "EQUAL", 0, child)
-            start = own_end(child)
+        for name in sorted(map(name_of, gone)):
+            if start < name:
+                self._hope(start, "CREATE", "EQUAL", 0, name)
+            start = own_end(name)
         return self._hope(start, "CREATE", "EQUAL", 0, end)
 
     def _hope(self, *condition: Any) -> bool:
@@ -92,8 +95,8 @@ class Seen:
     def has_version(self, key: str, version: int) -> bool:
         return any(found.mod_revision == version for found in self._key(key))
 
-    def is_empty_but_for(self, key: str, children: Sequence[str]) -> bool:
-        own = [(name, own_end(name)) for name in map(name_of, children)]
+    def is_empty_but_for(self, key: str, gone: Sequence[str]) -> bool:
+        own = [(name, own_end(name)) for name in map(name_of, gone)]
         found = self._answers["below", key].response_range.kvs
         return all(any(start <= kv.key < end for start, end in own) for kv in found)
 
@@ -116,7 +119,7 @@ def _questions(operations: Sequence[Operation]) -> dict[tuple[str, str], Any]:
         for key in keys:
             asked["key", key] = range_of(name_of(key), keys_only=True)
         if operation.kind == "delete":
-            # A child that is deleted before and its counter: two keys each.
+            # What is deleted before, and the count of its children: two keys each.
             asked["below", operation.key] = range_of(*below(operation.key), limit=2 * deleted + 1, keys_only=True)
     return asked
 
@@ -169,9 +172,9 @@ def _walk_present(operation: Operation, view: View, written: dict[str, Operation
 
 
 def _walk_delete(key: str, view: View, written: dict[str, Operation]) -> None:
-    children = {child: operation for child, operation in written.items() if parent_of(child) == key}
-    gone = [child for child, operation in children.items() if operation.kind == "delete"]
-    made = any(operation.kind == "create" for operation in children.values())
+    """With all that was deleted below it, however deep: etcd knows what was there before."""
+    gone = [other for other, operation in written.items() if operation.kind == "delete" and other.startswith(f"{key}/")]
+    made = any(operation.kind == "create" and parent_of(other) == key for other, operation in written.items())
     if made or not view.is_empty_but_for(key, gone):
         raise NotEmptyError(f"{key} has children", key)
 
@@ -184,7 +187,7 @@ def conditions(operations: Sequence[Operation]) -> list[Compare]:
     if len(compares) > CONDITIONS_MAX:
         raise LimitError(
             f"a transaction of {len(compares)} conditions: CONDITIONS_MAX is {CONDITIONS_MAX} (a create has one, and "
-            "two for its parent; a delete two; a put or a check one, and another for its version)"
+            "two for its parent; a delete has two, a put or a check one)"
         )
     return compares
 
