@@ -104,7 +104,7 @@ class Settings:
             "URI", "the URI of a metadata store, such as sqlite:/var/lib/walkeeper/metadata.db", r"[a-z][a-z0-9+.-]*:.*"
         ),
         None,
-        "The metadata store of the cluster: `sqlite:PATH`, `zk+hierarchical://HOST:PORT;HOST:PORT/ledgers`.",
+        "The metadata store of the cluster: `sqlite:PATH`, `zk+hierarchical://HOST:PORT;HOST:PORT/ledgers`, `etcd://HOST:PORT;HOST:PORT/SCOPE`.",
         WHERE,
         java=Java("metadataServiceUri"),
     )
