@@ -15,6 +15,7 @@ import pytest
 from full_disk import FullDisk
 
 from walkeeper.metadata import (
+    ZOOKEEPER_KEYS,
     Cluster,
     Fault,
     FaultyStore,
@@ -710,13 +711,13 @@ def test_another_root(tmp_path: Path) -> None:
     assert_no_alarm_and_stored(world, set(range(400)))
 
 
-@pytest.mark.parametrize("manager", LedgerManager)
+@pytest.mark.parametrize("manager", ZOOKEEPER_KEYS.managers)
 def test_the_keys_of_another_layout_are_those_of_ledgers(tmp_path: Path, manager: LedgerManager) -> None:
     """Pulsar's client writes the keys of `hierarchical`, whatever LAYOUT says."""
     world = World(tmp_path, ())
     world.store.put(f"{ROOT}/LAYOUT", Layout.of(manager).serialise())
     for ledger_id in range(400):
-        path = list(LedgerManager)[ledger_id % 4].path(ledger_id)
+        path = ZOOKEEPER_KEYS.managers[ledger_id % 4].path(ledger_id)
         world.store.create(f"{ROOT}/{path}", LedgerMetadata(1, 1, 1, {0: ("a:1",)}).serialise(), parents=True)
     world.disk.ids.update(range(400))
     world.through(world.store)
@@ -727,8 +728,8 @@ def test_the_keys_of_another_layout_are_those_of_ledgers(tmp_path: Path, manager
     assert f"layout={Layout.of(manager).factory}" in world.said()
 
 
-@pytest.mark.parametrize("kept", LedgerManager)
-@pytest.mark.parametrize("manager", LedgerManager)
+@pytest.mark.parametrize("kept", ZOOKEEPER_KEYS.managers)
+@pytest.mark.parametrize("manager", ZOOKEEPER_KEYS.managers)
 def test_the_direct_question_is_asked_under_the_keys_of_every_layout(
     tmp_path: Path, manager: LedgerManager, kept: LedgerManager
 ) -> None:

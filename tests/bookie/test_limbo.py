@@ -11,7 +11,7 @@ import pytest
 from bookie_runs import FENCED, IO_ERROR, NO_ENTRY, NO_LEDGER, OK, READ_ONLY, Client
 
 from walkeeper.errors import JournalFailedError
-from walkeeper.metadata import FaultyStore, LedgerManager, LedgerMetadata, MemoryStore, UnavailableError
+from walkeeper.metadata import ZOOKEEPER_KEYS, FaultyStore, LedgerManager, LedgerMetadata, MemoryStore, UnavailableError
 from walkeeper_bookie._addresses import reserved
 from walkeeper_bookie._collector import Acknowledgement, Collector
 from walkeeper_bookie._directory import Directory, Recovery
@@ -104,7 +104,7 @@ def test_every_ledger_first_then_those_that_have_this_bookie(store: MemoryStore,
     assert (told.everything, told.ids) == (False, [1, 2, 3])
 
 
-@pytest.mark.parametrize("manager", LedgerManager)
+@pytest.mark.parametrize("manager", ZOOKEEPER_KEYS.managers)
 def test_a_ledger_under_a_key_of_another_layout_is_noted(
     store: MemoryStore, tmp_path: Path, manager: LedgerManager
 ) -> None:

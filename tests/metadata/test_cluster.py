@@ -212,6 +212,14 @@ def test_a_layout_that_is_not_known_here_is_not_guessed_at(cluster: Cluster, pla
         _ = cluster.ledgers
 
 
+def test_a_layout_of_another_kind_of_store_is_refused(cluster: Cluster, place: str) -> None:
+    """Its keys are not there, so that every ledger would be taken for deleted."""
+    for manager in set(LedgerManager) - set(cluster.keys.managers):
+        cluster.store.put(f"{place}/{cluster.keys.layout}", Layout.of(manager).serialise())
+        with pytest.raises(UnsupportedMetadataError):
+            _ = Cluster(cluster.store, place).ledgers
+
+
 def test_the_root_of_the_store_is_no_cluster(store: MetadataStore) -> None:
     with pytest.raises(InvalidKeyError):
         Cluster(store, "/")

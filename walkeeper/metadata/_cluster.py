@@ -7,7 +7,7 @@ import uuid
 from walkeeper.metadata._bookies import Bookies
 from walkeeper.metadata._cluster_keys import ClusterKeys
 from walkeeper.metadata._cookies import Cookies
-from walkeeper.metadata._corrupt import corrupt, utf8
+from walkeeper.metadata._corrupt import corrupt, unsupported, utf8
 from walkeeper.metadata._keys import check_new, parent_of
 from walkeeper.metadata._layout import Layout, LedgerManager
 from walkeeper.metadata._ledgers import Ledgers
@@ -104,10 +104,15 @@ class Cluster:
     def ledgers(self) -> Ledgers:
         """The cluster's ledgers; asks for the layout at the first time, and raises what `layout` does.
 
-        UnsupportedMetadataError where the layout names a manager that is not known here.
+        UnsupportedMetadataError where the layout names a manager that is not known here, or that does not keep ledgers
+        on such a store: under the keys of another one there would seem to be none.
         """
         if self._ledgers is None:
-            self._ledgers = Ledgers(self.store, self.root, self.layout().manager)
+            layout = self.layout()
+            manager = layout.manager
+            if manager not in self.keys.managers:
+                unsupported(self._layout_key, 0, f"no ledgers are kept so on {self.store.uri}", layout.serialise())
+            self._ledgers = Ledgers(self.store, self.root, manager)
         return self._ledgers
 
     def registration(self, *, keep: bool = True) -> Registration:
