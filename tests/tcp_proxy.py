@@ -47,6 +47,7 @@ class TcpProxy:
         self._half_open_next = 0
         self.accepted = 0  # connections so far
         self.swallowed = 0  # pieces so far
+        self.swallowed_bytes = b""  # what they were
         self._spawn(self._accept)
 
     @property
@@ -176,6 +177,7 @@ class TcpProxy:
                     if pair.half_open or self._mode(to_server) == "swallow":
                         pair.lost_bytes = True
                         self.swallowed += 1
+                        self.swallowed_bytes += data
                         continue
                 sink.sendall(data)
         except OSError:

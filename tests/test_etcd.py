@@ -125,6 +125,24 @@ def test_the_count_of_sequential_keys_is_no_child_and_goes_with_its_key(raw: Raw
     assert other.create_sequential(f"{root}/a/n-") == f"{root}/a/n-0000000000"
 
 
+def test_a_sequential_name_behind_those_that_came_and_went_meanwhile(
+    server: EtcdServer, open_store: Open, other: EtcdStore, root: str
+) -> None:
+    """Between the look at the count and the write: the key that it led to is gone again, and must not come back."""
+    store = open_store(server.hosts)
+    send = store._send
+
+    def meanwhile(*arguments: Any) -> Any:
+        store._send = send  # type: ignore[method-assign]
+        for _ in range(2):
+            other.delete(other.create_sequential(f"{root}/n-"))
+        return send(*arguments)
+
+    store._send = meanwhile  # type: ignore[method-assign]
+    assert store.create_sequential(f"{root}/n-") == f"{root}/n-0000000002"
+    assert other.create_sequential(f"{root}/n-") == f"{root}/n-0000000003"
+
+
 def test_sequential_keys_below_a_key_that_goes_with_its_children(other: EtcdStore, root: str) -> None:
     other.create(f"{root}/a/b", parents=True)
     other.create_sequential(f"{root}/a/b/n-")
@@ -345,8 +363,9 @@ def test_a_stream_that_comes_back_tells_nothing_twice(
     store = open_store(proxy.hosts, session_timeout=LONG)
     hints = Calls()
     store.watch(f"{root}/a", hints)
-    other.create(f"{root}/a")
-    other.create(f"{root}/a/b")
+    told = [other.create(f"{root}/a"), other.create(f"{root}/a/b")]
+    (watch,) = store._watches._watches
+    until(lambda: [each.next_revision - 1 for each in watch.ranges] == told)
     settle(store, root)
     before, streams = hints.count, store._watches.streams
     proxy.cut()
@@ -384,8 +403,10 @@ def test_the_values_of_children_and_what_is_deeper_are_no_change(
     hints = Calls()
     store.watch(f"{root}/a", hints)
     other.put(f"{root}/a/b", b"x")
-    other.create(f"{root}/a/b/c")
     other.create(f"{root}/a-")
+    last = other.create(f"{root}/a/b/c")
+    (watch,) = store._watches._watches
+    until(lambda: watch.ranges[1].next_revision > last)
     settle(store, root)
     assert hints.count == 0
     other.create(f"{root}/a/d")

@@ -136,7 +136,7 @@ def test_versions_are_mod_revisions(cluster: Cluster, raw: Raw, scope: str) -> N
 
 
 def test_a_new_ledger_has_its_creators_token_until_it_is_rewritten(cluster: Cluster, raw: Raw, scope: str) -> None:
-    """Field 12 of the format, which upstream's readers take and its writers leave out."""
+    """Field 12 of the format. Upstream's readers take any number there; its writers on etcd write 0."""
     _, version = cluster.ledgers.create(METADATA, 7)
     key = f"{scope}/ledgers/00000000-0000-0000-0000-000000000007"
     first = LedgerMetadata.parse(raw.values(key)[key])
