@@ -28,6 +28,7 @@ from walkeeper.metadata import (
     UnknownOutcomeError,
 )
 from walkeeper.metadata._etcd import EtcdStore
+from walkeeper.metadata._etcd_connection import _OPTIONS
 
 pytest_plugins = ["etcd_fixtures"]
 
@@ -200,6 +201,21 @@ def test_a_connection_that_carries_nothing_any_more_is_given_up(
     assert store.children(root) == []
     proxy.leave_half_open()
     assert store.children(root) == []
+
+
+def test_a_half_open_connection_that_only_watches_is_given_up(
+    proxy: TcpProxy, open_store: Open, other: EtcdStore, root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody asks anything: its pings alone notice. They come sooner here than etcd would bear for long."""
+    sooner = {name: value // 20 if name.endswith("_ms") else value for name, value in _OPTIONS}
+    monkeypatch.setattr("walkeeper.metadata._etcd_connection._OPTIONS", tuple(sooner.items()))
+    store = open_store(proxy.hosts, session_timeout=LONG)
+    hints = Calls()
+    store.watch(f"{root}/a", hints)
+    until(lambda: store._watches._stream is not None)
+    proxy.leave_half_open()
+    other.create(f"{root}/a")
+    until(lambda: hints.count)
 
 
 def test_the_server_is_killed_and_comes_back_under_use(

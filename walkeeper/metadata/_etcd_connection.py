@@ -30,7 +30,7 @@ RECONNECT_SECONDS = 0.05  # between two attempts to connect; it doubles, too
 RECONNECT_SECONDS_MAX = 1.0
 CLOSE_SECONDS = 2.0  # for the thread to end
 PING_SECONDS = 10  # etcd ends connections that are pinged more often than each 5 s
-_OPTIONS = (
+_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.use_local_subchannel_pool", 1),  # a new channel is a new connection, without the old one's pauses
     ("grpc.enable_http_proxy", 0),
     ("grpc.enable_retries", 0),  # nothing is sent twice, or later, by itself
@@ -38,6 +38,7 @@ _OPTIONS = (
     ("grpc.max_send_message_length", -1),
     ("grpc.keepalive_time_ms", PING_SECONDS * 1000),
     ("grpc.keepalive_timeout_ms", int(CONNECT_SECONDS_MAX * 1000)),
+    ("grpc.http2.ping_timeout_ms", int(CONNECT_SECONDS_MAX * 1000)),  # the longer one of the two counts
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
 )
