@@ -38,8 +38,9 @@ def directory_of(uri: str | os.PathLike[str]) -> str:
         scheme = match.group()[:-1].lower()
         if scheme != "file":
             raise UnsupportedError(
-                f"cannot open {uri!r}: walkeeper {scheme}: namespaces do not exist today",
-                hint='a directory is what exists today: a path, or file:///path; write "./..." for a path with a colon',
+                f"cannot open {uri!r}: there are no namespaces by {scheme}:",
+                hint="a directory is a path, or file:///path; a cluster the URI of its metadata store (sqlite:PATH, zk://…,"
+                ' etcd://…); write "./..." for a path with a colon',
             )
         path = _path_of(uri, uri[match.end() :])
     path_bytes(path, f"open {uri!r}")
