@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 import walkeeper
 
 Open = Callable[..., walkeeper.Namespace]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def directory(tmp_path: Path, **options: Any) -> walkeeper.Namespace:
@@ -26,36 +28,74 @@ def directory_without_ring(tmp_path: Path, **options: Any) -> walkeeper.Namespac
 
 
 class Bookies:
-    """Three bookies on sqlite; each test has a namespace of its own."""
+    """Three bookies; each test has a namespace of its own."""
 
-    def __init__(self, request: pytest.FixtureRequest) -> None:
-        self.metadata: str = request.getfixturevalue("three_bookies")
+    def __init__(self, metadata: str) -> None:
+        self.metadata = metadata
 
     def __call__(self, tmp_path: Path, **options: Any) -> walkeeper.Namespace:
-        return walkeeper.open(self.metadata, namespace=str(tmp_path), **options)  # type: ignore[call-arg]
+        return walkeeper.open(self.metadata, namespace=str(tmp_path), **options)
+
+
+STORES = ("sqlite", "zookeeper", "etcd")
+EVERYWHERE = ("test_writers.py", "test_names.py", "test_reopen.py")
+"""What runs on each store: tests of what the metadata decide. The others ask the same of all."""
+
+
+def uri_of(store: str) -> str | None:
+    """Where the bookies of this run have their metadata; None: in a file of theirs."""
+    if store == "zookeeper":
+        from zookeeper_server import shared_server as zookeeper
+
+        return f"zk+hierarchical://{zookeeper().hosts}/conformance-{os.getpid()}"
+    if store == "etcd":
+        from etcd_server import shared_server as etcd
+
+        return f"etcd://{etcd().hosts}/conformance-{os.getpid()}"
+    return None
 
 
 @pytest.fixture(scope="session")
-def three_bookies(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URI of their metadata."""
+def bookies_on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], str]]:
+    """Three bookies for each store that is asked for: the URI of their metadata."""
     from walkeeper_bookie.cluster import LocalCluster
 
-    with LocalCluster(tmp_path_factory.mktemp("bookies") / "cluster", 3) as made:
-        made.start()
-        yield made.metadata
+    started: dict[str, LocalCluster] = {}
+
+    def on(store: str) -> str:
+        if store not in started:
+            made = LocalCluster(tmp_path_factory.mktemp(store) / "cluster", 3, uri_of(store))
+            made.start()
+            started[store] = made
+        return started[store].metadata
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "bookie"), os.environ.get("PYTHONPATH", "")]))
+        try:
+            yield on
+        finally:
+            for made in started.values():
+                made.stop()
 
 
-def cluster(request: pytest.FixtureRequest) -> Bookies:
-    if request.node.get_closest_marker("directory") is not None:
-        pytest.skip("it is about a directory")
-    return Bookies(request)
+WAYS: dict[str, Any] = {"directory": directory, "directory_without_ring": directory_without_ring}
 
 
-@pytest.fixture(params=[directory, directory_without_ring, cluster], ids=lambda way: way.__name__)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Each test on all that it is for."""
+    if "open" not in metafunc.fixturenames:
+        return
+    ways = [*WAYS]
+    if metafunc.definition.get_closest_marker("directory") is None:
+        ways += STORES if metafunc.definition.path.name in EVERYWHERE else STORES[:1]
+    metafunc.parametrize("open", ways, indirect=True)
+
+
+@pytest.fixture
 def open(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     """Opens the namespace; what a test leaves open is closed at its end."""
     opened: list[walkeeper.Namespace] = []
-    way = cluster(request) if request.param is cluster else request.param
+    way = WAYS.get(request.param) or Bookies(request.getfixturevalue("bookies_on")(request.param))
 
     def open_again(**options: Any) -> walkeeper.Namespace:
         opened.append(way(tmp_path, **options))
