@@ -313,6 +313,10 @@ void wk_network_cut(wk_network *network, uint32_t from, uint32_t to) {
 	network->cut[from][to] = true;
 }
 
+void wk_network_mend(wk_network *network, uint32_t from, uint32_t to) {
+	network->cut[from][to] = false;
+}
+
 void wk_network_refuse(wk_network *network, uint32_t host) {
 	network->refuses[host] = true;
 }

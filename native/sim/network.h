@@ -50,8 +50,9 @@ void wk_network_set_window(wk_network *network, size_t bytes);
 /* By default 120 s. */
 void wk_network_set_peer_timeout(wk_network *network, uint64_t timeout_ns);
 
-/* Nothing gets from one host to the other. */
+/* Nothing gets from one host to the other, until it is mended. */
 void wk_network_cut(wk_network *network, uint32_t from, uint32_t to);
+void wk_network_mend(wk_network *network, uint32_t from, uint32_t to);
 /* Who connects to the host is refused. */
 void wk_network_refuse(wk_network *network, uint32_t host);
 /* No cut, nobody refuses. */
