@@ -1,6 +1,6 @@
 # make help lists what can be made. Every target may be called at any time and as often as you like: what is up to date is not done again.
 # Settings: PYTHON=… (3.10 or newer), CC=…, JOBS=…, TIME=seconds for each fuzzer, N=… for kills, damage, crash-states and faults, KILLS=… for interop,
-# SEED=… to repeat them or the mutants, FROM=… to go on with bit-flips, K=… a pytest expression, Q=… questions of bench-bookie (QUICK=1: to see that
+# SEED=… to repeat them or the mutants, PRINT=1 with cluster-simulation, FROM=… to go on with bit-flips, K=… a pytest expression, Q=… questions of bench-bookie (QUICK=1: to see that
 # they work). SHARE=n for asan, tsan, psync-test, fuzz, mutants and interop: one part in n, chosen by SEED=…, and the tests of what changed since BASE=….
 PYTHON ?= python3
 JOBS ?= $(shell nproc)
@@ -14,6 +14,7 @@ FROM ?= 0
 K ?=
 Q ?=
 QUICK ?=
+PRINT ?=
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
@@ -223,9 +224,13 @@ faults: $(VENV)/packages ## the same, N times each, while the machine refuses re
 	@$(call native,native)
 	@cd build/native && printf '%s\n' test_random_faults test_ledger_random_faults | xargs -P $(JOBS) -I@ sh -c './@ $(N) $(SEED)'
 
-simulation: $(VENV)/packages ## N lives of a bookie by a seed: clients, power cuts and kills at any step, and what it answered must have been true
+simulation: $(VENV)/packages ## N lives of a bookie and N of a cluster by a seed: power cuts, kills and cuts at any step; what was answered must have been true
 	@$(call native,native)
-	@cd build/native && ./test_bookie_simulation $(N) $(SEED)
+	@cd build/native && printf '%s\n' test_cluster_simulation test_bookie_simulation | xargs -P $(JOBS) -I@ sh -c './@ $(N) $(SEED)'
+
+cluster-simulation: $(VENV)/packages ## the cluster alone: bookies, clients, disks and a network that fail; N=1 SEED=… PRINT=1 tells what happens
+	@$(call native,native)
+	@cd build/native && ./test_cluster_simulation $(N) $(SEED) $(if $(PRINT),print)
 
 damage: setup ## N times: lose files or spoil them, accept the loss, and look for records that are missing without a word
 	@$(BIN)/python tests/test_random_damage.py $(N) $(SEED)
@@ -290,4 +295,4 @@ clean: ## everything that was made, .venv included
 	rm -rf build dist $(VENV) main-job .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo cluster-demo java-demo test check check-shares check-all build native-test python-test asan tsan spec fuzz psync-test lint format coverage crash-states faults simulation damage kills process-kills bit-flips interop interop-all mutants aarch64 wheel-test bench bench-bookie bench-hostile clean
+.PHONY: help setup demo cluster-demo java-demo test check check-shares check-all build native-test python-test asan tsan spec fuzz psync-test lint format coverage crash-states faults simulation cluster-simulation damage kills process-kills bit-flips interop interop-all mutants aarch64 wheel-test bench bench-bookie bench-hostile clean

@@ -6,7 +6,7 @@
 #define CLUSTER_LEDGERS_H
 #include "cluster_world.h"
 
-enum { LEDGERS_MAX = 2, ACTORS_MAX = 64, ENTRIES_MAX = 64, PAYLOAD_MAX = 60000, READERS_MAX = 4 };
+enum { LEDGERS_MAX = 2, ACTORS_MAX = 64, ENTRIES_MAX = 64, SEGMENTS_MAX = 8, READERS_MAX = 4 };
 
 /* ---- ledgers ---- */
 
@@ -18,13 +18,16 @@ typedef struct metadata {
 	ledger_state state;
 	int64_t last_entry;
 	uint64_t length;
+	uint32_t segments_count;
+	int64_t first_entries[SEGMENTS_MAX];
+	uint32_t bookies[SEGMENTS_MAX][BOOKIES_MAX];
 } metadata;
 
 struct ledger_model {
 	int64_t id;
 	uint32_t ensemble_size, write_quorum, ack_quorum, digest_type;
-	uint32_t bookies[BOOKIES_MAX];
 	metadata stored;
+	bool moved; /* its ensemble was changed: copies of entries may be where the metadata do not look for them */
 	/* what the one writer has done */
 	uint32_t sizes[ENTRIES_MAX];
 	int64_t lacs[ENTRIES_MAX]; /* that it knew when it sent the entry */
@@ -49,7 +52,7 @@ static int64_t length_up_to(const ledger_model *ledger, int64_t last_entry) {
 
 static void make_ledger(world *w, ledger_model *ledger, int64_t id) {
 	*ledger = (ledger_model){.id = id, .last_submitted = -1, .last_acked = -1};
-	ledger->stored = (metadata){.version = 1, .last_entry = -1};
+	ledger->stored = (metadata){.version = 1, .last_entry = -1, .segments_count = 1};
 	ledger->ensemble_size = 1 + (uint32_t)chance(w, w->nodes_count);
 	if (chance(w, 3) != 0) /* mostly as ledgers are */
 		ledger->ensemble_size = 3;
@@ -57,25 +60,38 @@ static void make_ledger(world *w, ledger_model *ledger, int64_t id) {
 	ledger->ack_quorum = 1 + (uint32_t)chance(w, ledger->write_quorum);
 	if (chance(w, 3) != 0) {
 		ledger->write_quorum = ledger->ensemble_size < 3 ? ledger->ensemble_size : 3;
-		ledger->ack_quorum = (ledger->write_quorum + 2) / 2;
+		ledger->ack_quorum = chance(w, 3) == 0 ? ledger->write_quorum : (ledger->write_quorum + 2) / 2;
 	}
 	ledger->digest_type = 1 + (uint32_t)chance(w, 4);
 	uint32_t first = (uint32_t)chance(w, w->nodes_count);
 	for (uint32_t i = 0; i < ledger->ensemble_size; i++)
-		ledger->bookies[i] = (first + i) % w->nodes_count;
+		ledger->stored.bookies[0][i] = (first + i) % w->nodes_count;
 	SAY(w, "ledger %lld: E %u, Qw %u, Qa %u, from bookie %u on, digest %u", (long long)id, ledger->ensemble_size,
 	    ledger->write_quorum, ledger->ack_quorum, first, ledger->digest_type);
 }
 
+static const uint32_t *last_ensemble(const metadata *known) {
+	return known->bookies[known->segments_count - 1];
+}
+
+static const uint32_t *ensemble_of(const metadata *known, int64_t entry_id) {
+	uint32_t s = known->segments_count - 1;
+	while (s > 0 && known->first_entries[s] > entry_id)
+		s--;
+	return known->bookies[s];
+}
+
 static wk_handle *open_handle(client_process *c, const ledger_model *ledger, const metadata *known, uint32_t mode) {
-	wk_ledger_segment segment = {.bookies = ledger->bookies};
+	wk_ledger_segment segments[SEGMENTS_MAX];
+	for (uint32_t i = 0; i < known->segments_count; i++)
+		segments[i] = (wk_ledger_segment){.first_entry = known->first_entries[i], .bookies = known->bookies[i]};
 	wk_ledger_spec spec = {.ledger_id = ledger->id,
 	                       .ensemble_size = ledger->ensemble_size,
 	                       .write_quorum = ledger->write_quorum,
 	                       .ack_quorum = ledger->ack_quorum,
 	                       .digest_type = ledger->digest_type,
-	                       .segments = &segment,
-	                       .segments_count = 1,
+	                       .segments = segments,
+	                       .segments_count = known->segments_count,
 	                       .closed = known->state == LEDGER_CLOSED,
 	                       .last_entry = known->last_entry};
 	memcpy(spec.master_key, MASTER_KEY, sizeof spec.master_key);
@@ -107,8 +123,11 @@ static change_result change_metadata(world *w, ledger_model *ledger, uint64_t ex
 		ledger->stored = wanted;
 		if (wanted.state == LEDGER_CLOSED)
 			look_at_closed(ledger);
-		SAY(w, "ledger %lld: %s, last entry %lld", (long long)ledger->id,
-		    wanted.state == LEDGER_CLOSED ? "closed" : "in recovery", (long long)wanted.last_entry);
+		SAY(w, "ledger %lld: %s, last entry %lld, %u segments", (long long)ledger->id,
+		    wanted.state == LEDGER_CLOSED ? "closed"
+		    : wanted.state == LEDGER_OPEN ? "open"
+		                                  : "in recovery",
+		    (long long)wanted.last_entry, wanted.segments_count);
 		return unknown ? CHANGE_UNKNOWN : CHANGE_DONE;
 	}
 	return unknown ? CHANGE_UNKNOWN : CHANGE_CONFLICT;
@@ -120,8 +139,9 @@ typedef enum actor_kind { ACTOR_NONE, ACTOR_WRITER, ACTOR_RECOVERY, ACTOR_READER
 typedef enum actor_step {
 	STEP_BEGIN,
 	STEP_WRITE,
-	STEP_CLOSE, /* the metadata, with what the writer or the recovery has found */
-	STEP_WAIT,  /* for the operation */
+	STEP_CHANGE, /* the ensemble */
+	STEP_CLOSE,  /* the metadata, with what the writer or the recovery has found */
+	STEP_WAIT,   /* for the operation */
 	STEP_VERIFY,
 	STEP_DONE,
 } actor_step;
@@ -137,13 +157,15 @@ struct actor {
 	operation_kind asks;
 	uint64_t at_ns, leaves_at_ns; /* when it acts; when it leaves its operation */
 	metadata known;
+	metadata wanted; /* by a change of the ensemble */
+	uint64_t new_slots;
 	bool java;          /* a writer that closes a ledger in recovery too, as Java's does */
 	int64_t last_entry; /* that the ledger is to be closed with */
 	uint64_t length;
 	int64_t first, last; /* of a read */
 	int64_t acked;       /* when it was asked */
 	int64_t lac_at_least;
-	uint64_t retry_ns;
+	uint64_t pace_ns; /* of a writer */
 };
 
 static void act_again(world *w, actor *a, uint64_t most_ns) {
@@ -295,6 +317,84 @@ static void seal(world *w, actor *a) {
 	act_again(w, a, 5 * MS);
 }
 
+static bool is_among(uint32_t bookie, const uint32_t *ensemble, uint32_t size) {
+	for (uint32_t i = 0; i < size; i++)
+		if (ensemble[i] == bookie)
+			return true;
+	return false;
+}
+
+/* Other bookies for some of those that failed, where there are others. Whether the writer is frozen now. */
+static bool begin_change(world *w, actor *a, uint64_t failed_slots) {
+	const ledger_model *ledger = a->ledger;
+	metadata wanted = a->known;
+	int64_t first_entry;
+	uint32_t s = wanted.segments_count, size = ledger->ensemble_size;
+	uint32_t ensemble[BOOKIES_MAX];
+	memcpy(ensemble, last_ensemble(&wanted), sizeof ensemble);
+	a->new_slots = 0;
+	for (uint32_t slot = 0; slot < size; slot++) {
+		uint32_t first = (uint32_t)chance(w, w->nodes_count);
+		for (uint32_t i = 0; i < w->nodes_count && (failed_slots >> slot & 1) != 0; i++) {
+			uint32_t bookie = (first + i) % w->nodes_count;
+			if (is_among(bookie, ensemble, size) || is_among(bookie, last_ensemble(&wanted), size))
+				continue;
+			ensemble[slot] = bookie;
+			a->new_slots |= UINT64_C(1) << slot;
+			break;
+		}
+	}
+	if (a->new_slots == 0 || s == SEGMENTS_MAX)
+		return false;
+	if (wk_handle_change_begin(a->handle, &first_entry, NULL) != WK_OK) { /* it has failed, which is not told yet */
+		a->client->asked = true;
+		return false;
+	}
+	CHECK_EQ(first_entry, ledger->last_acked + 1);
+	if (wanted.first_entries[s - 1] == first_entry)
+		s--;
+	wanted.first_entries[s] = first_entry;
+	memcpy(wanted.bookies[s], ensemble, sizeof ensemble);
+	wanted.segments_count = s + 1;
+	a->wanted = wanted;
+	a->step = STEP_CHANGE;
+	return true;
+}
+
+/* The metadata have the new segment, or will never have it. */
+static void end_change(world *w, actor *a, bool written, wk_status otherwise) {
+	if (written) {
+		a->known = a->ledger->stored;
+		a->ledger->moved = true;
+		wk_status status = wk_handle_change_commit(a->handle, a->new_slots, last_ensemble(&a->known), NULL);
+		CHECK(status == WK_OK || status == WK_UNAVAILABLE || status == WK_FENCED);
+	} else
+		wk_handle_change_abort(a->handle, otherwise);
+	a->client->asked = true;
+	a->step = STEP_WRITE;
+	act_again(w, a, 2 * MS);
+}
+
+static void change_on(world *w, actor *a) {
+	const metadata *stored = &a->ledger->stored;
+	if (stored->version == a->known.version + 1 && stored->state == LEDGER_OPEN) { /* nobody else writes that */
+		end_change(w, a, true, WK_OK);
+		return;
+	}
+	if (stored->version != a->known.version) {
+		end_change(w, a, false, WK_FENCED);
+		return;
+	}
+	if (!w->calm && chance(w, 20) == 0) {
+		end_change(w, a, false, WK_OK);
+		return;
+	}
+	for (uint64_t count = chance(w, 3); count > 0; count--)
+		submit(w, a);
+	(void)change_metadata(w, a->ledger, a->known.version, a->wanted); /* it looks for the outcome */
+	act_again(w, a, chance(w, 10) == 0 ? 2 * S : 5 * MS);
+}
+
 static void write_on(world *w, actor *a) {
 	wk_handle_state state;
 	wk_handle_state_get(a->handle, &state);
@@ -303,6 +403,10 @@ static void write_on(world *w, actor *a) {
 		SAY(w, "ledger %lld: its writer has failed: %s", (long long)a->ledger->id, wk_status_text(state.status));
 	if (state.status != WK_OK || w->calm) {
 		seal(w, a);
+		return;
+	}
+	if (state.failed_slots != 0 && chance(w, 8) != 0 && begin_change(w, a, state.failed_slots)) {
+		act_again(w, a, 20 * MS);
 		return;
 	}
 	switch (chance(w, 200)) {
@@ -322,11 +426,14 @@ static void write_on(world *w, actor *a) {
 	}
 	for (uint64_t count = chance(w, 4); count > 0; count--)
 		submit(w, a);
-	act_again(w, a, chance(w, 10) == 0 ? 200 * MS : 2 * MS);
+	act_again(w, a, chance(w, 10) == 0 ? 200 * MS : a->pace_ns);
 }
 
 static void close_as_writer(world *w, actor *a) {
-	metadata wanted = {.state = LEDGER_CLOSED, .last_entry = a->last_entry, .length = a->length};
+	metadata wanted = a->known;
+	wanted.state = LEDGER_CLOSED;
+	wanted.last_entry = a->last_entry;
+	wanted.length = a->length;
 	change_result result = change_metadata(w, a->ledger, a->known.version, wanted);
 	a->known = a->ledger->stored;
 	bool again = a->known.state == LEDGER_OPEN || (a->java && a->known.state == LEDGER_IN_RECOVERY);
@@ -344,12 +451,19 @@ static void act_as_writer(world *w, actor *a) {
 			return;
 		}
 		a->known = a->ledger->stored;
+		if (a->known.state != LEDGER_OPEN) { /* a recovery came first */
+			end_actor(a);
+			return;
+		}
 		a->java = chance(w, 2) == 0;
+		a->pace_ns = 1 * MS + chance(w, 40 * MS);
 		a->handle = open_handle(a->client, a->ledger, &a->known, WK_HANDLE_WRITE);
 		a->step = STEP_WRITE;
 	}
 	if (a->step == STEP_WRITE)
 		write_on(w, a);
+	else if (a->step == STEP_CHANGE)
+		change_on(w, a);
 	else
 		close_as_writer(w, a);
 }
@@ -370,7 +484,8 @@ static void begin_recovery(world *w, actor *a) {
 		return;
 	}
 	if (a->known.state == LEDGER_OPEN) {
-		metadata wanted = {.state = LEDGER_IN_RECOVERY, .last_entry = -1};
+		metadata wanted = a->known;
+		wanted.state = LEDGER_IN_RECOVERY;
 		if (change_metadata(w, a->ledger, a->known.version, wanted) != CHANGE_DONE) {
 			act_again(w, a, 20 * MS);
 			return;
@@ -383,10 +498,13 @@ static void begin_recovery(world *w, actor *a) {
 }
 
 static void finish_recovery(world *w, actor *a, wk_status waited) {
-	wk_status status = wk_recover_finish(a->operation, waited, &a->last_entry, &a->length, NULL);
+	wk_error error = {0};
+	wk_status status = wk_recover_finish(a->operation, waited, &a->last_entry, &a->length, &error);
 	a->operation = NULL;
-	SAY(w, "ledger %lld: a recovery ends: %s, last entry %lld", (long long)a->ledger->id, wk_status_text(status),
-	    (long long)(status == WK_OK ? a->last_entry : -2));
+	if (status == WK_OK)
+		SAY(w, "ledger %lld: a recovery ends, last entry %lld", (long long)a->ledger->id, (long long)a->last_entry);
+	else
+		SAY(w, "ledger %lld: a recovery fails: %s", (long long)a->ledger->id, error.text);
 	if (status != WK_OK) {
 		CHECK(status == WK_UNAVAILABLE || status == WK_TIMEOUT || status == WK_CLOSED);
 		begin_again(w, a);
@@ -400,7 +518,10 @@ static void finish_recovery(world *w, actor *a, wk_status waited) {
 }
 
 static void close_as_recovery(world *w, actor *a) {
-	metadata wanted = {.state = LEDGER_CLOSED, .last_entry = a->last_entry, .length = a->length};
+	metadata wanted = a->known;
+	wanted.state = LEDGER_CLOSED;
+	wanted.last_entry = a->last_entry;
+	wanted.length = a->length;
 	(void)change_metadata(w, a->ledger, a->known.version, wanted);
 	begin_again(w, a); /* whoever has closed it */
 }
@@ -536,7 +657,6 @@ static void stop_client(world *w, client_process *c, bool power) {
 		else if (a->kind == ACTOR_WRITER)
 			end_actor(a);
 	}
-	wk_client_release(c->client);
 	c->up = false;
 	c->up_at_ns = now_of(w) + chance(w, 500 * MS);
 }
@@ -576,11 +696,13 @@ static bool node_has(const node *n, const ledger_model *ledger, int64_t entry_id
 static void look_at_disks(const world *w, const ledger_model *ledger) {
 	const wk_quorum quorum = {ledger->ensemble_size, ledger->write_quorum, ledger->ack_quorum};
 	for (int64_t entry_id = 0; entry_id <= ledger->last_submitted; entry_id++) {
+		const uint32_t *ensemble = ensemble_of(&ledger->stored, entry_id);
 		uint32_t copies = 0;
 		for (uint32_t slot = 0; slot < ledger->ensemble_size; slot++) {
-			bool has = node_has(&w->nodes[ledger->bookies[slot]], ledger, entry_id);
-			CHECK(!has || wk_quorum_index(&quorum, entry_id, slot) != WK_NO_INDEX);
-			copies += has;
+			bool has = node_has(&w->nodes[ensemble[slot]], ledger, entry_id);
+			bool belongs = wk_quorum_index(&quorum, entry_id, slot) != WK_NO_INDEX;
+			CHECK(!has || belongs || ledger->moved);
+			copies += has && belongs;
 		}
 		if (entry_id <= ledger->stored.last_entry)
 			CHECK(copies >= ledger->ack_quorum);

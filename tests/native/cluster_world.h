@@ -21,8 +21,10 @@ enum {
 	BOOKIES_MAX = 5,
 	CLIENTS_MAX = 2,
 	EVENTS_MAX = 256,
+	CUTS_MAX = 64,
 	PORT = 3181,
 	FIRST_CLIENT_HOST = 10,
+	PAYLOAD_MAX = 60000,
 	IDLE_STEPS_MAX = 20000
 };
 
@@ -49,9 +51,10 @@ typedef struct node {
 	wk_net *net;
 	wk_service *service;
 	schedule schedule;
-	uint64_t disk_at_ns;      /* what is under way is not done before */
-	uint64_t disk_latency_ns; /* at the most */
-	uint64_t up_at_ns;        /* while it is down */
+	uint64_t background_at_ns; /* when the store's own thread does something; NEVER: it has nothing to do */
+	uint64_t disk_at_ns;       /* what is under way is not done before */
+	uint64_t disk_latency_ns;  /* at the most */
+	uint64_t up_at_ns;         /* while it is down */
 } node;
 
 typedef struct client_process {
@@ -64,6 +67,12 @@ typedef struct client_process {
 	bool asked; /* something was asked of it behind its last turn */
 	uint64_t up_at_ns;
 } client_process;
+
+/* A cut that is mended by itself. */
+typedef struct short_cut {
+	uint32_t from, to;
+	uint64_t until_ns; /* 0: none */
+} short_cut;
 
 typedef struct ledger_model ledger_model;
 typedef struct actor actor;
@@ -78,7 +87,9 @@ typedef struct world {
 	uint32_t ledgers_count;
 	actor *actors;
 	uint32_t actors_count;
-	bool calm; /* nothing goes wrong any more */
+	short_cut cuts[CUTS_MAX];
+	bool hurries; /* recoveries come early */
+	bool calm;    /* nothing goes wrong any more */
 	bool prints;
 	uint64_t trouble_at_ns;
 	uint32_t idle_steps;
@@ -118,7 +129,7 @@ static void start_node(world *w, node *n) {
 	wk_service_begin(n->service, now_of(w), 0);
 	CHECK_EQ(n->net->operations->listen(n->net, "", PORT, &bound), 0);
 	n->schedule = (schedule){.turn_at_ns = NEVER};
-	n->disk_at_ns = now_of(w);
+	n->disk_at_ns = n->background_at_ns = now_of(w);
 	n->up = true;
 	SAY(w, "bookie %u is up", n->host);
 }
@@ -193,20 +204,35 @@ static void node_turn(world *w, node *n) {
 	if (now_of(w) >= n->disk_at_ns && store_tells(n))
 		wk_service_store_event(n->service);
 	wk_service_turn(n->service);
-	if (chance(w, 4) == 0)
-		(void)wk_namespace_step(n->ns, &(bool){false}, NULL);
+	n->background_at_ns = sooner(n->background_at_ns, now_of(w) + chance(w, MS));
 	if (waits_for_disk(n) && n->disk_at_ns <= now_of(w))
 		n->disk_at_ns = now_of(w) + disk_latency(w, n);
 }
 
-static uint64_t node_next(const node *n) {
+static uint64_t node_next(const node *n, uint64_t now_ns) {
+	if (n->schedule.stalls_until_ns > now_ns)
+		return n->schedule.stalls_until_ns;
 	if (n->schedule.turn_at_ns != NEVER)
-		return n->schedule.turn_at_ns;
-	uint64_t next_ns = wk_service_deadline(n->service);
+		return sooner(n->schedule.turn_at_ns, n->background_at_ns);
+	uint64_t next_ns = sooner(wk_service_deadline(n->service), n->background_at_ns);
 	return waits_for_disk(n) ? sooner(next_ns, n->disk_at_ns) : next_ns;
 }
 
+/* It makes files ready, and moves entries. */
+static void background_step(world *w, node *n) {
+	bool idle = false;
+	wk_status status = wk_namespace_step(n->ns, &idle, NULL);
+	n->background_at_ns = idle || status != WK_OK ? NEVER : now_of(w) + 1 + chance(w, 200 * US);
+}
+
 /* ---- clients ---- */
+
+/* The process has ended; what it was sending may go on for a while. */
+static void release_client(client_process *c) {
+	if (c->client != NULL)
+		wk_client_release(c->client);
+	c->client = NULL;
+}
 
 static uint64_t world_clock(void *context) {
 	return wk_network_now(context);
@@ -218,8 +244,10 @@ static void start_client(world *w, client_process *c) {
 	options.connect_timeout_ns = 500 * MS;
 	options.add_timeout_ns = 1000 * MS;
 	options.read_timeout_ns = 400 * MS;
+	options.change_timeout_ns = 1500 * MS;
 	if (chance(w, 4) == 0)
-		options.link_bytes_max = 20000 + chance(w, 100000);
+		options.link_bytes_max = 3 * PAYLOAD_MAX + chance(w, 1000000);
+	release_client(c);
 	c->net = wk_network_endpoint(w->network, c->host);
 	CHECK_EQ(wk_client_new(c->net, &options, world_clock, w->network, &c->client), WK_OK);
 	for (uint32_t i = 0; i < w->nodes_count; i++) {
@@ -255,6 +283,34 @@ static void client_turn(world *w, client_process *c) {
 	client_turned(w, c);
 }
 
+/* ---- cuts ---- */
+
+static void cut_for(world *w, uint32_t from, uint32_t to, uint64_t ns) {
+	uint32_t i = 0;
+	while (i < CUTS_MAX && w->cuts[i].until_ns != 0)
+		i++;
+	if (i == CUTS_MAX)
+		return;
+	w->cuts[i] = (short_cut){from, to, now_of(w) + ns};
+	wk_network_cut(w->network, from, to);
+}
+
+static void mend_cuts(world *w) {
+	for (uint32_t i = 0; i < CUTS_MAX; i++)
+		if (w->cuts[i].until_ns != 0 && w->cuts[i].until_ns <= now_of(w)) {
+			wk_network_mend(w->network, w->cuts[i].from, w->cuts[i].to);
+			w->cuts[i].until_ns = 0;
+		}
+}
+
+static uint64_t cuts_next(const world *w) {
+	uint64_t next_ns = NEVER;
+	for (uint32_t i = 0; i < CUTS_MAX; i++)
+		if (w->cuts[i].until_ns != 0)
+			next_ns = sooner(next_ns, w->cuts[i].until_ns);
+	return next_ns;
+}
+
 /* ---- time ---- */
 
 /* Whether the process takes its turn now; one that has become due takes it a moment later. */
@@ -280,9 +336,9 @@ static uint64_t actors_next(const world *w);
 static void actors_act(world *w);
 
 static uint64_t next_time(const world *w) {
-	uint64_t next_ns = sooner(wk_network_next(w->network), actors_next(w));
+	uint64_t next_ns = sooner(sooner(wk_network_next(w->network), actors_next(w)), cuts_next(w));
 	for (uint32_t i = 0; i < w->nodes_count; i++)
-		next_ns = sooner(next_ns, w->nodes[i].up ? node_next(&w->nodes[i]) : w->nodes[i].up_at_ns);
+		next_ns = sooner(next_ns, w->nodes[i].up ? node_next(&w->nodes[i], now_of(w)) : w->nodes[i].up_at_ns);
 	for (uint32_t i = 0; i < w->clients_count; i++) {
 		const client_process *c = &w->clients[i];
 		next_ns = sooner(next_ns, c->up ? client_next(c) : c->up_at_ns);
@@ -294,11 +350,14 @@ static uint64_t next_time(const world *w) {
 static void world_step(world *w) {
 	uint32_t first = (uint32_t)chance(w, w->nodes_count);
 	uint64_t turns = w->turns;
+	mend_cuts(w);
 	actors_act(w);
 	for (uint32_t i = 0; i < w->nodes_count; i++) {
 		node *n = &w->nodes[(first + i) % w->nodes_count];
 		if (!n->up && n->up_at_ns <= now_of(w))
 			start_node(w, n);
+		if (n->up && n->background_at_ns <= now_of(w) && n->schedule.stalls_until_ns <= now_of(w))
+			background_step(w, n);
 		if (!n->up || !takes_turn(w, &n->schedule, n->schedule.turn_at_ns == NEVER && node_is_due(w, n)))
 			continue;
 		node_turn(w, n);

@@ -57,9 +57,66 @@ TEST(a_handle_is_closed_while_its_entries_are_on_their_way) {
 	driven_end(&d);
 }
 
+/* Whatever bookie it missed at first, it is fenced before its "absent" counts. */
+TEST(every_read_of_a_recovery_fences) {
+	driven d;
+	driven_start(&d, 3);
+	wk_handle *handle = driven_open(&d, WK_HANDLE_READ, 2);
+	wk_operation *operation = wk_recover_begin(handle);
+	driven_run(&d, 10 * MS);
+	wk_wire_request request;
+	for (int phase = 0; phase < 2; phase++)
+		for (uint32_t at = 0; at < 3; at++) {
+			CHECK(driven_asks(&d, at, &request));
+			CHECK_EQ(request.operation, WK_WIRE_READ);
+			CHECK_EQ(request.entry_id, phase == 0 ? -1 : 0);
+			CHECK((request.flags & WK_WIRE_FENCE) != 0);
+			driven_answer(&d, at, &request, at == 2 ? WK_WIRE_IO_ERROR : WK_WIRE_NO_ENTRY);
+			driven_run(&d, 10 * MS);
+		}
+	int64_t last_entry;
+	uint64_t length;
+	CHECK_EQ(operation->done, 1);
+	CHECK_EQ(wk_recover_finish(operation, operation->status, &last_entry, &length, NULL), WK_OK);
+	CHECK_EQ(last_entry, -1);
+	CHECK_EQ(length, 0);
+	wk_handle_close(handle);
+	driven_end(&d);
+}
+
+/* The kernel may go on with a send behind the close of its connection, until it says that it does not. */
+TEST(what_is_being_sent_stays_as_it_is_when_the_client_stops) {
+	static uint8_t payload[60000];
+	driven d;
+	driven_start(&d, 1);
+	wk_network_set_window(d.network, 20000);
+	wk_handle *handle = driven_open(&d, WK_HANDLE_WRITE, 1);
+	memset(payload, 0xa5, sizeof payload);
+	driven_submit(handle, payload, sizeof payload);
+	played_bookie *bookie = &d.bookies[0];
+	for (int i = 0; i < 1000 && bookie->heard_size == 0; i++) {
+		driven_turn(&d);
+		wk_network_advance(d.network, wk_network_now(d.network) + 10 * US);
+		bookie_turn(bookie);
+	}
+	CHECK(bookie->heard_size > 0 && bookie->heard_size < sizeof payload);
+	wk_client_stop(d.client);
+	for (int i = 0; i < 100; i++) {
+		wk_network_advance(d.network, wk_network_now(d.network) + 10 * US);
+		bookie_turn(bookie);
+	}
+	CHECK(bookie->heard_size > 20000);
+	for (size_t i = 1000; i < bookie->heard_size; i++)
+		CHECK_EQ(bookie->heard[i], 0xa5);
+	wk_handle_close(handle);
+	driven_end(&d);
+}
+
 int main(void) {
 	RUN(an_entry_is_confirmed_by_an_ack_quorum);
 	RUN(entries_that_nobody_has_sent_when_their_handle_is_closed_are_sent);
 	RUN(a_handle_is_closed_while_its_entries_are_on_their_way);
+	RUN(every_read_of_a_recovery_fences);
+	RUN(what_is_being_sent_stays_as_it_is_when_the_client_stops);
 	return check_done();
 }
