@@ -22,6 +22,7 @@ typedef struct wk_asker wk_asker;
 typedef struct wk_frame {
 	uint32_t references;
 	size_t at, size;
+	uint64_t number;       /* of the request */
 	struct wk_frame *next; /* the owner's, before it is sent */
 	uint8_t bytes[];
 } wk_frame;

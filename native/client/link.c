@@ -16,6 +16,7 @@ wk_frame *wk_frame_new(size_t body_size) {
 	frame->references = 1;
 	frame->at = WK_WIRE_HEAD_SIZE_MAX;
 	frame->size = body_size;
+	frame->number = 0;
 	frame->next = NULL;
 	return frame;
 }
@@ -23,6 +24,7 @@ wk_frame *wk_frame_new(size_t body_size) {
 void wk_frame_finish(wk_frame *frame, const wk_wire_request *request) {
 	uint8_t head[WK_WIRE_HEAD_SIZE_MAX];
 	size_t size = wk_wire_request_encode(request, head);
+	frame->number = request->txn_id;
 	frame->at = WK_WIRE_HEAD_SIZE_MAX - size;
 	frame->size = size + request->body_size;
 	memcpy(frame->bytes + frame->at, head, size);
@@ -104,6 +106,28 @@ static void answer_outstanding(wk_link *link, wk_outstanding *outstanding, const
 	answer(answered.asker, &answered.note, reply);
 }
 
+/*
+ * What was given up before it was sent is not sent. Else a bookie that stood still is first sent what nobody waits for any
+ * more; what is asked meanwhile is late because of it, and so on without an end.
+ */
+static void withdraw(wk_link *link, uint64_t number) {
+	wk_frame **frames = link->frames + link->first_frame;
+	size_t low = link->sending, high = link->frames_count; /* numbers rise from place to place */
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (frames[middle]->number < number)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == link->frames_count || frames[low]->number != number)
+		return;
+	link->frames_bytes -= frames[low]->size;
+	wk_frame_release(frames[low]);
+	link->frames_count--;
+	memmove(frames + low, frames + low + 1, (link->frames_count - low) * sizeof *frames);
+}
+
 static void give_up_late(wk_link *link) {
 	uint64_t now_ns = link->dispatcher->now_ns;
 	if (now_ns < link->check_at_ns)
@@ -133,6 +157,7 @@ static void give_up_late(wk_link *link) {
 		if (found == NULL)
 			break;
 		last = found->number;
+		withdraw(link, last);
 		answer_outstanding(link, found, NULL);
 	}
 }

@@ -131,7 +131,8 @@ static inline void driven_run(driven *d, uint64_t ns) {
 	driven_turn(d);
 	for (;;) {
 		for (uint32_t i = 0; i < d->bookies_count; i++)
-			bookie_turn(&d->bookies[i]);
+			while (wk_network_tells(d->bookies[i].net))
+				bookie_turn(&d->bookies[i]);
 		while (wk_network_tells(d->net) || d->deadline_ns <= wk_network_now(d->network))
 			driven_turn(d);
 		uint64_t next_ns = wk_network_next(d->network);

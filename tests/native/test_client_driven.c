@@ -112,11 +112,44 @@ TEST(what_is_being_sent_stays_as_it_is_when_the_client_stops) {
 	driven_end(&d);
 }
 
+/* A bookie that stood still hears of what is wanted, and not of all that was wanted meanwhile. */
+TEST(a_request_that_was_given_up_before_it_was_sent_is_not_sent) {
+	static const uint8_t payload[60000];
+	driven d;
+	driven_start(&d, 1);
+	wk_network_set_window(d.network, 1000);
+	wk_handle *handle = driven_open(&d, WK_HANDLE_WRITE, 1);
+	played_bookie *bookie = &d.bookies[0];
+	driven_submit(handle, "hello", 5);
+	driven_run(&d, 10 * MS);
+	wk_wire_request request;
+	CHECK(driven_asks(&d, 0, &request));
+	CHECK_EQ(bookie->net->operations->pause(bookie->net, bookie->connection), 0);
+	driven_submit(handle, payload, sizeof payload);
+	driven_run(&d, 10 * MS);
+	driven_submit(handle, "late", 4); /* behind an entry that is being sent */
+	driven_run(&d, 2 * S);
+	CHECK_EQ(bookie->net->operations->resume(bookie->net, bookie->connection), 0);
+	wk_operation *operation = wk_read_lac_begin(handle);
+	driven_run(&d, 500 * MS);
+	CHECK(driven_asks(&d, 0, &request));
+	CHECK_EQ(request.operation, WK_WIRE_ADD);
+	CHECK_EQ(request.entry_id, 1);
+	CHECK(driven_asks(&d, 0, &request));
+	CHECK_EQ(request.operation, WK_WIRE_READ_LAC);
+	CHECK(!driven_asks(&d, 0, &request));
+	int64_t lac;
+	CHECK_EQ(wk_read_lac_finish(operation, WK_TIMEOUT, &lac, NULL), WK_TIMEOUT);
+	wk_handle_close(handle);
+	driven_end(&d);
+}
+
 int main(void) {
 	RUN(an_entry_is_confirmed_by_an_ack_quorum);
 	RUN(entries_that_nobody_has_sent_when_their_handle_is_closed_are_sent);
 	RUN(a_handle_is_closed_while_its_entries_are_on_their_way);
 	RUN(every_read_of_a_recovery_fences);
 	RUN(what_is_being_sent_stays_as_it_is_when_the_client_stops);
+	RUN(a_request_that_was_given_up_before_it_was_sent_is_not_sent);
 	return check_done();
 }
