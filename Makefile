@@ -86,7 +86,7 @@ test: ## setup, then lint, the C tests, short campaigns and the Python tests: te
 	$(call stage,native-test)
 	$(call stage,crash-states N=10000)
 	$(call stage,faults N=8000)
-	$(call stage,simulation N=2000)
+	$(call stage,simulation N=4000)
 	$(call stage,kills N=100)
 	@WALKEEPER_TIMES=$(TIMES) $(MAKE) python-test
 
