@@ -47,8 +47,12 @@ class Retention:
         if thread is not None and thread is not threading.current_thread():
             thread.join(5.0)
 
+    def _pause(self) -> float:
+        with self._lock:
+            return min(self._logs.values())
+
     def _run(self) -> None:
-        while not self._stopping.wait(min(self._logs.values())):
+        while not self._stopping.wait(self._pause()):
             namespace = self._namespace()
             if namespace is None:
                 return
