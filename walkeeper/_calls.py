@@ -30,6 +30,8 @@ class WriterCalls:
 
     append: Call = staticmethod(lib.wk_writer_append)
     submit: Call = staticmethod(lib.wk_writer_submit)
+    try_submit: Call = staticmethod(lib.wk_writer_submit)
+    """`submit` with time-out 0, in the thread of an event loop: it waits for nothing else either."""
     append_many: Call = staticmethod(lib.wk_writer_append_many)
     flush: Call = staticmethod(lib.wk_writer_flush)
     next: Callable[..., None] = staticmethod(lib.wk_writer_next)

@@ -72,12 +72,14 @@ class Writer:
         "_options",
         "_pid",
         "_submit",
+        "_try_submit",
     )
 
     def __init__(self, log: Log, native: Any, durability: int, calls: WriterCalls = DIRECTORY_WRITER) -> None:
         self._log = log
         self._calls = calls
         self._append, self._submit, self._append_many = calls.append, calls.submit, calls.append_many
+        self._try_submit = calls.try_submit
         # Closing drops this reference; the C writer is freed when the last call that is inside has returned.
         self._native: Any = ffi.gc(native, calls.release)
         self._frames: list[_Frame] = []
@@ -298,7 +300,7 @@ class Writer:
         except IndexError:
             frame = _Frame()
         try:
-            status = self._submit(native, data, len(data), options, frame.at, frame.ticket, frame.error)
+            status = self._try_submit(native, data, len(data), options, frame.at, frame.ticket, frame.error)
             if status == 0:
                 done = Position(_cells_of(frame.cells)), frame.ticket[0]
                 self._frames.append(frame)

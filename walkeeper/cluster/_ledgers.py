@@ -9,11 +9,11 @@ from walkeeper._native import ffi, lib
 from walkeeper._options import FOREVER, time_left, uninterrupted
 from walkeeper._position import Position, position_of
 from walkeeper.cluster._document import NO_POSITION, StoredSegment
-from walkeeper.errors import Error, LedgerNotFoundError, NotEnoughBookiesError, check, new_error
+from walkeeper.errors import Error, NotEnoughBookiesError, check, new_error
 from walkeeper.ledgers._errors import failure, translated
 from walkeeper.ledgers._metadata_change import change, closed_by_writer, recover
 from walkeeper.ledgers._native_handles import NativeHandle
-from walkeeper.ledgers._spec import Secret, new_spec, secret_of
+from walkeeper.ledgers._spec import Secret, check_password, new_spec, secret_of
 from walkeeper.metadata import DigestType, LedgerMetadata
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class LogLedgers:
     def recovered(self, segment: StoredSegment, timeout_ns: int = FOREVER) -> tuple[StoredSegment, bool]:
         """The segment, completed: its ledger is fenced, recovered and closed. And whether it ends the stream.
 
-        A ledger that is not there was deleted: the segment has no records.
+        LedgerNotFoundError; UnauthorizedError: another password.
         """
         started = time.monotonic_ns()
         handles: list[NativeHandle] = []
@@ -121,11 +121,9 @@ class LogLedgers:
                 raise failure(status, error, segment.ledger_id)
             return int(last[0]), int(length[0])
 
-        try:
-            with translated(f"recovering ledger {segment.ledger_id}", ledger_id=segment.ledger_id):
-                found = recover(self.client._ledgers, segment.ledger_id, find_end).value
-        except LedgerNotFoundError:
-            return self._completed(segment, -1, 0, NO_POSITION), False
+        self._metadata(segment.ledger_id)
+        with translated(f"recovering ledger {segment.ledger_id}", ledger_id=segment.ledger_id):
+            found = recover(self.client._ledgers, segment.ledger_id, find_end).value
         handle = self._handle(segment.ledger_id, found)
         last, ends = NO_POSITION, False
         for entry_id in range(found.last_entry_id, max(found.last_entry_id - 2, -1), -1):
@@ -155,8 +153,13 @@ class LogLedgers:
     # ---- reading ----
 
     def reading(self, ledger_id: int) -> NativeHandle:
-        """A handle that reads, by the metadata of this moment. LedgerNotFoundError."""
-        return self._handle(ledger_id, self.client._metadata_of(ledger_id))
+        """A handle that reads, by the metadata of this moment. LedgerNotFoundError; UnauthorizedError."""
+        return self._handle(ledger_id, self._metadata(ledger_id))
+
+    def _metadata(self, ledger_id: int) -> LedgerMetadata:
+        found = self.client._metadata_of(ledger_id)
+        check_password(ledger_id, found, self._password)
+        return found
 
     def _handle(self, ledger_id: int, metadata: LedgerMetadata) -> NativeHandle:
         return self.client._read_handle(ledger_id, metadata, self.secret)

@@ -53,9 +53,16 @@ def _part(name: str) -> str:
 class LogStore:
     """Every method asks the store, and raises what `translated` makes of its errors."""
 
-    def __init__(self, store: MetadataStore, namespace: str) -> None:
-        self.store = store
+    def __init__(self, store: MetadataStore, namespace: str, check: Callable[[], None] = lambda: None) -> None:
+        self._store = store
+        self._check = check
+        """Raises where the store may not be used: it was closed, or belongs to the parent process."""
         self._root = f"{ROOT}/{_part(namespace)}"
+
+    @property
+    def store(self) -> MetadataStore:
+        self._check()
+        return self._store
 
     def prepare(self, create: bool) -> bool:
         """Whether the namespace is there, made where `create`."""
@@ -107,7 +114,7 @@ class LogStore:
                     if self.find(document.name) == log_id:
                         return log_id
                     raise ExistsError(f"there is a log {document.name!r}", log=document.name) from None
-                except UnknownOutcomeError:  # noqa: PERF203
+                except UnknownOutcomeError:
                     if self.find(document.name) == log_id:
                         return log_id
         raise ExistsError(f"log {document.name!r} comes and goes", log=document.name)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import time
 import weakref
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
 
 from walkeeper._namespace import Namespace, RecoveryReport, Stats
-from walkeeper._options import flag, log_options, name_bytes, natural, stored_log_options
+from walkeeper._options import flag, log_options, name_bytes, natural, stored_log_options, time_left
 from walkeeper.cluster._document import LogDocument, StoredSegment
 from walkeeper.cluster._ledgers import LogLedgers
 from walkeeper.cluster._log import ClusterLog
@@ -29,8 +32,6 @@ from walkeeper.errors import (
 from walkeeper.ledgers import LedgerClient
 
 if TYPE_CHECKING:
-    import os
-
     from typing_extensions import Unpack
 
     from walkeeper._options import NewLogOptions
@@ -76,7 +77,7 @@ def open_cluster(uri: str, create: bool, read_only: bool, on_damage: str, option
     makes, only_reads = flag("create", create), flag("read_only", read_only)
     client = LedgerClient(uri, session_timeout=options.get("session_timeout", 10.0))
     try:
-        store = LogStore(client._cluster.store, name)
+        store = LogStore(client._cluster.store, name, client._check)
         if not store.prepare(makes and not only_reads):
             raise NotFoundError(f"{uri!r} has no namespace {name!r}")
         ledgers = LogLedgers(client, name, quorums, strict, options.get("password", b""))  # type: ignore[arg-type]
@@ -86,6 +87,7 @@ def open_cluster(uri: str, create: bool, read_only: bool, on_damage: str, option
         raise
 
 
+AT_EXIT_NS = 5_000_000_000
 _QUORUMS = {"ensemble_size": 3, "write_quorum": 3, "ack_quorum": 2}
 
 
@@ -101,6 +103,7 @@ class ClusterNamespace(Namespace):
         self._ledgers = ledgers
         self._writers: weakref.WeakValueDictionary[str, ClusterWriter] = weakref.WeakValueDictionary()
         self._retention = Retention(self)
+        self._at_exit = weakref.finalize(self, _close_at_exit, client, self._writers, os.getpid())
 
     @property
     def path(self) -> str:
@@ -123,9 +126,7 @@ class ClusterNamespace(Namespace):
                 if there is not None and not there[0].deleted:
                     self._keep(log_id, there[0])
                     return ClusterLog(self, name, log_id)
-                self._store.forget(
-                    name, log_id, there[0].next_segment if there is not None else 1
-                )  # somebody was about to
+                self._finish_deletion(name, log_id)  # somebody was about to
                 continue
             if not made or self._read_only:
                 raise LogNotFoundError(f"there is no log {name!r}", log=name)
@@ -166,9 +167,13 @@ class ClusterNamespace(Namespace):
                     self._ledgers.recovered(segment)
                 except Error:
                     pass  # it learns when it begins another segment
-            for ledger_id in document.deleting:
-                self._ledgers.delete(ledger_id)
+        self._finish_deletion(name, log_id)
+
+    def _finish_deletion(self, name: str, log_id: str) -> None:
+        """What a log that was deleted still has goes, the ledgers first: its document is all that knows of them."""
         there = self._store.look(log_id)
+        for ledger_id in there[0].deleting if there is not None else ():
+            self._ledgers.delete(ledger_id)
         self._store.forget(name, log_id, there[0].next_segment if there is not None else 1)
 
     def rename_log(self, old: str, new: str) -> None:
@@ -198,6 +203,7 @@ class ClusterNamespace(Namespace):
         timeout_ns = nanoseconds(timeout)
         if self.closed:
             return
+        self._at_exit.detach()
         self._retention.stop()
         failed: Error | None = None
         for writer in list(self._writers.values()):
@@ -287,6 +293,16 @@ class ClusterNamespace(Namespace):
 
             document = self._store.change(log_id, decide)
         self._delete_leftovers(log_id, document)
+
+
+def _close_at_exit(client: LedgerClient, writers: Mapping[str, ClusterWriter], pid: int) -> None:
+    """Nobody closed the namespace: what was accepted becomes durable, as far as a few seconds allow."""
+    if os.getpid() != pid or client.closed:
+        return
+    started = time.monotonic_ns()
+    for writer in list(writers.values()):
+        with suppress(Error):
+            writer.finish(time_left(started, AT_EXIT_NS))
 
 
 def _check_name(name: str) -> None:

@@ -25,14 +25,17 @@ from walkeeper._position import position_of
 from walkeeper.cluster._document import LogDocument, StoredSegment
 from walkeeper.errors import (
     ClosedError,
+    DamagedError,
     Error,
     ExistsError,
     FencedError,
+    ForkedError,
     LedgerNotFoundError,
     LogDeletedError,
     check,
     new_error,
 )
+from walkeeper.ledgers._native_handles import in_this_process
 
 if TYPE_CHECKING:
     from walkeeper._log import Log
@@ -67,10 +70,32 @@ def take_over(namespace: ClusterNamespace, log_id: str) -> tuple[LogDocument, in
         segment = next((one for one in document.segments if not one.completed), None)
         if segment is None:
             break
-        completed, ends = ledgers.recovered(segment)
+        try:
+            completed, ends = ledgers.recovered(segment)
+        except LedgerNotFoundError as missing:
+            document = _without_ledger(store.read(log_id)[0], mine, segment, missing)
+            continue
         document = store.change(log_id, _completing(mine, completed, ends))
     namespace._delete_leftovers(log_id, document)
     return document, mine
+
+
+def _without_ledger(now: LogDocument, mine: int, segment: StoredSegment, missing: LedgerNotFoundError) -> LogDocument:
+    """The document, where a newer writer has let the segment go. Else its records are lost: DamagedError, and nothing
+    is written. FencedError."""
+    if now.writer != mine:
+        raise fenced(now)
+    stored = now.segment(segment.segment)
+    if stored is not None and not stored.completed:
+        raise DamagedError(
+            f"ledger {segment.ledger_id}, segment {segment.segment} of log {now.name!r}, was deleted by somebody: its"
+            f" records, from {segment.first_sequence_id} on, are lost",
+            log=now.name,
+            ledger_id=segment.ledger_id,
+            sequence_id=segment.first_sequence_id,
+            hint="delete the log, or restore the ledger's metadata",
+        ) from missing
+    return now
 
 
 def fenced(document: LogDocument) -> FencedError:
@@ -112,6 +137,7 @@ class ClusterWriter(WriterCalls):
         self._watched: WatchedWriter | None = None
         self._segment: StoredSegment | None = None
         self._closed = True
+        self._pid = os.getpid()
         self._completing: list[Completions] = []
         for tries in range(TAKE_OVERS_MAX):
             try:
@@ -139,7 +165,7 @@ class ClusterWriter(WriterCalls):
         options.last = [list(last.dlsn), last.sequence_id, last.txid]
         out, error = ffi.new("wk_cluster_writer **"), new_error()
         check(lib.wk_cluster_writer_open(options, out, error), error)
-        self.native: Any = ffi.gc(out[0], lib.wk_cluster_writer_close)
+        self.native: Any = ffi.gc(out[0], in_this_process(lib.wk_cluster_writer_close))
         """Freed with this object, which the Writer keeps: also behind its close() the namespace may ask for it."""
         self._closed = False
         if not document.end_of_stream:
@@ -155,7 +181,14 @@ class ClusterWriter(WriterCalls):
     def release(native: Any) -> None:
         """It is this object's."""
 
+    def _check_process(self) -> None:
+        """ForkedError in a child: C has no thread there, and would wait for it."""
+        if self._pid != os.getpid():
+            text = f"this writer of log {self._log_name!r} belongs to the parent process"
+            raise ForkedError(text, log=self._log_name, outcome="not_written")
+
     def append(self, native: Any, data: Any, size: int, options: Any, at: Any, error: Any) -> int:
+        self._check_process()
         while True:
             status = int(lib.wk_cluster_writer_append(native, data, size, options, at, error))
             if status != lib.WK_NEEDS_SEGMENT:
@@ -163,6 +196,7 @@ class ClusterWriter(WriterCalls):
             self._serve(error.txid)
 
     def submit(self, native: Any, data: Any, size: int, options: Any, at: Any, ticket: Any, error: Any) -> int:
+        self._check_process()
         while True:
             status = int(lib.wk_cluster_writer_submit(native, data, size, options, at, ticket, error))
             if status != lib.WK_NEEDS_SEGMENT:
@@ -184,6 +218,7 @@ class ClusterWriter(WriterCalls):
         error: Any,
     ) -> int:
         """Goes on with the rest in the next segment where C accepted a part."""
+        self._check_process()
         many, done, offset = lib.wk_cluster_writer_append_many, 0, 0
         start = ffi.from_buffer(data) if isinstance(data, bytes) else data
         begin = ffi.new("wk_position *")
@@ -205,9 +240,17 @@ class ClusterWriter(WriterCalls):
                 offset += sum(sizes[index] for index in range(done, done + accepted))
                 done += accepted
                 options.expected = -1
-            self._serve(error.txid)
+            try:
+                self._serve(error.txid)
+            except Error as stop:
+                if done:  # a part was accepted
+                    stop.outcome = "unknown"
+                    stop.sequence_id = int(begin.sequence_id)
+                    stop.durable_count = 0
+                raise
 
     def flush(self, native: Any, timeout_ns: int, at: Any, error: Any) -> int:
+        self._check_process()
         status = int(lib.wk_cluster_writer_flush(native, timeout_ns, at, error))
         if status == lib.WK_FENCED and at == ffi.NULL and self._ends_before(-1):
             return int(lib.WK_OK)  # closing: nothing is of unknown outcome, and whoever appended was told
@@ -217,6 +260,7 @@ class ClusterWriter(WriterCalls):
         lib.wk_cluster_writer_next(native, at)
 
     def end_of_stream(self, native: Any, error: Any) -> int:
+        self._check_process()
         while True:
             status = int(lib.wk_cluster_writer_end_of_stream(native, error))
             if status == lib.WK_NEEDS_SEGMENT:
@@ -265,6 +309,13 @@ class ClusterWriter(WriterCalls):
             return handle.ledger_id, handle.state().lac
         except Error:
             return -1, -1
+
+    def try_submit(self, native: Any, data: Any, size: int, options: Any, at: Any, ticket: Any, error: Any) -> int:
+        self._check_process()
+        status = int(lib.wk_cluster_writer_submit(native, data, size, options, at, ticket, error))
+        if status == lib.WK_NEEDS_SEGMENT:  # which takes its time
+            return int(lib.WK_WOULD_BLOCK)
+        return self._explained(status, error)
 
     # ---- segments ----
 
@@ -382,7 +433,12 @@ class ClusterWriter(WriterCalls):
                 return None
             return now.with_segment(segment)
 
-        store.change(self._log_id, begin)
+        try:
+            store.change(self._log_id, begin)
+        except (FencedError, LogDeletedError):  # whoever took over deleted the intent before the ledger was made
+            ledgers.delete(ledger_id)
+            handle.let_go()
+            raise
         self._handle, self._watched, self._segment = handle, watched, segment
         error = new_error()
         with handle as native:
@@ -420,6 +476,12 @@ class ClusterWriter(WriterCalls):
         self._handle = None
         self._namespace._retain(self._log_id, document)
         return bool(end.whole)
+
+    def finish(self, timeout_ns: int) -> None:
+        """What Writer.close does, where nobody called it."""
+        error = new_error()
+        uninterrupted(lambda left: self.flush(self.native, left or 1, ffi.NULL, error), timeout_ns)
+        self.close(timeout_ns)
 
     def close(self, timeout_ns: int) -> None:
         """Behind the last flush: the open segment is completed. One that another writer took over is its."""

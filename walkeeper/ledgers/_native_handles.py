@@ -16,7 +16,7 @@ from walkeeper._native import ffi, lib
 from walkeeper.errors import ClosedError, ForkedError, check, new_error
 from walkeeper.ledgers._errors import failure
 
-__all__ = ["HandleState", "NativeClient", "NativeHandle"]
+__all__ = ["HandleState", "NativeClient", "NativeHandle", "in_this_process"]
 
 _FORKED = "it belongs to the parent process; make a LedgerClient after the fork, in the process that uses it"
 
@@ -43,7 +43,7 @@ class NativeClient:
         out, error = ffi.new("wk_client **"), new_error()
         check(lib.wk_client_start(options, out, error), error)
         self._pid = os.getpid()
-        self._native: Any = ffi.gc(out[0], _in_this_process(lib.wk_client_release))
+        self._native: Any = ffi.gc(out[0], in_this_process(lib.wk_client_release))
         self._lock = threading.RLock()
         self._handles: weakref.WeakSet[NativeHandle] = weakref.WeakSet()
 
@@ -101,7 +101,7 @@ class NativeHandle:
             raise failure(status, error, ledger_id)
         self.ledger_id = ledger_id
         self._pid = os.getpid()
-        self._native: Any = ffi.gc(out[0], _in_this_process(lib.wk_handle_close))
+        self._native: Any = ffi.gc(out[0], in_this_process(lib.wk_handle_close))
         self._last = HandleState(-1, 0, -1, lib.WK_OK)
         self.closed = False
         """Whether its user closed it; one of a client that was closed is not."""
@@ -152,7 +152,7 @@ def _state_of(native: Any) -> HandleState:
     )
 
 
-def _in_this_process(release: Callable[[Any], None]) -> Callable[[Any], None]:
+def in_this_process(release: Callable[[Any], None]) -> Callable[[Any], None]:
     """A destructor that leaves what a forked child inherited alone."""
     pid = os.getpid()
 

@@ -1,0 +1,130 @@
+"""Processes that fork, or end without closing; records that are accepted in part; ledgers that somebody deleted."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+import walkeeper
+from walkeeper_bookie.cluster import LocalCluster
+
+
+def payloads(log: walkeeper.Log) -> list[bytes]:
+    return [bytes(record.payload) for record in log.reader()]
+
+
+def test_a_forked_child_is_refused_and_disturbs_nobody(ns: walkeeper.Namespace) -> None:
+    log = ns.log("orders")
+    writer = log.writer()
+    future = writer.submit(b"x")
+    reader, cursor = log.reader(), log.cursor("billing")
+    pid = os.fork()
+    if pid == 0:
+        wrong = 0
+        calls: Any = (
+            lambda: writer.append(b"y"),
+            lambda: writer.append_many([b"y"]),
+            lambda: writer.submit(b"y"),
+            writer.flush,
+            writer.mark_end_of_stream,
+            reader.read,
+            log.info,
+            log.writer,
+            ns.logs,
+            lambda: cursor.position,
+            lambda: log.cursor("mail"),
+        )
+        for call in calls:
+            with contextlib.suppress(walkeeper.ForkedError):
+                call()
+                wrong += 1
+        for close in (writer.close, reader.close, ns.close):
+            close()
+        del writer, reader
+        os._exit(wrong)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert future.result(timeout=10).sequence_id == 0
+    assert writer.append(b"z").sequence_id == 1
+    writer.close()
+    assert payloads(log) == [b"x", b"z"]
+
+
+def test_a_process_that_ends_without_closing_keeps_what_was_accepted(shared_bookies: LocalCluster, name: str) -> None:
+    script = (
+        "import sys, walkeeper\n"
+        "ns = walkeeper.open(sys.argv[1], namespace=sys.argv[2])\n"
+        "writer = ns.log('orders', retention_seconds=60).writer(durability='deferred')\n"
+        "reader = ns.log('orders').reader(follow=True)\n"
+        "for number in range(100): writer.append(b'%d' % number)\n"
+        "print(len(reader.read()) > 0, writer.submit(b'last') is not None)\n"
+    )
+    command = [sys.executable, "-c", script, shared_bookies.metadata, name]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert (done.stdout, done.stderr) == ("True True\n", "")
+    with walkeeper.open(shared_bookies.metadata, namespace=name, create=False) as ns:
+        log = ns.log("orders")
+        assert len(payloads(log)) == 101
+        assert all(segment.completed for segment in log.segments())
+
+
+def test_a_batch_of_which_a_part_was_accepted_is_not_said_to_be_unwritten(
+    ns: walkeeper.Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The segment is full in the middle of the batch, and no other can be had."""
+    log = ns.log("orders", segment_bytes=3 * 2**20)
+    writer: Any = log.writer()
+    writer.append(b"first")
+
+    def refused() -> int:
+        raise walkeeper.UnavailableError("the metadata store does not answer", outcome="not_written")
+
+    monkeypatch.setattr(writer._calls._namespace._ledgers, "next_id", refused)
+    with pytest.raises(walkeeper.UnavailableError) as caught:
+        writer.append_many([b"x" * 2**19] * 20)
+    assert (caught.value.outcome, caught.value.sequence_id) == ("unknown", 1)
+    with pytest.raises(walkeeper.UnavailableError) as alone:
+        writer.append(b"late")
+    assert alone.value.outcome == "not_written"
+    monkeypatch.undo()
+    accepted = writer.next_sequence_id - 1
+    assert 0 < accepted < 20
+    writer.append(b"last")
+    writer.close()
+    assert payloads(log) == [b"first"] + [b"x" * 2**19] * accepted + [b"last"]
+
+
+def test_a_takeover_does_not_pass_over_records_whose_ledger_somebody_deleted(
+    shared_bookies: LocalCluster, ns: walkeeper.Namespace, name: str
+) -> None:
+    log = ns.log("orders")
+    with walkeeper.open(shared_bookies.metadata, namespace=name) as other:
+        writer = other.log("orders").writer()
+        writer.append(b"acknowledged")
+        with walkeeper.LedgerClient(shared_bookies.metadata) as client:
+            client.delete(other.log("orders").segments()[0].ledger_id)
+        with pytest.raises(walkeeper.DamagedError, match="was deleted by somebody") as caught:
+            log.writer()
+        assert caught.value.sequence_id == 0
+        ns.delete_log("orders")
+    with ns.log("orders").writer() as anew:
+        assert anew.append(b"anew").sequence_id == 0
+
+
+def test_another_password_neither_reads_nor_takes_over(
+    shared_bookies: LocalCluster, ns: walkeeper.Namespace, name: str
+) -> None:
+    with walkeeper.open(shared_bookies.metadata, namespace=name, password=b"secret") as owner:
+        writer = owner.log("orders").writer()
+        writer.append(b"x")
+        with pytest.raises(walkeeper.UnauthorizedError):
+            ns.log("orders").reader().read()
+        with pytest.raises(walkeeper.UnauthorizedError):
+            ns.log("orders").writer()
+        with owner.log("orders").writer() as newer:
+            assert newer.append(b"y").sequence_id == 1
+        assert payloads(owner.log("orders")) == [b"x", b"y"]
