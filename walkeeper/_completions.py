@@ -34,9 +34,11 @@ class Completions:
         handle: Handle,
         wait: Callable[..., int] = lib.wk_namespace_wait,
         durable: Callable[[Any], int] = lib.wk_namespace_durable,
+        failure: Callable[[int, Any, Position, str], Error] | None = None,
     ) -> None:
         self._handle = handle
         self._wait, self._durable = wait, durable
+        self._failure = failure or failure_of
         self._pending: dict[int, list[tuple[Future[Position], Position, str]]] = {}
         self._lock = threading.RLock()
         """C's, and not the condition around it: a signal handler that raises finds no moment to leave it locked."""
@@ -152,7 +154,7 @@ class Completions:
             if min(self._pending, default=self._wanted + 1) > self._wanted:
                 self._changed.notify_all()
         for future, at, log in failed:
-            _tell(future.set_exception, failure_of(status, error, at, log))
+            _tell(future.set_exception, self._failure(status, error, at, log))
 
 
 def _tell(set_it: Callable[..., None], *what: Any) -> None:

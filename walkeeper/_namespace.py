@@ -220,6 +220,9 @@ class Handle:
 
     __slots__ = ("_memory", "_native", "_path", "_pid", "all_durable")
 
+    _has_eventfd = True
+    """Whether an event loop can listen for what becomes durable."""
+
     def __init__(self, path: str, native: Any) -> None:
         self._path = path
         self._native = native
@@ -267,6 +270,9 @@ class Namespace:
     Every method may be called from any thread. A context manager: leaving it closes the namespace. One that nobody
     closes is closed as garbage or at the exit of the process, so that deferred records become durable.
     """
+
+    _has_eventfd = True
+    """Whether an event loop can listen for what becomes durable."""
 
     def __init__(self, path: str, native: Any, read_only: bool, lock_wait_ns: int = 0) -> None:
         self._path = path

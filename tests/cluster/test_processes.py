@@ -128,3 +128,17 @@ def test_another_password_neither_reads_nor_takes_over(
         with owner.log("orders").writer() as newer:
             assert newer.append(b"y").sequence_id == 1
         assert payloads(owner.log("orders")) == [b"x", b"y"]
+
+
+def test_a_future_of_a_fenced_writer_knows_that_its_record_is_not_written(
+    shared_bookies: LocalCluster, ns: walkeeper.Namespace, name: str
+) -> None:
+    with walkeeper.open(shared_bookies.metadata, namespace=name) as other:
+        old = other.log("orders").writer()
+        old.append(b"old")
+        with ns.log("orders").writer() as newer:
+            future = old.submit(b"late")
+            error = future.exception(timeout=30)
+            assert isinstance(error, walkeeper.FencedError)
+            assert (error.outcome, error.sequence_id) == ("not_written", 1)
+            assert newer.append(b"new").sequence_id == 1

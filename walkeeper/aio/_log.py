@@ -10,6 +10,7 @@ import walkeeper
 from walkeeper.aio._cursor import Cursor
 from walkeeper.aio._opening import Opening, opened_in_a_thread
 from walkeeper.aio._reader import Reader
+from walkeeper.aio._thread_writer import ThreadWriter
 from walkeeper.aio._writer import Writer
 
 if TYPE_CHECKING:
@@ -41,11 +42,14 @@ class Log:
         """The writer of this log: `w = await log.writer()`, or `async with log.writer() as w`."""
 
         async def start() -> Writer:
-            self._namespace._drain()  # another loop is refused before the earlier writer is fenced
+            self._namespace._check_loop()  # another loop is refused before the earlier writer is fenced
+            listens = self._namespace._has_eventfd
+            if listens:
+                self._namespace._drain()
             sync = await opened_in_a_thread(
                 lambda: self._sync.writer(durability=durability), lambda writer: writer.close(0)
             )
-            return Writer(self, sync, durability)
+            return Writer(self, sync, durability) if listens else ThreadWriter(self, sync, durability)
 
         return Opening(start)
 

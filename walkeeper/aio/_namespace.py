@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import walkeeper
 from walkeeper._directory import absolute, backup_places, directory_of, with_absolute_journal
-from walkeeper._namespace import open_at
+from walkeeper._namespace import is_cluster, open_at
 from walkeeper._options import nanoseconds, seconds_of
 from walkeeper.aio._drain import Drain
 from walkeeper.aio._log import Log
@@ -38,6 +38,16 @@ def open(
     """
 
     async def start() -> Namespace:
+        if isinstance(uri, str) and is_cluster(uri):
+            from walkeeper.cluster._namespace import open_cluster, settled_uri
+
+            place_of_store = settled_uri(uri)
+            return Namespace(
+                await opened_in_a_thread(
+                    lambda: open_cluster(place_of_store, create, read_only, on_damage, dict(options)),
+                    lambda namespace: namespace.close(),
+                )
+            )
         path = directory_of(uri)
         place = absolute(os.fsencode(path))  # now: the process may change its directory before a thread is free
         settled = with_absolute_journal(options)
@@ -52,7 +62,7 @@ def open(
 
 
 class Namespace:
-    """The logs in one directory. See walkeeper.Namespace."""
+    """The logs in one directory, or in one namespace of a cluster. See walkeeper.Namespace."""
 
     __slots__ = ("_drains", "_loop", "_sync")
 
@@ -163,6 +173,10 @@ class Namespace:
         if asyncio.get_running_loop() is not self._loop:
             text = f"{self!r} is used by another event loop: open the directory once more in this one"
             raise InvalidError(text, outcome=outcome)
+
+    @property
+    def _has_eventfd(self) -> bool:
+        return self._sync._has_eventfd
 
     def _drain(self) -> Drain:
         """What listens to the eventfd, in the running loop."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Reader"]
 
 _FOLLOWER_WAIT = 0.25
-"""Seconds that a reader of a read-only namespace waits in a thread at a time: no event tells of another process."""
+"""Seconds that a follower waits in a thread at a time, where no event tells of what another process writes."""
 
 
 class Reader(Generic[Item_co]):
@@ -183,7 +183,9 @@ class Reader(Generic[Item_co]):
             self._closing = loop.create_future()
         seconds = seconds_of(nanoseconds(timeout))
         deadline = None if seconds is None else loop.time() + seconds
-        drain = self._log.namespace._drain() if self._follow and not self._log.namespace.read_only else None
+        namespace = self._log.namespace
+        listens = self._follow and not namespace.read_only and namespace._has_eventfd
+        drain = namespace._drain() if listens else None
         while True:
             seen = drain.durable_point() if drain else 0
             if await self._fetched(fetch, _FOLLOWER_WAIT if self._follow and not drain else 0.0):

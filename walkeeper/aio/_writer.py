@@ -33,14 +33,18 @@ class Writer:
         self._name = log.name
         self._sync = sync
         self._durability = durability
-        self._drain = log.namespace._drain()
-        self._loop = self._drain.loop
+        self._loop = log.namespace._loop
         # What an append does, bound once.
         self._submit = sync._submit_notified
-        self._watch = self._drain.watch
+        self._listen()
         self._turn = asyncio.Lock()
         self._queued = 0
         """How many calls hold `_turn` or queue for it: one waits for room, later ones stay behind it."""
+
+    def _listen(self) -> None:
+        """For what becomes durable."""
+        self._drain = self._log.namespace._drain()
+        self._watch = self._drain.watch
 
     @property
     def log(self) -> Log:
@@ -180,7 +184,7 @@ class Writer:
 
     def _deadline(self, timeout: float | None) -> float | None:
         seconds = seconds_of(_checked(nanoseconds, timeout))
-        return None if seconds is None else self._drain.loop.time() + seconds
+        return None if seconds is None else self._loop.time() + seconds
 
     async def _accepted(self, call: Callable[[], T], deadline: float | None) -> T:
         """The answer of a call that does not wait for room, called again when there may be some."""

@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
+from urllib.parse import quote, unquote
 
+from walkeeper._directory import absolute, path_bytes
 from walkeeper._namespace import Namespace, RecoveryReport, Stats
 from walkeeper._options import flag, log_options, name_bytes, natural, stored_log_options, time_left
 from walkeeper.cluster._document import LogDocument, StoredSegment
@@ -60,6 +62,15 @@ class ClusterOptions(TypedDict, total=False):
     """Seconds after which a silent connection to the metadata store is given up (10)."""
 
 
+def settled_uri(uri: str) -> str:
+    """The URI, with a path that means the same wherever the process goes."""
+    scheme, _, rest = uri.partition(":")
+    if scheme.lower() != "sqlite" or rest.startswith("/") or not rest or "?" in rest or "#" in rest:
+        return uri
+    path = absolute(path_bytes(unquote(rest, errors="surrogateescape"), f"open {uri!r}"))
+    return f"sqlite:{quote(os.fsdecode(path), errors='surrogateescape')}"
+
+
 def open_cluster(uri: str, create: bool, read_only: bool, on_damage: str, options: dict[str, Any]) -> ClusterNamespace:
     """walkeeper.open() for the URI of a metadata store."""
     if on_damage != "stop":
@@ -94,6 +105,8 @@ _QUORUMS = {"ensemble_size": 3, "write_quorum": 3, "ack_quorum": 2}
 class ClusterNamespace(Namespace):
     """The logs of one namespace of a cluster. What it promises is what a directory's promises, but for what
     docs/guarantees.md lists: backup(), recovery() and stats() raise UnsupportedError."""
+
+    _has_eventfd = False
 
     def __init__(self, uri: str, client: LedgerClient, store: LogStore, ledgers: LogLedgers, read_only: bool) -> None:
         self._path = uri
@@ -187,6 +200,9 @@ class ClusterNamespace(Namespace):
     def backup(self, destination: str | os.PathLike[str], *, journal: str | os.PathLike[str] | None = None) -> NoReturn:
         self._check()
         raise UnsupportedError("a namespace on a cluster has no backup: its records are on several bookies")
+
+    def _back_up(self, path: bytes, journal: bytes | None) -> NoReturn:
+        self.backup(path.decode(errors="surrogateescape"))
 
     def stats(self) -> Stats:
         self._check()

@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from walkeeper._calls import WriterCalls
-from walkeeper._completions import Completions
+from walkeeper._completions import Completions, failure_of
 from walkeeper._native import ffi, lib
 from walkeeper._options import FOREVER, uninterrupted
 from walkeeper._position import position_of
@@ -283,7 +283,12 @@ class ClusterWriter(WriterCalls):
         with self._lock:
             if not self._completing:
                 self._completing.append(
-                    Completions(self, lib.wk_cluster_writer_wait, lib.wk_cluster_writer_durable)  # type: ignore[arg-type]
+                    Completions(
+                        self,  # type: ignore[arg-type]
+                        lib.wk_cluster_writer_wait,
+                        lib.wk_cluster_writer_durable,
+                        self._failure_of,
+                    )
                 )
             return self._completing[0]
 
@@ -334,6 +339,14 @@ class ClusterWriter(WriterCalls):
         if error.outcome_unknown and error.sequence_id >= 0 and self._ends_before(error.sequence_id):
             error.outcome_unknown = False
         return status
+
+    def _failure_of(self, status: int, error: Any, at: Position, log: str) -> Error:
+        """Why a record that was accepted failed, and what became of it, as for an append."""
+        error.sequence_id, error.outcome_unknown = at.sequence_id, True
+        made = failure_of(self._explained(status, error), error, at, log)
+        if not error.outcome_unknown:
+            made.outcome = "not_written"
+        return made
 
     def _name_the_record(self, error: Any) -> None:
         """The txid of the durable record at the expected id, which may be an earlier try of the caller's."""
