@@ -401,8 +401,12 @@ static void write_on(world *w, actor *a) {
 	bool all = state.lac == state.last_add_pushed;
 	if (state.status != WK_OK)
 		SAY(w, "ledger %lld: its writer has failed: %s", (long long)a->ledger->id, wk_status_text(state.status));
-	if (state.status != WK_OK || w->calm) {
+	if (state.status != WK_OK || (w->calm && all)) {
 		seal(w, a);
+		return;
+	}
+	if (w->calm) { /* all is confirmed, or the writer fails */
+		act_again(w, a, 50 * MS);
 		return;
 	}
 	if (state.failed_slots != 0 && chance(w, 8) != 0 && begin_change(w, a, state.failed_slots)) {
