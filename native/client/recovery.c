@@ -164,10 +164,11 @@ static void go_on(wk_recover *recover) {
 	} while (recover->operation.done == 0 && ask(recover));
 }
 
-static const char *recovery_text(wk_status status) {
+static const char *recovery_text(const wk_recover *recover, wk_status status) {
 	switch (status) {
 	case WK_UNAVAILABLE:
-		return "too few bookies answer to be certain where it ends";
+		return recover->machine.phase == WK_RECOVERY_FAILED ? "too few bookies answer to be certain where it ends"
+		                                                    : "too few bookies store what is written again";
 	case WK_DAMAGED:
 		return "an entry that was confirmed is nowhere stored with the right digest";
 	case WK_WRONG_KEY:
@@ -207,7 +208,7 @@ wk_status wk_recover_finish(wk_operation *operation, wk_status status, int64_t *
 		*length = (uint64_t)recover->adder.writer.lac_length;
 	} else
 		wk_client_fail(error, status, ledger_id, -1, true, "recovering ledger %lld: %s%s%s", ledger_id,
-		               recovery_text(status), operation->why[0] != 0 ? "; " : "", operation->why);
+		               recovery_text(recover, status), operation->why[0] != 0 ? "; " : "", operation->why);
 	operation->handle->recoveries--;
 	pthread_mutex_unlock(&client->lock);
 	wk_operation_leave(operation);

@@ -25,7 +25,7 @@ typedef struct played_bookie {
 	wk_net *net;
 	wk_connection_id connection; /* the last that was accepted; 0: it is closed */
 	uint32_t accepted;
-	uint8_t heard[1 << 17], said[WK_WIRE_HEAD_SIZE_MAX];
+	uint8_t heard[1 << 17], said[WK_WIRE_HEAD_SIZE_MAX + 1024];
 	size_t heard_size;
 } played_bookie;
 
@@ -158,12 +158,22 @@ static inline bool driven_asks(driven *d, uint32_t at, wk_wire_request *request)
 	return true;
 }
 
-static inline void driven_answer(driven *d, uint32_t at, const wk_wire_request *request, uint32_t code) {
+static inline void driven_answer_with(driven *d, uint32_t at, const wk_wire_request *request, uint32_t code,
+                                      const void *body, size_t body_size) {
 	played_bookie *bookie = &d->bookies[at];
 	wk_wire_reply reply;
 	wk_wire_reply_begin(request, code, &reply);
+	reply.has_body = body_size > 0;
+	reply.body_size = body_size;
 	size_t size = wk_wire_reply_encode(&reply, bookie->said);
-	struct iovec part = {.iov_base = bookie->said, .iov_len = size};
+	CHECK(size + body_size <= sizeof bookie->said);
+	if (body_size > 0)
+		memcpy(bookie->said + size, body, body_size);
+	struct iovec part = {.iov_base = bookie->said, .iov_len = size + body_size};
 	CHECK_EQ(bookie->net->operations->send(bookie->net, bookie->connection, &part, 1), 0);
+}
+
+static inline void driven_answer(driven *d, uint32_t at, const wk_wire_request *request, uint32_t code) {
+	driven_answer_with(d, at, request, code, NULL, 0);
 }
 #endif

@@ -84,6 +84,48 @@ TEST(every_read_of_a_recovery_fences) {
 	driven_end(&d);
 }
 
+/* Entry 0, as a writer has sent it. */
+static size_t put_entry(uint8_t *bytes) {
+	memset(bytes, 0, 41);
+	bytes[7] = LEDGER;
+	memset(bytes + 16, 0xff, 8); /* LAC -1 */
+	bytes[31] = 5;               /* the length of the ledger */
+	memcpy(bytes + 36, "hello", 5);
+	wk_wire_digest_put(bytes, 41, WK_DIGEST_CRC32C);
+	return 41;
+}
+
+TEST(a_recovery_that_cannot_write_does_not_say_that_it_cannot_read) {
+	driven d;
+	driven_start(&d, 1);
+	wk_handle *handle = driven_open(&d, WK_HANDLE_READ, 1);
+	wk_operation *operation = wk_recover_begin(handle);
+	wk_wire_request request;
+	uint8_t entry[64];
+	size_t size = put_entry(entry);
+	for (int i = 0; i < 2; i++) { /* the last entry, with a fence; then entry 0 */
+		driven_run(&d, 10 * MS);
+		CHECK(driven_asks(&d, 0, &request));
+		CHECK_EQ(request.operation, WK_WIRE_READ);
+		driven_answer_with(&d, 0, &request, WK_WIRE_OK, entry, size);
+	}
+	driven_run(&d, 10 * MS);
+	while (driven_asks(&d, 0, &request))
+		if (request.operation == WK_WIRE_ADD) {
+			CHECK((request.flags & WK_WIRE_RECOVERY) != 0);
+			driven_answer(&d, 0, &request, WK_WIRE_READ_ONLY);
+			driven_run(&d, 10 * MS);
+		}
+	CHECK_EQ(operation->done, 1);
+	int64_t last_entry;
+	uint64_t length;
+	wk_error error;
+	CHECK_EQ(wk_recover_finish(operation, operation->status, &last_entry, &length, &error), WK_UNAVAILABLE);
+	CHECK(strstr(error.text, "too few bookies store what is written again") != NULL);
+	wk_handle_close(handle);
+	driven_end(&d);
+}
+
 /* The kernel may go on with a send behind the close of its connection, until it says that it does not. */
 TEST(what_is_being_sent_stays_as_it_is_when_the_client_stops) {
 	static uint8_t payload[60000];
@@ -149,6 +191,7 @@ int main(void) {
 	RUN(entries_that_nobody_has_sent_when_their_handle_is_closed_are_sent);
 	RUN(a_handle_is_closed_while_its_entries_are_on_their_way);
 	RUN(every_read_of_a_recovery_fences);
+	RUN(a_recovery_that_cannot_write_does_not_say_that_it_cannot_read);
 	RUN(what_is_being_sent_stays_as_it_is_when_the_client_stops);
 	RUN(a_request_that_was_given_up_before_it_was_sent_is_not_sent);
 	return check_done();
