@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from walkeeper._cursor import Cursor
     from walkeeper._log import Log, LogInfo, Segment
     from walkeeper._namespace import Namespace, RecoveryReport, Stats, open
-    from walkeeper._options import Durability, Gaps, LogOptions, NewLogOptions, OnDamage, OpenOptions
+    from walkeeper._options import ClusterOptions, Durability, Gaps, LogOptions, NewLogOptions, OnDamage, OpenOptions
     from walkeeper._position import DLSN, AppendRange, Position
     from walkeeper._reader import Reader
     from walkeeper._record import Gap, Record
@@ -90,6 +90,7 @@ __all__ = [
     "LogOptions",
     "NewLogOptions",
     "OpenOptions",
+    "ClusterOptions",
     "Segment",
     "Stats",
     "RecoveryReport",
@@ -153,6 +154,7 @@ _LATER = {
     "NewLogOptions": "walkeeper._options",
     "OnDamage": "walkeeper._options",
     "OpenOptions": "walkeeper._options",
+    "ClusterOptions": "walkeeper._options",
     "DLSN": "walkeeper._position",
     "AppendRange": "walkeeper._position",
     "Position": "walkeeper._position",

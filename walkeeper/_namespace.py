@@ -16,6 +16,7 @@ from walkeeper._log import Log, names_of
 from walkeeper._native import ffi, lib
 from walkeeper._options import (
     BACKENDS,
+    CLUSTER_ONLY,
     FOREVER,
     SYNC_METHODS,
     OnDamage,
@@ -25,6 +26,7 @@ from walkeeper._options import (
     name_of,
     nanoseconds,
     open_options,
+    refuse_options,
     time_left,
     uninterrupted,
 )
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from walkeeper._completions import Completions
-    from walkeeper._options import NewLogOptions, OpenOptions
+    from walkeeper._options import AnyOpenOptions, NewLogOptions, OpenOptions
 
 __all__ = ["Namespace", "RecoveryReport", "Stats", "open"]
 
@@ -59,9 +61,13 @@ def open(
     create: bool = True,
     read_only: bool = False,
     on_damage: OnDamage = "stop",
-    **options: Unpack[OpenOptions],
+    **options: Unpack[AnyOpenOptions],
 ) -> Namespace:
-    """Opens the namespace at `uri`: a directory, as a path or a file: URI. It is made where there is none.
+    """Opens the namespace at `uri`: a directory, as a path or a file: URI, or a namespace of a cluster, by the URI of
+    its metadata store ("zk://HOST:PORT/ledgers", "sqlite:PATH"). It is made where there is none.
+
+    Of a cluster nothing is locked: each log has one writer, in whichever process. `create` makes the namespace, never
+    the cluster: bookies do that. For the further options see ClusterOptions. What follows is of a directory.
 
     When it returns, everything an earlier process was told is durable can be read again, and a torn tail was cut.
     One process writes a directory; `read_only` opens follow it live. `on_damage` says what becomes of acknowledged
@@ -71,8 +77,9 @@ def open(
     further options see OpenOptions. Where this process has the directory open for writing, a second open shares that:
     its options are checked and otherwise ignored (but `read_only` makes a handle that only reads).
 
-    Raises DirectoryLockedError, NotFoundError (without `create`), DamagedError, UnsupportedError, StorageError, and
-    InvalidError for an option or a path that cannot be.
+    Raises DirectoryLockedError, NotFoundError (without `create`; there is no cluster), DamagedError, UnsupportedError,
+    StorageError, UnavailableError (the metadata store does not answer), and InvalidError for an option or a path that
+    cannot be, or an option of the other kind.
     A str that begins like a URI is one; write "./etcd:1" for a directory that looks like that. A relative path means
     what it means when open is called, wherever the process goes while it waits.
     """
@@ -81,6 +88,7 @@ def open(
 
         return open_cluster(uri, create, read_only, on_damage, dict(options))
     path = directory_of(uri)
+    refuse_options(options, CLUSTER_ONLY, f"{path!r} is a directory")
     return open_at(absolute(os.fsencode(path)), path, create, read_only, on_damage, with_absolute_journal(options))
 
 

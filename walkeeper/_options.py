@@ -6,7 +6,7 @@ import math
 import operator
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 __all__ = [
+    "AnyOpenOptions",
     "Backend",
+    "ClusterOptions",
     "Codec",
     "Durability",
     "Gaps",
@@ -109,6 +111,48 @@ class OpenOptions(TypedDict, total=False):
     """A directory for the journal alone, at best on a device of its own (by default it is in the directory). Decided
     when the directory is made; to be named at each open for writing, wherever it is then. Who only reads finds it where
     it was when it was last opened for writing."""
+
+
+class ClusterOptions(TypedDict, total=False):
+    """The further options of walkeeper.open for the URI of a metadata store. Of those of a directory it takes `backend`,
+    and `read_bytes`, which then limits each reader. Times are seconds, sizes bytes."""
+
+    namespace: str
+    """Which namespace of the cluster ("default")."""
+    ensemble_size: int
+    """Bookies of a segment (3)."""
+    write_quorum: int
+    """To how many of them each entry goes (3)."""
+    ack_quorum: int
+    """How many must have it before it is acknowledged (2)."""
+    strict: bool
+    """Where fewer bookies than ensemble_size are up, begin no segment (False: one on those that are up)."""
+    password: bytes
+    """Of the ledgers (empty). It is kept in the metadata, in clear. Whoever reads a log or takes it over gives it."""
+    session_timeout: float
+    """After so much silence a connection to the metadata store is given up (10)."""
+    connect_timeout: float
+    """For a connection to a bookie (5)."""
+    add_timeout: float
+    """A bookie that answers an add later is left out (5)."""
+    read_timeout: float
+    """The next bookie is asked after it (5)."""
+
+
+class AnyOpenOptions(OpenOptions, ClusterOptions, total=False):
+    """The further options of walkeeper.open: those of a directory, and those of a cluster."""
+
+
+FOR_BOTH = frozenset({"backend", "read_bytes"})
+CLUSTER_ONLY = frozenset(ClusterOptions.__annotations__)
+DIRECTORY_ONLY = frozenset(OpenOptions.__annotations__) - FOR_BOTH
+
+
+def refuse_options(options: Iterable[str], others: frozenset[str], why: str) -> None:
+    """InvalidError where one of the options is among `others`."""
+    for name in options:
+        if name in others:
+            raise InvalidError(f"{name}= is no option here: {why}")
 
 
 _OPEN_TIMES = {

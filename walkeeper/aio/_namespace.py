@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import walkeeper
 from walkeeper._directory import absolute, backup_places, directory_of, with_absolute_journal
 from walkeeper._namespace import is_cluster, open_at
-from walkeeper._options import nanoseconds, seconds_of
+from walkeeper._options import CLUSTER_ONLY, nanoseconds, refuse_options, seconds_of
 from walkeeper.aio._drain import Drain
 from walkeeper.aio._log import Log
 from walkeeper.aio._opening import Opening, opened_in_a_thread, seen
@@ -19,7 +19,7 @@ from walkeeper.errors import InvalidError, Outcome
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from walkeeper._options import NewLogOptions, OpenOptions
+    from walkeeper._options import AnyOpenOptions, NewLogOptions
 
 __all__ = ["Namespace", "open"]
 
@@ -30,7 +30,7 @@ def open(
     create: bool = True,
     read_only: bool = False,
     on_damage: walkeeper.OnDamage = "stop",
-    **options: Unpack[OpenOptions],
+    **options: Unpack[AnyOpenOptions],
 ) -> Opening[Namespace]:
     """walkeeper.open: `ns = await open(uri)`, or `async with open(uri) as ns`.
 
@@ -49,6 +49,7 @@ def open(
                 )
             )
         path = directory_of(uri)
+        refuse_options(options, CLUSTER_ONLY, f"{path!r} is a directory")
         place = absolute(os.fsencode(path))  # now: the process may change its directory before a thread is free
         settled = with_absolute_journal(options)
         return Namespace(

@@ -118,6 +118,7 @@ class ClusterLog(Log):
                 if number < 0:
                     number = self.find(dlsn=at).sequence_id
             options.at, options.next_sequence_id = list(at), number
+            options.read_bytes = self._namespace._read_bytes
             if end is not None:
                 options.has_end = True
                 options.end = list(dlsn_of(end))

@@ -8,12 +8,24 @@ import weakref
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
+from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote, unquote
 
 from walkeeper._directory import absolute, path_bytes
 from walkeeper._namespace import Namespace, RecoveryReport, Stats
-from walkeeper._options import flag, log_options, name_bytes, natural, stored_log_options, time_left
+from walkeeper._native import lib
+from walkeeper._options import (
+    DIRECTORY_ONLY,
+    FOR_BOTH,
+    ClusterOptions,
+    flag,
+    log_options,
+    name_bytes,
+    natural,
+    refuse_options,
+    stored_log_options,
+    time_left,
+)
 from walkeeper.cluster._document import LogDocument, StoredSegment
 from walkeeper.cluster._ledgers import LogLedgers
 from walkeeper.cluster._log import ClusterLog
@@ -40,26 +52,7 @@ if TYPE_CHECKING:
     from walkeeper.cluster._writer import ClusterWriter
     from walkeeper.ledgers._native_handles import NativeHandle
 
-__all__ = ["ClusterNamespace", "ClusterOptions", "open_cluster"]
-
-
-class ClusterOptions(TypedDict, total=False):
-    """The further options of walkeeper.open for the URI of a metadata store."""
-
-    namespace: str
-    """Which namespace of the cluster ("default")."""
-    ensemble_size: int
-    """Bookies of a segment (3)."""
-    write_quorum: int
-    """To how many of them each entry goes (3)."""
-    ack_quorum: int
-    """How many must have it before it is acknowledged (2)."""
-    strict: bool
-    """Where fewer bookies than ensemble_size are up, begin no segment (False: one on those that are up)."""
-    password: bytes
-    """Of the ledgers (empty). It is kept in the metadata, in clear."""
-    session_timeout: float
-    """Seconds after which a silent connection to the metadata store is given up (10)."""
+__all__ = ["ClusterNamespace", "open_cluster", "settled_uri"]
 
 
 def settled_uri(uri: str) -> str:
@@ -75,30 +68,46 @@ def open_cluster(uri: str, create: bool, read_only: bool, on_damage: str, option
     """walkeeper.open() for the URI of a metadata store."""
     if on_damage != "stop":
         raise UnsupportedError("on_damage= is for a directory: bookies keep several copies of each record")
+    refuse_options(options, DIRECTORY_ONLY, f"{uri!r} is a cluster")
     for name in options:
-        if name not in ClusterOptions.__annotations__:
-            raise InvalidError(f"walkeeper.open has no option {name!r} for a cluster")
+        if name not in ClusterOptions.__annotations__ and name not in FOR_BOTH:
+            raise TypeError(f"walkeeper.open has no option {name!r}")
     name = options.get("namespace", "default")
     if not isinstance(name, str) or not name:
         raise InvalidError(f"namespace={shown(name)}: a name is wanted")
     quorums = tuple(natural(one, options.get(one, default)) for one, default in _QUORUMS.items())
-    if not 1 <= quorums[2] <= quorums[1] <= quorums[0]:
-        raise InvalidError(f"ensemble_size, write_quorum, ack_quorum are {quorums}: each is at most the one before")
+    if not 1 <= quorums[2] <= quorums[1] <= quorums[0] <= lib.WK_ENSEMBLE_MAX:
+        raise InvalidError(
+            f"ensemble_size, write_quorum, ack_quorum are {quorums}: each is at most the one before, and the first at"
+            f" most {lib.WK_ENSEMBLE_MAX}"
+        )
+    password = options.get("password", b"")
+    if not isinstance(password, bytes):
+        raise InvalidError("password=: bytes are wanted")
+    read_bytes = natural("read_bytes", options.get("read_bytes", 0))
+    if 0 < read_bytes < READ_BYTES_MIN:
+        raise InvalidError(f"read_bytes={read_bytes}: at least {READ_BYTES_MIN}, or 0 for the default")
     strict = flag("strict", options.get("strict", False))
     makes, only_reads = flag("create", create), flag("read_only", read_only)
-    client = LedgerClient(uri, session_timeout=options.get("session_timeout", 10.0))
+    try:
+        client = LedgerClient(uri, **{one: value for one, value in options.items() if one in _OF_THE_CLIENT})
+    except NotFoundError as error:
+        error.hint = f"start bookies: walkeeper cluster up, or walkeeper-bookie --metadata {uri} --init"
+        raise
     try:
         store = LogStore(client._cluster.store, name, client._check)
         if not store.prepare(makes and not only_reads):
             raise NotFoundError(f"{uri!r} has no namespace {name!r}")
-        ledgers = LogLedgers(client, name, quorums, strict, options.get("password", b""))  # type: ignore[arg-type]
-        return ClusterNamespace(uri, client, store, ledgers, only_reads)
+        ledgers = LogLedgers(client, name, quorums, strict, password)  # type: ignore[arg-type]
+        return ClusterNamespace(uri, client, store, ledgers, only_reads, read_bytes)
     except BaseException:
         client.close()
         raise
 
 
 AT_EXIT_NS = 5_000_000_000
+READ_BYTES_MIN = 4 * 1024 * 1024
+_OF_THE_CLIENT = ("session_timeout", "connect_timeout", "add_timeout", "read_timeout", "backend")
 _QUORUMS = {"ensemble_size": 3, "write_quorum": 3, "ack_quorum": 2}
 
 
@@ -108,9 +117,13 @@ class ClusterNamespace(Namespace):
 
     _has_eventfd = False
 
-    def __init__(self, uri: str, client: LedgerClient, store: LogStore, ledgers: LogLedgers, read_only: bool) -> None:
+    def __init__(
+        self, uri: str, client: LedgerClient, store: LogStore, ledgers: LogLedgers, read_only: bool, read_bytes: int = 0
+    ) -> None:
         self._path = uri
         self._read_only = read_only
+        self._read_bytes = read_bytes
+        """What the records of a reader that are still held may take; 0: C's default."""
         self._client = client
         self._store = store
         self._ledgers = ledgers
