@@ -1,8 +1,12 @@
 """LogStore: the logs of one namespace in a metadata store. Every change is read, decided and written by compare-and-set.
 
+/walkeeper/<namespace>                      "walkeeper 1", and the instance id of the cluster that has the ledgers
 /walkeeper/<namespace>/names/<name>          the id of the log
 /walkeeper/<namespace>/logs/<id>             its document
 /walkeeper/<namespace>/logs/<id>/<cursor>    a position
+
+It stands beside the root of the cluster's metadata: two clusters in one store have two of them, as far as their roots are
+in two places. Where they are not, the instance id tells whose ledgers a document speaks of.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import TypeAlias
 from urllib.parse import quote, unquote
@@ -23,6 +28,7 @@ from walkeeper.errors import (
     InvalidError,
     LogDeletedError,
     LogNotFoundError,
+    UnsupportedError,
 )
 from walkeeper.ledgers._errors import translated
 from walkeeper.metadata import (
@@ -38,7 +44,8 @@ from walkeeper.metadata import NotEmptyError as KeyNotEmptyError
 __all__ = ["Decision", "LogStore"]
 
 TRIES_MAX = 100
-ROOT = "/walkeeper"
+ROOT = "walkeeper"
+FORMAT = "walkeeper 1"
 
 Decision: TypeAlias = "Callable[[LogDocument], LogDocument | None]"
 """The document that is to be written; None: what there is may stay. It may raise."""
@@ -53,11 +60,21 @@ def _part(name: str) -> str:
 class LogStore:
     """Every method asks the store, and raises what `translated` makes of its errors."""
 
-    def __init__(self, store: MetadataStore, namespace: str, check: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        store: MetadataStore,
+        namespace: str,
+        check: Callable[[], None] = lambda: None,
+        *,
+        root: str = "/ledgers",
+        instance_id: str = "",
+    ) -> None:
         self._store = store
         self._check = check
         """Raises where the store may not be used: it was closed, or belongs to the parent process."""
-        self._root = f"{ROOT}/{_part(namespace)}"
+        self._root = f"{root.rpartition('/')[0]}/{ROOT}/{_part(namespace)}"
+        self._namespace = namespace
+        self._instance_id = instance_id
 
     @property
     def store(self) -> MetadataStore:
@@ -65,12 +82,15 @@ class LogStore:
         return self._store
 
     def prepare(self, create: bool) -> bool:
-        """Whether the namespace is there, made where `create`."""
+        """Whether the namespace is there, made where `create`. UnsupportedError: it is of a newer format, or the ledgers
+        that its logs name are another cluster's."""
         with translated("opening a namespace"):
-            if self.store.get(f"{self._root}/names", linearizable=True) is not None:
-                return True
-            if not create:
+            found = self.store.get(f"{self._root}/names", linearizable=True)
+            if found is None and not create:
                 return False
+            self._check_home(create)
+            if found is not None:
+                return True
             for key in (f"{self._root}/logs", f"{self._root}/freed", f"{self._root}/names"):
                 for _ in range(TRIES_MAX):
                     try:
@@ -81,6 +101,28 @@ class LogStore:
                     except UnknownOutcomeError:
                         continue
             return True
+
+    def _check_home(self, create: bool) -> None:
+        value = f"{FORMAT}\n{self._instance_id}\n"
+        for _ in range(TRIES_MAX):
+            found = self.store.get(self._root, linearizable=True)
+            if found is not None and found.data:
+                break
+            if not create:
+                return
+            with suppress(KeyExistsError, ConflictError, MissingError, UnknownOutcomeError):
+                if found is None:
+                    self.store.create(self._root, value.encode(), parents=True)
+                else:
+                    self.store.put(self._root, value.encode(), found.version)
+        written = "" if found is None else found.data.decode("utf-8", "replace")
+        if written.partition("\n")[0] != FORMAT:
+            raise UnsupportedError(f"namespace {self._namespace!r} has the format {written[:40]!r}, not {FORMAT!r}")
+        if written != value:
+            raise UnsupportedError(
+                f"namespace {self._namespace!r} belongs to another cluster in the same metadata store, or to an earlier one:"
+                f" its instance id is {written.split()[-1][:40]}, this cluster's is {self._instance_id}"
+            )
 
     # ---- names ----
 

@@ -44,6 +44,7 @@ from walkeeper.errors import (
     shown,
 )
 from walkeeper.ledgers import LedgerClient
+from walkeeper.ledgers._errors import translated
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -95,7 +96,10 @@ def open_cluster(uri: str, create: bool, read_only: bool, on_damage: str, option
         error.hint = f"start bookies: walkeeper cluster up, or walkeeper-bookie --metadata {uri} --init"
         raise
     try:
-        store = LogStore(client._cluster.store, name, client._check)
+        cluster = client._cluster
+        with translated(f"opening {uri!r}"):
+            instance_id = cluster.instance_id() or ""
+        store = LogStore(cluster.store, name, client._check, root=cluster.root, instance_id=instance_id)
         if not store.prepare(makes and not only_reads):
             raise NotFoundError(f"{uri!r} has no namespace {name!r}")
         ledgers = LogLedgers(client, name, quorums, strict, password)  # type: ignore[arg-type]
