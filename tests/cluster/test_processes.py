@@ -6,6 +6,7 @@ import contextlib
 import os
 import subprocess
 import sys
+import threading
 from typing import Any
 
 import pytest
@@ -142,3 +143,45 @@ def test_a_future_of_a_fenced_writer_knows_that_its_record_is_not_written(
             assert isinstance(error, walkeeper.FencedError)
             assert (error.outcome, error.sequence_id) == ("not_written", 1)
             assert newer.append(b"new").sequence_id == 1
+
+
+def test_clients_that_fence_one_another_lose_no_acknowledged_record(
+    shared_bookies: LocalCluster, ns: walkeeper.Namespace, name: str
+) -> None:
+    """Each has connections, and a view of the log, of its own, as processes have."""
+    acknowledged: dict[int, bytes] = {}
+    wrong: list[object] = []
+
+    def fight(client: int) -> None:
+        with walkeeper.open(shared_bookies.metadata, namespace=name) as own:
+            log = own.log("orders", segment_bytes=200)
+            for turn in range(8):
+                writer = log.writer()
+                with contextlib.suppress(walkeeper.FencedError):
+                    for number in range(10):
+                        payload = b"%d %d %d %s" % (client, turn, number, b"." * 40)
+                        at = writer.append(payload)
+                        if acknowledged.setdefault(at.sequence_id, payload) is not payload:
+                            wrong.append(at)
+                with contextlib.suppress(walkeeper.FencedError):
+                    writer.close()
+
+    threads = [threading.Thread(target=fight, args=[client]) for client in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    log: Any = ns.log("orders")
+    log.writer().close()
+    found = payloads(log)
+    assert not wrong
+    assert len(set(found)) == len(found)
+    assert {number: found[number] for number in acknowledged} == acknowledged
+    document = ns._store.read(log._log_id)[0]  # type: ignore[attr-defined]
+    with walkeeper.LedgerClient(shared_bookies.metadata) as client:
+        made = {
+            ledger_id
+            for ledger_id in client.list()
+            if client.metadata(ledger_id).custom_metadata.get("walkeeper.log") == log._log_id.encode()
+        }
+    assert made == {segment.ledger_id for segment in document.segments}
