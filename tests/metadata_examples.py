@@ -1,9 +1,11 @@
-"""The worked examples of docs/formats/metadata.md, made by walkeeper.metadata; `format_examples.py` puts them there."""
+"""The worked examples of docs/formats/metadata.md and log_document.md; `format_examples.py` puts them there."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from walkeeper import LogOptions, Position
+from walkeeper.cluster._document import LogDocument, StoredSegment
 from walkeeper.metadata import Cookie, Layout, LedgerMetadata, LedgerState, ServiceInfo
 
 BOOKIES = ("127.0.0.1:3181", "127.0.0.1:3182")
@@ -58,5 +60,21 @@ def examples(show: Callable[[bytes, list[tuple[int, str]]], str]) -> dict[str, C
     def layout() -> str:
         return Layout().serialise().decode() + "\n"
 
-    made = (ledger_metadata, ledger_metadata_text, ledger_metadata_lines, cookie, service_info, layout)
+    def log_document() -> str:
+        last = Position((1, 0, 0, 0, 1_790_000_000_000))
+        segment = StoredSegment(1, 5, 0, 1_790_000_000_000, True, 0, last, 1, 7)
+        document = LogDocument(
+            "orders",
+            LogOptions(2**28, 7200, 0, "none"),
+            txid_source="clock",
+            writer=1,
+            owner="process 4711 on a, since 2026-11-27",
+            next_segment=2,
+            segments=(segment,),
+            last=last,
+            change="0123456789abcdef",
+        )
+        return document.serialise().decode() + "\n"
+
+    made = (ledger_metadata, ledger_metadata_text, ledger_metadata_lines, cookie, service_info, layout, log_document)
     return {function.__name__: function for function in made}

@@ -114,8 +114,9 @@ class OpenOptions(TypedDict, total=False):
 
 
 class ClusterOptions(TypedDict, total=False):
-    """The further options of walkeeper.open for the URI of a metadata store. Of those of a directory it takes `backend`,
-    and `read_bytes`, which then limits each reader. Times are seconds, sizes bytes."""
+    """The further options of walkeeper.open for the URI of a metadata store. Times are seconds, sizes bytes.
+
+    Of those of a directory it takes `backend`, and `read_bytes`, which then limits each reader."""
 
     namespace: str
     """Which namespace of the cluster ("default")."""

@@ -26,7 +26,7 @@ def test_tasks_append_across_segments_and_a_follower_sees_every_record(shared_bo
             assert sorted(at.sequence_id for at in positions) == list(range(150))
             assert (batch.first.sequence_id, batch.count, last.sequence_id) == (150, 49, 199)
             assert seen == list(range(200))
-            assert len(await log.segments()) > 3
+            assert len(await log.segments()) > 1
             assert await log.count() == 200
 
     asyncio.run(main())

@@ -1,4 +1,6 @@
-"""LogDocument: all that the metadata store has of a log but its cursors; one value, JSON (docs/formats/log_document.md).
+"""LogDocument: all that the metadata store has of a log but its cursors: one value, in JSON.
+
+The bytes: docs/formats/log_document.md.
 
 Segments are lists of numbers, as there may be thousands.
 """

@@ -278,7 +278,8 @@ class ClusterLog(Log):
             return Position((number, 0, 0, 0, -1))
         if segment is not None and end.last.dlsn.segment != segment.segment:
             return Position((segment.segment, 0, 0, end.last.sequence_id + 1, -1))
-        return Position((*dlsn_behind(end.last), end.last.sequence_id + 1, -1))
+        behind = dlsn_behind(end.last)
+        return Position((behind.segment, behind.entry_id, behind.slot, end.last.sequence_id + 1, -1))
 
     def _places_behind(self) -> set[DLSN]:
         """Where a reader stands that has read all there is: the end of a stream takes an entry, too."""

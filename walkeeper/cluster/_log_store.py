@@ -1,12 +1,12 @@
-"""LogStore: the logs of one namespace in a metadata store. Every change is read, decided and written by compare-and-set.
+"""LogStore: the logs of one namespace in a metadata store. Each change is read, decided and written by compare-and-set.
 
 /walkeeper/<namespace>                      "walkeeper 1", and the instance id of the cluster that has the ledgers
 /walkeeper/<namespace>/names/<name>          the id of the log
 /walkeeper/<namespace>/logs/<id>             its document
 /walkeeper/<namespace>/logs/<id>/<cursor>    a position
 
-It stands beside the root of the cluster's metadata: two clusters in one store have two of them, as far as their roots are
-in two places. Where they are not, the instance id tells whose ledgers a document speaks of.
+It stands beside the root of the cluster's metadata: two clusters in one store have two of them, as far as their roots
+are in two places. Where they are not, the instance id tells whose ledgers a document speaks of.
 """
 
 from __future__ import annotations
@@ -82,8 +82,10 @@ class LogStore:
         return self._store
 
     def prepare(self, create: bool) -> bool:
-        """Whether the namespace is there, made where `create`. UnsupportedError: it is of a newer format, or the ledgers
-        that its logs name are another cluster's."""
+        """Whether the namespace is there, made where `create`.
+
+        UnsupportedError: it is of a newer format, or the ledgers that its logs name are another cluster's.
+        """
         with translated("opening a namespace"):
             found = self.store.get(f"{self._root}/names", linearizable=True)
             if found is None and not create:
@@ -103,7 +105,7 @@ class LogStore:
             return True
 
     def _check_home(self, create: bool) -> None:
-        value = f"{FORMAT}\n{self._instance_id}\n"
+        value, found = f"{FORMAT}\n{self._instance_id}\n", None
         for _ in range(TRIES_MAX):
             found = self.store.get(self._root, linearizable=True)
             if found is not None and found.data:
@@ -120,8 +122,8 @@ class LogStore:
             raise UnsupportedError(f"namespace {self._namespace!r} has the format {written[:40]!r}, not {FORMAT!r}")
         if written != value:
             raise UnsupportedError(
-                f"namespace {self._namespace!r} belongs to another cluster in the same metadata store, or to an earlier one:"
-                f" its instance id is {written.split()[-1][:40]}, this cluster's is {self._instance_id}"
+                f"namespace {self._namespace!r} belongs to another cluster in the same metadata store, or to an earlier"
+                f" one: its instance id is {written.split()[-1][:40]}, this cluster's is {self._instance_id}"
             )
 
     # ---- names ----
@@ -152,7 +154,7 @@ class LogStore:
                 try:
                     self.store.transact(operations)
                     return log_id
-                except KeyExistsError:
+                except KeyExistsError:  # noqa: PERF203
                     if self.find(document.name) == log_id:
                         return log_id
                     raise ExistsError(f"there is a log {document.name!r}", log=document.name) from None
@@ -226,7 +228,13 @@ class LogStore:
                         self._drop(f"{self._key(log_id)}/{cursor}")
                     self._drop(self._key(log_id))
                     return
-                except (ConflictError, KeyExistsError, KeyNotEmptyError, MissingError, UnknownOutcomeError):
+                except (  # noqa: PERF203
+                    ConflictError,
+                    KeyExistsError,
+                    KeyNotEmptyError,
+                    MissingError,
+                    UnknownOutcomeError,
+                ):
                     continue
 
     # ---- documents ----
@@ -306,8 +314,8 @@ class LogStore:
                         return
                     if at < before:
                         raise InvalidError(
-                            f"moving the cursor {name!r} to {tuple(at.dlsn)}: it stands at {tuple(before.dlsn)}, and moves"
-                            " forward only"
+                            f"moving the cursor {name!r} to {tuple(at.dlsn)}: it stands at {tuple(before.dlsn)}, and"
+                            " moves forward only"
                         )
                 try:
                     if found is None:
@@ -335,7 +343,7 @@ class LogStore:
             try:
                 self.store.delete(key)
                 return
-            except MissingError:
+            except MissingError:  # noqa: PERF203
                 return
             except UnknownOutcomeError:
                 continue

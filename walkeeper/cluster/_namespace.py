@@ -243,7 +243,7 @@ class ClusterNamespace(Namespace):
             try:
                 if not self._client._native.forked:
                     writer.close(timeout_ns)
-            except Error as error:
+            except Error as error:  # noqa: PERF203
                 failed = error
         self._client.close(timeout)
         if failed is not None:
@@ -343,7 +343,7 @@ def _check_name(name: str) -> None:
     wrong = not name or len(name.encode()) > 255 or name.startswith(".") or name.endswith("/")
     if wrong or any(one in " <>" or ord(one) < 32 or ord(one) == 127 for one in name):
         raise InvalidError(
-            f"{name!r} is no name of a log: 1 to 255 bytes of UTF-8, not beginning with '.', not ending with '/', without"
-            " spaces, control characters, '<' and '>'",
+            f"{name!r} is no name of a log: 1 to 255 bytes of UTF-8, not beginning with '.', not ending with '/',"
+            " without spaces, control characters, '<' and '>'",
             log=name,
         )

@@ -61,6 +61,6 @@ class Retention:
             for log_id in logs:
                 try:
                     namespace._retain(log_id, namespace._store.read(log_id)[0])
-                except Error as error:  # it is tried again
+                except Error as error:  # noqa: PERF203 - it is tried again
                     log.debug("old segments of log %s stay for now: %s", log_id, error)
             del namespace
