@@ -41,11 +41,15 @@ WRITES = {"Writer.append", "Writer.append_many", "Writer.submit", "Writer.mark_e
 TIMEOUT = 60
 
 
+OF_NO_LOOP = {"LedgerClient", "LedgerReader", "LedgerWriter"}
+"""They keep nothing of the loop that made them: each call belongs to the loop that it is made in."""
+
+
 def public_coroutines() -> Iterator[tuple[str, str]]:
     """Each class of walkeeper.aio with each of its methods that a caller awaits or enters."""
     for name in aio.__all__:
         kind = getattr(aio, name)
-        if not inspect.isclass(kind) or kind is aio.Opening:
+        if not inspect.isclass(kind) or kind is aio.Opening or name in OF_NO_LOOP:
             continue
         for method, function in inspect.getmembers(kind, inspect.isfunction):
             public = not method.startswith("_") or method in {"__aenter__", "__aexit__", "__anext__"}
