@@ -185,3 +185,32 @@ def test_clients_that_fence_one_another_lose_no_acknowledged_record(
             if client.metadata(ledger_id).custom_metadata.get("walkeeper.log") == log._log_id.encode()
         }
     assert made == {segment.ledger_id for segment in document.segments}
+
+
+def test_another_namespace_of_the_process_reads_a_record_as_soon_as_it_is_acknowledged(
+    shared_bookies: LocalCluster, ns: walkeeper.Namespace, name: str
+) -> None:
+    with ns.log("orders").writer() as writer, walkeeper.open(shared_bookies.metadata, namespace=name) as other:
+        log = other.log("orders")
+        for number in range(20):
+            writer.append(b"%d" % number)
+            assert log.count() == number + 1
+
+
+def test_a_child_reads_what_the_parent_wrote_since_the_fork(
+    shared_bookies: LocalCluster, ns: walkeeper.Namespace, name: str
+) -> None:
+    """The child has a copy of the parent's writer, which learns of nothing any more."""
+    with ns.log("orders").writer() as writer:
+        writer.append(b"before")
+        written, told = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.read(written, 1)
+            with walkeeper.open(shared_bookies.metadata, namespace=name) as own:
+                found = payloads(own.log("orders"))
+            os._exit(0 if found[:2] == [b"before", b"since"] else 1)
+        writer.append(b"since")
+        writer.append(b"last")  # tells the bookies that the one before is confirmed
+        os.write(told, b"x")
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0

@@ -31,6 +31,7 @@ from walkeeper.cluster._ledgers import LogLedgers
 from walkeeper.cluster._log import ClusterLog
 from walkeeper.cluster._log_store import LogStore
 from walkeeper.cluster._retention import NEVER, Retention
+from walkeeper.cluster._writer import WRITERS, ClusterWriter
 from walkeeper.errors import (
     ClosedError,
     Error,
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from walkeeper._options import NewLogOptions
-    from walkeeper.cluster._writer import ClusterWriter
     from walkeeper.ledgers._native_handles import NativeHandle
 
 __all__ = ["ClusterNamespace", "open_cluster", "settled_uri"]
@@ -275,7 +275,7 @@ class ClusterNamespace(Namespace):
 
     def _lac(self, log_id: str, segment: StoredSegment, handle: NativeHandle | None) -> int:
         """The last entry of an open segment that is confirmed. A writer in this process knows it at once."""
-        writer = self._writers.get(log_id)
+        writer = WRITERS.get(log_id)
         if writer is not None:
             ledger_id, lac = writer.lac
             if ledger_id == segment.ledger_id:

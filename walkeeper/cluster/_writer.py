@@ -45,11 +45,15 @@ if TYPE_CHECKING:
     from walkeeper.ledgers._ensemble_change import WatchedWriter
     from walkeeper.ledgers._native_handles import NativeHandle
 
-__all__ = ["ClusterWriter", "take_over"]
+__all__ = ["WRITERS", "ClusterWriter", "take_over"]
 
 TAKE_OVERS_MAX = 50
 RESOLVE_SECONDS = 5.0
 """A fenced writer waits so long for the one that took over to complete its segment, to know what became of a record."""
+
+WRITERS: weakref.WeakValueDictionary[str, ClusterWriter] = weakref.WeakValueDictionary()
+"""The last writer of each log in this process, by the log's id: whatever namespace it is of, its records are seen at
+once by readers in this process."""
 
 _SOURCES = {"unset": lib.WK_TXID_UNSET, "application": lib.WK_TXID_APPLICATION, "clock": lib.WK_TXID_CLOCK}
 _CODECS = {"none": lib.WK_CODEC_NONE, "lz4": lib.WK_CODEC_LZ4, "zstd": lib.WK_CODEC_ZSTD}
@@ -148,6 +152,7 @@ class ClusterWriter(WriterCalls):
                     raise
                 time.sleep(random.uniform(0, 0.01 * (tries + 1)))
         namespace._writers[log_id] = self
+        WRITERS[log_id] = self
 
     def _open(self, log: ClusterLog) -> None:
         """Takes the log over, and begins a segment. FencedError: another writer took it over meanwhile."""
@@ -511,5 +516,6 @@ class ClusterWriter(WriterCalls):
                 self._closed = True
                 for completions in self._completing:
                     completions.abandon(False)
-                if self._namespace._writers.get(self._log_id) is self:
-                    del self._namespace._writers[self._log_id]
+                for writers in (self._namespace._writers, WRITERS):
+                    if writers.get(self._log_id) is self:
+                        del writers[self._log_id]
