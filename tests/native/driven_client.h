@@ -78,13 +78,13 @@ static inline void driven_end(driven *d) {
 	wk_network_free(d->network);
 }
 
-/* A ledger on all bookies, each of which has every entry. */
-static inline wk_handle *driven_open(driven *d, uint32_t mode, uint32_t ack_quorum) {
+/* A ledger on the first `ensemble_size` bookies, each of which has every entry. */
+static inline wk_handle *driven_open_on(driven *d, uint32_t ensemble_size, uint32_t mode, uint32_t ack_quorum) {
 	static const uint32_t bookies[DRIVEN_BOOKIES_MAX] = {0, 1, 2, 3, 4};
 	wk_ledger_segment segment = {.bookies = bookies};
 	wk_ledger_spec spec = {.ledger_id = LEDGER,
-	                       .ensemble_size = d->bookies_count,
-	                       .write_quorum = d->bookies_count,
+	                       .ensemble_size = ensemble_size,
+	                       .write_quorum = ensemble_size,
 	                       .ack_quorum = ack_quorum,
 	                       .digest_type = WK_DIGEST_TYPE_CRC32C,
 	                       .segments = &segment,
@@ -93,6 +93,10 @@ static inline wk_handle *driven_open(driven *d, uint32_t mode, uint32_t ack_quor
 	wk_handle *handle;
 	CHECK_EQ(wk_handle_open(d->client, &spec, mode, &handle, NULL), WK_OK);
 	return handle;
+}
+
+static inline wk_handle *driven_open(driven *d, uint32_t mode, uint32_t ack_quorum) {
+	return driven_open_on(d, d->bookies_count, mode, ack_quorum);
 }
 
 static inline void driven_submit(wk_handle *handle, const void *data, size_t size) {

@@ -23,6 +23,36 @@ TEST(an_entry_is_confirmed_by_an_ack_quorum) {
 	driven_end(&d);
 }
 
+/* The metadata do not name it any more: nobody who recovers the ledger would ask it. */
+TEST(an_ack_of_a_bookie_that_was_replaced_does_not_count) {
+	driven d;
+	driven_start(&d, 4);
+	wk_handle *handle = driven_open_on(&d, 3, WK_HANDLE_WRITE, 2);
+	driven_submit(handle, "hello", 5);
+	driven_run(&d, 10 * MS);
+	wk_wire_request late, request;
+	CHECK(driven_asks(&d, 0, &late));
+	CHECK(driven_asks(&d, 1, &request));
+	driven_answer(&d, 1, &request, WK_WIRE_OK);
+	driven_run(&d, 10 * MS);
+	int64_t first_entry;
+	CHECK_EQ(wk_handle_change_begin(handle, &first_entry, NULL), WK_OK);
+	CHECK_EQ(first_entry, 0);
+	CHECK_EQ(wk_handle_change_commit(handle, 1, (const uint32_t[]){3, 1, 2}, NULL), WK_OK);
+	driven_answer(&d, 0, &late, WK_WIRE_OK);
+	driven_run(&d, 10 * MS);
+	wk_handle_state state;
+	wk_handle_state_get(handle, &state);
+	CHECK_EQ(state.lac, -1);
+	CHECK(driven_asks(&d, 3, &request));
+	driven_answer(&d, 3, &request, WK_WIRE_OK);
+	driven_run(&d, 10 * MS);
+	wk_handle_state_get(handle, &state);
+	CHECK_EQ(state.lac, 0);
+	wk_handle_close(handle);
+	driven_end(&d);
+}
+
 /* They were queued for the driver, which had not seen them yet. Their answers come to nobody, and harm nothing. */
 TEST(entries_that_nobody_has_sent_when_their_handle_is_closed_are_sent) {
 	driven d;
@@ -188,6 +218,7 @@ TEST(a_request_that_was_given_up_before_it_was_sent_is_not_sent) {
 
 int main(void) {
 	RUN(an_entry_is_confirmed_by_an_ack_quorum);
+	RUN(an_ack_of_a_bookie_that_was_replaced_does_not_count);
 	RUN(entries_that_nobody_has_sent_when_their_handle_is_closed_are_sent);
 	RUN(a_handle_is_closed_while_its_entries_are_on_their_way);
 	RUN(every_read_of_a_recovery_fences);
