@@ -120,6 +120,7 @@ check-all: ## everything at full length, for a night
 	$(call stage,kills N=2000)
 	$(call stage,damage N=2000)
 	$(call stage,process-kills N=200)
+	$(call stage,cluster-faults N=100)
 	$(call stage,fuzz TIME=600)
 	$(call stage,mutants)
 	$(call stage,interop-all)
@@ -242,6 +243,9 @@ kills: $(VENV)/packages ## N times: kill a writer with SIGKILL, open, and look f
 process-kills: setup $(VENV)/checked ## N times: kill a bookie's process under load, start it again, and look for what it acknowledged
 	@WALKEEPER_PROCESS_KILLS=$(N) $(pytest) -q -s tests/bookie/test_faults.py -k survives_kills
 
+cluster-faults: setup $(VENV)/checked ## N rounds: kill and stop bookies, writers and the metadata store of a log on a cluster, and check the history
+	@WALKEEPER_CLUSTER_FAULTS=$(N) $(pytest) -q -s tests/cluster/test_process_faults.py
+
 bit-flips: $(VENV)/packages ## every bit of every byte of two small directories, turned one at a time: hours, in 32 shares, from share FROM on
 	@$(call native,native)
 	@cd build/native && seq $(FROM) 31 | xargs -P $(JOBS) -I@ sh -c './test_bit_flips all @ 32 && echo "share @ of 32"'
@@ -295,4 +299,4 @@ clean: ## everything that was made, .venv included
 	rm -rf build dist $(VENV) main-job .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo cluster-demo java-demo test check check-shares check-all build native-test python-test asan tsan spec fuzz psync-test lint format coverage crash-states faults simulation cluster-simulation damage kills process-kills bit-flips interop interop-all mutants aarch64 wheel-test bench bench-bookie bench-hostile clean
+.PHONY: help setup demo cluster-demo java-demo test check check-shares check-all build native-test python-test asan tsan spec fuzz psync-test lint format coverage crash-states faults simulation cluster-simulation damage kills process-kills cluster-faults bit-flips interop interop-all mutants aarch64 wheel-test bench bench-bookie bench-hostile clean
