@@ -76,3 +76,51 @@ def test_namespaces_of_a_cluster_are_apart(shared_bookies: LocalCluster, ns: wal
         walkeeper.open(shared_bookies.metadata, namespace="nobody", create=False)
     with pytest.raises(walkeeper.NotFoundError, match="nobody"):
         walkeeper.open(shared_bookies.metadata, namespace="nobody", read_only=True)
+
+
+def test_a_namespace_that_is_read_only_changes_nothing(
+    shared_bookies: LocalCluster, ns: walkeeper.Namespace, name: str
+) -> None:
+    log = ns.log("orders")
+    with log.writer() as writer:
+        at = writer.append(b"x")
+    log.cursor("billing")
+    with walkeeper.open(shared_bookies.metadata, namespace=name, read_only=True) as reading:
+        own = reading.log("orders")
+        assert own.cursors() == ["billing"]
+        calls: tuple[Callable[[], object], ...] = (
+            own.writer,
+            lambda: own.truncate(at),
+            lambda: own.cursor("mail"),
+            lambda: own.cursor("billing").advance(own.info().next),
+            own.cursor("billing").delete,
+            lambda: reading.delete_log("orders"),
+            lambda: reading.rename_log("orders", "sales"),
+        )
+        for call in calls:
+            with pytest.raises(walkeeper.ReadOnlyError):
+                call()
+        assert own.cursor("billing").position == at
+        with pytest.raises(walkeeper.LogNotFoundError):
+            reading.log("new")
+    assert (ns.logs(), log.cursors(), log.count()) == (["orders"], ["billing"], 1)
+
+
+@pytest.mark.parametrize("cursor", ["", "x" * 256, "a\0b", "ä" * 128], ids=["empty", "256 bytes", "NUL", "UTF-8"])
+def test_names_of_cursors_that_are_refused(ns: walkeeper.Namespace, cursor: str) -> None:
+    log = ns.log("orders")
+    for create in (True, False):
+        with pytest.raises(walkeeper.InvalidError):
+            log.cursor(cursor, create=create)
+    assert log.cursors() == []
+
+
+@pytest.mark.parametrize("cursor", [".", "..", "a/b", "%2E", "\U0001f600 \t\n", "x" * 255])
+def test_any_other_name_is_a_cursors(ns: walkeeper.Namespace, cursor: str) -> None:
+    log = ns.log("orders")
+    with log.writer() as writer:
+        at = writer.append(b"x")
+    assert log.cursor(cursor).position == at
+    assert log.cursors() == [cursor]
+    log.cursor(cursor).delete()
+    assert log.cursors() == []

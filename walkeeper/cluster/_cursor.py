@@ -25,10 +25,12 @@ class ClusterCursor(Cursor):
             return self._log.namespace._store.cursor(self._log._log_id, self._name)
 
     def delete(self) -> None:
+        self._log.namespace._check_writes()
         with _of(self._log.name):
             self._log.namespace._store.delete_cursor(self._log._log_id, self._name)
 
     def _set(self, position: Position) -> None:
+        self._log.namespace._check_writes()
         with _of(self._log.name):
             self._log._move_cursor(self._name, position)
 
