@@ -63,25 +63,34 @@ def take_over(namespace: ClusterNamespace, log_id: str) -> tuple[LogDocument, in
     """The document, whose segments are all completed, and our number. No earlier writer can begin a segment any more,
     nor is any append of one acknowledged from now on."""
     owner = f"process {os.getpid()} on {socket.gethostname()}, since {time.strftime('%Y-%m-%d %H:%M:%S %z')}"
-    store, ledgers = namespace._store, namespace._ledgers
+    store = namespace._store
     document = store.change(log_id, lambda now: replace(now, writer=now.writer + 1, owner=owner))
     mine = document.writer
+    document = settled(namespace, log_id, document, mine)
+    namespace._delete_leftovers(log_id, document)
+    return document, mine
+
+
+def settled(namespace: ClusterNamespace, log_id: str, document: LogDocument, mine: int) -> LogDocument:
+    """The document once nothing in it is intended or open: what another writer left, or a try of this one that failed.
+    FencedError."""
+    store, ledgers = namespace._store, namespace._ledgers
     while True:
+        if document.writer != mine:
+            raise fenced(document)
         if document.intent is not None:  # an older writer was about to make it, and may just now
             ledgers.delete(document.intent)
             document = store.change(log_id, _without_intent(mine, document.intent))
             continue
         segment = next((one for one in document.segments if not one.completed), None)
         if segment is None:
-            break
+            return document
         try:
             completed, ends = ledgers.recovered(segment)
         except LedgerNotFoundError as missing:
             document = _without_ledger(store.read(log_id)[0], mine, segment, missing)
             continue
         document = store.change(log_id, _completing(mine, completed, ends))
-    namespace._delete_leftovers(log_id, document)
-    return document, mine
 
 
 def _without_ledger(now: LogDocument, mine: int, segment: StoredSegment, missing: LedgerNotFoundError) -> LogDocument:
@@ -428,6 +437,8 @@ class ClusterWriter(WriterCalls):
     def _begin_segment(self) -> None:
         namespace = self._namespace
         store, ledgers = namespace._store, namespace._ledgers
+        # The metadata store may have failed while the last segment ended, or while this one was begun before.
+        settled(namespace, self._log_id, store.read(self._log_id)[0], self._number)
         while True:
             ledger_id = ledgers.next_id()
 
