@@ -14,6 +14,16 @@ from walkeeper.metadata._faults import Fault
 from walkeeper_bookie.cluster import LocalCluster
 
 
+def tried(writer: walkeeper.Writer) -> list[int]:
+    """The sequence id of a record that was appended, or nothing where it definitely was not."""
+    try:
+        return [writer.append(RECORD).sequence_id]
+    except walkeeper.UnavailableError as error:
+        if error.outcome != "not_written":
+            raise
+        return []
+
+
 @pytest.mark.parametrize(
     "faults",
     [("before",), ("after", "before"), ("never", "before"), ("before", "before", "before")],
@@ -34,10 +44,7 @@ def test_a_writer_goes_on_where_the_store_failed_at_any_call(
             faulty = inner._store._store = FaultyStore(store)
             faulty.script(["none"] * calls + list(faults))
             while len(acknowledged) < 6:
-                try:
-                    acknowledged.append(writer.append(RECORD).sequence_id)
-                except walkeeper.UnavailableError as error:
-                    assert error.outcome == "not_written"  # noqa: PT017
+                acknowledged += tried(writer)
             injected = bool(set(faults) & set(faulty.seen))
             inner._store._store = store
             writer.close()
@@ -48,3 +55,25 @@ def test_a_writer_goes_on_where_the_store_failed_at_any_call(
             if not injected:
                 break
         assert calls > 8
+
+
+def test_a_stream_that_ended_where_the_store_failed_has_ended(
+    ns: walkeeper.Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end is in the ledger, and no reader would pass it: no record may follow."""
+    log: Any = ns.log("orders")
+    writer = log.writer()
+    writer.append(b"last")
+
+    def fails(*arguments: object) -> None:
+        raise walkeeper.UnavailableError("the metadata store does not answer")
+
+    monkeypatch.setattr(log._namespace._store, "change", fails)
+    with pytest.raises(walkeeper.UnavailableError):
+        writer.mark_end_of_stream()
+    monkeypatch.undo()
+    writer.close()
+    assert log.info().end_of_stream
+    with pytest.raises(walkeeper.EndOfStreamError), log.writer() as newer:
+        newer.append(b"more")
+    assert [bytes(record.payload) for record in log.reader()] == [b"last"]

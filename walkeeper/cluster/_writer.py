@@ -150,6 +150,8 @@ class ClusterWriter(WriterCalls):
         self._watched: WatchedWriter | None = None
         self._segment: StoredSegment | None = None
         self._closed = True
+        self._ends = False
+        """Whether the end of the stream is in the open segment."""
         self._pid = os.getpid()
         self._completing: list[Completions] = []
         for tries in range(TAKE_OVERS_MAX):
@@ -281,6 +283,7 @@ class ClusterWriter(WriterCalls):
                 self._serve(error.txid)
                 continue
             if status == lib.WK_OK:
+                self._ends = True
                 self._namespace._store.change(self._log_id, self._ending)
             return self._explained(status, error)
 
@@ -498,7 +501,7 @@ class ClusterWriter(WriterCalls):
             int(end.records_count),
             int(end.payload_bytes),
         )
-        document = self._namespace._store.change(self._log_id, _completing(self._number, completed, False))
+        document = self._namespace._store.change(self._log_id, _completing(self._number, completed, self._ends))
         self._segment = self._watched = None
         if self._handle is not None:
             self._handle.let_go()
