@@ -331,3 +331,34 @@ def test_the_help_says_how_it_ends() -> None:
     assert "141" in said
     backup = " ".join(run("backup", "--help").stdout.split())
     assert "Namespace.backup()" in backup
+
+
+# ---- directories and clusters ---------------------------------------------------------------------------------------
+
+
+def test_an_option_of_a_cluster_is_refused_with_a_directory(directory: Path) -> None:
+    for command in (["ls", directory], ["append", directory, "orders"], ["cat", directory, "orders"]):
+        result = run(*command, "--namespace", "default")
+        assert result.exit_code == 2
+        assert "--namespace is for a cluster" in result.stderr
+    assert len(payloads(directory, "orders")) == 4
+
+
+def test_an_option_of_a_directory_is_refused_with_a_cluster(tmp_path: Path) -> None:
+    result = run("ls", f"sqlite:{tmp_path}/metadata.db", "--journal", tmp_path)
+    assert result.exit_code == 2
+    assert "--journal is for a directory" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["stat", "verify", "bench", "doctor"])
+def test_a_command_for_directories_says_so_of_a_cluster(command: str, tmp_path: Path) -> None:
+    result = run(command, f"sqlite:{tmp_path}/metadata.db")
+    assert result.exit_code == 2
+    assert "is the URI of a cluster; this command takes a path" in result.stderr
+
+
+@pytest.mark.parametrize("command", [["ls"], ["append"]])
+def test_a_scheme_that_does_not_exist_is_named(command: list[str]) -> None:
+    result = run(*command, "mysql://host/db", *(["orders"] if command == ["append"] else []))
+    assert result.exit_code == 2
+    assert "is no URI of a cluster: those are sqlite:PATH" in result.stderr

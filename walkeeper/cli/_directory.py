@@ -29,6 +29,8 @@ class Place(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":
             self.fail("an empty path names nothing", param, ctx)
+        if isinstance(value, str) and is_cluster(value) and not os.path.lexists(value):
+            self.fail(f"{value!r} is the URI of a cluster; this command takes a path", param, ctx)
         try:
             os.stat(value)
         except (FileNotFoundError, NotADirectoryError):
@@ -51,18 +53,25 @@ class NamespacePlace(Place):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if isinstance(value, str) and is_cluster(value):
+            if ctx is not None and ctx.meta.get(JOURNAL) is not None:
+                raise click.UsageError("--journal is for a directory: bookies keep their own journals", ctx)
             return value
+        if isinstance(value, str) and "://" in value and not value.startswith((".", "/")):
+            known = "sqlite:PATH, zk://HOST:PORT/ledgers and etcd://HOST:PORT/SCOPE; write ./ before a path"
+            self.fail(f"{value!r} is no URI of a cluster: those are {known}", param, ctx)
+        if ctx is not None and ctx.meta.get(NAMESPACE) is not None:
+            raise click.UsageError("--namespace is for a cluster: a directory is one namespace", ctx)
         return super().convert(value, param, ctx)
 
 
-def _note_namespace(context: click.Context, _: click.Parameter, told: str) -> None:
+def _note_namespace(context: click.Context, _: click.Parameter, told: str | None) -> None:
     context.meta[NAMESPACE] = told
 
 
 namespace_option = click.option(
     "--namespace",
     metavar="NAME",
-    default="default",
+    is_eager=True,  # the place is checked against it
     expose_value=False,
     callback=_note_namespace,
     help="Which namespace of a cluster. [default: default]",
@@ -77,6 +86,7 @@ journal_option = click.option(
     "--journal",
     metavar="JDIR",
     type=Place(exists=True, file_okay=False),
+    is_eager=True,  # as --namespace
     expose_value=False,
     callback=_note_journal,
     help="Where the journal directory of DIR is now, if it has one; by default where it was last.",
@@ -156,7 +166,8 @@ def open_to_read(path: Path | str) -> walkeeper.Namespace:
 
 
 def _of_the_cluster() -> dict[str, Any]:
-    return {"namespace": click.get_current_context().meta.get(NAMESPACE, "default")}
+    told: str | None = click.get_current_context().meta.get(NAMESPACE)
+    return {"namespace": "default" if told is None else told}
 
 
 def damage_of(path: Path) -> str:
