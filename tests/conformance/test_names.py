@@ -132,7 +132,7 @@ def test_handles_on_a_deleted_log_say_so(ns: walkeeper.Namespace) -> None:
     ns.delete_log("orders")
     assert ns.logs() == []
     for call in (lambda: writer.append(b"y"), reader.read, log.info, log.writer, lambda: cursor.position):
-        with pytest.raises(walkeeper.LogDeletedError):
+        with pytest.raises(walkeeper.LogDeletedError, match="deleted"):
             call()
     writer.close()
 

@@ -350,6 +350,7 @@ class ClusterWriter(WriterCalls):
         try:
             self._namespace._store.read(self._log_id)
         except LogDeletedError:  # that is why it was fenced
+            error.text = ffi.string(error.text).replace(b"another writer took over", b"the log was deleted")
             return int(lib.WK_DELETED)
         except Error:
             return status
