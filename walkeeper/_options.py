@@ -19,6 +19,9 @@ from walkeeper.errors import InvalidError, shown
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+    from walkeeper.ledgers._bookie_choice import Racks
+    from walkeeper.ledgers.placement import PlacementPolicy
+
 __all__ = [
     "AnyOpenOptions",
     "Backend",
@@ -138,6 +141,10 @@ class ClusterOptions(TypedDict, total=False):
     """A bookie that answers an add later is left out (5)."""
     read_timeout: float
     """The next bookie is asked after it (5)."""
+    placement: str | PlacementPolicy
+    """What chooses the bookies of a segment ("random"); see LedgerClient."""
+    racks: Racks | None
+    """The rack of each bookie, for "rack_aware"; see LedgerClient."""
 
 
 class AnyOpenOptions(OpenOptions, ClusterOptions, total=False):

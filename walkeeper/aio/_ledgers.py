@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from walkeeper._options import Payload
+    from walkeeper.ledgers._bookie_choice import Racks
     from walkeeper.ledgers._reader import LedgerHandle
+    from walkeeper.ledgers.placement import PlacementPolicy
     from walkeeper.metadata import LedgerMetadata, OpenedStore
 
 __all__ = ["LedgerClient", "LedgerReader", "LedgerWriter"]
@@ -54,6 +56,8 @@ class LedgerClient:
         read_timeout: float = 5.0,
         link_bytes: int = 64 * 1024 * 1024,
         backend: Backend = "auto",
+        placement: str | PlacementPolicy = "random",
+        racks: Racks | None = None,
     ) -> None:
         self._connect = lambda: walkeeper.LedgerClient(
             metadata,
@@ -64,6 +68,8 @@ class LedgerClient:
             read_timeout=read_timeout,
             link_bytes=link_bytes,
             backend=backend,
+            placement=placement,
+            racks=racks,
         )
         self._sync: walkeeper.LedgerClient | None = None
 

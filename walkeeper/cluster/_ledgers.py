@@ -60,13 +60,13 @@ class LogLedgers:
         ensemble, write, ack = self._quorums
         with translated(f"creating ledger {ledger_id}", ledger_id=ledger_id, writes=True):
             try:
-                bookies = client._ensemble(ensemble)
+                bookies = client._choice.new_ensemble(ensemble, write, ack)
             except NotEnoughBookiesError:
                 if self._strict:
                     raise
                 up = len(client._cluster.bookies.writable_bookies())
                 ensemble = write = max(ack, min(up, ensemble))
-                bookies = client._ensemble(ensemble)
+                bookies = client._choice.new_ensemble(ensemble, write, ack)
             numbers = client._numbers.of(bookies)
             metadata = LedgerMetadata(
                 ensemble,

@@ -111,7 +111,10 @@ def open_cluster(uri: str, create: bool, read_only: bool, on_damage: str, option
 
 AT_EXIT_NS = 5_000_000_000
 READ_BYTES_MIN = 4 * 1024 * 1024
-_OF_THE_CLIENT = ("session_timeout", "connect_timeout", "add_timeout", "read_timeout", "backend")
+_OF_THE_CLIENT = (
+    *("session_timeout", "connect_timeout", "add_timeout", "read_timeout", "backend"),
+    *("placement", "racks"),
+)
 _QUORUMS = {"ensemble_size": 3, "write_quorum": 3, "ack_quorum": 2}
 
 

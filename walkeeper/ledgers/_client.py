@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import random
 import time
 import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from walkeeper import metadata as stores
 from walkeeper._native import ffi, lib
 from walkeeper._options import BACKENDS, FOREVER, Backend, choice, flag, nanoseconds, natural, time_left, uninterrupted
-from walkeeper.errors import (
-    InvalidError,
-    NotEnoughBookiesError,
-    NotFoundError,
-    UnsupportedError,
-    new_error,
-    shown,
-)
+from walkeeper.errors import InvalidError, NotFoundError, UnsupportedError, new_error, shown
+from walkeeper.ledgers._bookie_choice import BookieChoice, Racks, racks_of
 from walkeeper.ledgers._bookie_numbers import BookieNumbers, address_of
 from walkeeper.ledgers._completions import Completions
 from walkeeper.ledgers._ensemble_change import EnsembleChanges
@@ -30,6 +23,7 @@ from walkeeper.ledgers._native_handles import NativeClient, NativeHandle
 from walkeeper.ledgers._reader import LedgerReader
 from walkeeper.ledgers._spec import Digest, Secret, check_password, digest_type, new_spec, secret_of
 from walkeeper.ledgers._writer import LedgerWriter
+from walkeeper.ledgers.placement import PlacementPolicy, policy_of
 from walkeeper.metadata import Cluster, LedgerManager, LedgerMetadata, Ledgers, MetadataStore, OpenedStore, open_store
 
 __all__ = ["BookieInfo", "BookieState", "LedgerClient"]
@@ -37,7 +31,6 @@ __all__ = ["BookieInfo", "BookieState", "LedgerClient"]
 BookieState = Literal["writable", "read-only", "down"]
 _AT_EXIT_NS = 1_000_000_000
 """How long the exit of the process waits for the callbacks of futures."""
-_chance = random.SystemRandom()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +55,11 @@ class LedgerClient:
     out; `read_timeout`, after which the next bookie is asked. `link_bytes`: requests to one bookie that are not sent
     yet; beyond it the bookie is left out.
 
+    `placement` chooses the bookies of new ledgers, and others for those that fail: "random", "weighted" (by free
+    space), "rack_aware", a walkeeper.ledgers.placement.PlacementPolicy, or the name of an entry point in the group
+    "walkeeper.placement". `racks` says in which rack a bookie stands: a mapping of bookie ids ("HOST:PORT") to racks
+    ("/dc1/rack1"), or a callable. A bookie of which it says nothing is in "/default-rack".
+
     A context manager: leaving it closes the client. It closes no ledger: writers do. A client belongs to the process
     that made it: in a forked child every call but close() raises ForkedError.
 
@@ -81,7 +79,10 @@ class LedgerClient:
         read_timeout: float = 5.0,
         link_bytes: int = 64 * 1024 * 1024,
         backend: Backend = "auto",
+        placement: str | PlacementPolicy = "random",
+        racks: Racks | None = None,
     ) -> None:
+        policy, rack_of = policy_of(placement), racks_of(racks)
         options = ffi.new("wk_client_options *")
         lib.wk_client_options_init(options)
         options.backend = choice("backend", backend, BACKENDS)
@@ -106,7 +107,8 @@ class LedgerClient:
             raise
         self._completions = Completions(self._native)
         self._numbers = BookieNumbers(self._native, self._cluster.bookies)
-        self._changes = EnsembleChanges(self._native, self._cluster, self._numbers)
+        self._choice = BookieChoice(self._cluster.bookies, policy, rack_of)
+        self._changes = EnsembleChanges(self._native, self._cluster, self._numbers, self._choice)
         self._finalizer = weakref.finalize(
             self, _close, self._native, self._completions, self._changes, opened.store, _AT_EXIT_NS
         )
@@ -134,7 +136,7 @@ class LedgerClient:
     ) -> LedgerWriter:
         """A new ledger, and its writer. Its metadata are stored when this returns; no bookie is asked.
 
-        Entries are spread over `ensemble_size` bookies, chosen at random among those that are up and writable. Each
+        Entries are spread over `ensemble_size` bookies that are up and writable; the placement policy chooses. Each
         goes to `write_quorum` of them, and is confirmed when `ack_quorum` have it durable: it survives the loss of
         `ack_quorum` - 1 bookies, and adds go on while `write_quorum` - `ack_quorum` of them are down. `digest` is what
         shows that an entry is whole; "hmac" shows also that its writer knew `password`. The metadata hold the password
@@ -155,7 +157,7 @@ class LedgerClient:
             )
         self._check()
         with translated("creating a ledger", ledger_id=wanted, writes=True):
-            ensemble = self._ensemble(size)
+            ensemble = self._choice.new_ensemble(size, *quorums)
             numbers = self._numbers.of(ensemble)
             metadata = LedgerMetadata(
                 size,
@@ -317,23 +319,6 @@ class LedgerClient:
         handle = NativeHandle(self._native, ledger_id, spec, lib.WK_HANDLE_READ)
         del kept  # until here C looked at it
         return handle
-
-    def _ensemble(self, size: int) -> tuple[str, ...]:
-        """So many bookies, by chance, of those that are writable and say where they answer."""
-        bookies = self._cluster.bookies
-        up = bookies.writable_bookies()
-        _chance.shuffle(up)
-        chosen: _Ids = []
-        for bookie_id in up:
-            if len(chosen) < size and address_of(bookies, bookie_id) is not None:
-                chosen.append(bookie_id)
-        if len(chosen) < size:
-            said = f"an ensemble of {size} needs as many bookies that are up and writable: there are {len(chosen)}"
-            raise NotEnoughBookiesError(said, outcome="not_written")
-        return tuple(chosen)
-
-
-_Ids: TypeAlias = list[str]  # in the class, `list` is its method
 
 
 def _cluster_of(opened: OpenedStore, create: bool) -> Cluster:

@@ -9,7 +9,6 @@ degraded: it goes on with those that are left, and the thread tries again once i
 from __future__ import annotations
 
 import logging
-import random
 import threading
 import time
 import weakref
@@ -19,12 +18,12 @@ from typing import Any
 
 from walkeeper._native import ffi, lib
 from walkeeper.errors import ClosedError, Error, FencedError, LedgerNotFoundError, new_error
-from walkeeper.ledgers._bookie_numbers import BookieNumbers, address_of
+from walkeeper.ledgers._bookie_choice import BookieChoice
+from walkeeper.ledgers._bookie_numbers import BookieNumbers
 from walkeeper.ledgers._metadata_change import change
 from walkeeper.ledgers._native_handles import NativeClient, NativeHandle
 from walkeeper.metadata import (
     Cluster,
-    InvalidBookieIdError,
     LedgerMetadata,
     LedgerState,
     MetadataError,
@@ -33,8 +32,6 @@ from walkeeper.metadata import (
 
 __all__ = ["EnsembleChanges"]
 
-QUARANTINE_SECONDS = 60.0
-"""A bookie that failed is not chosen again for so long, unless there is no other."""
 RETRY_SECONDS = 1.0
 """Between two looks for bookies while a writer is degraded."""
 STUCK_SECONDS = 2.0
@@ -44,7 +41,6 @@ _WAIT_NS = 200_000_000
 """How long the thread stays in C at most, so that it sees that bookies came, or that the client was closed."""
 
 log = logging.getLogger("walkeeper.ledgers")
-_chance = random.SystemRandom()
 
 
 class WatchedWriter:
@@ -65,14 +61,14 @@ class WatchedWriter:
 class EnsembleChanges:
     """The writers of one client, and the thread that looks after them; it starts with the first failure."""
 
-    def __init__(self, client: NativeClient, cluster: Cluster, numbers: BookieNumbers) -> None:
+    def __init__(self, client: NativeClient, cluster: Cluster, numbers: BookieNumbers, choice: BookieChoice) -> None:
         self._client = client
         self._cluster = cluster
         self._numbers = numbers
+        self._choice = choice
         self._writers: weakref.WeakSet[WatchedWriter] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._quarantine: dict[str, float] = {}
         self._stopping = threading.Event()
 
     def watch(self, handle: NativeHandle, ledger_id: int, metadata: LedgerMetadata) -> WatchedWriter:
@@ -135,11 +131,9 @@ class EnsembleChanges:
         first = list(watched.metadata.segments)[-1]
         ensemble = watched.metadata.segments[first]
         failed = [slot for slot in range(len(ensemble)) if failed_slots >> slot & 1]
-        until = time.monotonic() + QUARANTINE_SECONDS
-        for slot in failed:
-            self._quarantine[ensemble[slot]] = until
-        chosen = self._choose(len(failed), ensemble)
-        if not chosen:
+        self._choice.quarantine(ensemble[slot] for slot in failed)
+        replaced = self._choice.replacements(ensemble, failed, watched.metadata.write_quorum)
+        if not replaced:
             now = time.monotonic()
             watched.stuck_since = (watched.stuck_since or now) if stuck else None
             if watched.stuck_since is not None and now - watched.stuck_since >= STUCK_SECONDS:
@@ -148,29 +142,10 @@ class EnsembleChanges:
                 self._abort(watched, lib.WK_UNAVAILABLE)
             return False
         watched.stuck_since = None
-        replaced = dict(zip(failed, chosen, strict=False))
         other = tuple(replaced.get(slot, bookie_id) for slot, bookie_id in enumerate(ensemble))
         numbers = self._numbers.of(other)
         self._write(watched, ensemble, other, replaced, [numbers[bookie_id] for bookie_id in other])
-        return len(chosen) == len(failed)
-
-    def _choose(self, count: int, ensemble: tuple[str, ...]) -> list[str]:
-        """Up to so many bookies that are up, writable and not in the ensemble; those that failed lately come last."""
-        bookies, now = self._cluster.bookies, time.monotonic()
-        up = [bookie_id for bookie_id in bookies.writable_bookies() if bookie_id not in ensemble]
-        _chance.shuffle(up)
-        up.sort(key=lambda bookie_id: self._quarantine.get(bookie_id, 0.0) > now)
-        chosen: list[str] = []
-        for bookie_id in up:
-            if len(chosen) == count:
-                break
-            try:
-                known = address_of(bookies, bookie_id) is not None
-            except InvalidBookieIdError:
-                continue
-            if known:
-                chosen.append(bookie_id)
-        return chosen
+        return len(replaced) == len(failed)
 
     def _write(
         self,
