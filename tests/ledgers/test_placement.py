@@ -338,6 +338,15 @@ def test_of_two_failed_slots_the_one_that_can_be_is_replaced_where_racks_are_enf
     assert found in ({0: "a9"}, {2: "a9"})
 
 
+def test_a_slot_that_stays_empty_stands_in_no_rack() -> None:
+    """Two of three failed, and rack a alone has bookies: with one of them an entry would be in rack a only."""
+    there = [Candidate("a0", "a"), Candidate("b1", "b", writable=False), Candidate("b2", "b", writable=False)]
+    for spares in ([Candidate("a3", "a")], [Candidate("a3", "a"), Candidate("a4", "a")]):
+        with pytest.raises(walkeeper.NotEnoughBookiesError):
+            RackAwarePolicy(enforce=True).replacements(("a0", "b1", "b2"), [1, 2], 3, [*there, *spares], ())
+        assert RackAwarePolicy().replacements(("a0", "b1", "b2"), [1, 2], 3, [*there, *spares], ())[1][0] == "a"
+
+
 def test_a_quarantined_bookie_is_chosen_for_its_rack_only_where_that_is_enforced() -> None:
     there = [Candidate("a0", "a"), Candidate("a1", "a"), Candidate("b0", "b", quarantined=True)]
     assert set(RackAwarePolicy().new_ensemble(2, 2, 1, there, ())) == {"a0", "a1"}
@@ -472,6 +481,19 @@ def test_weights_are_read_once_and_not_for_each_ledger(registered: CountingBooki
     registered.infos = 0
     choice.new_ensemble(1, 1, 1)
     assert registered.infos <= 2  # who does not ask for weights reads none
+
+
+def test_a_bookie_that_comes_back_with_another_disk_is_read_again(registered: CountingBookies) -> None:
+    policy = Recording()
+    choice = BookieChoice(registered, policy, racks_of(None))
+    store, key = registered._store, "/ledgers/available/b0"
+    for weight in (GIB, 2 * GIB):
+        info = ServiceInfo(ServiceInfo.of_bookie("127.0.0.1", 3181).endpoints, {FREE_BYTES: str(weight)})
+        store.delete(key)
+        choice.new_ensemble(1, 1, 1)
+        store.create(key, info.serialise())
+        choice.new_ensemble(1, 1, 1)
+        assert [bookie.weight for bookie in policy.given if bookie.bookie_id == "b0"] == [weight]
 
 
 def test_racks_are_a_mapping_or_a_callable(registered: CountingBookies) -> None:

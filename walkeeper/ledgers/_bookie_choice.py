@@ -88,6 +88,9 @@ class BookieChoice:
         """The writable bookies, and `others`, of which only the rack is wanted."""
         writable = self._bookies.writable_bookies()
         if self._policy.needs_weights:
+            with self._lock:
+                for bookie_id in set(self._weights).difference(writable):  # where it comes back it is read again
+                    del self._weights[bookie_id]
             for bookie_id in writable:
                 if bookie_id not in self._weights:
                     self._look(bookie_id)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from walkeeper.errors import InvalidError, NotEnoughBookiesError
 from walkeeper.ledgers.placement._ordered import OrderedPolicy
 from walkeeper.ledgers.placement._policy import DEFAULT_RACK, Candidate, checked_count, usable
-from walkeeper.ledgers.placement._racks import filled, levelled, missing_racks, spread
+from walkeeper.ledgers.placement._racks import NO_RACK, filled, levelled, missing_racks, spread
 from walkeeper.ledgers.placement._random import RandomPolicy
 from walkeeper.ledgers.placement._weighted import WeightedPolicy
 
@@ -79,11 +79,10 @@ class RackAwarePolicy:
         if not everyone:
             raise NotEnoughBookiesError("no bookie is up that could replace one that failed", outcome="not_written")
         racks = {bookie.bookie_id: bookie.rack for bookie in bookies}
-        there: list[str | None] = [racks.get(bookie_id, DEFAULT_RACK) for bookie_id in ensemble]
+        there = [racks.get(bookie_id, DEFAULT_RACK) for bookie_id in ensemble]
         for slots in (failed_slots, *([slot] for slot in failed_slots if len(failed_slots) > 1)):
             for pool in _pools(everyone, len(slots)):
-                # A slot that failed and is not filled now holds no entry: it stands in no rack.
-                now = [None if slot in failed_slots else rack for slot, rack in enumerate(there)]
+                now = [NO_RACK if slot in failed_slots else rack for slot, rack in enumerate(there)]
                 found, missing = self._filled(now, slots, write_quorum, bookies, pool)
                 if missing == 0 or not self.enforce:
                     return found
@@ -115,27 +114,26 @@ class RackAwarePolicy:
             missing = missing_racks(racks, write_quorum, wanted)
             if least is None or missing < least:
                 best, least = _named(racks, ordered), missing
-            if least == 0 or (
-                draw == DRAWS and (wanted <= 2 or at_least)
-            ):  # of two racks, spread() is the best there is
+            # Of two racks spread() is the best there is.
+            if least == 0 or (draw == DRAWS and (wanted <= 2 or at_least)):
                 break
         turn = self.chance.randrange(size)
         return (*best[turn:], *best[:turn]), least or 0
 
     def _filled(
         self,
-        racks: Sequence[str | None],
+        racks: Sequence[str],
         slots: Sequence[int],
         write_quorum: int,
         bookies: Sequence[Candidate],
         pool: Sequence[Candidate],
     ) -> tuple[dict[int, str], int]:
-        """A bookie for each of the slots, and how many racks their write sets lack then."""
+        """A bookie for each of the slots that there is one for, and how many racks their write sets lack then."""
         ordered = self._order(bookies, pool)
-        now = [rack if rack is not None or slot in slots else f"slot {slot}" for slot, rack in enumerate(racks)]
-        wanted = self._wanted(write_quorum, (rack for rack in (*racks, *_rooms(pool)) if rack is not None))
+        now = [None if slot in slots else rack for slot, rack in enumerate(racks)]
+        wanted = self._wanted(write_quorum, (rack for rack in (*racks, *_rooms(pool)) if rack != NO_RACK))
         found, missing = filled(now, _rooms(ordered), write_quorum, wanted)
-        taken = [slot for slot in slots if found[slot] is not None]
+        taken = [slot for slot in slots if found[slot] != NO_RACK]
         names = _named([found[slot] or "" for slot in taken], ordered)
         return dict(zip(taken, names, strict=True)), missing
 

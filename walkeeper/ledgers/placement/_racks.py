@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
-__all__ = ["filled", "levelled", "missing_racks", "spread"]
+__all__ = ["NO_RACK", "filled", "levelled", "missing_racks", "spread"]
+
+NO_RACK = ""
+"""Of a slot whose bookie failed, and that gets no other now: entries are not written there."""
 
 SEARCH_STEPS = 2000
 """Arrangements that a search looks at; then it takes the best that it has found."""
@@ -23,7 +26,9 @@ def missing_racks(
     for first in range(size if write_quorum < size else 1):
         slots = [(first + offset) % size for offset in range(write_quorum)]
         if touched is None or any(slot in touched for slot in slots):
-            missing += max(0, wanted - len({racks[slot] or slot for slot in slots}))
+            missing += max(
+                0, wanted - len({slot if racks[slot] is None else racks[slot] for slot in slots} - {NO_RACK})
+            )
     return missing
 
 
@@ -57,12 +62,16 @@ def spread(counts: Mapping[str, int]) -> list[str]:
 def filled(
     racks: Sequence[str | None], rooms: Mapping[str, int], write_quorum: int, wanted: int
 ) -> tuple[list[str | None], int]:
-    """The racks with those that are None filled in as far as there is room, and how many racks the write sets of these
-    slots lack then. Racks that come first in `rooms` are tried first.
+    """The racks with those that are None filled in, and how many racks the write sets of these slots lack then.
+
+    Racks that come first in `rooms` are tried first. Slots for which there is no room get NO_RACK.
     """
-    slots = [slot for slot, rack in enumerate(racks) if rack is None][: sum(rooms.values())]
+    empty = [slot for slot, rack in enumerate(racks) if rack is None]
+    slots = empty[: sum(rooms.values())]
     now, left, steps = list(racks), Counter(rooms), 0
-    best: list[str | None] = list(racks)
+    for slot in empty[len(slots) :]:
+        now[slot] = NO_RACK
+    best: list[str | None] = now
     least: int | None = None
 
     def search(depth: int) -> None:
