@@ -132,6 +132,16 @@ def test_pyarrow_is_imported_on_first_use() -> None:
         assert not [module for module, at_once in imports(path) if at_once and top(module) == "pyarrow"], path
 
 
+def test_a_placement_policy_has_no_clock_no_threads_and_does_no_io() -> None:
+    allowed = {"__future__", "collections", "dataclasses", "hashlib", "math", "random", "statistics", "typing"}
+    files = python_files("walkeeper/ledgers/placement")
+    assert files
+    for path in files:
+        for module, at_once in imports(path):
+            own = module.startswith(("walkeeper.errors", "walkeeper.ledgers.placement"))
+            assert not at_once or own or top(module) in allowed, (path, module)
+
+
 @pytest.mark.skipif("bookie/walkeeper_bookie" not in PRESENT, reason="there is no bookie yet")
 def test_the_bookie_runs_without_the_client() -> None:
     for path in python_files("bookie/walkeeper_bookie"):

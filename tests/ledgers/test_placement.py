@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -292,6 +293,10 @@ def test_neighbours_have_different_racks_where_no_rack_has_more_than_half(count:
     elif most < size:
         pairs = sum(racks[slot] == racks[slot - 1] for slot in range(size))
         assert pairs == most - (size - most)  # as few as can be
+        ring = "".join(racks) * 2
+        first = max(count, key=lambda rack: count[rack])
+        others = size - most
+        assert max(map(len, re.findall(f"{first}+", ring))) == -(-most // others)  # its runs are equal
 
 
 @settings(deadline=None)

@@ -10,8 +10,8 @@ __all__ = ["NO_RACK", "filled", "levelled", "missing_racks", "spread"]
 NO_RACK = ""
 """Of a slot whose bookie failed, and that gets no other now: entries are not written there."""
 
-SEARCH_STEPS = 2000
-"""Arrangements that a search looks at; then it takes the best that it has found."""
+SEARCH_SLOTS = 50_000
+"""Slots of write sets that a search looks at, tens of milliseconds; then it takes the best arrangement that it has found."""
 
 
 def missing_racks(
@@ -72,13 +72,14 @@ def filled(
     for slot in empty[len(slots) :]:
         now[slot] = NO_RACK
     best: list[str | None] = now
+    steps_max = SEARCH_SLOTS // (len(racks) * write_quorum)
     least: int | None = None
 
     def search(depth: int) -> None:
         nonlocal best, least, steps
         steps += 1
         missing = missing_racks(now, write_quorum, wanted, slots)
-        if least is not None and (missing >= least or steps > SEARCH_STEPS):
+        if least is not None and (missing >= least or steps > steps_max):
             return
         if depth == len(slots):
             best, least = list(now), missing
