@@ -207,3 +207,27 @@ def test_no_ledger_is_left_behind(bookies: LocalCluster) -> None:
         assert sorted(client.list()) == sorted(segment.ledger_id for segment in log.segments())
         ns.delete_log("orders")
         assert list(client.list()) == []
+
+
+def test_a_segment_has_as_many_bookies_as_are_up_and_an_ack_quorum_at_least(bookies: LocalCluster) -> None:
+    with (
+        walkeeper.open(bookies.metadata, ensemble_size=5, write_quorum=5, strict=True) as strict,
+        pytest.raises(walkeeper.NotEnoughBookiesError, match=r"5.*3"),
+    ):
+        strict.log("orders").writer()
+    with (
+        walkeeper.open(bookies.metadata, ensemble_size=5, write_quorum=5) as ns,
+        walkeeper.LedgerClient(bookies.metadata) as client,
+    ):
+        log = ns.log("orders")
+        with log.writer() as writer:
+            writer.append(b"0")
+            metadata = client.metadata(log.segments()[-1].ledger_id)
+            assert (metadata.ensemble_size, metadata.write_quorum, metadata.ack_quorum) == (3, 3, 2)
+        for bookie in bookies.bookies[:2]:
+            assert bookie.process is not None
+            bookie.process.kill()
+            bookie.process.wait()
+        until(lambda: [one.state for one in client.bookies()].count("writable") == 1, "the bookies are not missed")
+        with pytest.raises(walkeeper.NotEnoughBookiesError, match=r"2 bookies \(ack_quorum\).*there are 1"):
+            log.writer()

@@ -65,7 +65,10 @@ class LogLedgers:
                 if self._strict:
                     raise
                 up = len(client._cluster.bookies.writable_bookies())
-                ensemble = write = max(ack, min(up, ensemble))
+                if up < ack:
+                    text = f"a segment needs {ack} bookies (ack_quorum) that are up and writable: there are {up}"
+                    raise NotEnoughBookiesError(text, outcome="not_written") from None
+                ensemble = write = min(up, ensemble)
                 bookies = client._choice.new_ensemble(ensemble, write, ack)
             numbers = client._numbers.of(bookies)
             metadata = LedgerMetadata(
