@@ -11,7 +11,7 @@ NO_RACK = ""
 """Of a slot whose bookie failed, and that gets no other now: entries are not written there."""
 
 SEARCH_SLOTS = 50_000
-"""Slots of write sets that a search looks at, tens of milliseconds; then it takes the best arrangement that it has found."""
+"""Slots of write sets that a search looks at, tens of milliseconds; then it takes the best that it has found."""
 
 
 def missing_racks(
