@@ -62,7 +62,7 @@ def test_options_that_cannot_be_are_refused(options: dict[str, Any]) -> None:
 
 
 def test_a_uri_that_names_no_store_is_refused(tmp_path: Path) -> None:
-    for uri in ("etcd://host/ledgers", "nothing", "s3:bucket"):
+    for uri in ("mysql://host/ledgers", "nothing", "s3:bucket"):
         with pytest.raises(walkeeper.UnsupportedError, match=uri):
             walkeeper.LedgerClient(uri)
     with pytest.raises(walkeeper.InvalidError):

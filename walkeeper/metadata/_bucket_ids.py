@@ -7,7 +7,7 @@ its clients and ours never take the same id.
 from __future__ import annotations
 
 import itertools
-import random
+import os
 
 from walkeeper.metadata._ledger_ids import LedgerIdOverflowError
 from walkeeper.metadata._settle import TRIES_MAX
@@ -36,7 +36,7 @@ class BucketIds:
     def __init__(self, store: MetadataStore, root: str) -> None:
         self._store = store
         self._folder = f"{root}/buckets"
-        self._turns = itertools.count(random.randrange(BUCKETS))
+        self._turns = itertools.count(int.from_bytes(os.urandom(4), "big") % BUCKETS)
 
     def next_id(self) -> int:
         """An id that was not given before. LedgerIdOverflowError; MissingError where there is no cluster.
