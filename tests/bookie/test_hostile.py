@@ -341,12 +341,12 @@ def can_connect(bookie: Running) -> bool:
 def test_without_descriptors_it_goes_on_and_so_does_its_journal(start: Callable[..., Running]) -> None:
     """Connections take all there are; the journal needs one for each new file."""
     bookie = start(
-        *("--file-size-min", "64KiB", "--file-size-max", "64KiB"),
+        *("--file-size-min", "256KiB", "--file-size-max", "256KiB"),
         before="import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))",
     )
     with Watched(bookie) as good:
         crowd = [socket.create_connection(("127.0.0.1", bookie.port), timeout=PATIENCE) for _ in range(300)]
-        good.serve_more(500)  # half a megabyte: several files
+        good.serve_more(500)  # two megabytes of blocks: several files, and not as many as are kept for them
         assert bookie.process.poll() is None, bookie.said()
         for each in crowd:
             each.close()
