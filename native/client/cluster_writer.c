@@ -6,6 +6,7 @@
  */
 #include "client/driver.h"
 #include "io/clock.h"
+#include "records/append_rules.h"
 #include "records/codec.h"
 #include "records/error.h"
 #include "walkeeper/cluster.h"
@@ -374,25 +375,12 @@ static wk_status check(const appending *a, bool clock) {
 static wk_status choose_txid(const appending *a, int64_t *txid) {
 	const wk_cluster_writer *writer = a->writer;
 	int64_t last = writer->last.sequence_id >= 0 ? writer->last.txid : -1;
-	bool clock = *txid == -1;
-	if (*txid < -1 || *txid == INT64_MAX)
-		return wk_fail(
-		    a->error, WK_TXID,
-		    "append to log %s: a txid is 0 or more, and below 2^63 - 1 (the end of the stream); nothing was written",
-		    writer->log);
-	if (writer->options.txid_source != WK_TXID_UNSET && clock != (writer->options.txid_source == WK_TXID_CLOCK))
-		return wk_fail(a->error, WK_TXID,
-		               "append to log %s: its txids are %s, as its first record said; nothing was written", writer->log,
-		               clock ? "the application's: give one" : "the clock's: give none");
-	if (clock) {
+	wk_status status = wk_append_check_txid(writer->log, writer->options.txid_source, last, *txid, a->error);
+	if (status == WK_OK && *txid == -1) {
 		int64_t now = wk_clock_wall_ms();
 		*txid = now > last ? now : last;
-	} else if (*txid < last) {
-		return wk_fail(a->error, WK_TXID,
-		               "append to log %s: txid %lld is below the last one, %lld; nothing was written", writer->log,
-		               (long long)*txid, (long long)last);
 	}
-	return WK_OK;
+	return status;
 }
 
 static wk_status wait_for(appending *a, uint64_t look_ns) {
@@ -524,15 +512,6 @@ static wk_status wait_ticket(wk_cluster_writer *writer, uint64_t ticket, uint64_
 	}
 }
 
-static wk_status check_size(size_t size, wk_error *error) {
-	if (size + WK_RECORD_HEADER_SIZE <= WK_RECORD_SIZE_MAX)
-		return WK_OK;
-	return wk_fail(error, WK_TOO_LARGE,
-	               "append: a record may have %d bytes, this one has %zu; nothing was written. Split it, or keep it "
-	               "elsewhere and append its place",
-	               WK_RECORD_SIZE_MAX - WK_RECORD_HEADER_SIZE, size);
-}
-
 static void begin(appending *a, wk_cluster_writer *writer, const wk_append_options *options, bool submits,
                   wk_error *error) {
 	wk_error_clear(error);
@@ -557,7 +536,7 @@ static wk_status wait_accepted(appending *a, uint64_t ticket, int64_t sequence_i
 wk_status wk_cluster_writer_append(wk_cluster_writer *writer, const void *payload, size_t size,
                                    const wk_append_options *options, wk_position *at, wk_error *error) {
 	appending a;
-	wk_status status = check_size(size, error);
+	wk_status status = wk_append_check_size(size, error);
 	if (status != WK_OK)
 		return status;
 	begin(&a, writer, options, false, error);
@@ -579,7 +558,7 @@ wk_status wk_cluster_writer_submit(wk_cluster_writer *writer, const void *payloa
                                    const wk_append_options *options, wk_position *at, uint64_t *ticket,
                                    wk_error *error) {
 	appending a;
-	wk_status status = check_size(size, error);
+	wk_status status = wk_append_check_size(size, error);
 	if (status != WK_OK)
 		return status;
 	begin(&a, writer, options, true, error);
@@ -598,16 +577,12 @@ wk_status wk_cluster_writer_submit(wk_cluster_writer *writer, const void *payloa
 /* All of it in one entry. */
 static wk_status append_atomic(appending *a, const uint8_t *bytes, const uint32_t *sizes, size_t count,
                                const int64_t *txids, wk_position *first, wk_position *last, size_t *accepted) {
-	size_t total = 0;
-	for (size_t i = 0; i < count; i++)
-		total += (size_t)sizes[i] + WK_RECORD_HEADER_SIZE;
-	if (total > WK_ENVELOPE_SIZE_MAX)
-		return wk_fail(
-		    a->error, WK_TOO_LARGE,
-		    "append_many(atomic): %zu records of %zu bytes with their heads; one entry holds %d. Nothing was written",
-		    count, total, WK_ENVELOPE_SIZE_MAX);
+	size_t total;
+	wk_status status = wk_append_check_atomic(sizes, count, &total, a->error);
+	if (status != WK_OK)
+		return status;
 	int64_t txid = txids != NULL ? txids[0] : a->options->txid;
-	wk_status status = admit(a, total, true, &txid);
+	status = admit(a, total, true, &txid);
 	if (status != WK_OK)
 		return status;
 	for (size_t i = 0; i < count; bytes += sizes[i++]) {
@@ -650,15 +625,7 @@ wk_status wk_cluster_writer_append_many(wk_cluster_writer *writer, const void *b
                                         size_t count, const int64_t *txids, const wk_append_options *options, bool wait,
                                         wk_position *first, wk_position *last, uint64_t *ticket, wk_error *error) {
 	*ticket = 0;
-	wk_status status = count > 0 ? WK_OK : wk_fail(error, WK_INVALID, "append_many: no records");
-	for (size_t i = 0; i < count && status == WK_OK; i++)
-		status = check_size(sizes[i], error);
-	for (size_t i = 0; txids != NULL && i < count && status == WK_OK; i++)
-		if (txids[i] < 0 || txids[i] == INT64_MAX || (i > 0 && txids[i] < txids[i - 1]))
-			status = wk_fail(
-			    error, WK_TXID,
-			    "append_many: txid %lld of record %zu is out of range or below the one before it; nothing was written",
-			    (long long)txids[i], i);
+	wk_status status = wk_append_check_many(sizes, count, txids, error);
 	if (status != WK_OK)
 		return status;
 	appending a;
@@ -674,12 +641,8 @@ wk_status wk_cluster_writer_append_many(wk_cluster_writer *writer, const void *b
 	}
 	if (status == WK_OK && wait && a.options->durability == WK_SYNC)
 		status = wait_accepted(&a, *ticket, first->sequence_id);
-	if (status != WK_OK && status != WK_NEEDS_SEGMENT && accepted > 0 && error != NULL) {
-		int64_t durable = writer->confirmed.sequence_id - first->sequence_id + 1;
-		error->durable_count = durable < 0 ? 0 : (uint64_t)durable < accepted ? (uint64_t)durable : accepted;
-		error->sequence_id = first->sequence_id;
-		error->outcome_unknown = true;
-	}
+	if (status != WK_OK && status != WK_NEEDS_SEGMENT && !a.options->atomic)
+		wk_append_report_prefix(error, first, writer->confirmed.sequence_id, accepted);
 	pthread_mutex_unlock(&writer->lock);
 	return status;
 }

@@ -7,6 +7,7 @@
 
 #include "engine/index.h"
 #include "engine/journal.h"
+#include "records/append_rules.h"
 
 enum { SEGMENT_RECORDS_MAX = 1 << 30, BATCH_LOOK_NS = 100 * 1000 * 1000 };
 enum { MINUTE_MS = 60 * 1000, HOUR_MS = 60 * MINUTE_MS };
@@ -121,26 +122,13 @@ void wk_clock_check(wk_engine *engine, const wk_log_state *log) {
 static wk_status choose_txid(wk_appending *a, int64_t *txid) {
 	const wk_log_state *log = a->log;
 	int64_t last = log->tail->last.sequence_id >= 0 ? log->tail->last.txid : -1;
-	bool clock = *txid == -1;
-	if (*txid < -1 || *txid == INT64_MAX)
-		return wk_fail(
-		    a->error, WK_TXID,
-		    "append to log %s: a txid is 0 or more, and below 2^63 - 1 (the end of the stream); nothing was written",
-		    log->name);
-	if (log->txid_source != WK_TXID_UNSET && clock != (log->txid_source == WK_TXID_CLOCK))
-		return wk_fail(a->error, WK_TXID,
-		               "append to log %s: its txids are %s, as its first record said; nothing was written", log->name,
-		               clock ? "the application's: give one" : "the clock's: give none");
-	if (clock) {
+	wk_status status = wk_append_check_txid(log->name, log->txid_source, last, *txid, a->error);
+	if (status == WK_OK && *txid == -1) {
 		int64_t now = clock_ms(a->engine);
 		a->now_ms = (uint64_t)now;
 		*txid = now > last ? now : last;
-	} else if (*txid < last) {
-		return wk_fail(a->error, WK_TXID,
-		               "append to log %s: txid %lld is below the last one, %lld; nothing was written", log->name,
-		               (long long)*txid, (long long)last);
 	}
-	return WK_OK;
+	return status;
 }
 
 /* ---- segments ---- */

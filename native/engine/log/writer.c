@@ -4,6 +4,7 @@
 #include "engine/index.h"
 #include "engine/journal.h"
 #include "engine/log/admission.h"
+#include "records/append_rules.h"
 
 void wk_append_options_init(wk_append_options *options) {
 	*options = (wk_append_options){.txid = -1, .expected = -1, .timeout_ns = UINT64_MAX, .durability = WK_SYNC};
@@ -143,15 +144,6 @@ static wk_status append_one(wk_appending *a, const void *payload, size_t size, i
 	return WK_OK;
 }
 
-static wk_status check_size(size_t size, wk_error *error) {
-	if (size + WK_RECORD_HEADER_SIZE <= WK_RECORD_SIZE_MAX)
-		return WK_OK;
-	return wk_fail(error, WK_TOO_LARGE,
-	               "append: a record may have %d bytes, this one has %zu; nothing was written. Split it, or keep it "
-	               "elsewhere and append its place",
-	               WK_RECORD_SIZE_MAX - WK_RECORD_HEADER_SIZE, size);
-}
-
 /* ---- the calls ---- */
 
 static wk_status begin(wk_writer *writer, const wk_append_options *options, bool submits, wk_error *error,
@@ -209,7 +201,7 @@ wk_status wk_writer_append(wk_writer *writer, const void *payload, size_t size, 
 	wk_append_options defaults;
 	const wk_append_options *options = or_default(given, &defaults);
 	wk_appending a;
-	wk_status status = check_size(size, error);
+	wk_status status = wk_append_check_size(size, error);
 	if (status != WK_OK || (status = begin(writer, options, false, error, &a)) != WK_OK)
 		return status;
 	wk_position position;
@@ -232,7 +224,7 @@ wk_status wk_writer_submit(wk_writer *writer, const void *payload, size_t size, 
 	wk_append_options defaults;
 	const wk_append_options *options = or_default(given, &defaults);
 	wk_appending a;
-	wk_status status = check_size(size, error);
+	wk_status status = wk_append_check_size(size, error);
 	if (status != WK_OK || (status = begin(writer, options, true, error, &a)) != WK_OK)
 		return status;
 	wk_position position;
@@ -256,16 +248,12 @@ wk_status wk_writer_submit(wk_writer *writer, const void *payload, size_t size, 
 /* All of it in one entry. */
 static wk_status append_atomic(wk_appending *a, const uint8_t *bytes, const uint32_t *sizes, size_t count,
                                const int64_t *txids, wk_position *first, wk_position *last) {
-	size_t total = 0;
-	for (size_t i = 0; i < count; i++)
-		total += (size_t)sizes[i] + WK_RECORD_HEADER_SIZE;
-	if (total > WK_ENVELOPE_SIZE_MAX)
-		return wk_fail(
-		    a->error, WK_TOO_LARGE,
-		    "append_many(atomic): %zu records of %zu bytes with their heads; one entry holds %d. Nothing was written",
-		    count, total, WK_ENVELOPE_SIZE_MAX);
+	size_t total;
+	wk_status status = wk_append_check_atomic(sizes, count, &total, a->error);
+	if (status != WK_OK)
+		return status;
 	int64_t txid = txids != NULL ? txids[0] : a->options->txid;
-	wk_status status = wk_append_admit(a, total, &txid);
+	status = wk_append_admit(a, total, &txid);
 	if (status != WK_OK)
 		return status;
 	wk_builder *builder = builder_for(a, total, true);
@@ -307,30 +295,12 @@ static wk_status append_each(wk_appending *a, const uint8_t *bytes, const uint32
 	return status;
 }
 
-/* A failure in the middle: how many of the first records are durable (storage rule 31). */
-static void report_prefix(wk_appending *a, const wk_position *first, size_t accepted) {
-	if (a->error == NULL || accepted == 0)
-		return;
-	int64_t durable = a->log->tail != NULL ? a->log->tail->durable.sequence_id - first->sequence_id + 1 : 0;
-	a->error->durable_count = durable < 0 ? 0 : (uint64_t)durable < accepted ? (uint64_t)durable : accepted;
-	a->error->sequence_id = first->sequence_id;
-	a->error->outcome_unknown = true;
-}
-
 wk_status wk_writer_append_many(wk_writer *writer, const void *bytes, const uint32_t *sizes, size_t count,
                                 const int64_t *txids, const wk_append_options *given, bool wait, wk_position *first,
                                 wk_position *last, uint64_t *ticket, wk_error *error) {
 	wk_append_options defaults;
 	const wk_append_options *options = or_default(given, &defaults);
-	wk_status status = count > 0 ? WK_OK : wk_fail(error, WK_INVALID, "append_many: no records");
-	for (size_t i = 0; i < count && status == WK_OK; i++)
-		status = check_size(sizes[i], error);
-	for (size_t i = 0; txids != NULL && i < count && status == WK_OK; i++)
-		if (txids[i] < 0 || txids[i] == INT64_MAX || (i > 0 && txids[i] < txids[i - 1]))
-			status = wk_fail(
-			    error, WK_TXID,
-			    "append_many: txid %lld of record %zu is out of range or below the one before it; nothing was written",
-			    (long long)txids[i], i);
+	wk_status status = wk_append_check_many(sizes, count, txids, error);
 	wk_appending a;
 	if (status != WK_OK || (status = begin(writer, options, !wait, error, &a)) != WK_OK)
 		return status;
@@ -353,7 +323,8 @@ wk_status wk_writer_append_many(wk_writer *writer, const void *bytes, const uint
 	if (status != WK_OK && !options->atomic) {
 		if (accepted > 0)
 			wk_journal_kick(a.engine); /* what was accepted goes out, although nobody waits for it */
-		report_prefix(&a, first, accepted);
+		/* How many of the first records are durable (storage rule 31). */
+		wk_append_report_prefix(error, first, a.log->tail != NULL ? a.log->tail->durable.sequence_id : -1, accepted);
 	}
 	end(&a);
 	return status;
