@@ -186,12 +186,9 @@ class Log:
         lib.wk_read_options_init(options)
         options.follow = flag("follow", follow)
         yields_gaps = choice("gaps", gaps, GAPS) == GAPS["yield"]
-        ways = {"sequence_id": sequence_id, "txid": txid, "time": time}
-        given = [name for name, value in ways.items() if value is not None]
-        if len(given) > 1 or (given and start != "start"):
-            raise InvalidError(f"a reader starts in one way, not by {' and '.join(given)} and start={shown(start)}")
-        if given:
-            way, options.value = _way(given[0], ways[given[0]], _FROM)
+        number = reader_starts_by(start, sequence_id=sequence_id, txid=txid, time=time)
+        if number is not None:
+            way, options.value = _way(*number, _FROM)
             setattr(options, "from", way)  # a word of Python
         elif isinstance(start, str):
             if start not in ("start", "end"):
@@ -262,15 +259,12 @@ class Log:
         Raises TruncatedError where it lies before the truncation point, InvalidError for a time where the application
         numbers the records.
         """
-        ways = {"sequence_id": sequence_id, "txid": txid, "time": time, "dlsn": dlsn}
-        given = [name for name, value in ways.items() if value is not None]
-        if len(given) != 1:
-            raise InvalidError(f"find wants exactly one of {', '.join(ways)}; {len(given)} were given")
+        number = found_by(sequence_id=sequence_id, txid=txid, time=time, dlsn=dlsn)
         place = ffi.NULL
         if dlsn is not None:
             by, value, place = lib.WK_FIND_DLSN, sequence_id_of(dlsn), ffi.new("wk_dlsn *", dlsn_of(dlsn))
         else:
-            by, value = _way(given[0], ways[given[0]], _FIND)
+            by, value = _way(*number, _FIND)
         at, error = ffi.new("wk_position *"), new_error()
         status = uninterrupted(lambda _: lib.wk_log_find(self._native, by, value, place, at, error))
         check(status, error, log=self._name)
@@ -351,6 +345,24 @@ _FIND: dict[str, int] = {
     "txid": lib.WK_FIND_TXID,
     "time": lib.WK_FIND_TIME_MS,
 }
+
+
+def reader_starts_by(start: object, **ways: Any) -> tuple[str, Any] | None:
+    """The number that a reader starts by, behind its name; None: `start` says where. InvalidError: there is more than
+    one way."""
+    given = [(name, value) for name, value in ways.items() if value is not None]
+    if len(given) > 1 or (given and start != "start"):
+        names = " and ".join(name for name, _ in given)
+        raise InvalidError(f"a reader starts in one way, not by {names} and start={shown(start)}")
+    return given[0] if given else None
+
+
+def found_by(**ways: Any) -> tuple[str, Any]:
+    """The one number that find() was given, behind its name. InvalidError."""
+    given = [(name, value) for name, value in ways.items() if value is not None]
+    if len(given) != 1:
+        raise InvalidError(f"find wants exactly one of {', '.join(ways)}; {len(given)} were given")
+    return given[0]
 
 
 def _way(name: str, value: Any, ways: dict[str, int]) -> tuple[int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from walkeeper._log import Log, LogInfo, Segment
+from walkeeper._log import Log, LogInfo, Segment, found_by, reader_starts_by
 from walkeeper._native import ffi, lib
 from walkeeper._options import GAPS, LogOptions, choice, durability_of, flag, milliseconds, nanoseconds, natural
 from walkeeper._position import DLSN, Position, dlsn_of, sequence_id_of
@@ -94,14 +94,11 @@ class ClusterLog(Log):
         self._namespace._check()
         options = ffi.new("wk_cluster_reader_options *")
         setattr(options, "from", lib.WK_FROM_START)  # a word of Python
-        ways = {"sequence_id": sequence_id, "txid": txid, "time": time}
-        given = [name for name, value in ways.items() if value is not None]
-        if len(given) > 1 or (given and start != "start"):
-            raise InvalidError(f"a reader starts in one way, not by {' and '.join(given)} and start={shown(start)}")
+        by = reader_starts_by(start, sequence_id=sequence_id, txid=txid, time=time)
         with _of(self._name):
-            fresh = not given and isinstance(start, str) and start == "start"
-            if given:
-                self._start_by(given[0], ways[given[0]], options)  # what is behind the end is to be skipped
+            fresh = by is None and isinstance(start, str) and start == "start"
+            if by is not None:
+                self._start_by(*by, options)  # what is behind the end is to be skipped
                 found = self.find(sequence_id=sequence_id, txid=txid, time=time)
                 at, number = found.dlsn, max(found.sequence_id, sequence_id or 0)
             elif fresh:
@@ -158,10 +155,7 @@ class ClusterLog(Log):
         time: datetime | float | None = None,
         dlsn: Position | DLSN | None = None,
     ) -> Position:
-        ways = {"sequence_id": sequence_id, "txid": txid, "time": time, "dlsn": dlsn}
-        given = [name for name, value in ways.items() if value is not None]
-        if len(given) != 1:
-            raise InvalidError(f"find wants exactly one of {', '.join(ways)}; {len(given)} were given")
+        by = found_by(sequence_id=sequence_id, txid=txid, time=time, dlsn=dlsn)
         options = ffi.new("wk_cluster_reader_options *")
         setattr(options, "from", lib.WK_FROM_START)
         with _of(self._name):
@@ -169,7 +163,7 @@ class ClusterLog(Log):
                 at = dlsn_of(dlsn)
                 self._check_not_truncated(at, sequence_id_of(dlsn))
             else:
-                at = self._start_by(given[0], ways[given[0]], options)
+                at = self._start_by(*by, options)
             options.at = list(at)
             options.next_sequence_id = self._document().first.sequence_id
             calls = ClusterReader(self._namespace, self._name, self._log_id, options, False, False)
