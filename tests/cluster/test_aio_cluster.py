@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from typing import Any
 
 import pytest
 
 import walkeeper
 import walkeeper.aio
+from walkeeper._writer import Writer
 from walkeeper.cluster._writer import ClusterWriter
 from walkeeper_bookie.cluster import LocalCluster
 
@@ -64,6 +66,30 @@ def test_a_segment_begins_in_a_thread_and_not_in_the_loops(
     asyncio.run(main())
     assert len(threads) == 5
     assert threading.main_thread() not in threads
+
+
+def test_a_plain_record_needs_no_thread(
+    shared_bookies: LocalCluster, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+    one = Writer._one
+
+    def noted(self: Writer, *arguments: Any) -> Any:
+        calls.append(threading.current_thread())
+        return one(self, *arguments)
+
+    async def main() -> None:
+        async with walkeeper.aio.open(shared_bookies.metadata, namespace=name) as ns:
+            log = await ns.log("orders")
+            async with log.writer() as writer:
+                await writer.append(b"the first, which begins a segment")
+                monkeypatch.setattr(Writer, "_one", noted)
+                futures = [await writer.submit(b"x") for _ in range(50)]
+                await writer.append(b"y")
+                assert [at.sequence_id for at in await asyncio.gather(*futures)] == list(range(1, 51))
+
+    asyncio.run(main())
+    assert calls == []
 
 
 def test_what_is_refused_is_refused_as_in_a_directory(shared_bookies: LocalCluster, name: str) -> None:

@@ -39,14 +39,9 @@ class ThreadWriter(Writer):
         timeout: float | None = None,
     ) -> walkeeper.Position:
         self._check_loop()
-        sync = (durability or self._durability) == "sync"
-        plain = txid is None and expected is None and timeout is None and sync
-        accepted = self._submit(payload) if plain and not self._queued else None
         deadline = self._deadline(timeout)
-        if accepted is None:
-            accepted = await self._in_turn(self._sync._one, payload, txid, expected, durability, timeout)
-        at, ticket = accepted
-        if sync:
+        at, ticket = await self._accept(payload, txid, expected, durability, timeout)
+        if (durability or self._durability) == "sync":
             await self._durable(ticket, at, None if timeout == 0 else deadline)
         return at
 
@@ -79,8 +74,24 @@ class ThreadWriter(Writer):
     ) -> asyncio.Future[walkeeper.Position]:
         self._check_loop()
         self._deadline(timeout)
-        at, ticket = await self._in_turn(self._sync._one, payload, txid, expected, durability, timeout)
+        at, ticket = await self._accept(payload, txid, expected, durability, timeout)
         return self._future(ticket, at, (durability or self._durability) != "sync")
+
+    async def _accept(
+        self,
+        payload: Payload,
+        txid: int | None,
+        expected: int | None,
+        durability: walkeeper.Durability | None,
+        timeout: float | None,
+    ) -> tuple[walkeeper.Position, int]:
+        """Its position and ticket. What C takes at once is handed over here, and all else in a thread."""
+        plain = txid is None and expected is None and durability is None and timeout is None
+        if plain and not self._queued:
+            accepted = self._submit(payload)
+            if accepted is not None:
+                return accepted
+        return await self._in_turn(self._sync._one, payload, txid, expected, durability, timeout)
 
     async def _in_turn(self, call: Callable[..., T], *arguments: Any) -> T:
         """What the call answers in a thread, behind those of earlier calls. A call goes on where its task is cancelled,
