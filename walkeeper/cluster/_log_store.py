@@ -16,6 +16,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
 from typing import TypeAlias
 from urllib.parse import quote, unquote
 
@@ -55,6 +56,10 @@ def _part(name: str) -> str:
     """A name as a part of a key."""
     quoted = quote(name, safe="")
     return quoted.replace(".", "%2E") if quoted in (".", "..") else quoted
+
+
+_parsed = lru_cache(maxsize=32)(LogDocument.parse)
+"""A reader asks for the document with each batch, and mostly finds it as it was."""
 
 
 class LogStore:
@@ -251,7 +256,7 @@ class LogStore:
         key = self._key(log_id)
         with translated("reading the metadata of a log"):
             found = self.store.get(key, linearizable=True)
-        return None if found is None else (LogDocument.parse(found.data, key), found.version)
+        return None if found is None else (_parsed(found.data, key), found.version)
 
     def change(self, log_id: str, decide: Decision, also: list[Operation] | None = None) -> LogDocument:
         """The document once `decide` has had its way; it may be asked several times. LogDeletedError.
