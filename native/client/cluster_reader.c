@@ -21,6 +21,9 @@ struct wk_cluster_reader {
 	/* entries that were read and not opened yet: from `chunk_at` on */
 	wk_entries *chunk;
 	size_t chunk_at;
+	int64_t chunk_end;   /* the entry behind the last one that a read gave, in `segment` */
+	wk_operation *ahead; /* a read from ahead_at on, whose chunk nobody has yet */
+	int64_t ahead_at;
 	bool open; /* an entry */
 	wk_entry_records records;
 };
@@ -39,7 +42,7 @@ wk_status wk_cluster_reader_open(const wk_cluster_reader_options *options, wk_cl
 	reader->memory = memory;
 	reader->at = options->at;
 	reader->next_sequence_id = options->next_sequence_id;
-	reader->last_entry = -1;
+	reader->last_entry = reader->chunk_end = -1;
 	reader->skips = options->from == WK_FROM_SEQUENCE_ID || options->from == WK_FROM_TXID ||
 	                options->from == WK_FROM_TIME_MS;
 	*opened = reader;
@@ -59,9 +62,16 @@ static void drop_chunk(wk_cluster_reader *reader) {
 	reader->chunk_at = 0;
 }
 
+static void drop_ahead(wk_cluster_reader *reader) {
+	if (reader->ahead != NULL)
+		wk_operation_leave(reader->ahead);
+	reader->ahead = NULL;
+}
+
 void wk_cluster_reader_release(wk_cluster_reader *reader) {
 	close_entry(reader);
 	drop_chunk(reader);
+	drop_ahead(reader);
 	if (reader->handle != NULL)
 		wk_handle_drop(reader->handle);
 	wk_read_memory_release(reader->memory);
@@ -84,9 +94,11 @@ wk_status wk_cluster_reader_segment(wk_cluster_reader *reader, wk_handle *handle
 		wk_handle_hold(handle);
 		if (reader->handle != NULL)
 			wk_handle_drop(reader->handle);
+		drop_ahead(reader);
 		if (segment != reader->segment) {
 			close_entry(reader);
 			drop_chunk(reader);
+			reader->chunk_end = -1;
 		}
 		reader->handle = handle;
 		reader->segment = segment;
@@ -145,6 +157,41 @@ static wk_status open_records(const wk_read_entry *entry, wk_entry_records *reco
 	return status;
 }
 
+static bool read_ahead(wk_cluster_reader *reader, int64_t entry_id, uint64_t bytes) {
+	reader->ahead_at = entry_id;
+	reader->ahead = wk_read_begin(reader->handle, entry_id, reader->last_entry, bytes);
+	return reader->ahead != NULL;
+}
+
+/*
+ * Entries from reader->at on become the chunk. Where they follow the ones before, those behind them are asked for already,
+ * so that bookies and reader work at once. A wait that is cut short leaves the read under way, for the next call.
+ */
+static wk_status read_chunk(wk_cluster_reader *reader, uint64_t bytes, uint64_t timeout_ns, wk_error *error) {
+	int64_t entry_id = reader->at.entry_id;
+	bool follows = entry_id == reader->chunk_end;
+	drop_chunk(reader);
+	if (reader->ahead != NULL && reader->ahead_at != entry_id)
+		drop_ahead(reader);
+	if (reader->ahead == NULL && !read_ahead(reader, entry_id, bytes))
+		return wk_fail(error, WK_NO_MEMORY, "reading a log: no memory");
+	wk_status status = wk_operation_wait(reader->ahead, timeout_ns);
+	if (status == WK_TIMEOUT || status == WK_INTERRUPTED)
+		return wk_client_fail(error, status, reader->handle->ledger_id, entry_id, false,
+		                      "reading entry %lld of ledger %lld: %s", (long long)entry_id,
+		                      (long long)reader->handle->ledger_id, wk_status_text(status));
+	status = wk_read_finish(reader->ahead, status, &reader->chunk, error);
+	reader->ahead = NULL;
+	if (status != WK_OK)
+		return status;
+	size_t count;
+	wk_entries_get(reader->chunk, &count);
+	reader->chunk_end = entry_id + (int64_t)count;
+	if (follows && reader->chunk_end <= reader->last_entry)
+		read_ahead(reader, reader->chunk_end, bytes); /* no memory: the next call reads it, or says so */
+	return WK_OK;
+}
+
 /* The entry at reader->at, of those that were read, or by another read. WK_END: it is not confirmed. */
 static wk_status open_entry(wk_cluster_reader *reader, size_t max_bytes, uint64_t timeout_ns, wk_error *error) {
 	if (reader->handle == NULL || reader->at.segment != reader->segment || reader->at.entry_id > reader->last_entry)
@@ -158,10 +205,11 @@ static wk_status open_entry(wk_cluster_reader *reader, size_t max_bytes, uint64_
 	}
 	if (reader->chunk == NULL || reader->chunk_at >= count ||
 	    entries[reader->chunk_at].entry_id != reader->at.entry_id) {
-		drop_chunk(reader);
+		bool was_ahead = reader->ahead != NULL;
 		uint64_t bytes = max_bytes < CHUNK_BYTES ? CHUNK_BYTES : max_bytes;
-		wk_status status = wk_handle_read(reader->handle, reader->at.entry_id, reader->last_entry, bytes, timeout_ns,
-		                                  &reader->chunk, error);
+		wk_status status = read_chunk(reader, bytes, timeout_ns, error);
+		if (was_ahead && reader->ahead == NULL && status != WK_OK) /* that was then: bookies may be others now */
+			status = read_chunk(reader, bytes, timeout_ns, error);
 		if (status != WK_OK)
 			return status == WK_NOT_FOUND ? WK_DAMAGED : status; /* it was confirmed */
 		entries = wk_entries_get(reader->chunk, &count);
@@ -174,6 +222,31 @@ static wk_status open_entry(wk_cluster_reader *reader, size_t max_bytes, uint64_
 		               (long long)reader->segment, wk_status_text(status));
 	reader->open = true;
 	reader->chunk_at++;
+	return WK_OK;
+}
+
+wk_status wk_cluster_reader_wait(wk_cluster_reader *reader, uint64_t timeout_ns, wk_error *error) {
+	wk_error_clear(error);
+	if (reader->handle == NULL || reader->completed)
+		return WK_END;
+	int64_t lac;
+	wk_entries *entry;
+	wk_status status = wk_handle_wait_lac(reader->handle, reader->last_entry, timeout_ns, &lac, &entry, error);
+	if (status != WK_OK)
+		return status;
+	bool is_next = entry != NULL && reader->at.segment == reader->segment &&
+	               reader->at.entry_id == wk_entries_get(entry, &(size_t){0})->entry_id && !reader->open;
+	if (is_next) {
+		drop_chunk(reader);
+		drop_ahead(reader);
+		reader->chunk = entry;
+		reader->chunk_end = reader->at.entry_id + 1;
+	} else if (entry != NULL) {
+		wk_entries_release(entry);
+	}
+	if (lac <= reader->last_entry)
+		return WK_END;
+	reader->last_entry = lac;
 	return WK_OK;
 }
 

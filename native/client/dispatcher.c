@@ -100,6 +100,14 @@ bool wk_dispatcher_is_silent(const wk_dispatcher *dispatcher, uint32_t bookie) {
 	return away || dispatcher->now_ns < link->silent_until_ns;
 }
 
+void wk_dispatcher_silence(wk_dispatcher *dispatcher, uint32_t bookie) {
+	wk_link_silence(dispatcher->links[bookie]);
+}
+
+const wk_latency *wk_dispatcher_latency(const wk_dispatcher *dispatcher, uint32_t bookie) {
+	return &dispatcher->links[bookie]->latency;
+}
+
 uint32_t wk_dispatcher_bookies(const wk_dispatcher *dispatcher) {
 	return dispatcher->links_count;
 }

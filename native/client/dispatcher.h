@@ -10,6 +10,7 @@
  */
 #ifndef WK_CLIENT_DISPATCHER_H
 #define WK_CLIENT_DISPATCHER_H
+#include "core/speculation.h"
 #include "core/wire.h"
 #include "io/net.h"
 #include "walkeeper/client.h"
@@ -37,11 +38,17 @@ typedef struct wk_note {
 	int64_t entry_id;
 	uint32_t slot; /* or an index of a write set: the asker's */
 	uint32_t kind;
+	uint64_t patience_ns; /* 0: it need not hear that its request is late */
 } wk_note;
 
 struct wk_asker {
 	/* May ask again. `reply` NULL: none. */
 	void (*answered)(wk_asker *asker, const wk_note *note, const wk_wire_reply *reply);
+	/*
+	 * The request is not answered yet, patience_ns behind the asking. It may ask others, and change its note. When it is to
+	 * be told again, from now on; 0: not any more. NULL: of an asker whose notes have no patience.
+	 */
+	uint64_t (*late)(wk_asker *asker, wk_note *note);
 	/* The last request of an asker that was let go of is answered: it can be freed. */
 	void (*unused)(wk_asker *asker);
 	uint64_t asked; /* requests that are not answered */
@@ -65,6 +72,10 @@ wk_status wk_dispatcher_bookie(wk_dispatcher *dispatcher, const char *id, const 
 const char *wk_dispatcher_bookie_id(const wk_dispatcher *dispatcher, uint32_t bookie);
 /* Whether it has not answered in time lately, or has no connection: others are asked first. */
 bool wk_dispatcher_is_silent(const wk_dispatcher *dispatcher, uint32_t bookie);
+/* It counts as silent for a while. */
+void wk_dispatcher_silence(wk_dispatcher *dispatcher, uint32_t bookie);
+/* Of requests whose notes have patience: reads. */
+const wk_latency *wk_dispatcher_latency(const wk_dispatcher *dispatcher, uint32_t bookie);
 uint32_t wk_dispatcher_bookies(const wk_dispatcher *dispatcher);
 
 /* A number for the next request; numbers rise, and each link is asked in their order. */
@@ -85,5 +96,7 @@ struct wk_dispatcher {
 	wk_link **links;
 	uint32_t links_count, links_capacity;
 	bool ended, asked; /* asked: since the last turn began */
+	wk_speculation_budget speculation;
+	uint32_t reads; /* entries that were asked for, mod 2^32 */
 };
 #endif

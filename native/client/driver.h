@@ -76,6 +76,9 @@ wk_operation *wk_read_begin(wk_handle *handle, int64_t first, int64_t last, uint
 wk_status wk_read_finish(wk_operation *operation, wk_status status, wk_entries **entries, wk_error *error);
 wk_operation *wk_read_lac_begin(wk_handle *handle);
 wk_status wk_read_lac_finish(wk_operation *operation, wk_status status, int64_t *lac, wk_error *error);
+wk_operation *wk_wait_lac_begin(wk_handle *handle, int64_t known, uint64_t timeout_ns);
+wk_status wk_wait_lac_finish(wk_operation *operation, wk_status status, int64_t *lac, wk_entries **entry,
+                             wk_error *error);
 wk_operation *wk_recover_begin(wk_handle *handle);
 wk_status wk_recover_finish(wk_operation *operation, wk_status status, int64_t *last_entry, uint64_t *length,
                             wk_error *error);
@@ -86,6 +89,9 @@ void wk_operation_leave(wk_operation *operation);
 /* A read of the ledger; flags of enum wk_wire_flag. False: the bookie cannot be asked now. (client's lock) */
 bool wk_operation_ask_read(wk_operation *operation, uint32_t bookie, int64_t entry_id, uint32_t flags,
                            const wk_note *note, uint64_t timeout_ns);
+/* A long poll for the LAC behind `known`, and with it entry known + 1. False: as above. (client's lock) */
+bool wk_operation_ask_long_poll(wk_operation *operation, uint32_t bookie, int64_t known, uint64_t timeout_ns,
+                                const wk_note *note);
 /* Why a bookie did not give what it was asked for; reply NULL: it did not answer. */
 const char *wk_reply_text(const wk_wire_reply *reply);
 

@@ -128,7 +128,32 @@ static void withdraw(wk_link *link, uint64_t number) {
 	memmove(frames + low, frames + low + 1, (link->frames_count - low) * sizeof *frames);
 }
 
-static void give_up_late(wk_link *link) {
+void wk_link_silence(wk_link *link) {
+	link->silent_until_ns = link->dispatcher->now_ns + SILENT_NS;
+}
+
+/* What is asked meanwhile may move the others: it is found by its number again. */
+static void tell_late(wk_link *link, wk_outstanding *outstanding) {
+	wk_outstanding late = *outstanding;
+	uint64_t now_ns = link->dispatcher->now_ns;
+	uint64_t more_ns = late.asker->let_go ? 0 : late.asker->late(late.asker, &late.note);
+	uint64_t look_ns = more_ns > 0 && more_ns < late.deadline_ns - now_ns ? now_ns + more_ns : late.deadline_ns;
+	outstanding = find_outstanding(link, late.number);
+	if (outstanding != NULL) {
+		outstanding->note = late.note;
+		outstanding->look_ns = look_ns;
+	}
+	if (look_ns < link->check_at_ns)
+		link->check_at_ns = look_ns;
+}
+
+static void give_up(wk_link *link, wk_outstanding *outstanding) {
+	wk_link_silence(link);
+	withdraw(link, outstanding->number);
+	answer_outstanding(link, outstanding, NULL);
+}
+
+static void look_at_late(wk_link *link) {
 	uint64_t now_ns = link->dispatcher->now_ns;
 	if (now_ns < link->check_at_ns)
 		return;
@@ -138,27 +163,27 @@ static void give_up_late(wk_link *link) {
 		const wk_outstanding *outstanding = outstanding_at(link, i);
 		if (outstanding->asker == NULL)
 			continue;
-		if (outstanding->deadline_ns <= now_ns)
+		if (outstanding->look_ns <= now_ns)
 			late++;
-		else if (outstanding->deadline_ns < next_ns)
-			next_ns = outstanding->deadline_ns;
+		else if (outstanding->look_ns < next_ns)
+			next_ns = outstanding->look_ns;
 	}
 	link->check_at_ns = next_ns;
-	if (late > 0)
-		link->silent_until_ns = now_ns + SILENT_NS;
 	/* Each by its number: what an asker asks meanwhile moves places. */
 	for (uint64_t last = 0; late > 0; late--) {
 		wk_outstanding *found = NULL;
 		for (size_t i = 0; i < link->outstanding_count && found == NULL; i++) {
 			wk_outstanding *outstanding = outstanding_at(link, i);
-			if (outstanding->asker != NULL && outstanding->number > last && outstanding->deadline_ns <= now_ns)
+			if (outstanding->asker != NULL && outstanding->number > last && outstanding->look_ns <= now_ns)
 				found = outstanding;
 		}
 		if (found == NULL)
 			break;
 		last = found->number;
-		withdraw(link, last);
-		answer_outstanding(link, found, NULL);
+		if (found->deadline_ns > now_ns)
+			tell_late(link, found);
+		else
+			give_up(link, found);
 	}
 }
 
@@ -192,10 +217,16 @@ bool wk_link_ask(wk_link *link, wk_asker *asker, const wk_note *note, uint64_t n
 		link->state = WK_LINK_WANTED;
 	uint64_t deadline_ns = timeout_ns < UINT64_MAX - now_ns ? now_ns + timeout_ns : UINT64_MAX;
 	assert(link->outstanding_count == 0 || outstanding_at(link, link->outstanding_count - 1)->number < number);
-	*outstanding_at(link, link->outstanding_count++) = (wk_outstanding){
-	    .number = number, .deadline_ns = deadline_ns, .asker = asker, .note = *note};
-	if (deadline_ns < link->check_at_ns)
-		link->check_at_ns = deadline_ns;
+	bool may_be_late = note->patience_ns > 0 && note->patience_ns < deadline_ns - now_ns;
+	uint64_t look_ns = may_be_late ? now_ns + note->patience_ns : deadline_ns;
+	*outstanding_at(link, link->outstanding_count++) = (wk_outstanding){.number = number,
+	                                                                    .asked_ns = now_ns,
+	                                                                    .look_ns = look_ns,
+	                                                                    .deadline_ns = deadline_ns,
+	                                                                    .asker = asker,
+	                                                                    .note = *note};
+	if (look_ns < link->check_at_ns)
+		link->check_at_ns = look_ns;
 	asker->asked++;
 	frame->references++;
 	link->frames[link->first_frame + link->frames_count++] = frame;
@@ -288,8 +319,11 @@ static void hear(wk_link *link, const uint8_t *payload, size_t size) {
 		return;
 	}
 	wk_outstanding *outstanding = find_outstanding(link, reply.txn_id);
-	if (outstanding != NULL && outstanding->asker != NULL)
-		answer_outstanding(link, outstanding, &reply);
+	if (outstanding == NULL || outstanding->asker == NULL)
+		return;
+	if (outstanding->note.patience_ns > 0)
+		wk_latency_seen(&link->latency, link->dispatcher->now_ns - outstanding->asked_ns);
+	answer_outstanding(link, outstanding, &reply);
 }
 
 static bool keep_partial(wk_link *link, const uint8_t *bytes, size_t size, size_t whole) {
@@ -407,7 +441,7 @@ void wk_link_turn(wk_link *link) {
 		connect_now(link);
 	if (link->state == WK_LINK_CONNECTING && link->dispatcher->now_ns >= link->connect_deadline_ns)
 		wk_link_lose(link);
-	give_up_late(link);
+	look_at_late(link);
 	send_more(link);
 }
 

@@ -4,9 +4,9 @@
 #include "client/dispatcher.h"
 
 typedef struct wk_outstanding {
-	uint64_t number; /* rises from place to place */
-	uint64_t deadline_ns;
-	wk_asker *asker; /* NULL: answered */
+	uint64_t number;                         /* rises from place to place */
+	uint64_t asked_ns, look_ns, deadline_ns; /* look: when it is late, or over */
+	wk_asker *asker;                         /* NULL: answered */
 	wk_note note;
 } wk_outstanding;
 
@@ -27,7 +27,8 @@ struct wk_link {
 	wk_link_state state;
 	wk_connection_id connection;
 	uint64_t connect_deadline_ns, retry_at_ns, silent_until_ns;
-	uint64_t check_at_ns; /* when the next request may have timed out; UINT64_MAX: none */
+	uint64_t check_at_ns; /* when the next request may be late or over; UINT64_MAX: none */
+	wk_latency latency;   /* of reads */
 	/* to be sent, from `first_frame` on; `sending` of them were handed to the net */
 	wk_frame **frames;
 	size_t first_frame, frames_count, frames_capacity, sending;
@@ -45,6 +46,7 @@ wk_link *wk_link_new(wk_dispatcher *dispatcher, const char *id);
 void wk_link_free(wk_link *link);
 bool wk_link_ask(wk_link *link, wk_asker *asker, const wk_note *note, uint64_t number, uint64_t timeout_ns,
                  wk_frame *frame);
+void wk_link_silence(wk_link *link);
 void wk_link_event(wk_link *link, const wk_net_event *event);
 /* Connects, sends, gives up what takes too long. */
 void wk_link_turn(wk_link *link);

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { LONG_POLL_MS_MAX = 10000 };
+
 static void unused(wk_asker *asker) {
 	wk_operation *operation = (wk_operation *)asker; /* it stands first */
 	wk_handle *handle = operation->handle;
@@ -69,30 +71,52 @@ void wk_operation_leave(wk_operation *operation) {
 	wk_client_drop(client);
 }
 
-bool wk_operation_ask_read(wk_operation *operation, uint32_t bookie, int64_t entry_id, uint32_t flags,
-                           const wk_note *note, uint64_t timeout_ns) {
-	wk_client *client = operation->client;
-	const wk_ledger_view *view = &operation->handle->view;
+static bool ask(wk_operation *operation, uint32_t bookie, const wk_wire_request *request, const wk_note *note,
+                uint64_t timeout_ns) {
 	wk_frame *frame = wk_frame_new(0);
 	if (frame == NULL)
 		return false;
+	wk_frame_finish(frame, request);
+	bool asked = wk_dispatcher_ask(operation->client->dispatcher, bookie, &operation->asker, note, request->txn_id,
+	                               timeout_ns, frame);
+	wk_frame_release(frame);
+	return asked;
+}
+
+bool wk_operation_ask_read(wk_operation *operation, uint32_t bookie, int64_t entry_id, uint32_t flags,
+                           const wk_note *note, uint64_t timeout_ns) {
+	const wk_ledger_view *view = &operation->handle->view;
 	bool lac = entry_id < -1;
 	wk_wire_request request = {.version = WK_WIRE_V3,
 	                           .header_version = WK_WIRE_V3,
 	                           .operation = lac ? WK_WIRE_READ_LAC : WK_WIRE_READ,
 	                           .flags = flags,
-	                           .txn_id = wk_dispatcher_number(client->dispatcher),
+	                           .txn_id = wk_dispatcher_number(operation->client->dispatcher),
 	                           .ledger_id = view->ledger_id,
 	                           .entry_id = lac ? -1 : entry_id};
 	if (flags & WK_WIRE_FENCE) {
 		request.key = view->master_key;
 		request.key_size = sizeof view->master_key;
 	}
-	wk_frame_finish(frame, &request);
-	bool asked = wk_dispatcher_ask(client->dispatcher, bookie, &operation->asker, note, request.txn_id, timeout_ns,
-	                               frame);
-	wk_frame_release(frame);
-	return asked;
+	return ask(operation, bookie, &request, note, timeout_ns);
+}
+
+bool wk_operation_ask_long_poll(wk_operation *operation, uint32_t bookie, int64_t known, uint64_t timeout_ns,
+                                const wk_note *note) {
+	wk_client *client = operation->client;
+	uint64_t most_ns = (uint64_t)LONG_POLL_MS_MAX * 1000000;
+	uint64_t wait_ns = timeout_ns < most_ns ? timeout_ns : most_ns;
+	wk_wire_request request = {.version = WK_WIRE_V3,
+	                           .header_version = WK_WIRE_V3,
+	                           .operation = WK_WIRE_READ,
+	                           .flags = WK_WIRE_LONG_POLL | WK_WIRE_PIGGYBACK,
+	                           .txn_id = wk_dispatcher_number(client->dispatcher),
+	                           .ledger_id = operation->handle->view.ledger_id,
+	                           .entry_id = -1,
+	                           .previous_lac = known,
+	                           .has_timeout = true,
+	                           .timeout_ms = (int64_t)((wait_ns + 999999) / 1000000)};
+	return ask(operation, bookie, &request, note, wait_ns + client->options.read_timeout_ns);
 }
 
 const char *wk_reply_text(const wk_wire_reply *reply) {

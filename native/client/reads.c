@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { READS_MAX = 1024, WINDOW = 64, FIRST_WINDOW = 8, READ_LAC = -2, HASTE_NS = 100000000 };
+enum { READS_MAX = 1024, WINDOW = 64, FIRST_WINDOW = 8, READ_LAC = -2, PROBE = 64 };
+/* Of a note: whether the bookie was given up as slow already. */
+enum { PROMPT = 0, LATE = 1 };
 
 /* ---- entries ---- */
 
@@ -12,9 +14,10 @@ typedef struct read_slot {
 	uint8_t *payload;
 	size_t size;
 	int64_t lac, length;
-	uint64_t tried;  /* indexes of its write set */
-	uint64_t silent; /* those of them that have not answered in time */
-	bool patient;    /* everybody was asked once: now there is more time */
+	uint64_t tried;     /* indexes of its write set */
+	uint64_t silent;    /* those of them that gave no answer */
+	uint32_t under_way; /* requests */
+	bool again;         /* those that gave no answer were asked once more */
 	uint32_t absent;
 	bool damaged, ended;
 	wk_status status;
@@ -46,59 +49,124 @@ static wk_status verdict(const read_slot *slot, uint32_t write_quorum) {
 	return slot->absent == write_quorum ? WK_NOT_FOUND : WK_UNAVAILABLE;
 }
 
-/* The index that is asked next: not asked before; one whose bookie answers, if there is one. WK_NO_INDEX: none is left. */
-static int32_t next_index(const wk_read *read, const read_slot *slot, int64_t entry_id, const uint32_t *ensemble) {
-	const wk_quorum *quorum = &read->operation.handle->view.quorum;
-	int32_t otherwise = WK_NO_INDEX;
-	for (uint32_t index = 0; index < quorum->write_quorum; index++) {
-		if (slot->tried >> index & 1)
-			continue;
-		uint32_t bookie = ensemble[wk_quorum_slot(quorum, entry_id, index)];
-		if (!wk_dispatcher_is_silent(read->operation.client->dispatcher, bookie))
-			return (int32_t)index;
-		if (otherwise == WK_NO_INDEX)
-			otherwise = (int32_t)index;
+static uint32_t bookie_of(const wk_read *read, int64_t entry_id, uint32_t index) {
+	const wk_ledger_view *view = &read->operation.handle->view;
+	return wk_ledger_view_ensemble(view, entry_id)[wk_quorum_slot(&view->quorum, entry_id, index)];
+}
+
+/* The latency of the best bookie of the write set but those of the indexes `without`; NULL: none was seen. */
+static const wk_latency *best_latency(const wk_read *read, int64_t entry_id, uint64_t without) {
+	const wk_dispatcher *dispatcher = read->operation.client->dispatcher;
+	const wk_latency *best = NULL;
+	for (uint32_t index = 0; index < read->operation.handle->view.quorum.write_quorum; index++) {
+		uint32_t bookie = bookie_of(read, entry_id, index);
+		const wk_latency *latency = wk_dispatcher_latency(dispatcher, bookie);
+		if (!(without >> index & 1) && latency->mean_ns > 0 && !wk_dispatcher_is_silent(dispatcher, bookie) &&
+		    (best == NULL || latency->mean_ns < best->mean_ns))
+			best = latency;
 	}
-	return otherwise;
+	return best;
 }
 
 /*
- * Asks the next bookie of its write set. Each gets a little time first, so that one that hangs delays nobody for long; once
- * all were asked, those that were silent are asked again, with all the time there is. Where nobody is left the entry cannot
- * be had.
+ * The index that is asked next: not asked before; of a bookie that answers and is not slow, if there is one, else of one that
+ * answers. A slow one is asked first now and then, to see whether it still is. WK_NO_INDEX: none is left.
+ */
+static int32_t next_index(const wk_read *read, const read_slot *slot, int64_t entry_id) {
+	const wk_quorum *quorum = &read->operation.handle->view.quorum;
+	const wk_dispatcher *dispatcher = read->operation.client->dispatcher;
+	const wk_latency *best = dispatcher->reads % PROBE != 0 ? best_latency(read, entry_id, 0) : NULL;
+	int32_t slow = WK_NO_INDEX, silent = WK_NO_INDEX;
+	for (uint32_t index = 0; index < quorum->write_quorum; index++) {
+		if (slot->tried >> index & 1)
+			continue;
+		uint32_t bookie = bookie_of(read, entry_id, index);
+		if (wk_dispatcher_is_silent(dispatcher, bookie))
+			silent = silent == WK_NO_INDEX ? (int32_t)index : silent;
+		else if (best != NULL && wk_latency_is_slow(wk_dispatcher_latency(dispatcher, bookie), best))
+			slow = slow == WK_NO_INDEX ? (int32_t)index : slow;
+		else
+			return (int32_t)index;
+	}
+	return slow != WK_NO_INDEX ? slow : silent;
+}
+
+/* How long a request to the bookie of the index goes before another one is asked. 0: there is no other one. */
+static uint64_t patience(const wk_read *read, const read_slot *slot, int64_t entry_id, uint32_t index) {
+	uint64_t asked = slot->tried | UINT64_C(1) << index;
+	if (asked == UINT64_MAX >> (64 - read->operation.handle->view.quorum.write_quorum))
+		return WK_SPECULATION_NS_MAX; /* to see that it is silent */
+	const wk_latency *best = best_latency(read, entry_id, asked);
+	return best != NULL ? wk_latency_patience(best) : WK_SPECULATION_NS_MAX;
+}
+
+/* Asks the bookie of an index. False: it cannot be asked. */
+static bool ask_index(wk_read *read, read_slot *slot, int64_t entry_id, uint32_t index) {
+	wk_operation *operation = &read->operation;
+	uint32_t bookie = bookie_of(read, entry_id, index);
+	wk_note note = {
+	    .entry_id = entry_id, .slot = index, .kind = PROMPT, .patience_ns = patience(read, slot, entry_id, index)};
+	slot->tried |= UINT64_C(1) << index;
+	if (wk_operation_ask_read(operation, bookie, entry_id, 0, &note, operation->client->options.read_timeout_ns)) {
+		slot->under_way++;
+		return true;
+	}
+	wk_operation_explain(operation, "%s: it cannot be reached",
+	                     wk_dispatcher_bookie_id(operation->client->dispatcher, bookie));
+	return false;
+}
+
+/*
+ * Asks the next bookie of its write set. Once all were asked, those that gave no answer are asked once more. Where nobody is
+ * left, and nothing is under way, the entry cannot be had.
  */
 static void try_next(wk_read *read, uint32_t at) {
-	wk_operation *operation = &read->operation;
-	wk_client *client = operation->client;
-	const wk_ledger_view *view = &operation->handle->view;
+	const wk_quorum *quorum = &read->operation.handle->view.quorum;
 	read_slot *slot = &read->slots[at];
 	int64_t entry_id = read->first + at;
-	const uint32_t *ensemble = wk_ledger_view_ensemble(view, entry_id);
 	for (;;) {
-		int32_t index = next_index(read, slot, entry_id, ensemble);
-		if (index == WK_NO_INDEX && !slot->patient && slot->silent != 0) {
-			slot->patient = true;
+		int32_t index = next_index(read, slot, entry_id);
+		if (index == WK_NO_INDEX && slot->under_way > 0)
+			return;
+		if (index == WK_NO_INDEX && !slot->again && slot->silent != 0) {
+			slot->again = true;
 			slot->tried &= ~slot->silent;
 			slot->silent = 0;
 			continue;
 		}
 		if (index == WK_NO_INDEX)
 			break;
-		slot->tried |= UINT64_C(1) << index;
-		wk_note note = {.entry_id = entry_id, .slot = (uint32_t)index};
-		uint32_t bookie = ensemble[wk_quorum_slot(&view->quorum, entry_id, (uint32_t)index)];
-		uint64_t timeout_ns = slot->patient || client->options.read_timeout_ns < HASTE_NS
-		                          ? client->options.read_timeout_ns
-		                          : HASTE_NS;
-		if (wk_operation_ask_read(operation, bookie, entry_id, 0, &note, timeout_ns))
+		if (ask_index(read, slot, entry_id, (uint32_t)index))
 			return;
-		wk_operation_explain(operation, "%s: it cannot be reached",
-		                     wk_dispatcher_bookie_id(client->dispatcher, bookie));
 	}
-	slot->status = verdict(slot, view->quorum.write_quorum);
+	slot->status = verdict(slot, quorum->write_quorum);
 	slot->ended = true;
 	read->ended++;
 	read->count = at; /* what is behind it is of no use */
+}
+
+/*
+ * A request is late: another bookie of the write set is asked as well, whichever answers first. The budget of such reads is
+ * no limit where a bookie hangs: the read goes on then in any case, and the bookie is asked last for a while.
+ */
+static uint64_t read_late(wk_asker *asker, wk_note *note) {
+	wk_read *read = (wk_read *)asker;
+	wk_client *client = read->operation.client;
+	uint32_t at = (uint32_t)(note->entry_id - read->first);
+	read_slot *slot = &read->slots[at];
+	if (slot->ended || note->kind == LATE)
+		return 0;
+	bool hangs = note->patience_ns >= WK_SPECULATION_NS_MAX;
+	if (hangs) {
+		wk_dispatcher_silence(client->dispatcher, bookie_of(read, note->entry_id, note->slot));
+		note->kind = LATE;
+	}
+	int32_t index = next_index(read, slot, note->entry_id);
+	if (index != WK_NO_INDEX && (hangs || wk_speculation_spend(&client->dispatcher->speculation)))
+		ask_index(read, slot, note->entry_id, (uint32_t)index);
+	uint64_t waited_ns = note->patience_ns;
+	note->patience_ns = WK_SPECULATION_NS_MAX;
+	return hangs ? 0 : WK_SPECULATION_NS_MAX - waited_ns;
 }
 
 /* Not so many at once that they take more than max_bytes, if all are as large as those that have come. */
@@ -110,8 +178,12 @@ static bool has_room(const wk_read *read) {
 }
 
 static void issue(wk_read *read) {
-	while (read->issued < read->count && (read->issued == 0 || has_room(read)))
+	wk_dispatcher *dispatcher = read->operation.client->dispatcher;
+	while (read->issued < read->count && (read->issued == 0 || has_room(read))) {
+		dispatcher->reads++;
+		wk_speculation_earn(&dispatcher->speculation);
 		try_next(read, read->issued++);
+	}
 	if (read->issued == read->ended)
 		wk_operation_end(&read->operation, WK_OK);
 }
@@ -137,6 +209,9 @@ static void read_answered(wk_asker *asker, const wk_note *note, const wk_wire_re
 	wk_wire_entry entry;
 	const uint8_t *payload;
 	size_t size;
+	slot->under_way--;
+	if (slot->ended)
+		return; /* another bookie was first */
 	if (reply != NULL && reply->code == WK_WIRE_OK && reply->has_body &&
 	    wk_digest_open(&view->digest, reply->body, reply->body_size, view->ledger_id, note->entry_id, &entry, &payload,
 	                   &size) == WK_OK &&
@@ -151,10 +226,10 @@ static void read_answered(wk_asker *asker, const wk_note *note, const wk_wire_re
 	slot->silent |= reply == NULL ? UINT64_C(1) << note->slot : 0;
 	slot->absent += code == WK_WIRE_NO_ENTRY || code == WK_WIRE_NO_LEDGER;
 	slot->damaged |= code == WK_WIRE_OK;
-	const uint32_t *ensemble = wk_ledger_view_ensemble(view, note->entry_id);
-	uint32_t bookie = ensemble[wk_quorum_slot(&view->quorum, note->entry_id, note->slot)];
-	wk_operation_explain(operation, "%s: %s", wk_dispatcher_bookie_id(operation->client->dispatcher, bookie),
-	                     wk_reply_text(reply));
+	wk_operation_explain(
+	    operation, "%s: %s",
+	    wk_dispatcher_bookie_id(operation->client->dispatcher, bookie_of(read, note->entry_id, note->slot)),
+	    wk_reply_text(reply));
 	try_next(read, at);
 	issue(read);
 }
@@ -205,6 +280,7 @@ wk_operation *wk_read_begin(wk_handle *handle, int64_t first, int64_t last, uint
 	wk_client *client = handle->client;
 	wk_client_lock(client);
 	wk_operation_init(&read->operation, handle, read_answered, destroy_read);
+	read->operation.asker.late = read_late;
 	read->first = first;
 	read->count = read->slots_size = count;
 	read->max_bytes = max_bytes;
@@ -366,4 +442,137 @@ wk_status wk_handle_read_lac(wk_handle *handle, uint64_t timeout_ns, int64_t *la
 	if (operation == NULL)
 		return wk_client_fail(error, WK_NO_MEMORY, handle->ledger_id, -1, false, "no memory for a read");
 	return wk_read_lac_finish(operation, wk_operation_wait(operation, timeout_ns), lac, error);
+}
+
+/* ---- the LAC, waited for ---- */
+
+typedef struct wk_lac_wait {
+	wk_operation operation;
+	int64_t known, lac;
+	uint64_t answered; /* slots */
+	bool waited;       /* some bookie knows the ledger: it had nothing newer for as long as it was asked to wait */
+	wk_entries *entry; /* known + 1; NULL: no bookie gave it */
+} wk_lac_wait;
+
+static void destroy_lac_wait(wk_operation *operation) {
+	wk_lac_wait *wait = (wk_lac_wait *)operation;
+	if (wait->entry != NULL)
+		wk_entries_release(wait->entry);
+	free(wait);
+}
+
+static void slot_waited(wk_lac_wait *wait, uint32_t slot) {
+	uint32_t ensemble_size = wait->operation.handle->view.quorum.ensemble_size;
+	wait->answered |= UINT64_C(1) << slot;
+	if (wait->answered == (ensemble_size == 64 ? UINT64_MAX : (UINT64_C(1) << ensemble_size) - 1))
+		wk_operation_end(&wait->operation, wait->waited ? WK_TIMEOUT : WK_UNAVAILABLE);
+}
+
+static wk_entries *only_entry(int64_t entry_id, const wk_wire_entry *entry, const uint8_t *payload, size_t size) {
+	wk_entries *entries = malloc(sizeof *entries + sizeof *entries->entries);
+	uint8_t *copy = malloc(size > 0 ? size : 1);
+	if (entries == NULL || copy == NULL) {
+		free(entries);
+		free(copy);
+		return NULL;
+	}
+	if (size > 0)
+		memcpy(copy, payload, size);
+	entries->count = 1;
+	entries->entries[0] = (wk_read_entry){
+	    .payload = copy, .size = size, .entry_id = entry_id, .lac = entry->lac, .length = entry->length};
+	return entries;
+}
+
+static void take_piggybacked(wk_lac_wait *wait, const wk_wire_reply *reply) {
+	const wk_ledger_view *view = &wait->operation.handle->view;
+	wk_wire_entry entry;
+	const uint8_t *payload;
+	size_t size;
+	if (reply->has_body && reply->entry_id == wait->known + 1 &&
+	    wk_digest_open(&view->digest, reply->body, reply->body_size, view->ledger_id, wait->known + 1, &entry, &payload,
+	                   &size) == WK_OK)
+		wait->entry = only_entry(wait->known + 1, &entry, payload, size); /* NULL: it is read as others are */
+}
+
+static void wait_answered(wk_asker *asker, const wk_note *note, const wk_wire_reply *reply) {
+	wk_lac_wait *wait = (wk_lac_wait *)asker;
+	if (wait->operation.done != 0)
+		return;
+	if (reply == NULL || reply->code != WK_WIRE_OK || !reply->has_max_lac) {
+		wk_operation_explain(&wait->operation, "%s: %s",
+		                     wk_dispatcher_bookie_id(wait->operation.client->dispatcher, note->kind),
+		                     wk_reply_text(reply));
+	} else if (reply->max_lac > wait->known) {
+		wait->lac = reply->max_lac;
+		take_piggybacked(wait, reply);
+		wk_operation_end(&wait->operation, WK_OK);
+		return;
+	} else {
+		wait->waited = true;
+	}
+	slot_waited(wait, note->slot);
+}
+
+static void ask_to_wait(wk_lac_wait *wait, uint64_t timeout_ns) {
+	wk_client *client = wait->operation.client;
+	const wk_ledger_view *view = &wait->operation.handle->view;
+	const uint32_t *ensemble = wk_ledger_view_ensemble(view, INT64_MAX);
+	for (uint32_t slot = 0; slot < view->quorum.ensemble_size && wait->operation.done == 0; slot++) {
+		wk_note note = {.slot = slot, .kind = ensemble[slot]};
+		if (wk_operation_ask_long_poll(&wait->operation, ensemble[slot], wait->known, timeout_ns, &note))
+			continue;
+		wk_operation_explain(&wait->operation, "%s: it cannot be reached",
+		                     wk_dispatcher_bookie_id(client->dispatcher, ensemble[slot]));
+		slot_waited(wait, slot);
+	}
+}
+
+wk_operation *wk_wait_lac_begin(wk_handle *handle, int64_t known, uint64_t timeout_ns) {
+	wk_client *client = handle->client;
+	wk_lac_wait *wait = calloc(1, sizeof *wait);
+	if (wait == NULL)
+		return NULL;
+	wk_client_lock(client);
+	wk_operation_init(&wait->operation, handle, wait_answered, destroy_lac_wait);
+	wait->known = wait->lac = known;
+	if (client->ended)
+		wk_operation_end(&wait->operation, WK_CLOSED);
+	else if (handle->view.closed) {
+		wait->lac = handle->view.last_entry;
+		wk_operation_end(&wait->operation, WK_OK);
+	} else
+		ask_to_wait(wait, timeout_ns);
+	wk_client_unlock_and_wake(client);
+	return &wait->operation;
+}
+
+wk_status wk_wait_lac_finish(wk_operation *operation, wk_status status, int64_t *lac, wk_entries **entry,
+                             wk_error *error) {
+	wk_lac_wait *wait = (wk_lac_wait *)operation;
+	long long ledger_id = operation->handle->ledger_id;
+	*entry = NULL;
+	pthread_mutex_lock(&operation->client->lock);
+	if (status == WK_OK) {
+		*lac = wait->lac;
+		*entry = wait->entry;
+		wait->entry = NULL; /* the caller's now */
+	} else {
+		wk_client_fail(error, status, ledger_id, -1, false, "waiting for entry %lld of ledger %lld: %s%s%s",
+		               (long long)wait->known + 1, ledger_id,
+		               status == WK_UNAVAILABLE ? "no bookie tells of it" : wk_status_text(status),
+		               status == WK_UNAVAILABLE && operation->why[0] != 0 ? "; " : "",
+		               status == WK_UNAVAILABLE ? operation->why : "");
+	}
+	pthread_mutex_unlock(&operation->client->lock);
+	wk_operation_leave(operation);
+	return status;
+}
+
+wk_status wk_handle_wait_lac(wk_handle *handle, int64_t known, uint64_t timeout_ns, int64_t *lac, wk_entries **entry,
+                             wk_error *error) {
+	wk_operation *operation = wk_wait_lac_begin(handle, known, timeout_ns);
+	if (operation == NULL)
+		return wk_client_fail(error, WK_NO_MEMORY, handle->ledger_id, -1, false, "no memory for a wait");
+	return wk_wait_lac_finish(operation, wk_operation_wait(operation, timeout_ns), lac, entry, error);
 }

@@ -145,7 +145,7 @@ typedef enum actor_step {
 	STEP_VERIFY,
 	STEP_DONE,
 } actor_step;
-typedef enum operation_kind { OPERATION_READ, OPERATION_LAC, OPERATION_RECOVER } operation_kind;
+typedef enum operation_kind { OPERATION_READ, OPERATION_LAC, OPERATION_WAIT, OPERATION_RECOVER } operation_kind;
 
 struct actor {
 	actor_kind kind;
@@ -228,6 +228,7 @@ static void begin_read(world *w, actor *a, operation_kind asks, int64_t first, i
 	a->acked = a->known.state == LEDGER_CLOSED ? a->known.last_entry : ledger->last_acked;
 	a->lac_at_least = ledger->last_acked >= 0 ? ledger->lacs[ledger->last_acked] : -1;
 	a->operation = asks == OPERATION_LAC       ? wk_read_lac_begin(a->handle)
+	               : asks == OPERATION_WAIT    ? wk_wait_lac_begin(a->handle, first - 1, 1 + chance(w, 300 * MS))
 	               : asks == OPERATION_RECOVER ? wk_recover_begin(a->handle)
 	                                           : wk_read_begin(a->handle, first, last, 1 + chance(w, 100000));
 	CHECK(a->operation != NULL);
@@ -272,6 +273,33 @@ static void finish_lac(actor *a, wk_status waited) {
 	CHECK(lac <= ledger->last_submitted);
 	if (a->known.state == LEDGER_CLOSED)
 		CHECK_EQ(lac, a->known.last_entry);
+}
+
+/* A LAC that a bookie tells was confirmed: nothing above what its writer had confirmed, or a recovery found, is told. */
+static void finish_wait(actor *a, wk_status waited) {
+	const ledger_model *ledger = a->ledger;
+	int64_t lac;
+	wk_entries *entry;
+	wk_status status = wk_wait_lac_finish(a->operation, waited, &lac, &entry, NULL);
+	a->operation = NULL;
+	if (status != WK_OK) {
+		CHECK(status == WK_UNAVAILABLE || status == WK_TIMEOUT || status == WK_CLOSED);
+		return;
+	}
+	if (a->known.state == LEDGER_CLOSED)
+		CHECK_EQ(lac, a->known.last_entry);
+	else
+		CHECK(lac >= a->first);
+	CHECK(lac <= ledger->last_acked || (ledger->stored.state != LEDGER_OPEN && lac <= ledger->last_submitted));
+	if (entry == NULL)
+		return;
+	size_t count;
+	const wk_read_entry *read = wk_entries_get(entry, &count);
+	CHECK_EQ(count, 1);
+	CHECK_EQ(read->entry_id, a->first);
+	CHECK(lac >= a->first);
+	look_at_entry(ledger, read);
+	wk_entries_release(entry);
 }
 
 /* ---- a writer ---- */
@@ -580,6 +608,10 @@ static void act_as_reader(world *w, actor *a) {
 		return;
 	}
 	int64_t first = (int64_t)chance(w, (uint64_t)a->ledger->last_submitted + 2);
+	if (chance(w, 3) == 0) {
+		begin_read(w, a, OPERATION_WAIT, first, first);
+		return;
+	}
 	begin_read(w, a, OPERATION_READ, first, first + (int64_t)chance(w, 10));
 }
 
@@ -592,6 +624,11 @@ static void operation_ends(world *w, actor *a, wk_status waited) {
 	}
 	if (a->asks == OPERATION_LAC) {
 		finish_lac(a, waited);
+		end_actor(a);
+		return;
+	}
+	if (a->asks == OPERATION_WAIT) {
+		finish_wait(a, waited);
 		end_actor(a);
 		return;
 	}

@@ -162,19 +162,34 @@ static inline bool driven_asks(driven *d, uint32_t at, wk_wire_request *request)
 	return true;
 }
 
-static inline void driven_answer_with(driven *d, uint32_t at, const wk_wire_request *request, uint32_t code,
-                                      const void *body, size_t body_size) {
+static inline void driven_reply(driven *d, uint32_t at, wk_wire_reply *reply, const void *body, size_t body_size) {
 	played_bookie *bookie = &d->bookies[at];
-	wk_wire_reply reply;
-	wk_wire_reply_begin(request, code, &reply);
-	reply.has_body = body_size > 0;
-	reply.body_size = body_size;
-	size_t size = wk_wire_reply_encode(&reply, bookie->said);
+	reply->has_body = body_size > 0;
+	reply->body_size = body_size;
+	size_t size = wk_wire_reply_encode(reply, bookie->said);
 	CHECK(size + body_size <= sizeof bookie->said);
 	if (body_size > 0)
 		memcpy(bookie->said + size, body, body_size);
 	struct iovec part = {.iov_base = bookie->said, .iov_len = size + body_size};
 	CHECK_EQ(bookie->net->operations->send(bookie->net, bookie->connection, &part, 1), 0);
+}
+
+static inline void driven_answer_with(driven *d, uint32_t at, const wk_wire_request *request, uint32_t code,
+                                      const void *body, size_t body_size) {
+	wk_wire_reply reply;
+	wk_wire_reply_begin(request, code, &reply);
+	driven_reply(d, at, &reply, body, body_size);
+}
+
+/* What a long poll is answered; body_size 0: without an entry. */
+static inline void driven_answer_poll(driven *d, uint32_t at, const wk_wire_request *request, int64_t lac,
+                                      const void *body, size_t body_size) {
+	wk_wire_reply reply;
+	wk_wire_reply_begin(request, WK_WIRE_OK, &reply);
+	reply.entry_id = body_size > 0 ? request->previous_lac + 1 : -1;
+	reply.has_max_lac = true;
+	reply.max_lac = lac;
+	driven_reply(d, at, &reply, body, body_size);
 }
 
 static inline void driven_answer(driven *d, uint32_t at, const wk_wire_request *request, uint32_t code) {

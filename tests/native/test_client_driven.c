@@ -1,5 +1,6 @@
 /* test_client_driven.c: the client turn by turn, on a simulated network: what threads and sockets would hide. */
 /* ctest labels: one-thread simulated */
+#include "client/link.h"
 #include "driven_client.h"
 
 TEST(an_entry_is_confirmed_by_an_ack_quorum) {
@@ -216,6 +217,201 @@ TEST(a_request_that_was_given_up_before_it_was_sent_is_not_sent) {
 	driven_end(&d);
 }
 
+static void all_are_asked_to_wait(driven *d, wk_wire_request *requests) {
+	driven_run(d, 10 * MS);
+	for (uint32_t at = 0; at < d->bookies_count; at++) {
+		CHECK(driven_asks(d, at, &requests[at]));
+		CHECK_EQ(requests[at].operation, WK_WIRE_READ);
+		CHECK_EQ(requests[at].flags & (WK_WIRE_LONG_POLL | WK_WIRE_PIGGYBACK), WK_WIRE_LONG_POLL | WK_WIRE_PIGGYBACK);
+		CHECK_EQ(requests[at].entry_id, -1);
+		CHECK_EQ(requests[at].previous_lac, -1);
+		CHECK_EQ(requests[at].timeout_ms, 100);
+	}
+}
+
+TEST(a_wait_ends_with_the_first_bookie_that_knows_more_and_brings_its_entry) {
+	driven d;
+	driven_start(&d, 3);
+	wk_handle *handle = driven_open(&d, WK_HANDLE_READ, 2);
+	wk_operation *operation = wk_wait_lac_begin(handle, -1, 100 * MS);
+	wk_wire_request requests[3];
+	all_are_asked_to_wait(&d, requests);
+	driven_answer_poll(&d, 0, &requests[0], -1, NULL, 0);
+	driven_answer(&d, 1, &requests[1], WK_WIRE_NO_LEDGER);
+	driven_run(&d, 10 * MS);
+	CHECK_EQ(operation->done, 0);
+	uint8_t bytes[64];
+	driven_answer_poll(&d, 2, &requests[2], 4, bytes, put_entry(bytes));
+	driven_run(&d, 10 * MS);
+	CHECK_EQ(operation->done, 1);
+	int64_t lac;
+	wk_entries *entry;
+	CHECK_EQ(wk_wait_lac_finish(operation, operation->status, &lac, &entry, NULL), WK_OK);
+	CHECK_EQ(lac, 4);
+	size_t count;
+	CHECK_EQ(wk_entries_get(entry, &count)->entry_id, 0);
+	CHECK_EQ(count, 1);
+	CHECK_EQ(memcmp(wk_entries_get(entry, &count)->payload, "hello", 5), 0);
+	wk_entries_release(entry);
+	wk_handle_close(handle);
+	driven_end(&d);
+}
+
+/* The LAC is taken all the same: the entry is read as others are. */
+TEST(a_piggy_backed_entry_that_is_damaged_is_not_given) {
+	driven d;
+	driven_start(&d, 3);
+	wk_handle *handle = driven_open(&d, WK_HANDLE_READ, 2);
+	wk_operation *operation = wk_wait_lac_begin(handle, -1, 100 * MS);
+	wk_wire_request requests[3];
+	all_are_asked_to_wait(&d, requests);
+	uint8_t bytes[64];
+	size_t size = put_entry(bytes);
+	bytes[size - 1] ^= 1;
+	driven_answer_poll(&d, 1, &requests[1], 0, bytes, size);
+	driven_run(&d, 10 * MS);
+	int64_t lac;
+	wk_entries *entry;
+	CHECK_EQ(wk_wait_lac_finish(operation, operation->status, &lac, &entry, NULL), WK_OK);
+	CHECK_EQ(lac, 0);
+	CHECK(entry == NULL);
+	wk_handle_close(handle);
+	driven_end(&d);
+}
+
+TEST(a_wait_that_brings_nothing_says_whether_anybody_waited) {
+	for (int somebody = 0; somebody < 2; somebody++) {
+		driven d;
+		driven_start(&d, 3);
+		wk_handle *handle = driven_open(&d, WK_HANDLE_READ, 2);
+		wk_operation *operation = wk_wait_lac_begin(handle, -1, 100 * MS);
+		wk_wire_request requests[3];
+		all_are_asked_to_wait(&d, requests);
+		driven_answer(&d, 0, &requests[0], WK_WIRE_NO_LEDGER);
+		driven_answer(&d, 1, &requests[1], WK_WIRE_TOO_MANY_REQUESTS);
+		driven_run(&d, 50 * MS);
+		CHECK_EQ(operation->done, 0);
+		if (somebody)
+			driven_answer_poll(&d, 2, &requests[2], -1, NULL, 0);
+		else
+			driven_answer(&d, 2, &requests[2], WK_WIRE_NO_LEDGER);
+		driven_run(&d, 10 * MS);
+		CHECK_EQ(operation->done, 1);
+		int64_t lac;
+		wk_entries *entry;
+		CHECK_EQ(wk_wait_lac_finish(operation, operation->status, &lac, &entry, NULL),
+		         somebody ? WK_TIMEOUT : WK_UNAVAILABLE);
+		wk_handle_close(handle);
+		driven_end(&d);
+	}
+}
+
+/* Entry 0 of three bookies is read so often that the latency of each is known: 2 ms. */
+static wk_handle *used_reader(driven *d) {
+	driven_start(d, 3);
+	wk_handle *handle = driven_open(d, WK_HANDLE_READ, 2);
+	uint8_t entry[64];
+	size_t size = put_entry(entry);
+	for (uint32_t i = 0; i < 60; i++) { /* whichever is asked: it is silent at first, so that each has its turn */
+		wk_operation *operation = wk_read_begin(handle, 0, 0, 1000);
+		driven_run(d, MS);
+		wk_wire_request request;
+		for (uint32_t at = 0; at < 3; at++)
+			if (driven_asks(d, at, &request)) {
+				driven_run(d, MS);
+				driven_answer_with(d, at, &request, WK_WIRE_OK, entry, size);
+			}
+		driven_run(d, MS);
+		wk_entries *entries;
+		CHECK_EQ(operation->done, 1);
+		CHECK_EQ(wk_read_finish(operation, operation->status, &entries, NULL), WK_OK);
+		wk_entries_release(entries);
+		d->client->dispatcher->links[i % 3]->silent_until_ns = wk_network_now(d->network) + 10 * MS;
+	}
+	driven_run(d, 100 * MS);
+	for (uint32_t at = 0; at < 3; at++)
+		CHECK(wk_dispatcher_latency(d->client->dispatcher, at)->mean_ns < 5 * MS);
+	return handle;
+}
+
+static void end_used_reader(driven *d, wk_handle *handle) {
+	wk_handle_close(handle);
+	driven_end(d);
+}
+
+TEST(a_read_that_is_late_is_sent_to_a_second_bookie_and_the_first_answer_counts) {
+	for (uint32_t first = 0; first < 2; first++) {
+		driven d;
+		wk_handle *handle = used_reader(&d);
+		uint8_t entry[64];
+		size_t size = put_entry(entry);
+		wk_operation *operation = wk_read_begin(handle, 0, 0, 1000);
+		wk_wire_request requests[2];
+		driven_run(&d, MS);
+		CHECK(driven_asks(&d, 0, &requests[0]));
+		CHECK(!driven_asks(&d, 1, &requests[1]));
+		driven_run(&d, 30 * MS);
+		CHECK(driven_asks(&d, 1, &requests[1]));
+		driven_answer_with(&d, first, &requests[first], WK_WIRE_OK, entry, size);
+		driven_run(&d, MS);
+		CHECK_EQ(operation->done, 1);
+		driven_answer_with(&d, 1 - first, &requests[1 - first], WK_WIRE_OK, entry, size);
+		driven_run(&d, MS);
+		wk_entries *entries;
+		CHECK_EQ(wk_read_finish(operation, operation->status, &entries, NULL), WK_OK);
+		wk_entries_release(entries);
+		end_used_reader(&d, handle);
+	}
+}
+
+/* Bookies that are all slow get no more than a tenth more; one that hangs for 100 ms is left for the next in any case. */
+TEST(speculative_reads_have_a_budget_and_hanging_bookies_are_left_without_it) {
+	driven d;
+	wk_handle *handle = used_reader(&d);
+	d.client->dispatcher->speculation.credit = 0;
+	wk_operation *operation = wk_read_begin(handle, 0, 0, 1000);
+	wk_wire_request request;
+	driven_run(&d, 90 * MS);
+	CHECK(driven_asks(&d, 0, &request));
+	CHECK(!driven_asks(&d, 1, &request));
+	CHECK(!wk_dispatcher_is_silent(d.client->dispatcher, 0));
+	driven_run(&d, 20 * MS);
+	CHECK(driven_asks(&d, 1, &request));
+	CHECK(wk_dispatcher_is_silent(d.client->dispatcher, 0));
+	uint8_t entry[64];
+	driven_answer_with(&d, 1, &request, WK_WIRE_OK, entry, put_entry(entry));
+	driven_run(&d, MS);
+	wk_entries *entries;
+	CHECK_EQ(wk_read_finish(operation, operation->status, &entries, NULL), WK_OK);
+	wk_entries_release(entries);
+	end_used_reader(&d, handle);
+}
+
+TEST(a_bookie_that_is_much_slower_is_asked_behind_the_others) {
+	driven d;
+	wk_handle *handle = used_reader(&d);
+	for (int i = 0; i < 60; i++)
+		wk_latency_seen(&d.client->dispatcher->links[0]->latency, 40 * MS);
+	d.client->dispatcher->reads = 0;
+	uint32_t slow = 0;
+	for (uint32_t i = 0; i < 64; i++) {
+		wk_operation *operation = wk_read_begin(handle, 0, 0, 1000);
+		driven_run(&d, MS);
+		wk_wire_request request;
+		uint32_t at = driven_asks(&d, 0, &request) ? 0 : 1;
+		slow += at == 0;
+		CHECK(at == 0 || driven_asks(&d, 1, &request));
+		uint8_t entry[64];
+		driven_answer_with(&d, at, &request, WK_WIRE_OK, entry, put_entry(entry));
+		driven_run(&d, MS);
+		wk_entries *entries;
+		CHECK_EQ(wk_read_finish(operation, operation->status, &entries, NULL), WK_OK);
+		wk_entries_release(entries);
+	}
+	CHECK_EQ(slow, 1); /* to see whether it still is */
+	end_used_reader(&d, handle);
+}
+
 int main(void) {
 	RUN(an_entry_is_confirmed_by_an_ack_quorum);
 	RUN(an_ack_of_a_bookie_that_was_replaced_does_not_count);
@@ -225,5 +421,11 @@ int main(void) {
 	RUN(a_recovery_that_cannot_write_does_not_say_that_it_cannot_read);
 	RUN(what_is_being_sent_stays_as_it_is_when_the_client_stops);
 	RUN(a_request_that_was_given_up_before_it_was_sent_is_not_sent);
+	RUN(a_wait_ends_with_the_first_bookie_that_knows_more_and_brings_its_entry);
+	RUN(a_piggy_backed_entry_that_is_damaged_is_not_given);
+	RUN(a_wait_that_brings_nothing_says_whether_anybody_waited);
+	RUN(a_read_that_is_late_is_sent_to_a_second_bookie_and_the_first_answer_counts);
+	RUN(speculative_reads_have_a_budget_and_hanging_bookies_are_left_without_it);
+	RUN(a_bookie_that_is_much_slower_is_asked_behind_the_others);
 	return check_done();
 }

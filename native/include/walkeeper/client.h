@@ -197,6 +197,16 @@ WK_API void wk_entries_release(wk_entries *entries);
 WK_API wk_status wk_handle_read_lac(wk_handle *handle, uint64_t timeout_ns, int64_t *lac, wk_error *error);
 
 /*
+ * Waits, by long polls at all bookies of the last segment, until one of them tells of a LAC above `known`. *entry: entry
+ * known + 1, where the bookie gave it with its answer; else NULL. *last_entry of a closed ledger at once, also where it is
+ * not above `known`. What is confirmed and no bookie was told of yet is not waited for longer than lac_idle_ns.
+ * WK_TIMEOUT: nothing newer in timeout_ns, or in 10 s; earlier where a bookie was fenced: the metadata tell. WK_UNAVAILABLE:
+ * no bookie waits: none is up, or none has the ledger yet.
+ */
+WK_API wk_status wk_handle_wait_lac(wk_handle *handle, int64_t known, uint64_t timeout_ns, int64_t *lac,
+                                    wk_entries **entry, wk_error *error);
+
+/*
  * Recovers the ledger, whose metadata the caller has set IN_RECOVERY: fences it, finds the last entry that may have been
  * acknowledged, and writes what is not on a full write set again. *last_entry and *length are what the metadata are closed
  * with; -1 and 0: it is empty. May be repeated, and run by several clients at once.

@@ -134,6 +134,11 @@ WK_API wk_status wk_cluster_reader_next(wk_cluster_reader *reader, size_t max_re
                                         uint64_t timeout_ns, wk_batch **batch, wk_error *error);
 WK_API wk_status wk_cluster_reader_next_arrow(wk_cluster_reader *reader, size_t max_records, size_t max_bytes,
                                               uint64_t timeout_ns, void *schema, void *array, wk_error *error);
+/*
+ * Waits until more is confirmed in the segment than the reader was told, which then counts as told: wk_handle_wait_lac.
+ * WK_END: nothing comes in this segment any more, as far as its metadata were told; or there is no segment.
+ */
+WK_API wk_status wk_cluster_reader_wait(wk_cluster_reader *reader, uint64_t timeout_ns, wk_error *error);
 typedef struct wk_cluster_reader_state {
 	wk_dlsn at; /* of the next record, or behind the last one */
 	int64_t segment, last_entry, next_sequence_id;
