@@ -57,7 +57,11 @@ def test_a_reader_beside_the_writer_leaves_it_alone(shared_cluster: LocalCluster
             await writer.add(b"1")
             assert await reader.read_last_confirmed() in (0, 1)
             assert [entry.payload async for entry in reader.read_unconfirmed(0)] == [b"0", b"1"]
+            waiting = asyncio.ensure_future(reader.wait_last_confirmed(1))
             await writer.add(b"2")
+            assert await waiting == 2
+            with pytest.raises(walkeeper.TimeoutError):
+                await reader.wait_last_confirmed(2, timeout=0.05)
 
     run(test, shared_cluster.metadata)
 

@@ -227,3 +227,24 @@ def test_bookies_are_chosen_among_all(client: walkeeper.LedgerClient, shared_clu
     """With one of three a bookie is left out of 40 by a chance of one in ten million."""
     chosen = {client.create(ensemble_size=1, write_quorum=1, ack_quorum=1).metadata.segments[0][0] for _ in range(40)}
     assert chosen == {bookie.bookie_id for bookie in shared_cluster.bookies}
+
+
+def test_a_reader_waits_for_what_comes(client: walkeeper.LedgerClient, other: walkeeper.LedgerClient) -> None:
+    with client.create() as writer, other.open_no_recovery(writer.ledger_id) as reader:
+        with pytest.raises(walkeeper.TimeoutError, match="no entry behind -1 of ledger"):
+            reader.wait_last_confirmed(-1, timeout=0.05)
+        for number in range(20):
+            told = threading.Timer(0.01, writer.add, (b"entry %d" % number,))
+            told.start()
+            assert reader.wait_last_confirmed(number - 1, timeout=30) == number
+            told.join()
+            assert [entry.entry_id for entry in reader.read(number)] == [number]
+        assert reader.wait_last_confirmed(3) == 19
+        closed = threading.Timer(0.1, writer.close)
+        closed.start()
+        assert reader.wait_last_confirmed(19) == 19  # nothing comes any more
+        closed.join()
+        assert reader.metadata.is_closed
+        assert reader.wait_last_confirmed(100) == 19
+        with pytest.raises(walkeeper.InvalidError):
+            reader.wait_last_confirmed(-2)

@@ -13,7 +13,7 @@ import walkeeper
 from walkeeper._options import Backend, nanoseconds, seconds_of
 from walkeeper._writer import _checked
 from walkeeper.aio._opening import opened_in_a_thread, seen
-from walkeeper.errors import QuorumTimeoutError, WouldBlockError
+from walkeeper.errors import QuorumTimeoutError, TimeoutError, WouldBlockError
 from walkeeper.ledgers import BookieInfo, Digest, LedgerEntry
 from walkeeper.ledgers._reader import CHUNK_BYTES
 
@@ -32,6 +32,8 @@ Sync = TypeVar("Sync", bound="LedgerHandle")
 Result = TypeVar("Result")
 STEP = 1000
 """Ids of a listing that a thread of the executor takes at once."""
+_WAIT_SECONDS = 1.0
+"""A thread of the executor waits so long at a time."""
 
 
 class LedgerClient:
@@ -247,6 +249,19 @@ class LedgerReader(_Handle["walkeeper.LedgerReader"]):
     async def read_last_confirmed(self, timeout: float | None = None) -> int:
         """See walkeeper.LedgerReader.read_last_confirmed."""
         return await asyncio.to_thread(self._sync.read_last_confirmed, timeout)
+
+    async def wait_last_confirmed(self, beyond: int, timeout: float | None = None) -> int:
+        """See walkeeper.LedgerReader.wait_last_confirmed. Its thread outlives a cancelled task by a second at most."""
+        seconds = seconds_of(_checked(nanoseconds, timeout))
+        loop = asyncio.get_running_loop()
+        deadline = None if seconds is None else loop.time() + seconds
+        while True:
+            left = _WAIT_SECONDS if deadline is None else min(_WAIT_SECONDS, max(0.0, deadline - loop.time()))
+            try:
+                return await asyncio.to_thread(self._sync.wait_last_confirmed, beyond, left)
+            except TimeoutError:
+                if deadline is not None and loop.time() >= deadline:
+                    raise
 
 
 class LedgerWriter(_Handle["walkeeper.LedgerWriter"]):

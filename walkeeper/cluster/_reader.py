@@ -7,22 +7,31 @@ knows, or that a writer in this process has.
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from walkeeper._calls import ReaderCalls
 from walkeeper._native import ffi, lib
-from walkeeper.errors import LedgerNotFoundError, TruncatedError, check, new_error
+from walkeeper.cluster._writer import WRITERS
+from walkeeper.errors import ClosedError, LedgerNotFoundError, TruncatedError, check, new_error
 
 if TYPE_CHECKING:
     from walkeeper.cluster._document import LogDocument, StoredSegment
     from walkeeper.cluster._namespace import ClusterNamespace
     from walkeeper.ledgers._native_handles import NativeHandle
+    from walkeeper.metadata import LedgerMetadata
 
 __all__ = ["ClusterReader"]
 
+WAIT_SECONDS = 0.1
+"""A follower waits for the open segment so long, then looks whether there is another one."""
 PAUSE_SECONDS = 0.001
 PAUSE_SECONDS_MAX = 0.02
-"""A follower looks for more after so long; it doubles up to the latter."""
+"""Where nobody tells it of more, it looks after so long; it doubles up to the latter."""
+
+
+_WORTH_A_LOOK = (lib.WK_NOT_FOUND, lib.WK_UNAVAILABLE, lib.WK_DAMAGED)
+"""Where a read fails like this, the ledger may have moved to other bookies."""
 
 
 class ClusterReader(ReaderCalls):
@@ -40,6 +49,10 @@ class ClusterReader(ReaderCalls):
         self._skips = getattr(options, "from") in (lib.WK_FROM_TXID, lib.WK_FROM_TIME_MS)
         """It has not met the number yet that it begins with."""
         self._handle: NativeHandle | None = None
+        self._moved_to: LedgerMetadata | None = None
+        """What the metadata of the segment's ledger said when a read had failed."""
+        self._polled = False
+        """A bookie has told of more of the open segment: the next poll there tells of all that came since."""
         self._count = ffi.new("size_t *")
         out, error = ffi.new("wk_cluster_reader **"), new_error()
         check(lib.wk_cluster_reader_open(options, out, error), error)
@@ -56,12 +69,16 @@ class ClusterReader(ReaderCalls):
     def next(self, native: Any, max_records: int, max_bytes: int, left: int, out: Any, error: Any) -> int:
         deadline = time.monotonic() + left / 1e9
         pause = PAUSE_SECONDS
+        looked = False
         state = ffi.new("wk_cluster_reader_state *")
         while True:
             lib.wk_cluster_reader_state_get(native, state)
             document, _ = self._namespace._store.read(self._log_id)
             self._check_truncated(native, document, state)
             status = int(lib.wk_cluster_reader_next(native, max_records, max_bytes, lib_patience(left), out, error))
+            if status in _WORTH_A_LOOK and not looked and self._look_again():
+                looked = True
+                continue
             if status == lib.WK_NOT_FOUND:
                 status = int(lib.WK_DAMAGED)
             if status == lib.WK_OK:
@@ -75,22 +92,59 @@ class ClusterReader(ReaderCalls):
             lib.wk_cluster_reader_state_get(native, state)
             if state.ended or state.end_of_stream:
                 return status
-            found = self._more(native, document, state)
-            if found is None:
+            if not (self._polled and self._is_open(document, state) and time.monotonic() < deadline):
+                found = self._more(native, document, state)
+                if found is None:
+                    return status
+                if found:
+                    pause = PAUSE_SECONDS
+                    continue
+                if not self._follow:
+                    return status
+            began = time.monotonic()
+            if began >= deadline:
+                return int(lib.WK_TIMEOUT)
+            status = self._wait(native, state, min(WAIT_SECONDS, deadline - began), error)
+            if status == lib.WK_INTERRUPTED:
                 return status
-            if found:
+            if status == lib.WK_OK or time.monotonic() - began > PAUSE_SECONDS_MAX:
                 pause = PAUSE_SECONDS
                 continue
-            if not self._follow:
-                return status
-            if time.monotonic() + pause > deadline:
-                time.sleep(max(0.0, deadline - time.monotonic()))
-                return int(lib.WK_TIMEOUT)
-            time.sleep(pause)
+            time.sleep(min(pause, max(0.0, deadline - time.monotonic())))
             pause = min(2 * pause, PAUSE_SECONDS_MAX)
 
     def next_apart(self, native: Any, max_records: int, max_bytes: int, left: int, out: Any, error: Any) -> int:
         return self.next(native, max_records, max_bytes, left, out, error)
+
+    def _look_again(self) -> bool:
+        """Whether the segment's ledger is on other bookies than the handle knows, which now knows them."""
+        if self._handle is None:
+            return False
+        before = self._moved_to
+        try:
+            self._moved_to = self._namespace._ledgers.refresh(self._handle)
+        except LedgerNotFoundError:
+            return True  # it was truncated just now: the document says so
+        return self._moved_to != before
+
+    def _is_open(self, document: LogDocument, state: Any) -> bool:
+        segment = document.segment(state.segment)
+        return segment is not None and not segment.completed
+
+    def _wait(self, native: Any, state: Any, seconds: float, error: Any) -> int:
+        """Until more of the open segment is confirmed: WK_OK. Any other status: the log's document may say more."""
+        self._polled = False
+        if self._handle is None or state.completed:
+            return int(lib.WK_END)
+        wait_ns = int(seconds * 1e9)
+        writer = WRITERS.get(self._log_id)
+        written = writer.handle_of(self._handle.ledger_id) if writer is not None else None
+        if written is not None:
+            with suppress(ClosedError), written as raw:
+                return int(lib.wk_handle_wait(raw, state.last_entry + 1, wait_ns, error))
+        status = int(lib.wk_cluster_reader_wait(native, wait_ns, error))
+        self._polled = status == lib.WK_OK
+        return status
 
     def _more(self, native: Any, document: LogDocument, state: Any) -> bool | None:
         """Whether there may be more to read now; None: there never will be."""

@@ -332,6 +332,11 @@ class ClusterWriter(WriterCalls):
         except Error:
             return -1, -1
 
+    def handle_of(self, ledger_id: int) -> NativeHandle | None:
+        """Of the open segment, where that is its ledger: whoever follows it in this process waits on it."""
+        handle = self._handle
+        return handle if handle is not None and handle.ledger_id == ledger_id and not self._closed else None
+
     def try_submit(self, native: Any, data: Any, size: int, options: Any, at: Any, ticket: Any, error: Any) -> int:
         self._check_process()
         status = int(lib.wk_cluster_writer_submit(native, data, size, options, at, ticket, error))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from itertools import chain
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from walkeeper._native import ffi, lib
-from walkeeper._options import nanoseconds, natural, uninterrupted
-from walkeeper.errors import DamagedError, InvalidError, new_error
+from walkeeper._options import FOREVER, nanoseconds, natural, uninterrupted
+from walkeeper.errors import DamagedError, InvalidError, TimeoutError, new_error
 from walkeeper.ledgers._entry import LedgerEntry
 from walkeeper.ledgers._errors import failure
 from walkeeper.ledgers._native_handles import NativeHandle
@@ -25,6 +26,11 @@ __all__ = ["LedgerHandle", "LedgerReader"]
 
 CHUNK_BYTES = 1 << 20
 """Payload bytes that a read asks for at once."""
+_POLL_SECONDS = 1.0
+"""Bookies hold a long poll so long; then the metadata are looked at."""
+_PAUSE_SECONDS = 0.001
+_PAUSE_SECONDS_MAX = 0.02
+"""Where no bookie holds a poll, as none has the ledger yet, it is asked again so soon; it doubles up to the latter."""
 _INT64_MAX = 2**63 - 1
 _WORTH_A_LOOK = (lib.WK_NOT_FOUND, lib.WK_NO_LEDGER, lib.WK_UNAVAILABLE, lib.WK_DAMAGED)
 """Where a read fails like this, the metadata may have changed: the ledger was deleted, or its bookies were replaced."""
@@ -201,6 +207,50 @@ class LedgerReader(LedgerHandle):
         if not self._metadata.is_closed:
             self._ask(timeout_ns)
         return self.lac
+
+    def wait_last_confirmed(self, beyond: int, timeout: float | None = None) -> int:
+        """Waits until the LAC is above `beyond` (-1: until there is an entry), and returns it.
+
+        The bookies hold the question until they know of more (long polls): a follower costs little, and hears of an
+        entry as soon as a bookie does. See read_last_confirmed for when that is. Of a ledger that was closed the call
+        returns the last entry at once, also where that is not above `beyond`: nothing comes any more.
+        `timeout` in seconds: TimeoutError where nothing came in time. Bookies that do not answer are asked again until
+        then. The other errors are those of read_last_confirmed.
+        """
+        natural("beyond", beyond + 1)
+        timeout_ns = nanoseconds(timeout)
+        deadline = None if timeout_ns == FOREVER else time.monotonic() + timeout_ns / 1e9
+        pause = _PAUSE_SECONDS
+        while not self._metadata.is_closed and self.lac <= beyond:
+            left = _POLL_SECONDS if deadline is None else min(_POLL_SECONDS, deadline - time.monotonic())
+            if left <= 0:
+                text = f"no entry behind {beyond} of ledger {self.ledger_id} was confirmed in time"
+                raise TimeoutError(text, ledger_id=self.ledger_id)
+            began = time.monotonic()
+            if self._poll(beyond, int(left * 1e9)):
+                return self.lac
+            self._look_again()
+            if (
+                time.monotonic() - began < left / 2 and not self._metadata.is_closed
+            ):  # nobody waits: nobody knows it yet
+                time.sleep(min(pause, left))
+                pause = min(2 * pause, _PAUSE_SECONDS_MAX)
+        return self.lac
+
+    def _poll(self, beyond: int, timeout_ns: int) -> bool:
+        lac, entry, error = ffi.new("int64_t *", -1), ffi.new("wk_entries **"), new_error()
+        with self._native as native:
+            status = uninterrupted(
+                lambda left: lib.wk_handle_wait_lac(native, beyond, left, lac, entry, error), timeout_ns
+            )
+        if status in (lib.WK_TIMEOUT, lib.WK_UNAVAILABLE):
+            return False
+        if status != lib.WK_OK:
+            raise failure(status, error, self.ledger_id)
+        if entry[0] != ffi.NULL:
+            lib.wk_entries_release(entry[0])
+        self._lac = max(self._lac, int(lac[0]))
+        return self._lac > beyond
 
     def _ask(self, timeout_ns: int) -> None:
         lac, error = ffi.new("int64_t *", -1), new_error()
