@@ -50,6 +50,7 @@ QUESTIONS = {
     "growth": "As connections and ledgers grow",
     "stacks": "Each stack with its own client",
     "cluster": "Our client on three bookies",
+    "cluster_log": "A log on three bookies",
 }
 
 
