@@ -51,6 +51,7 @@ QUESTIONS = {
     "stacks": "Each stack with its own client",
     "cluster": "Our client on three bookies",
     "cluster_log": "A log on three bookies",
+    "cluster_stacks": "Three bookies, each stack with its own client",
 }
 
 

@@ -15,7 +15,7 @@ import org.apache.bookkeeper.conf.ClientConfiguration;
 /**
  * BookKeeper's client, told by its standard input what to do, so that it stays warm: a line each, answered by a line of JSON.
  *
- * <p>{@code add v2|v3 WINDOW MILLISECONDS}: adds of 1 KiB to a new ledger on one bookie. {@code read v2|v3 BATCH}: the ledger of the last
+ * <p>{@code add v2|v3 WINDOW MILLISECONDS [E QW QA]}: adds of 1 KiB to a new ledger, on one bookie if not told. {@code read v2|v3 BATCH}: the ledger of the last
  * add, all of it; v2 by batch reads of BATCH entries, v3 by ranges of so many.
  */
 final class Client {
@@ -61,19 +61,24 @@ final class Client {
             BookKeeper by = words[1].equals("v2") ? client.v2 : client.v3;
             System.out.println(
                     words[0].equals("add")
-                            ? client.add(by, Integer.parseInt(words[2]), Long.parseLong(words[3]))
+                            ? client.add(by, Integer.parseInt(words[2]), Long.parseLong(words[3]), quorums(words))
                             : client.read(by, words[1].equals("v2"), Integer.parseInt(words[2])));
         }
     }
 
-    private String add(BookKeeper by, int window, long milliseconds) throws Exception {
+    private static int[] quorums(String[] words) {
+        int[] told = Arrays.stream(words).skip(4).mapToInt(Integer::parseInt).toArray();
+        return told.length > 0 ? told : new int[] {1, 1, 1};
+    }
+
+    private String add(BookKeeper by, int window, long milliseconds, int[] quorums) throws Exception {
         byte[] payload = new byte[SIZE];
         new Random(1).nextBytes(payload);
         int[] samples = new int[SAMPLES_MAX];
         AtomicInteger done = new AtomicInteger();
         AtomicReference<Throwable> wrong = new AtomicReference<>();
         try (WriteHandle ledger = by.newCreateLedgerOp()
-                .withEnsembleSize(1).withWriteQuorumSize(1).withAckQuorumSize(1)
+                .withEnsembleSize(quorums[0]).withWriteQuorumSize(quorums[1]).withAckQuorumSize(quorums[2])
                 .withDigestType(DigestType.CRC32C).withPassword(PASSWORD).execute().get()) {
             lastLedger = ledger.getId();
             Semaphore room = new Semaphore(window);
