@@ -15,7 +15,7 @@ import pytest
 import walkeeper
 from tests.command_line import flip, journal_with, json_lines, payloads, run
 from walkeeper import aio
-from walkeeper._directory import journal_of
+from walkeeper.directory._paths import journal_of
 from walkeeper.errors import DamagedError, DirectoryLockedError, ExistsError, InvalidError, NotFoundError
 
 SMALL = 65536

@@ -142,6 +142,16 @@ def test_a_placement_policy_has_no_clock_no_threads_and_does_no_io() -> None:
             assert not at_once or own or top(module) in allowed, (path, module)
 
 
+def test_a_directory_and_a_cluster_know_nothing_of_each_other() -> None:
+    for path in python_files("walkeeper/directory"):
+        assert not [
+            module for module, _ in imports(path) if module.startswith(("walkeeper.cluster", "walkeeper.ledgers"))
+        ]
+    for path in python_files("walkeeper/cluster"):
+        for module, _ in imports(path):
+            assert not module.startswith("walkeeper.directory") or module.startswith("walkeeper.directory._paths"), path
+
+
 @pytest.mark.skipif("bookie/walkeeper_bookie" not in PRESENT, reason="there is no bookie yet")
 def test_the_bookie_runs_without_the_client() -> None:
     for path in python_files("bookie/walkeeper_bookie"):

@@ -13,7 +13,7 @@ from walkeeper._native import ffi, lib
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from walkeeper._log import Log
+    from walkeeper._completions import Completions
     from walkeeper._position import Position
 
 __all__ = ["ReaderCalls", "WriterCalls"]
@@ -38,13 +38,14 @@ class WriterCalls:
     end_of_stream: Call = staticmethod(lib.wk_writer_end_of_stream)
     release: Callable[[Any], None] = staticmethod(_close_writer)
 
-    def find(self, log: Log, sequence_id: int, at: Any, error: Any) -> int:
+    def find(self, log: Any, sequence_id: int, at: Any, error: Any) -> int:
         """The position of a durable record of the log, by its sequence id."""
         return int(lib.wk_log_find(log._native, lib.WK_FIND_SEQUENCE_ID, sequence_id, ffi.NULL, at, error))
 
-    def watch(self, log: Log, ticket: int, at: Position, deferred: bool) -> Future[Position]:
+    def watch(self, log: Any, ticket: int, at: Position, deferred: bool) -> Future[Position]:
         """A future that is done, with `at`, when the ticket is durable."""
-        return log.namespace._completions.watch(ticket, at, log.name, deferred)
+        completions: Completions = log.namespace._completions
+        return completions.watch(ticket, at, log.name, deferred)
 
     def close(self, timeout_ns: int) -> None:
         """Behind the last flush of a writer that is closed."""

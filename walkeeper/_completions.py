@@ -18,7 +18,7 @@ from walkeeper._position import Position
 from walkeeper.errors import ClosedError, Error, JournalFailedError, exception_of, new_error
 
 if TYPE_CHECKING:
-    from walkeeper._namespace import Handle
+    from walkeeper.directory._namespace import Handle
 
 __all__ = ["Completions"]
 

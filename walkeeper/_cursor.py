@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from walkeeper._native import ffi, lib
-from walkeeper._options import name_bytes, uninterrupted
-from walkeeper._position import DLSN, Position, dlsn_of, position_of
-from walkeeper.errors import CursorNotFoundError, InvalidError, check, new_error
+from walkeeper._position import DLSN, Position, dlsn_of
+from walkeeper.errors import CursorNotFoundError, InvalidError
 
 if TYPE_CHECKING:
     from walkeeper._log import Log
 
 __all__ = ["Cursor"]
-
-_KINDS = {lib.WK_NOT_FOUND: CursorNotFoundError}
 
 
 def _first_of_the_next(end: DLSN) -> tuple[DLSN, DLSN]:
@@ -22,7 +19,7 @@ def _first_of_the_next(end: DLSN) -> tuple[DLSN, DLSN]:
     return DLSN(end.segment, end.entry_id + 1, 0), DLSN(end.segment + 1, 0, 0)
 
 
-class Cursor:
+class Cursor(ABC):
     """A named durable position: the first record that its owner still needs.
 
     Truncation may go up to it and not further. It moves forward only: after handling `record`, say
@@ -48,12 +45,9 @@ class Cursor:
         return self._log
 
     @property
+    @abstractmethod
     def position(self) -> Position:
         """The first record still needed. Raises CursorNotFoundError where the cursor was deleted."""
-        at, error, name = ffi.new("wk_position *"), new_error(), name_bytes(self._name)
-        status = uninterrupted(lambda _: lib.wk_cursor_get(self._log._native, name, len(name), at, error))
-        check(status, error, log=self._log.name, kinds=_KINDS)
-        return position_of(at)
 
     def advance(self, position: Position | DLSN) -> None:
         """Moves the cursor to `position`; durable when it returns.
@@ -69,11 +63,9 @@ class Cursor:
                 raise InvalidError(f"{where}: the log ends at {tuple(position.dlsn)}", log=self._log.name)
         self._set(position)
 
+    @abstractmethod
     def delete(self) -> None:
         """Forgets the cursor; durable when it returns. What only it needed may be truncated from now on."""
-        error, name = new_error(), name_bytes(self._name)
-        status = uninterrupted(lambda _: lib.wk_cursor_delete(self._log._native, name, len(name), error))
-        check(status, error, log=self._log.name, kinds=_KINDS)
 
     def _exists(self) -> bool:
         try:
@@ -82,11 +74,9 @@ class Cursor:
             return False
         return True
 
+    @abstractmethod
     def _set(self, position: Position) -> None:
-        at = ffi.new("wk_position *", [position.dlsn, position.sequence_id, position.txid])
-        error, name = new_error(), name_bytes(self._name)
-        status = uninterrupted(lambda _: lib.wk_cursor_set(self._log._native, name, len(name), at, error))
-        check(status, error, log=self._log.name)
+        """advance(), to a place that was settled."""
 
     def __repr__(self) -> str:
         return f"<walkeeper.Cursor {self._name!r} of log {self._log.name!r}>"

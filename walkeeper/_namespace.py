@@ -1,58 +1,26 @@
-"""Namespace: the logs under one URI; and `open`, the one way in."""
+"""Namespace: the logs under one URI; and `open`, the one way in, which dispatches by the URI."""
 
 from __future__ import annotations
 
 import os
 import re
-import time
-import warnings
-import weakref
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from walkeeper._directory import absolute, backup_places, directory_of, remove_empty, with_absolute_journal
-from walkeeper._log import Log, names_of
-from walkeeper._native import ffi, lib
-from walkeeper._options import (
-    BACKENDS,
-    CLUSTER_ONLY,
-    FOREVER,
-    SYNC_METHODS,
-    OnDamage,
-    flag,
-    log_options,
-    name_bytes,
-    name_of,
-    nanoseconds,
-    open_options,
-    refuse_options,
-    time_left,
-    uninterrupted,
-)
-from walkeeper.errors import (
-    ClockJumpWarning,
-    ClosedError,
-    ForkedError,
-    LogNotFoundError,
-    check,
-    new_error,
-)
+from walkeeper._options import OnDamage
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    from typing_extensions import Self, Unpack
 
-    from walkeeper._completions import Completions
-    from walkeeper._options import AnyOpenOptions, NewLogOptions, OpenOptions
+    from walkeeper._log import Log
+    from walkeeper._options import AnyOpenOptions, NewLogOptions
 
 __all__ = ["Namespace", "RecoveryReport", "Stats", "open"]
 
-_KINDS = {lib.WK_NOT_FOUND: LogNotFoundError}
 _CLUSTER = re.compile(r"(sqlite|memory|etcd|zk|zk\+[a-z]*):", re.IGNORECASE)
 """What the URI of a metadata store begins with."""
-_LOCK_WAIT_NS = 200_000_000
-_AT_EXIT_NS = 5_000_000_000
-"""A namespace that nobody closed is closed at the exit of the process, or as garbage, with this much patience."""
 
 
 def open(
@@ -87,33 +55,14 @@ def open(
         from walkeeper.cluster._namespace import open_cluster
 
         return open_cluster(uri, create, read_only, on_damage, dict(options))
-    path = directory_of(uri)
-    refuse_options(options, CLUSTER_ONLY, f"{path!r} is a directory")
-    return open_at(absolute(os.fsencode(path)), path, create, read_only, on_damage, with_absolute_journal(options))
+    from walkeeper.directory._namespace import open_directory
+
+    return open_directory(uri, create, read_only, on_damage, options)
 
 
 def is_cluster(uri: str) -> bool:
     """Whether this is the URI of a metadata store, and so of a cluster."""
     return _CLUSTER.match(uri) is not None
-
-
-def open_at(
-    place: bytes, path: str, create: bool, read_only: bool, on_damage: OnDamage, options: OpenOptions
-) -> Namespace:
-    """open(), of what its caller named `path`."""
-    native_options = open_options(create, read_only, on_damage, options)
-    out, error, started = ffi.new("wk_namespace **"), new_error(), time.monotonic_ns()
-    lock_timeout_ns = left = native_options.lock_timeout_ns
-    while True:
-        # C waits for the lock in short naps that no signal ends: between two slices Python runs its signal handlers.
-        native_options.lock_timeout_ns = max(1, min(left, _LOCK_WAIT_NS))
-        before = time.monotonic_ns() - started
-        status = lib.wk_open(place, native_options, out, error)
-        left = time_left(started, lock_timeout_ns)
-        if status == lib.WK_OK or left == 0 or status not in (lib.WK_LOCKED, lib.WK_INTERRUPTED):
-            break
-    check(status, error)
-    return Namespace(path, out[0], read_only, before)
 
 
 @dataclass(frozen=True)
@@ -219,83 +168,22 @@ class Stats:
     """This device was measured with several blocks in flight too, in idle time: that chose the method and how many."""
 
 
-class Handle:
-    """A wk_namespace: `with handle as native:` for each call.
-
-    It may be closed before the call comes to C, by another thread or by a signal handler in this one. Its memory stays
-    for as long as the handle, and C answers WK_CLOSED. Who asks what answers no status asks check() afterwards.
-    """
-
-    __slots__ = ("_memory", "_native", "_path", "_pid", "all_durable")
-
-    _has_eventfd = True
-    """Whether an event loop can listen for what becomes durable."""
-
-    def __init__(self, path: str, native: Any) -> None:
-        self._path = path
-        self._native = native
-        self._memory = ffi.gc(lib.wk_namespace_retain(native), lib.wk_namespace_release)
-        self._pid = os.getpid()
-        self.all_durable = False
-        """Known to be, of what was accepted, since it was closed."""
-
-    def __enter__(self) -> Any:
-        native = self._native
-        if native is None:
-            raise self._closed_error()
-        if self._pid != os.getpid():  # C knows, too, but what answers no status there would answer nothing here
-            raise ForkedError(f"{self._path!r} was opened before this process was forked: open it again here")
-        return native
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def check(self) -> None:
-        """After a call that answers no status: was it one of an open namespace?"""
-        if self._native is None:
-            raise self._closed_error()
-
-    @property
-    def closed(self) -> bool:
-        return self._native is None
-
-    def forget(self) -> None:
-        """In a forked child: closed, and the parent's engine left alone."""
-        self._native = None
-
-    def take(self) -> Any:
-        """The wk_namespace, to close it: nobody gets in again. C waits for those inside. None where that was done."""
-        native, self._native = self._native, None
-        return native
-
-    def _closed_error(self) -> ClosedError:
-        return ClosedError(f"the namespace {self._path!r} was closed")
-
-
-class Namespace:
-    """The logs in one directory; made by walkeeper.open().
+class Namespace(ABC):
+    """The logs under one URI: in one directory, or on the bookies of a cluster. Made by walkeeper.open().
 
     Every method may be called from any thread. A context manager: leaving it closes the namespace. One that nobody
     closes is closed as garbage or at the exit of the process, so that deferred records become durable.
     """
 
-    _has_eventfd = True
+    _has_eventfd = False
     """Whether an event loop can listen for what becomes durable."""
 
-    def __init__(self, path: str, native: Any, read_only: bool, lock_wait_ns: int = 0) -> None:
-        self._path = path
-        self._read_only = read_only
-        self._lock_wait_ns = lock_wait_ns
-        self._pid = os.getpid()
-        self._handle = Handle(path, native)
-        self._completing: list[Completions] = []  # none, or the one
-        self._clock_jumps = 0
-        """How many of them were told of."""
-        self._finalizer = weakref.finalize(self, _close, self._handle, self._completing, self._pid, _AT_EXIT_NS)
+    _path: str
+    _read_only: bool
 
     @property
     def path(self) -> str:
-        """The directory."""
+        """The directory, or the URI that a cluster was opened by."""
         return self._path
 
     @property
@@ -304,10 +192,11 @@ class Namespace:
         return self._read_only
 
     @property
+    @abstractmethod
     def closed(self) -> bool:
         """Whether close() was called."""
-        return self._handle.closed
 
+    @abstractmethod
     def log(self, name: str, *, create: bool = True, **options: Unpack[NewLogOptions]) -> Log:
         """The log of that name; created, with `options`, where there is none. An existing log keeps its own options.
 
@@ -315,45 +204,26 @@ class Namespace:
         that is empty, longer than 255 bytes of UTF-8, begins with ".", ends with "/", or holds a space, a control
         character, "<" or ">".
         """
-        encoded, native_options, made = name_bytes(name), log_options(options), flag("create", create)
-        out, error = ffi.new("wk_log **"), new_error()
-        with self._handle as native:
-            status = uninterrupted(
-                lambda _: lib.wk_log_open(native, encoded, len(encoded), made, native_options, out, error)
-            )
-        check(status, error, log=name, kinds=_KINDS)
-        return Log(self, name, out[0])
 
+    @abstractmethod
     def logs(self, prefix: str = "") -> list[str]:
         """The names of the logs that begin with `prefix`, in byte order."""
-        encoded = name_bytes(prefix)
-        names, size, count = ffi.new("char **"), ffi.new("size_t *"), ffi.new("uint64_t *")
-        error = new_error()
-        with self._handle as native:
-            status = uninterrupted(lambda _: lib.wk_log_names(native, encoded, len(encoded), names, size, count, error))
-        check(status, error)
-        return names_of(names[0], size[0])
 
+    @abstractmethod
     def delete_log(self, name: str) -> None:
         """Deletes a log with its cursors; durable when it returns. Its space is given back in the background.
 
         Handles on it raise LogDeletedError from now on. Raises LogNotFoundError.
         """
-        encoded, error = name_bytes(name), new_error()
-        with self._handle as native:
-            status = uninterrupted(lambda _: lib.wk_log_delete(native, encoded, len(encoded), error))
-        check(status, error, log=name, kinds=_KINDS)
 
+    @abstractmethod
     def rename_log(self, old: str, new: str) -> None:
         """Renames a log; durable when it returns. Raises LogNotFoundError, and ExistsError where `new` is taken.
 
         The log keeps its positions: one of an earlier log with the new name may mean another record in it.
         """
-        source, target, error = name_bytes(old), name_bytes(new), new_error()
-        with self._handle as native:
-            status = uninterrupted(lambda _: lib.wk_log_rename(native, source, len(source), target, len(target), error))
-        check(status, error, log=old, kinds=_KINDS)
 
+    @abstractmethod
     def backup(self, destination: str | os.PathLike[str], *, journal: str | os.PathLike[str] | None = None) -> None:
         """Makes a consistent copy of the live directory, by hard links. Appends go on meanwhile.
 
@@ -363,39 +233,16 @@ class Namespace:
 
         Raises ExistsError, InvalidError, ReadOnlyError, StorageError.
         """
-        self._back_up(*backup_places(destination, journal))
 
-    def _back_up(self, path: bytes, journal: bytes | None) -> None:
-        error = new_error()
-        was_there = os.path.lexists(path)
-        journal_was_there = journal is not None and os.path.lexists(journal)
-        with self._handle as native:
-            native_journal = ffi.NULL if journal is None else journal
-            status = uninterrupted(lambda _: lib.wk_namespace_backup_apart(native, path, native_journal, error))
-        if status != lib.WK_OK and not was_there and not journal_was_there:
-            remove_empty(path, journal)
-        check(status, error)
-
+    @abstractmethod
     def stats(self) -> Stats:
         """Counts and sizes, now."""
-        native_stats = ffi.new("wk_stats *")
-        with self._handle as native:
-            lib.wk_namespace_stats(native, native_stats)
-        self._handle.check()
-        values = {name: getattr(native_stats, name) for name in Stats.__dataclass_fields__}
-        values["backend"] = name_of(native_stats.backend, BACKENDS)
-        values["sync_method"] = name_of(native_stats.sync_method, SYNC_METHODS)
-        return Stats(**values)
 
+    @abstractmethod
     def recovery(self) -> RecoveryReport:
         """What opening the directory had to do."""
-        report = ffi.new("wk_recovery_report *")
-        with self._handle as native:
-            lib.wk_namespace_recovery(native, report)
-        self._handle.check()
-        report.lock_wait_ns += self._lock_wait_ns
-        return RecoveryReport(**{name: getattr(report, name) for name in RecoveryReport.__dataclass_fields__})
 
+    @abstractmethod
     def close(self, timeout: float | None = None) -> None:
         """Waits (up to `timeout` seconds; None: for ever) until everything accepted is durable, and closes.
 
@@ -407,11 +254,8 @@ class Namespace:
         A signal handler may call it, and a future's callback: the call that the handler interrupted, and what other
         threads call later, raises ClosedError.
         """
-        timeout_ns = nanoseconds(timeout)
-        self._finalizer.detach()
-        _close(self._handle, self._completing, self._pid, timeout_ns, report=True)
 
-    def __enter__(self) -> Namespace:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -423,55 +267,10 @@ class Namespace:
         state = "closed" if self.closed else "read-only" if self._read_only else "open"
         return f"<walkeeper.Namespace {self._path!r}, {state}>"
 
+    @abstractmethod
+    def _back_up(self, path: bytes, journal: bytes | None) -> None:
+        """backup(), to places that were settled."""
+
+    @abstractmethod
     def _look_at_the_clock(self) -> None:
         """Warns of jumps of the clock since the last look."""
-        by = ffi.new("int64_t *")
-        try:
-            with self._handle as native:
-                jumps = lib.wk_namespace_clock_jumps(native, by)
-        except ClosedError:
-            return
-        if jumps > self._clock_jumps:
-            self._clock_jumps = jumps
-            minutes = abs(by[0]) // 60_000
-            text = f"{self._path}: the clock that stamps txids jumped "
-            if by[0] < 0:
-                text += (
-                    f"backwards by {minutes // 60} h {minutes % 60} min. Txids do not fall: until the clock has caught "
-                    "up, records get the last txid again"
-                )
-            else:
-                text += (
-                    f"forwards by {minutes // 60} h {minutes % 60} min, or the machine slept. If the clock is wrong, "
-                    "set it right soon: txids do not fall, records keep its time until it has caught up"
-                )
-            warnings.warn(text, ClockJumpWarning, stacklevel=3)
-
-    @property
-    def _completions(self) -> Completions:
-        """The futures of this namespace; made with the first."""
-        if not self._completing:
-            from walkeeper._completions import Completions
-
-            self._completing.append(Completions(self._handle))
-        return self._completing[0]
-
-
-def _close(handle: Handle, completing: list[Completions], pid: int, timeout_ns: int, *, report: bool = False) -> None:
-    if os.getpid() != pid:
-        handle.forget()
-        return
-    started = time.monotonic_ns()
-    for completions in completing:
-        completions.stop(timeout_ns if timeout_ns == FOREVER else timeout_ns * 3 // 4)  # the rest is for the disk
-    native = handle.take()
-    if native is None:
-        return
-    error = new_error()
-    # Not called again on WK_INTERRUPTED: the handle is gone whatever the answer is.
-    status = lib.wk_close(native, FOREVER if timeout_ns == FOREVER else time_left(started, timeout_ns), error)
-    handle.all_durable = status == 0
-    for completions in completing:
-        completions.abandon(handle.all_durable)
-    if report:  # where no outcome is unknown everything is durable: "not_written" would be the contrary
-        check(status, error, write=bool(error.outcome_unknown))

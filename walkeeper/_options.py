@@ -12,8 +12,8 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from weakref import WeakKeyDictionary
 
-from walkeeper._directory import path_bytes
 from walkeeper._native import ffi, lib
+from walkeeper.directory._paths import path_bytes
 from walkeeper.errors import InvalidError, shown
 
 if TYPE_CHECKING:

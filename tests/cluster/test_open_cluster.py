@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import run
 
 import walkeeper
 from walkeeper.metadata import open_store
@@ -123,4 +124,17 @@ def test_any_other_name_is_a_cursors(ns: walkeeper.Namespace, cursor: str) -> No
     assert log.cursor(cursor).position == at
     assert log.cursors() == [cursor]
     log.cursor(cursor).delete()
+    assert log.cursors() == []
+
+
+def test_a_command_moves_a_cursor(shared_bookies: LocalCluster, ns: walkeeper.Namespace, name: str) -> None:
+    log = ns.log("orders")
+    with log.writer() as writer:
+        writer.append_many([b"a", b"b", b"c"])
+    place = (shared_bookies.metadata, "orders", "billing", "--namespace", name)
+    run("cursor", "set", *place, "--to", "1", "--create")
+    assert log.cursor("billing", create=False).position.sequence_id == 1
+    run("cursor", "set", *place, "--to", "end")
+    assert log.cursor("billing").position.sequence_id == 3
+    run("cursor", "delete", *place)
     assert log.cursors() == []

@@ -7,9 +7,9 @@ import os
 import weakref
 
 from walkeeper._completions import failure_of
-from walkeeper._namespace import Namespace
 from walkeeper._native import ffi, lib
 from walkeeper._position import Position
+from walkeeper.directory._namespace import DirectoryNamespace
 from walkeeper.errors import ClosedError, JournalFailedError, StorageError, TimeoutError, new_error
 
 __all__ = ["Drain"]
@@ -35,7 +35,7 @@ class Drain:
         "loop",
     )
 
-    def __init__(self, sync: Namespace, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, sync: DirectoryNamespace, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.failed = False
         """Whether the journal failed: nothing will become durable any more."""

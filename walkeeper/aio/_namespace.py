@@ -8,12 +8,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 import walkeeper
-from walkeeper._directory import absolute, backup_places, directory_of, with_absolute_journal
-from walkeeper._namespace import is_cluster, open_at
+from walkeeper._namespace import is_cluster
 from walkeeper._options import CLUSTER_ONLY, nanoseconds, refuse_options, seconds_of
 from walkeeper.aio._drain import Drain
 from walkeeper.aio._log import Log
 from walkeeper.aio._opening import Opening, opened_in_a_thread, seen
+from walkeeper.directory._namespace import DirectoryNamespace, open_at
+from walkeeper.directory._paths import absolute, backup_places, directory_of, with_absolute_journal
 from walkeeper.errors import InvalidError, Outcome
 
 if TYPE_CHECKING:
@@ -183,5 +184,6 @@ class Namespace:
         """What listens to the eventfd, in the running loop."""
         self._check_loop()
         if not self._drains:
+            assert isinstance(self._sync, DirectoryNamespace)
             self._drains.append(Drain(self._sync, self._loop))
         return self._drains[0]

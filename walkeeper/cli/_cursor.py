@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from walkeeper import Cursor, Log, Position
+from walkeeper import Log, Position
 from walkeeper.cli._directory import json_flag, log_name, namespace_place, reading, writing
 from walkeeper.cli._main import Refusal
 from walkeeper.cli._place import place
@@ -122,7 +122,7 @@ def set_cursor(directory: Path | str, log: str, name: str, target: dict[str, Any
 def move(log: Log, name: str, target: dict[str, Any]) -> None:
     """Puts the cursor there, in one step: a new cursor holds back no more than what was asked for."""
     try:
-        Cursor(log, name).advance(place_in(log, target))
+        log._cursor(name).advance(place_in(log, target))
     except InvalidError as refused:
         said, back, _ = str(refused).partition("; delete it first")
         if not back:

@@ -11,9 +11,9 @@ from typing import Any
 import click
 
 import walkeeper
-from walkeeper._directory import journal_of
 from walkeeper._namespace import is_cluster
 from walkeeper.cli._main import DAMAGED, Refusal
+from walkeeper.directory._paths import journal_of
 from walkeeper.errors import DamagedError
 
 LOCK_TIMEOUT_S = 1.0

@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 from typing import cast
 
-from walkeeper._directory import journal_of
 from walkeeper.cli._inspection import inspect_file
 from walkeeper.cli._show import counted, printable
+from walkeeper.directory._paths import journal_of
 from walkeeper.errors import Error
 
 PARTS = ("journal", "entries", "index")

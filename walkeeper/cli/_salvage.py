@@ -15,7 +15,6 @@ import click
 
 import walkeeper
 from walkeeper import Gap, Log, Namespace
-from walkeeper._directory import rebuild_superblock
 from walkeeper._native import lib
 from walkeeper._options import OnDamage
 from walkeeper.cli._copy import Unreadable, copy, lock_held
@@ -24,6 +23,7 @@ from walkeeper.cli._directory import destination as destination_argument
 from walkeeper.cli._main import EXIT_DAMAGED, Damage, Refusal
 from walkeeper.cli._scratch import scratch
 from walkeeper.cli._show import counted, printable, show, size, table
+from walkeeper.directory._paths import rebuild_superblock
 from walkeeper.errors import DamagedError, Error
 
 

@@ -214,7 +214,7 @@ class ClusterLog(Log):
             raise TypeError(f"a name is a str, not {shown(name)}")
         if not name or "\0" in name or len(name.encode()) > lib.WK_CURSOR_NAME_MAX:
             raise InvalidError(f"{name!r} is no name of a cursor: 1 to 255 bytes of UTF-8 without NUL")
-        cursor, made = ClusterCursor(self, name), flag("create", create)
+        cursor, made = self._cursor(name), flag("create", create)
         self._namespace._check()
         while not cursor._exists():
             if not made:
@@ -232,8 +232,8 @@ class ClusterLog(Log):
         self._document()
         return sorted(self._namespace._store.cursors(self._log_id), key=str.encode)
 
-    def __repr__(self) -> str:
-        return f"<walkeeper.Log {self._name!r} in {self._namespace.path!r}>"
+    def _cursor(self, name: str) -> ClusterCursor:
+        return ClusterCursor(self, name)
 
     # ---- looks ----
 

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote, unquote
 
-from walkeeper._directory import absolute, path_bytes
 from walkeeper._namespace import Namespace, RecoveryReport, Stats
 from walkeeper._native import lib
 from walkeeper._options import (
@@ -32,6 +31,7 @@ from walkeeper.cluster._log import ClusterLog
 from walkeeper.cluster._log_store import LogStore
 from walkeeper.cluster._retention import NEVER, Retention
 from walkeeper.cluster._writer import WRITERS, ClusterWriter
+from walkeeper.directory._paths import absolute, path_bytes
 from walkeeper.errors import (
     ClosedError,
     Error,
@@ -137,11 +137,6 @@ class ClusterNamespace(Namespace):
         self._writers: weakref.WeakValueDictionary[str, ClusterWriter] = weakref.WeakValueDictionary()
         self._retention = Retention(self)
         self._at_exit = weakref.finalize(self, _close_at_exit, client, self._writers, os.getpid())
-
-    @property
-    def path(self) -> str:
-        """The URI that it was opened by."""
-        return self._path
 
     @property
     def closed(self) -> bool:
@@ -251,10 +246,6 @@ class ClusterNamespace(Namespace):
         self._client.close(timeout)
         if failed is not None:
             raise failed
-
-    def __repr__(self) -> str:
-        state = "closed" if self.closed else "read-only" if self._read_only else "open"
-        return f"<walkeeper.Namespace {self._path!r}, {state}>"
 
     # ---- what its logs share ----
 
