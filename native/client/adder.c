@@ -49,6 +49,29 @@ wk_frame *wk_lac_frame(const wk_ledger_view *view, int64_t lac) {
 	return frame;
 }
 
+static void send(wk_adder *adder, wk_frame *frame, int64_t entry_id, uint64_t slots, uint64_t until_ns);
+static wk_frame *copy_of(const wk_adder *adder, const wk_frame *frame);
+
+/*
+ * A bookie that says that it has too many requests has not stored the entry, and has not failed: Java's says so to a burst.
+ * It is asked again, behind what it is sent meanwhile (link.c holds that back a little), for as long as an add may take.
+ * Where the others have confirmed the entry its frame is gone: a bookie that is so far behind is one that failed.
+ */
+static bool ask_again(wk_adder *adder, const wk_note *note) {
+	const wk_ledger_writer *writer = &adder->writer;
+	if (adder->kept == NULL || writer->status != WK_OK || note->entry_id <= writer->lac ||
+	    !wk_ledger_writer_uses(writer, note->slot) || adder->client->dispatcher->now_ns >= note->until_ns)
+		return false;
+	wk_frame *frame = copy_of(adder, adder->kept[(uint64_t)note->entry_id & (WK_PENDING_MAX - 1)]);
+	if (frame == NULL)
+		return false;
+	send(adder, frame, note->entry_id, UINT64_C(1) << note->slot, note->until_ns);
+	wk_frame_release(frame);
+	if (writer->status != WK_OK || writer->failed_slots != 0)
+		adder->progressed(adder);
+	return true;
+}
+
 static void answered(wk_asker *asker, const wk_note *note, const wk_wire_reply *reply) {
 	wk_adder *adder = (wk_adder *)asker; /* it stands first */
 	wk_ledger_writer *writer = &adder->writer;
@@ -62,6 +85,8 @@ static void answered(wk_asker *asker, const wk_note *note, const wk_wire_reply *
 		}
 		return;
 	}
+	if (code == WK_WIRE_TOO_MANY_REQUESTS && ask_again(adder, note))
+		return;
 	if (code == WK_WIRE_FENCED)
 		wk_ledger_writer_fail(writer, WK_FENCED);
 	else if (code == WK_WIRE_UNAUTHORIZED)
@@ -81,8 +106,8 @@ void wk_adder_init(wk_adder *adder, wk_client *client, const wk_ledger_view *vie
 	wk_ledger_writer_init(&adder->writer, &view->quorum, lac, lac_length, pending, WK_PENDING_MAX);
 }
 
-/* Sends the entry to those of its write set that are in `slots` and in use. */
-static void send(wk_adder *adder, wk_frame *frame, int64_t entry_id, uint64_t slots) {
+/* Sends the entry to those of its write set that are in `slots` and in use; they have time until then. */
+static void send(wk_adder *adder, wk_frame *frame, int64_t entry_id, uint64_t slots, uint64_t until_ns) {
 	wk_ledger_writer *writer = &adder->writer;
 	wk_dispatcher *dispatcher = adder->client->dispatcher;
 	const uint32_t *ensemble = wk_ledger_view_ensemble(adder->view, INT64_MAX);
@@ -100,13 +125,19 @@ static void send(wk_adder *adder, wk_frame *frame, int64_t entry_id, uint64_t sl
 	wk_frame_finish(frame, &request);
 	for (uint32_t i = 0; i < writer->quorum.write_quorum && writer->status == WK_OK; i++) {
 		uint32_t slot = wk_quorum_slot(&writer->quorum, entry_id, i);
-		wk_note note = {.entry_id = entry_id, .slot = slot, .kind = ensemble[slot]};
+		wk_note note = {.entry_id = entry_id, .slot = slot, .kind = ensemble[slot], .until_ns = until_ns};
 		if ((slots >> slot & 1) == 0 || !wk_ledger_writer_uses(writer, slot))
 			continue;
 		if (!wk_dispatcher_ask(dispatcher, ensemble[slot], &adder->asker, &note, request.txn_id,
-		                       adder->client->options.add_timeout_ns, frame))
+		                       until_ns - dispatcher->now_ns, frame))
 			wk_ledger_writer_slot_failed(writer, slot);
 	}
+}
+
+/* When an add that begins now is given up. */
+static uint64_t add_until(const wk_adder *adder) {
+	uint64_t now_ns = adder->client->dispatcher->now_ns, timeout_ns = adder->client->options.add_timeout_ns;
+	return timeout_ns < UINT64_MAX - now_ns ? now_ns + timeout_ns : UINT64_MAX;
 }
 
 void wk_adder_forget(wk_adder *adder, int64_t entry_id) {
@@ -125,7 +156,7 @@ void wk_adder_send(wk_adder *adder, wk_frame *frame, int64_t length) {
 		adder->kept[(uint64_t)entry_id & (WK_PENDING_MAX - 1)] = frame;
 		frame->references++;
 	}
-	send(adder, frame, entry_id, UINT64_MAX);
+	send(adder, frame, entry_id, UINT64_MAX, add_until(adder));
 	wk_frame_release(frame);
 	if (writer->status != WK_OK || writer->failed_slots != 0)
 		adder->progressed(adder);
@@ -151,7 +182,7 @@ wk_status wk_adder_replace(wk_adder *adder, wk_ledger_view *view, uint64_t slots
 		wk_frame *frame = copy_of(adder, adder->kept[(uint64_t)entry_id & (WK_PENDING_MAX - 1)]);
 		if (frame == NULL)
 			return WK_NO_MEMORY;
-		send(adder, frame, entry_id, slots);
+		send(adder, frame, entry_id, slots, add_until(adder));
 		wk_frame_release(frame);
 	}
 	return WK_OK;

@@ -5,6 +5,11 @@
 #include <string.h>
 
 #define SILENT_NS 5000000000ull /* a bookie that was late is asked last for so long */
+/*
+ * Java's bookies refuse a request where 10,000 wait for the same thread (maxPendingAddRequestsPerThread): one client sends
+ * fewer. Where several together send too many, each sends less for a while.
+ */
+enum { WINDOW_MAX = 8192, WINDOW_MIN = 64, HOLD_NS = 10000000 };
 enum { RETRY_NS = 100000000, OUTSTANDING_MIN = 64, FRAMES_MIN = 64, PARTIAL_MIN = 4096 };
 
 /* ---- frames ---- */
@@ -102,6 +107,7 @@ static void drop_answered(wk_link *link) {
 static void answer_outstanding(wk_link *link, wk_outstanding *outstanding, const wk_wire_reply *reply) {
 	wk_outstanding answered = *outstanding;
 	outstanding->asker = NULL;
+	link->unanswered--;
 	drop_answered(link);
 	answer(answered.asker, &answered.note, reply);
 }
@@ -227,6 +233,7 @@ bool wk_link_ask(wk_link *link, wk_asker *asker, const wk_note *note, uint64_t n
 	                                                                    .note = *note};
 	if (look_ns < link->check_at_ns)
 		link->check_at_ns = look_ns;
+	link->unanswered++;
 	asker->asked++;
 	frame->references++;
 	link->frames[link->first_frame + link->frames_count++] = frame;
@@ -283,15 +290,26 @@ static void close_connection(wk_link *link) {
 	link->connection = 0; /* what else is told of it is not for us */
 }
 
+/* How many frames may be sent now. */
+static size_t sendable(const wk_link *link) {
+	if (link->state != WK_LINK_UP || link->sending > 0 || link->dispatcher->now_ns < link->hold_until_ns)
+		return 0;
+	/* More frames than requests: a bookie has answered what it was not sent. */
+	size_t sent = link->unanswered > link->frames_count ? link->unanswered - link->frames_count : 0;
+	size_t room = link->window > sent ? link->window - sent : 0;
+	room = room < WK_NET_PARTS_MAX ? room : WK_NET_PARTS_MAX;
+	return room < link->frames_count ? room : link->frames_count;
+}
+
 static void send_more(wk_link *link) {
-	if (link->state != WK_LINK_UP || link->sending > 0 || link->frames_count == 0)
-		return;
 	struct iovec parts[WK_NET_PARTS_MAX];
 	uint32_t count = 0;
-	for (; count < WK_NET_PARTS_MAX && count < link->frames_count; count++) {
+	for (size_t most = sendable(link); count < most; count++) {
 		wk_frame *frame = link->frames[link->first_frame + count];
 		parts[count] = (struct iovec){.iov_base = frame->bytes + frame->at, .iov_len = frame->size};
 	}
+	if (count == 0)
+		return;
 	wk_net *net = link->dispatcher->net;
 	if (net->operations->send(net, link->connection, parts, count) < 0)
 		wk_link_lose(link);
@@ -312,12 +330,25 @@ static void connect_now(wk_link *link) {
 	}
 }
 
+/* The bookie was sent too much, by all of its clients together, or it was not. */
+static void adapt_window(wk_link *link, bool too_much) {
+	uint64_t now_ns = link->dispatcher->now_ns;
+	if (!too_much)
+		link->window += link->window < WINDOW_MAX;
+	else if (now_ns >= link->hold_until_ns) { /* once for all that were refused together */
+		link->hold_until_ns = now_ns + HOLD_NS;
+		link->window = link->window / 2 > WINDOW_MIN ? link->window / 2 : WINDOW_MIN;
+	}
+}
+
 static void hear(wk_link *link, const uint8_t *payload, size_t size) {
 	wk_wire_reply reply;
 	if (wk_wire_reply_decode(payload, size, WK_WIRE_V3, &reply) != WK_OK) {
 		wk_link_lose(link);
 		return;
 	}
+	if (reply.operation == WK_WIRE_ADD)
+		adapt_window(link, reply.code == WK_WIRE_TOO_MANY_REQUESTS);
 	wk_outstanding *outstanding = find_outstanding(link, reply.txn_id);
 	if (outstanding == NULL || outstanding->asker == NULL)
 		return;
@@ -426,7 +457,7 @@ void wk_link_lose(wk_link *link) {
 	wk_outstanding *outstanding = link->outstanding;
 	size_t first = link->first_outstanding, count = link->outstanding_count, capacity = link->outstanding_capacity;
 	link->outstanding = NULL;
-	link->first_outstanding = link->outstanding_count = link->outstanding_capacity = 0;
+	link->first_outstanding = link->outstanding_count = link->outstanding_capacity = link->unanswered = 0;
 	link->check_at_ns = UINT64_MAX;
 	for (size_t i = 0; i < count; i++) {
 		wk_outstanding *lost = &outstanding[(first + i) & (capacity - 1)];
@@ -449,6 +480,9 @@ uint64_t wk_link_deadline(const wk_link *link) {
 	uint64_t deadline_ns = link->check_at_ns;
 	if (link->state == WK_LINK_CONNECTING && link->connect_deadline_ns < deadline_ns)
 		deadline_ns = link->connect_deadline_ns;
+	bool is_held = link->frames_count > 0 && link->hold_until_ns > link->dispatcher->now_ns;
+	if (is_held && link->hold_until_ns < deadline_ns)
+		deadline_ns = link->hold_until_ns;
 	return deadline_ns;
 }
 
@@ -460,6 +494,7 @@ wk_link *wk_link_new(wk_dispatcher *dispatcher, const char *id) {
 		return NULL;
 	link->dispatcher = dispatcher;
 	link->check_at_ns = UINT64_MAX;
+	link->window = WINDOW_MAX;
 	strncpy(link->id, id, sizeof link->id - 1);
 	return link;
 }

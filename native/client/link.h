@@ -37,6 +37,10 @@ struct wk_link {
 	/* not answered */
 	wk_outstanding *outstanding;
 	size_t first_outstanding, outstanding_count, outstanding_capacity; /* a power of two */
+	size_t unanswered;                                                 /* of them, sent or not */
+	/* so many may be sent and not answered; nothing is sent before `hold_until_ns` */
+	size_t window;
+	uint64_t hold_until_ns;
 	/* a frame that is not whole */
 	uint8_t *partial;
 	size_t partial_size, partial_capacity;

@@ -412,6 +412,126 @@ TEST(a_bookie_that_is_much_slower_is_asked_behind_the_others) {
 	end_used_reader(&d, handle);
 }
 
+static uint64_t failed_slots(wk_handle *handle) {
+	wk_handle_state state;
+	wk_handle_state_get(handle, &state);
+	return state.failed_slots;
+}
+
+/* Java's bookies do, where a burst comes. */
+TEST(a_bookie_that_has_too_many_requests_is_asked_again_and_has_not_failed) {
+	driven d;
+	driven_start(&d, 3);
+	wk_handle *handle = driven_open(&d, WK_HANDLE_WRITE, 3);
+	driven_submit(handle, "hello", 5);
+	driven_run(&d, 5 * MS);
+	wk_wire_request request, again;
+	for (int i = 0; i < 3; i++) {
+		CHECK(driven_asks(&d, 0, &request));
+		driven_answer(&d, 0, &request, WK_WIRE_TOO_MANY_REQUESTS);
+		driven_run(&d, 5 * MS);
+		CHECK(!driven_asks(&d, 0, &again)); /* after a while */
+		driven_run(&d, 20 * MS);
+	}
+	for (uint32_t at = 0; at < 3; at++) {
+		CHECK(driven_asks(&d, at, &again));
+		CHECK_EQ(again.operation, WK_WIRE_ADD);
+		CHECK_EQ(again.entry_id, 0);
+		CHECK_EQ(again.body_size, 41);
+		driven_answer(&d, at, &again, WK_WIRE_OK);
+		CHECK_EQ(failed_slots(handle), 0);
+	}
+	driven_run(&d, 5 * MS);
+	wk_handle_state state;
+	wk_handle_state_get(handle, &state);
+	CHECK_EQ(state.lac, 0);
+	wk_handle_close(handle);
+	driven_end(&d);
+}
+
+TEST(a_bookie_that_has_too_many_requests_for_as_long_as_an_add_may_take_has_failed) {
+	driven d;
+	driven_start(&d, 3);
+	wk_handle *handle = driven_open(&d, WK_HANDLE_WRITE, 3);
+	driven_submit(handle, "hello", 5);
+	wk_wire_request request;
+	uint64_t began_ns = wk_network_now(d.network);
+	while (failed_slots(handle) == 0 && wk_network_now(d.network) < began_ns + 2 * S) {
+		driven_run(&d, MS);
+		if (driven_asks(&d, 0, &request))
+			driven_answer(&d, 0, &request, WK_WIRE_TOO_MANY_REQUESTS);
+		for (uint32_t at = 1; at < 3; at++)
+			if (driven_asks(&d, at, &request))
+				driven_answer(&d, at, &request, WK_WIRE_OK);
+	}
+	CHECK_EQ(failed_slots(handle), 1);
+	uint64_t took_ns = wk_network_now(d.network) - began_ns;
+	CHECK(took_ns >= 900 * MS && took_ns <= 1200 * MS);
+	wk_handle_close(handle);
+	driven_end(&d);
+}
+
+/* They have their quorum, and their bytes are gone. */
+TEST(a_bookie_that_refuses_an_entry_that_others_have_confirmed_has_failed) {
+	driven d;
+	driven_start(&d, 3);
+	wk_handle *handle = driven_open(&d, WK_HANDLE_WRITE, 2);
+	driven_submit(handle, "hello", 5);
+	driven_run(&d, 5 * MS);
+	wk_wire_request request;
+	for (uint32_t left = 3; left > 0; left--) {
+		CHECK(driven_asks(&d, left - 1, &request));
+		driven_answer(&d, left - 1, &request, left > 1 ? WK_WIRE_OK : WK_WIRE_TOO_MANY_REQUESTS);
+		driven_run(&d, 5 * MS);
+	}
+	CHECK_EQ(failed_slots(handle), 1);
+	wk_handle_close(handle);
+	driven_end(&d);
+}
+
+enum { MANY = 12000, SENT_MAX = 8192 };
+
+/* All that a bookie hears before it hears nothing for a while. */
+static uint32_t hear_all(driven *d, wk_wire_request *heard) {
+	uint32_t count = 0;
+	for (int silent = 0; silent < 50; silent++) {
+		driven_run(d, MS);
+		for (; count < MANY && driven_asks(d, 0, &heard[count]); count++)
+			silent = 0;
+	}
+	return count;
+}
+
+/* Java's bookie refuses what comes where 10,000 requests wait. */
+TEST(a_bookie_is_sent_so_many_requests_and_the_rest_when_it_has_answered) {
+	static wk_wire_request heard[MANY];
+	static uint8_t said[MANY * 64];
+	driven d;
+	driven_start(&d, 1);
+	wk_network_set_window(d.network, 20000);
+	wk_handle *handle = driven_open(&d, WK_HANDLE_WRITE, 1);
+	for (int i = 0; i < MANY; i++)
+		driven_submit(handle, "hello", 5);
+	played_bookie *bookie = &d.bookies[0];
+	for (int round = 0; round < 2; round++) {
+		uint32_t count = hear_all(&d, heard);
+		CHECK_EQ(count, round == 0 ? SENT_MAX : MANY - SENT_MAX);
+		struct iovec part = {.iov_base = said};
+		for (uint32_t i = 0; i < count; i++) {
+			wk_wire_reply reply;
+			wk_wire_reply_begin(&heard[i], WK_WIRE_OK, &reply);
+			part.iov_len += wk_wire_reply_encode(&reply, said + part.iov_len);
+		}
+		CHECK_EQ(bookie->net->operations->send(bookie->net, bookie->connection, &part, 1), 0);
+	}
+	driven_run(&d, 500 * MS);
+	wk_handle_state state;
+	wk_handle_state_get(handle, &state);
+	CHECK_EQ(state.lac, MANY - 1);
+	wk_handle_close(handle);
+	driven_end(&d);
+}
+
 int main(void) {
 	RUN(an_entry_is_confirmed_by_an_ack_quorum);
 	RUN(an_ack_of_a_bookie_that_was_replaced_does_not_count);
@@ -427,5 +547,9 @@ int main(void) {
 	RUN(a_read_that_is_late_is_sent_to_a_second_bookie_and_the_first_answer_counts);
 	RUN(speculative_reads_have_a_budget_and_hanging_bookies_are_left_without_it);
 	RUN(a_bookie_that_is_much_slower_is_asked_behind_the_others);
+	RUN(a_bookie_that_has_too_many_requests_is_asked_again_and_has_not_failed);
+	RUN(a_bookie_that_has_too_many_requests_for_as_long_as_an_add_may_take_has_failed);
+	RUN(a_bookie_that_refuses_an_entry_that_others_have_confirmed_has_failed);
+	RUN(a_bookie_is_sent_so_many_requests_and_the_rest_when_it_has_answered);
 	return check_done();
 }
