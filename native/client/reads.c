@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { READS_MAX = 1024, WINDOW = 64, FIRST_WINDOW = 8, READ_LAC = -2, PROBE = 64 };
+enum { READS_MAX = 1024, WINDOW = 64, FIRST_WINDOW = 8, LAST_ENTRY = -1, READ_LAC = -2, PROBE = 64 };
 /* Of a note: whether the bookie was given up as slow already. */
 enum { PROMPT = 0, LATE = 1 };
 
@@ -377,8 +377,25 @@ static bool take_lacs(wk_lac_read *read, const wk_wire_reply *reply) {
 	return true;
 }
 
+static bool ask_lac(wk_lac_read *read, uint32_t slot, uint32_t bookie, int64_t entry_id) {
+	wk_note note = {.entry_id = entry_id, .slot = slot, .kind = bookie};
+	return wk_operation_ask_read(&read->operation, bookie, entry_id, 0, &note,
+	                             read->operation.client->options.read_timeout_ns);
+}
+
+/*
+ * Java's bookie that was told the LAC and has no entry (it took a failed one's place) answers with that LAC, and EIO. It
+ * does so as well where it cannot read its last entry: a read of the last entry tells which of the two it is.
+ */
+static bool look_at_last_entry(wk_lac_read *read, const wk_note *note, const wk_wire_reply *reply) {
+	return note->entry_id == READ_LAC && reply != NULL && reply->code == WK_WIRE_IO_ERROR && reply->lac != NULL &&
+	       take_lacs(read, reply) && ask_lac(read, note->slot, note->kind, LAST_ENTRY);
+}
+
 static void lac_answered(wk_asker *asker, const wk_note *note, const wk_wire_reply *reply) {
 	wk_lac_read *read = (wk_lac_read *)asker;
+	if (read->operation.done == 0 && look_at_last_entry(read, note, reply))
+		return;
 	bool known = reply != NULL && (reply->code == WK_WIRE_NO_ENTRY || reply->code == WK_WIRE_NO_LEDGER ||
 	                               (reply->code == WK_WIRE_OK && take_lacs(read, reply)));
 	if (!known)
@@ -393,9 +410,7 @@ static void ask_lacs(wk_lac_read *read) {
 	const wk_ledger_view *view = &read->operation.handle->view;
 	const uint32_t *ensemble = wk_ledger_view_ensemble(view, INT64_MAX);
 	for (uint32_t slot = 0; slot < view->quorum.ensemble_size; slot++) {
-		wk_note note = {.slot = slot, .kind = ensemble[slot]};
-		if (!wk_operation_ask_read(&read->operation, ensemble[slot], READ_LAC, 0, &note,
-		                           read->operation.client->options.read_timeout_ns)) {
+		if (!ask_lac(read, slot, ensemble[slot], READ_LAC)) {
 			wk_operation_explain(&read->operation, "%s: it cannot be reached",
 			                     wk_dispatcher_bookie_id(read->operation.client->dispatcher, ensemble[slot]));
 			lac_known(read, slot, false);

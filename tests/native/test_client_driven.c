@@ -532,6 +532,55 @@ TEST(a_bookie_is_sent_so_many_requests_and_the_rest_when_it_has_answered) {
 	driven_end(&d);
 }
 
+static void answer_lac(driven *d, uint32_t at, const wk_wire_request *request, uint32_t code, wk_handle *handle,
+                       int64_t lac) {
+	played_bookie *bookie = &d->bookies[at];
+	wk_frame *packet = wk_lac_frame(&handle->view, lac);
+	wk_wire_reply reply;
+	wk_wire_reply_begin(request, code, &reply);
+	reply.lac = packet->bytes + WK_WIRE_HEAD_SIZE_MAX;
+	reply.lac_size = packet->size;
+	struct iovec part = {.iov_base = bookie->said, .iov_len = wk_wire_reply_encode(&reply, bookie->said)};
+	CHECK_EQ(bookie->net->operations->send(bookie->net, bookie->connection, &part, 1), 0);
+	wk_frame_release(packet);
+}
+
+/* Java's bookie answers a READ_LAC with an explicit LAC and EIO where it has no entry, and where it cannot read its last. */
+TEST(a_bookie_that_has_a_lac_and_no_entry_knows_the_lac) {
+	for (int readable = 0; readable < 2; readable++) {
+		driven d;
+		driven_start(&d, 3);
+		wk_handle *handle = driven_open(&d, WK_HANDLE_READ, 2);
+		wk_operation *operation = wk_read_lac_begin(handle);
+		driven_run(&d, 5 * MS);
+		wk_wire_request request;
+		for (uint32_t at = 0; at < 3; at++) {
+			CHECK(driven_asks(&d, at, &request));
+			CHECK_EQ(request.operation, WK_WIRE_READ_LAC);
+			if (at == 0)
+				answer_lac(&d, 0, &request, WK_WIRE_IO_ERROR, handle, 4);
+			else
+				driven_answer(&d, at, &request, at == 1 ? WK_WIRE_IO_ERROR : WK_WIRE_NO_ENTRY);
+		}
+		driven_run(&d, 5 * MS);
+		CHECK_EQ(operation->done, 0);
+		CHECK(!driven_asks(&d, 1, &request));
+		CHECK(driven_asks(&d, 0, &request));
+		CHECK_EQ(request.operation, WK_WIRE_READ);
+		CHECK_EQ(request.entry_id, -1);
+		CHECK_EQ(request.flags, 0); /* the writer goes on */
+		driven_answer(&d, 0, &request, readable ? WK_WIRE_NO_ENTRY : WK_WIRE_IO_ERROR);
+		driven_run(&d, 5 * MS);
+		CHECK_EQ(operation->done, 1);
+		int64_t lac = -1;
+		wk_status wanted = readable ? WK_OK : WK_UNAVAILABLE;
+		CHECK_EQ(wk_read_lac_finish(operation, operation->status, &lac, NULL), wanted);
+		CHECK_EQ(lac, readable ? 4 : -1);
+		wk_handle_close(handle);
+		driven_end(&d);
+	}
+}
+
 int main(void) {
 	RUN(an_entry_is_confirmed_by_an_ack_quorum);
 	RUN(an_ack_of_a_bookie_that_was_replaced_does_not_count);
@@ -551,5 +600,6 @@ int main(void) {
 	RUN(a_bookie_that_has_too_many_requests_for_as_long_as_an_add_may_take_has_failed);
 	RUN(a_bookie_that_refuses_an_entry_that_others_have_confirmed_has_failed);
 	RUN(a_bookie_is_sent_so_many_requests_and_the_rest_when_it_has_answered);
+	RUN(a_bookie_that_has_a_lac_and_no_entry_knows_the_lac);
 	return check_done();
 }
