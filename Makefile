@@ -256,18 +256,23 @@ INTEROP := nice -n 10 mvn -B -q -f tests/interop/pom.xml -Dmaven.test.failure.ig
 SHAPES_CI := THREE,MIXED
 SHAPES_ALL := ONE,THREE,FIVE,MIXED
 REPORT := $(BIN)/python tests/interop/report.py
-interop_classes = @rm -rf build/interop/reports && \
-	$(INTEROP) test -Pchosen "-Dchosen=$$($(REPORT) classes $1)" -Dforks=2 -Dkills=$2 -Dshapes=$3 -Dseed=$(SEED) && \
+interop_classes = @rm -rf build/interop/reports && mkdir -p build/interop/reports && \
+	classes=$$($(REPORT) classes $1) && { [ -z "$$classes" ] || \
+	$(INTEROP) test -Pchosen "-Dchosen=$$classes" -Dforks=2 -Dkills=$2 -Dshapes=$3 -Dseed=$(SEED); } && \
 	again=$$($(REPORT) again) && { [ -z "$$again" ] || $(INTEROP) test -Pchosen "-Dchosen=$$again"; }
+# One process, whose tests share the bookies: python-test leaves them out.
+interop_files = @files=$$($(REPORT) python $1) && { [ -z "$$files" ] || $(pytest) -q $$files; }
 
-interop: setup $(VENV)/checked ## Apache BookKeeper's Java client, shell and auto-recovery, and four classes of its own suite, against our bookies; KILLS=…
+interop: setup $(VENV)/checked ## Apache BookKeeper's Java client, shell and auto-recovery, and four classes of its own suite, against our bookies; our client on Java's; KILLS=…
 	@mkdir -p build/interop && $(if $(SHARE),$(call share,interop --separator $(comma)),echo ci) >build/interop/share
 	$(call interop_classes,$$(cat build/interop/share),$(KILLS),$(SHAPES_CI))
 	@$(REPORT) check $$(cat build/interop/share)
+	$(call interop_files,$$(cat build/interop/share))
 
 interop-all: setup $(VENV)/checked ## the same with 50 kills, all shapes of clusters and all classes of tests/interop/upstream-classes.txt; writes docs/interop.md
 	$(call interop_classes,all,50,$(SHAPES_ALL))
 	@$(REPORT) write
+	$(call interop_files,all)
 	@$(REPORT) check all
 
 mutants: setup $(VENV)/checked ## seeded defects, each of which a named test must notice; SOME=n of them

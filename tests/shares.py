@@ -108,7 +108,8 @@ def native(files: set[str], mutants: list[mutants_run.Mutant], build: str, *opti
 def python(files: set[str], mutants: list[mutants_run.Mutant], *left_out: str) -> Kind:
     """The files of Python tests but some."""
     found = [path.relative_to(ROOT) for path in ROOT.glob("tests/**/test_*.py")]
-    names = [path.as_posix() for path in found if not {path.as_posix(), *map(str, path.parents)} & set(left_out)]
+    without = {*left_out, "tests/java_bookies"}  # interop's
+    names = [path.as_posix() for path in found if not {path.as_posix(), *map(str, path.parents)} & without]
     return dict(zip(names, names, strict=True)), files | {mutant.place.as_posix() for mutant in mutants}
 
 
@@ -126,11 +127,15 @@ def parsers(files: set[str], mutants: list[mutants_run.Mutant]) -> Kind:
 
 
 def interop(files: set[str], mutants: list[mutants_run.Mutant]) -> Kind:
-    """The classes of tests that run against BookKeeper."""
+    """The classes of tests that run against BookKeeper, and the files of tests of our client on its bookies."""
     from tests.interop import report
 
-    names = report.expected("ci")
-    return {name: name for name in names}, {Path(file).stem for file in files if file.endswith(".java")}
+    names = report.expected("ci") | report.python_files()
+    changed = {Path(file).stem for file in files if file.endswith(".java")}
+    folder = report.PYTHON.relative_to(ROOT).as_posix()
+    if any(file.startswith(f"{folder}/") and "/test_" not in file for file in files):  # what they share
+        changed |= report.python_files()
+    return {name: name for name in names}, files | changed
 
 
 def mutants(files: set[str], mutants: list[mutants_run.Mutant]) -> Kind:

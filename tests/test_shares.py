@@ -117,6 +117,14 @@ def test_a_changed_test_leads_to_itself_and_to_its_mutants() -> None:
     assert here not in shares.python({here}, [], here)[0]
 
 
+def test_tests_on_javas_bookies_are_a_part_of_interop_alone() -> None:
+    file, helper = "tests/java_bookies/test_logs.py", "tests/java_bookies/jvm.py"
+    names, changed = shares.interop({file}, [])
+    assert file in changed & set(names)
+    assert {name for name in names if name.startswith("tests/")} <= shares.interop({helper}, [])[1]
+    assert file not in shares.python({file}, [])[0]
+
+
 def test_a_native_test_without_rings_takes_its_turn_with_the_test_itself(tmp_path: Path) -> None:
     tests = ["test_codec", "test_codec_without_uring", "test_long"]
     (tmp_path / "CTestTestfile.cmake").write_text("".join(f"add_test({name} true)\n" for name in tests))

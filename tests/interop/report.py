@@ -1,11 +1,12 @@
 """Which of BookKeeper's test classes are run, and the page docs/interop.md from the reports that Maven left.
 
-report.py classes WHICH     the classes, ours and BookKeeper's, as -Dchosen wants them
+report.py classes WHICH     the classes, ours and BookKeeper's, as -Dchosen wants them; nothing where there are none
+report.py python WHICH      the files of tests of our client on Java's bookies, for pytest
 report.py again             BookKeeper's classes of which a test failed: they are run once more, alone
 report.py write             writes docs/interop.md
 report.py check WHICH       fails where a test failed that is not known to, or a class did not run
 
-WHICH: ci, all, or classes of ci with commas between them.
+WHICH: ci, all, or classes of ci and files of Python tests, with commas between them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 REPORTS = ROOT / "build/interop/reports"
 PAGE = ROOT / "docs/interop.md"
+PYTHON = ROOT / "tests/java_bookies"
 CLASSES = HERE / "upstream-classes.txt"
 AGAIN = REPORTS / "again.txt"
 """What was run once more, a class a line."""
@@ -71,8 +73,19 @@ def our_classes() -> set[str]:
     return {path.stem for path in SOURCES.glob("*Test.java") if "public abstract class" not in path.read_text()}
 
 
+def python_files() -> set[str]:
+    """Of tests of our client on Java's bookies."""
+    return {path.relative_to(ROOT).as_posix() for path in PYTHON.glob("test_*.py")}
+
+
+def chosen_files(which: str) -> str:
+    return " ".join(sorted(python_files() if which in ("ci", "all") else python_files() & set(which.split(","))))
+
+
 def chosen(which: str) -> str:
     names = expected(which)
+    if not names:
+        return ""
     wanted = ("ci", "all") if which == "all" else ("ci",)
     rows = [row for row in upstream_classes() if row.class_name in names]
     ours = sorted(OURS.replace(".", "/") + name for name in names & our_classes())
@@ -87,7 +100,7 @@ def expected(which: str) -> set[str]:
         return in_ci
     if which == "all":
         return in_ci | {row.class_name for row in upstream_classes() if row.how == "all"}
-    names = set(which.split(","))
+    names = set(which.split(",")) - python_files()
     if unknown := names - in_ci:
         raise SystemExit(f"no class of CI is called {', '.join(sorted(unknown))}")
     return names
@@ -211,6 +224,15 @@ def page() -> str:
     ]
     lines += ["Not applicable:", "", *table(skipped, "test", "because")] if skipped else []
     lines += [
+        "## walkeeper's client on Java's bookies",
+        "",
+        "`tests/java_bookies`, which `make interop` runs as well: `walkeeper.LedgerClient` and a replicated log on",
+        "three bookies of BookKeeper's, with its default storage and with `DbLedgerStorage`, and on two of them",
+        "beside one of ours. Each client opens, recovers and reads what the other one wrote or left open. Java's",
+        "bookies are killed under load, hang, and refuse what is too much for them.",
+        "",
+    ]
+    lines += [
         "## BookKeeper's own suite",
         "",
         "Each class of `bookkeeper-server`'s jar of tests that extends `BookKeeperClusterTestCase`; what starts their",
@@ -272,6 +294,8 @@ def main(arguments: list[str]) -> None:
     match arguments:
         case ["classes", which]:
             print(chosen(which))
+        case ["python", which]:
+            print(chosen_files(which))
         case ["again"]:
             print(again())
         case ["write"]:
