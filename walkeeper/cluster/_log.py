@@ -156,6 +156,7 @@ class ClusterLog(Log):
         dlsn: Position | DLSN | None = None,
     ) -> Position:
         by = found_by(sequence_id=sequence_id, txid=txid, time=time, dlsn=dlsn)
+        known: _End | None = None
         options = ffi.new("wk_cluster_reader_options *")
         setattr(options, "from", lib.WK_FROM_START)
         with _of(self._name):
@@ -165,12 +166,18 @@ class ClusterLog(Log):
             else:
                 at = self._start_by(*by, options)
             options.at = list(at)
-            options.next_sequence_id = self._document().first.sequence_id
-            calls = ClusterReader(self._namespace, self._name, self._log_id, options, False, False)
-            with Reader[Any](self, calls.native, None, False, calls) as reader:
-                for record in reader.read(1):
-                    return record.position  # type: ignore[no-any-return]
-            return self._behind(self._end())
+            while True:
+                options.next_sequence_id = self._document().first.sequence_id
+                calls = ClusterReader(self._namespace, self._name, self._log_id, options, False, False)
+                if known is not None and known.document.open_segment is not None:
+                    calls.knows(known.document.open_segment, known.lac)
+                with Reader[Any](self, calls.native, None, False, calls) as reader:
+                    for record in reader.read(1):
+                        return record.position  # type: ignore[no-any-return]
+                end = self._end()
+                if known is not None or not self._is_behind(end, at, int(options.value), getattr(options, "from")):
+                    return self._behind(end)
+                known = end  # a record came since the reader looked, and it may be the one
 
     def truncate(self, position: Position | DLSN, *, force: bool = False) -> None:
         wanted, forced = dlsn_of(position), flag("force", force)
@@ -274,6 +281,15 @@ class ClusterLog(Log):
             return Position((segment.segment, 0, 0, end.last.sequence_id + 1, -1))
         behind = dlsn_behind(end.last)
         return Position((behind.segment, behind.entry_id, behind.slot, end.last.sequence_id + 1, -1))
+
+    @staticmethod
+    def _is_behind(end: _End, at: DLSN, value: int, way: int) -> bool:
+        """Whether the last record is at or behind the place, and has the number that is looked for, or a higher one."""
+        last = end.last
+        if last.sequence_id < end.document.first.sequence_id or last.dlsn < at:
+            return False
+        number = last.sequence_id if way == lib.WK_FROM_SEQUENCE_ID else last.txid
+        return way == lib.WK_FROM_START or number >= value
 
     def _places_behind(self) -> set[DLSN]:
         """Where a reader stands that has read all there is: the end of a stream takes an entry, too."""

@@ -53,10 +53,16 @@ class ClusterReader(ReaderCalls):
         """What the metadata of the segment's ledger said when a read had failed."""
         self._polled = False
         """A bookie has told of more of the open segment: the next poll there tells of all that came since."""
+        self._known: tuple[int, int] = (0, -1)
+        """A segment, and an entry of it that is confirmed."""
         self._count = ffi.new("size_t *")
         out, error = ffi.new("wk_cluster_reader **"), new_error()
         check(lib.wk_cluster_reader_open(options, out, error), error)
         self.native: Any = out[0]
+
+    def knows(self, segment: StoredSegment, lac: int) -> None:
+        """Entries of the segment up to `lac` are confirmed. Bookies that are asked later may know less."""
+        self._known = segment.segment, lac
 
     @staticmethod
     def release(native: Any) -> None:
@@ -153,7 +159,7 @@ class ClusterReader(ReaderCalls):
         if current is not None and not state.completed:
             if current.completed:
                 return self._tell(native, current, current.last_entry, True, None)
-            lac = self._namespace._lac(self._log_id, current, self._handle)
+            lac = self._lac(current, self._handle)
             if lac > state.last_entry:
                 return self._tell(native, current, lac, False, None)
             return None if document.end_of_stream else False
@@ -165,8 +171,12 @@ class ClusterReader(ReaderCalls):
             handle = ledgers.reading(following.ledger_id)
         except LedgerNotFoundError:
             return False  # it was truncated just now: the document says so in a moment
-        lac = following.last_entry if following.completed else self._namespace._lac(self._log_id, following, handle)
+        lac = following.last_entry if following.completed else self._lac(following, handle)
         return self._tell(native, following, lac, following.completed, handle)
+
+    def _lac(self, segment: StoredSegment, handle: NativeHandle | None) -> int:
+        lac = self._namespace._lac(self._log_id, segment, handle)
+        return max(lac, self._known[1]) if self._known[0] == segment.segment else lac
 
     def _tell(
         self, native: Any, segment: StoredSegment, last_entry: int, completed: bool, handle: NativeHandle | None
