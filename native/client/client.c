@@ -175,6 +175,7 @@ static void give_up_changes(wk_client *client) {
 	for (wk_handle *handle = client->handles; handle != NULL; handle = handle->next) {
 		if (handle->change_due_ns <= now_ns) {
 			handle->change_due_ns = UINT64_MAX;
+			handle->change_failed = handle->adder.writer.frozen;
 			wk_ledger_writer_fail(&handle->adder.writer, WK_UNAVAILABLE);
 			wk_client_mark_dirty(client, handle);
 		} else if (handle->change_due_ns < client->change_due_ns) {

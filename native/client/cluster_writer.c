@@ -324,10 +324,11 @@ static wk_status failed(const appending *a, wk_status status) {
 	case WK_FENCED:
 		return wk_fail(a->error, status, "append to log %s: another writer took over; nothing was written", log);
 	case WK_UNAVAILABLE:
-		return wk_fail(a->error, status,
-		               "append to log %s: this writer has failed, as too few bookies were left; nothing was written. "
-		               "Open another writer",
-		               log);
+		return wk_fail(
+		    a->error, status,
+		    "append to log %s: this writer has failed, as too few bookies were left, or one that failed was not "
+		    "replaced in time; nothing was written. Open another writer",
+		    log);
 	default:
 		return wk_fail(a->error, status, "append to log %s: this writer has failed (%s); nothing was written", log,
 		               wk_status_text(status));
@@ -480,7 +481,7 @@ static wk_status wait_ticket(wk_cluster_writer *writer, uint64_t ticket, uint64_
 			wk_status status = writer->status != WK_OK ? writer->status : WK_UNAVAILABLE;
 			wk_fail(error, status, "append to log %s: %s: the record may or may not be written", writer->log,
 			        status == WK_FENCED        ? "another writer took over"
-			        : status == WK_UNAVAILABLE ? "too few bookies are left"
+			        : status == WK_UNAVAILABLE ? "too few bookies are left, or one that failed was not replaced in time"
 			                                   : wk_status_text(status));
 			if (error != NULL)
 				error->outcome_unknown = true;

@@ -303,6 +303,8 @@ static wk_status failure(wk_handle *handle, wk_status status, int64_t entry_id, 
 	size_t size = 0;
 	uint64_t slots = handle->failed_slots;
 	wk_client_lock(handle->client);
+	if (status == WK_UNAVAILABLE && handle->change_failed)
+		what = "a bookie failed, and nobody said in time whether the metadata name another one in its place";
 	for (uint32_t slot = 0; slot < quorum->ensemble_size && status == WK_UNAVAILABLE; slot++)
 		if (slots >> slot & 1 && size < sizeof failed - 1) {
 			uint32_t bookie = wk_ledger_view_ensemble(&handle->view, INT64_MAX)[slot];
@@ -548,6 +550,7 @@ void wk_handle_change_abort(wk_handle *handle, wk_status status) {
 	wk_client_lock(handle->client);
 	if (handle->mode == WK_HANDLE_WRITE) {
 		wk_ledger_writer *writer = &handle->adder.writer;
+		handle->change_failed |= writer->frozen && writer->status == WK_OK && status == WK_UNAVAILABLE;
 		if (status != WK_OK)
 			wk_ledger_writer_fail(writer, status);
 		(void)wk_ledger_writer_thaw(writer);

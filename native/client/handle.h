@@ -95,6 +95,7 @@ struct wk_handle {
 	void *progress_context;
 	uint32_t recoveries;
 	uint64_t change_due_ns; /* frozen or stuck, the writer fails then; UINT64_MAX: neither */
+	bool change_failed;     /* the writer failed, as nobody said in time what became of a change of its ensemble */
 	wk_asker lac_asker;     /* WRITE_LACs, whose outcome nobody needs */
 	uint64_t lac_due_ns;
 	bool is_idle; /* of a writer: its LAC is to be told where nothing is added until then */
