@@ -1,5 +1,5 @@
 # make help lists what can be made. Every target may be called at any time and as often as you like: what is up to date is not done again.
-# Settings: PYTHON=… (3.10 or newer), CC=…, JOBS=…, TIME=seconds for each fuzzer, N=… for kills, damage, crash-states and faults, KILLS=… for interop,
+# Settings: PYTHON=… (3.10 or newer), CC=…, JOBS=…, TIME=seconds for each fuzzer, N=… for kills, damage, crash-states, faults and cluster-faults, KILLS=… for interop,
 # SEED=… to repeat them or the mutants, PRINT=1 with cluster-simulation, FROM=… to go on with bit-flips, K=… a pytest expression, Q=… questions of bench-bookie (QUICK=1: to see that
 # they work). SHARE=n for asan, tsan, psync-test, fuzz, mutants and interop: one part in n, chosen by SEED=…, and the tests of what changed since BASE=….
 PYTHON ?= python3
@@ -49,7 +49,7 @@ share = $(if $(SHARE),$(BIN)/python tests/shares.py --parts $(SHARE) $(if $(SEED
 fixed_addresses := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 # What no ring could change.
 NOT_ENGINE := $(wildcard benchmarks tests/metadata tests/fuzz $(addprefix tests/test_,zookeeper*.py etcd*.py cookie.py digest.py docs.py format_docs.py layers.py \
-	layout.py ledger_metadata.py machines.py mutants.py numbers.py service_info.py small_file_system.py spec.py structs.py symbols.py typing.py wire.py) \
+	layout.py ledger_metadata.py machines.py mutants.py numbers.py private_network.py service_info.py small_file_system.py spec.py structs.py symbols.py typing.py wire.py) \
 	$(addprefix tests/bookie/test_,bookie_commands.py cluster_up.py collector.py command_line.py config_file.py failed_starts.py http.py identity.py \
 	log.py metrics.py migration.py operations_files.py pages.py metadata_retry.py process_registration.py process_reload.py process_zookeeper.py process_etcd.py \
 	registration.py settings.py settings_arrive.py state_files.py worker.py))
@@ -57,7 +57,8 @@ NOT_ENGINE := $(wildcard benchmarks tests/metadata tests/fuzz $(addprefix tests/
 TIMES := build/times
 stage = @.ci/stage $(TIMES) $(firstword $1) $(MAKE) $1
 # A test that hangs says where after five minutes, and the whole run, with all that it started, ends after forty.
-pytest = timeout -k 10 2400 $(BIN)/python tests/enclosure.py $(BIN)/python -m pytest -o faulthandler_timeout=300 $(if $(K),-k '$(K)')
+PYTEST_SECONDS = 2400
+pytest = timeout -k 10 $(PYTEST_SECONDS) $(BIN)/python tests/enclosure.py $(BIN)/python -m pytest -o faulthandler_timeout=300 $(if $(K),-k '$(K)')
 # Most tests wait for processes and for disks: one worker more than there are processors.
 WORKERS = -n $$(($(JOBS) + 1)) --dist worksteal
 
@@ -243,8 +244,9 @@ kills: $(VENV)/packages ## N times: kill a writer with SIGKILL, open, and look f
 process-kills: setup $(VENV)/checked ## N times: kill a bookie's process under load, start it again, and look for what it acknowledged
 	@WALKEEPER_PROCESS_KILLS=$(N) $(pytest) -q -s tests/bookie/test_faults.py -k survives_kills
 
-cluster-faults: setup $(VENV)/checked ## N rounds: kill and stop bookies, writers and the metadata store of a log on a cluster, and check the history
-	@WALKEEPER_CLUSTER_FAULTS=$(N) $(pytest) -q -s tests/cluster/test_process_faults.py
+cluster-faults: PYTEST_SECONDS = $$(($(N) * 300 + 600))
+cluster-faults: setup $(VENV)/checked ## N rounds of each kind: kill and stop processes, part networks, fill and stall a disk, kill the metadata store, and check the history
+	@WALKEEPER_CLUSTER_FAULTS=$(N) $(pytest) -q -s tests/cluster/test_*_faults.py
 
 bit-flips: $(VENV)/packages ## every bit of every byte of two small directories, turned one at a time: hours, in 32 shares, from share FROM on
 	@$(call native,native)

@@ -18,7 +18,7 @@ import walkeeper
 Open = Callable[..., walkeeper.Namespace]
 
 # Modules of fixtures, which say what an assert in them saw.
-pytest.register_assert_rewrite("bookie_commands", "hostile_bookie", "zookeeper_fixtures")
+pytest.register_assert_rewrite("bookie_commands", "cluster.history", "hostile_bookie", "zookeeper_fixtures")
 
 
 # New examples each time, in CI too, where hypothesis would repeat the same ones; and no machine is too slow.

@@ -6,6 +6,7 @@ Where it cannot be had a test is skipped; in CI (`CI=true`) that is an error.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
 import subprocess
@@ -16,6 +17,9 @@ from typing import NoReturn
 import pytest
 
 __all__ = ["SmallFileSystem", "mounted"]
+
+FIFREEZE, FITHAW = 0xC0045877, 0xC0045878
+"""Requests of ioctl, in linux/fs.h."""
 
 
 class SmallFileSystem:
@@ -35,6 +39,19 @@ class SmallFileSystem:
 
     def make_room(self) -> None:
         self._ballast.unlink()
+
+    @contextlib.contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """Whoever writes waits until the end, in the kernel, however he writes; also one that is killed meanwhile."""
+        point = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.ioctl(point, FIFREEZE, 0)
+            try:
+                yield
+            finally:
+                fcntl.ioctl(point, FITHAW, 0)
+        finally:
+            os.close(point)
 
     def free(self) -> int:
         found = os.statvfs(self.path)
