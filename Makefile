@@ -122,6 +122,7 @@ check-all: ## everything at full length, for a night
 	$(call stage,damage N=2000)
 	$(call stage,process-kills N=200)
 	$(call stage,cluster-faults N=100)
+	$(call stage,conformance-kills)
 	$(call stage,fuzz TIME=600)
 	$(call stage,mutants)
 	$(call stage,interop-all)
@@ -248,6 +249,9 @@ cluster-faults: PYTEST_SECONDS = $$(($(N) * 300 + 600))
 cluster-faults: setup $(VENV)/checked ## N rounds of each kind: kill and stop processes, part networks, fill and stall a disk, kill the metadata store, and check the history
 	@WALKEEPER_CLUSTER_FAULTS=$(N) $(pytest) -q -s tests/cluster/test_*_faults.py
 
+conformance-kills: setup $(VENV)/checked ## all of the conformance suite on three bookies, one of which is killed every few seconds
+	@WALKEEPER_CONFORMANCE_KILLS=1 $(pytest) -q -s tests/conformance -k killed_bookies
+
 bit-flips: $(VENV)/packages ## every bit of every byte of two small directories, turned one at a time: hours, in 32 shares, from share FROM on
 	@$(call native,native)
 	@cd build/native && seq $(FROM) 31 | xargs -P $(JOBS) -I@ sh -c './test_bit_flips all @ 32 && echo "share @ of 32"'
@@ -306,4 +310,4 @@ clean: ## everything that was made, .venv included
 	rm -rf build dist $(VENV) main-job .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo cluster-demo java-demo test check check-shares check-all build native-test python-test asan tsan spec fuzz psync-test lint format coverage crash-states faults simulation cluster-simulation damage kills process-kills cluster-faults bit-flips interop interop-all mutants aarch64 wheel-test bench bench-bookie bench-hostile clean
+.PHONY: help setup demo cluster-demo java-demo test check check-shares check-all build native-test python-test asan tsan spec fuzz psync-test lint format coverage crash-states faults simulation cluster-simulation damage kills process-kills cluster-faults conformance-kills bit-flips interop interop-all mutants aarch64 wheel-test bench bench-bookie bench-hostile clean

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+from bookie_killer import Killer
 
 import walkeeper
+from walkeeper_bookie.cluster import LocalCluster
 
 Open = Callable[..., walkeeper.Namespace]
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,8 +41,12 @@ class Bookies:
 
 
 STORES = ("sqlite", "zookeeper", "etcd")
+KILLED = "killed_bookies"
 EVERYWHERE = ("test_writers.py", "test_names.py", "test_reopen.py")
 """What runs on each store: tests of what the metadata decide. The others ask the same of all."""
+BESIDE_KILLS = ("test_append_many.py", "test_reopen.py", "test_submit.py", "test_writers.py")
+"""What runs on bookies that are killed. `WALKEEPER_CONFORMANCE_KILLS=1` (`make conformance-kills`) runs all there."""
+ALL_KILLED = os.environ.get("WALKEEPER_CONFORMANCE_KILLS") == "1"
 
 
 def uri_of(store: str) -> str | None:
@@ -56,10 +63,31 @@ def uri_of(store: str) -> str | None:
 
 
 @pytest.fixture(scope="session")
-def bookies_on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], str]]:
-    """Three bookies for each store that is asked for: the URI of their metadata."""
-    from walkeeper_bookie.cluster import LocalCluster
+def _bookies_are_found() -> Iterator[None]:
+    """Their processes find the sources of the bookie as this one does."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "bookie"), os.environ.get("PYTHONPATH", "")]))
+        yield
 
+
+@pytest.fixture(scope="session")
+def killed_bookies(
+    tmp_path_factory: pytest.TempPathFactory, _bookies_are_found: None
+) -> Iterator[tuple[LocalCluster, Killer]]:
+    """Three, one of which is killed every few seconds."""
+    with LocalCluster(tmp_path_factory.mktemp("killed") / "cluster", 3) as made:
+        made.start()
+        killer = Killer(made)
+        try:
+            yield made, killer
+        finally:
+            killer.stop()
+            print(f"{killer.kills} kills of a bookie")
+
+
+@pytest.fixture(scope="session")
+def bookies_on(tmp_path_factory: pytest.TempPathFactory, _bookies_are_found: None) -> Iterator[Callable[[str], str]]:
+    """Three bookies for each store that is asked for: the URI of their metadata."""
     started: dict[str, LocalCluster] = {}
 
     def on(store: str) -> str:
@@ -69,13 +97,11 @@ def bookies_on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[s
             started[store] = made
         return started[store].metadata
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "bookie"), os.environ.get("PYTHONPATH", "")]))
-        try:
-            yield on
-        finally:
-            for made in started.values():
-                made.stop()
+    try:
+        yield on
+    finally:
+        for made in started.values():
+            made.stop()
 
 
 WAYS: dict[str, Any] = {"directory": directory, "directory_without_ring": directory_without_ring}
@@ -88,6 +114,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     ways = [*WAYS]
     if metafunc.definition.get_closest_marker("directory") is None:
         ways += STORES if metafunc.definition.path.name in EVERYWHERE else STORES[:1]
+        if ALL_KILLED or metafunc.definition.path.name in BESIDE_KILLS:
+            ways.append(KILLED)
     metafunc.parametrize("open", ways, indirect=True)
 
 
@@ -95,15 +123,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def open(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     """Opens the namespace; what a test leaves open is closed at its end."""
     opened: list[walkeeper.Namespace] = []
-    way = WAYS.get(request.param) or Bookies(request.getfixturevalue("bookies_on")(request.param))
+    way = WAYS.get(request.param)
+    with ExitStack() as use:
+        if request.param == KILLED:
+            cluster, killer = request.getfixturevalue("killed_bookies")
+            use.enter_context(killer.used())
+            way = Bookies(cluster.metadata)
+        elif way is None:
+            way = Bookies(request.getfixturevalue("bookies_on")(request.param))
 
-    def open_again(**options: Any) -> walkeeper.Namespace:
-        opened.append(way(tmp_path, **options))
-        return opened[-1]
+        def open_again(**options: Any) -> walkeeper.Namespace:
+            opened.append(way(tmp_path, **options))
+            return opened[-1]
 
-    yield open_again
-    for namespace in reversed(opened):
-        namespace.close()
+        yield open_again
+        for namespace in reversed(opened):
+            namespace.close()
 
 
 @pytest.fixture
