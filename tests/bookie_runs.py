@@ -27,6 +27,16 @@ KEY = hashlib.sha1(b"ledger").digest()
 FENCE, RECOVERY, HIGH_PRIORITY = 1, 2, 4
 
 
+FREE_SPACE_IS_IN_A_FILE = """
+import os
+from pathlib import Path
+from walkeeper_bookie import _bookie, _disk_watch, _registration
+_registration.LOOK_S, _disk_watch.NEWS_S = 0.05, 0.1
+_bookie.look = lambda path: _disk_watch.Space(2**50, int(Path(os.environ["FREE_SPACE"]).read_text()))
+"""
+"""What a bookie runs first: its disk has the free bytes that the file FREE_SPACE says, and news are told soon."""
+
+
 def until(condition: Callable[[], object], what: str, patience: float = PATIENCE_S) -> None:
     """Waits until something holds; fails where it does not in a very long time."""
     limit = time.monotonic() + patience

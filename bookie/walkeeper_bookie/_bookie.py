@@ -195,12 +195,13 @@ class Bookie:
         retry.call(lambda: count_start(self.metadata, starts, self.bookie_id, instance_id, self.limbo.begin))
         self._serve(instance_id, self._tombs)
         self._listen_http()
-        self.metadata.publish(expected, settings.advertised(self._port()), self._http_address())
+        free = None if self.space is None else self.space.free
+        self.metadata.publish(expected, settings.advertised(self._port()), self._http_address(), free)
         self.registrar = Registrar(self.metadata, instance_id, self.log, settings.session_timeout, self._thread_failed)
         self._undo.append(("unregistering", self.registrar.close))
         self._start_noting()
         self._listen()
-        retry.call(lambda: self.registrar.start(self._takes_no_ledgers()))
+        retry.call(lambda: self.registrar.start(self._takes_no_ledgers(), free))
         self._start_workers()
         self.start_seconds = time.monotonic() - self._started
         self._ready = True
@@ -435,6 +436,8 @@ class Bookie:
             self.server.set_read_only(state.read_only, state.high_priority)
             self._server_question.answered()
             if not first:
+                if self.space is not None:
+                    self.registrar.tell_free_bytes(self.space.free)
                 self.registrar.want(self._takes_no_ledgers())
             if before.read_only != state.read_only:
                 if state.read_only:

@@ -6,7 +6,12 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["DiskState", "DiskWatch", "Space", "Thresholds", "look"]
+__all__ = ["DiskState", "DiskWatch", "FreeSpaceNews", "Space", "Thresholds", "look"]
+
+NEWS_S = 60.0
+"""A bookie publishes its free space at most so often: whoever watches registrations is woken each time."""
+NEWS_PART = 0.1
+"""And only where it changed by more than this part of what was published last. Placement needs no better figure."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,18 @@ class Thresholds:
     writable_part: float
     recovery_free: int
     """As long as so much is free, a read-only bookie takes the adds of recovery."""
+
+
+@dataclass(frozen=True)
+class FreeSpaceNews:
+    """What was published of the free space, and when, by a clock that only rises."""
+
+    published: int
+    at: float
+
+    def due(self, free: int, now: float) -> bool:
+        """Whether this is to be published instead."""
+        return now - self.at >= NEWS_S and abs(free - self.published) > NEWS_PART * self.published
 
 
 class DiskWatch:

@@ -136,19 +136,26 @@ class BookieMetadata:
 
     # ---- registration ----
 
-    def publish(self, cookie: Cookie, address: Address, http: Address | None) -> None:
-        """What the next registration says. The cookie is this bookie's, and it holds its directory's lock: what stands
-        there of an earlier session is taken over."""
+    def publish(self, cookie: Cookie, address: Address, http: Address | None, free_bytes: int | None = None) -> None:
+        """What the next registration says, the free space where it is known. The cookie is this bookie's, and it holds
+        its directory's lock: what stands there of an earlier session is taken over."""
         endpoints = ServiceInfo.of_bookie(address.host, address.port).endpoints
         if http is not None:
             host = address.host if http.is_wildcard else http.host
             endpoints += (Endpoint("httpserver", host, http.port, "http"),)
         self._cookie, self._service_info = cookie, ServiceInfo(endpoints)
+        if free_bytes is not None:
+            self._service_info = self._service_info.with_free_bytes(free_bytes)
 
     def register(self, read_only: bool) -> None:
         """Registered so and not otherwise when it returns, in this session."""
         assert self._cookie is not None
         self._registration.register(self._cookie.bookie_id, self._service_info, read_only, cookie=self._cookie)
+
+    def publish_free_bytes(self, free_bytes: int) -> None:
+        """The registration says so when this returns, and so does the next one; clients find it all the while."""
+        self._service_info = self._service_info.with_free_bytes(free_bytes)
+        self._registration.update(self._service_info)
 
     def registered(self) -> bool:
         """Whether that is so, and clients find it."""

@@ -13,6 +13,7 @@ from typing import Literal, Protocol, TypeVar
 
 from walkeeper.metadata import ClosedError, MetadataError, UnavailableError, UnknownOutcomeError, Watch
 from walkeeper_bookie._collector import WrongClusterError
+from walkeeper_bookie._disk_watch import FreeSpaceNews
 from walkeeper_bookie._log import Log
 from walkeeper_bookie._readiness import Check, Outcome, Question
 
@@ -42,6 +43,10 @@ class Registry(Protocol):
 
     def registered(self) -> bool:
         """Whether that is so still, and clients find it."""
+        ...
+
+    def publish_free_bytes(self, free_bytes: int) -> None:
+        """The registration says so when it returns, without having been away."""
         ...
 
     def unregister(self) -> None: ...
@@ -76,13 +81,20 @@ class Registrar:
         """What the last answer, or the lack of one, was; empty: it is registered as wanted."""
         self._lost_since: float | None = None
         """Since when it is known not to be registered."""
+        self._free: int | None = None
+        """What the disk has free, as it was seen last."""
+        self._news: FreeSpaceNews | None = None
+        """Of what was published of it; None: nothing yet."""
         self._thread = threading.Thread(target=self._run, name="registrar", daemon=True)
         self._watch: Watch | None = None
         self.registrations = 0
 
-    def start(self, read_only: bool) -> None:
-        """Registers; from then on it is kept up. Raises MetadataError, WrongClusterError."""
+    def start(self, read_only: bool, free_bytes: int | None = None) -> None:
+        """Registers; from then on it is kept up. `free_bytes`: what the registration says of the disk. Raises
+        MetadataError, WrongClusterError."""
         self._wanted = read_only
+        if free_bytes is not None:
+            self._news = FreeSpaceNews(free_bytes, self._monotonic())
         self._watch = self._registry.on_session(lambda _: self._wake.set())
         try:
             self._register()
@@ -96,6 +108,10 @@ class Registrar:
         if self._wanted != read_only:
             self._wanted = read_only
             self._wake.set()
+
+    def tell_free_bytes(self, free_bytes: int) -> None:
+        """So much is free now. It is published where that is news, at one of the looks that are taken anyway."""
+        self._free = free_bytes
 
     def check(self) -> Check:
         """Whether clients find the bookie, as far as is known, perhaps still in its earlier state. Asks nobody."""
@@ -158,6 +174,7 @@ class Registrar:
                 return
             try:
                 self._look(ask=bool(self._wrong) or not told)
+                self._publish_free_bytes()
             except (UnavailableError, UnknownOutcomeError, ClosedError) as wrong:
                 self._say(wrong)
                 pause = min(pause * 2, RETRY_MAX_S)
@@ -178,6 +195,13 @@ class Registrar:
             self._register()
         elif self._wrong:
             self._log.info("the metadata store answers again, and the bookie is registered")
+
+    def _publish_free_bytes(self) -> None:
+        free, now = self._free, self._monotonic()
+        if free is None or (self._news is not None and not self._news.due(free, now)):
+            return
+        self._ask(lambda: self._registry.publish_free_bytes(free))
+        self._news = FreeSpaceNews(free, now)
 
     def _ask(self, question: Callable[[], Answer]) -> Answer:
         """What the store answers. The answer counts when it comes, whatever is done with it next: what this thread

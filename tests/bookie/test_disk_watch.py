@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from walkeeper_bookie._disk_watch import DiskWatch, Space, Thresholds, look
+from walkeeper_bookie._disk_watch import NEWS_S, DiskWatch, FreeSpaceNews, Space, Thresholds, look
 
 GIB = 2**30
 THRESHOLDS = Thresholds(
@@ -96,3 +96,13 @@ def test_a_real_disk(tmp_path: Path) -> None:
     assert 0 < space.free <= space.total
     with pytest.raises(OSError, match="No such file"):
         look(tmp_path / "missing")
+
+
+def test_free_space_is_news_once_a_minute_where_it_changed_by_a_tenth() -> None:
+    news = FreeSpaceNews(published=1000, at=5.0)
+    assert not news.due(0, 5.0 + NEWS_S - 0.1)
+    for free, due in ((1000, False), (900, False), (1100, False), (899, True), (1101, True), (0, True)):
+        assert news.due(free, 5.0 + NEWS_S) is due
+    full = FreeSpaceNews(published=0, at=0.0)
+    assert not full.due(0, NEWS_S)
+    assert full.due(1, NEWS_S)

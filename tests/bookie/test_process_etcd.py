@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bookie_runs import NO_LEDGER, OK, Bookies, Client, bookies_in, until
+from bookie_runs import FREE_SPACE_IS_IN_A_FILE, NO_LEDGER, OK, Bookies, Client, bookies_in, until
 from etcd_server import EtcdServer, shared_server
 
-from walkeeper.metadata import Cluster, LedgerMetadata, OpenedStore, open_store
+from walkeeper.metadata import Cluster, LedgerMetadata, OpenedStore, ServiceInfo, open_store
 
 
 class World:
@@ -44,7 +44,8 @@ def test_it_makes_the_cluster_registers_and_lets_go_of_deleted_ledgers(world: Wo
     assert cluster.bookies.writable_bookies() == cluster.bookies.all_bookies() == [bookie.bookie_id]
     registered = world.opened.store.get(f"{world.opened.root}/bookies/writable/{bookie.bookie_id}")
     assert registered is not None
-    assert (registered.data, registered.ephemeral) == (b"", True)
+    assert registered.ephemeral
+    assert (cluster.bookies.service_info(bookie.bookie_id) or ServiceInfo()).free_bytes
     metadata = LedgerMetadata(1, 1, 1, {0: (bookie.bookie_id,)})
     ledger_ids = [cluster.ledgers.create(metadata).ledger_id for _ in range(3)]
     with Client(bookie.port) as client:
@@ -117,3 +118,23 @@ def test_an_id_that_is_no_address_is_refused(world: World) -> None:
     bookie = world.bookies.start("--init", "--bookie-id", "one")
     assert bookie.ended() != 0
     assert re.search("one answers at .* must be its address", bookie.said()), bookie.said()
+
+
+def test_free_space_is_published_under_the_same_lease(world: World, tmp_path: Path) -> None:
+    space = tmp_path / "free"
+    space.write_text(str(2**49))
+    options = ("--init", "--disk-check-interval", "100ms", "--session-timeout", "5s")
+    bookie = world.bookies.start(*options, before=FREE_SPACE_IS_IN_A_FILE, env={"FREE_SPACE": str(space)})
+    bookie.ready()
+
+    def free() -> int | None:
+        return (world.cluster.bookies.service_info(bookie.bookie_id) or ServiceInfo()).free_bytes
+
+    assert free() == 2**49
+    replaced = tmp_path / "replaced"
+    replaced.write_text(str(2**47))
+    replaced.rename(space)
+    until(lambda: free() == 2**47, "it is published")
+    assert bookie.said().count(" msg=registered ") == 1
+    bookie.kill()
+    until(lambda: world.cluster.bookies.writable_bookies() == [], "it goes with its session")

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+import random
 import resource
+import shutil
 import socket
 import sqlite3
 import time
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bookie_runs import Bookies, bookies_in, free_port, until
+from bookie_runs import FREE_SPACE_IS_IN_A_FILE, Bookies, bookies_in, free_port, until
 from wire_client import OK, READ_ONLY, WireClient
 
-from walkeeper.metadata import SqliteStore
+from walkeeper import LedgerClient
+from walkeeper.ledgers.placement import WeightedPolicy
+from walkeeper.metadata import Cluster, SqliteStore
 
 LOOKS_OFTEN = "from walkeeper_bookie import _registration; _registration.LOOK_S = 0.05"
 
@@ -187,3 +192,57 @@ def test_a_new_bookie_of_a_small_cluster_is_registered_as_writable_at_once(booki
         assert store.children("/ledgers/available/readonly") == []
         assert second.said().count("msg=registered") == 1
     assert first.stop() == second.stop() == 0
+
+
+# ---- free space ----
+
+
+def published(store: SqliteStore, bookie_id: str) -> int | None:
+    info = Cluster(store, "/ledgers").bookies.service_info(bookie_id)
+    return None if info is None else info.free_bytes
+
+
+def test_a_bookie_publishes_the_free_space_of_its_disk(bookies: Bookies, tmp_path: Path) -> None:
+    bookie = bookies.start("--init")
+    bookie.ready()
+    with SqliteStore(tmp_path / "metadata.db") as store:
+        free = published(store, bookie.bookie_id)
+        assert free is not None
+        assert free == pytest.approx(shutil.disk_usage(tmp_path).free, rel=0.2)
+    assert bookie.stop() == 0
+
+
+def test_clients_find_a_bookie_all_the_while_that_its_free_space_is_published(bookies: Bookies, tmp_path: Path) -> None:
+    space = tmp_path / "free"
+    space.write_text(str(2**49))
+    options = ("--init", "--disk-check-interval", "100ms")
+    bookie = bookies.start(*options, before=FREE_SPACE_IS_IN_A_FILE, env={"FREE_SPACE": str(space)})
+    bookie.ready()
+    with SqliteStore(tmp_path / "metadata.db") as store:
+        assert published(store, bookie.bookie_id) == 2**49
+        for free in (2**48, 2**47, 2**49):
+            replaced = tmp_path / "replaced"
+            replaced.write_text(str(free))
+            replaced.rename(space)
+            until(lambda free=free: published(store, bookie.bookie_id) == free, "it is published")  # type: ignore[misc]
+        assert bookie.said().count(" msg=registered ") == 1, "and never registered again"
+        bookie.kill()
+        until(lambda: store.children("/ledgers/available") == ["readonly"], "it goes with its process")
+
+
+def test_weighted_clients_prefer_the_bookie_that_says_that_it_has_more_room(bookies: Bookies, tmp_path: Path) -> None:
+    running = []
+    for number, free in enumerate((1, 1, 4)):
+        space = tmp_path / f"free-{number}"
+        space.write_text(str(free * 2**48))
+        data = tmp_path / f"data-{number}"
+        bookie = bookies.start("--init", data=data, before=FREE_SPACE_IS_IN_A_FILE, env={"FREE_SPACE": str(space)})
+        bookie.ready()
+        running.append(bookie)
+    chosen: Counter[str] = Counter()
+    policy = WeightedPolicy(chance=random.Random(9))
+    with LedgerClient(bookies.metadata, placement=policy) as client:
+        for _ in range(200):
+            with client.create(ensemble_size=1, write_quorum=1, ack_quorum=1) as writer:
+                chosen.update(writer.metadata.segments[0])
+    assert 95 <= chosen[running[2].bookie_id] <= 145, "3 of 5: the cap is three medians"

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bookie_runs import NO_LEDGER, OK, Bookies, Client, bookies_in, free_port, until
+from bookie_runs import FREE_SPACE_IS_IN_A_FILE, NO_LEDGER, OK, Bookies, Client, bookies_in, free_port, until
 from zookeeper_server import ZooKeeperServer, shared_server
 
-from walkeeper.metadata import Cluster, LedgerManager, LedgerMetadata, MetadataError, open_store
+from walkeeper.metadata import Cluster, LedgerManager, LedgerMetadata, MetadataError, ServiceInfo, open_store
 
 SESSION_S = 1.0
 
@@ -180,3 +180,26 @@ def test_a_cluster_that_was_formatted_takes_nothing_from_a_running_bookie(world:
         assert all(client.read(ledger_id, 0)[0] == OK for ledger_id in range(3))
     opened.store.close()
     bookie.kill()
+
+
+def test_free_space_is_published_in_the_same_session(world: World, tmp_path: Path) -> None:
+    space = tmp_path / "free"
+    space.write_text(str(2**49))
+    options = ("--init", "--disk-check-interval", "100ms", "--session-timeout", f"{SESSION_S:.0f}s")
+    bookie = world.bookies.start(*options, before=FREE_SPACE_IS_IN_A_FILE, env={"FREE_SPACE": str(space)})
+    bookie.ready()
+    opened = open_store(world.bookies.metadata)
+    cluster = Cluster(opened.store, opened.root)
+
+    def free() -> int | None:
+        return (cluster.bookies.service_info(bookie.bookie_id) or ServiceInfo()).free_bytes
+
+    assert free() == 2**49
+    replaced = tmp_path / "replaced"
+    replaced.write_text(str(2**47))
+    replaced.rename(space)
+    until(lambda: free() == 2**47, "it is published")
+    assert bookie.said().count(" msg=registered ") == 1
+    bookie.kill()
+    until(lambda: cluster.bookies.writable_bookies() == [], "it goes with its session")
+    opened.store.close()

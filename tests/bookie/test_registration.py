@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import io
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
 from bookie_runs import until
 
-from walkeeper.metadata import Cookie, MemoryStore, MemoryTree, MetadataError, ServiceInfo, UnavailableError
+from walkeeper.metadata import (
+    Cluster,
+    Cookie,
+    MemoryStore,
+    MemoryTree,
+    MetadataError,
+    ServiceInfo,
+    UnavailableError,
+)
 from walkeeper_bookie import _registration
 from walkeeper_bookie._collector import WrongClusterError
+from walkeeper_bookie._disk_watch import NEWS_S
 from walkeeper_bookie._kinds import Address
 from walkeeper_bookie._log import Log
 from walkeeper_bookie._metadata import BookieMetadata
@@ -48,6 +58,11 @@ class World:
         )
         self.registrars.append(registrar)
         return store, metadata, registrar
+
+    def free(self) -> int | None:
+        """What clients learn of its disk."""
+        info = Cluster(self.looker, "/ledgers").bookies.service_info(ID)
+        return None if info is None else info.free_bytes
 
     def found(self) -> list[str]:
         """Where clients find it."""
@@ -317,3 +332,50 @@ def test_what_was_refused_is_no_registration(world: World) -> None:
     registrar.want(True)
     until(lambda: "no cookie" in registrar.problem, "it says so")
     assert not registrar.registered
+
+
+# ---- free space ----
+
+
+@pytest.mark.usefixtures("looks_often")
+def test_free_space_is_published_as_it_changes_and_once_a_minute_at_most(world: World) -> None:
+    _, metadata, registrar = world.bookie()
+    metadata.publish(world.cookie, Address("127.0.0.1", 3181), None, 1000)
+    registrar.start(False, 1000)
+    assert world.free() == 1000
+    registrar.tell_free_bytes(500)
+    time.sleep(0.2)
+    assert world.free() == 1000
+    world.clock += NEWS_S
+    until(lambda: world.free() == 500, "it is published")
+    registrar.tell_free_bytes(490)
+    world.clock += NEWS_S
+    time.sleep(0.2)
+    assert world.free() == 500, "a small change is no news"
+    assert registrar.registrations == 1
+    registrar.want(True)
+    until(lambda: world.found() == [f"read-only {ID}"], "read-only")
+    assert world.free() == 500
+
+
+@pytest.mark.usefixtures("looks_often")
+def test_news_that_could_not_be_told_are_told_when_the_store_answers(world: World) -> None:
+    store, metadata, registrar = world.bookie()
+    metadata.publish(world.cookie, Address("127.0.0.1", 3181), None, 1000)
+    registrar.start(False, 1000)
+    store.disconnect()
+    world.clock += NEWS_S
+    registrar.tell_free_bytes(10)
+    until(lambda: "cannot be told" in world.lines.getvalue(), "the store does not answer")
+    store.reconnect()
+    until(lambda: world.free() == 10, "it is published")
+    assert registrar.registrations == 1
+
+
+@pytest.mark.usefixtures("looks_often")
+def test_a_disk_that_did_not_answer_at_the_start_is_published_when_it_does(world: World) -> None:
+    _, _, registrar = world.bookie()
+    registrar.start(False)
+    assert world.free() is None
+    registrar.tell_free_bytes(10)
+    until(lambda: world.free() == 10, "it is published")

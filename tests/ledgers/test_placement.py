@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ledger_runs import contents, kill, payload
 
 import walkeeper
-from walkeeper.ledgers._bookie_choice import FREE_BYTES, BookieChoice, racks_of
+from walkeeper.ledgers._bookie_choice import BookieChoice, racks_of
 from walkeeper.ledgers.placement import (
     DEFAULT_RACK,
     Candidate,
@@ -28,7 +28,7 @@ from walkeeper.ledgers.placement import (
 )
 from walkeeper.ledgers.placement._racks import filled, levelled, missing_racks, spread
 from walkeeper.ledgers.placement._weighted import capped_weights, rendezvous
-from walkeeper.metadata import Bookies, Cluster, LedgerManager, MemoryStore, MemoryTree, ServiceInfo
+from walkeeper.metadata import FREE_BYTES, Bookies, Cluster, LedgerManager, MemoryStore, MemoryTree, ServiceInfo
 from walkeeper_bookie.cluster import LocalCluster
 
 GIB = 2**30

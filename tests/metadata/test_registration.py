@@ -128,6 +128,88 @@ def test_what_it_says_of_itself_can_change(cluster: Cluster, beside: Cluster) ->
     assert registration.check()
 
 
+def test_free_space_is_published_in_place(
+    cluster: Cluster, beside: Cluster, backing: Backing, store: MetadataStore
+) -> None:
+    """The same node and session: nobody misses the bookie for a moment, and the node still goes with its process."""
+    made: list[str] = []
+
+    class Watched(FaultyStore):
+        def create(self, key: str, data: bytes = b"", *, ephemeral: bool = False, parents: bool = False) -> int:
+            made.append(key)
+            return super().create(key, data, ephemeral=ephemeral, parents=parents)
+
+        def delete(self, key: str, version: int | None = None) -> None:
+            made.append(key)
+            super().delete(key, version)
+
+    registration = Registration(Watched(store), cluster.root)
+    registration.register(BOOKIE, INFO.with_free_bytes(7000))
+    session = store.session()
+    made.clear()
+    for free in (6000, 6000, 0):
+        registration.update(INFO.with_free_bytes(free))
+        info = beside.bookies.service_info(BOOKIE)
+        assert info == INFO.with_free_bytes(free)
+        assert (info.free_bytes, address(beside)) == (free, ("127.0.0.1", 3181))
+        assert registration.check()
+    assert (made, store.session(), registration.registrations) == ([], session, 1)
+    registration.set_read_only(True)
+    info = beside.bookies.service_info(BOOKIE)
+    assert info is not None
+    assert info.free_bytes == 0, "the other state says so, too"
+    registration.update(INFO.with_free_bytes(5))
+    backing.expire(store)
+    until(lambda: registration.registrations >= 3 and registration.registered)
+    assert beside.bookies.service_info(BOOKIE) == INFO.with_free_bytes(5)
+
+
+def test_what_was_updated_goes_with_its_session(backing: Backing, cluster: Cluster) -> None:
+    store = backing.open()
+    registration = Cluster(store, cluster.root).registration()
+    registration.register(BOOKIE, INFO)
+    registration.update(INFO.with_free_bytes(5))
+    store.close()
+    until(lambda: listed(cluster) == ([], []))
+
+
+def test_an_update_leaves_alone_what_is_not_its_own(cluster: Cluster, beside: Cluster) -> None:
+    registration = cluster.registration(keep=False)
+    with pytest.raises(ValueError, match="no bookie"):
+        registration.update(INFO)
+    registration.register(BOOKIE, INFO)
+    key = f"{cluster.root}/{cluster.keys.writable}/{BOOKIE}"
+    beside.store.delete(key)
+    registration.update(INFO.with_free_bytes(5))
+    assert listed(beside) == ([], []), "an update registers nothing"
+    assert not registration.check()
+    theirs = ServiceInfo.of_bookie("127.0.0.1", 3181).with_free_bytes(77)
+    beside.registration(keep=False).register(BOOKIE, theirs)
+    registration.update(INFO.with_free_bytes(6))
+    assert beside.bookies.service_info(BOOKIE) == theirs
+    assert not registration.check()
+
+
+@pytest.mark.parametrize("fault", ["before", "after", "never"])
+@pytest.mark.parametrize("calls", range(2))
+def test_an_update_that_failed_leaves_the_registration_as_good_as_it_was(
+    cluster: Cluster, beside: Cluster, fault: str, calls: int
+) -> None:
+    """Whichever of the two values the node has: it is not made anew, for which it would have to go first."""
+    faulty = FaultyStore(cluster.store)
+    registration = Registration(faulty, cluster.root)
+    registration.register(BOOKIE, INFO)
+    faulty.script([*["none"] * calls, fault])  # type: ignore[list-item]
+    with pytest.raises((UnavailableError, UnknownOutcomeError)):
+        registration.update(INFO.with_free_bytes(5))
+    assert registration.registered
+    assert registration.check()
+    registration.update(INFO.with_free_bytes(6))
+    assert registration.check()
+    assert beside.bookies.service_info(BOOKIE) == INFO.with_free_bytes(6)
+    assert registration.registrations == 1
+
+
 def test_one_registration_is_of_one_bookie(cluster: Cluster) -> None:
     registration = cluster.registration()
     with pytest.raises(ValueError, match="no bookie"):

@@ -14,15 +14,13 @@ from typing import TypeAlias
 
 from walkeeper.errors import Error, InvalidError, NotEnoughBookiesError, shown
 from walkeeper.ledgers.placement import DEFAULT_RACK, Candidate, PlacementPolicy
-from walkeeper.metadata import Bookies, InvalidBookieIdError, ServiceInfo, bookie_address
+from walkeeper.metadata import Bookies, InvalidBookieIdError, bookie_address
 
-__all__ = ["BookieChoice", "FREE_BYTES", "Racks", "racks_of"]
+__all__ = ["BookieChoice", "Racks", "racks_of"]
 
 Racks: TypeAlias = Mapping[str, str] | Callable[[str], str | None]
 """The rack of each bookie, by its id; a bookie that is missing, or None, is in the default rack."""
 
-FREE_BYTES = "walkeeper.free_bytes"
-"""The property of a bookie's service info that holds its free space, as a decimal number."""
 QUARANTINE_SECONDS = 60.0
 """A bookie that failed is not chosen again for so long, unless there is no other."""
 
@@ -126,14 +124,8 @@ class BookieChoice:
         except InvalidBookieIdError:
             info, answers = None, False
         with self._lock:
-            self._weights[bookie_id] = _free_bytes(info)
+            self._weights[bookie_id] = None if info is None else info.free_bytes
         return answers
-
-
-def _free_bytes(info: ServiceInfo | None) -> int | None:
-    """None where the bookie published none, or what is no number."""
-    text = "" if info is None else info.properties.get(FREE_BYTES, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
 
 
 def _check(chosen: Sequence[str], candidates: Iterable[Candidate], exclude: Collection[str]) -> None:

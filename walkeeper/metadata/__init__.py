@@ -19,7 +19,7 @@ from walkeeper.metadata._ledger_metadata import DigestType, LedgerMetadata, Ledg
 from walkeeper.metadata._ledgers import CreatedLedger, Ledgers, ListedLedger
 from walkeeper.metadata._open import OpenedStore, open_store
 from walkeeper.metadata._registration import Registration
-from walkeeper.metadata._service_info import Endpoint, ServiceInfo
+from walkeeper.metadata._service_info import FREE_BYTES, Endpoint, ServiceInfo
 from walkeeper.metadata._settle import Versioned
 from walkeeper.metadata._starts import Starts
 from walkeeper.metadata._store import (
@@ -89,6 +89,7 @@ __all__ = [
     "CookieMismatchError",
     "ServiceInfo",
     "Endpoint",
+    "FREE_BYTES",
     "Layout",
     "LedgerManager",
     "check_bookie_id",

@@ -12,8 +12,8 @@ from walkeeper.metadata._store import MetadataStore
 class ClusterKeys:
     """Names below the root. `folders`: the empty keys that a new cluster has, each behind the one above it.
 
-    `service_info`: a registration says where its bookie answers. Else its value is empty, as upstream's is, and the
-    bookie's id must be its address.
+    `service_info`: a registration says where its bookie answers. Else upstream's clients read no value, only the key,
+    and the bookie's id must be its address; the value is empty, as upstream's is, where the bookie has no properties.
     """
 
     instance_id: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from walkeeper.metadata._bookie_id import InvalidBookieIdError, bookie_address, check_bookie_id
@@ -26,6 +26,8 @@ from walkeeper.metadata._store import (
 
 RETRY_MIN_S = 0.1
 RETRY_MAX_S = 5.0
+MAY_SAY_MAX = 8
+"""Updates whose outcome nobody knows that are remembered."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ class Registration(Bookies):
         self._ours: int | None = None  # in which this made a node
         self._perhaps: int | None = None  # in which this may have made one: nobody knew
         self._maybe_other = False  # the node of the other state may still be there
+        self._may_say: tuple[bytes, ...] = ()  # what the node says, where an update's outcome is not known
         self._watch: Watch | None = None
         self._timer: threading.Timer | None = None
         self.registrations = 0
@@ -88,8 +91,35 @@ class Registration(Bookies):
             if self._wanted is None:
                 raise ValueError("there is no bookie registered here")
             wanted = self._wanted
-            self._wanted = _Wanted(wanted.bookie_id, wanted.data, read_only, wanted.cookie)
+            self._wanted = replace(wanted, read_only=read_only)
             self._establish(self._wanted)
+
+    def update(self, info: ServiceInfo) -> None:
+        """The registration says this when this returns, and so do those that are made later.
+
+        The value alone is written: the node stays, with its session, and clients find the bookie all the while. Where
+        the node is gone, or somebody else's, nothing is written, and `check` tells. UnavailableError: it says what it
+        did; UnknownOutcomeError: nobody knows.
+        """
+        with self._lock:
+            before = self._wanted
+            if before is None:
+                raise ValueError("there is no bookie registered here")
+            wanted = self._wanted = replace(before, data=self._value(before.bookie_id, info))
+            if not self.registered:
+                return
+            # Until the write is certain to be over, what was said before is still right.
+            self._may_say = (*self._may_say, before.data)[-MAY_SAY_MAX:]
+            key = self._key(wanted, wanted.read_only)
+            found = self._store.get(key, linearizable=True)
+            if found is None or found.data not in (wanted.data, *self._may_say):
+                return
+            if found.data != wanted.data:
+                try:
+                    self._store.put(key, wanted.data, found.version)
+                except (ConflictError, MissingError):
+                    return
+            self._may_say = ()
 
     @property
     def registered(self) -> bool:
@@ -106,7 +136,7 @@ class Registration(Bookies):
             if wanted is None or not self.registered:
                 return False
             found = self._store.get(self._key(wanted, wanted.read_only), linearizable=True)
-            return found is not None and found.data == wanted.data and self.registered
+            return found is not None and found.data in (wanted.data, *self._may_say) and self.registered
 
     def unregister(self) -> None:
         """The bookie is not registered any more by this. Where the store does not answer, its session's end does it."""
@@ -135,6 +165,7 @@ class Registration(Bookies):
             self._create(wanted, session)
             self._delete(self._key(wanted, not wanted.read_only))
             self._maybe_other = False
+            self._may_say = ()
             if self._store.session() == session:
                 self._session = session
                 self.registrations += 1
@@ -200,7 +231,7 @@ class Registration(Bookies):
         return f"{self._read_only if read_only else self._writable}/{wanted.bookie_id}"
 
     def _value(self, bookie_id: str, info: ServiceInfo) -> bytes:
-        """What the node says of the bookie: where it answers, or nothing where clients go by the id alone."""
+        """What the node says of the bookie. Where clients go by the id alone: nothing, unless it has properties."""
         if self._cluster_keys.service_info:
             return info.serialise()
         bookie = info.bookie
@@ -210,7 +241,7 @@ class Registration(Bookies):
                 f"{bookie_id} answers {where}: on {self._store.uri} clients learn of a bookie its id alone, which must "
                 f"be its address"
             )
-        return b""
+        return info.serialise() if info.properties else b""
 
     def _session_changed(self, what: Literal["lost", "new"]) -> None:
         if what == "new":

@@ -1,15 +1,18 @@
-"""What a bookie publishes of itself where it registers: the endpoints at which it answers."""
+"""What a bookie publishes of itself where it registers: the endpoints at which it answers, and its free space."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from walkeeper.metadata._bookie_id import bookie_address
 from walkeeper.metadata._corrupt import corrupt
 from walkeeper.metadata._protobuf import Field, Message, decode, encode
 
 BOOKIE_PROTOCOL = "bookie-rpc"
+FREE_BYTES = "walkeeper.free_bytes"
+"""The property that holds the free space of a bookie's disk, as a decimal number. Java's readers take any property."""
+_FREE_DIGITS_MAX = 19
 _PORT_MAX = 65535
 
 _ENDPOINT = Message(
@@ -71,6 +74,16 @@ class ServiceInfo:
     def bookie(self) -> Endpoint | None:
         """Where entries are added and read."""
         return next((endpoint for endpoint in self.endpoints if endpoint.protocol == BOOKIE_PROTOCOL), None)
+
+    @property
+    def free_bytes(self) -> int | None:
+        """Its free space; None where it published none, or what is no number."""
+        text = self.properties.get(FREE_BYTES, "")
+        return int(text) if text.isascii() and text.isdigit() and len(text) <= _FREE_DIGITS_MAX else None
+
+    def with_free_bytes(self, free_bytes: int) -> ServiceInfo:
+        """The same with this free space."""
+        return replace(self, properties={**self.properties, FREE_BYTES: str(free_bytes)})
 
     @classmethod
     def parse(cls, data: bytes, bookie_id: str | None = None, what: str = "bookie service info") -> ServiceInfo:
