@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
+
+import walkeeper
 
 
 class Killed(BaseException):
@@ -49,3 +52,40 @@ class _Counted:
         if name not in self.WRITES:
             return found
         return lambda *arguments, **named: self._steps.step(lambda: found(*arguments, **named))
+
+
+@contextmanager
+def victim(uri: str, name: str, kill_at: int) -> Iterator[Any]:
+    """The namespace in a process of its own, so to say, which ends at that step."""
+    steps = Steps()
+    ns: Any = walkeeper.open(uri, namespace=name)
+    _ = ns._client._cluster.ledgers
+    ns._store._store = steps.wrap(ns._store._store)
+    ns._client._cluster.ledgers._store = steps.wrap(ns._client._cluster.ledgers._store)
+    ns._client._cluster.ledgers._ids._store = ns._client._cluster.ledgers._store._store
+    steps.kill_at = kill_at
+    ns.steps = steps
+    try:
+        yield ns
+    finally:
+        ns._at_exit.detach()
+        ns._client.close()
+
+
+def ledgers_of(uri: str, log_id: str) -> set[int]:
+    """The ledgers that were made for a log."""
+    found = set()
+    with walkeeper.LedgerClient(uri) as client:
+        for ledger_id in client.list():
+            with suppress(walkeeper.LedgerNotFoundError):
+                if client.metadata(ledger_id).custom_metadata.get("walkeeper.log") == log_id.encode():
+                    found.add(ledger_id)
+    return found
+
+
+def each_step(act: Callable[[int], bool]) -> int:
+    """Acts with a kill at each step, until the action ends before it; how many there were."""
+    for kill_at in range(400):
+        if not act(kill_at):
+            return kill_at
+    raise AssertionError("the action never ends")

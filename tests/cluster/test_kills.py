@@ -3,12 +3,11 @@ nobody knows of."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
 import pytest
-from cluster.kills import Killed, Steps
+from cluster.kills import Killed, each_step, ledgers_of, victim
 
 import walkeeper
 from walkeeper_bookie.cluster import LocalCluster
@@ -16,43 +15,6 @@ from walkeeper_bookie.cluster import LocalCluster
 RECORD = b"x" * 60
 SEGMENT_BYTES = 100
 """Two records."""
-
-
-@contextmanager
-def victim(uri: str, name: str, kill_at: int) -> Iterator[Any]:
-    """The namespace in a process of its own, so to say, which ends at that step."""
-    steps = Steps()
-    ns: Any = walkeeper.open(uri, namespace=name)
-    _ = ns._client._cluster.ledgers
-    ns._store._store = steps.wrap(ns._store._store)
-    ns._client._cluster.ledgers._store = steps.wrap(ns._client._cluster.ledgers._store)
-    ns._client._cluster.ledgers._ids._store = ns._client._cluster.ledgers._store._store
-    steps.kill_at = kill_at
-    ns.steps = steps
-    try:
-        yield ns
-    finally:
-        ns._at_exit.detach()
-        ns._client.close()
-
-
-def ledgers_of(uri: str, log_id: str) -> set[int]:
-    """The ledgers that were made for a log."""
-    found = set()
-    with walkeeper.LedgerClient(uri) as client:
-        for ledger_id in client.list():
-            with suppress(walkeeper.LedgerNotFoundError):
-                if client.metadata(ledger_id).custom_metadata.get("walkeeper.log") == log_id.encode():
-                    found.add(ledger_id)
-    return found
-
-
-def each_step(act: Callable[[int], bool]) -> int:
-    """Acts with a kill at each step, until the action ends before it; how many there were."""
-    for kill_at in range(400):
-        if not act(kill_at):
-            return kill_at
-    raise AssertionError("the action never ends")
 
 
 def check(uri: str, ns: Any, log: Any, acknowledged: list[int]) -> None:

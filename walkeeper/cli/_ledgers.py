@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import Any, get_args
 
@@ -76,12 +77,26 @@ def row(ledger_id: int, metadata: LedgerMetadata) -> dict[str, Any]:
 
 @click.command()
 @uri_argument
+@click.option("--orphans", is_flag=True, help="Only ledgers that were made for a log, and that no log refers to.")
+@click.option("--delete", "deletes", is_flag=True, help="Delete those orphans that are certain to be.")
+@click.option("--yes", is_flag=True, help="Do not ask before that.")
 @json_flag
-def ledgers(uri: str, as_json: bool) -> None:
+def ledgers(uri: str, orphans: bool, deletes: bool, yes: bool, as_json: bool) -> None:
     """The ledgers of the cluster at URI: state, quorums, size, and the bookies of the first entry.
 
     E/Qw/Qa: of E bookies each entry goes to Qw, and is confirmed by Qa.
+
+    With --orphans: ledgers with walkeeper's custom metadata (namespace, log, segment) that no log of the cluster's
+    namespaces refers to, and why. A writer leaves one where it is killed between making a ledger and learning that
+    another writer took over. A ledger of another application is none, and neither is one that is just being made. An
+    orphan is not certain, and --delete leaves it, where the documents of logs may be lost: its namespace is not there
+    or has no log, or something in it cannot be read.
     """
+    if orphans:
+        show_orphans(uri, deletes, yes, as_json)
+        return
+    if deletes or yes:
+        raise click.UsageError("--delete and --yes go with --orphans")
     rows = []
     with client_of(uri) as client:
         for ledger_id in client.list():
@@ -106,6 +121,43 @@ def ledgers(uri: str, as_json: bool) -> None:
         names = printable(", ".join(each["bookies"]))
         shown.add_row(str(each["ledger_id"]), each["state"], quorums(each), *counts, names)
     show(shown)
+
+
+def show_orphans(uri: str, deletes: bool, yes: bool, as_json: bool) -> None:
+    """Lists the orphans, and lets those go that may."""
+    from walkeeper.cluster._orphans import Orphans  # what only this option needs
+
+    with client_of(uri) as client:
+        found = Orphans(client)
+        there = found.find()
+        for text in found.unreadable:
+            click.echo(f"walkeeper: {printable(text)}", err=True)
+            click.get_current_context().meta[DAMAGED] = True
+        certain = [one for one in there if one.certain]
+        if not as_json:
+            if not there:
+                click.echo("no orphans", err=True)
+                return
+            shown = table(">ledger", "namespace", "log", ">segment", "created", "certain", "why")
+            for one in there:
+                names = printable(one.namespace), printable(one.log_id), str(one.segment)
+                created = "-" if one.created_ms is None else moment(one.created_ms)
+                shown.add_row(
+                    str(one.ledger_id), *names, created, "yes" if one.certain else "no", printable(one.reason)
+                )
+            show(shown)
+        if deletes and certain and not yes:
+            counts = counted(len(certain), "ledger", "ledgers")
+            if click.prompt(f"{counts} will be lost. Type how many", err=True) != str(len(certain)):
+                raise Refusal("that is another number; nothing was deleted")
+        gone = {one.ledger_id for one in certain if deletes and found.delete(one)}
+    if as_json:
+        for one in there:
+            click.echo(json.dumps({**asdict(one), "deleted": one.ledger_id in gone}))
+    elif deletes:
+        stay = len(there) - len(gone)
+        rest = f"; {stay} stay" if stay else ""
+        click.echo(f"walkeeper: {counted(len(gone), 'orphan', 'orphans')} deleted{rest}", err=True)
 
 
 def quorums(told: dict[str, Any]) -> str:

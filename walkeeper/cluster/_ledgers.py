@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from walkeeper.ledgers._client import LedgerClient
     from walkeeper.ledgers._ensemble_change import WatchedWriter
 
-__all__ = ["LogLedgers", "Summary"]
+__all__ = ["LOG", "NAMESPACE", "SEGMENT", "LogLedgers", "Summary"]
+
+NAMESPACE, LOG, SEGMENT = "walkeeper.namespace", "walkeeper.log", "walkeeper.segment"
+"""What the custom metadata of a segment's ledger say."""
 
 ENVELOPE = lib.WK_ENVELOPE_HEADER_SIZE
 RECORD_HEADER = lib.WK_RECORD_HEADER_SIZE
@@ -80,9 +83,9 @@ class LogLedgers:
                 password=self._password,
                 ctime=time.time_ns() // 1_000_000,
                 custom_metadata={
-                    "walkeeper.namespace": self._namespace.encode(),
-                    "walkeeper.log": log_id.encode(),
-                    "walkeeper.segment": b"%d" % segment,
+                    NAMESPACE: self._namespace.encode(),
+                    LOG: log_id.encode(),
+                    SEGMENT: b"%d" % segment,
                 },
             )
             client._cluster.ledgers.create(metadata, ledger_id)

@@ -42,7 +42,7 @@ from walkeeper.metadata import (
 from walkeeper.metadata import ExistsError as KeyExistsError
 from walkeeper.metadata import NotEmptyError as KeyNotEmptyError
 
-__all__ = ["Decision", "LogStore"]
+__all__ = ["Decision", "LogStore", "OtherClusterError"]
 
 TRIES_MAX = 100
 ROOT = "walkeeper"
@@ -50,6 +50,10 @@ FORMAT = "walkeeper 1"
 
 Decision: TypeAlias = "Callable[[LogDocument], LogDocument | None]"
 """The document that is to be written; None: what there is may stay. It may raise."""
+
+
+class OtherClusterError(UnsupportedError):
+    """The ledgers that the logs of a namespace name are another cluster's."""
 
 
 def _part(name: str) -> str:
@@ -77,9 +81,21 @@ class LogStore:
         self._store = store
         self._check = check
         """Raises where the store may not be used: it was closed, or belongs to the parent process."""
-        self._root = f"{root.rpartition('/')[0]}/{ROOT}/{_part(namespace)}"
+        self._root = f"{self._folder(root)}/{_part(namespace)}"
         self._namespace = namespace
         self._instance_id = instance_id
+
+    @classmethod
+    def namespaces(cls, store: MetadataStore, root: str = "/ledgers") -> list[str]:
+        """The names of all namespaces beside the cluster at `root`. What the store raises."""
+        try:
+            return [unquote(part) for part in store.children(cls._folder(root))]
+        except MissingError:
+            return []
+
+    @staticmethod
+    def _folder(root: str) -> str:
+        return f"{root.rpartition('/')[0]}/{ROOT}"
 
     @property
     def store(self) -> MetadataStore:
@@ -89,7 +105,7 @@ class LogStore:
     def prepare(self, create: bool) -> bool:
         """Whether the namespace is there, made where `create`.
 
-        UnsupportedError: it is of a newer format, or the ledgers that its logs name are another cluster's.
+        UnsupportedError: it is of a newer format; OtherClusterError.
         """
         with translated("opening a namespace"):
             found = self.store.get(f"{self._root}/names", linearizable=True)
@@ -126,7 +142,7 @@ class LogStore:
         if written.partition("\n")[0] != FORMAT:
             raise UnsupportedError(f"namespace {self._namespace!r} has the format {written[:40]!r}, not {FORMAT!r}")
         if written != value:
-            raise UnsupportedError(
+            raise OtherClusterError(
                 f"namespace {self._namespace!r} belongs to another cluster in the same metadata store, or to an earlier"
                 f" one: its instance id is {written.split()[-1][:40]}, this cluster's is {self._instance_id}"
             )
@@ -243,6 +259,11 @@ class LogStore:
                     continue
 
     # ---- documents ----
+
+    def log_ids(self) -> list[str]:
+        """The ids of all logs, also of those that are being deleted."""
+        with translated("listing the logs"):
+            return self.store.children(f"{self._root}/logs")
 
     def read(self, log_id: str) -> tuple[LogDocument, int]:
         """The document and its version. LogDeletedError."""
