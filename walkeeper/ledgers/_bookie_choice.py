@@ -1,5 +1,8 @@
 """BookieChoice: chooses the bookies of ledgers, by a placement policy and what the client knows of the cluster.
 
+Where the policy's ensembles are dealt by one client for all, it claims one of these first, and looks whether all of its
+bookies are still up.
+
 It asks the metadata store which bookies are writable, and where the chosen ones answer. Free space is what a bookie
 published with its registration. For a policy that wants it, that is read once when a bookie is first seen, and again
 whenever the bookie is chosen, where its registration is read anyway: no creation of a ledger asks for it.
@@ -13,7 +16,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from walkeeper.errors import Error, InvalidError, NotEnoughBookiesError, shown
+from walkeeper.ledgers._ensemble_pool import EnsemblePool
 from walkeeper.ledgers.placement import DEFAULT_RACK, Candidate, PlacementPolicy
+from walkeeper.ledgers.placement._centralised import fits
 from walkeeper.metadata import Bookies, InvalidBookieIdError, bookie_address
 
 __all__ = ["BookieChoice", "Racks", "racks_of"]
@@ -46,6 +51,18 @@ class BookieChoice:
         self._lock = threading.Lock()
         self._weights: dict[str, int | None] = {}
         self._quarantine: dict[str, float] = {}
+        self._pool: EnsemblePool | None = None
+
+    def claim_from(self, pool: EnsemblePool) -> None:
+        """New ensembles are claimed there first."""
+        self._pool = pool
+
+    def candidates(self, fresh: bool) -> list[Candidate]:
+        """The writable bookies; `fresh`: their free space is read again."""
+        if fresh:
+            with self._lock:
+                self._weights.clear()
+        return self._candidates()
 
     def quarantine(self, bookie_ids: Iterable[str]) -> None:
         """They failed just now."""
@@ -57,6 +74,10 @@ class BookieChoice:
         """Bookies that are writable and say where they answer. NotEnoughBookiesError."""
         candidates = self._candidates()
         answers: dict[str, bool] = {}
+        if self._pool is not None:
+            for dealt in self._pool.claims((size, write_quorum, ack_quorum)):
+                if fits(dealt, size, candidates) and self._all_answer(dealt, answers):
+                    return dealt
         while True:
             silent = {bookie_id for bookie_id, known in answers.items() if not known}
             chosen = tuple(self._policy.new_ensemble(size, write_quorum, ack_quorum, candidates, silent))

@@ -17,13 +17,14 @@ from walkeeper.ledgers._bookie_choice import BookieChoice, Racks, racks_of
 from walkeeper.ledgers._bookie_numbers import BookieNumbers, address_of
 from walkeeper.ledgers._completions import Completions
 from walkeeper.ledgers._ensemble_change import EnsembleChanges
+from walkeeper.ledgers._ensemble_pool import EnsemblePool
 from walkeeper.ledgers._errors import failure, translated
 from walkeeper.ledgers._metadata_change import End, read, recover
 from walkeeper.ledgers._native_handles import NativeClient, NativeHandle
 from walkeeper.ledgers._reader import LedgerReader
 from walkeeper.ledgers._spec import Digest, Secret, check_password, digest_type, new_spec, secret_of
 from walkeeper.ledgers._writer import LedgerWriter
-from walkeeper.ledgers.placement import PlacementPolicy, policy_of
+from walkeeper.ledgers.placement import DealingPolicy, PlacementPolicy, policy_of
 from walkeeper.metadata import Cluster, LedgerManager, LedgerMetadata, Ledgers, MetadataStore, OpenedStore, open_store
 
 __all__ = ["BookieInfo", "BookieState", "LedgerClient"]
@@ -56,9 +57,10 @@ class LedgerClient:
     yet; beyond it the bookie is left out.
 
     `placement` chooses the bookies of new ledgers, and others for those that fail: "random", "weighted" (by free
-    space), "rack_aware", a walkeeper.ledgers.placement.PlacementPolicy, or the name of an entry point in the group
-    "walkeeper.placement". `racks` says in which rack a bookie stands: a mapping of bookie ids ("HOST:PORT") to racks
-    ("/dc1/rack1"), or a callable. A bookie of which it says nothing is in "/default-rack".
+    space), "rack_aware", "centralised" (by free space, dealt by one client for all), a
+    walkeeper.ledgers.placement.PlacementPolicy, or the name of an entry point in the group "walkeeper.placement".
+    `racks` says in which rack a bookie stands: a mapping of bookie ids ("HOST:PORT") to racks ("/dc1/rack1"), or a
+    callable. A bookie of which it says nothing is in "/default-rack".
 
     A context manager: leaving it closes the client. It closes no ledger: writers do. A client belongs to the process
     that made it: in a forked child every call but close() raises ForkedError.
@@ -108,10 +110,15 @@ class LedgerClient:
         self._completions = Completions(self._native)
         self._numbers = BookieNumbers(self._native, self._cluster.bookies)
         self._choice = BookieChoice(self._cluster.bookies, policy, rack_of)
+        pool = None
+        if isinstance(policy, DealingPolicy):
+            pool = EnsemblePool(opened.store, self._cluster.root, policy.dealer, self._choice.candidates)
+            self._choice.claim_from(pool)
         self._changes = EnsembleChanges(self._native, self._cluster, self._numbers, self._choice)
         self._finalizer = weakref.finalize(
-            self, _close, self._native, self._completions, self._changes, opened.store, _AT_EXIT_NS
+            self, _close, self._native, self._completions, self._changes, pool, opened.store, _AT_EXIT_NS
         )
+        self._pool = pool
 
     @property
     def uri(self) -> str:
@@ -281,7 +288,7 @@ class LedgerClient:
         """
         timeout_ns = nanoseconds(timeout)
         if self._finalizer.detach() is not None:
-            _close(self._native, self._completions, self._changes, self._cluster.store, timeout_ns)
+            _close(self._native, self._completions, self._changes, self._pool, self._cluster.store, timeout_ns)
 
     def __enter__(self) -> LedgerClient:
         return self
@@ -362,10 +369,19 @@ def _shown(host: str, port: int) -> str:
 
 
 def _close(
-    native: NativeClient, completions: Completions, changes: EnsembleChanges, store: MetadataStore, timeout_ns: int
+    native: NativeClient,
+    completions: Completions,
+    changes: EnsembleChanges,
+    pool: EnsemblePool | None,
+    store: MetadataStore,
+    timeout_ns: int,
 ) -> None:
     changes.stop()
+    if pool is not None:
+        pool.stop()
     native.stop()
     if not native.forked:
         completions.stop(timeout_ns)
         store.close()
+        if pool is not None:
+            pool.join()

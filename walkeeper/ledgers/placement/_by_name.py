@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from walkeeper.errors import InvalidError, shown
+from walkeeper.ledgers.placement._centralised import CentralisedPolicy
 from walkeeper.ledgers.placement._policy import PlacementPolicy
 from walkeeper.ledgers.placement._rack_aware import RackAwarePolicy
 from walkeeper.ledgers.placement._random import RandomPolicy
@@ -16,6 +17,7 @@ POLICIES: dict[str, Callable[[], PlacementPolicy]] = {
     "random": RandomPolicy,
     "weighted": WeightedPolicy,
     "rack_aware": RackAwarePolicy,
+    "centralised": CentralisedPolicy,
 }
 GROUP = "walkeeper.placement"
 """The entry points of other packages: each makes a policy when it is called without arguments."""
