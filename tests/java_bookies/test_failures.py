@@ -132,7 +132,7 @@ def test_a_bookie_that_was_told_the_lac_and_has_no_entry_knows_it(cluster: Clust
 
 def test_a_burst_is_no_failure_of_busy_bookies(cluster: Cluster) -> None:
     """A bookie of Java's has room for 10,000 adds, and refuses others. These come all at once, of three clients."""
-    each = 12_000
+    each = 9000
     shape = cluster.shape("java")
     with ExitStack() as ends:
         clients = [ends.enter_context(shape.client(add_timeout=60)) for _ in range(3)]
