@@ -18,7 +18,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
-from walkeeper.ledgers.placement import Candidate, PlacementPolicy, RackAwarePolicy, RandomPolicy, WeightedPolicy
+from walkeeper.ledgers.placement import (
+    Candidate,
+    CentralisedPolicy,
+    DealingPolicy,
+    PlacementPolicy,
+    RackAwarePolicy,
+    RandomPolicy,
+    WeightedPolicy,
+)
 
 HERE = Path(__file__).resolve().parent
 PICTURE = HERE / "results" / "placement.svg"
@@ -32,10 +40,17 @@ FRESH = 20 * EQUAL
 POLICIES: dict[str, Callable[[random.Random], PlacementPolicy]] = {
     "random": lambda chance: RandomPolicy(chance),
     "weighted": lambda chance: WeightedPolicy(chance=chance),
+    "centralised": lambda chance: CentralisedPolicy(chance=chance),
     "rack_aware": lambda chance: RackAwarePolicy(chance=chance),
     "rack_aware, weighted": lambda chance: RackAwarePolicy(weighted=True, chance=chance),
 }
-COLOURS = {"random": "line", "weighted": "ours", "rack_aware": "reader", "rack_aware, weighted": "footer"}
+COLOURS = {
+    "random": "line",
+    "weighted": "ours",
+    "centralised": "durable",
+    "rack_aware": "reader",
+    "rack_aware, weighted": "footer",
+}
 
 
 @dataclass(frozen=True)
@@ -71,8 +86,13 @@ def cluster(count: int, sizes: str) -> list[Candidate]:
 
 
 def placed(policy: str, seed: int, there: Sequence[Candidate], ledgers: int) -> list[tuple[str, ...]]:
-    """The ensembles. A ledger has the same random source, and so the same key, whichever bookies there are."""
+    """The ensembles. A ledger has the same random source, and so the same key, whichever bookies there are, unless one
+    deals for all."""
     make = POLICIES[policy]
+    dealing = make(random.Random(seed))
+    if isinstance(dealing, DealingPolicy):
+        dealer = dealing.dealer()  # one client deals for all, and knows what it dealt before
+        return [dealer.deal(E, QW, QA, there) for _ in range(ledgers)]
     return [
         make(random.Random(seed * 1_000_003 + ledger)).new_ensemble(E, QW, QA, there, ()) for ledger in range(ledgers)
     ]
@@ -152,9 +172,9 @@ def page(rows: Sequence[Row], seed: int, ledgers: int) -> str:
 <!-- Made by benchmarks/placement.py. Do not edit: run it again. -->
 
 A simulation of {ledgers:,} ledgers with E / Qw / Qa = {E} / {QW} / {QA} for each row, seed {seed}. It asks the code
-that the client asks. All ledgers are equally long. Bookies stand in {RACKS} racks, three in turn;
-of 5 bookies three are in one rack and two in another. *Equal* bookies have {EQUAL // GIB:,} GiB free;
-*skewed* ones have as much, twice and four times as much by turns.
+that the client asks; of *centralised* the dealer, which one client has for all. All ledgers are equally long. Bookies
+stand in {RACKS} racks, three in turn; of 5 bookies three are in one rack and two in another. *Equal* bookies have
+{EQUAL // GIB:,} GiB free; *skewed* ones have as much, twice and four times as much by turns.
 
 | {" | ".join(head)} |
 |{"---|" * len(head)}
@@ -173,7 +193,7 @@ of 5 bookies three are in one rack and two in another. *Equal* bookies have {EQU
   mean. The weighted policies count it for three medians at most.
 * **join**: slots that differ where the same ledgers are placed again with the fresh bookie, as a multiple of the slots
   that it takes. 1 is the least. A join moves no ledger: the column says what it would cost to place all again. A
-  ledger keeps the key of its hash; policies without weights have none, and draw anew.
+  ledger keeps the key of its hash; policies without such keys draw, or deal, anew.
 * **loss**: a bookie is lost, and each ledger that it had gets another one: slots that change, as a multiple of those
   that it had.
 * **slots after**: the column *slots* after that, among the bookies that are left.
