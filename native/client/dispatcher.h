@@ -39,7 +39,7 @@ typedef struct wk_note {
 	uint32_t slot; /* or an index of a write set: the asker's */
 	uint32_t kind;
 	uint64_t patience_ns; /* 0: it need not hear that its request is late */
-	uint64_t until_ns; /* of an add: it is asked again, where the bookie is busy, until then */
+	uint64_t until_ns;    /* of an add: it is asked again, where the bookie is busy, until then */
 } wk_note;
 
 struct wk_asker {
