@@ -39,6 +39,7 @@ def a_question(*answers: dict[str, Any], absent: str = "", why: dict[str, str] |
         "about": "What do they cost?",
         "why": why or {},
         "date": "2026-01-01",
+        "cpu": "a processor",
         "seconds": 60.0,
         "answers": list(answers),
         "absent": absent,

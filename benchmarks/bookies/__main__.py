@@ -121,7 +121,7 @@ def measured(
             "canaries_ns": bench.canaries,
         }
         for name in names:
-            run["questions"][name] = asked(bench, name)
+            run["questions"][name] = {**asked(bench, name), "cpu": run["machine"]["cpu"]}
             keep(run)
         return run
     finally:

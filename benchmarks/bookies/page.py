@@ -113,6 +113,8 @@ are judged: [README.md](README.md). Again: `make bench-bookie`, or a part of it:
 
 ## The machine
 
+Of the last run. A question that was asked before it names the processor that it was asked on.
+
 | | |
 |---|---|
 {machine}
@@ -155,7 +157,7 @@ def _rows_missed(question: Mapping[str, Any]) -> list[int]:
 
 
 def _part(question: Mapping[str, Any]) -> str:
-    text = f"## {question['title']}\n\n{question['about']}\n\n"
+    text = f"## {question['title']}\n\n{question['about']}\n\nMeasured {question['date']} on {question['cpu']}.\n\n"
     if question["absent"]:
         return text + f"Not measured: {question['absent']}\n"
     body = "\n".join(f"| {' | '.join(_escaped(cell) for cell in lines(answer))} |" for answer in question["answers"])
