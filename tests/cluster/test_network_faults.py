@@ -6,6 +6,7 @@ others.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
@@ -91,8 +92,23 @@ class NetworkHistory(History):
         pairs = [pair for client in CLIENTS for one in BOOKIES for pair in ((client, one), (one, client))]
         self._parted(self.source.sample(pairs, 5))
 
+    def lose_a_third(self) -> None:
+        """Of what goes between all of them, in slots of some hundredths of a second. What TCP sends again comes late,
+        and a request may be answered long after somebody gave it up."""
+        pairs = [pair for client in CLIENTS for one in BOOKIES for pair in ((client, one), (one, client))]
+        until = time.monotonic() + self.source.uniform(1, 4)
+        try:
+            while time.monotonic() < until:
+                for source, sink in self.source.sample(pairs, len(pairs) // 3):
+                    self.cluster.network.cut(source, sink)
+                self.pause(0.01, 0.06)
+                self.cluster.network.heal()
+        finally:
+            self.cluster.network.heal()
+
     def all_faults(self) -> tuple[Callable[[], None], ...]:
         return (
+            self.lose_a_third,
             *(self.cut_a_bookie_off, self.swallow_what_a_bookie_says, self.swallow_what_clients_say),
             *(self.cut_a_client_off, self.part_in_two, self.swallow_at_random),
             *(self.take_over, self.lose_a_bookie_and_the_writer),
