@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import walkeeper
+from walkeeper.directory._namespace import DirectoryNamespace
 
 BAD_TIMES = [-1, float("nan"), "x", True]
 
@@ -54,9 +55,9 @@ def test_an_append_with_a_time_that_cannot_be_says_that_nothing_was_written(dire
 def test_a_close_has_its_time_once(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What waiting for pending records took is not there for the rest any more."""
     given: list[float | None] = []
-    close = walkeeper.Namespace.close
+    close = DirectoryNamespace.close
 
-    def closed_slowly(namespace: walkeeper.Namespace, timeout: float | None = None) -> None:
+    def closed_slowly(namespace: DirectoryNamespace, timeout: float | None = None) -> None:
         given.append(timeout)
         close(namespace)
 
@@ -64,7 +65,7 @@ def test_a_close_has_its_time_once(directory: Path, monkeypatch: pytest.MonkeyPa
         ns = await walkeeper.aio.open(directory, commit_wait=30)
         writer = await (await ns.log("orders")).writer()
         waits = await writer.submit(b"x")
-        monkeypatch.setattr(walkeeper.Namespace, "close", closed_slowly)
+        monkeypatch.setattr(DirectoryNamespace, "close", closed_slowly)
         await ns.close(0.2)
         assert (await waits).sequence_id == 0
 

@@ -11,7 +11,8 @@ import pytest
 from command_line import json_lines, payloads, run
 
 import walkeeper
-from walkeeper import Log
+from walkeeper.directory._cursor import DirectoryCursor
+from walkeeper.directory._log import DirectoryLog
 
 RECORDS = 6
 
@@ -76,15 +77,15 @@ def test_ls_works_on_a_directory_in_use_and_leaves_out_what_is_deleted_meanwhile
 ) -> None:
     with walkeeper.open(directory) as namespace:
         orders = namespace.log("orders")
-        names = Log.cursors
+        names = DirectoryLog.cursors
 
-        def late(self: Log) -> list[str]:
+        def late(self: DirectoryLog) -> list[str]:
             found = names(self)
             if "mail" in found:
                 orders.cursor("mail").delete()
             return found
 
-        monkeypatch.setattr(Log, "cursors", late)
+        monkeypatch.setattr(DirectoryLog, "cursors", late)
         assert [line["cursor"] for line in json_lines(run("cursor", "ls", directory, "--json"))] == ["billing"]
 
 
@@ -146,13 +147,13 @@ def test_a_cursor_that_is_made_needs_no_more_than_was_asked_for(
 ) -> None:
     """At no moment does it stand at the first record: a crash would leave it there."""
     places: list[int] = []
-    put = walkeeper.Cursor._set
+    put = DirectoryCursor._set
 
     def noted(cursor: walkeeper.Cursor, position: walkeeper.Position) -> None:
         places.append(position.sequence_id)
         put(cursor, position)
 
-    monkeypatch.setattr(walkeeper.Cursor, "_set", noted)
+    monkeypatch.setattr(DirectoryCursor, "_set", noted)
     assert run("cursor", "set", directory, "sales", "audit", "--to", "dlsn:1,4,0", "--create").exit_code == 0
     assert places == [4]
 

@@ -10,7 +10,9 @@ import pytest
 from command_line import json_lines, run
 
 import walkeeper
-from walkeeper import Log, Namespace, Reader
+from walkeeper import Namespace, Reader
+from walkeeper.directory._log import DirectoryLog
+from walkeeper.directory._namespace import DirectoryNamespace
 
 
 @pytest.fixture
@@ -42,14 +44,14 @@ def once(act: Callable[[], object]) -> Callable[[], None]:
 def test_ls_and_stat_leave_out_a_log_that_is_deleted_meanwhile(
     ns: Namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
-    open_log, segments = Namespace.log, Log.segments
+    open_log, segments = DirectoryNamespace.log, DirectoryLog.segments
 
-    def opened(self: Namespace, name: str, **options: Any) -> Log:
+    def opened(self: DirectoryNamespace, name: str, **options: Any) -> DirectoryLog:
         if name == "gone":
             delete()
         return open_log(self, name, **options)
 
-    def asked(self: Log) -> Any:
+    def asked(self: DirectoryLog) -> Any:
         if self.name == "gone":
             delete()
         return segments(self)
@@ -59,9 +61,9 @@ def test_ls_and_stat_leave_out_a_log_that_is_deleted_meanwhile(
         delete = once(lambda: ns.delete_log("gone"))
         with monkeypatch.context() as patched:
             if when == "opened":
-                patched.setattr(Namespace, "log", opened)
+                patched.setattr(DirectoryNamespace, "log", opened)
             else:
-                patched.setattr(Log, "segments", asked)
+                patched.setattr(DirectoryLog, "segments", asked)
             lines = json_lines(run(command, tmp_path / "wal", "--json"))
         assert "gone" not in ns.logs()
         if command == "ls":
@@ -77,9 +79,9 @@ def test_where_the_start_is_truncated_meanwhile_it_is_looked_for_again(
 ) -> None:
     orders = ns.log("orders")
     truncate = once(lambda: orders.truncate(orders.find(sequence_id=12)))
-    begin, read = Log.reader, Reader.read
+    begin, read = DirectoryLog.reader, Reader.read
 
-    def begun(self: Log, *given: Any, **options: Any) -> Reader:
+    def begun(self: DirectoryLog, *given: Any, **options: Any) -> Reader:
         truncate()
         return begin(self, *given, **options)
 
@@ -88,7 +90,7 @@ def test_where_the_start_is_truncated_meanwhile_it_is_looked_for_again(
         return read(self, *given, **options)
 
     if when == "begun":
-        monkeypatch.setattr(Log, "reader", begun)
+        monkeypatch.setattr(DirectoryLog, "reader", begun)
     else:
         monkeypatch.setattr(Reader, "read", late)
     result = run(arguments[0], tmp_path / "wal", "orders", "--raw", *arguments[1:])

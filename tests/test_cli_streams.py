@@ -82,7 +82,7 @@ def test_a_help_that_has_nowhere_to_go_is_refused(directory: Path) -> None:
 
 @pytest.mark.parametrize("debug", ["0", "1"])
 def test_a_defect_is_a_traceback_and_no_damage(directory: Path, debug: str) -> None:
-    broken = f"import walkeeper; walkeeper.Log.info = None; {SCRIPT}"
+    broken = f"from walkeeper.directory._log import DirectoryLog; DirectoryLog.info = None; {SCRIPT}"
     command = [sys.executable, "-c", broken, "ls", str(directory)]
     done = subprocess.run(command, capture_output=True, timeout=60, env={**os.environ, "WALKEEPER_DEBUG": debug})
     assert done.returncode == 2

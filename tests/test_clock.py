@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import walkeeper
-from walkeeper import _namespace
+from walkeeper.directory import _namespace
 
 HOUR_MS = 3_600_000
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import walkeeper
+from walkeeper.directory._cursor import DirectoryCursor
 
 
 @pytest.fixture
@@ -21,14 +22,14 @@ def between(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]],
     """What another thread does once, between the look and the change."""
 
     def meanwhile(change: Callable[[], object]) -> None:
-        place = walkeeper.Cursor._set
+        place = DirectoryCursor._set
 
         def late(cursor: walkeeper.Cursor, position: walkeeper.Position) -> None:
-            monkeypatch.setattr(walkeeper.Cursor, "_set", place)
+            monkeypatch.setattr(DirectoryCursor, "_set", place)
             change()
             place(cursor, position)
 
-        monkeypatch.setattr(walkeeper.Cursor, "_set", late)
+        monkeypatch.setattr(DirectoryCursor, "_set", late)
 
     return meanwhile
 

@@ -375,8 +375,8 @@ import sys, urllib.request
 from walkeeper_bookie._registration import Registrar
 start = Registrar.start
 
-def wished(registrar, read_only):
-    start(registrar, read_only)
+def wished(registrar, read_only, free):
+    start(registrar, read_only, free)
     url = "http://127.0.0.1:{}/api/v1/bookie/state/readonly"
     wish = urllib.request.Request(url, data=b'{{"readOnly": true}}', method="PUT")
     print(urllib.request.urlopen(wish, timeout=30).read().decode(), file=sys.stderr)
