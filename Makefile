@@ -80,7 +80,7 @@ cluster-demo: setup ## setup, then a ledger on three bookies, whose writer and o
 java-demo: setup $(VENV)/java-demo ## setup, then Apache BookKeeper's Java client on four bookies: examples/java/run.py
 	$(BIN)/python examples/java/run.py
 
-test: ## setup, then lint, the C tests, short campaigns and the Python tests: ten minutes
+test: ## setup, then lint, the C tests, short campaigns and the Python tests: a quarter of an hour
 	@rm -f $(TIMES)
 	@.ci/stage $(TIMES) set-up $(MAKE) $(VENV)/checked
 	$(call stage,lint)
@@ -97,13 +97,14 @@ check: ## test, then check-shares
 
 # One seed for all of them, so that one number repeats them.
 check-shares: SEED := $(or $(SEED),$(shell date +%s))
-check-shares: setup $(VENV)/checked ## what takes longer, in shares that SEED=… repeats: sanitizers, fuzzers, mutants, BookKeeper's clients, no io_uring
+check-shares: setup $(VENV)/checked ## what takes longer, in shares that SEED=… repeats: sanitizers, fuzzers, mutants, faults of a cluster, BookKeeper's clients, no io_uring
 	@echo "SEED=$(SEED)"
 	@rm -f $(TIMES)
 	$(call stage,asan SHARE=6 SEED=$(SEED))
 	$(call stage,tsan SHARE=6 SEED=$(SEED))
 	$(call stage,fuzz SHARE=4 TIME=15 SEED=$(SEED))
 	$(call stage,mutants SHARE=24 SEED=$(SEED))
+	$(call stage,cluster-faults N=1)
 	$(call stage,interop SHARE=4 SEED=$(SEED))
 	@WALKEEPER_TIMES=$(TIMES) $(MAKE) psync-test SHARE=6 SEED=$(SEED)
 
@@ -172,8 +173,9 @@ native-test: $(VENV)/packages ## the C tests (ctest), as they are shipped
 	@$(call native,native)
 	@$(call native_tests,native)
 
-python-test: setup $(VENV)/checked ## the Python tests
-	@$(pytest) $(WORKERS)
+# Disks and servers of metadata that fail under a cluster: check-shares has them.
+python-test: setup $(VENV)/checked ## the Python tests, but for what cluster-faults does to disks and metadata
+	@$(pytest) $(WORKERS) --ignore=tests/cluster/test_disk_faults.py --ignore=tests/cluster/test_metadata_faults.py
 
 asan: $(VENV)/packages ## the C tests under the address and undefined-behaviour sanitizers
 	@$(call native_tests,asan,,$(fixed_addresses))

@@ -20,7 +20,7 @@ def four_bookies(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalClus
         yield made
 
 
-@pytest.mark.parametrize("number", rounds(2))
+@pytest.mark.parametrize("number", rounds(1))
 def test_every_acknowledged_append_is_there_once_whatever_fails(
     four_bookies: LocalCluster, tmp_path: Path, number: int
 ) -> None:
