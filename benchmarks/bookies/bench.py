@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +131,21 @@ class BookieBench(Bench):
             **arguments,
         }
         return self.native("bookie_load", self.scratch, port=server.port, **given)
+
+    def cluster_adds(self, servers: Sequence[Server], client: str, window: int) -> dict[str, Any]:
+        """Adds of 1 KiB to a new ledger on all of them, confirmed by two; `client`: "ours", or "bare"."""
+        return self.native(
+            "cluster_load",
+            self.scratch,
+            ports=",".join(str(server.port) for server in servers),
+            client=client,
+            ledger=self.ledgers(),
+            ack=2,
+            size=ENTRY,
+            window=window,
+            warmup_ms=self.ms // 4,
+            ms=self.ms,
+        )
 
     def reads(self, server: Server, **arguments: object) -> dict[str, Any]:
         """Reads of what `filled` wrote; `first_ledger` and `entries` say of what."""

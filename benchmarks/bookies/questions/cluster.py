@@ -15,7 +15,7 @@ from typing import Any
 from harness.ratio import Goal
 from harness.result import Answer, at_least, at_most
 
-from bookies.bench import ENTRY, BookieBench
+from bookies.bench import BookieBench
 from bookies.servers import Server
 
 ROWS = (21, 22)
@@ -37,18 +37,7 @@ def measure(bench: BookieBench) -> list[Answer]:
 
     def cell(servers: list[Server], client: str, window: int) -> dict[str, Any]:
         bench.settled(*bare, *ours, at_most=3.0)
-        return bench.native(
-            "cluster_load",
-            bench.scratch,
-            ports=",".join(str(server.port) for server in servers),
-            client=client,
-            ledger=bench.ledgers(),
-            ack=2,
-            size=ENTRY,
-            window=window,
-            warmup_ms=bench.ms // 4,
-            ms=bench.ms,
-        )
+        return bench.cluster_adds(servers, client, window)
 
     cells = {}
     for window in WINDOWS:

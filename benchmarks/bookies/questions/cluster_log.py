@@ -17,7 +17,7 @@ from typing import Any
 
 from harness.result import Answer, Round, at_least, at_most
 
-from bookies.bench import ENTRY, BookieBench
+from bookies.bench import BookieBench
 from bookies.servers import Server
 from walkeeper_bookie.cluster import LocalCluster
 
@@ -45,18 +45,7 @@ def measure(bench: BookieBench) -> list[Answer]:
 
     def native(servers: list[Server], client: str, window: int) -> dict[str, Any]:
         bench.settled(*servers, at_most=3.0)
-        return bench.native(
-            "cluster_load",
-            bench.scratch,
-            ports=",".join(str(server.port) for server in servers),
-            client=client,
-            ledger=bench.ledgers(),
-            ack=2,
-            size=ENTRY,
-            window=window,
-            warmup_ms=bench.ms // 4,
-            ms=bench.ms,
-        )
+        return bench.cluster_adds(servers, client, window)
 
     def appends(mode: str, stopped: bool = False) -> dict[str, Any]:
         with cluster() as (uri, processes):

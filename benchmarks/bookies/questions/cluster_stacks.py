@@ -11,7 +11,7 @@ from typing import Any
 from harness.ratio import Goal
 from harness.result import Answer, at_least
 
-from bookies.bench import ENTRY, BookieBench
+from bookies.bench import BookieBench
 from bookies.servers import Server
 
 ROWS = (29,)
@@ -39,18 +39,7 @@ def measure(bench: BookieBench) -> list[Answer]:
 
     def by_ours(window: int) -> dict[str, Any]:
         bench.settled(*java, *ours, at_most=3.0)
-        return bench.native(
-            "cluster_load",
-            bench.scratch,
-            ports=",".join(str(server.port) for server in ours),
-            client="ours",
-            ledger=bench.ledgers(),
-            ack=2,
-            size=ENTRY,
-            window=window,
-            warmup_ms=bench.ms // 4,
-            ms=bench.ms,
-        )
+        return bench.cluster_adds(ours, "ours", window)
 
     cells = {}
     for window in WINDOWS:
