@@ -5,8 +5,8 @@
 #include <string.h>
 
 enum { READS_MAX = 1024, WINDOW = 64, FIRST_WINDOW = 8, LAST_ENTRY = -1, READ_LAC = -2, PROBE = 64 };
-/* Of a note: whether the bookie was given up as slow already. */
-enum { PROMPT = 0, LATE = 1 };
+/* Of a note: whether its request was found to hang. */
+enum { GOES_ON = 0, HANGS = 1 };
 
 /* ---- entries ---- */
 
@@ -49,17 +49,27 @@ static wk_status verdict(const read_slot *slot, uint32_t write_quorum) {
 	return slot->absent == write_quorum ? WK_NOT_FOUND : WK_UNAVAILABLE;
 }
 
-static uint32_t bookie_of(const wk_read *read, int64_t entry_id, uint32_t index) {
+/* The write set of an entry, as the metadata have it now. */
+typedef struct write_set {
+	int64_t entry_id;
+	const wk_quorum *quorum;
+	const uint32_t *ensemble;
+} write_set;
+
+static write_set write_set_of(const wk_read *read, int64_t entry_id) {
 	const wk_ledger_view *view = &read->operation.handle->view;
-	return wk_ledger_view_ensemble(view, entry_id)[wk_quorum_slot(&view->quorum, entry_id, index)];
+	return (write_set){entry_id, &view->quorum, wk_ledger_view_ensemble(view, entry_id)};
+}
+
+static uint32_t bookie_of(const write_set *set, uint32_t index) {
+	return set->ensemble[wk_quorum_slot(set->quorum, set->entry_id, index)];
 }
 
 /* The latency of the best bookie of the write set but those of the indexes `without`; NULL: none was seen. */
-static const wk_latency *best_latency(const wk_read *read, int64_t entry_id, uint64_t without) {
-	const wk_dispatcher *dispatcher = read->operation.client->dispatcher;
+static const wk_latency *best_latency(const wk_dispatcher *dispatcher, const write_set *set, uint64_t without) {
 	const wk_latency *best = NULL;
-	for (uint32_t index = 0; index < read->operation.handle->view.quorum.write_quorum; index++) {
-		uint32_t bookie = bookie_of(read, entry_id, index);
+	for (uint32_t index = 0; index < set->quorum->write_quorum; index++) {
+		uint32_t bookie = bookie_of(set, index);
 		const wk_latency *latency = wk_dispatcher_latency(dispatcher, bookie);
 		if (!(without >> index & 1) && latency->mean_ns > 0 && !wk_dispatcher_is_silent(dispatcher, bookie) &&
 		    (best == NULL || latency->mean_ns < best->mean_ns))
@@ -72,15 +82,13 @@ static const wk_latency *best_latency(const wk_read *read, int64_t entry_id, uin
  * The index that is asked next: not asked before; of a bookie that answers and is not slow, if there is one, else of one that
  * answers. A slow one is asked first now and then, to see whether it still is. WK_NO_INDEX: none is left.
  */
-static int32_t next_index(const wk_read *read, const read_slot *slot, int64_t entry_id) {
-	const wk_quorum *quorum = &read->operation.handle->view.quorum;
-	const wk_dispatcher *dispatcher = read->operation.client->dispatcher;
-	const wk_latency *best = dispatcher->reads % PROBE != 0 ? best_latency(read, entry_id, 0) : NULL;
+static int32_t next_index(const wk_dispatcher *dispatcher, const write_set *set, const read_slot *slot) {
+	const wk_latency *best = dispatcher->reads % PROBE != 0 ? best_latency(dispatcher, set, 0) : NULL;
 	int32_t slow = WK_NO_INDEX, silent = WK_NO_INDEX;
-	for (uint32_t index = 0; index < quorum->write_quorum; index++) {
+	for (uint32_t index = 0; index < set->quorum->write_quorum; index++) {
 		if (slot->tried >> index & 1)
 			continue;
-		uint32_t bookie = bookie_of(read, entry_id, index);
+		uint32_t bookie = bookie_of(set, index);
 		if (wk_dispatcher_is_silent(dispatcher, bookie))
 			silent = silent == WK_NO_INDEX ? (int32_t)index : silent;
 		else if (best != NULL && wk_latency_is_slow(wk_dispatcher_latency(dispatcher, bookie), best))
@@ -91,23 +99,25 @@ static int32_t next_index(const wk_read *read, const read_slot *slot, int64_t en
 	return slow != WK_NO_INDEX ? slow : silent;
 }
 
-/* How long a request to the bookie of the index goes before another one is asked. 0: there is no other one. */
-static uint64_t patience(const wk_read *read, const read_slot *slot, int64_t entry_id, uint32_t index) {
-	uint64_t asked = slot->tried | UINT64_C(1) << index;
-	if (asked == UINT64_MAX >> (64 - read->operation.handle->view.quorum.write_quorum))
-		return WK_SPECULATION_NS_MAX; /* to see that it is silent */
-	const wk_latency *best = best_latency(read, entry_id, asked);
+/*
+ * How long a request goes before a bookie that was not asked yet is asked as well. Where all were asked, and where no
+ * latency is known, it is the time behind which a bookie hangs.
+ */
+static uint64_t patience(const wk_dispatcher *dispatcher, const write_set *set, uint64_t asked) {
+	const wk_latency *best = best_latency(dispatcher, set, asked);
 	return best != NULL ? wk_latency_patience(best) : WK_SPECULATION_NS_MAX;
 }
 
 /* Asks the bookie of an index. False: it cannot be asked. */
-static bool ask_index(wk_read *read, read_slot *slot, int64_t entry_id, uint32_t index) {
+static bool ask_index(wk_read *read, const write_set *set, read_slot *slot, uint32_t index) {
 	wk_operation *operation = &read->operation;
-	uint32_t bookie = bookie_of(read, entry_id, index);
-	wk_note note = {
-	    .entry_id = entry_id, .slot = index, .kind = PROMPT, .patience_ns = patience(read, slot, entry_id, index)};
+	uint32_t bookie = bookie_of(set, index);
 	slot->tried |= UINT64_C(1) << index;
-	if (wk_operation_ask_read(operation, bookie, entry_id, 0, &note, operation->client->options.read_timeout_ns)) {
+	wk_note note = {.entry_id = set->entry_id,
+	                .slot = index,
+	                .kind = GOES_ON,
+	                .patience_ns = patience(operation->client->dispatcher, set, slot->tried)};
+	if (wk_operation_ask_read(operation, bookie, set->entry_id, 0, &note, operation->client->options.read_timeout_ns)) {
 		slot->under_way++;
 		return true;
 	}
@@ -121,11 +131,10 @@ static bool ask_index(wk_read *read, read_slot *slot, int64_t entry_id, uint32_t
  * left, and nothing is under way, the entry cannot be had.
  */
 static void try_next(wk_read *read, uint32_t at) {
-	const wk_quorum *quorum = &read->operation.handle->view.quorum;
 	read_slot *slot = &read->slots[at];
-	int64_t entry_id = read->first + at;
+	const write_set set = write_set_of(read, read->first + at);
 	for (;;) {
-		int32_t index = next_index(read, slot, entry_id);
+		int32_t index = next_index(read->operation.client->dispatcher, &set, slot);
 		if (index == WK_NO_INDEX && slot->under_way > 0)
 			return;
 		if (index == WK_NO_INDEX && !slot->again && slot->silent != 0) {
@@ -136,10 +145,10 @@ static void try_next(wk_read *read, uint32_t at) {
 		}
 		if (index == WK_NO_INDEX)
 			break;
-		if (ask_index(read, slot, entry_id, (uint32_t)index))
+		if (ask_index(read, &set, slot, (uint32_t)index))
 			return;
 	}
-	slot->status = verdict(slot, quorum->write_quorum);
+	slot->status = verdict(slot, set.quorum->write_quorum);
 	slot->ended = true;
 	read->ended++;
 	read->count = at; /* what is behind it is of no use */
@@ -151,19 +160,19 @@ static void try_next(wk_read *read, uint32_t at) {
  */
 static uint64_t read_late(wk_asker *asker, wk_note *note) {
 	wk_read *read = (wk_read *)asker;
-	wk_client *client = read->operation.client;
-	uint32_t at = (uint32_t)(note->entry_id - read->first);
-	read_slot *slot = &read->slots[at];
-	if (slot->ended || note->kind == LATE)
+	wk_dispatcher *dispatcher = read->operation.client->dispatcher;
+	read_slot *slot = &read->slots[note->entry_id - read->first];
+	if (slot->ended || note->kind == HANGS)
 		return 0;
+	const write_set set = write_set_of(read, note->entry_id);
 	bool hangs = note->patience_ns >= WK_SPECULATION_NS_MAX;
 	if (hangs) {
-		wk_dispatcher_silence(client->dispatcher, bookie_of(read, note->entry_id, note->slot));
-		note->kind = LATE;
+		wk_dispatcher_silence(dispatcher, bookie_of(&set, note->slot));
+		note->kind = HANGS;
 	}
-	int32_t index = next_index(read, slot, note->entry_id);
-	if (index != WK_NO_INDEX && (hangs || wk_speculation_spend(&client->dispatcher->speculation)))
-		ask_index(read, slot, note->entry_id, (uint32_t)index);
+	int32_t index = next_index(dispatcher, &set, slot);
+	if (index != WK_NO_INDEX && (hangs || wk_speculation_spend(&dispatcher->speculation)))
+		ask_index(read, &set, slot, (uint32_t)index);
 	uint64_t waited_ns = note->patience_ns;
 	note->patience_ns = WK_SPECULATION_NS_MAX;
 	return hangs ? 0 : WK_SPECULATION_NS_MAX - waited_ns;
@@ -188,12 +197,18 @@ static void issue(wk_read *read) {
 		wk_operation_end(&read->operation, WK_OK);
 }
 
+/* NULL: no memory. An empty payload has a place, too. */
+static uint8_t *copied(const uint8_t *payload, size_t size) {
+	uint8_t *copy = malloc(size > 0 ? size : 1);
+	if (copy != NULL && size > 0)
+		memcpy(copy, payload, size);
+	return copy;
+}
+
 static bool keep(read_slot *slot, const wk_wire_entry *entry, const uint8_t *payload, size_t size) {
-	slot->payload = malloc(size > 0 ? size : 1);
+	slot->payload = copied(payload, size);
 	if (slot->payload == NULL)
 		return false;
-	if (size > 0)
-		memcpy(slot->payload, payload, size);
 	slot->size = size;
 	slot->lac = entry->lac;
 	slot->length = entry->length;
@@ -226,10 +241,10 @@ static void read_answered(wk_asker *asker, const wk_note *note, const wk_wire_re
 	slot->silent |= reply == NULL ? UINT64_C(1) << note->slot : 0;
 	slot->absent += code == WK_WIRE_NO_ENTRY || code == WK_WIRE_NO_LEDGER;
 	slot->damaged |= code == WK_WIRE_OK;
-	wk_operation_explain(
-	    operation, "%s: %s",
-	    wk_dispatcher_bookie_id(operation->client->dispatcher, bookie_of(read, note->entry_id, note->slot)),
-	    wk_reply_text(reply));
+	const write_set set = write_set_of(read, note->entry_id);
+	wk_operation_explain(operation, "%s: %s",
+	                     wk_dispatcher_bookie_id(operation->client->dispatcher, bookie_of(&set, note->slot)),
+	                     wk_reply_text(reply));
 	try_next(read, at);
 	issue(read);
 }
@@ -485,14 +500,12 @@ static void slot_waited(wk_lac_wait *wait, uint32_t slot) {
 
 static wk_entries *only_entry(int64_t entry_id, const wk_wire_entry *entry, const uint8_t *payload, size_t size) {
 	wk_entries *entries = malloc(sizeof *entries + sizeof *entries->entries);
-	uint8_t *copy = malloc(size > 0 ? size : 1);
+	uint8_t *copy = copied(payload, size);
 	if (entries == NULL || copy == NULL) {
 		free(entries);
 		free(copy);
 		return NULL;
 	}
-	if (size > 0)
-		memcpy(copy, payload, size);
 	entries->count = 1;
 	entries->entries[0] = (wk_read_entry){
 	    .payload = copy, .size = size, .entry_id = entry_id, .lac = entry->lac, .length = entry->length};
@@ -586,6 +599,9 @@ wk_status wk_wait_lac_finish(wk_operation *operation, wk_status status, int64_t 
 
 wk_status wk_handle_wait_lac(wk_handle *handle, int64_t known, uint64_t timeout_ns, int64_t *lac, wk_entries **entry,
                              wk_error *error) {
+	if (known < -1 || known == INT64_MAX)
+		return wk_client_fail(error, WK_INVALID, handle->ledger_id, -1, false, "there is no entry behind %lld",
+		                      (long long)known);
 	wk_operation *operation = wk_wait_lac_begin(handle, known, timeout_ns);
 	if (operation == NULL)
 		return wk_client_fail(error, WK_NO_MEMORY, handle->ledger_id, -1, false, "no memory for a wait");

@@ -246,5 +246,13 @@ def test_a_reader_waits_for_what_comes(client: walkeeper.LedgerClient, other: wa
         closed.join()
         assert reader.metadata.is_closed
         assert reader.wait_last_confirmed(100) == 19
-        with pytest.raises(walkeeper.InvalidError):
-            reader.wait_last_confirmed(-2)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"), [(-2, "beyond=-2"), ("3", "beyond='3'"), (2**63, "beyond="), (2**63 - 1, "no entry behind 9223")]
+)
+def test_there_is_no_entry_to_wait_for(client: walkeeper.LedgerClient, wrong: Any, said: str) -> None:
+    with client.create() as writer:
+        reader = client.open_no_recovery(writer.ledger_id)
+        with pytest.raises(walkeeper.InvalidError, match=said):
+            reader.wait_last_confirmed(wrong)

@@ -306,6 +306,14 @@ TEST(a_wait_that_brings_nothing_says_whether_anybody_waited) {
 	}
 }
 
+/* The read has an entry. */
+static void ended(wk_operation *operation) {
+	wk_entries *entries;
+	CHECK_EQ(operation->done, 1);
+	CHECK_EQ(wk_read_finish(operation, operation->status, &entries, NULL), WK_OK);
+	wk_entries_release(entries);
+}
+
 /* Entry 0 of three bookies is read so often that the latency of each is known: 2 ms. */
 static wk_handle *used_reader(driven *d) {
 	driven_start(d, 3);
@@ -322,10 +330,7 @@ static wk_handle *used_reader(driven *d) {
 				driven_answer_with(d, at, &request, WK_WIRE_OK, entry, size);
 			}
 		driven_run(d, MS);
-		wk_entries *entries;
-		CHECK_EQ(operation->done, 1);
-		CHECK_EQ(wk_read_finish(operation, operation->status, &entries, NULL), WK_OK);
-		wk_entries_release(entries);
+		ended(operation);
 		d->client->dispatcher->links[i % 3]->silent_until_ns = wk_network_now(d->network) + 10 * MS;
 	}
 	driven_run(d, 100 * MS);
@@ -357,9 +362,7 @@ TEST(a_read_that_is_late_is_sent_to_a_second_bookie_and_the_first_answer_counts)
 		CHECK_EQ(operation->done, 1);
 		driven_answer_with(&d, 1 - first, &requests[1 - first], WK_WIRE_OK, entry, size);
 		driven_run(&d, MS);
-		wk_entries *entries;
-		CHECK_EQ(wk_read_finish(operation, operation->status, &entries, NULL), WK_OK);
-		wk_entries_release(entries);
+		ended(operation);
 		end_used_reader(&d, handle);
 	}
 }
@@ -381,9 +384,7 @@ TEST(speculative_reads_have_a_budget_and_hanging_bookies_are_left_without_it) {
 	uint8_t entry[64];
 	driven_answer_with(&d, 1, &request, WK_WIRE_OK, entry, put_entry(entry));
 	driven_run(&d, MS);
-	wk_entries *entries;
-	CHECK_EQ(wk_read_finish(operation, operation->status, &entries, NULL), WK_OK);
-	wk_entries_release(entries);
+	ended(operation);
 	end_used_reader(&d, handle);
 }
 
@@ -404,9 +405,7 @@ TEST(a_bookie_that_is_much_slower_is_asked_behind_the_others) {
 		uint8_t entry[64];
 		driven_answer_with(&d, at, &request, WK_WIRE_OK, entry, put_entry(entry));
 		driven_run(&d, MS);
-		wk_entries *entries;
-		CHECK_EQ(wk_read_finish(operation, operation->status, &entries, NULL), WK_OK);
-		wk_entries_release(entries);
+		ended(operation);
 	}
 	CHECK_EQ(slow, 1); /* to see whether it still is */
 	end_used_reader(&d, handle);

@@ -53,8 +53,8 @@ class LedgerClient:
     there are none. `session_timeout`: seconds after which a silent connection to the store is given up.
 
     Of bookies, in seconds: `connect_timeout`; `add_timeout`, after which a bookie that does not answer an add is left
-    out; `read_timeout`, after which the next bookie is asked. `link_bytes`: requests to one bookie that are not sent
-    yet; beyond it the bookie is left out.
+    out; `read_timeout`, after which one that does not answer a read has failed there (others are asked long before).
+    `link_bytes`: requests to one bookie that are not sent yet; beyond it the bookie is left out.
 
     `placement` chooses the bookies of new ledgers, and others for those that fail: "random", "weighted" (by free
     space), "rack_aware", "centralised" (by free space, dealt by one client for all), a

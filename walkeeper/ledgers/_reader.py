@@ -217,7 +217,8 @@ class LedgerReader(LedgerHandle):
         `timeout` in seconds: TimeoutError where nothing came in time. Bookies that do not answer are asked again until
         then. The other errors are those of read_last_confirmed.
         """
-        natural("beyond", beyond + 1)
+        if beyond != -1:
+            natural("beyond", beyond)
         timeout_ns = nanoseconds(timeout)
         deadline = None if timeout_ns == FOREVER else time.monotonic() + timeout_ns / 1e9
         pause = _PAUSE_SECONDS

@@ -39,8 +39,9 @@ typedef struct wk_client_options {
 	uint32_t backend;            /* enum wk_backend: io_uring or epoll */
 	uint64_t connect_timeout_ns; /* default 5 s */
 	uint64_t add_timeout_ns;     /* a bookie that answers an add later has failed (default 5 s) */
-	uint64_t read_timeout_ns;    /* a read is sent to the next bookie after it (default 5 s) */
-	uint64_t lac_idle_ns;        /* bookies are told of a LAC that no entry carries after it (default 1 ms) */
+	uint64_t
+	    read_timeout_ns; /* a read that a bookie answers later has failed there (default 5 s); others are asked long before */
+	uint64_t lac_idle_ns; /* bookies are told of a LAC that no entry carries after it (default 1 ms) */
 	uint64_t
 	    change_timeout_ns; /* a writer fails that waits longer for other bookies, or for an ensemble change (default 10 s) */
 	uint64_t
@@ -201,7 +202,7 @@ WK_API wk_status wk_handle_read_lac(wk_handle *handle, uint64_t timeout_ns, int6
  * known + 1, where the bookie gave it with its answer; else NULL. *last_entry of a closed ledger at once, also where it is
  * not above `known`. What is confirmed and no bookie was told of yet is not waited for longer than lac_idle_ns.
  * WK_TIMEOUT: nothing newer in timeout_ns, or in 10 s; earlier where a bookie was fenced: the metadata tell. WK_UNAVAILABLE:
- * no bookie waits: none is up, or none has the ledger yet.
+ * no bookie waits: none is up, or none has the ledger yet. WK_INVALID: there is no such entry.
  */
 WK_API wk_status wk_handle_wait_lac(wk_handle *handle, int64_t known, uint64_t timeout_ns, int64_t *lac,
                                     wk_entries **entry, wk_error *error);
