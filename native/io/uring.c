@@ -165,6 +165,14 @@ static int queue_wait(wk_io *io, wk_io_queue *queue, wk_io_completion *out, uint
 	bool limited = timeout_ns < INT64_MAX - now;
 	uint64_t deadline = now + timeout_ns;
 	bool more = reap(queue) || queue->finished_count > 0;
+	/*
+	 * The eventfd is signalled once for all that completes before the kernel is entered, and its owner drained it before
+	 * this wait: what is left there now would be told by nothing. What fails here fails in the next wait, too.
+	 */
+	if (more && queue->notifies) {
+		(void)enter(queue, 0);
+		(void)reap(queue);
+	}
 	/* One look at the kernel even when no wait is wanted, or a caller that only polls would never see deferred
 	 * completions. */
 	int retries = 0;
@@ -243,6 +251,7 @@ static void queue_wake(wk_io *io, wk_io_queue *queue) {
 static int queue_notify(wk_io *io, wk_io_queue *queue, int event_fd) {
 	(void)io;
 	int result = io_uring_register_eventfd(&queue->ring, event_fd);
+	queue->notifies = result >= 0;
 	return result < 0 ? result : 0;
 }
 

@@ -30,6 +30,7 @@ struct wk_io_queue {
 	uint32_t free_count;
 	bool wake_armed;
 	bool woken;               /* a wake was heard and not yet told */
+	bool notifies;            /* an eventfd is registered */
 	atomic_bool wake_pending; /* the eventfd has been written: no need to do it twice */
 	int wake_fd;
 	uint64_t wake_value; /* where the armed read puts the eventfd's count */
