@@ -1,5 +1,7 @@
 """The C machines against their models, in orders that nobody would think of."""
 
+from typing import Any
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,9 +26,15 @@ STATUSES = {
     lib.WK_WRONG_KEY: "WK_WRONG_KEY",
 }
 
+
+def runs_of(step: st.SearchStrategy[Any], most: int) -> st.SearchStrategy[list[Any]]:
+    """Lists of steps, half of them long: by itself Hypothesis makes lists of five, in which little can go wrong."""
+    return st.lists(step, max_size=most) | st.lists(step, min_size=most // 4, max_size=most)
+
+
 # block window
 
-steps = st.lists(
+steps = runs_of(
     st.one_of(
         st.tuples(st.just("submit"), st.booleans()),
         st.tuples(st.just("submit"), st.booleans()),  # twice: otherwise the window is mostly empty
@@ -36,7 +44,7 @@ steps = st.lists(
         st.tuples(st.just("sync_done"), st.none()),
         st.tuples(st.just("fail"), st.integers(0, 9)),  # fails on 0 only, so that some runs get far
     ),
-    max_size=120,
+    most=120,
 )
 
 
@@ -122,7 +130,7 @@ def test_journal_scan_does_as_its_model(places: list[Block | None]) -> None:
 # hosted ledgers
 
 ids = st.one_of(st.integers(-2, 30), st.integers(0, 20).map(lambda n: n << 40), st.integers(-(2**63), 2**63 - 1))
-hosted_steps = st.lists(
+hosted_steps = runs_of(
     st.one_of(
         st.tuples(st.just("put"), ids),
         st.tuples(st.just("put"), ids),  # twice: otherwise the table is mostly empty
@@ -132,7 +140,7 @@ hosted_steps = st.lists(
         st.tuples(st.just("verify"), ids, st.sampled_from(["CRC32C", "CRC32", "MAC", "none", "damaged", "short"])),
         st.tuples(st.just("wait"), ids),
     ),
-    max_size=100,
+    most=100,
 )
 
 
@@ -170,7 +178,7 @@ def test_hosted_ledgers_do_as_their_model(seed: int, todo: list[tuple[str, int] 
 # long polls
 
 ledgers, owners = st.integers(1, 3), st.integers(1, 3)
-poll_steps = st.lists(
+poll_steps = runs_of(
     st.one_of(
         st.tuples(st.just("add"), ledgers, st.integers(-1, 4), st.integers(0, 40), owners),
         st.tuples(st.just("add"), ledgers, st.integers(-1, 4), st.integers(0, 40), owners),
@@ -180,7 +188,7 @@ poll_steps = st.lists(
         st.tuples(st.just("clock"), st.integers(0, 9)),
         st.tuples(st.just("drop"), owners),
     ),
-    max_size=100,
+    most=100,
 )
 
 
@@ -258,7 +266,7 @@ def test_an_ensemble_is_covered_as_in_its_model(quorum: Quorum, known: set[int])
 
 # ledger writer
 
-writer_steps = st.lists(
+writer_steps = runs_of(
     st.one_of(
         st.tuples(st.just("push"), st.integers(0, 9), st.none()),
         st.tuples(st.just("ack"), st.integers(-1, 5), st.integers(0, 5)),  # the entry is counted from the LAC
@@ -271,7 +279,7 @@ writer_steps = st.lists(
         st.tuples(st.just("replace"), st.integers(0, 63), st.none()),  # a set of slots, then a thaw
         st.tuples(st.just("thaw"), st.none(), st.none()),
     ),
-    max_size=120,
+    most=120,
 )
 
 
@@ -337,14 +345,14 @@ PHASES = {
     lib.WK_RECOVERY_END: "END",
     lib.WK_RECOVERY_FAILED: "FAILED",
 }
-recovery_steps = st.lists(
+recovery_steps = runs_of(
     st.tuples(
         st.sampled_from(["entry", "absent", "absent", "none", "damaged"] * 4 + ["unauthorized"]),
         st.integers(0, 5),  # who answers: a slot, or an index
         st.sampled_from([0, 0, 0, 0, 0, 0, 0, 0, -1, 1]),  # to which question, counted from the one that is asked
         st.integers(-1, 9),  # the LAC of its entry
     ),
-    max_size=60,
+    most=60,
 )
 
 
