@@ -44,6 +44,7 @@ COMMANDS = {
     "ledgers": "_ledgers",
     "ledger": "_ledgers",
     "bookies": "_ledgers",
+    "gateway": "_gateway",
 }
 """The module of each command; it is imported when the command is called, so that one does not wait for the others."""
 
