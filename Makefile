@@ -22,12 +22,13 @@ MAKEFLAGS += --no-print-directory
 SHELL := /bin/sh
 
 VENV := .venv
+JAR := adapters/spark_checkpoint/walkeeper_spark_checkpoint/walkeeper-spark.jar
 BIN := $(VENV)/bin
 NATIVE := $(shell find native -type f)
 TESTS_C := $(shell find tests examples benchmarks/native -name '*.[ch]' 2>/dev/null)
-MODULES := $(shell find walkeeper bookie -name '*.py' | sort | cksum | cut -d ' ' -f 1)
+MODULES := $(shell find walkeeper bookie adapters -name '*.py' | sort | cksum | cut -d ' ' -f 1)
 C_FILES := $(filter %.c %.h,$(NATIVE)) $(TESTS_C)
-PYTHON_FILES := walkeeper bookie tests benchmarks examples native/python .ci/build_requires .ci/coverage
+PYTHON_FILES := walkeeper bookie adapters tests benchmarks examples native/python .ci/build_requires .ci/coverage
 
 # One directory under build/ for each way to compile; `$(call native,NAME)` configures it once and builds it.
 FLAGS_native :=
@@ -129,6 +130,8 @@ check-all: ## everything at full length, for a night
 	$(call stage,interop-all)
 	@WALKEEPER_TIMES=$(TIMES) $(MAKE) psync-test
 
+spark-jar: $(JAR) ## the jar of checkpoints in Spark; needs Java and Maven
+
 build: setup ## compile what changed and install it into .venv
 
 $(VENV)/packages: .ci/packages
@@ -161,8 +164,13 @@ $(VENV)/java-demo: $(VENV)/installed
 	@.ci/quietly build/java-demo.log $(BIN)/python -m pip install 'kazoo>=2.10'
 	@touch $@
 
+# The jar that Spark loads; a wheel that is built behind it has it.
+$(JAR): adapters/spark_checkpoint/java/pom.xml $(shell find adapters/spark_checkpoint/java/src -type f)
+	@PYTHON='$(PYTHON)' .ci/packages interop
+	@.ci/quietly build/spark-jar.log mvn -B -q -f adapters/spark_checkpoint/java/pom.xml package
+
 # What only checking needs. pyright brings its own node, as the machine may have none.
-$(VENV)/checked: $(VENV)/demo
+$(VENV)/checked: $(VENV)/demo | $(JAR)
 	@PYTHON='$(PYTHON)' .ci/packages check interop
 	@.ci/quietly build/tools.log $(BIN)/python -m pip install --group dev 'pyright[nodejs]'
 	@touch $@
@@ -174,7 +182,7 @@ native-test: $(VENV)/packages ## the C tests (ctest), as they are shipped
 	@$(call native_tests,native)
 
 # Disks and servers of metadata that fail under a cluster: check-shares has them.
-python-test: setup $(VENV)/checked ## the Python tests, but for what cluster-faults does to disks and metadata
+python-test: setup $(VENV)/checked $(JAR) ## the Python tests, but for what cluster-faults does to disks and metadata
 	@$(pytest) $(WORKERS) --ignore=tests/cluster/test_disk_faults.py --ignore=tests/cluster/test_metadata_faults.py
 
 asan: $(VENV)/packages ## the C tests under the address and undefined-behaviour sanitizers
@@ -312,4 +320,4 @@ clean: ## everything that was made, .venv included
 	rm -rf build dist $(VENV) main-job .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo cluster-demo java-demo test check check-shares check-all build native-test python-test asan tsan spec fuzz psync-test lint format coverage crash-states faults simulation cluster-simulation damage kills process-kills cluster-faults conformance-kills bit-flips interop interop-all mutants aarch64 wheel-test bench bench-bookie bench-hostile clean
+.PHONY: help setup spark-jar demo cluster-demo java-demo test check check-shares check-all build native-test python-test asan tsan spec fuzz psync-test lint format coverage crash-states faults simulation cluster-simulation damage kills process-kills cluster-faults conformance-kills bit-flips interop interop-all mutants aarch64 wheel-test bench bench-bookie bench-hostile clean

@@ -92,8 +92,11 @@ class GatewayClient:
                 return found
 
     def stat(self, path: str) -> Entry | None:
-        answer = self.call(Request.STAT, text(path))
+        answer = self.stat_as(path, 0)
         return _entry(answer.body) if answer.status == Status.OK else None
+
+    def stat_as(self, path: str, epoch: int) -> Answer:
+        return self.call(Request.STAT, text(path) + struct.pack(">Q", epoch))
 
     def list(self, path: str) -> dict[str, Entry] | Answer:
         answer = self.call(Request.LIST, text(path))

@@ -129,6 +129,7 @@ def test_the_newest_owner_alone_changes_a_directory(root: str) -> None:
             client.mkdir("/app/q/state", epoch=first),
             client.delete("/app/q/offsets/0", epoch=first),
             client.rename("/app/q/offsets/0", "/app/x", epoch=first),
+            client.stat_as("/app/q/offsets/0", first),
         ):
             assert refused.status == Status.FENCED
             assert "second of host b" in refused.text
@@ -221,7 +222,7 @@ def test_a_wrong_token_and_what_is_no_hello_end_the_connection(place: str) -> No
         with GatewayClient(gateway) as client:
             assert client.call(99, b"").status == Status.INVALID
             assert client.call(Request.STAT, b"\0\0").status == Status.INVALID
-            assert client.call(Request.STAT, text("/app") + b"x").status == Status.INVALID
+            assert client.call(Request.STAT, text("/app") + bytes(9)).status == Status.INVALID
             assert client.put("/app/0", b"x").status == Status.OK
 
 

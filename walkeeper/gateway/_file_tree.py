@@ -94,7 +94,8 @@ class FileTree:
     def decide(self, change: Change, now_ms: int) -> tuple[Change, int]:
         """The change as it is to be recorded, and what its operation is answered. Refused: nothing changes."""
         if change.kind != Kind.ACQUIRE:
-            self._check_epoch(change)
+            for path in (change.path, change.target):
+                self.check_epoch(path, change.epoch)
         if not change.path:
             _refuse(Status.INVALID, "/ is no file, and is always there")
         result = 1
@@ -115,21 +116,17 @@ class FileTree:
             result = epoch = max(self._epoch + 1, now_ms)  # also behind a root that was deleted, and made again
         return change.numbered(version=self._version + 1, modified_ms=now_ms, epoch=epoch), result
 
-    def _check_epoch(self, change: Change) -> None:
-        if change.epoch == 0:
+    def check_epoch(self, path: Path, epoch: int) -> None:
+        """Refused: the nearest directory at or above `path` has another owner. Epoch 0 is nobody's, and passes."""
+        if epoch == 0 or not path:
             return
-        for path in (change.path, change.target):
-            if not path:
-                continue
-            owned = self.owner_of(path)
-            if owned is None:
-                _refuse(Status.FENCED, f"{shown(path)} is not owned any more: its directory was deleted")
-            if owned[1].epoch != change.epoch:
-                place, owner = owned
-                _refuse(
-                    Status.FENCED,
-                    f"{shown(place)} was taken over by {owner.text} (epoch {owner.epoch}, yours {change.epoch})",
-                )
+        owned = self.owner_of(path)
+        if owned is None:
+            _refuse(Status.FENCED, f"{shown(path)} is not owned any more: its directory was deleted")
+        place, owner = owned
+        if owner.epoch != epoch:
+            text = f"{shown(place)} was taken over by {owner.text} (epoch {owner.epoch}, yours is {epoch})"
+            _refuse(Status.FENCED, text)
 
     def _check_way(self, path: Path) -> None:
         """No file stands where a directory above `path` is wanted."""

@@ -195,9 +195,10 @@ class Root:
 
     # ---- looking ----
 
-    async def at(self, path: Path) -> Directory | File | None:
-        """What is there; it is durable."""
+    async def at(self, path: Path, epoch: int = 0) -> Directory | File | None:
+        """What is there; it is durable. Refused: whoever asks as the owner is not the owner any more."""
         self._check()
+        self.tree.check_epoch(path, epoch)
         found = self.tree.at(path)
         await self._settled()
         return found

@@ -178,9 +178,9 @@ class Session:
         return _status(file) + packed_bytes(content)
 
     async def _stat(self, body: Body) -> bytes:
-        path = parse(body.text())
+        path, epoch = parse(body.text()), body.u64()
         body.end()
-        return _status(await self._at(path))
+        return _status(await self._at(path, epoch))
 
     async def _list(self, body: Body) -> bytes:
         path = parse(body.text())
@@ -298,11 +298,11 @@ class Session:
         assert root is not None
         return await root.make(change)
 
-    async def _at(self, path: Path) -> Directory | File:
+    async def _at(self, path: Path, epoch: int = 0) -> Directory | File:
         if not path:
             return Directory(0, dict(await self._roots.list()))
         root = await self._root(path)
-        found = None if root is None else await root.at(path)
+        found = None if root is None else await root.at(path, epoch)
         if found is None:
             raise Refused(Status.NOT_FOUND, f"{shown(path)} is not there")
         return found

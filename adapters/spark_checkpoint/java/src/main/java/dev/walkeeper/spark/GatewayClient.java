@@ -1,0 +1,284 @@
+package dev.walkeeper.spark;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.InterruptedIOException;
+import java.nio.ByteBuffer;
+import java.security.SecureRandom;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentLinkedDeque;
+import java.util.concurrent.ConcurrentMap;
+import java.util.concurrent.atomic.AtomicLong;
+import org.apache.hadoop.conf.Configuration;
+
+/**
+ * Asks gateways, any of which may serve a root. One for a list of gateways and a process; any thread may use it.
+ *
+ * <p>A change whose outcome is not known is asked for again as the same operation, so it is made once. When a method
+ * returns, the change is durable. When it throws what {@link RefusedException#asHadoops} gives, nothing was changed. When
+ * no gateway answers within {@code walkeeper.gateway.timeout.ms}, it throws an IOException, and the outcome is unknown.
+ */
+final class GatewayClient {
+  static final String GATEWAYS = "walkeeper.gateways";
+  private static final String TOKEN = "walkeeper.gateway.token";
+  private static final String TIMEOUT_MS = "walkeeper.gateway.timeout.ms";
+  private static final String TLS = "walkeeper.gateway.tls";
+
+  private static final int PUT_MAX = 1024 * 1024 - 64 * 1024;
+  private static final int CHUNK = 512 * 1024;
+  private static final int ANSWER_MS = 30_000;
+  private static final int PAUSE_MS_MAX = 1_000;
+  private static final int IDLE_MAX = 64;
+
+  private static final ConcurrentMap<String, GatewayClient> CLIENTS = new ConcurrentHashMap<>();
+  private static final byte[] PROCESS = new byte[16];
+  private static final AtomicLong OPERATIONS = new AtomicLong();
+
+  static {
+    new SecureRandom().nextBytes(PROCESS);
+  }
+
+  /** Of {@link #get}. */
+  record Content(FileEntry file, byte[] bytes) {}
+
+  @FunctionalInterface
+  private interface Exchange<T> {
+    T with(Connection connection) throws IOException;
+  }
+
+  final String gateways;
+  private final List<String> endpoints;
+  private final String token;
+  private final boolean tls;
+  private final long timeoutMs;
+  private final ConcurrentLinkedDeque<Connection> idle = new ConcurrentLinkedDeque<>();
+  private volatile int preferred;
+
+  private GatewayClient(String gateways, String token, boolean tls, long timeoutMs) {
+    this.gateways = gateways;
+    this.endpoints = List.of(gateways.split(","));
+    this.token = token;
+    this.tls = tls;
+    this.timeoutMs = timeoutMs;
+  }
+
+  /** Of the gateways that an authority names; null: those of the configuration. */
+  static GatewayClient of(String authority, Configuration conf) throws IOException {
+    String gateways = authority == null || authority.isEmpty() ? conf.getTrimmed(GATEWAYS, "") : authority;
+    gateways = gateways.replace(" ", "");
+    if (gateways.isEmpty()) {
+      throw new IOException("no gateway is known: set " + GATEWAYS + ", or write walkeeper://HOST:PORT/...");
+    }
+    String token = conf.getTrimmed(TOKEN, "");
+    boolean tls = conf.getBoolean(TLS, false);
+    long timeoutMs = conf.getTimeDuration(TIMEOUT_MS, 60_000, java.util.concurrent.TimeUnit.MILLISECONDS);
+    String found = gateways;
+    return CLIENTS.computeIfAbsent(
+        String.join("\n", gateways, token, Boolean.toString(tls), Long.toString(timeoutMs)),
+        key -> new GatewayClient(found, token, tls, timeoutMs));
+  }
+
+  // ---- what is asked for ----
+
+  /** Makes the directory and owns it from then on; the epoch that its changes carry. */
+  long acquire(String path, String owner) throws IOException {
+    byte[] body = new Frame().raw(operation()).text(path).text(owner).done();
+    return call(path, 2, body).getLong();
+  }
+
+  /** Publishes the bytes as a file, whole. {@code replaces} false: FileAlreadyExistsException where the path is taken. */
+  void put(String path, WriteBuffer buffer, boolean replaces, long epoch) throws IOException {
+    byte[] operation = operation();
+    if (buffer.size() > PUT_MAX) {
+      exchange(path, connection -> upload(connection, operation, path, buffer, replaces, epoch));
+      return;
+    }
+    byte[] content;
+    try (InputStream in = buffer.read()) {
+      content = in.readAllBytes();
+    }
+    call(path, 3, new Frame().raw(operation).text(path).u64(epoch).flag(replaces).bytes(content).done());
+  }
+
+  private static Void upload(
+      Connection connection, byte[] operation, String path, WriteBuffer buffer, boolean replaces, long epoch)
+      throws IOException {
+    long upload = answered(connection.call(10, new Frame().text(path).done())).getLong();
+    try (InputStream in = buffer.read()) {
+      long offset = 0;
+      for (byte[] chunk = in.readNBytes(CHUNK); chunk.length > 0; chunk = in.readNBytes(CHUNK)) {
+        answered(connection.call(11, new Frame().u64(upload).u64(offset).bytes(chunk).done()));
+        offset += chunk.length;
+      }
+    }
+    Frame publish = new Frame().raw(operation).u64(upload).text(path).u64(epoch).flag(replaces);
+    answered(connection.call(12, publish.done()));
+    return null;
+  }
+
+  /** At most {@code size} bytes from {@code offset} on; perhaps fewer. */
+  Content get(String path, long offset, int size) throws IOException {
+    ByteBuffer body = call(path, 4, new Frame().text(path).u64(offset).u32(size).done());
+    return new Content(Frame.entry("", body), Frame.bytes(body));
+  }
+
+  FileEntry stat(String path) throws IOException {
+    return stat(path, 0);
+  }
+
+  /** As the owner: FencedException where another has taken the directory over. */
+  FileEntry stat(String path, long epoch) throws IOException {
+    return Frame.entry("", call(path, 5, new Frame().text(path).u64(epoch).done()));
+  }
+
+  List<FileEntry> list(String path) throws IOException {
+    ByteBuffer body = call(path, 6, new Frame().text(path).done());
+    int count = body.getInt();
+    List<FileEntry> found = new ArrayList<>(count);
+    for (int i = 0; i < count; i++) {
+      found.add(Frame.entry(Frame.text(body), body));
+    }
+    return found;
+  }
+
+  void mkdir(String path, long epoch) throws IOException {
+    call(path, 7, new Frame().raw(operation()).text(path).u64(epoch).done());
+  }
+
+  /** Whether something was there. */
+  boolean delete(String path, boolean recursive, long epoch) throws IOException {
+    return call(path, 8, new Frame().raw(operation()).text(path).u64(epoch).flag(recursive).done()).get() == 1;
+  }
+
+  void rename(String from, String to, boolean replaces, long epoch) throws IOException {
+    call(from, 9, new Frame().raw(operation()).text(from).text(to).u64(epoch).flag(replaces).done());
+  }
+
+  // ---- how it is asked ----
+
+  private static byte[] operation() {
+    return ByteBuffer.allocate(24).put(PROCESS).putLong(OPERATIONS.incrementAndGet()).array();
+  }
+
+  private ByteBuffer call(String path, int code, byte[] body) throws IOException {
+    return exchange(path, connection -> answered(connection.call(code, body)));
+  }
+
+  private static ByteBuffer answered(Connection.Answer answer) throws RefusedException {
+    if (answer.status() != Status.OK) {
+      throw new RefusedException(answer.status(), Frame.text(answer.body()));
+    }
+    return answer.body();
+  }
+
+  /** Until a gateway has answered for good: they are asked in turn, and where each says that another has it, one takes it. */
+  private <T> T exchange(String path, Exchange<T> exchange) throws IOException {
+    long until = System.nanoTime() + timeoutMs * 1_000_000;
+    long pauseMs = 20;
+    int disowned = 0;
+    int silent = 0;
+    for (int at = preferred; ; at++) {
+      String endpoint = endpoints.get(at % endpoints.size());
+      IOException reason;
+      try {
+        T found = attempt(endpoint, exchange);
+        preferred = at % endpoints.size();
+        return found;
+      } catch (RefusedException refused) {
+        if (refused.status == Status.NOT_OWNER) {
+          disowned++;
+        } else if (refused.status != Status.UNAVAILABLE && refused.status != Status.GONE) {
+          throw refused.asHadoops();
+        }
+        reason = refused;
+      } catch (IOException unknown) {
+        if (Thread.currentThread().isInterrupted() || unknown instanceof java.nio.channels.ClosedByInterruptException) {
+          throw unknown;
+        }
+        silent++;
+        reason = unknown;
+      }
+      if (System.nanoTime() >= until) {
+        throw new IOException(
+            path + ": no gateway of " + gateways + " answered for good in " + timeoutMs + " ms; the last said: " + reason,
+            reason);
+      }
+      if ((at + 1 - preferred) % endpoints.size() != 0) {
+        continue;
+      }
+      if (disowned > 0 && disowned + silent == endpoints.size()) {
+        take(path, at);
+      }
+      disowned = 0;
+      silent = 0;
+      pause(pauseMs);
+      pauseMs = Math.min(2 * pauseMs, PAUSE_MS_MAX);
+    }
+  }
+
+  private <T> T attempt(String endpoint, Exchange<T> exchange) throws IOException {
+    while (true) {
+      Connection kept = idleTo(endpoint);
+      Connection connection = kept != null ? kept : new Connection(endpoint, token, tls, ANSWER_MS);
+      try {
+        T found = exchange.with(connection);
+        keep(connection);
+        return found;
+      } catch (RefusedException refused) {
+        keep(connection);
+        throw refused;
+      } catch (IOException unknown) {
+        connection.close();
+        if (kept == null || Thread.currentThread().isInterrupted()) {
+          throw unknown;
+        }
+        // The gateway was started again since: the next connection tells.
+      } catch (RuntimeException wrong) {
+        connection.close();
+        throw wrong;
+      }
+    }
+  }
+
+  private Connection idleTo(String endpoint) {
+    for (Connection connection : idle) {
+      if (connection.endpoint.equals(endpoint) && idle.remove(connection)) {
+        return connection;
+      }
+    }
+    return null;
+  }
+
+  private void keep(Connection connection) {
+    if (idle.size() < IDLE_MAX) {
+      idle.addFirst(connection);
+    } else {
+      connection.close();
+    }
+  }
+
+  /** Of the gateways that answer, none has the root: the first of them takes it over. */
+  private void take(String path, int from) {
+    for (int i = 0; i < endpoints.size(); i++) {
+      try {
+        attempt(
+            endpoints.get((from + i) % endpoints.size()),
+            connection -> answered(connection.call(14, new Frame().text(path).done())));
+        return;
+      } catch (IOException ignored) {
+        // The next one may.
+      }
+    }
+  }
+
+  private static void pause(long ms) throws InterruptedIOException {
+    try {
+      Thread.sleep(ms);
+    } catch (InterruptedException stop) {
+      Thread.currentThread().interrupt();
+      throw new InterruptedIOException("interrupted while a gateway was waited for");
+    }
+  }
+}

@@ -1,0 +1,96 @@
+"""What Spark must be told, so that it keeps checkpoints behind a gateway."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from walkeeper.errors import InvalidError, NotFoundError
+from walkeeper.gateway import Gateway
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    Builder = TypeVar("Builder", bound=SparkSession.Builder)
+
+__all__ = ["configure", "jar", "settings"]
+
+JARS = "spark.jars"
+_PACKAGE = "dev.walkeeper.spark"
+
+_embedded: dict[tuple[str, str], Gateway] = {}
+"""Gateways in this process, by root and options: a session that is made again has the same."""
+
+
+def jar() -> str:
+    """The path of the jar that Spark loads. NotFoundError: this walkeeper was installed without it."""
+    found = Path(__file__).with_name("walkeeper-spark.jar")
+    if not found.is_file():
+        raise NotFoundError(
+            f"{found} is not there: this walkeeper was built without Java",
+            hint="install a wheel, or call `make spark-jar` where Java and Maven are",
+        )
+    return str(found)
+
+
+def settings(gateways: str | Sequence[str], token: str) -> dict[str, str]:
+    """Spark's settings for checkpoints behind these gateways, without the jar: for spark-defaults.conf, or a server of
+    Spark Connect. `gateways` are addresses, "HOST:PORT" or "unix:PATH"; each of them can take over."""
+    addresses = [gateways] if isinstance(gateways, str) else list(gateways)
+    if not addresses:
+        raise InvalidError("checkpoints want one gateway at least")
+    return {
+        "spark.hadoop.fs.walkeeper.impl": f"{_PACKAGE}.WalkeeperFileSystem",
+        "spark.hadoop.fs.AbstractFileSystem.walkeeper.impl": f"{_PACKAGE}.WalkeeperFs",
+        "spark.sql.streaming.checkpointFileManagerClass": f"{_PACKAGE}.WalkeeperCheckpointFileManager",
+        "spark.hadoop.walkeeper.gateways": ",".join(addresses),
+        "spark.hadoop.walkeeper.gateway.token": token,
+    }
+
+
+def configure(
+    builder: Builder,
+    *,
+    root: str | os.PathLike[str] | None = None,
+    gateways: str | Sequence[str] | None = None,
+    token: str | None = None,
+    **options: Any,
+) -> Builder:
+    """Tells a SparkSession.builder what checkpoints in walkeeper need, and returns it. What was set before stays.
+
+    With `root`, which is what walkeeper.open takes (a directory, or the URI of a cluster) with `options`, a gateway
+    runs in this process, and ends with it: it serves this driver and executors of this machine. Or with `gateways`,
+    addresses of gateways that run already, and their `token`.
+
+    The jar is loaded by spark.jars, which counts before the first session of a process is made. Raises what
+    walkeeper.open raises, NotFoundError without the jar, InvalidError.
+    """
+    if (root is None) == (gateways is None):
+        raise InvalidError("configure wants either root= or gateways=")
+    if gateways is not None and (token is None or options):
+        raise InvalidError("with gateways=, configure wants token=, and no options of a root")
+    if root is not None:
+        gateway = _gateway(os.fspath(root), token, options)
+        gateways, token = gateway.addresses, gateway.token
+    assert gateways is not None
+    assert token is not None
+    given: dict[str, Any] = dict(getattr(builder, "_options", {}))
+    jars = [name for name in str(given.get(JARS, "")).split(",") if name]
+    if jar() not in jars:
+        builder.config(JARS, ",".join([*jars, jar()]))
+    for name, value in settings(gateways, token).items():
+        if name not in given or name.startswith("spark.hadoop.walkeeper."):
+            builder.config(name, value)
+    return builder
+
+
+def _gateway(root: str, token: str | None, options: dict[str, Any]) -> Gateway:
+    key = root, repr(sorted(options.items()))
+    gateway = _embedded.get(key)
+    if gateway is None or gateway.closed:
+        gateway = _embedded[key] = Gateway(root, token=token, **options)
+        atexit.register(gateway.close)
+    return gateway
