@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 from tests.core_lib import ffi, lib
 from tests.journals import Record, seal
 from tests.metadata_examples import examples as metadata_examples
+from walkeeper.gateway._change import Change, Kind, encode
+from walkeeper.gateway._protocol import HEAD, Request, packed_text, packed_u64
 
 PAGES = pathlib.Path(__file__).resolve().parents[1] / "docs" / "formats"
 DIRECTORY_ID = bytes.fromhex("00112233445566778899aabbccddeeff")
@@ -509,6 +511,37 @@ def lock() -> str:
     return show(bytes(data), fields)
 
 
+def file_record() -> str:
+    change = Change(
+        Kind.PUT, ("app", "q", "offsets", "0"), bytes(range(16)) + packed_u64(5), 9, 1790000000000, 7, b"v1\n"
+    )
+    fields = [
+        Field(1, "put"),
+        Field(1, "format 1"),
+        Field(8, "modified 1790000000000"),
+        Field(24, "operation: the client, and its fifth"),
+        Field(8, "epoch 9"),
+        Field(8, "version 7"),
+        Field(4, "length of the path"),
+        Field(len("/app/q/offsets/0"), '"/app/q/offsets/0"'),
+        Field(3, '"v1\\n"'),
+    ]
+    return show(encode(change), fields)
+
+
+def gateway_protocol() -> str:
+    body = packed_text("/app/q") + packed_u64(0)
+    fields = [
+        Field(4, "length 23"),
+        Field(4, "request 3"),
+        Field(1, "stat"),
+        Field(4, "length of the path"),
+        Field(6, '"/app/q"'),
+        Field(8, "epoch 0: nobody's"),
+    ]
+    return show(HEAD.pack(len(body) + 5, 3, Request.STAT) + body, fields)
+
+
 EXAMPLES: dict[str, Callable[[], str]] = {
     function.__name__: function
     for function in (
@@ -527,6 +560,8 @@ EXAMPLES: dict[str, Callable[[], str]] = {
         owner,
         catalogue,
         lock,
+        file_record,
+        gateway_protocol,
     )
 } | metadata_examples(lambda data, fields: show(data, [Field(*field) for field in fields]))
 

@@ -118,13 +118,21 @@ def test_the_file_of_a_metadata_client_is_imported_where_a_store_is_opened() -> 
                     assert not at_once, path
 
 
-def test_only_the_command_line_knows_click_and_rich_and_only_aio_knows_asyncio() -> None:
+def test_only_the_command_line_knows_click_and_rich_and_only_aio_and_gateway_know_asyncio() -> None:
     for path in python_files("walkeeper"):
         for module, _ in imports(path):
             if top(module) in {"click", "rich"}:
                 assert "cli" in path.parts, path
             if top(module) == "asyncio":
-                assert "aio" in path.parts, path
+                assert {"aio", "gateway"} & set(path.parts), path
+
+
+def test_a_gateway_uses_public_names_alone() -> None:
+    for path in python_files("walkeeper/gateway"):
+        for module, _ in imports(path):
+            parts = module.split(".")
+            ours = parts[0] == "walkeeper" and parts[1:2] != ["gateway"]
+            assert not ours or not any(part.startswith("_") for part in parts), (path, module)
 
 
 def test_pyarrow_is_imported_on_first_use() -> None:
