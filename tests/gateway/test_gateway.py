@@ -6,6 +6,7 @@ import os
 import socket
 import struct
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -82,6 +83,11 @@ def test_a_large_file_is_visible_whole_or_not_at_all(root: str) -> None:
             assert client.publish(upload, "/app/big").status == Status.GONE
             left = client.upload("/app/left")
             assert client.chunk(left, 0, BIG[:1_000_000]).status == Status.OK
+        with walkeeper.open(root) as namespace:
+            deadline = time.monotonic() + 30
+            while len(namespace.logs("files-data/")) > 1:
+                assert time.monotonic() < deadline, "the upload of a client that went is still there"
+                time.sleep(0.02)
         with GatewayClient(gateway) as client:
             assert client.get("/app/big") == BIG
             assert client.stat("/app/left") is None
