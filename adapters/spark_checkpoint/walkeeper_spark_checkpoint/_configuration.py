@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +21,8 @@ JARS = "spark.jars"
 _PACKAGE = "dev.walkeeper.spark"
 
 _embedded: dict[tuple[str, str], Gateway] = {}
-"""Gateways in this process, by root and options: a session that is made again has the same."""
+"""Gateways in this process, by root and options: a session that is made again has the same. Nobody closes them at the
+exit, where threads cannot be had any more: what was answered is durable."""
 
 
 def jar() -> str:
@@ -92,5 +92,4 @@ def _gateway(root: str, token: str | None, options: dict[str, Any]) -> Gateway:
     gateway = _embedded.get(key)
     if gateway is None or gateway.closed:
         gateway = _embedded[key] = Gateway(root, token=token, **options)
-        atexit.register(gateway.close)
     return gateway
