@@ -43,6 +43,12 @@ final class Epochs {
     return 0;
   }
 
+  /** The directory is gone, and its owner with it: what is made there anew is nobody's until it is acquired. */
+  static void forget(String gateways, String path) {
+    String place = gateways + "\n" + path;
+    KNOWN.keySet().removeIf(known -> known.equals(place) || known.startsWith(place + "/"));
+  }
+
   private static void learn(String gateways, String path, long epoch) {
     KNOWN.merge(gateways + "\n" + path, epoch, Math::max);
   }

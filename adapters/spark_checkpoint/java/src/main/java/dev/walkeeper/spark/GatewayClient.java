@@ -1,8 +1,10 @@
 package dev.walkeeper.spark;
 
+import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.InterruptedIOException;
+import java.net.SocketTimeoutException;
 import java.nio.ByteBuffer;
 import java.security.SecureRandom;
 import java.util.ArrayList;
@@ -12,13 +14,15 @@ import java.util.concurrent.ConcurrentLinkedDeque;
 import java.util.concurrent.ConcurrentMap;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileAlreadyExistsException;
 
 /**
  * Asks gateways, any of which may serve a root. One for a list of gateways and a process; any thread may use it.
  *
  * <p>A change whose outcome is not known is asked for again as the same operation, so it is made once. When a method
  * returns, the change is durable. When it throws what {@link RefusedException#asHadoops} gives, nothing was changed. When
- * no gateway answers within {@code walkeeper.gateway.timeout.ms}, it throws an IOException, and the outcome is unknown.
+ * no gateway answers within {@code walkeeper.gateway.timeout.ms} and the wait for one answer, it throws an IOException, and
+ * the outcome is unknown. So it is behind the InterruptedIOException by which an interrupt of the thread ends the wait.
  */
 final class GatewayClient {
   static final String GATEWAYS = "walkeeper.gateways";
@@ -28,7 +32,7 @@ final class GatewayClient {
 
   private static final int PUT_MAX = 1024 * 1024 - 64 * 1024;
   private static final int CHUNK = 512 * 1024;
-  private static final int ANSWER_MS = 30_000;
+  private static final long ANSWER_MS = 30_000;
   private static final int PAUSE_MS_MAX = 1_000;
   private static final int IDLE_MAX = 64;
 
@@ -49,19 +53,21 @@ final class GatewayClient {
   }
 
   final String gateways;
-  private final List<String> endpoints;
+  private final List<Endpoint> endpoints;
   private final String token;
   private final boolean tls;
   private final long timeoutMs;
+  private final long answerMs;
   private final ConcurrentLinkedDeque<Connection> idle = new ConcurrentLinkedDeque<>();
   private volatile int preferred;
 
-  private GatewayClient(String gateways, String token, boolean tls, long timeoutMs) {
+  private GatewayClient(String gateways, List<Endpoint> endpoints, String token, boolean tls, long timeoutMs) {
     this.gateways = gateways;
-    this.endpoints = List.of(gateways.split(","));
+    this.endpoints = endpoints;
     this.token = token;
     this.tls = tls;
     this.timeoutMs = timeoutMs;
+    this.answerMs = Math.max(1, Math.min(ANSWER_MS, timeoutMs));
   }
 
   /** Of the gateways that an authority names; null: those of the configuration. */
@@ -75,9 +81,13 @@ final class GatewayClient {
     boolean tls = conf.getBoolean(TLS, false);
     long timeoutMs = conf.getTimeDuration(TIMEOUT_MS, 60_000, java.util.concurrent.TimeUnit.MILLISECONDS);
     String found = gateways;
+    List<Endpoint> endpoints = new ArrayList<>();
+    for (String text : gateways.split(",")) {
+      endpoints.add(Endpoint.parse(text));
+    }
     return CLIENTS.computeIfAbsent(
         String.join("\n", gateways, token, Boolean.toString(tls), Long.toString(timeoutMs)),
-        key -> new GatewayClient(found, token, tls, timeoutMs));
+        key -> new GatewayClient(found, endpoints, token, tls, timeoutMs));
   }
 
   // ---- what is asked for ----
@@ -90,6 +100,7 @@ final class GatewayClient {
 
   /** Publishes the bytes as a file, whole. {@code replaces} false: FileAlreadyExistsException where the path is taken. */
   void put(String path, WriteBuffer buffer, boolean replaces, long epoch) throws IOException {
+    buffer.finish();
     byte[] operation = operation();
     if (buffer.size() > PUT_MAX) {
       exchange(path, connection -> upload(connection, operation, path, buffer, replaces, epoch));
@@ -112,15 +123,23 @@ final class GatewayClient {
         answered(connection.call(11, new Frame().u64(upload).u64(offset).bytes(chunk).done()));
         offset += chunk.length;
       }
+      Frame publish = new Frame().raw(operation).u64(upload).text(path).u64(epoch).flag(replaces);
+      answered(connection.call(12, publish.done()));
+    } catch (RefusedException refused) {
+      connection.call(13, new Frame().u64(upload).done()); // the connection is kept, and has room for few uploads
+      throw refused;
     }
-    Frame publish = new Frame().raw(operation).u64(upload).text(path).u64(epoch).flag(replaces);
-    answered(connection.call(12, publish.done()));
     return null;
   }
 
   /** At most {@code size} bytes from {@code offset} on; perhaps fewer. */
   Content get(String path, long offset, int size) throws IOException {
-    ByteBuffer body = call(path, 4, new Frame().text(path).u64(offset).u32(size).done());
+    ByteBuffer body;
+    try {
+      body = call(path, 4, new Frame().text(path).u64(offset).u32(size).done());
+    } catch (FileAlreadyExistsException directory) {
+      throw new FileNotFoundException(directory.getMessage());
+    }
     return new Content(Frame.entry("", body), Frame.bytes(body));
   }
 
@@ -175,80 +194,88 @@ final class GatewayClient {
 
   /** Until a gateway has answered for good: they are asked in turn, and where each says that another has it, one takes it. */
   private <T> T exchange(String path, Exchange<T> exchange) throws IOException {
-    long until = System.nanoTime() + timeoutMs * 1_000_000;
-    long pauseMs = 20;
-    int disowned = 0;
-    int silent = 0;
-    for (int at = preferred; ; at++) {
-      String endpoint = endpoints.get(at % endpoints.size());
-      IOException reason;
-      try {
-        T found = attempt(endpoint, exchange);
-        preferred = at % endpoints.size();
-        return found;
-      } catch (RefusedException refused) {
-        if (refused.status == Status.NOT_OWNER) {
-          disowned++;
-        } else if (refused.status != Status.UNAVAILABLE && refused.status != Status.GONE) {
-          throw refused.asHadoops();
+    long begun = System.nanoTime();
+    int at = preferred;
+    for (long pauseMs = 20; ; pauseMs = Math.min(2 * pauseMs, PAUSE_MS_MAX)) {
+      int disowned = -1;
+      boolean perhapsOwned = false;
+      for (int asked = 0; asked < endpoints.size(); asked++, at = (at + 1) % endpoints.size()) {
+        IOException reason;
+        try {
+          T found = attempt(endpoints.get(at), exchange);
+          preferred = at;
+          return found;
+        } catch (RefusedException refused) {
+          if (refused.status == Status.NOT_OWNER) {
+            disowned = at;
+          } else if (refused.status == Status.UNAVAILABLE || refused.status == Status.GONE) {
+            perhapsOwned = true;
+          } else {
+            throw refused.asHadoops();
+          }
+          reason = refused;
+        } catch (IOException unknown) {
+          stopWhereInterrupted(unknown);
+          reason = unknown;
         }
-        reason = refused;
-      } catch (IOException unknown) {
-        if (Thread.currentThread().isInterrupted() || unknown instanceof java.nio.channels.ClosedByInterruptException) {
-          throw unknown;
+        if (System.nanoTime() - begun >= timeoutMs * 1_000_000) {
+          throw new IOException(
+              path + ": no gateway of " + gateways + " answered for good in " + timeoutMs + " ms; the last said: " + reason,
+              reason);
         }
-        silent++;
-        reason = unknown;
       }
-      if (System.nanoTime() >= until) {
-        throw new IOException(
-            path + ": no gateway of " + gateways + " answered for good in " + timeoutMs + " ms; the last said: " + reason,
-            reason);
+      if (disowned >= 0 && !perhapsOwned) {
+        take(path, endpoints.get(disowned));
+        at = disowned;
       }
-      if ((at + 1 - preferred) % endpoints.size() != 0) {
-        continue;
-      }
-      if (disowned > 0 && disowned + silent == endpoints.size()) {
-        take(path, at);
-      }
-      disowned = 0;
-      silent = 0;
       pause(pauseMs);
-      pauseMs = Math.min(2 * pauseMs, PAUSE_MS_MAX);
     }
   }
 
-  private <T> T attempt(String endpoint, Exchange<T> exchange) throws IOException {
-    while (true) {
-      Connection kept = idleTo(endpoint);
-      Connection connection = kept != null ? kept : new Connection(endpoint, token, tls, ANSWER_MS);
+  /** A kept connection breaks where the gateway was started again since, and hangs where the way to it is gone. */
+  private <T> T attempt(Endpoint endpoint, Exchange<T> exchange) throws IOException {
+    for (Connection kept = idleTo(endpoint); kept != null; kept = idleTo(endpoint)) {
       try {
-        T found = exchange.with(connection);
-        keep(connection);
-        return found;
+        return use(kept, exchange);
       } catch (RefusedException refused) {
-        keep(connection);
         throw refused;
-      } catch (IOException unknown) {
-        connection.close();
-        if (kept == null || Thread.currentThread().isInterrupted()) {
-          throw unknown;
-        }
-        // The gateway was started again since: the next connection tells.
-      } catch (RuntimeException wrong) {
-        connection.close();
-        throw wrong;
+      } catch (SocketTimeoutException hung) {
+        dropIdle(endpoint); // they would hang one after the other; the next attempt connects
+        throw hung;
+      } catch (IOException broken) {
+        stopWhereInterrupted(broken);
       }
     }
+    return use(Connection.open(endpoint, token, tls, answerMs), exchange);
   }
 
-  private Connection idleTo(String endpoint) {
+  private <T> T use(Connection connection, Exchange<T> exchange) throws IOException {
+    try {
+      T found = exchange.with(connection);
+      keep(connection);
+      return found;
+    } catch (RefusedException refused) {
+      keep(connection);
+      throw refused;
+    } catch (IOException | RuntimeException wrong) {
+      connection.close();
+      throw wrong;
+    }
+  }
+
+  private Connection idleTo(Endpoint endpoint) {
     for (Connection connection : idle) {
       if (connection.endpoint.equals(endpoint) && idle.remove(connection)) {
         return connection;
       }
     }
     return null;
+  }
+
+  private void dropIdle(Endpoint endpoint) {
+    for (Connection kept = idleTo(endpoint); kept != null; kept = idleTo(endpoint)) {
+      kept.close();
+    }
   }
 
   private void keep(Connection connection) {
@@ -259,17 +286,12 @@ final class GatewayClient {
     }
   }
 
-  /** Of the gateways that answer, none has the root: the first of them takes it over. */
-  private void take(String path, int from) {
-    for (int i = 0; i < endpoints.size(); i++) {
-      try {
-        attempt(
-            endpoints.get((from + i) % endpoints.size()),
-            connection -> answered(connection.call(14, new Frame().text(path).done())));
-        return;
-      } catch (IOException ignored) {
-        // The next one may.
-      }
+  /** None of the gateways that answer has the root: this one takes it over. Where it cannot, the next round tells. */
+  private void take(String path, Endpoint endpoint) throws IOException {
+    try {
+      attempt(endpoint, connection -> answered(connection.call(14, new Frame().text(path).done())));
+    } catch (IOException untaken) {
+      stopWhereInterrupted(untaken);
     }
   }
 
@@ -279,6 +301,15 @@ final class GatewayClient {
     } catch (InterruptedException stop) {
       Thread.currentThread().interrupt();
       throw new InterruptedIOException("interrupted while a gateway was waited for");
+    }
+  }
+
+  /** Spark takes an InterruptedIOException for the end of a query that it stopped, and others for its failure. */
+  private static void stopWhereInterrupted(IOException cause) throws InterruptedIOException {
+    if (Thread.currentThread().isInterrupted()) {
+      InterruptedIOException stop = new InterruptedIOException("interrupted while a gateway was asked");
+      stop.initCause(cause);
+      throw stop;
     }
   }
 }

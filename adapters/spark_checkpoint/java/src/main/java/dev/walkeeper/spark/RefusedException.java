@@ -16,11 +16,11 @@ final class RefusedException extends IOException {
     this.status = status;
   }
 
-  /** The exception that callers of Hadoop's interfaces expect. */
+  /** The exception that callers of Hadoop's interfaces expect of a change; of a read, a directory is none. */
   IOException asHadoops() {
     return switch (status) {
-      case Status.NOT_FOUND, Status.IS_A_DIRECTORY -> new FileNotFoundException(getMessage());
-      case Status.EXISTS -> new FileAlreadyExistsException(getMessage());
+      case Status.NOT_FOUND -> new FileNotFoundException(getMessage());
+      case Status.EXISTS, Status.IS_A_DIRECTORY -> new FileAlreadyExistsException(getMessage());
       case Status.NOT_EMPTY -> new PathIsNotEmptyDirectoryException(getMessage());
       case Status.NOT_A_DIRECTORY -> new ParentNotDirectoryException(getMessage());
       case Status.FENCED -> new FencedException(getMessage());

@@ -173,8 +173,14 @@ public final class WalkeeperFileSystem extends FileSystem {
   @SuppressWarnings("deprecation")
   protected void rename(Path from, Path to, Options.Rename... options) throws IOException {
     boolean replaces = List.of(options).contains(Options.Rename.OVERWRITE);
+    String source = at(from);
     String target = at(to);
-    client.rename(at(from), target, replaces, epoch(target));
+    if (target.equals("/") || source.equals(target)) {
+      client.stat(source);
+      throw new FileAlreadyExistsException(to + " is there already");
+    }
+    client.stat(name(new Path(target).getParent())); // the gateway would make it
+    client.rename(source, target, replaces, epoch(target));
   }
 
   @Override
@@ -183,7 +189,9 @@ public final class WalkeeperFileSystem extends FileSystem {
     if (name.equals("/")) {
       return false;
     }
-    return client.delete(name, recursive, epoch(name));
+    boolean deleted = client.delete(name, recursive, epoch(name));
+    Epochs.forget(client.gateways, name);
+    return deleted;
   }
 
   @Override

@@ -1,9 +1,10 @@
 package dev.walkeeper.spark;
 
+import java.io.BufferedOutputStream;
+import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
-import java.io.ByteArrayInputStream;
 import java.io.OutputStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -16,6 +17,7 @@ final class WriteBuffer extends OutputStream {
   private Path spilled;
   private OutputStream file;
   private long size;
+  private IOException failure;
 
   @Override
   public void write(int value) throws IOException {
@@ -27,26 +29,40 @@ final class WriteBuffer extends OutputStream {
     if (memory == null && file == null) {
       throw new IOException("this file was closed or cancelled");
     }
-    if (file == null && size + count > MEMORY_MAX) {
-      spilled = Files.createTempFile("walkeeper-", ".part");
-      file = Files.newOutputStream(spilled);
-      memory.writeTo(file);
-      memory = null;
+    try {
+      if (file == null && size + count > MEMORY_MAX) {
+        spilled = Files.createTempFile("walkeeper-", ".part");
+        file = new BufferedOutputStream(Files.newOutputStream(spilled), 64 * 1024);
+        memory.writeTo(file);
+        memory = null;
+      }
+      (file == null ? memory : file).write(bytes, offset, count);
+      size += count;
+    } catch (IOException wrong) {
+      failure = wrong;
+      throw wrong;
     }
-    (file == null ? memory : file).write(bytes, offset, count);
-    size += count;
+  }
+
+  /** All bytes are there. IOException: a write had failed, and what is there must not be published. */
+  void finish() throws IOException {
+    if (failure != null) {
+      throw new IOException("a write to this file had failed: " + failure.getMessage(), failure);
+    }
+    if (file != null) {
+      file.flush();
+    }
   }
 
   long size() {
     return size;
   }
 
-  /** From the first byte on; it may be read several times. */
+  /** Behind {@link #finish}, from the first byte on; it may be read several times. */
   InputStream read() throws IOException {
     if (file == null) {
       return new ByteArrayInputStream(memory.toByteArray());
     }
-    file.flush();
     return Files.newInputStream(spilled);
   }
 
@@ -55,9 +71,13 @@ final class WriteBuffer extends OutputStream {
   public void close() throws IOException {
     memory = null;
     if (file != null) {
-      file.close();
+      OutputStream ended = file;
       file = null;
-      Files.deleteIfExists(spilled);
+      try {
+        ended.close();
+      } finally {
+        Files.deleteIfExists(spilled);
+      }
     }
   }
 }
