@@ -9,6 +9,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
 
 import walkeeper
@@ -394,3 +395,16 @@ def test_a_follower_that_is_cancelled_and_closed_leaves_no_complaint(directory: 
 
     run(main())
     assert complaints == []
+
+
+def test_append_many_takes_an_arrow_array(directory: Path) -> None:
+    async def main() -> None:
+        async with walkeeper.aio.open(directory) as ns:
+            log = await ns.log("a")
+            async with await log.writer() as writer:
+                batch = await writer.append_many(pyarrow.array([b"one", b"", b"three"]))
+                assert (batch.first.sequence_id, batch.count) == (0, 3)
+            async with log.reader() as reader:
+                assert [bytes(record.payload) for record in await reader.read()] == [b"one", b"", b"three"]
+
+    asyncio.run(main())

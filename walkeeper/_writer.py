@@ -28,6 +28,8 @@ from walkeeper.errors import (
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    import pyarrow
+
     from walkeeper._log import Log
     from walkeeper._options import Payload
 
@@ -161,7 +163,7 @@ class Writer:
 
     def append_many(
         self,
-        payloads: Iterable[Payload],
+        payloads: Iterable[Payload] | pyarrow.Array,
         *,
         txids: Sequence[int] | None = None,
         expected: int | None = None,
@@ -170,6 +172,9 @@ class Writer:
         timeout: float | None = None,
     ) -> AppendRange:
         """Appends many records with one call and one wait. When it returns, all of them are durable.
+
+        `payloads` may be a pyarrow Array of binary or string values without nulls, as read_arrow gives them: then
+        nothing is done for each record in Python.
 
         They keep their order; `expected` is the sequence id of the first; `txids` are one each, not falling. Their ids
         are consecutive, but for this: where a signal comes while it waits for room in the middle, handlers run, and
@@ -316,7 +321,7 @@ class Writer:
 
     def _many(
         self,
-        payloads: Iterable[Payload],
+        payloads: Iterable[Payload] | pyarrow.Array,
         txids: Sequence[int] | None,
         expected: int | None,
         atomic: bool,
@@ -342,9 +347,10 @@ class Writer:
         options.atomic = _checked(flag, "atomic", atomic)
         started = time.monotonic_ns() if timeout else 0
         each = _from_buffer("uint32_t[]", sizes)
+        start = data if type(data) is bytes else _from_buffer(data)
         try:
             status = self._append_many(
-                native, data, each, len(sizes), numbers, options, wait, frame.at, frame.last, frame.ticket, frame.error
+                native, start, each, len(sizes), numbers, options, wait, frame.at, frame.last, frame.ticket, frame.error
             )
             if status == lib.WK_INTERRUPTED:
                 status = self._go_on_appending_many(
@@ -399,8 +405,8 @@ class Writer:
     def _go_on_appending_many(
         self,
         native: Any,
-        data: bytes,
-        sizes: array[int],
+        data: bytes | memoryview,
+        sizes: array[int] | memoryview,
         each: Any,
         numbers: Any,
         wait: bool,
@@ -495,8 +501,10 @@ def _buffer(payload: Any) -> Any:
         raise InvalidError(text, outcome="not_written") from None
 
 
-def _joined(payloads: Iterable[Payload]) -> tuple[bytes, array[int]]:
+def _joined(payloads: Iterable[Payload] | pyarrow.Array) -> tuple[bytes | memoryview, array[int] | memoryview]:
     """The payloads back to back, and the size of each."""
+    if is_arrow(payloads):
+        return _arrow_columns(payloads)
     many: Any = tuple(payloads)  # nobody else changes it
     if not many:
         raise InvalidError("append_many was given nothing to append", outcome="not_written")
@@ -508,6 +516,36 @@ def _joined(payloads: Iterable[Payload]) -> tuple[bytes, array[int]]:
         return b"".join(parts), array("I", [*map(len, parts)])
     except OverflowError:
         raise TooLargeError("a payload of 4 GiB or more", outcome="not_written") from None
+
+
+def is_arrow(payloads: object) -> bool:
+    """Whether they are an Array of pyarrow's, which need not be there."""
+    return type(payloads).__module__ == "pyarrow.lib"
+
+
+def _arrow_columns(payloads: Any) -> tuple[memoryview | bytes, memoryview]:
+    """The payloads of an Array back to back, where it has them, and the size of each (uint32)."""
+    import pyarrow
+    from pyarrow import compute
+
+    short, long = (pyarrow.binary(), pyarrow.string()), (pyarrow.large_binary(), pyarrow.large_string())
+    if not isinstance(payloads, pyarrow.Array) or payloads.type not in (*short, *long):
+        kind = getattr(payloads, "type", type(payloads).__name__)
+        raise TypeError(f"append_many takes a pyarrow Array of binary or string values, not {kind}")
+    if payloads.null_count:
+        raise InvalidError(f"{payloads.null_count} of the payloads are null", outcome="not_written")
+    if not len(payloads):
+        raise InvalidError("append_many was given nothing to append", outcome="not_written")
+    try:
+        lengths = compute.call_function("binary_length", [payloads]).cast(pyarrow.uint32())
+    except pyarrow.ArrowInvalid:
+        raise TooLargeError("a payload of 4 GiB or more", outcome="not_written") from None
+    sizes = memoryview(lengths.buffers()[1]).cast("B").cast("I")[lengths.offset : lengths.offset + len(lengths)]
+    _, offsets, values = payloads.buffers()
+    words = memoryview(offsets).cast("B").cast("i" if payloads.type in short else "q")
+    begins = words[payloads.offset : payloads.offset + len(payloads) + 1]
+    data = memoryview(values).cast("B")[begins[0] : begins[-1]] if values is not None else b""
+    return data, sizes
 
 
 def _explain(stop: BaseException, error: Any) -> None:

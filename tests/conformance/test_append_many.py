@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pyarrow
 import pytest
 
 import walkeeper
@@ -147,3 +148,54 @@ def test_atomic_is_yes_or_no(writer: walkeeper.Writer) -> None:
         writer.append_many([b"x", b"y"], atomic="no")  # type: ignore[arg-type]
     assert caught.value.outcome == "not_written"
     assert writer.append_many([b"x", b"y"], atomic=1).count == 2
+
+
+ARROW_TYPES = [pyarrow.binary(), pyarrow.large_binary(), pyarrow.string(), pyarrow.large_string()]
+
+
+@pytest.mark.parametrize("kind", ARROW_TYPES, ids=str)
+def test_payloads_may_be_an_arrow_array(
+    kind: pyarrow.DataType, log: walkeeper.Log, writer: walkeeper.Writer, contents: Contents
+) -> None:
+    words = ["zero", "", "two", "three " * 1000, ""]
+    appended = writer.append_many(pyarrow.array(words, kind), expected=0)
+    assert (appended.first.sequence_id, appended.last.sequence_id, appended.count) == (0, 4, 5)
+    assert contents(log) == [word.encode() for word in words]
+
+
+def test_a_slice_of_an_arrow_array_is_its_values_alone(
+    log: walkeeper.Log, writer: walkeeper.Writer, contents: Contents
+) -> None:
+    whole = pyarrow.array([b"%d" % number for number in range(10)])
+    writer.append_many(whole[3:6])
+    writer.append_many(whole[:1])
+    writer.append_many(pyarrow.array([b"", b""]))
+    assert contents(log) == [b"3", b"4", b"5", b"0", b"", b""]
+
+
+def test_what_was_read_as_arrow_is_appended_as_it_is(
+    log: walkeeper.Log, writer: walkeeper.Writer, contents: Contents
+) -> None:
+    writer.append_many([b"%d" % number * 100 for number in range(1000)])
+    with log.reader() as reader:
+        batch = reader.read_arrow(max_records=1000)
+    assert batch is not None
+    writer.append_many(batch["payload"][500:])
+    assert contents(log)[1000:] == [b"%d" % number * 100 for number in range(500, 1000)]
+
+
+def test_an_arrow_array_that_is_no_payloads_is_refused(
+    log: walkeeper.Log, writer: walkeeper.Writer, contents: Contents
+) -> None:
+    with pytest.raises(walkeeper.InvalidError, match="1 of the payloads are null") as caught:
+        writer.append_many(pyarrow.array([b"x", None]))
+    assert caught.value.outcome == "not_written"
+    with pytest.raises(TypeError, match="int64"):
+        writer.append_many(pyarrow.array([1]))
+    with pytest.raises(TypeError, match="binary"):
+        writer.append_many(pyarrow.chunked_array([[b"x"]]))  # type: ignore[arg-type]
+    with pytest.raises(walkeeper.InvalidError, match="nothing"):
+        writer.append_many(pyarrow.array([], pyarrow.binary()))
+    with pytest.raises(walkeeper.TooLargeError):
+        writer.append_many(pyarrow.array([b"x", b"y" * 2_000_000]), atomic=True)
+    assert contents(log) == []

@@ -11,11 +11,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import walkeeper
+from walkeeper._writer import is_arrow
 from walkeeper.aio._opening import T, seen
 from walkeeper.aio._writer import Writer
 from walkeeper.errors import SequenceMismatchError, TimeoutError
 
 if TYPE_CHECKING:
+    import pyarrow
+
     from walkeeper._options import Payload
 
 __all__ = ["ThreadWriter"]
@@ -47,7 +50,7 @@ class ThreadWriter(Writer):
 
     async def append_many(
         self,
-        payloads: Iterable[Payload],
+        payloads: Iterable[Payload] | pyarrow.Array,
         *,
         txids: Sequence[int] | None = None,
         expected: int | None = None,
@@ -56,7 +59,7 @@ class ThreadWriter(Writer):
         timeout: float | None = None,
     ) -> walkeeper.AppendRange:
         self._check_loop()
-        many = payloads if isinstance(payloads, (list, tuple)) else list(payloads)
+        many = payloads if isinstance(payloads, (list, tuple)) or is_arrow(payloads) else list(payloads)
         deadline = self._deadline(timeout)
         batch, ticket = await self._in_turn(self._sync._many, many, txids, expected, atomic, durability, timeout, False)
         if (durability or self._durability) == "sync":

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 import walkeeper
 from walkeeper._options import nanoseconds, seconds_of
-from walkeeper._writer import _checked
+from walkeeper._writer import _checked, is_arrow
 from walkeeper.aio._opening import T
 from walkeeper.errors import Error, Outcome, SequenceMismatchError, WouldBlockError
 
 if TYPE_CHECKING:
+    import pyarrow
+
     from walkeeper._options import Payload
     from walkeeper.aio._log import Log
 
@@ -106,7 +108,7 @@ class Writer:
 
     async def append_many(
         self,
-        payloads: Iterable[Payload],
+        payloads: Iterable[Payload] | pyarrow.Array,
         *,
         txids: Sequence[int] | None = None,
         expected: int | None = None,
@@ -119,7 +121,7 @@ class Writer:
         Where they are more than there is room for at once, they are handed over in a thread of the executor.
         """
         self._check_loop()
-        many = payloads if isinstance(payloads, (list, tuple)) else list(payloads)
+        many = payloads if isinstance(payloads, (list, tuple)) or is_arrow(payloads) else list(payloads)
         deadline = self._deadline(timeout)
         self._queued += 1
         try:
