@@ -1,0 +1,44 @@
+"""Staging logs: records that tasks write before it is known whether they count."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from typing import Protocol
+
+from walkeeper.errors import LogNotFoundError
+
+__all__ = ["collect_staging_logs", "staging_log"]
+
+PREFIX = "staging/"
+
+
+class Logs(Protocol):
+    """What has logs: a Namespace, or a GatewayClient."""
+
+    def logs(self, prefix: str = "") -> list[str]: ...
+    def delete_log(self, name: str, /) -> None: ...
+
+
+def staging_log(log_id: int, app_id: str, version: int) -> str:
+    """A name that nobody has, of a log whose records may become those of the log `log_id` by that version."""
+    return f"{_prefix(log_id, app_id)}{version:020}/{uuid.uuid4().hex}"
+
+
+def collect_staging_logs(namespace: Logs, log_id: int, app_id: str, version: int) -> int:
+    """Deletes those of this version and of earlier ones, which are made or never will be; says how many they were."""
+    prefix = _prefix(log_id, app_id)
+    deleted = 0
+    for name in namespace.logs(prefix):
+        of, _, _ = name[len(prefix) :].partition("/")
+        if of.isdigit() and int(of) <= version:
+            try:
+                namespace.delete_log(name)
+            except LogNotFoundError:  # another one collects, too
+                continue
+            deleted += 1
+    return deleted
+
+
+def _prefix(log_id: int, app_id: str) -> str:
+    return f"{PREFIX}{log_id}/{hashlib.sha256(app_id.encode()).hexdigest()[:32]}/"
