@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
 from weakref import WeakKeyDictionary
 
 from walkeeper._native import ffi, lib
@@ -373,3 +373,8 @@ def name_bytes(name: str) -> bytes:
 
 if TYPE_CHECKING:
     Payload = Buffer
+
+    class ArrowArray(Protocol):
+        """What has the Arrow PyCapsule interface: an Array of pyarrow, or of another library."""
+
+        def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...

@@ -28,10 +28,10 @@ from walkeeper.errors import (
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    import pyarrow
+    from typing_extensions import TypeIs
 
     from walkeeper._log import Log
-    from walkeeper._options import Payload
+    from walkeeper._options import ArrowArray, Payload
 
 __all__ = ["Writer"]
 
@@ -163,7 +163,7 @@ class Writer:
 
     def append_many(
         self,
-        payloads: Iterable[Payload] | pyarrow.Array,
+        payloads: Iterable[Payload] | ArrowArray,
         *,
         txids: Sequence[int] | None = None,
         expected: int | None = None,
@@ -173,8 +173,8 @@ class Writer:
     ) -> AppendRange:
         """Appends many records with one call and one wait. When it returns, all of them are durable.
 
-        `payloads` may be a pyarrow Array of binary or string values without nulls, as read_arrow gives them: then
-        nothing is done for each record in Python.
+        `payloads` may be an Arrow array (of pyarrow, or of what has the Arrow PyCapsule interface) of binary or string
+        values without nulls, as read_arrow gives them: then nothing is done for each record in Python. Needs pyarrow.
 
         They keep their order; `expected` is the sequence id of the first; `txids` are one each, not falling. Their ids
         are consecutive, but for this: where a signal comes while it waits for room in the middle, handlers run, and
@@ -321,7 +321,7 @@ class Writer:
 
     def _many(
         self,
-        payloads: Iterable[Payload] | pyarrow.Array,
+        payloads: Iterable[Payload] | ArrowArray,
         txids: Sequence[int] | None,
         expected: int | None,
         atomic: bool,
@@ -501,7 +501,7 @@ def _buffer(payload: Any) -> Any:
         raise InvalidError(text, outcome="not_written") from None
 
 
-def _joined(payloads: Iterable[Payload] | pyarrow.Array) -> tuple[bytes | memoryview, array[int] | memoryview]:
+def _joined(payloads: Iterable[Payload] | ArrowArray) -> tuple[bytes | memoryview, array[int] | memoryview]:
     """The payloads back to back, and the size of each."""
     if is_arrow(payloads):
         return _arrow_columns(payloads)
@@ -518,9 +518,9 @@ def _joined(payloads: Iterable[Payload] | pyarrow.Array) -> tuple[bytes | memory
         raise TooLargeError("a payload of 4 GiB or more", outcome="not_written") from None
 
 
-def is_arrow(payloads: object) -> bool:
-    """Whether they are an Array of pyarrow's, which need not be there."""
-    return type(payloads).__module__ == "pyarrow.lib"
+def is_arrow(payloads: object) -> TypeIs[ArrowArray]:
+    """Whether they have the Arrow PyCapsule interface."""
+    return hasattr(payloads, "__arrow_c_array__")
 
 
 def _arrow_columns(payloads: Any) -> tuple[memoryview | bytes, memoryview]:
@@ -528,10 +528,10 @@ def _arrow_columns(payloads: Any) -> tuple[memoryview | bytes, memoryview]:
     import pyarrow
     from pyarrow import compute
 
+    payloads = payloads if isinstance(payloads, pyarrow.Array) else pyarrow.array(payloads)
     short, long = (pyarrow.binary(), pyarrow.string()), (pyarrow.large_binary(), pyarrow.large_string())
-    if not isinstance(payloads, pyarrow.Array) or payloads.type not in (*short, *long):
-        kind = getattr(payloads, "type", type(payloads).__name__)
-        raise TypeError(f"append_many takes a pyarrow Array of binary or string values, not {kind}")
+    if payloads.type not in (*short, *long):
+        raise TypeError(f"append_many takes an Arrow array of binary or string values, not of {payloads.type}")
     if payloads.null_count:
         raise InvalidError(f"{payloads.null_count} of the payloads are null", outcome="not_written")
     if not len(payloads):

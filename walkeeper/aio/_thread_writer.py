@@ -17,9 +17,7 @@ from walkeeper.aio._writer import Writer
 from walkeeper.errors import SequenceMismatchError, TimeoutError
 
 if TYPE_CHECKING:
-    import pyarrow
-
-    from walkeeper._options import Payload
+    from walkeeper._options import ArrowArray, Payload
 
 __all__ = ["ThreadWriter"]
 
@@ -50,7 +48,7 @@ class ThreadWriter(Writer):
 
     async def append_many(
         self,
-        payloads: Iterable[Payload] | pyarrow.Array,
+        payloads: Iterable[Payload] | ArrowArray,
         *,
         txids: Sequence[int] | None = None,
         expected: int | None = None,

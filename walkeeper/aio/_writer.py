@@ -14,9 +14,7 @@ from walkeeper.aio._opening import T
 from walkeeper.errors import Error, Outcome, SequenceMismatchError, WouldBlockError
 
 if TYPE_CHECKING:
-    import pyarrow
-
-    from walkeeper._options import Payload
+    from walkeeper._options import ArrowArray, Payload
     from walkeeper.aio._log import Log
 
 __all__ = ["Writer"]
@@ -108,7 +106,7 @@ class Writer:
 
     async def append_many(
         self,
-        payloads: Iterable[Payload] | pyarrow.Array,
+        payloads: Iterable[Payload] | ArrowArray,
         *,
         txids: Sequence[int] | None = None,
         expected: int | None = None,
