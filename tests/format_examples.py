@@ -15,8 +15,17 @@ from typing import Any, NamedTuple
 from tests.core_lib import ffi, lib
 from tests.journals import Record, seal
 from tests.metadata_examples import examples as metadata_examples
+from walkeeper._position import Position
 from walkeeper.gateway._change import Change, Kind, encode
-from walkeeper.gateway._protocol import HEAD, Request, packed_text, packed_u64
+from walkeeper.gateway._client import append_request
+from walkeeper.gateway._columns import packed_numbers
+from walkeeper.gateway._log_fields import Place
+from walkeeper.gateway._log_service import packed_found
+from walkeeper.gateway._logs import Found
+from walkeeper.gateway._protocol import HEAD, Request, answer, packed_text, packed_u64
+from walkeeper.gateway._protocol import Status as GatewayStatus
+from walkeeper.idempotent._intent import Intent, Staged
+from walkeeper.idempotent._intent import encode as encode_transaction_record
 
 PAGES = pathlib.Path(__file__).resolve().parents[1] / "docs" / "formats"
 DIRECTORY_ID = bytes.fromhex("00112233445566778899aabbccddeeff")
@@ -529,6 +538,32 @@ def file_record() -> str:
     return show(encode(change), fields)
 
 
+def transaction_record() -> str:
+    intent = Intent("query-7", 12, 500, 0, (b"one", b"two"), (Staged("staging/9", 0, 3),))
+    fields = [
+        Field(1, "intent"),
+        Field(1, "format 1"),
+        Field(2, "zero"),
+        Field(4, "two payloads in the record"),
+        Field(8, "first sequence id 500"),
+        Field(8, "five payloads"),
+        Field(8, "none is there already"),
+        Field(8, "version 12"),
+        Field(4, "length of the application's id"),
+        Field(len("query-7"), '"query-7"'),
+        Field(4, "one staged part"),
+        Field(4, "length of the name of its log"),
+        Field(len("staging/9"), '"staging/9"'),
+        Field(8, "from sequence id 0"),
+        Field(8, "three records"),
+        Field(4, "length of the payload"),
+        Field(3, '"one"'),
+        Field(4, "length of the payload"),
+        Field(3, '"two"'),
+    ]
+    return show(encode_transaction_record(intent), fields)
+
+
 def gateway_protocol() -> str:
     body = packed_text("/app/q") + packed_u64(0)
     fields = [
@@ -540,6 +575,56 @@ def gateway_protocol() -> str:
         Field(8, "epoch 0: nobody's"),
     ]
     return show(HEAD.pack(len(body) + 5, 3, Request.STAT) + body, fields)
+
+
+def gateway_append() -> str:
+    body = append_request("flights", [b"paid", b"sent"], txids=None, expected=7, atomic=False)
+    fields = [
+        Field(4, "length 69"),
+        Field(4, "request 4"),
+        Field(1, "append_many"),
+        Field(4, "length of the name"),
+        Field(7, '"flights"'),
+        Field(1, "not atomic"),
+        Field(8, "expected sequence id 7"),
+        Field(1, "no txids"),
+        Field(4, "two records"),
+        Field(7, "zero, up to byte 32 of the body"),
+        Field(8, "little-endian: the first payload begins at 0 ..."),
+        Field(8, "... and ends at 4, where the second begins ..."),
+        Field(8, "... and ends at 8"),
+        Field(4, '"paid"'),
+        Field(4, '"sent"'),
+    ]
+    return show(HEAD.pack(len(body) + 5, 4, Request.APPEND_MANY) + body, fields)
+
+
+def gateway_read() -> str:
+    columns = [[1, 1], [3, 3], [0, 1], [7, 8], [1_790_000_000_000, 1_790_000_000_000], [0, 4, 8]]
+    place = Place.at(Position((1, 3, 2, 9, -1)))
+    body = packed_found(Found(2, place, b"".join(map(packed_numbers, columns)) + b"paidsent", False))
+    fields = [
+        Field(4, "length 157"),
+        Field(4, "request 5"),
+        Field(1, "ok"),
+        Field(1, "there may be more"),
+        Field(4, "two records"),
+        Field(1, "read on: by a DLSN ..."),
+        Field(8, "... that belongs to sequence id 9 ..."),
+        Field(8, "... in segment 1 ..."),
+        Field(8, "... entry 3 ..."),
+        Field(8, "... slot 2"),
+        Field(2, "zero, up to byte 40 of the body"),
+        Field(16, "little-endian: the segments"),
+        Field(16, "the entry ids"),
+        Field(16, "the slots"),
+        Field(16, "the sequence ids"),
+        Field(16, "the txids: milliseconds"),
+        Field(24, "where the payloads begin and end"),
+        Field(4, '"paid"'),
+        Field(4, '"sent"'),
+    ]
+    return show(answer(5, GatewayStatus.OK, body), fields)
 
 
 EXAMPLES: dict[str, Callable[[], str]] = {
@@ -561,7 +646,10 @@ EXAMPLES: dict[str, Callable[[], str]] = {
         catalogue,
         lock,
         file_record,
+        transaction_record,
         gateway_protocol,
+        gateway_append,
+        gateway_read,
     )
 } | metadata_examples(lambda data, fields: show(data, [Field(*field) for field in fields]))
 

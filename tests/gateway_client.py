@@ -1,15 +1,16 @@
-"""A client of a gateway for tests: one connection, one request at a time (docs/formats/gateway_protocol.md)."""
+"""A client of a gateway for tests: one connection (docs/formats/gateway_protocol.md)."""
 
 from __future__ import annotations
 
 import os
 import socket
 import struct
+from collections.abc import Sequence
 from types import TracebackType
 from typing import NamedTuple
 
 from walkeeper.gateway import Gateway
-from walkeeper.gateway._protocol import Request, Status
+from walkeeper.gateway._protocol import FRAME_MAX, Request, Status
 
 MAGIC = 0x574B4757
 
@@ -51,11 +52,21 @@ class GatewayClient:
         return self.identity + struct.pack(">Q", self.operations)
 
     def call(self, code: int, body: bytes) -> Answer:
-        self.requests += 1
-        self.socket.sendall(struct.pack(">IIB", len(body) + 5, self.requests, code) + body)
-        length, request, status = struct.unpack(">IIB", self._exactly(9))
-        assert request == self.requests
-        return Answer(Status(status), self._exactly(length - 5))
+        [answer] = self.call_at_once(code, [body])
+        return answer
+
+    def call_at_once(self, code: int, bodies: Sequence[bytes]) -> list[Answer]:
+        """Requests that are sent before the first of them is answered."""
+        first = self.requests + 1
+        self.requests += len(bodies)
+        frames = [struct.pack(">IIB", len(body) + 5, first + at, code) + body for at, body in enumerate(bodies)]
+        self.socket.sendall(b"".join(frames))
+        answers: dict[int, Answer] = {}
+        for _ in bodies:
+            length, request, status = struct.unpack(">IIB", self._exactly(9))
+            assert length <= FRAME_MAX
+            answers[request] = Answer(Status(status), self._exactly(length - 5))
+        return [answers[first + at] for at in range(len(bodies))]
 
     def _exactly(self, size: int) -> bytes:
         taken = b""
@@ -79,11 +90,14 @@ class GatewayClient:
         head = (operation or self.operation()) + text(path) + struct.pack(">QB", epoch, replaces)
         return self.call(Request.PUT, head + text(content))
 
+    def piece(self, path: str, offset: int, size: int) -> Answer:
+        return self.call(Request.GET, text(path) + struct.pack(">QI", offset, size))
+
     def get(self, path: str) -> bytes | Answer:
         """All of a file, or why not."""
         found = b""
         while True:
-            answer = self.call(Request.GET, text(path) + struct.pack(">QI", len(found), 1 << 20))
+            answer = self.piece(path, len(found), 1 << 20)
             if answer.status != Status.OK:
                 return answer
             (size,) = struct.unpack_from(">xQ", answer.body)
@@ -99,16 +113,21 @@ class GatewayClient:
         return self.call(Request.STAT, text(path) + struct.pack(">Q", epoch))
 
     def list(self, path: str) -> dict[str, Entry] | Answer:
-        answer = self.call(Request.LIST, text(path))
-        if answer.status != Status.OK:
-            return answer
-        (count,), at, found = struct.unpack_from(">I", answer.body), 4, {}
-        for _ in range(count):
-            (size,) = struct.unpack_from(">I", answer.body, at)
-            name = answer.body[at + 4 : at + 4 + size].decode()
-            found[name] = _entry(answer.body[at + 4 + size :])
-            at += 4 + size + 25
-        assert at == len(answer.body)
+        """All pages of a directory, or why not."""
+        found: dict[str, Entry] = {}
+        more, after = 1, ""
+        while more:
+            answer = self.call(Request.LIST, text(path) + text(after))
+            if answer.status != Status.OK:
+                return answer
+            (more, count), at = struct.unpack_from(">BI", answer.body), 5
+            for _ in range(count):
+                (size,) = struct.unpack_from(">I", answer.body, at)
+                after = answer.body[at + 4 : at + 4 + size].decode()
+                assert after not in found
+                found[after] = _entry(answer.body[at + 4 + size :])
+                at += 4 + size + 25
+            assert at == len(answer.body)
         return found
 
     def mkdir(self, path: str, epoch: int = 0) -> Answer:
@@ -122,9 +141,15 @@ class GatewayClient:
         return self.call(Request.RENAME, body)
 
     def upload(self, path: str) -> int:
-        answer = self.call(Request.UPLOAD, text(path))
+        answer = self.try_upload(path)
         assert answer.status == Status.OK, answer.text
         return int(struct.unpack(">Q", answer.body)[0])
+
+    def try_upload(self, path: str) -> Answer:
+        return self.call(Request.UPLOAD, text(path))
+
+    def discard(self, upload: int) -> Answer:
+        return self.call(Request.DISCARD, struct.pack(">Q", upload))
 
     def chunk(self, upload: int, offset: int, content: bytes) -> Answer:
         return self.call(Request.CHUNK, struct.pack(">QQ", upload, offset) + text(content))

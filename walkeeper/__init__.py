@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from walkeeper import aio
     from walkeeper._cursor import Cursor
     from walkeeper._log import Log, LogInfo, Segment
-    from walkeeper._namespace import Namespace, RecoveryReport, Stats, open
+    from walkeeper._namespace import Namespace, RecoveryReport, Stats, is_cluster, open
     from walkeeper._options import ClusterOptions, Durability, Gaps, LogOptions, NewLogOptions, OnDamage, OpenOptions
     from walkeeper._position import DLSN, AppendRange, Position
     from walkeeper._reader import Reader
@@ -72,6 +72,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "open",
+    "is_cluster",
     "Namespace",
     "Log",
     "Writer",
@@ -148,6 +149,7 @@ _LATER = {
     "RecoveryReport": "walkeeper._namespace",
     "Stats": "walkeeper._namespace",
     "open": "walkeeper._namespace",
+    "is_cluster": "walkeeper._namespace",
     "Durability": "walkeeper._options",
     "Gaps": "walkeeper._options",
     "LogOptions": "walkeeper._options",

@@ -61,7 +61,7 @@ def open(
 
 
 def is_cluster(uri: str) -> bool:
-    """Whether this is the URI of a metadata store, and so of a cluster."""
+    """Whether open() takes this for the URI of a metadata store, and so of a cluster; else it is a directory."""
     return _CLUSTER.match(uri) is not None
 
 

@@ -15,7 +15,7 @@ from gateway_client import Answer, GatewayClient, text
 
 import walkeeper
 from walkeeper.errors import InvalidError
-from walkeeper.gateway import Gateway, _rewriting
+from walkeeper.gateway import Gateway, _rewriting, _session
 from walkeeper.gateway._protocol import FRAME_MAX, Request, Status
 from walkeeper_bookie.cluster import LocalCluster
 
@@ -97,6 +97,113 @@ def test_a_large_file_is_visible_whole_or_not_at_all(root: str) -> None:
         assert client.get("/app/big") == b"small"
     with walkeeper.open(root) as namespace:
         assert namespace.logs("files-data/") == []
+
+
+def test_a_publish_ends_its_upload_also_where_it_is_refused(place: str) -> None:
+    with Gateway(place) as gateway, GatewayClient(gateway) as client:
+        assert client.put("/app/taken", b"").status == Status.OK
+        for path, refusal in (("/app/taken", Status.EXISTS), ("/other/big", Status.INVALID)):
+            upload = client.upload("/app/big")
+            assert client.chunk(upload, 0, BIG[:600_000]).status == Status.OK
+            assert client.publish(upload, path).status == refusal
+            assert client.publish(upload, "/app/big").status == Status.GONE
+        assert client.stat("/app/big") is None
+    with walkeeper.open(place) as namespace:
+        assert namespace.logs("files-data/") == []
+
+
+def test_a_connection_has_sixteen_uploads_and_room_again_when_one_ends(place: str) -> None:
+    with Gateway(place) as gateway, GatewayClient(gateway) as client:
+        first, *_ = [client.upload(f"/app/{number}") for number in range(16)]
+        assert client.try_upload("/app/more").status == Status.UNAVAILABLE
+        with GatewayClient(gateway) as another:
+            assert another.try_upload("/app/more").status == Status.OK
+        assert client.discard(first).status == Status.OK
+        assert client.try_upload("/app/more").status == Status.OK
+        assert client.try_upload("/app/one more").status == Status.UNAVAILABLE
+
+
+def test_uploads_that_are_asked_for_at_once_are_sixteen_at_most(place: str) -> None:
+    """Requests of one connection are served side by side: those that begin count, too."""
+    with Gateway(place) as gateway, GatewayClient(gateway) as client:
+        answers = client.call_at_once(Request.UPLOAD, [text("/app/big")] * 40)
+        assert [answer.status for answer in answers].count(Status.OK) == 16
+        assert [answer.status for answer in answers].count(Status.UNAVAILABLE) == 24
+
+
+def test_a_get_behind_the_end_of_a_shorter_file_answers_which_file_it_is(place: str) -> None:
+    with Gateway(place) as gateway, GatewayClient(gateway) as client:
+        for content in (BIG[:2000], BIG[:10]):
+            assert client.put("/app/0", content, replaces=True).status == Status.OK
+        assert client.put("/app/large", b"").status == Status.OK
+        upload = client.upload("/app/large")
+        assert client.chunk(upload, 0, BIG[:600_000]).status == Status.OK
+        assert client.publish(upload, "/app/large", replaces=True).status == Status.OK
+        for path, offset in (("/app/0", 10), ("/app/0", 1000), ("/app/large", 600_001), ("/app/0", 2**64 - 1)):
+            answer = client.piece(path, offset, 1000)
+            assert answer == Answer(Status.OK, client.stat_as(path, 0).body + bytes(4))
+
+
+def test_a_rename_makes_the_directories_above_its_target(place: str) -> None:
+    with Gateway(place) as gateway, GatewayClient(gateway) as client:
+        assert client.put("/app/0", b"0").status == Status.OK
+        assert client.rename("/app/0", "/app/a/b/c").status == Status.OK
+        assert client.get("/app/a/b/c") == b"0"
+
+
+def test_a_rename_replaces_a_file_by_a_file_and_an_empty_directory_by_a_directory(place: str) -> None:
+    with Gateway(place) as gateway, GatewayClient(gateway) as client:
+        for path in ("/app/old/0", "/app/old/1", "/app/full/0"):
+            assert client.put(path, path.encode()).status == Status.OK
+        for path in ("/app/empty", "/app/another"):
+            assert client.mkdir(path).status == Status.OK
+        assert client.rename("/app/old", "/app/empty").status == Status.EXISTS
+        for path, target, refusal in (
+            ("/app/old", "/app/full", Status.NOT_EMPTY),
+            ("/app/old", "/app/full/0", Status.EXISTS),
+            ("/app/old/0", "/app/empty", Status.IS_A_DIRECTORY),
+        ):
+            assert client.rename(path, target, replaces=True).status == refusal
+        assert client.rename("/app/old", "/app/empty", replaces=True).status == Status.OK
+        assert client.rename("/app/empty/0", "/app/empty/1", replaces=True).status == Status.OK
+    with Gateway(place) as gateway, GatewayClient(gateway) as client:
+        listed = [client.list(path) for path in ("/app", "/app/empty", "/app/full")]
+        assert [sorted(each) for each in listed] == [["another", "empty", "full"], ["1"], ["0"]]
+        assert client.get("/app/empty/1") == b"/app/old/0"
+
+
+def test_a_root_may_be_a_file(place: str) -> None:
+    with Gateway(place) as gateway, GatewayClient(gateway) as client:
+        assert client.put("/file", b"content").status == Status.OK
+        assert client.put("/app/0", b"").status == Status.OK
+        listed = client.list("/")
+        assert isinstance(listed, dict)
+        assert {name: entry.is_directory for name, entry in listed.items()} == {"app": True, "file": False}
+
+
+def test_a_directory_is_listed_in_pages(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_session, "LIST_MAX", 100)
+    names = sorted(["a", "é", "z", "\U0001f600", "\uffff", *(f"{number}-{'n' * 30}" for number in range(20))])
+    with Gateway(place) as gateway, GatewayClient(gateway) as client:
+        for name in names:
+            assert client.put(f"/app/{name}", b"1").status == Status.OK
+        listed = client.list("/app")
+        assert isinstance(listed, dict)
+        assert list(listed) == sorted(names, key=str.encode)
+        page = client.call(Request.LIST, text("/app") + text("1"))
+        assert page.body[:5] == struct.pack(">BI", 1, 1)
+        assert client.call(Request.LIST, text("/app") + text("\U0001f600")).body == bytes(5)
+
+
+def test_a_page_of_a_large_directory_fits_a_frame(place: str) -> None:
+    names = [f"{number:05}{'n' * 250}" for number in range(16_000)]
+    with Gateway(place) as gateway, GatewayClient(gateway) as client:
+        for at in range(0, len(names), 200):
+            bodies = [client.operation() + text(f"/app/{name}") + bytes(8) for name in names[at : at + 200]]
+            assert {answer.status for answer in client.call_at_once(Request.MKDIR, bodies)} == {Status.OK}
+        listed = client.list("/app")
+        assert isinstance(listed, dict)
+        assert list(listed) == names
 
 
 def test_an_operation_that_comes_again_is_made_once(root: str) -> None:

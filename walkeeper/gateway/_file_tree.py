@@ -158,6 +158,11 @@ class FileTree:
             _refuse(Status.INVALID, f"{shown(change.target)} is {shown(change.path)}, or below it")
         if len(change.path) == 1:
             _refuse(Status.INVALID, f"{shown(change.path)} is a root: its name stays")
+        there = self.at(change.target)
+        if change.replaces and isinstance(found, Directory) and isinstance(there, Directory):
+            if there.children:
+                _refuse(Status.NOT_EMPTY, f"{shown(change.target)} is not empty")
+            return
         self._check_free(change.target, change.replaces and isinstance(found, File))
 
     # ---- changing ----

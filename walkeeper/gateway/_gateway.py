@@ -1,4 +1,4 @@
-"""Gateway: a thread that serves files of logs to programs without walkeeper's control plane."""
+"""Gateway: a thread that serves logs, and files in logs, to programs without walkeeper's control plane."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ import socket
 import ssl
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import walkeeper.aio
 from walkeeper.errors import InvalidError
+from walkeeper.gateway._logs import Logs
 from walkeeper.gateway._roots import Roots
 from walkeeper.gateway._session import Session
 
@@ -28,10 +30,15 @@ log = logging.getLogger("walkeeper.gateway")
 
 UNIX = "unix:"
 CLOSE_SECONDS = 30.0
+THREADS = 64
+"""For calls that wait: for a disk, for bookies, or for records. More than Logs holds for the latter."""
+STREAM_BYTES = 1024 * 1024
+"""Of one connection that are read before they are asked for."""
 
 
 class Gateway:
-    """Serves the files of a namespace until it is closed. The process that has it dies: everything answered is durable.
+    """Serves the logs of a namespace, and files in it, until it is closed. What was answered is durable, also where the
+    process dies.
 
     `root` is what walkeeper.open takes, with `options`. `listen` are addresses: "HOST:PORT" (port 0: a free one; an
     IPv6 host in brackets), or "unix:PATH". Clients show `token`; None: one is made, see Gateway.token. An address that
@@ -119,32 +126,34 @@ class Gateway:
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
+        self._loop.set_default_executor(ThreadPoolExecutor(THREADS, "walkeeper-gateway"))
         self._stopping = asyncio.Event()
         async with walkeeper.aio.open(self.root, **self._options) as namespace:
-            roots = Roots(namespace)
+            roots, logs = Roots(namespace), Logs(namespace)
             servers: list[asyncio.AbstractServer] = []
             try:
                 for address in self._listen:
-                    servers += [await self._server(address, roots)]
+                    servers += [await self._server(address, roots, logs)]
                 self._started.set()
                 await self._stopping.wait()
             finally:
                 for server in servers:
                     server.close()
                 await roots.close()
+                await logs.close()
                 for task in list(self._sessions):
                     task.cancel()
                 for address in self.addresses:
                     if address.startswith(UNIX):
                         _unlink(address[len(UNIX) :])
 
-    async def _server(self, address: str, roots: Roots) -> asyncio.AbstractServer:
+    async def _server(self, address: str, roots: Roots, logs: Logs) -> asyncio.AbstractServer:
         async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             task = asyncio.current_task()
             assert task is not None
             self._sessions.add(task)
             try:
-                await Session(roots, self.root, self.token, reader, writer).run()
+                await Session(roots, logs, self.root, self.token, reader, writer).run()
             except asyncio.CancelledError:
                 writer.close()  # the gateway is being closed
             except Exception:
@@ -155,12 +164,12 @@ class Gateway:
         if address.startswith(UNIX):
             path = address[len(UNIX) :]
             _unlink(path)
-            made = await asyncio.start_unix_server(connected, path)
+            made = await asyncio.start_unix_server(connected, path, limit=STREAM_BYTES)
             os.chmod(path, 0o600)
             self.addresses.append(address)
             return made
         host, port = _host_and_port(address)
-        served = await asyncio.start_server(connected, host, port, ssl=self._tls)
+        served = await asyncio.start_server(connected, host, port, ssl=self._tls, limit=STREAM_BYTES)
         for bound in served.sockets:
             bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         name = f"[{host}]" if ":" in host else host

@@ -17,7 +17,7 @@ FRAME_MAX = 4 * 1024 * 1024
 CONTENT_MAX = 1024 * 1024 - 64 * 1024
 """Bytes of a file that one record has."""
 
-_U32, _U64 = struct.Struct(">I"), struct.Struct(">Q")
+_U32, _U64, _I64 = struct.Struct(">I"), struct.Struct(">Q"), struct.Struct(">q")
 _STATUS = struct.Struct(">BQqQ")
 
 Operation = bytes
@@ -41,6 +41,23 @@ class Request(enum.IntEnum):
     DISCARD = 13
     TAKE = 14
 
+    LOGS = 32
+    OPEN_LOG = 33
+    LOG_INFO = 34
+    APPEND_MANY = 35
+    READ = 36
+    FIND = 37
+    TRUNCATE = 38
+    CURSORS = 39
+    CURSOR = 40
+    ADVANCE_CURSOR = 41
+    DELETE_CURSOR = 42
+    DELETE_LOG = 43
+    MARK_END_OF_STREAM = 44
+    TAKE_LOG = 45
+    APPEND_ONCE = 46
+    LAST_VERSION = 47
+
 
 class Status(enum.IntEnum):
     OK = 0
@@ -56,6 +73,7 @@ class Status(enum.IntEnum):
     FAILED = 10
     UNAUTHORIZED = 11
     GONE = 12
+    REFUSED = 13
 
 
 class Refused(Error):
@@ -98,6 +116,14 @@ class Body:
     def u64(self) -> int:
         return int(_U64.unpack(self.raw(8))[0])
 
+    def i64(self) -> int:
+        return int(_I64.unpack(self.raw(8))[0])
+
+    def align(self) -> None:
+        """Passes the zero bytes up to a multiple of 8 bytes of the body."""
+        if any(self.raw(-self._at % 8)):
+            raise Refused(Status.INVALID, "bytes that are not zero stand where columns are aligned")
+
     def packed(self) -> bytes:
         return self.raw(self.u32())
 
@@ -125,6 +151,10 @@ def packed_text(given: str) -> bytes:
 
 def packed_u64(given: int) -> bytes:
     return _U64.pack(given)
+
+
+def packed_i64(given: int) -> bytes:
+    return _I64.pack(given)
 
 
 def packed_u32(given: int) -> bytes:

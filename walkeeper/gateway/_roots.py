@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from walkeeper.errors import LogNotFoundError
 from walkeeper.gateway._change import decode
-from walkeeper.gateway._file_tree import Directory, FileTree
+from walkeeper.gateway._file_tree import Directory, File, FileTree
 from walkeeper.gateway._path import root_of
 from walkeeper.gateway._protocol import Refused, Status
 from walkeeper.gateway._root import Contents, Root
@@ -55,20 +55,20 @@ class Roots:
             await self._drop_lost(name)
             self._taken.discard(name)
 
-    async def list(self) -> dict[str, Directory]:
-        """Those that are there, also of other gateways, which keep them."""
-        found: dict[str, Directory] = {}
+    async def list(self) -> dict[str, Directory | File]:
+        """Those that are there, also of other gateways, which keep them. A root may be a file."""
+        found: dict[str, Directory | File] = {}
         for log_name in await self._namespace.logs("files/"):
             name = root_of(log_name)
             if name is None:
                 continue
             root = self._open.get(name)
             if root is not None and root.lost is None:
-                directory = await root.at((name,))
+                top = await root.at((name,))
             else:
-                directory = (await read_tree(await self._namespace.log(log_name, create=False))).at((name,))
-            if isinstance(directory, Directory):
-                found[name] = directory
+                top = (await read_tree(await self._namespace.log(log_name, create=False))).at((name,))
+            if top is not None:
+                found[name] = top
         return found
 
     async def close(self) -> None:

@@ -23,6 +23,7 @@ from walkeeper.errors import (
 )
 from walkeeper.gateway._change import Change, Kind
 from walkeeper.gateway._file_tree import Directory, File
+from walkeeper.gateway._log_service import LogService
 from walkeeper.gateway._path import Path, parse, shown
 from walkeeper.gateway._protocol import (
     CONTENT_MAX,
@@ -44,6 +45,7 @@ from walkeeper.gateway._protocol import (
 )
 
 if TYPE_CHECKING:
+    from walkeeper.gateway._logs import Logs
     from walkeeper.gateway._root import Root
     from walkeeper.gateway._roots import Roots
     from walkeeper.gateway._upload import Upload
@@ -56,6 +58,8 @@ HELLO_SECONDS = 10.0
 REQUESTS_MAX = 256
 """Of one connection at once; the next one is read when one of them is answered."""
 UPLOADS_MAX = 16
+LIST_MAX = FRAME_MAX - 16
+"""Bytes of names and what they are, in one page of a directory."""
 
 _TRY_AGAIN = (
     ClosedError,
@@ -73,15 +77,22 @@ class Session:
     """Reads requests, and answers each when it is done. Requests are decided in their order."""
 
     def __init__(
-        self, roots: Roots, name: str, token: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        roots: Roots,
+        logs: Logs,
+        name: str,
+        token: str,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
     ) -> None:
         self._roots = roots
+        self._logs = LogService(logs)
         self._name = name
         self._token = token
         self._reader = reader
         self._writer = writer
         self._uploads: dict[int, tuple[Root, Upload]] = {}
-        self._upload_number = 0
+        self._uploads_beginning = self._upload_number = 0
         self._room = asyncio.Semaphore(REQUESTS_MAX)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -96,6 +107,7 @@ class Session:
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.TimeoutError):
             pass
         finally:
+            self._logs.end()
             for task in list(self._tasks):
                 await asyncio.wait([task])
             with contextlib.suppress(Error):  # what is left of them goes when the root is opened again
@@ -137,20 +149,26 @@ class Session:
 
     async def _serve(self, request: int, code: int, body: Body) -> None:
         """Never raises. Nobody cancels it: a change that is on its way ends by itself."""
-        try:
-            serve = self._services.get(code)
-            if serve is None:
-                raise Refused(Status.INVALID, f"there is no request {code}")
-            found = answer(request, Status.OK, await serve(self, body))
-        except Exception as error:
-            status, text = _refusal(error)
-            found = answer(request, status, packed_text(text))
+        if LogService.knows(code):
+            found = answer(request, *await self._logs.answer(code, body))
+        else:
+            found = await self._answer(request, code, body)
         if not self._writer.is_closing():
             self._writer.write(found)
             try:
                 await self._writer.drain()
             except ConnectionError:
                 pass
+
+    async def _answer(self, request: int, code: int, body: Body) -> bytes:
+        try:
+            serve = self._services.get(code)
+            if serve is None:
+                raise Refused(Status.INVALID, f"there is no request {code}")
+            return answer(request, Status.OK, await serve(self, body))
+        except Exception as error:
+            status, text = _refusal(error)
+            return answer(request, status, packed_text(text))
 
     # ---- what is asked for ----
 
@@ -183,16 +201,21 @@ class Session:
         return _status(await self._at(path, epoch))
 
     async def _list(self, body: Body) -> bytes:
-        path = parse(body.text())
+        path, after = parse(body.text()), body.text()
         body.end()
         found = await self._at(path)
         if isinstance(found, File):
             raise Refused(Status.NOT_A_DIRECTORY, f"{shown(path)} is a file")
-        children = [(name, _status(child)) for name, child in sorted(found.children.items())]
-        listed = packed_u32(len(children)) + b"".join(packed_text(name) + status for name, status in children)
-        if len(listed) > FRAME_MAX - 5:
-            raise Refused(Status.INVALID, f"{shown(path)} has {len(children)} names: too many for one answer")
-        return listed
+        names = sorted(name for name in found.children if name > after)
+        entries: list[bytes] = []
+        left = LIST_MAX
+        for name in names:
+            entry = packed_text(name) + _status(found.children[name])
+            left -= len(entry)
+            if left < 0:
+                break
+            entries.append(entry)
+        return bytes([len(entries) < len(names)]) + packed_u32(len(entries)) + b"".join(entries)
 
     async def _mkdir(self, body: Body) -> bytes:
         operation, path, epoch = body.raw(OPERATION_SIZE), parse(body.text()), body.u64()
@@ -221,13 +244,17 @@ class Session:
     async def _upload(self, body: Body) -> bytes:
         path = parse(body.text())
         body.end()
-        if len(self._uploads) >= UPLOADS_MAX:
-            raise Refused(Status.INVALID, f"{UPLOADS_MAX} uploads of one connection at once are the most")
-        root = await self._root(path, create=True)
-        assert root is not None
-        self._upload_number += 1
-        number = self._upload_number
-        self._uploads[number] = root, await root.upload(path)
+        if len(self._uploads) + self._uploads_beginning >= UPLOADS_MAX:
+            raise Refused(Status.UNAVAILABLE, f"{UPLOADS_MAX} uploads of one connection at once are the most")
+        self._uploads_beginning += 1
+        try:
+            root = await self._root(path, create=True)
+            assert root is not None
+            self._upload_number += 1
+            number = self._upload_number
+            self._uploads[number] = root, await root.upload(path)
+        finally:
+            self._uploads_beginning -= 1
         return packed_u64(number)
 
     async def _chunk(self, body: Body) -> bytes:
@@ -242,10 +269,10 @@ class Session:
         epoch, replaces = body.u64(), body.flag()
         body.end()
         root, upload = self._known(number)
-        if path[:1] != upload.path[:1]:
-            raise Refused(Status.INVALID, f"{shown(path)} and {shown(upload.path)} have different roots")
         del self._uploads[number]
         try:
+            if path[:1] != upload.path[:1]:
+                raise Refused(Status.INVALID, f"{shown(path)} and {shown(upload.path)} have different roots")
             await upload.finish()
             made = Change(Kind.PUT_DATA, path, operation, epoch, size=upload.size, log=upload.log, replaces=replaces)
             await root.make(made)
@@ -300,7 +327,7 @@ class Session:
 
     async def _at(self, path: Path, epoch: int = 0) -> Directory | File:
         if not path:
-            return Directory(0, dict(await self._roots.list()))
+            return Directory(0, await self._roots.list())
         root = await self._root(path)
         found = None if root is None else await root.at(path, epoch)
         if found is None:
