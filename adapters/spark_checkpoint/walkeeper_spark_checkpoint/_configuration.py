@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from walkeeper import is_cluster
 from walkeeper.errors import InvalidError, NotFoundError
 from walkeeper.gateway import Gateway
 
@@ -65,6 +67,10 @@ def configure(
     runs in this process, and ends with it: it serves this driver and executors of this machine. Or with `gateways`,
     addresses of gateways that run already, and their `token`.
 
+    format("walkeeper") finds the same logs: what its options would say, Python processes of Spark are told by the
+    environment (WALKEEPER_ROOT, WALKEEPER_GATEWAYS, WALKEEPER_TOKEN). Where Spark runs in this machine alone, they run
+    by this Python, unless PYSPARK_PYTHON says another.
+
     The jar is loaded by spark.jars, which counts before the first session of a process is made. Raises what
     walkeeper.open raises, NotFoundError without the jar, InvalidError.
     """
@@ -72,11 +78,17 @@ def configure(
         raise InvalidError("configure wants either root= or gateways=")
     if gateways is not None and (token is None or options):
         raise InvalidError("with gateways=, configure wants token=, and no options of a root")
+    environment: dict[str, str] = {}
     if root is not None:
         gateway = _gateway(os.fspath(root), token, options)
         gateways, token = gateway.addresses, gateway.token
+        environment["WALKEEPER_ROOT"] = _place(os.fspath(root))
+        if "namespace" in options:
+            environment["WALKEEPER_NAMESPACE"] = str(options["namespace"])
     assert gateways is not None
     assert token is not None
+    environment["WALKEEPER_GATEWAYS"] = gateways if isinstance(gateways, str) else ",".join(gateways)
+    environment["WALKEEPER_TOKEN"] = token
     given: dict[str, Any] = dict(getattr(builder, "_options", {}))
     jars = [name for name in str(given.get(JARS, "")).split(",") if name]
     if jar() not in jars:
@@ -84,7 +96,17 @@ def configure(
     for name, value in settings(gateways, token).items():
         if name not in given or name.startswith("spark.hadoop.walkeeper."):
             builder.config(name, value)
+    for name, value in environment.items():
+        os.environ[name] = value  # what Spark starts on this machine has it from here
+        builder.config(f"spark.executorEnv.{name}", value)
+    if str(given.get("spark.master", "local")).startswith("local"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     return builder
+
+
+def _place(root: str) -> str:
+    """The root, for processes with another working directory."""
+    return root if is_cluster(root) else os.path.abspath(root)
 
 
 def _gateway(root: str, token: str | None, options: dict[str, Any]) -> Gateway:
