@@ -223,7 +223,7 @@ def test_a_store_is_a_dictionary(store_name: str) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=60 if store_name == "memory" else 15,
+            max_examples=60 if store_name == "memory" else 8,
             stateful_step_count=30,
             deadline=None,
             suppress_health_check=list(HealthCheck),
