@@ -206,6 +206,21 @@ def test_the_transaction_log_stays_short(namespace: walkeeper.Namespace, monkeyp
     assert len(contents(namespace)) == 100
 
 
+def test_what_was_staged_and_abandoned_is_collected(
+    namespace: walkeeper.Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "REWRITE_RECORDS", 4)
+    abandoned = stage(namespace, 3, rows(3), app="dead")
+    with IdempotentWriter(namespace, "target") as writer:
+        for version in range(3):
+            writer.append_once("app", version, rows(version))
+        assert abandoned.log in namespace.logs("staging/")
+        monkeypatch.setattr(module, "ABANDONED_MS", -60_000)
+        for version in range(3, 6):
+            writer.append_once("app", version, rows(version))
+        assert namespace.logs("staging/") == []
+
+
 def test_what_cannot_be_appended_is_refused_before_anything_is_promised(namespace: walkeeper.Namespace) -> None:
     staged = stage(namespace, 0, rows(0))
     refused: list[tuple[type[walkeeper.Error], dict[str, Any]]] = [

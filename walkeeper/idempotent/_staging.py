@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from typing import Protocol
+from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol
 
-from walkeeper.errors import LogNotFoundError
+from walkeeper.errors import LogDeletedError, LogNotFoundError
 
-__all__ = ["collect_staging_logs", "staging_log"]
+if TYPE_CHECKING:
+    from walkeeper import Namespace
+
+__all__ = ["collect_abandoned_staging_logs", "collect_staging_logs", "staging_log"]
 
 PREFIX = "staging/"
 
@@ -37,6 +41,18 @@ def collect_staging_logs(namespace: Logs, log_id: int, app_id: str, version: int
             except LogNotFoundError:  # another one collects, too
                 continue
             deleted += 1
+    return deleted
+
+
+def collect_abandoned_staging_logs(namespace: Namespace, log_id: int, older_than_ms: int) -> int:
+    """Deletes those of any application that were last appended to before this time; says how many they were."""
+    deleted = 0
+    for name in namespace.logs(f"{PREFIX}{log_id}/"):
+        with suppress(LogNotFoundError, LogDeletedError):  # another one collects, too
+            last = namespace.log(name, create=False).last()
+            if last is not None and last.txid < older_than_ms:
+                namespace.delete_log(name)
+                deleted += 1
     return deleted
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from types import TracebackType
@@ -20,7 +21,7 @@ from walkeeper.idempotent._intent import (
     encode,
     versions_records,
 )
-from walkeeper.idempotent._staging import collect_staging_logs
+from walkeeper.idempotent._staging import collect_abandoned_staging_logs, collect_staging_logs
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -35,6 +36,8 @@ COPY_BYTES = 2 * 1024 * 1024
 """Of a staging log, read and appended at once."""
 REWRITE_RECORDS = 1024
 """With so many records the transaction log is written anew."""
+ABANDONED_MS = 7 * 24 * 3600 * 1000
+"""A staging log that nobody appended to for so long is of a batch that nobody makes any more."""
 
 
 class IdempotentWriter:
@@ -239,10 +242,14 @@ class _Opened:
             self._rewrite()
 
     def _rewrite(self) -> None:
-        """Only the last version of each application is needed of the transaction log."""
+        """Only the last version of each application is needed of the transaction log.
+
+        It is also the time to collect what applications staged that never came back."""
         parts = [self._own.append(encode(part)) for part in versions_records(self.versions)]
         self._own_log.truncate(parts[0])
         self._records = len(parts)
+        abandoned_ms = time.time_ns() // 1_000_000 - ABANDONED_MS
+        collect_abandoned_staging_logs(self._namespace, self._log_id, abandoned_ms)
 
     # ---- what is there already ----
 
