@@ -156,7 +156,7 @@ class Workshop:
         self.tree.mkdir(parents=True)
         shutil.copy(ROOT / "pyproject.toml", self.tree)  # what pytest is told
         (self.tree / "sitecustomize.py").write_text(SITE.format(root=str(ROOT), tree=str(self.tree)))
-        for folder in ("native", "walkeeper", "bookie", "tests", "examples", "benchmarks/native"):
+        for folder in ("native", "walkeeper", "bookie", "adapters", "tests", "examples", "benchmarks/native"):
             if (ROOT / folder).is_dir():
                 ignored = shutil.ignore_patterns("__pycache__", "golden")
                 shutil.copytree(ROOT / folder, self.tree / folder, ignore=ignored)
