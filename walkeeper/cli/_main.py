@@ -45,6 +45,7 @@ COMMANDS = {
     "ledger": "_ledgers",
     "bookies": "_ledgers",
     "gateway": "_gateway",
+    "checkpoint": "_checkpoint",
 }
 """The module of each command; it is imported when the command is called, so that one does not wait for the others."""
 
