@@ -26,6 +26,9 @@ _embedded: dict[tuple[str, str], Gateway] = {}
 """Gateways in this process, by root and options: a session that is made again has the same. Nobody closes them at the
 exit, where threads cannot be had any more: what was answered is durable."""
 
+_told: dict[str, str] = {}
+"""What configure() has put into the environment."""
+
 
 def jar() -> str:
     """The path of the jar that Spark loads. NotFoundError: this walkeeper was installed without it."""
@@ -38,9 +41,10 @@ def jar() -> str:
     return str(found)
 
 
-def settings(gateways: str | Sequence[str], token: str) -> dict[str, str]:
+def settings(gateways: str | Sequence[str], token: str, *, tls: bool = False) -> dict[str, str]:
     """Spark's settings for checkpoints behind these gateways, without the jar: for spark-defaults.conf, or a server of
-    Spark Connect. `gateways` are addresses, "HOST:PORT" or "unix:PATH"; each of them can take over."""
+    Spark Connect. `gateways` are addresses, "HOST:PORT" or "unix:PATH"; each of them can take over. With `tls` the
+    certificate of a gateway must name the HOST of its address, and the JVM must trust it."""
     addresses = [gateways] if isinstance(gateways, str) else list(gateways)
     if not addresses:
         raise InvalidError("checkpoints want one gateway at least")
@@ -50,6 +54,7 @@ def settings(gateways: str | Sequence[str], token: str) -> dict[str, str]:
         "spark.sql.streaming.checkpointFileManagerClass": f"{_PACKAGE}.WalkeeperCheckpointFileManager",
         "spark.hadoop.walkeeper.gateways": ",".join(addresses),
         "spark.hadoop.walkeeper.gateway.token": token,
+        **({"spark.hadoop.walkeeper.gateway.tls": "true"} if tls else {}),
     }
 
 
@@ -59,13 +64,14 @@ def configure(
     root: str | os.PathLike[str] | None = None,
     gateways: str | Sequence[str] | None = None,
     token: str | None = None,
+    tls: bool = False,
     **options: Any,
 ) -> Builder:
     """Tells a SparkSession.builder what checkpoints in walkeeper need, and returns it. What was set before stays.
 
     With `root`, which is what walkeeper.open takes (a directory, or the URI of a cluster) with `options`, a gateway
     runs in this process, and ends with it: it serves this driver and executors of this machine. Or with `gateways`,
-    addresses of gateways that run already, and their `token`.
+    addresses of gateways that run already, their `token`, and whether they speak `tls`.
 
     format("walkeeper") finds the same logs: what its options would say, Python processes of Spark are told by the
     environment (WALKEEPER_ROOT, WALKEEPER_GATEWAYS, WALKEEPER_TOKEN). Where Spark runs in this machine alone, they run
@@ -76,6 +82,8 @@ def configure(
     """
     if (root is None) == (gateways is None):
         raise InvalidError("configure wants either root= or gateways=")
+    if root is not None and tls:
+        raise InvalidError("the gateway of root= serves this machine, without tls")
     if gateways is not None and (token is None or options):
         raise InvalidError("with gateways=, configure wants token=, and no options of a root")
     environment: dict[str, str] = {}
@@ -93,15 +101,25 @@ def configure(
     jars = [name for name in str(given.get(JARS, "")).split(",") if name]
     if jar() not in jars:
         builder.config(JARS, ",".join([*jars, jar()]))
-    for name, value in settings(gateways, token).items():
+    for name, value in settings(gateways, token, tls=tls).items():
         if name not in given or name.startswith("spark.hadoop.walkeeper."):
             builder.config(name, value)
+    _tell(environment)
     for name, value in environment.items():
-        os.environ[name] = value  # what Spark starts on this machine has it from here
         builder.config(f"spark.executorEnv.{name}", value)
     if str(given.get("spark.master", "local")).startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     return builder
+
+
+def _tell(environment: dict[str, str]) -> None:
+    """What Spark starts on this machine has its environment from here. What an earlier call said is forgotten."""
+    for name, value in _told.items():
+        if os.environ.get(name) == value:
+            del os.environ[name]
+    _told.clear()
+    _told.update(environment)
+    os.environ.update(environment)
 
 
 def _place(root: str) -> str:
