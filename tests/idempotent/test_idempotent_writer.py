@@ -206,6 +206,61 @@ def test_the_transaction_log_stays_short(namespace: walkeeper.Namespace, monkeyp
     assert len(contents(namespace)) == 100
 
 
+def test_what_fails_behind_its_promise_has_an_unknown_outcome(namespace: walkeeper.Namespace) -> None:
+    """Whoever took it for not written, and wrote it as another version, had it twice."""
+    with namespace.log("target").writer() as own, IdempotentWriter(namespace, "target", writer=own) as writer:
+        assert writer.append_once("app", 0, rows(0))
+        with namespace.log("target").writer():
+            pass
+        with pytest.raises(walkeeper.FencedError) as caught:
+            writer.append_once("app", 1, rows(1))
+        assert caught.value.outcome == "unknown"
+    with IdempotentWriter(namespace, "target") as writer:
+        assert writer.last_version("app") == 1
+    assert contents(namespace) == rows(0) + rows(1)
+
+
+def test_ids_of_one_write_are_not_kept_for_ever(
+    namespace: walkeeper.Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "REWRITE_RECORDS", 20)
+    monkeypatch.setattr(module, "ONE_WRITES_KEPT", 3)
+    with IdempotentWriter(namespace, "target") as writer:
+        writer.append_once("app", 0, [])
+        for number in range(40):
+            writer.append_once(f"write {number}", 0, [])
+        assert writer.last_version("app") == 0
+        assert writer.last_version("write 5") is None
+        assert not writer.append_once("write 39", 0, rows(0))
+
+
+def test_left_overs_of_batches_that_were_made_are_collected(
+    namespace: walkeeper.Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task failed behind its staging, and its batch was made by others, without any staging."""
+    monkeypatch.setattr(module, "REWRITE_RECORDS", 6)
+    stage(namespace, 0, rows(0))
+    later = stage(namespace, 9, rows(9))
+    empty = namespace.log(staging_log(namespace.log("target").info().log_id, "app", 1))
+    with IdempotentWriter(namespace, "target") as writer:
+        for version in range(4):
+            writer.append_once("app", version, rows(version))
+        assert empty.name not in namespace.logs("staging/")
+        assert namespace.logs("staging/") == [later.log]
+
+
+def test_a_batch_of_too_many_parts_is_refused_before_it_is_promised(
+    namespace: walkeeper.Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "INTENT_BYTES_MAX", 200)
+    parts = [stage(namespace, 0, rows(0)) for _ in range(3)]
+    with IdempotentWriter(namespace, "target") as writer:
+        with pytest.raises(walkeeper.InvalidError, match="3 staging logs") as caught:
+            writer.append_once("app", 0, [], parts)
+        assert caught.value.outcome == "not_written"
+        assert writer.last_version("app") is None
+
+
 def test_what_was_staged_and_abandoned_is_collected(
     namespace: walkeeper.Namespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

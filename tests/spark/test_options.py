@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pyspark_walkeeper import backlog
 from pyspark_walkeeper._offsets import LogRange, at_most_bytes, at_most_records, from_json, split, to_json
-from pyspark_walkeeper._options import EARLIEST, LATEST, read_options, write_options
+from pyspark_walkeeper._options import EARLIEST, LATEST, Place, read_options, write_options
 from walkeeper.errors import InvalidError
 
 ROOT = {"walkeeper.root": "/var/wal"}
@@ -56,6 +56,18 @@ def test_the_environment_says_what_options_do_not(monkeypatch: pytest.MonkeyPatc
     assert read_options({"path": "a", **ROOT}, streaming=False).place.root == "/var/wal"
 
 
+def test_an_option_that_names_other_logs_takes_nothing_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"ROOT": "zk://a/l", "NAMESPACE": "of a", "GATEWAYS": "a:1", "TOKEN": "secret of a"}.items():
+        monkeypatch.setenv(f"WALKEEPER_{name}", value)
+    assert read_options({"path": "x", "walkeeper.root": "zk://b/l"}, streaming=True).place == Place(
+        "zk://b/l", None, ()
+    )
+    other = write_options({"path": "x", "walkeeper.gateways": "b:1"}, streaming=True).place
+    assert (other.root, other.namespace, other.gateways, other.token) == (None, None, ("b:1",), "")
+    same = read_options({"path": "x", "walkeeper.root": "zk://a/l"}, streaming=True).place
+    assert same == Place("zk://a/l", "of a", ("a:1",), "secret of a")
+
+
 REFUSED_TO_READ = [
     ({}, "what is to be read"),
     ({"path": "a", "subscribe": "b"}, "what is to be read"),
@@ -95,6 +107,10 @@ def test_a_place_is_wanted_and_latest_is_no_start_of_a_batch() -> None:
         read_options({"path": "a"}, streaming=True)
     with pytest.raises(InvalidError, match="nothing to read"):
         read_options({**ROOT, "path": "a", "startingOffsets": "latest"}, streaming=False)
+    with pytest.raises(InvalidError, match="nothing to read"):
+        read_options({**ROOT, "path": "a", "endingOffsets": "earliest"}, streaming=False)
+    with pytest.raises(InvalidError, match=r"for spark\.readStream"):
+        read_options({**ROOT, "path": "a", "cursorName": "q"}, streaming=False)
     batch = read_options({**ROOT, "path": "a", "endingOffsets": '{"a": {"0": -1}}'}, streaming=False)
     assert batch.end == {"a": LATEST}
 
@@ -106,6 +122,9 @@ REFUSED_TO_WRITE = [
     ({"path": "a", "txnAppId": "x"}, "given together"),
     ({"path": "a", "txnAppId": "x", "txnVersion": "1"}, "for df.write"),
     ({"path": "a", "subscribe": "b"}, "no option 'subscribe'"),
+    ({"path": "transactions/1"}, "of walkeeper's own"),
+    ({"path": "a", "txnAppId": "", "txnVersion": "1"}, "not empty"),
+    ({"path": "a", "txnAppId": "x", "txnVersion": "1", "delivery": "at-least-once"}, "for delivery=exactly-once"),
 ]
 
 

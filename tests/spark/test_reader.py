@@ -247,3 +247,59 @@ def test_a_directory_is_changed_through_its_gateway(logs: Logs, tmp_path: Path) 
     )
     with pytest.raises(walkeeper.InvalidError, match=r"walkeeper\.gateways"):
         alone.initialOffset()
+
+
+def test_a_log_that_was_read_wholly_may_go(logs: Logs) -> None:
+    """As daily logs do."""
+    logs.add("a.1", 3)
+    logs.add("a.2", 2)
+    reader = logs.stream(subscribePattern=r"a\..*")
+    end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    logs.client.delete_log("a.1")
+    logs.add("a.2", 1)
+    assert offsets(reader, end) == [2]
+
+
+def test_a_log_that_was_made_again_is_another_log(logs: Logs) -> None:
+    logs.add("a", 10)
+    reader, loose = logs.stream(path="a"), logs.stream(path="a", failOnDataLoss="false")
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert loose.latestOffset(start, ReadAllAvailable()) == end
+    logs.client.delete_log("a")
+    logs.add("a", 4)
+    with pytest.raises(DataLossError, match="another one than that which was read up to 10"):
+        reader.latestOffset(end, ReadAllAvailable())
+    with pytest.raises(DataLossError, match="another one"):  # a query that was started again
+        logs.stream(path="a").latestOffset(end, ReadAllAvailable())
+    assert offsets(loose, end) == [0, 1, 2, 3]
+    logs.add("a", 20)
+    with pytest.raises(DataLossError, match="another one"):
+        reader.latestOffset(end, ReadAllAvailable())
+
+
+def test_a_pattern_passes_over_walkeepers_own_logs(logs: Logs) -> None:
+    logs.add("a", 1)
+    logs.add("b", 1)
+    logs.client.append_once("b", "app", 1, [b"y"])
+    assert any(name.startswith("transactions/") for name in logs.client.logs())
+    assert logs.stream(subscribePattern=".*").initialOffset() == {"a": {"0": 0}, "b": {"0": 0}}
+
+
+def test_loss_that_may_be_ends_no_query(logs: Logs) -> None:
+    logs.add("a", 5)
+    options = {"failOnDataLoss": "false", "cursorName": "q", "maxBytesPerTrigger": "100"}
+    reader = logs.stream(subscribe="a,none", **options)
+    start = reader.initialOffset()
+    assert start == {"a": {"0": 0}}
+    parts = reader.partitions(start, {"a": {"0": 9}})
+    assert rows(reader, parts) == [0, 1, 2, 3, 4]
+    logs.client.delete_log("a")
+    assert reader.latestOffset(start, reader.getDefaultReadLimit()) == start
+    reader.commit({"a": {"0": 5}})
+
+
+def test_a_time_that_is_not_yet_is_no_start(logs: Logs) -> None:
+    logs.add("a", 1)
+    with pytest.raises(walkeeper.InvalidError, match="not in the future"):
+        logs.stream(path="a", startingTimestamp=str(int(time.time() * 1000) + 60_000)).initialOffset()

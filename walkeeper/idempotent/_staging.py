@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
@@ -12,7 +13,7 @@ from walkeeper.errors import LogDeletedError, LogNotFoundError
 if TYPE_CHECKING:
     from walkeeper import Namespace
 
-__all__ = ["collect_abandoned_staging_logs", "collect_staging_logs", "staging_log"]
+__all__ = ["collect_all_staging_logs", "collect_staging_logs", "staging_log"]
 
 PREFIX = "staging/"
 
@@ -44,13 +45,16 @@ def collect_staging_logs(namespace: Logs, log_id: int, app_id: str, version: int
     return deleted
 
 
-def collect_abandoned_staging_logs(namespace: Namespace, log_id: int, older_than_ms: int) -> int:
-    """Deletes those of any application that were last appended to before this time; says how many they were."""
+def collect_all_staging_logs(namespace: Namespace, log_id: int, versions: Mapping[str, int], older_than_ms: int) -> int:
+    """Deletes those of versions that are made, and those that were last appended to before this time."""
+    made = {_prefix(log_id, app_id): version for app_id, version in versions.items()}
     deleted = 0
     for name in namespace.logs(f"{PREFIX}{log_id}/"):
+        folder, _, _ = name.rpartition("/")
+        prefix, _, of = folder.rpartition("/")
         with suppress(LogNotFoundError, LogDeletedError):  # another one collects, too
             last = namespace.log(name, create=False).last()
-            if last is not None and last.txid < older_than_ms:
+            if int(of) <= made.get(f"{prefix}/", -1) or (last is not None and last.txid < older_than_ms):
                 namespace.delete_log(name)
                 deleted += 1
     return deleted

@@ -21,7 +21,7 @@ from walkeeper.idempotent._intent import (
     encode,
     versions_records,
 )
-from walkeeper.idempotent._staging import collect_abandoned_staging_logs, collect_staging_logs
+from walkeeper.idempotent._staging import collect_all_staging_logs, collect_staging_logs
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -32,6 +32,11 @@ __all__ = ["IdempotentWriter"]
 
 INLINE_BYTES_MAX = 768 * 1024
 """Payloads that an intent holds; more are staged."""
+INTENT_BYTES_MAX = 1000 * 1024
+"""What a record holds."""
+ONE_WRITE = "write "
+"""So begin the ids of applications that write once, under an id that nobody has again."""
+ONE_WRITES_KEPT = 256
 COPY_BYTES = 2 * 1024 * 1024
 """Of a staging log, read and appended at once."""
 REWRITE_RECORDS = 1024
@@ -161,8 +166,13 @@ class _Opened:
     def append_once(self, app_id: str, version: int, payloads: tuple[bytes, ...], staged: tuple[Staged, ...]) -> bool:
         known = self.versions.get(app_id)
         if known is not None and version <= known:
+            if staged:
+                collect_staging_logs(self._namespace, self._log_id, app_id, version)
             return False
         intent = Intent(app_id, version, self._writer.next_sequence_id, 0, payloads, staged)
+        if len(encode(intent)) > INTENT_BYTES_MAX:
+            text = f"{len(staged)} staging logs are more than one batch names: stage in fewer, larger ones"
+            raise InvalidError(text, log=self._log.name, outcome="not_written")
         self._check_staged(intent)
         self._carry_out(intent)
         return True
@@ -187,7 +197,11 @@ class _Opened:
 
     def _settle(self, intent: Intent) -> None:
         """Appends what of an earlier writer's intent is not in the log."""
-        landed = self._landed(intent)
+        try:
+            landed = self._landed(intent)
+        except LogNotFoundError as gone:
+            batch = f"batch {intent.version} of {intent.app_id!r} is half in the log {self._log.name!r}"
+            raise LogNotFoundError(f"{batch}, and the rest cannot be appended: {gone}", log=self._log.name) from gone
         if landed == intent.count:
             self._finish(intent)
         elif intent.first + landed - intent.skip == self._writer.next_sequence_id:
@@ -199,7 +213,11 @@ class _Opened:
     def _carry_out(self, intent: Intent) -> None:
         self._own.append(encode(intent))
         self._records += 1
-        self._append_from(intent, intent.skip)
+        try:
+            self._append_from(intent, intent.skip)
+        except Error as error:
+            error.outcome = "unknown"  # whoever appends next finishes it
+            raise
 
     def _append_from(self, intent: Intent, number: int) -> None:
         """The payloads from this number on."""
@@ -245,11 +263,13 @@ class _Opened:
         """Only the last version of each application is needed of the transaction log.
 
         It is also the time to collect what applications staged that never came back."""
+        for app_id in [name for name in self.versions if name.startswith(ONE_WRITE)][:-ONE_WRITES_KEPT]:
+            del self.versions[app_id]
         parts = [self._own.append(encode(part)) for part in versions_records(self.versions)]
         self._own_log.truncate(parts[0])
         self._records = len(parts)
         abandoned_ms = time.time_ns() // 1_000_000 - ABANDONED_MS
-        collect_abandoned_staging_logs(self._namespace, self._log_id, abandoned_ms)
+        collect_all_staging_logs(self._namespace, self._log_id, self.versions, abandoned_ms)
 
     # ---- what is there already ----
 

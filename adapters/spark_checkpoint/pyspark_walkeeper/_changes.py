@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import walkeeper
 from pyspark_walkeeper import _namespaces
-from walkeeper.errors import CursorNotFoundError, FencedError, InvalidError, UnsupportedError
-from walkeeper.idempotent import IdempotentWriter, Staged, collect_staging_logs, staging_log
+from walkeeper.errors import CursorNotFoundError, FencedError, InvalidError, LogNotFoundError, UnsupportedError
+from walkeeper.idempotent import IdempotentWriter, Staged, staging_log
 
 if TYPE_CHECKING:
     import pyarrow
@@ -25,7 +25,8 @@ __all__ = ["Changes", "changes_of"]
 TRIES = 8
 """Of an append that another query's takes the log from."""
 _lock = threading.Lock()
-_writers: dict[tuple[Place, str], IdempotentWriter] = {}
+_writers: dict[tuple[Place, int], IdempotentWriter] = {}
+"""By the id of the log: another one may have its name later."""
 
 
 class Changes(ABC):
@@ -46,8 +47,8 @@ class Changes(ABC):
         """Durable when it returns. Whoever does not know what became of it appends again."""
 
     @abstractmethod
-    def discard(self, log: str, app_id: str, version: int) -> None:
-        """Deletes what was staged of a batch that is not appended, and of earlier ones."""
+    def discard(self, staged: Staged) -> None:
+        """Deletes what a task staged of a batch that nobody has begun to append."""
 
     @abstractmethod
     def cursor(self, log: str, name: str) -> int | None:
@@ -103,9 +104,9 @@ class ClusterChanges(Changes):
             "a log has one writer, so tasks append through a gateway: set walkeeper.gateways, or delivery=exactly-once"
         )
 
-    def discard(self, log: str, app_id: str, version: int) -> None:
-        namespace = self._namespace()
-        collect_staging_logs(namespace, namespace.log(log).info().log_id, app_id, version)
+    def discard(self, staged: Staged) -> None:
+        with suppress(LogNotFoundError):
+            self._namespace().delete_log(staged.log)
 
     def cursor(self, log: str, name: str) -> int | None:
         try:
@@ -122,8 +123,10 @@ class ClusterChanges(Changes):
 
     def _writer(self, log: str) -> IdempotentWriter:
         """One for this process: a stream asks for each batch anew."""
+        opened = self._namespace().log(log)
+        key = self._place, opened.info().log_id
         with _lock:
-            found = _writers.get((self._place, log))
+            found = _writers.get(key)
             if found is None:
-                found = _writers[self._place, log] = IdempotentWriter(self._namespace(), log)
+                found = _writers[key] = IdempotentWriter(self._namespace(), opened)
             return found

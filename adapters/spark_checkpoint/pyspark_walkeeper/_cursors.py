@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from pyspark_walkeeper._changes import changes_of
 from pyspark_walkeeper._offsets import Offsets
 from pyspark_walkeeper._options import ReadOptions
+from walkeeper.errors import LogDeletedError, LogNotFoundError
 
 __all__ = ["Cursors"]
 
@@ -19,19 +20,20 @@ class Cursors:
         self._name = options.cursor
         self._changes = changes_of(options.place)
 
-    def began_at(self, resolve: Callable[[], Offsets], logs: Iterable[str]) -> Offsets:
-        """Where the cursors stand. Of logs that have none, what `resolve` says, and it is kept before it is told."""
-        found = {log: self._changes.cursor(log, self._name) for log in logs}
-        if None in found.values():
-            resolved = resolve()
-            for log in [log for log, offset in found.items() if offset is None]:
-                self._changes.set_cursor(log, self._name, resolved[log])
-                found[log] = resolved[log]
-        return {log: offset for log, offset in found.items() if offset is not None}
+    def began_at(self, resolved: Offsets) -> Offsets:
+        """Where the cursors stand. Of logs that have none, what was resolved, and it is kept before it is told."""
+        found: Offsets = {}
+        for log, offset in resolved.items():
+            at = self._changes.cursor(log, self._name)
+            if at is None:
+                self._changes.set_cursor(log, self._name, offset)
+            found[log] = offset if at is None else at
+        return found
 
     def advance(self, offsets: Offsets) -> None:
         """The query is done with all before these; so truncation may be, too."""
         for log, offset in offsets.items():
-            at = self._changes.cursor(log, self._name)
-            if at is None or at < offset:
-                self._changes.set_cursor(log, self._name, offset)
+            with suppress(LogNotFoundError, LogDeletedError):  # whether that is a loss is asked when it is read
+                at = self._changes.cursor(log, self._name)
+                if at is None or at < offset:
+                    self._changes.set_cursor(log, self._name, offset)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import random
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from pyspark_walkeeper._changes import Changes
-from walkeeper.errors import CursorNotFoundError, Error, LogNotFoundError
+from walkeeper.errors import CursorNotFoundError, Error, FencedError, LogNotFoundError
 from walkeeper.gateway import GatewayClient
-from walkeeper.idempotent import Staged, collect_staging_logs, staging_log
+from walkeeper.idempotent import Staged, staging_log
 
 if TYPE_CHECKING:
     import pyarrow
@@ -20,6 +24,9 @@ __all__ = ["GatewayChanges"]
 
 REQUEST_BYTES = 2 * 1024 * 1024
 """Of records in one request."""
+T = TypeVar("T")
+TURNS = 8
+"""Of an append that another writer takes the log from."""
 TRIES = 5
 """Of an append whose outcome is not known."""
 _lock = threading.Lock()
@@ -47,25 +54,22 @@ class GatewayChanges(Changes):
         self, log: str, app_id: str, version: int, payloads: Sequence[bytes], staged: Sequence[Staged]
     ) -> bool:
         client = self._client()
-        try:
-            return client.append_once(log, app_id, version, payloads, staged)
-        except LogNotFoundError:
-            client.open_log(log)
-        return client.append_once(log, app_id, version, payloads, staged)
+        client.open_log(log)
+        return self._in_turn(log, lambda: client.append_once(log, app_id, version, payloads, staged))
 
     def append(self, log: str, payloads: pyarrow.Array) -> None:
         client = self._client()
         client.open_log(log)
         for piece in _pieces(payloads):
             for _ in range(TRIES - 1):
-                if _certain(lambda piece=piece: client.append_many(log, piece)):  # type: ignore[misc]
+                if _certain(partial(self._in_turn, log, partial(client.append_many, log, piece))):
                     break
             else:
                 client.append_many(log, piece)
 
-    def discard(self, log: str, app_id: str, version: int) -> None:
-        client = self._client()
-        collect_staging_logs(client, client.open_log(log).log_id, app_id, version)
+    def discard(self, staged: Staged) -> None:
+        with suppress(LogNotFoundError):
+            self._client().delete_log(staged.log)
 
     def cursor(self, log: str, name: str) -> int | None:
         try:
@@ -77,6 +81,15 @@ class GatewayChanges(Changes):
         client = self._client()
         client.cursor(log, name)
         client.advance_cursor(log, name, client.find(log, sequence_id=sequence_id))
+
+    def _in_turn(self, log: str, append: Callable[[], T]) -> T:
+        """Another gateway, or a program of its own, may have become the log's writer: it is taken back."""
+        for attempt in range(TURNS):
+            with suppress(FencedError):
+                return append()
+            self._client().take(log)
+            time.sleep(random.uniform(0, 0.05 * 2**attempt))
+        return append()
 
     def _client(self) -> GatewayClient:
         """One for this process."""

@@ -16,6 +16,8 @@ __all__ = ["Place", "ReadOptions", "WriteOptions", "read_options", "write_option
 EARLIEST, LATEST = -2, -1
 """As Kafka's source writes them in JSON."""
 
+OWN_LOGS = ("files/", "files-data/", "staging/", "transactions/")
+"""Of the gateway, and of idempotent appends: a pattern does not match them, and nobody else appends to them."""
 _PLACE = "walkeeper."
 _READ = {
     "path", "subscribe", "subscribepattern", "assign", "startingoffsets", "startingtimestamp", "endingoffsets",
@@ -102,6 +104,10 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     )
     if made.records_max is not None and made.records_min is not None and made.records_min > made.records_max:
         raise InvalidError("minOffsetsPerTrigger is greater than maxOffsetsPerTrigger")
+    if made.end == EARLIEST or (isinstance(made.end, dict) and EARLIEST in made.end.values()):
+        raise InvalidError("endingOffsets is not earliest: there would be nothing to read")
+    if made.cursor is not None and not streaming:
+        raise InvalidError("cursorName is for spark.readStream")
     latest = made.start == LATEST or (isinstance(made.start, dict) and LATEST in made.start.values())
     if not streaming and latest and made.start_time is None:
         raise InvalidError("startingOffsets of spark.read is not latest: there would be nothing to read")
@@ -122,12 +128,17 @@ def write_options(options: Mapping[str, str], *, streaming: bool) -> WriteOption
     delivery = given.get("delivery", "exactly-once")
     if delivery not in ("exactly-once", "at-least-once"):
         raise InvalidError(f"delivery is exactly-once or at-least-once, not {delivery!r}")
+    log = logs.pop()
+    if log.startswith(OWN_LOGS):
+        raise InvalidError(f"{log!r} is a log of walkeeper's own")
     app_id, version = given.get("txnappid"), _number(given, "txnVersion", 0)
+    if app_id is not None and (not app_id or delivery != "exactly-once"):
+        raise InvalidError("txnAppId is a text that is not empty, for delivery=exactly-once")
     if (app_id is None) != (version is None):
         raise InvalidError("txnAppId and txnVersion are given together")
     if streaming and version is not None:
         raise InvalidError("txnAppId and txnVersion are for df.write: a stream has its query id and its batches")
-    return WriteOptions(_place(given), logs.pop(), app_id, version, delivery == "exactly-once")
+    return WriteOptions(_place(given), log, app_id, version, delivery == "exactly-once")
 
 
 def _given(options: Mapping[str, str], known: set[str], verb: str) -> dict[str, str]:
@@ -148,13 +159,18 @@ def _place(given: Mapping[str, str]) -> Place:
     for name in given:
         if name.startswith(_PLACE) and name.removeprefix(_PLACE) not in {*known, "token", "tokenfile"}:
             raise InvalidError(f"there is no option {name!r}")
-    found = {name: given.get(_PLACE + name) or os.environ.get(variable) for name, variable in known.items()}
+    found = {name: given.get(_PLACE + name) for name in known}
+    environment = {name: os.environ.get(variable) for name, variable in known.items()}
+    own = found["gateways"] or found["root"] not in (None, environment["root"])
+    if not own:  # else the environment speaks of other logs
+        found |= {name: value for name, value in environment.items() if not found[name]}
     if not found["root"] and not found["gateways"]:
         raise InvalidError(
             "where are the logs? Set walkeeper.root to a directory or the URI of a cluster (or WALKEEPER_ROOT)"
         )
-    token = given.get(_PLACE + "token") or os.environ.get("WALKEEPER_TOKEN", "")
-    token_file = given.get(_PLACE + "tokenfile") or os.environ.get("WALKEEPER_TOKEN_FILE")
+    token, token_file = given.get(_PLACE + "token") or "", given.get(_PLACE + "tokenfile")
+    if not own and not token and not token_file:
+        token, token_file = os.environ.get("WALKEEPER_TOKEN", ""), os.environ.get("WALKEEPER_TOKEN_FILE")
     if not token and token_file:
         with open(token_file, encoding="utf-8") as file:
             token = file.read().strip()

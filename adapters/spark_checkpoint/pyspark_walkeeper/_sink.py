@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from pyspark_walkeeper._changes import Changes, changes_of
 from pyspark_walkeeper._columns import payloads_of, written_column
-from walkeeper.errors import InvalidError
+from walkeeper.errors import InvalidError, UnsupportedError
 from walkeeper.idempotent import Staged
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ class _Writing:
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         written_column(schema)
         changes_of(options.place)  # what is wrong with it is told before tasks are made
+        if not options.exactly_once and not options.place.gateways:
+            raise UnsupportedError("tasks append at-least-once through a gateway: set walkeeper.gateways")
         self._options = options
         self._changes: Changes | None = None
 
@@ -96,11 +98,13 @@ class _Writing:
         self._of().append_once(self._options.log, app_id, version, payloads, staged)
 
     def discard(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """On the driver, when tasks have failed. What tasks that go on still stage is deleted with the next batch."""
+        """On the driver, when a task has failed. Where all have written, the append was tried: it may be made yet, by
+        whoever appends next, and needs what is staged."""
+        if None not in messages:
+            return
         for part in messages:
             if isinstance(part, Written) and part.staged is not None:
-                self._of().discard(self._options.log, part.app_id, part.version)
-                return
+                self._of().discard(part.staged)
 
     def _stage_all(self, written: Sequence[Written]) -> list[Staged]:
         """The order of partitions counts: small ones between large ones are staged, too, neighbours together."""

@@ -29,7 +29,7 @@ from pyspark_walkeeper._offsets import (
     split,
     to_json,
 )
-from pyspark_walkeeper._options import EARLIEST, LATEST, ReadOptions
+from pyspark_walkeeper._options import EARLIEST, LATEST, OWN_LOGS, ReadOptions
 from walkeeper.errors import Error, GapError, InvalidError, LogDeletedError, LogNotFoundError, TruncatedError
 
 if TYPE_CHECKING:
@@ -57,7 +57,8 @@ class _Logs:
             return list(self._options.logs)
         assert self._options.pattern is not None
         pattern = self._options.pattern
-        return sorted(name for name in self._namespace().logs() if pattern.fullmatch(name))
+        names = self._namespace().logs()
+        return sorted(name for name in names if pattern.fullmatch(name) and not name.startswith(OWN_LOGS))
 
     def open(self, name: str) -> walkeeper.Log:
         return self._namespace().log(name, create=False)
@@ -79,6 +80,9 @@ class _Logs:
                 raise
             return None
 
+    def log_id(self, name: str) -> int:
+        return self.open(name).info().log_id
+
     def sizes(self, name: str) -> list[tuple[int, int, int]]:
         return [
             (part.first_sequence_id, part.records_count, part.payload_bytes)
@@ -94,8 +98,15 @@ class _Logs:
         for name in named:
             if name not in names:
                 raise InvalidError(f"offsets name {name!r}, which is not read")
+        if at_time is not None and at_time > time.time():
+            raise InvalidError("startingTimestamp and endingTimestamp are not in the future")
         for name in names:
-            opened = self.open(name)
+            try:
+                opened = self.open(name)
+            except LogNotFoundError:
+                if self._options.fail_on_data_loss or isinstance(boundary, dict):
+                    raise
+                continue
             info = opened.info()
             at = named.get(name, default if isinstance(boundary, dict) else boundary)
             if at_time is not None:
@@ -121,13 +132,17 @@ class _Logs:
         found: list[LogRange] = []
         for name in sorted(end):
             begin = start.get(name, 0)
+            if begin == end[name]:
+                continue
             try:
                 first = self.first(name)
             except LogNotFoundError:
-                self._lost(f"the log {name!r} is gone, with its records from {begin} to {end[name] - 1}")
+                self.lost(f"the log {name!r} is gone, with its records from {begin} to {end[name] - 1}")
                 continue
-            if name in start and begin < min(first, end[name]):
-                self._lost(
+            if begin > end[name]:  # another log has the name now
+                begin = 0
+            elif name in start and begin < min(first, end[name]):
+                self.lost(
                     f"records {begin} to {min(first, end[name]) - 1} of {name!r} were truncated before they were read"
                 )
             begin = max(begin, first)
@@ -135,7 +150,8 @@ class _Logs:
                 found.append(LogRange(name, begin, end[name]))
         return split(found, self._options.partitions_min, self._options.partition_records_max)
 
-    def _lost(self, text: str) -> None:
+    def lost(self, text: str) -> None:
+        """DataLossError, unless it may be."""
         if self._options.fail_on_data_loss:
             raise DataLossError(f"{text}. With failOnDataLoss=false they are passed over")
         log.warning("%s", text)
@@ -163,8 +179,9 @@ def read_range(options: ReadOptions, wanted: Sequence[str], part: LogRange) -> I
                         _pass_over(options, part.log, at, gap.gap.next.sequence_id)
                         at = gap.gap.next.sequence_id
                         continue
-                    if batch is None:
-                        raise DataLossError(f"{part.log!r} ends at {at}, before {part.end}")
+                    if batch is None:  # another log has the name now
+                        _pass_over(options, part.log, at, part.end)
+                        return
                     at += batch.num_rows
                     yield columns_of(batch, wanted, part.log, stamped=stamped)
         except (TruncatedError, LogDeletedError, LogNotFoundError) as gone:
@@ -206,17 +223,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Offsets | None = None
         """Of Trigger.AvailableNow: where the query ends."""
         self._last_batch = time.monotonic()
+        self._log_ids: dict[str, int] = {}
 
     def initialOffset(self) -> dict[str, Any]:
         """Spark asks for it again where the first batch failed: then it must be the same."""
-        logs = _Logs(self._options)
-        if self._options.cursor is None:
-            return to_json(logs.resolve(self._options.start, self._options.start_time, EARLIEST))
-        return to_json(
-            Cursors(self._options).began_at(
-                lambda: logs.resolve(self._options.start, self._options.start_time, EARLIEST), logs.names()
-            )
-        )
+        resolved = _Logs(self._options).resolve(self._options.start, self._options.start_time, EARLIEST)
+        if self._options.cursor is not None:
+            resolved = Cursors(self._options).began_at(resolved)
+        return to_json(resolved)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """One of the limits; latestOffset() looks at all of them. Where there is one, Spark asks with it or, to read
@@ -234,6 +248,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin = from_json(start)
         end = self._ends(logs, begin)
         begin |= {name: min(logs.first(name), end[name]) for name in end if name not in begin}
+        if gone_back := {name for name in end if end[name] < begin[name]}:
+            return to_json(end | {name: at for name, at in begin.items() if name not in gone_back})
         waiting = sum(end[name] - begin[name] for name in end)
         least = self._options.records_min
         if not waiting:
@@ -243,18 +259,25 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if least is not None and waiting < least and self._target is None and not late:
                 return start
             if self._options.bytes_max is not None:
-                end = at_most_bytes(begin, end, {name: logs.sizes(name) for name in end}, self._options.bytes_max)
+                sizes = {name: logs.sizes(name) for name in end if end[name] > begin[name]}
+                end = at_most_bytes(begin, end, sizes, self._options.bytes_max)
             if self._options.records_max is not None:
                 end = at_most_records(begin, end, self._options.records_max)
         self._last_batch = time.monotonic()
         return to_json(end)
 
     def _ends(self, logs: _Logs, begin: Offsets) -> Offsets:
-        """Behind what may be read of each log; no log goes back, and none of which something was read is left out."""
+        """Behind what may be read of each log; none of which something was read is left out."""
         ends = logs.ends()
+        for name, end in ends.items():
+            known = self._log_ids.setdefault(name, log_id := logs.log_id(name))
+            if known != log_id or end < begin.get(name, 0):
+                logs.lost(f"the log {name!r} is another one than that which was read up to {begin.get(name, 0)}")
+                self._log_ids[name] = log_id
         if self._target is not None:
             ends = {name: min(end, self._target[name]) for name, end in ends.items() if name in self._target}
-        return {name: max(ends.get(name, 0), begin.get(name, 0)) for name in {*ends, *begin}}
+            ends = {name: max(end, begin.get(name, 0)) for name, end in ends.items()}
+        return begin | ends
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         return to_json(_Logs(self._options).ends())
