@@ -59,10 +59,10 @@ class WalkeeperDataSource(DataSource):
         return BatchWriter(write_options(self.options, streaming=False), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
-        """df.writeStream, with outputMode("append") or ("update")."""
+        """df.writeStream, with outputMode("append"); Spark has "update" not for sinks in Python."""
         from pyspark_walkeeper._options import write_options
         from pyspark_walkeeper._sink import StreamWriter
 
         if overwrite:
-            raise UnsupportedError('a log is appended to: outputMode is "append" or "update", not "complete"')
+            raise UnsupportedError('a log is appended to: outputMode is "append", not "complete"')
         return StreamWriter(write_options(self.options, streaming=True), schema)
