@@ -273,6 +273,12 @@ def page() -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
+def others() -> str:
+    """What tests/interop_spark writes behind it."""
+    _, title, text = PAGE.read_text().partition("\n## Hadoop's and Spark's suites ")
+    return title + text
+
+
 def check(how: str) -> None:
     found = outcomes()
     wrong = [f"{name}.{test}: {message}" for name, test, message in wrong_tests()]
@@ -299,7 +305,7 @@ def main(arguments: list[str]) -> None:
         case ["again"]:
             print(again())
         case ["write"]:
-            PAGE.write_text(page())
+            PAGE.write_text(page() + others())
         case ["check", which]:
             check(which)
         case _:

@@ -67,7 +67,8 @@ final class GatewayClient {
     this.token = token;
     this.tls = tls;
     this.timeoutMs = timeoutMs;
-    this.answerMs = Math.max(1, Math.min(ANSWER_MS, timeoutMs));
+    // One that hangs leaves time for the next.
+    this.answerMs = Math.max(1, Math.min(ANSWER_MS, timeoutMs / endpoints.size()));
   }
 
   /** Of the gateways that an authority names; null: those of the configuration. */
@@ -123,12 +124,12 @@ final class GatewayClient {
         answered(connection.call(11, new Frame().u64(upload).u64(offset).bytes(chunk).done()));
         offset += chunk.length;
       }
-      Frame publish = new Frame().raw(operation).u64(upload).text(path).u64(epoch).flag(replaces);
-      answered(connection.call(12, publish.done()));
     } catch (RefusedException refused) {
       connection.call(13, new Frame().u64(upload).done()); // the connection is kept, and has room for few uploads
       throw refused;
     }
+    Frame publish = new Frame().raw(operation).u64(upload).text(path).u64(epoch).flag(replaces);
+    answered(connection.call(12, publish.done())); // ends the upload, whatever is answered
     return null;
   }
 
@@ -152,13 +153,19 @@ final class GatewayClient {
     return Frame.entry("", call(path, 5, new Frame().text(path).u64(epoch).done()));
   }
 
+  /** What is in a directory, by name. */
   List<FileEntry> list(String path) throws IOException {
-    ByteBuffer body = call(path, 6, new Frame().text(path).done());
-    int count = body.getInt();
-    List<FileEntry> found = new ArrayList<>(count);
-    for (int i = 0; i < count; i++) {
-      found.add(Frame.entry(Frame.text(body), body));
-    }
+    List<FileEntry> found = new ArrayList<>();
+    String after = "";
+    boolean more;
+    do {
+      ByteBuffer page = call(path, 6, new Frame().text(path).text(after).done());
+      more = page.get() == 1;
+      for (int left = page.getInt(); left > 0; left--) {
+        after = Frame.text(page);
+        found.add(Frame.entry(after, page));
+      }
+    } while (more);
     return found;
   }
 

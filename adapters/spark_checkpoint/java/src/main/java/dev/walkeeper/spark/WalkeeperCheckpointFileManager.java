@@ -3,12 +3,14 @@ package dev.walkeeper.spark;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.net.InetAddress;
+import java.net.URI;
 import java.net.UnknownHostException;
 import java.time.Instant;
 import java.time.temporal.ChronoUnit;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.PathFilter;
 import org.apache.spark.SparkEnv;
@@ -32,8 +34,8 @@ public final class WalkeeperCheckpointFileManager implements CheckpointFileManag
   private volatile long epoch;
 
   public WalkeeperCheckpointFileManager(Path path, Configuration conf) throws IOException {
-    String scheme = path.toUri().getScheme();
-    if (!WalkeeperFileSystem.SCHEME.equals(scheme)) {
+    URI uri = path.toUri().getScheme() == null ? FileSystem.getDefaultUri(conf) : path.toUri();
+    if (!WalkeeperFileSystem.SCHEME.equals(uri.getScheme())) {
       Configuration without = new Configuration(conf);
       without.unset(KEY);
       other = CheckpointFileManager.create(path, without);

@@ -13,6 +13,7 @@ import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Options;
 import org.apache.hadoop.fs.ParentNotDirectoryException;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.PathIsNotEmptyDirectoryException;
 import org.apache.hadoop.fs.permission.FsPermission;
 import org.apache.hadoop.util.Progressable;
 
@@ -187,6 +188,9 @@ public final class WalkeeperFileSystem extends FileSystem {
   public boolean delete(Path path, boolean recursive) throws IOException {
     String name = at(path);
     if (name.equals("/")) {
+      if (!recursive && !client.list(name).isEmpty()) {
+        throw new PathIsNotEmptyDirectoryException(name);
+      }
       return false;
     }
     boolean deleted = client.delete(name, recursive, epoch(name));
