@@ -192,9 +192,10 @@ native-test: $(VENV)/packages ## the C tests (ctest), as they are shipped
 	@$(call native,native)
 	@$(call native_tests,native)
 
-# Disks and servers of metadata that fail under a cluster: check-shares has them.
+# Disks and servers of metadata that fail under a cluster: check-shares has them. Disks that fail under Spark: spark-kills has them.
+FAILING := tests/cluster/test_disk_faults.py tests/cluster/test_metadata_faults.py tests/spark/test_full_disk.py
 python-test: setup $(VENV)/checked $(JAR) ## the Python tests, but for what cluster-faults does to disks and metadata
-	@$(pytest) $(WORKERS) --ignore=tests/cluster/test_disk_faults.py --ignore=tests/cluster/test_metadata_faults.py
+	@$(pytest) $(WORKERS) $(addprefix --ignore=,$(FAILING))
 
 asan: $(VENV)/packages ## the C tests under the address and undefined-behaviour sanitizers
 	@$(call native_tests,asan,,$(fixed_addresses))
