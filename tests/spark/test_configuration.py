@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import SparkContext
 
 import walkeeper_spark_checkpoint as wks
 from walkeeper.errors import InvalidError
@@ -82,6 +83,14 @@ def test_the_last_call_alone_says_where_logs_are(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("WALKEEPER_ROOT", "/mine")
     configured(Builder(), gateways="b:1", token="secret")
     assert (os.environ["WALKEEPER_ROOT"], os.environ["WALKEEPER_GATEWAYS"]) == ("/mine", "b:1")
+
+
+def test_what_a_running_jvm_does_not_learn_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    configured(Builder(), gateways="a:1", token="secret")
+    monkeypatch.setattr(SparkContext, "_gateway", object())
+    configured(Builder(), gateways="a:1", token="secret")
+    with pytest.warns(UserWarning, match=r"options walkeeper\.root"):
+        configured(Builder(), gateways="b:1", token="secret")
 
 
 def test_executors_elsewhere_have_a_python_of_their_own() -> None:

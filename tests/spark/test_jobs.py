@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession, functions
+from spark_session import spark_session
 from wire_client import OK, WireClient, add_request, make_entry
 
 import walkeeper
-import walkeeper_spark_checkpoint as wks
 from walkeeper.errors import (
     CorruptError,
     DamagedError,
@@ -50,7 +50,6 @@ from walkeeper_spark_checkpoint.jobs._bookie_copies import BadCopies, held_runs
 from walkeeper_spark_checkpoint.jobs._hadoop_files import HadoopFiles
 
 COMMAND = "import sys; from walkeeper_spark_checkpoint import commands; getattr(commands, sys.argv.pop(1))()"
-ENVIRONMENT = ("WALKEEPER_ROOT", "WALKEEPER_GATEWAYS", "WALKEEPER_TOKEN", "PYSPARK_PYTHON", "SPARK_LOCAL_IP")
 PATIENCE_S = 180.0
 PATHS = os.pathsep.join(str(Path(__file__).parents[2] / part) for part in ("adapters/spark_checkpoint", "bookie"))
 
@@ -67,18 +66,11 @@ def wal(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def spark(wal: Path) -> Iterator[SparkSession]:
-    before = {name: os.environ.get(name) for name in (*ENVIRONMENT, "PYTHONPATH")}
-    os.environ |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": PATHS}
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.sql.shuffle.partitions", "2").config("spark.sql.session.timeZone", "Asia/Tokyo")
-    made = wks.configure(builder, root=wal).getOrCreate()
-    made.sparkContext.setLogLevel("ERROR")
-    yield made
-    made.stop()
-    for name, value in before.items():
-        os.environ.pop(name, None)
-        if value is not None:
-            os.environ[name] = value
+    environment = {"SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": PATHS}
+    settings = {"spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "Asia/Tokyo"}
+    with spark_session(wal, environment, settings) as made:
+        made.sparkContext.setLogLevel("ERROR")
+        yield made
 
 
 @pytest.fixture(scope="module")

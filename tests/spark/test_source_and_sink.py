@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import DataFrame, SparkSession
+from spark_session import spark_session
 
 import walkeeper
 import walkeeper_spark_checkpoint as wks
@@ -25,7 +26,6 @@ ADAPTER = Path(__file__).resolve().parents[2] / "adapters" / "spark_checkpoint"
 DRIVER = Path(__file__).with_name("copying_driver.py")
 PATIENCE_S = 300
 RECORDS = 20_000
-ENVIRONMENT = ("WALKEEPER_ROOT", "WALKEEPER_GATEWAYS", "WALKEEPER_TOKEN", "PYTHONPATH", "PYSPARK_PYTHON")
 
 
 @pytest.fixture(scope="module")
@@ -36,19 +36,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def spark(place: Path) -> Iterator[SparkSession]:
     """A session as a user makes it: a gateway is embedded, and format("walkeeper") is told nothing."""
-    kept = {name: os.environ.get(name) for name in ENVIRONMENT}
-    os.environ["PYTHONPATH"] = str(ADAPTER)
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    builder.config("spark.sql.shuffle.partitions", "2").config("spark.default.parallelism", "2")
-    session = wks.configure(builder, root=place / "wal").getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
-    for name, value in kept.items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
+    settings = {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}
+    with spark_session(place / "wal", {"PYTHONPATH": str(ADAPTER)}, settings) as session:
+        session.sparkContext.setLogLevel("OFF")
+        yield session
 
 
 def values(spark: SparkSession, log: str) -> list[str]:

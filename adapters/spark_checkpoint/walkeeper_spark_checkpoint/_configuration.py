@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -114,12 +115,23 @@ def configure(
 
 def _tell(environment: dict[str, str]) -> None:
     """What Spark starts on this machine has its environment from here. What an earlier call said is forgotten."""
+    if environment != _told and _jvm_runs():
+        text = "Spark runs in this process already, and its Python processes are told nothing new: give "
+        warnings.warn(
+            text + 'format("walkeeper") its options walkeeper.root, walkeeper.gateways, walkeeper.token', stacklevel=3
+        )
     for name, value in _told.items():
         if os.environ.get(name) == value:
             del os.environ[name]
     _told.clear()
     _told.update(environment)
     os.environ.update(environment)
+
+
+def _jvm_runs() -> bool:
+    """A JVM keeps the environment that it was started with."""
+    pyspark = sys.modules.get("pyspark")
+    return pyspark is not None and pyspark.SparkContext._gateway is not None
 
 
 def _place(root: str) -> str:

@@ -1,0 +1,45 @@
+"""A session of Spark in the process of the tests, which leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+import walkeeper_spark_checkpoint as wks
+
+__all__ = ["spark_session"]
+
+
+@contextmanager
+def spark_session(root: Path, environment: Mapping[str, str], settings: Mapping[str, str]) -> Iterator[SparkSession]:
+    """With an embedded gateway over `root`, and a JVM of its own.
+
+    A JVM keeps the environment that it was started with, and a SparkContext handles SIGINT for ever.
+    """
+    before = dict(os.environ)
+    handler = signal.getsignal(signal.SIGINT)
+    os.environ.update(environment)
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    for name, value in settings.items():
+        builder.config(name, value)
+    session = wks.configure(builder, root=root).getOrCreate()
+    signal.signal(signal.SIGINT, handler)
+    try:
+        yield session
+    finally:
+        session.stop()
+        SparkSession.builder._options.clear()
+        gateway = SparkContext._gateway
+        assert gateway is not None
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait()
+        SparkContext._gateway = SparkContext._jvm = None
+        os.environ.clear()
+        os.environ.update(before)
