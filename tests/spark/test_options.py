@@ -136,9 +136,10 @@ def test_a_wrong_option_to_write_is_named(options: dict[str, str], said: str) ->
 
 def test_equal_offsets_are_equal_text() -> None:
     """Spark compares the text, and goes on for ever where it differs."""
-    one, other = {"b": 2, "a": 1}, {"a": 1, "b": 2}
-    assert json.dumps(to_json(one)) == json.dumps(to_json(other)) == '{"a": {"0": 1}, "b": {"0": 2}}'
-    assert from_json(to_json(one)) == one
+    one, other, ids = {"b": 2, "a": 1}, {"a": 1, "b": 2}, {"a": 2**63 - 1, "b": 7}
+    text = '{"a": {"0": 1, "id": "9223372036854775807"}, "b": {"0": 2, "id": "7"}}'
+    assert json.dumps(to_json(one, ids)) == json.dumps(to_json(other, ids)) == text
+    assert from_json(json.loads(text)) == (one, ids)
 
 
 LOGS = st.dictionaries(st.sampled_from("abcdef"), st.tuples(st.integers(0, 50), st.integers(0, 1000)), min_size=1)
@@ -179,7 +180,7 @@ def test_a_limit_of_bytes_is_kept_but_for_one_record(
 def test_ranges_are_split_without_loss(
     logs: dict[str, tuple[int, int]], partitions_min: int | None, records_max: int | None
 ) -> None:
-    ranges = [LogRange(log, at, at + count) for log, (at, count) in sorted(logs.items()) if count]
+    ranges = [LogRange(log, 1, at, at + count) for log, (at, count) in sorted(logs.items()) if count]
     made = split(ranges, partitions_min, records_max)
     covered = [(part.log, number) for part in made for number in range(part.start, part.end)]
     assert covered == [(part.log, number) for part in ranges for number in range(part.start, part.end)]
@@ -191,7 +192,8 @@ def test_ranges_are_split_without_loss(
 
 
 def test_the_backlog_is_what_is_not_read() -> None:
-    source = {"latestOffset": '{"a": {"0": 10}, "b": {"0": 3}}', "endOffset": {"a": {"0": 4}}}
-    other = {"latestOffset": {"a": {"0": 10}}, "endOffset": {"a": {"0": 1}}}
+    latest = '{"a": {"0": 10, "id": "1"}, "b": {"0": 3, "id": "2"}}'
+    source = {"latestOffset": latest, "endOffset": {"a": {"0": 4, "id": "1"}}}
+    other = {"latestOffset": {"a": {"0": 10, "id": "1"}}, "endOffset": {"a": {"0": 1, "id": "1"}}}
     foreign = {"latestOffset": "7", "endOffset": None}
     assert backlog({"sources": [source, other, foreign]}) == {"a": 9, "b": 3}

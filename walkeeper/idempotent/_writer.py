@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from walkeeper._record import Gap
-from walkeeper.errors import ClosedError, Error, InvalidError, LogNotFoundError, TruncatedError
+from walkeeper.errors import ClosedError, Error, InvalidError, LogNotFoundError, TruncatedError, UnavailableError
 from walkeeper.idempotent._intent import (
     Done,
     Intent,
@@ -41,6 +41,8 @@ COPY_BYTES = 2 * 1024 * 1024
 """Of a staging log, read and appended at once."""
 REWRITE_RECORDS = 1024
 """With so many records the transaction log is written anew."""
+PATIENCE_S = 5.0
+"""For records that a writer was told are durable. Readers of bookies may know it later than that writer."""
 ABANDONED_MS = 7 * 24 * 3600 * 1000
 """A staging log that nobody appended to for so long is of a batch that nobody makes any more."""
 
@@ -157,7 +159,8 @@ class _Opened:
             self._writer = writer if writer is not None else writers.enter_context(_closing(log.writer()))
             self._replay()
             if self._last is not None:
-                self._settle(self._last)
+                with _of_unknown_outcome():
+                    self._settle(self._last)
             self._writers = writers.pop_all()
 
     def close(self) -> None:
@@ -169,12 +172,9 @@ class _Opened:
             if staged:
                 collect_staging_logs(self._namespace, self._log_id, app_id, version)
             return False
-        intent = Intent(app_id, version, self._writer.next_sequence_id, 0, payloads, staged)
-        if len(encode(intent)) > INTENT_BYTES_MAX:
-            text = f"{len(staged)} staging logs are more than one batch names: stage in fewer, larger ones"
-            raise InvalidError(text, log=self._log.name, outcome="not_written")
-        self._check_staged(intent)
-        self._carry_out(intent)
+        for part in staged:
+            self._check_staged(part)
+        self._carry_out(Intent(app_id, version, self._writer.next_sequence_id, 0, payloads, staged))
         return True
 
     # ---- intents ----
@@ -211,13 +211,14 @@ class _Opened:
             self._carry_out(Intent(intent.app_id, intent.version, *rest, intent.payloads, intent.staged))
 
     def _carry_out(self, intent: Intent) -> None:
-        self._own.append(encode(intent))
+        promise = encode(intent)
+        if len(promise) > INTENT_BYTES_MAX:
+            text = f"{len(intent.staged)} staging logs are more than one batch names: stage in fewer, larger ones"
+            raise InvalidError(text, log=self._log.name, outcome="not_written")
+        self._own.append(promise)
         self._records += 1
-        try:
+        with _of_unknown_outcome():
             self._append_from(intent, intent.skip)
-        except Error as error:
-            error.outcome = "unknown"  # whoever appends next finishes it
-            raise
 
     def _append_from(self, intent: Intent, number: int) -> None:
         """The payloads from this number on."""
@@ -238,11 +239,11 @@ class _Opened:
         left = part.count - skipped
         if not left:
             return expected
-        with self._staged_log(part).reader(sequence_id=part.first_sequence_id + skipped) as reader:
+        with self._staged_log(part).reader(sequence_id=part.first_sequence_id + skipped, follow=True) as reader:
             while left:
-                batch = reader.read_arrow(max_records=left, max_bytes=COPY_BYTES)
+                batch = reader.read_arrow(left, COPY_BYTES, PATIENCE_S)
                 if batch is None:
-                    raise LogNotFoundError(f"the staging log {part.log!r} ends {left} records too early")
+                    raise _not_readable(part.log, left)
                 self._writer.append_many(batch["payload"], expected=expected, durability="deferred")
                 expected += batch.num_rows
                 left -= batch.num_rows
@@ -290,16 +291,18 @@ class _Opened:
 
     def _first_difference(self, start: int, end: int, wanted: Iterator[bytes]) -> int:
         """The sequence id of the first record from `start` on that is not the payload wanted there; or `end`."""
-        with self._log.reader(sequence_id=start, gaps="yield") as reader:
+        at = start
+        with self._log.reader(sequence_id=start, follow=True, timeout=PATIENCE_S, gaps="yield") as reader:
             for record in reader:
-                if record.sequence_id >= end:
-                    break
                 if isinstance(record, Gap):  # they were there, and were lost
                     for _ in range(record.count):
                         next(wanted, None)
                 elif bytes(record.payload) != next(wanted):
                     return record.sequence_id
-        return end
+                at = record.next.sequence_id
+                if at >= end:
+                    return end
+        raise _not_readable(self._log.name, end - at)
 
     def _payloads(self, intent: Intent, number: int) -> Iterator[bytes]:
         """Those of an intent from this number on."""
@@ -311,26 +314,44 @@ class _Opened:
             if skipped == part.count:
                 continue
             left = part.count - skipped
-            with self._staged_log(part).reader(sequence_id=part.first_sequence_id + skipped) as reader:
+            with self._staged_log(part).reader(sequence_id=part.first_sequence_id + skipped, follow=True) as reader:
                 while left:
-                    records = reader.read(max_records=left)
+                    records = reader.read(left, timeout=PATIENCE_S)
                     if not records:
-                        raise LogNotFoundError(f"the staging log {part.log!r} ends {left} records too early")
+                        raise _not_readable(part.log, left)
                     for record in records:
                         yield bytes(record.payload)
                     left -= len(records)
 
-    def _check_staged(self, intent: Intent) -> None:
-        """Before anything is promised of them: LogNotFoundError, InvalidError."""
-        for part in intent.staged:
+    def _check_staged(self, part: Staged) -> None:
+        """Before anything is promised of it: LogNotFoundError, TruncatedError, InvalidError."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
             info = self._staged_log(part).info()
             if part.first_sequence_id < info.first.sequence_id:
                 raise TruncatedError(f"records of the staging log {part.log!r} were truncated", outcome="not_written")
-            if part.first_sequence_id + part.count > info.next.sequence_id:
+            if part.first_sequence_id + part.count <= info.next.sequence_id:
+                return
+            if time.monotonic() >= deadline:
                 raise InvalidError(f"{part} names records that are not there", outcome="not_written")
+            time.sleep(0.01)  # bookies may know a little later what their writer was told
 
     def _staged_log(self, part: Staged) -> Log:
         return self._namespace.log(part.log, create=False)
+
+
+def _not_readable(log: str, count: int) -> UnavailableError:
+    return UnavailableError(f"{count} records of {log!r} were not readable for {PATIENCE_S:g} s", log=log)
+
+
+@contextmanager
+def _of_unknown_outcome() -> Iterator[None]:
+    """Whatever fails in here, whoever appends next finishes what was promised."""
+    try:
+        yield
+    except Error as error:
+        error.outcome = "unknown"
+        raise
 
 
 class _closing:

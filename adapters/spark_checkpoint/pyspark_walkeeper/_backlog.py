@@ -26,6 +26,6 @@ def backlog(progress: Any) -> dict[str, int]:
 def _offsets(found: Any) -> dict[str, int]:
     if isinstance(found, str):
         found = json.loads(found)
-    if not isinstance(found, dict) or not all(isinstance(of, dict) and set(of) == {"0"} for of in found.values()):
+    if not isinstance(found, dict) or not all(isinstance(of, dict) and set(of) == {"0", "id"} for of in found.values()):
         return {}
     return {log: int(of["0"]) for log, of in found.items()}

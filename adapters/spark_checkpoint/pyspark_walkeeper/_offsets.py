@@ -1,7 +1,8 @@
 """Offsets: which records a batch has. Pure: no log is asked here.
 
 The offset of a log is a sequence id: the first record that is not read yet. Spark keeps offsets as JSON, in the form
-that Kafka's source has: {"orders": {"0": 123}}; a log is a topic with one partition.
+that Kafka's source has, with the id of the log, which tells it from another log that has its name later:
+{"orders": {"0": 123, "id": "5"}}. A log is a topic with one partition.
 """
 
 from __future__ import annotations
@@ -15,10 +16,21 @@ from pyspark.sql.datasource import InputPartition
 
 from walkeeper.errors import InvalidError
 
-__all__ = ["LogRange", "at_most_bytes", "at_most_records", "from_json", "offsets_of", "split", "to_json"]
+__all__ = [
+    "LogIds",
+    "LogRange",
+    "Offsets",
+    "at_most_bytes",
+    "at_most_records",
+    "from_json",
+    "offsets_of",
+    "split",
+    "to_json",
+]
 
 Offsets = dict[str, int]
 """The next sequence id of each log, by its name."""
+LogIds = dict[str, int]
 
 
 @dataclass
@@ -26,20 +38,22 @@ class LogRange(InputPartition):
     """Records of a log, for one task."""
 
     log: str
+    log_id: int
     start: int
     """Sequence id of the first."""
     end: int
     """Behind the last."""
 
 
-def to_json(offsets: Mapping[str, int]) -> dict[str, Any]:
+def to_json(offsets: Mapping[str, int], ids: Mapping[str, int]) -> dict[str, Any]:
     """What Spark is given. It compares the text, so equal offsets give equal text."""
-    return {log: {"0": offsets[log]} for log in sorted(offsets)}
+    return {log: {"0": offsets[log], "id": str(ids[log])} for log in sorted(offsets)}
 
 
-def from_json(found: Mapping[str, Any]) -> Offsets:
+def from_json(found: Mapping[str, Any]) -> tuple[Offsets, LogIds]:
     """What Spark was given."""
-    return {log: int(of["0"]) for log, of in found.items()}
+    offsets = {log: int(of["0"]) for log, of in found.items()}
+    return offsets, {log: int(of["id"]) for log, of in found.items()}
 
 
 def offsets_of(text: str, option: str) -> Offsets:
@@ -127,5 +141,5 @@ def split(ranges: Sequence[LogRange], partitions_min: int | None, records_max: i
         pieces = min(size, max(by_count, by_size))
         for piece in range(pieces):
             begin, behind = size * piece // pieces, size * (piece + 1) // pieces
-            made.append(LogRange(part.log, part.start + begin, part.start + behind))
+            made.append(LogRange(part.log, part.log_id, part.start + begin, part.start + behind))
     return made

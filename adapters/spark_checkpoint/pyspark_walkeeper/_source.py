@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
@@ -21,6 +22,7 @@ from pyspark_walkeeper import _namespaces
 from pyspark_walkeeper._columns import check_schema, columns_of
 from pyspark_walkeeper._cursors import Cursors
 from pyspark_walkeeper._offsets import (
+    LogIds,
     LogRange,
     Offsets,
     at_most_bytes,
@@ -30,7 +32,15 @@ from pyspark_walkeeper._offsets import (
     to_json,
 )
 from pyspark_walkeeper._options import EARLIEST, LATEST, OWN_LOGS, ReadOptions
-from walkeeper.errors import Error, GapError, InvalidError, LogDeletedError, LogNotFoundError, TruncatedError
+from walkeeper.errors import (
+    Error,
+    GapError,
+    InvalidError,
+    LogDeletedError,
+    LogNotFoundError,
+    TruncatedError,
+    UnavailableError,
+)
 
 if TYPE_CHECKING:
     import pyarrow
@@ -44,6 +54,8 @@ log = logging.getLogger("walkeeper.spark")
 
 BATCH_RECORDS = 65536
 BATCH_BYTES = 8 * 1024 * 1024
+PATIENCE_S = 30.0
+"""For records that the driver has seen."""
 
 
 class _Logs:
@@ -63,25 +75,16 @@ class _Logs:
     def open(self, name: str) -> walkeeper.Log:
         return self._namespace().log(name, create=False)
 
-    def first(self, name: str) -> int:
-        """The sequence id of the first record that is there."""
-        return int(self.open(name).info().first.sequence_id)
+    def infos(self) -> dict[str, walkeeper.LogInfo]:
+        """What is known of each log now. One that is not there is left out where it may come, or be gone."""
+        found: dict[str, walkeeper.LogInfo] = {}
+        for name in self.names():
+            with self._unless_it_is_lost():
+                found[name] = self.open(name).info()
+        return found
 
-    def ends(self) -> Offsets:
-        """Behind the last record of each log. A log that is not there yet is left out where it may come."""
-        found = {name: self._end(name) for name in self.names()}
-        return {name: end for name, end in found.items() if end is not None}
-
-    def _end(self, name: str) -> int | None:
-        try:
-            return int(self.open(name).info().next.sequence_id)
-        except LogNotFoundError:
-            if self._options.fail_on_data_loss:
-                raise
-            return None
-
-    def log_id(self, name: str) -> int:
-        return self.open(name).info().log_id
+    def _unless_it_is_lost(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._options.fail_on_data_loss else suppress(LogNotFoundError, LogDeletedError)
 
     def sizes(self, name: str) -> list[tuple[int, int, int]]:
         return [
@@ -90,27 +93,20 @@ class _Logs:
             if part.records_count
         ]
 
-    def resolve(self, boundary: int | dict[str, int], at_time: float | None, default: int) -> Offsets:
+    def resolve(self, boundary: int | dict[str, int], at_time: float | None, default: int) -> tuple[Offsets, LogIds]:
         """Sequence ids, of what the user gave for each log."""
-        found: Offsets = {}
         named = boundary if isinstance(boundary, dict) else {}
-        names = self.names()
-        for name in named:
-            if name not in names:
-                raise InvalidError(f"offsets name {name!r}, which is not read")
         if at_time is not None and at_time > time.time():
             raise InvalidError("startingTimestamp and endingTimestamp are not in the future")
-        for name in names:
-            try:
-                opened = self.open(name)
-            except LogNotFoundError:
-                if self._options.fail_on_data_loss or isinstance(boundary, dict):
-                    raise
-                continue
-            info = opened.info()
+        infos = self.infos()
+        for name in named:
+            if name not in infos:
+                raise InvalidError(f"offsets name {name!r}, which is not read")
+        found: Offsets = {}
+        for name, info in infos.items():
             at = named.get(name, default if isinstance(boundary, dict) else boundary)
             if at_time is not None:
-                found[name] = self._at_time(opened, at_time)
+                found[name] = self._at_time(self.open(name), at_time)
             elif at == EARLIEST:
                 found[name] = int(info.first.sequence_id)
             elif at == LATEST:
@@ -119,7 +115,7 @@ class _Logs:
                 raise InvalidError(f"offset {at} is behind the end of {name!r}, which is {info.next.sequence_id}")
             else:
                 found[name] = at
-        return found
+        return found, {name: info.log_id for name, info in infos.items()}
 
     def _at_time(self, opened: walkeeper.Log, at_time: float) -> int:
         try:
@@ -127,27 +123,26 @@ class _Logs:
         except TruncatedError:
             return int(opened.info().first.sequence_id)
 
-    def ranges(self, start: Offsets, end: Offsets) -> list[LogRange]:
-        """What is between; InvalidError where records of it are gone, unless they may be."""
+    def ranges(self, start: Offsets, start_ids: LogIds, end: Offsets, end_ids: LogIds) -> list[LogRange]:
+        """What is between; DataLossError where records of it are gone, unless they may be."""
         found: list[LogRange] = []
         for name in sorted(end):
-            begin = start.get(name, 0)
-            if begin == end[name]:
+            goes_on = name in start and start_ids[name] == end_ids[name]
+            begin = start[name] if goes_on else 0
+            if begin >= end[name]:
                 continue
             try:
-                first = self.first(name)
+                info = self.open(name).info()
             except LogNotFoundError:
+                info = None
+            if info is None or info.log_id != end_ids[name]:
                 self.lost(f"the log {name!r} is gone, with its records from {begin} to {end[name] - 1}")
                 continue
-            if begin > end[name]:  # another log has the name now
-                begin = 0
-            elif name in start and begin < min(first, end[name]):
-                self.lost(
-                    f"records {begin} to {min(first, end[name]) - 1} of {name!r} were truncated before they were read"
-                )
-            begin = max(begin, first)
-            if begin < end[name]:
-                found.append(LogRange(name, begin, end[name]))
+            first = int(info.first.sequence_id)
+            if goes_on and begin < first:
+                self.lost(f"records {begin} to {min(first, end[name]) - 1} of {name!r} were truncated unread")
+            if max(begin, first) < end[name]:
+                found.append(LogRange(name, info.log_id, max(begin, first), end[name]))
         return split(found, self._options.partitions_min, self._options.partition_records_max)
 
     def lost(self, text: str) -> None:
@@ -165,29 +160,37 @@ class DataLossError(Error):
 
 
 def read_range(options: ReadOptions, wanted: Sequence[str], part: LogRange) -> Iterator[pyarrow.RecordBatch]:
-    """The records of a range. Where some are gone meanwhile: DataLossError, or they are passed over."""
-    opened = _Logs(options).open(part.log)
-    stamped = opened.info().txid_source != "application"
+    """The records of a range. Where some are gone meanwhile: DataLossError, or they are passed over.
+
+    The driver knows that they are durable. Bookies that are asked here may know it later, so a reader waits for them;
+    UnavailableError where they do not come.
+    """
     at = part.start
     while at < part.end:
         try:
-            with opened.reader(sequence_id=at) as reader:
+            opened = _Logs(options).open(part.log)
+            info = opened.info()
+            if info.log_id != part.log_id:
+                raise LogNotFoundError(f"another log is called {part.log!r} now")
+            with opened.reader(sequence_id=at, follow=True) as reader:
                 while at < part.end:
                     try:
-                        batch = reader.read_arrow(min(part.end - at, BATCH_RECORDS), BATCH_BYTES)
+                        batch = reader.read_arrow(min(part.end - at, BATCH_RECORDS), BATCH_BYTES, PATIENCE_S)
                     except GapError as gap:
                         _pass_over(options, part.log, at, gap.gap.next.sequence_id)
                         at = gap.gap.next.sequence_id
                         continue
-                    if batch is None:  # another log has the name now
-                        _pass_over(options, part.log, at, part.end)
-                        return
+                    if batch is None:
+                        raise UnavailableError(f"record {at} of {part.log!r} was not readable for {PATIENCE_S:g} s")
                     at += batch.num_rows
-                    yield columns_of(batch, wanted, part.log, stamped=stamped)
-        except (TruncatedError, LogDeletedError, LogNotFoundError) as gone:
-            first = part.end if not isinstance(gone, TruncatedError) else min(part.end, _Logs(options).first(part.log))
+                    yield columns_of(batch, wanted, part.log, stamped=info.txid_source != "application")
+        except TruncatedError:
+            first = min(part.end, int(opened.info().first.sequence_id))
             _pass_over(options, part.log, at, first)
             at = first
+        except (LogDeletedError, LogNotFoundError):
+            _pass_over(options, part.log, at, part.end)
+            return
 
 
 def _pass_over(options: ReadOptions, name: str, start: int, end: int) -> None:
@@ -208,7 +211,7 @@ class BatchReader(DataSourceReader):
         logs = _Logs(self._options)
         start = logs.resolve(self._options.start, self._options.start_time, EARLIEST)
         end = logs.resolve(self._options.end, self._options.end_time, LATEST)
-        return logs.ranges(start, end)
+        return logs.ranges(*start, *end)
 
     def read(self, partition: Any) -> Iterator[pyarrow.RecordBatch]:
         return read_range(self._options, self._columns, partition)
@@ -220,17 +223,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
         self._columns = check_schema(schema)
-        self._target: Offsets | None = None
+        self._target: dict[str, walkeeper.LogInfo] | None = None
         """Of Trigger.AvailableNow: where the query ends."""
         self._last_batch = time.monotonic()
-        self._log_ids: dict[str, int] = {}
 
     def initialOffset(self) -> dict[str, Any]:
         """Spark asks for it again where the first batch failed: then it must be the same."""
-        resolved = _Logs(self._options).resolve(self._options.start, self._options.start_time, EARLIEST)
+        resolved, ids = _Logs(self._options).resolve(self._options.start, self._options.start_time, EARLIEST)
         if self._options.cursor is not None:
             resolved = Cursors(self._options).began_at(resolved)
-        return to_json(resolved)
+        return to_json(resolved, ids)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """One of the limits; latestOffset() looks at all of them. Where there is one, Spark asks with it or, to read
@@ -245,17 +247,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         logs = _Logs(self._options)
-        begin = from_json(start)
-        end = self._ends(logs, begin)
-        begin |= {name: min(logs.first(name), end[name]) for name in end if name not in begin}
-        if gone_back := {name for name in end if end[name] < begin[name]}:
-            return to_json(end | {name: at for name, at in begin.items() if name not in gone_back})
+        begin, end, ids = self._waiting(logs, start)
         waiting = sum(end[name] - begin[name] for name in end)
-        least = self._options.records_min
         if not waiting:
             return start
         if not isinstance(limit, ReadAllAvailable):
             late = time.monotonic() - self._last_batch >= self._options.delay_max
+            least = self._options.records_min
             if least is not None and waiting < least and self._target is None and not late:
                 return start
             if self._options.bytes_max is not None:
@@ -264,33 +262,41 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if self._options.records_max is not None:
                 end = at_most_records(begin, end, self._options.records_max)
         self._last_batch = time.monotonic()
-        return to_json(end)
+        return to_json(end, ids)
 
-    def _ends(self, logs: _Logs, begin: Offsets) -> Offsets:
-        """Behind what may be read of each log; none of which something was read is left out."""
-        ends = logs.ends()
-        for name, end in ends.items():
-            known = self._log_ids.setdefault(name, log_id := logs.log_id(name))
-            if known != log_id or end < begin.get(name, 0):
-                logs.lost(f"the log {name!r} is another one than that which was read up to {begin.get(name, 0)}")
-                self._log_ids[name] = log_id
-        if self._target is not None:
-            ends = {name: min(end, self._target[name]) for name, end in ends.items() if name in self._target}
-            ends = {name: max(end, begin.get(name, 0)) for name, end in ends.items()}
-        return begin | ends
+    def _waiting(self, logs: _Logs, start: dict[str, Any]) -> tuple[Offsets, Offsets, LogIds]:
+        """From where to where each log may be read now, and its id. No log of which something was read is left out."""
+        begin, ids = from_json(start)
+        end = dict(begin)
+        for name, info in logs.infos().items():
+            behind = int(info.next.sequence_id)
+            if self._target is not None:
+                target = self._target.get(name)
+                if target is None or target.log_id != info.log_id:
+                    continue
+                behind = min(behind, int(target.next.sequence_id))
+            if name in ids and ids[name] != info.log_id:
+                logs.lost(f"the log {name!r} is another one than that which was read up to {begin[name]}")
+                del begin[name]
+            begin.setdefault(name, min(int(info.first.sequence_id), behind))
+            ids[name] = info.log_id
+            end[name] = max(begin[name], behind)  # bookies that are asked later may know less
+        return begin, end, ids
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        return to_json(_Logs(self._options).ends())
+        infos = _Logs(self._options).infos()
+        ends = {name: int(info.next.sequence_id) for name, info in infos.items()}
+        return to_json(ends, {name: info.log_id for name, info in infos.items()})
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._target = _Logs(self._options).ends()
+        self._target = _Logs(self._options).infos()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[LogRange]:
-        return _Logs(self._options).ranges(from_json(start), from_json(end))
+        return _Logs(self._options).ranges(*from_json(start), *from_json(end))
 
     def read(self, partition: Any) -> Iterator[pyarrow.RecordBatch]:
         return read_range(self._options, self._columns, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
         if self._options.cursor is not None:
-            Cursors(self._options).advance(from_json(end))
+            Cursors(self._options).advance(from_json(end)[0])
