@@ -342,3 +342,12 @@ def test_a_time_that_is_not_yet_is_no_start(logs: Logs) -> None:
     logs.add("a", 1)
     with pytest.raises(walkeeper.InvalidError, match="not in the future"):
         logs.stream(path="a", startingTimestamp=str(int(time.time() * 1000) + 60_000)).initialOffset()
+
+
+def test_an_end_that_the_user_knows_already_is_waited_for(logs: Logs) -> None:
+    logs.add("a", 3)
+    later = threading.Timer(0.3, logs.add, ("a", 2))
+    later.start()
+    reader = logs.batch(path="a", endingOffsets='{"a": {"0": 5}}')
+    assert rows(reader, reader.partitions()) == [0, 1, 2, 3, 4]
+    later.join()

@@ -56,6 +56,8 @@ BATCH_RECORDS = 65536
 BATCH_BYTES = 8 * 1024 * 1024
 PATIENCE_S = 30.0
 """For records that the driver has seen."""
+END_PATIENCE_S = 2.0
+"""For an end that the user names."""
 
 
 class _Logs:
@@ -111,11 +113,18 @@ class _Logs:
                 found[name] = int(info.first.sequence_id)
             elif at == LATEST:
                 found[name] = int(info.next.sequence_id)
-            elif at > info.next.sequence_id:
-                raise InvalidError(f"offset {at} is behind the end of {name!r}, which is {info.next.sequence_id}")
             else:
+                self._wait_for(name, at)
                 found[name] = at
         return found, {name: info.log_id for name, info in infos.items()}
+
+    def _wait_for(self, name: str, at: int) -> None:
+        """Until the log has grown up to there: bookies may know a moment later what its writer was told."""
+        deadline = time.monotonic() + END_PATIENCE_S
+        while (end := int(self.open(name).info().next.sequence_id)) < at:
+            if time.monotonic() >= deadline:
+                raise InvalidError(f"offset {at} is behind the end of {name!r}, which is {end}")
+            time.sleep(0.01)
 
     def _at_time(self, opened: walkeeper.Log, at_time: float) -> int:
         try:

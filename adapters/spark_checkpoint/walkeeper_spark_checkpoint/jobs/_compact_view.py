@@ -33,7 +33,7 @@ def compact_view(
     The view is of the records that the log has when this is called, however often it is computed.
     """
     place = place_of(root, namespace, None, None)
-    return _latest(spark, place, log, key, *_range(place, log))
+    return _latest(spark, place, log, key, *_range(place, log)[:2])
 
 
 def compact_to(
@@ -55,17 +55,18 @@ def compact_to(
     if target == log:
         raise InvalidError(f"{log!r} cannot be compacted to itself: name another log", log=log)
     place = place_of(root, namespace, gateways, token)
-    first, end = _range(place, log)
+    first, end, log_id = _range(place, log)
     rows = _latest(spark, place, log, key, first, end).orderBy("offset").select("value")
-    options = place.options() | {"txnAppId": f"compact {log}", "txnVersion": str(end)}
+    options = place.options() | {"txnAppId": f"compact {log_id}", "txnVersion": str(end)}
     rows.write.format("walkeeper").options(**options).mode("append").save(target)
     return end
 
 
-def _range(place: Place, log: str) -> tuple[int, int]:
+def _range(place: Place, log: str) -> tuple[int, int, int]:
+    """Where its records begin and end, and its id, which no other log has."""
     with place.open(read_only=True) as opened:
         info = opened.log(log, create=False).info()
-        return int(info.first.sequence_id), int(info.next.sequence_id)
+        return int(info.first.sequence_id), int(info.next.sequence_id), info.log_id
 
 
 def _latest(spark: SparkSession, place: Place, log: str, key: Column | str, first: int, end: int) -> DataFrame:

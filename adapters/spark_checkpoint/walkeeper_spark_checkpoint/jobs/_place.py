@@ -38,7 +38,8 @@ class Place:
         found = {"walkeeper.root": self.root}
         if self.namespace is not None:
             found["walkeeper.namespace"] = self.namespace
-        found["walkeeper.gateways"] = ",".join(self.gateways) or ","  # none; without it those of the environment count
+        if self.gateways:
+            found["walkeeper.gateways"] = ",".join(self.gateways)
         if self.token:
             found["walkeeper.token"] = self.token
         return found
@@ -68,13 +69,13 @@ def place_of(
         raise InvalidError("where are the logs? Give root=, a directory or the URI of a cluster (or WALKEEPER_ROOT)")
     if os.path.isdir(place):
         place = os.path.abspath(place)  # executors have another working directory
-    serves = root is None or place == os.environ.get("WALKEEPER_ROOT")  # gateways of the environment have its root
-    known = os.environ.get("WALKEEPER_GATEWAYS", "") if serves else ""
-    given = known if gateways is None else gateways
+    same = root is None or place == os.environ.get("WALKEEPER_ROOT")  # else the environment speaks of other logs
+    known = dict(os.environ) if same else {}
+    given = known.get("WALKEEPER_GATEWAYS", "") if gateways is None else gateways
     names = given.split(",") if isinstance(given, str) else given
     return Place(
         place,
-        namespace or os.environ.get("WALKEEPER_NAMESPACE") or None,
+        namespace or known.get("WALKEEPER_NAMESPACE") or None,
         tuple(name.strip() for name in names if name.strip()),
-        token if token is not None else os.environ.get("WALKEEPER_TOKEN", ""),
+        token if token is not None else known.get("WALKEEPER_TOKEN", "") if gateways is None else "",
     )
