@@ -91,6 +91,10 @@ def test_what_a_running_jvm_does_not_learn_is_said(monkeypatch: pytest.MonkeyPat
     configured(Builder(), gateways="a:1", token="secret")
     with pytest.warns(UserWarning, match=r"options walkeeper\.root"):
         configured(Builder(), gateways="b:1", token="secret")
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    with pytest.warns(UserWarning, match="spark-submit"):
+        configured(Builder(), gateways="c:1", token="secret")
 
 
 def test_executors_elsewhere_have_a_python_of_their_own() -> None:

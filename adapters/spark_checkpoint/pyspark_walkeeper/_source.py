@@ -194,7 +194,7 @@ def read_range(options: ReadOptions, wanted: Sequence[str], part: LogRange) -> I
                     at += batch.num_rows
                     yield columns_of(batch, wanted, part.log, stamped=info.txid_source != "application")
         except TruncatedError:
-            first = min(part.end, int(opened.info().first.sequence_id))
+            first = min(part.end, int(_Logs(options).open(part.log).info().first.sequence_id))
             _pass_over(options, part.log, at, first)
             at = first
         except (LogDeletedError, LogNotFoundError):

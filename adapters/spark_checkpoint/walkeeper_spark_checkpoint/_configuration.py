@@ -116,9 +116,11 @@ def configure(
 def _tell(environment: dict[str, str]) -> None:
     """What Spark starts on this machine has its environment from here. What an earlier call said is forgotten."""
     if environment != _told and _jvm_runs():
-        text = "Spark runs in this process already, and its Python processes are told nothing new: give "
         warnings.warn(
-            text + 'format("walkeeper") its options walkeeper.root, walkeeper.gateways, walkeeper.token', stacklevel=3
+            "the JVM of this process runs already (spark-submit starts it before Python): it loads no further jar, and "
+            "its Python processes are told nothing new. Start it with settings() and jar(), and give "
+            'format("walkeeper") the options walkeeper.root, walkeeper.gateways and walkeeper.token',
+            stacklevel=3,
         )
     for name, value in _told.items():
         if os.environ.get(name) == value:
@@ -129,9 +131,9 @@ def _tell(environment: dict[str, str]) -> None:
 
 
 def _jvm_runs() -> bool:
-    """A JVM keeps the environment that it was started with."""
+    """A JVM keeps the environment that it was started with. spark-submit has started it before Python."""
     pyspark = sys.modules.get("pyspark")
-    return pyspark is not None and pyspark.SparkContext._gateway is not None
+    return "PYSPARK_GATEWAY_PORT" in os.environ or (pyspark is not None and pyspark.SparkContext._gateway is not None)
 
 
 def _place(root: str) -> str:
