@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 from tests.core_lib import ffi, lib
 from tests.journals import Record, seal
 from tests.metadata_examples import examples as metadata_examples
+from tests.sqlite_records import Image, record_bytes
 from walkeeper._position import Position
+from walkeeper.gateway._append_request import append_request
 from walkeeper.gateway._change import Change, Kind, encode
-from walkeeper.gateway._client import append_request
 from walkeeper.gateway._columns import packed_numbers
 from walkeeper.gateway._log_fields import Place
 from walkeeper.gateway._log_service import packed_found
@@ -564,6 +565,38 @@ def transaction_record() -> str:
     return show(encode_transaction_record(intent), fields)
 
 
+def sqlite_record() -> str:
+    images = [Image(1, [(24, b"\x00\x00\x00\x02")]), Image(2, [(200, b"row"), (1, b"!")], delta=True)]
+    data, _ = record_bytes(images, transaction=1, pages=2, before=0x0A0B0C0D)
+    fields = [
+        Field(1, "format 1"),
+        Field(1, "commit"),
+        Field(1, "the first part and the last"),
+        Field(1, "pages of 2^9 bytes"),
+        Field(4, "CRC-32C"),
+        Field(4, "that of the record before"),
+        Field(4, "part 0"),
+        Field(8, "database"),
+        Field(8, "transaction 1"),
+        Field(4, "two pages"),
+        Field(4, "two images"),
+        Field(4, "page 1"),
+        Field(4, "six bytes, against zeros"),
+        Field(1, "24 equal bytes"),
+        Field(1, "then four"),
+        Field(4, "the change counter"),
+        Field(4, "page 2"),
+        Field(4, "nine bytes, against the page before"),
+        Field(2, "200 equal bytes"),
+        Field(1, "then three"),
+        Field(3, '"row"'),
+        Field(1, "one equal byte"),
+        Field(1, "then one"),
+        Field(1, '"!"'),
+    ]
+    return show(data, fields)
+
+
 def gateway_protocol() -> str:
     body = packed_text("/app/q") + packed_u64(0)
     fields = [
@@ -578,7 +611,7 @@ def gateway_protocol() -> str:
 
 
 def gateway_append() -> str:
-    body = append_request("flights", [b"paid", b"sent"], txids=None, expected=7, atomic=False)
+    body = b"".join(append_request("flights", [b"paid", b"sent"], txids=None, expected=7, atomic=False))
     fields = [
         Field(4, "length 69"),
         Field(4, "request 4"),
@@ -647,6 +680,7 @@ EXAMPLES: dict[str, Callable[[], str]] = {
         lock,
         file_record,
         transaction_record,
+        sqlite_record,
         gateway_protocol,
         gateway_append,
         gateway_read,

@@ -1,7 +1,7 @@
-"""Emit the C of walkeeper._native; the cdef is the public headers, preprocessed, so nothing is declared twice.
+"""Emit the C of a cffi module; its cdef is the public headers, preprocessed, so that nothing is declared twice.
 
-Usage: build_ffi.py OUTPUT.c            (run by CMake)
-       build_ffi.py --cdef              (print what cffi is given)
+Usage: build_ffi.py OUTPUT.c [MODULE]   (run by CMake; walkeeper._native, or walkeeper_sqlite._native)
+       build_ffi.py --cdef [MODULE]     (print what cffi is given)
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from cffi import FFI
 
 NATIVE = pathlib.Path(__file__).resolve().parents[1]
 INCLUDE = NATIVE / "include"
+SQLITE_INCLUDE = NATIVE.parent / "adapters/sqlite/include"
 HEADERS = sorted(f"walkeeper/{header.name}" for header in (INCLUDE / "walkeeper").glob("*.h"))
 
 
@@ -30,6 +31,21 @@ extern "Python" bool walkeeper_inspect_line(void *context, const char *json);
 extern "Python" bool walkeeper_verify_progress(void *context, uint64_t bytes_done, uint64_t bytes_total);
 """
 
+# And the calls of a wk_database_log whose log is one of Python's.
+SQLITE_CALLBACKS = """
+extern "Python" wk_status walkeeper_sqlite_append(void *context, const uint8_t *bytes, const uint32_t *sizes,
+                                                  size_t count, int64_t *last, wk_error *error);
+extern "Python" wk_status walkeeper_sqlite_read(void *context, int64_t from, wk_database_record_fn record,
+                                                void *record_context, wk_error *error);
+extern "Python" wk_status walkeeper_sqlite_range(void *context, int64_t *first, int64_t *next, wk_error *error);
+extern "Python" void walkeeper_sqlite_close(void *context);
+"""
+
+MODULES = {
+    "walkeeper._native": (HEADERS, CALLBACKS),
+    "walkeeper_sqlite._native": (["walkeeper/sqlite.h"], SQLITE_CALLBACKS),
+}
+
 
 def cdef(headers: list[str]) -> str:
     """Headers as cffi wants them: no directives, no attributes (WK_CDEF), the C library's headers empty."""
@@ -37,23 +53,26 @@ def cdef(headers: list[str]) -> str:
     with tempfile.TemporaryDirectory() as stubs:
         for name in ("stdbool.h", "stddef.h", "stdint.h"):
             pathlib.Path(stubs, name).touch()
-        flags = ["-E", "-P", "-xc", "-DWK_CDEF", "-nostdinc", "-I", stubs, "-I", str(INCLUDE), "-I", str(NATIVE), "-"]
+        flags = ["-E", "-P", "-xc", "-DWK_CDEF", "-nostdinc", "-I", stubs]
+        flags += ["-I", str(INCLUDE), "-I", str(SQLITE_INCLUDE), "-I", str(NATIVE), "-"]
         asked, command = includes(headers), [*compiler, *flags]
         done = subprocess.run(command, input=asked, text=True, stdout=subprocess.PIPE, check=True)
     return done.stdout
 
 
 def main(arguments: list[str]) -> int:
-    if len(arguments) != 1:
+    module = arguments[1] if len(arguments) == 2 else "walkeeper._native"
+    if len(arguments) not in (1, 2) or module not in MODULES:
         print(__doc__, file=sys.stderr)
         return 2
-    if arguments == ["--cdef"]:
-        print(cdef(HEADERS) + CALLBACKS)
+    headers, callbacks = MODULES[module]
+    if arguments[0] == "--cdef":
+        print(cdef(headers) + callbacks)
         return 0
     ffi = FFI()
-    ffi.cdef(cdef(HEADERS))
-    ffi.cdef(CALLBACKS)
-    ffi.set_source("walkeeper._native", includes(HEADERS), py_limited_api=True)
+    ffi.cdef(cdef(headers))
+    ffi.cdef(callbacks)
+    ffi.set_source(module, includes(headers), py_limited_api=True)
     ffi.emit_c_code(arguments[0])
     return 0
 

@@ -1,0 +1,102 @@
+/*
+ * sqlite.h: SQLite databases whose write-ahead log is a log of walkeeper. Every COMMIT that returned is in the log before
+ * any connection sees it; the database file is a cache, and is made anew from the log where it is lost.
+ *
+ * A database is opened by wk_database_open, or by the first connection that names its log:
+ *
+ *     file:app.db?vfs=walkeeper&wk_root=/var/lib/app/wal&wk_log=app
+ *
+ * Connections find a database that is open in this process by its path. The VFS "walkeeper" is registered by the entry
+ * point of the loadable extension (sqlite3_walkeeper_init), once for each SQLite in the process.
+ *
+ * The conventions are those of core.h. Calls may be made from any thread; of one database, wk_database_close is the last.
+ */
+#ifndef WALKEEPER_SQLITE_H
+#define WALKEEPER_SQLITE_H
+#include "walkeeper/log.h"
+
+/* A record of the log: its payload, and where it is. Any answer but WK_OK ends the read, and is its answer. */
+typedef wk_status (*wk_database_record_fn)(void *context, const uint8_t *payload, size_t size, int64_t sequence_id,
+                                           int64_t txid);
+
+/*
+ * What a database needs of a log. `append` returns once all records are durable; *last is the sequence id of the last one.
+ * Where it fails, error->outcome_unknown says whether a record may be durable all the same. `read` gives every record from
+ * the sequence id `from` on, in order, and ends with WK_OK behind the last durable one. `close` lets go of it.
+ */
+typedef struct wk_database_log {
+	void *context;
+	uint64_t log_id;
+	wk_status (*append)(void *context, const uint8_t *bytes, const uint32_t *sizes, size_t count, int64_t *last,
+	                    wk_error *error);
+	wk_status (*read)(void *context, int64_t from, wk_database_record_fn record, void *record_context, wk_error *error);
+	/* The first record that is not truncated, and the number that the next one gets. */
+	wk_status (*range)(void *context, int64_t *first, int64_t *next, wk_error *error);
+	void (*close)(void *context);
+} wk_database_log;
+
+/*
+ * The log `name` in the directory `root`, made where there is none. With `write` its writer is opened, which fences the
+ * writer before it.
+ */
+WK_API wk_status wk_database_log_open(const char *root, const char *name, bool write, wk_database_log *log,
+                                      wk_error *error);
+
+typedef struct wk_database_options {
+	uint32_t page_size; /* of a database that is made: a power of two from 512 to 65536 (default 4096) */
+} wk_database_options;
+WK_API void wk_database_options_init(wk_database_options *options);
+
+typedef struct wk_database wk_database;
+
+/*
+ * Opens the database file `path` on its log, whose writer must be open; the log is the database's from then on, and is closed with it (on
+ * failure too). The file is brought to the last record of the log. Where there is no file, it is made from the log; where
+ * the log is empty too, an empty database is made; where only the log is empty, the file's pages are its first records.
+ *
+ * WK_LOCKED: another process, or a connection without this VFS, has the database open. WK_EXISTS: it is open in this
+ * process. WK_INVALID: the file is not this log's, or no database. WK_CORRUPT: a record that is none of ours.
+ * WK_UNSUPPORTED: no SQLite of this process has loaded the extension. WK_IO.
+ */
+WK_API wk_status wk_database_open(const char *path, const wk_database_log *log, const wk_database_options *options,
+                                  wk_database **database, wk_error *error);
+/* Connections that are open go on; the log is closed with the last of them. */
+WK_API void wk_database_close(wk_database *database);
+
+enum wk_database_state {
+	WK_DATABASE_OPEN = 0,
+	WK_DATABASE_FENCED = 1, /* another writer has the log: this one reads what it had */
+	/* a commit of unknown outcome, or local files that could not follow the log: close all connections and open again */
+	WK_DATABASE_POISONED = 2,
+};
+
+typedef struct wk_database_status {
+	uint32_t state;       /* enum wk_database_state */
+	uint64_t id;          /* the database's, in every record */
+	int64_t lsn;          /* the sequence id of the last commit's last record; -1: none */
+	uint64_t transaction; /* the number of the last commit */
+	int64_t redo;         /* the sequence id from which a restart reads */
+	uint64_t commits;     /* since it was opened */
+	uint64_t healed;      /* commits whose frames SQLite had left with wrong checksums */
+	uint64_t log_bytes;   /* payload of the records of these commits */
+	uint32_t page_size;
+	uint32_t pages;
+	char reason[WK_ERROR_TEXT_MAX]; /* why it is not open */
+} wk_database_status;
+WK_API void wk_database_status_get(wk_database *database, wk_database_status *status);
+/* The database that is open in this process, or NULL; let go of by wk_database_close. `path` as SQLite has it: absolute. */
+WK_API wk_database *wk_database_find(const char *path);
+
+typedef struct wk_database_restored {
+	int64_t lsn; /* of the last commit that the file has */
+	int64_t txid;
+	uint64_t transaction;
+	uint32_t page_size, pages;
+} wk_database_restored;
+/*
+ * Makes the file `path`, which must not exist, from the log: with every commit up to the sequence id `lsn` (-1: all) and
+ * up to the txid `txid` (-1: all; on a log with the clock's txids, milliseconds). WK_NOT_FOUND: there is no snapshot before them.
+ */
+WK_API wk_status wk_database_restore(const wk_database_log *log, const char *path, int64_t lsn, int64_t txid,
+                                     wk_database_restored *restored, wk_error *error);
+#endif

@@ -1,0 +1,148 @@
+#include "database.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+#include "vfs.h"
+
+static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
+static wk_database *registry;
+
+void wk_database_options_init(wk_database_options *options) {
+	*options = (wk_database_options){.page_size = 4096};
+}
+
+static wk_database *find_locked(const char *path) {
+	for (wk_database *db = registry; db != NULL; db = db->next)
+		if (strcmp(db->path, path) == 0)
+			return db;
+	return NULL;
+}
+
+wk_database *wk_database_find(const char *path) {
+	pthread_mutex_lock(&registry_lock);
+	wk_database *db = find_locked(path);
+	if (db != NULL)
+		db->references++;
+	pthread_mutex_unlock(&registry_lock);
+	return db;
+}
+
+static void release(wk_database *db) {
+	if (db->log.close != NULL)
+		db->log.close(db->log.context);
+	wk_state_file_close(&db->state_file);
+	wk_wal_free(&db->wal);
+	wk_record_writer_free(&db->writer);
+	pthread_mutex_destroy(&db->lock);
+	free(db->pages);
+	free(db->path);
+	free(db);
+}
+
+void wk_database_close(wk_database *db) {
+	pthread_mutex_lock(&registry_lock);
+	bool last = --db->references == 0;
+	if (last) {
+		wk_database **at = &registry;
+		while (*at != db)
+			at = &(*at)->next;
+		*at = db->next;
+	}
+	pthread_mutex_unlock(&registry_lock);
+	if (last)
+		release(db);
+}
+
+static wk_database *new_database(const char *path, const wk_database_log *log) {
+	wk_database *db = calloc(1, sizeof *db);
+	if (db == NULL)
+		return NULL;
+	db->references = 1;
+	db->state_file.fd = -1;
+	db->at = (wk_redo_point){.lsn = -1, .txid = -1};
+	pthread_mutex_init(&db->lock, NULL);
+	db->path = strdup(path);
+	db->pages = malloc(2 * WK_PAGE_SIZE_MAX);
+	bool whole = wk_wal_init(&db->wal, wk_database_commit, db) && db->path != NULL && db->pages != NULL;
+	if (!whole) {
+		release(db);
+		return NULL;
+	}
+	db->log = *log;
+	return db;
+}
+
+wk_status wk_database_open(const char *path, const wk_database_log *log, const wk_database_options *options,
+                           wk_database **opened, wk_error *error) {
+	wk_database_options defaults;
+	wk_database_options_init(&defaults);
+	char full[PATH_MAX + 1];
+	wk_status status = wk_vfs_full_path(path, full, sizeof full, error);
+	wk_database *db = status == WK_OK ? new_database(full, log) : NULL;
+	if (db == NULL) {
+		log->close(log->context);
+		return status != WK_OK ? status : wk_database_fail(error, WK_NO_MEMORY, "opening %s: no memory", path);
+	}
+	pthread_mutex_lock(&registry_lock); /* until it is recovered: an other thread that opens the path waits */
+	if (find_locked(full) != NULL)
+		status = wk_database_fail(error, WK_EXISTS, "the database %s is open in this process", full);
+	if (status == WK_OK)
+		status = wk_state_file_open(full, &db->state_file, error);
+	if (status == WK_OK)
+		status = wk_database_recover(db, options != NULL ? options : &defaults, error);
+	if (status == WK_OK) {
+		db->next = registry;
+		registry = db;
+	}
+	pthread_mutex_unlock(&registry_lock);
+	if (status != WK_OK) {
+		release(db);
+		return status;
+	}
+	*opened = db;
+	return WK_OK;
+}
+
+wk_status wk_database_checkpointed(wk_database *db, wk_error *error) {
+	pthread_mutex_lock(&db->lock);
+	wk_redo_point at = db->at;
+	pthread_mutex_unlock(&db->lock);
+	if (at.lsn == db->state_file.at.lsn)
+		return WK_OK;
+	return wk_state_file_store(&db->state_file, &at, error);
+}
+
+void wk_database_stop(wk_database *db, uint32_t state, const char *reason) {
+	pthread_mutex_lock(&db->lock);
+	if (db->status.state == WK_DATABASE_OPEN ||
+	    (db->status.state == WK_DATABASE_FENCED && state != WK_DATABASE_FENCED)) {
+		db->status.state = state;
+		size_t size = strnlen(reason, sizeof db->status.reason - 1);
+		memcpy(db->status.reason, reason, size);
+		db->status.reason[size] = 0;
+	}
+	pthread_mutex_unlock(&db->lock);
+}
+
+uint32_t wk_database_state_of(wk_database *db) {
+	pthread_mutex_lock(&db->lock);
+	uint32_t state = db->status.state;
+	pthread_mutex_unlock(&db->lock);
+	return state;
+}
+
+void wk_database_status_get(wk_database *db, wk_database_status *status) {
+	pthread_mutex_lock(&db->lock);
+	*status = db->status;
+	status->id = db->at.database;
+	status->lsn = db->at.lsn;
+	status->transaction = db->at.transaction;
+	status->redo = db->state_file.at.lsn + 1;
+	status->healed = db->wal.healed;
+	status->page_size = db->at.page_size;
+	status->pages = db->at.pages;
+	pthread_mutex_unlock(&db->lock);
+}

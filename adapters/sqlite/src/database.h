@@ -1,0 +1,45 @@
+/*
+ * database.h: a database that is open in this process: its log, its state file, and what its connections share. Private.
+ *
+ * `lock` guards the registry of open databases and what is marked so. What the WAL's writer changes is guarded by SQLite's WAL_WRITE_LOCK.
+ */
+#ifndef WK_SQLITE_DATABASE_H
+#define WK_SQLITE_DATABASE_H
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "record_writer.h"
+#include "state_file.h"
+#include "wal.h"
+#include "walkeeper/sqlite.h"
+
+struct wk_file;
+struct wk_database {
+	wk_database *next; /* of the registry */
+	uint32_t references;
+	char *path;
+	wk_database_log log;
+	wk_state_file state_file;
+	wk_wal wal;
+	wk_record_writer writer;
+	uint8_t *pages;                    /* memory for two */
+	_Atomic(struct wk_file *) writing; /* the WAL's file through which the last frame was written */
+	atomic_bool unsynced;              /* pages were written to the database file since its last sync */
+	pthread_mutex_t lock;              /* of the fields below */
+	wk_redo_point at;                  /* the last commit */
+	wk_database_status status;
+};
+
+/* SQLITE_OK, or what fails the write that completed the transaction (wk_wal_commit_fn). */
+int wk_database_commit(void *database, const wk_wal_file *file, uint32_t last, uint32_t pages);
+/*
+ * All commits are in the database file, which is synced: a restart need not read them again, and pages have their first image anew.
+ * WK_IO.
+ */
+wk_status wk_database_checkpointed(wk_database *database, wk_error *error);
+/* No more commits, and no more reads but where `state` is WK_DATABASE_FENCED. The first reason stays. */
+void wk_database_stop(wk_database *database, uint32_t state, const char *reason);
+uint32_t wk_database_state_of(wk_database *database);
+/* Brings the file to the end of the log, or makes it, or makes the log from it; `at` and the state file are set (recovery.c). */
+wk_status wk_database_recover(wk_database *database, const wk_database_options *options, wk_error *error);
+#endif

@@ -1,0 +1,75 @@
+#include "page_map.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static size_t slot_of(const wk_page_map *map, uint32_t page) {
+	size_t at = (page * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (map->size - 1);
+	while (map->slots[at].page != 0 && map->slots[at].page != page)
+		at = (at + 1) & (map->size - 1);
+	return at;
+}
+
+bool wk_page_map_reserve(wk_page_map *map, size_t more) {
+	size_t size = map->size > 0 ? map->size : 256;
+	while (size < 2 * (map->count + more))
+		size *= 2;
+	if (size == map->size)
+		return true;
+	wk_page_map grown = {.slots = calloc(size, sizeof *grown.slots), .size = size};
+	if (grown.slots == NULL)
+		return false;
+	for (size_t i = 0; i < map->size; i++)
+		if (map->slots[i].page != 0)
+			wk_page_map_set(&grown, map->slots[i].page, map->slots[i].frame);
+	free(map->slots);
+	*map = grown;
+	return true;
+}
+
+uint32_t wk_page_map_get(const wk_page_map *map, uint32_t page) {
+	return map->size > 0 ? map->slots[slot_of(map, page)].frame : 0;
+}
+
+void wk_page_map_set(wk_page_map *map, uint32_t page, uint32_t frame) {
+	assert(page > 0 && frame > 0 && 2 * (map->count + 1) <= map->size);
+	size_t at = slot_of(map, page);
+	map->count += map->slots[at].page == 0;
+	map->slots[at] = (struct wk_page_slot){page, frame};
+}
+
+void wk_page_map_cut(wk_page_map *map, uint32_t last) {
+	wk_page_map kept = {.slots = map->slots, .size = map->size};
+	size_t count = 0;
+	for (size_t i = 0; i < map->size; i++) /* kept ones are packed at the front, then put in anew */
+		if (map->slots[i].page != 0 && map->slots[i].page <= last)
+			count++;
+	if (count == map->count)
+		return;
+	struct wk_page_slot *pages = malloc((count + 1) * sizeof *pages);
+	if (pages == NULL) { /* that a page is not known here costs an image against zeros */
+		wk_page_map_clear(map);
+		return;
+	}
+	size_t packed = 0;
+	for (size_t i = 0; i < map->size; i++)
+		if (map->slots[i].page != 0 && map->slots[i].page <= last)
+			pages[packed++] = map->slots[i];
+	memset(map->slots, 0, map->size * sizeof *map->slots);
+	*map = kept;
+	for (size_t i = 0; i < packed; i++)
+		wk_page_map_set(map, pages[i].page, pages[i].frame);
+	free(pages);
+}
+
+void wk_page_map_clear(wk_page_map *map) {
+	if (map->count > 0)
+		memset(map->slots, 0, map->size * sizeof *map->slots);
+	map->count = 0;
+}
+
+void wk_page_map_free(wk_page_map *map) {
+	free(map->slots);
+	*map = (wk_page_map){0};
+}

@@ -1,0 +1,31 @@
+/*
+ * record_writer.h: packs the images of a transaction, or of a snapshot, into records, and appends them. All but the last may be in the
+ * log before it is: a group without its last part does not count.
+ */
+#ifndef WK_SQLITE_RECORD_WRITER_H
+#define WK_SQLITE_RECORD_WRITER_H
+#include "record.h"
+#include "walkeeper/sqlite.h"
+
+enum { WK_RECORDS_AT_ONCE = 8 };
+
+typedef struct wk_record_writer {
+	const wk_database_log *log;
+	wk_pages_record record; /* the one that is being built; `before` is the crc of the last sealed one */
+	uint8_t *bytes;         /* the sealed records, and the one that is being built; kept for the next group */
+	size_t room, sealed, used;
+	uint32_t sizes[WK_RECORDS_AT_ONCE];
+	size_t sealed_count;
+	uint64_t payload_bytes; /* of the group */
+	int64_t lsn;            /* of its last record that is durable */
+	wk_error error;
+} wk_record_writer;
+
+/* A group of which `record` has kind, page size, database, transaction and before. WK_NO_MEMORY. */
+wk_status wk_record_writer_begin(wk_record_writer *writer, const wk_database_log *log, const wk_pages_record *record);
+/* As wk_pages_image_encode. What an append answers; writer->error then says whether a record may be durable. */
+wk_status wk_record_writer_add(wk_record_writer *writer, uint32_t number, const uint8_t *page, const uint8_t *base);
+/* The last part: the group is durable behind it, and the database has so many pages. */
+wk_status wk_record_writer_end(wk_record_writer *writer, uint32_t pages);
+void wk_record_writer_free(wk_record_writer *writer);
+#endif

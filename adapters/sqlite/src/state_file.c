@@ -1,0 +1,120 @@
+#include "state_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "error.h"
+#include "little_endian.h"
+
+/*
+ * Two slots, written in turn: a slot that a power cut tore leaves the other.
+ *
+ *  0 "wksqlite"   8 u32 format 1   12 u32 page size   16 u64 generation   24 u64 log   32 u64 database   40 u64 transaction
+ * 48 i64 sequence id   56 i64 txid   64 u32 crc of the record   68 u32 pages   72 u32 zero   76 u32 CRC-32C of all before it
+ */
+enum { SLOT = 4096, CRC_AT = 76 };
+static const char MAGIC[8] = {'w', 'k', 's', 'q', 'l', 'i', 't', 'e'};
+
+static wk_status failed(wk_error *error, const char *what, const char *path) {
+	int number = errno;
+	wk_database_fail(error, WK_IO, "%s %s-wk: %s", what, path, strerror(number));
+	if (error != NULL)
+		error->system_error = number;
+	return WK_IO;
+}
+
+static bool slot_decode(const uint8_t *slot, wk_state_file *file) {
+	if (memcmp(slot, MAGIC, sizeof MAGIC) != 0 || wk_get32(slot + CRC_AT) != wk_crc32c(slot, CRC_AT))
+		return false;
+	if (wk_get32(slot + 8) != 1 || wk_get64(slot + 16) <= file->generation)
+		return false;
+	file->generation = wk_get64(slot + 16);
+	file->log_id = wk_get64(slot + 24);
+	file->at = (wk_redo_point){
+	    .database = wk_get64(slot + 32),
+	    .transaction = wk_get64(slot + 40),
+	    .crc = wk_get32(slot + 64),
+	    .page_size = wk_get32(slot + 12),
+	    .pages = wk_get32(slot + 68),
+	    .lsn = (int64_t)wk_get64(slot + 48),
+	    .txid = (int64_t)wk_get64(slot + 56),
+	};
+	return true;
+}
+
+static wk_status load(wk_state_file *file, const char *path, wk_error *error) {
+	uint8_t slots[2 * SLOT] = {0};
+	ssize_t size = pread(file->fd, slots, sizeof slots, 0);
+	if (size < 0)
+		return failed(error, "reading", path);
+	bool first = slot_decode(slots, file), second = slot_decode(slots + SLOT, file);
+	if (first || second || size == 0)
+		return WK_OK;
+	for (size_t at = 0; at < sizeof slots; at += SLOT)
+		if (memcmp(slots + at, MAGIC, sizeof MAGIC) == 0 && wk_get32(slots + at + 8) > 1)
+			return wk_database_fail(error, WK_UNSUPPORTED, "%s-wk has format %u, which a newer walkeeper wrote", path,
+			                        (unsigned)wk_get32(slots + at + 8));
+	for (size_t at = 0; at < sizeof slots; at++)
+		if (slots[at] != 0)
+			return wk_database_fail(
+			    error, WK_CORRUPT,
+			    "%s-wk is damaged, or no file of walkeeper: move it and %s away, and the database is made from its log",
+			    path, path);
+	return WK_OK;
+}
+
+wk_status wk_state_file_open(const char *database, wk_state_file *file, wk_error *error) {
+	*file = (wk_state_file){.fd = -1, .at = {.lsn = -1, .txid = -1}};
+	size_t length = strlen(database);
+	char *path = malloc(length + 4);
+	if (path == NULL)
+		return wk_database_fail(error, WK_NO_MEMORY, "opening %s: no memory", database);
+	memcpy(path, database, length);
+	memcpy(path + length, "-wk", 4);
+	file->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+	free(path);
+	if (file->fd < 0)
+		return failed(error, "opening", database);
+	wk_status status;
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	if (fcntl(file->fd, F_OFD_SETLK, &lock) == 0)
+		status = load(file, database, error);
+	else if (errno == EAGAIN || errno == EACCES)
+		status = wk_database_fail(error, WK_LOCKED, "another process has the database %s open on its log", database);
+	else
+		status = failed(error, "locking", database);
+	if (status != WK_OK)
+		wk_state_file_close(file);
+	return status;
+}
+
+wk_status wk_state_file_store(wk_state_file *file, const wk_redo_point *at, wk_error *error) {
+	uint8_t slot[SLOT] = {0};
+	memcpy(slot, MAGIC, sizeof MAGIC);
+	wk_put32(slot + 8, 1);
+	wk_put32(slot + 12, at->page_size);
+	wk_put64(slot + 16, file->generation + 1);
+	wk_put64(slot + 24, file->log_id);
+	wk_put64(slot + 32, at->database);
+	wk_put64(slot + 40, at->transaction);
+	wk_put64(slot + 48, (uint64_t)at->lsn);
+	wk_put64(slot + 56, (uint64_t)at->txid);
+	wk_put32(slot + 64, at->crc);
+	wk_put32(slot + 68, at->pages);
+	wk_put32(slot + CRC_AT, wk_crc32c(slot, CRC_AT));
+	off_t offset = (off_t)((file->generation + 1) % 2 * SLOT);
+	if (pwrite(file->fd, slot, sizeof slot, offset) != (ssize_t)sizeof slot || fdatasync(file->fd) != 0)
+		return failed(error, "writing", "the state of the database");
+	file->generation++;
+	file->at = *at;
+	return WK_OK;
+}
+
+void wk_state_file_close(wk_state_file *file) {
+	if (file->fd >= 0)
+		close(file->fd);
+	file->fd = -1;
+}

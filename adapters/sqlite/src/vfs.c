@@ -1,0 +1,578 @@
+/*
+ * vfs.c: the VFS "walkeeper". It stands before the host's own VFS, and looks at what SQLite does to a database and its
+ * WAL; every other file is the host's alone.
+ */
+#include "vfs_sqlite.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+#include "host.h"
+#include "vfs.h"
+
+enum {
+	VFS_MAX = 4, /* SQLites of one process */
+	HOST_VERSION_MIN = 3035000,
+	SHM_REGION = 32768,
+	/* Of the wal-index: two copies of its header, and in each the last frame and the salt. */
+	INDEX_HEADER = 48,
+	INDEX_IS_INIT_AT = 12,
+	INDEX_MX_FRAME_AT = 16,
+	INDEX_SALT_AT = 32,
+	WRITE_LOCK = 0,      /* WAL_WRITE_LOCK */
+	FIRST_READ_LOCK = 3, /* WAL_READ_LOCK(0) */
+};
+
+static pthread_mutex_t slots_lock = PTHREAD_MUTEX_INITIALIZER;
+static wk_vfs slots[VFS_MAX];
+static size_t slots_count;
+
+static wk_file *of(sqlite3_file *file) {
+	return (wk_file *)file;
+}
+
+/* ---- the WAL ---- */
+
+static int wal_file_read(void *context, uint8_t *bytes, size_t size, uint64_t offset) {
+	sqlite3_file *real = context;
+	int rc = real->pMethods->xRead(real, bytes, (int)size, (sqlite3_int64)offset);
+	return rc == SQLITE_IOERR_SHORT_READ ? SQLITE_OK : rc;
+}
+
+static int wal_file_write(void *context, const uint8_t *bytes, size_t size, uint64_t offset) {
+	sqlite3_file *real = context;
+	return real->pMethods->xWrite(real, bytes, (int)size, (sqlite3_int64)offset);
+}
+
+static int fail_with(const wk_error *error, int rc) {
+	wk_host_log(rc, error->text);
+	return rc;
+}
+
+/* What was in the WAL is in the database file: a restart need not redo it. */
+static int begin_wal(wk_file *file, const uint8_t *header) {
+	wk_database *db = file->database;
+	wk_error error;
+	if (atomic_load(&db->unsynced)) {
+		int rc = file->main->base.pMethods->xSync(&file->main->base, SQLITE_SYNC_NORMAL);
+		if (rc != SQLITE_OK)
+			return rc;
+	}
+	if (wk_database_checkpointed(db, &error) != WK_OK)
+		return fail_with(&error, SQLITE_IOERR_WRITE);
+	return wk_wal_begin(&db->wal, header) ? SQLITE_OK : SQLITE_IOERR_WRITE;
+}
+
+static int write_wal(wk_file *file, const uint8_t *bytes, size_t size, uint64_t offset) {
+	wk_database *db = file->database;
+	const wk_wal_file real = {.context = file->real, .read = wal_file_read, .write = wal_file_write};
+	if (wk_database_state_of(db) != WK_DATABASE_OPEN)
+		return SQLITE_IOERR_WRITE;
+	atomic_store(&db->writing, file);
+	if (offset == 0 && size == WK_WAL_HEADER) {
+		int rc = begin_wal(file, bytes);
+		return rc == SQLITE_OK ? wal_file_write(file->real, bytes, size, 0) : rc;
+	}
+	if (!db->wal.known || offset < WK_WAL_HEADER)
+		return SQLITE_IOERR_WRITE;
+	uint64_t commits = db->status.commits;
+	int rc = wk_wal_write(&db->wal, &real, bytes, size, offset);
+	if (rc != SQLITE_OK && db->status.commits != commits)
+		wk_database_stop(
+		    db, WK_DATABASE_POISONED,
+		    "a commit is in the log, and could not be written to the local WAL: close all connections and open again");
+	return rc;
+}
+
+/* ---- files ---- */
+
+static int file_close(sqlite3_file *base) {
+	wk_file *file = of(base);
+	wk_file *self = file;
+	atomic_compare_exchange_strong(&file->database->writing, &self, NULL);
+	int rc = file->real->pMethods->xClose(file->real);
+	wk_database_close(file->database);
+	return rc;
+}
+
+static int file_read(sqlite3_file *base, void *bytes, int size, sqlite3_int64 offset) {
+	wk_file *file = of(base);
+	if (file->role != WK_FILE_WAL)
+		return file->real->pMethods->xRead(file->real, bytes, size, offset);
+	wk_wal *wal = &file->database->wal;
+	const wk_wal_file real = {.context = file->real, .read = wal_file_read, .write = wal_file_write};
+	bool mine = atomic_load(&file->database->writing) == file; /* others read only what was published */
+	int rc = mine ? wk_wal_before_read(wal, &real, (size_t)size, (uint64_t)offset) : SQLITE_OK;
+	if (rc == SQLITE_OK)
+		rc = file->real->pMethods->xRead(file->real, bytes, size, offset);
+	if (rc == SQLITE_OK && mine)
+		wk_wal_after_read(wal, bytes, (size_t)size, (uint64_t)offset);
+	return rc;
+}
+
+static int file_write(sqlite3_file *base, const void *bytes, int size, sqlite3_int64 offset) {
+	wk_file *file = of(base);
+	if (file->role == WK_FILE_WAL)
+		return write_wal(file, bytes, (size_t)size, (uint64_t)offset);
+	atomic_store(&file->database->unsynced, true);
+	return file->real->pMethods->xWrite(file->real, bytes, size, offset);
+}
+
+static int file_truncate(sqlite3_file *base, sqlite3_int64 size) {
+	wk_file *file = of(base);
+	if (file->role == WK_FILE_DATABASE)
+		atomic_store(&file->database->unsynced, true);
+	return file->real->pMethods->xTruncate(file->real, size);
+}
+
+static int file_sync(sqlite3_file *base, int flags) {
+	wk_file *file = of(base);
+	if (file->role == WK_FILE_WAL) /* the log is what survives */
+		return SQLITE_OK;
+	atomic_store(&file->database->unsynced, false);
+	int rc = file->real->pMethods->xSync(file->real, flags);
+	if (rc != SQLITE_OK)
+		atomic_store(&file->database->unsynced, true);
+	return rc;
+}
+
+static int file_size(sqlite3_file *base, sqlite3_int64 *size) {
+	wk_file *file = of(base);
+	return file->real->pMethods->xFileSize(file->real, size);
+}
+
+static int file_lock(sqlite3_file *base, int level) {
+	wk_file *file = of(base);
+	return file->real->pMethods->xLock(file->real, level);
+}
+
+static int file_unlock(sqlite3_file *base, int level) {
+	wk_file *file = of(base);
+	return file->real->pMethods->xUnlock(file->real, level);
+}
+
+static int file_check_reserved_lock(sqlite3_file *base, int *taken) {
+	wk_file *file = of(base);
+	return file->real->pMethods->xCheckReservedLock(file->real, taken);
+}
+
+static int file_pragma(wk_file *file, char **arguments) {
+	const sqlite3_api_routines *sqlite3_api = file->vfs->api;
+	if (sqlite3_stricmp(arguments[1], "journal_mode") != 0 || arguments[2] == NULL)
+		return SQLITE_NOTFOUND;
+	if (sqlite3_stricmp(arguments[2], "wal") == 0)
+		return SQLITE_NOTFOUND;
+	arguments[0] = sqlite3_mprintf(
+	    "the journal mode of a database of walkeeper is wal: its write-ahead log is what is kept");
+	return SQLITE_ERROR;
+}
+
+/* SQLite has committed, and the commit frame is still held back. That this cannot be is what this file is about. */
+static bool commit_was_missed(wk_file *file) {
+	wk_database *db = file->database;
+	wk_file *writing = atomic_load(&db->writing);
+	if (writing == NULL || writing->main != file || db->wal.mark_frame == 0)
+		return false;
+	wk_database_stop(db, WK_DATABASE_POISONED,
+	                 "SQLite committed a transaction whose frames in the WAL were never complete");
+	return true;
+}
+
+static int file_control(sqlite3_file *base, int operation, void *argument) {
+	wk_file *file = of(base);
+	const sqlite3_api_routines *sqlite3_api = file->vfs->api;
+	if (operation == WK_FCNTL_DATABASE) {
+		*(wk_database **)argument = file->database;
+		return SQLITE_OK;
+	}
+	if (operation == SQLITE_FCNTL_COMMIT_PHASETWO && commit_was_missed(file))
+		return SQLITE_IOERR_WRITE;
+	if (operation == SQLITE_FCNTL_PRAGMA && file->role == WK_FILE_DATABASE) {
+		int rc = file_pragma(file, argument);
+		if (rc != SQLITE_NOTFOUND)
+			return rc;
+	}
+	int rc = file->real->pMethods->xFileControl(file->real, operation, argument);
+	if (operation == SQLITE_FCNTL_VFSNAME && rc == SQLITE_OK)
+		*(char **)argument = sqlite3_mprintf("walkeeper/%z", *(char **)argument);
+	return rc;
+}
+
+static int file_sector_size(sqlite3_file *base) {
+	wk_file *file = of(base);
+	return file->real->pMethods->xSectorSize(file->real);
+}
+
+static int file_characteristics(sqlite3_file *base) {
+	wk_file *file = of(base);
+	return file->real->pMethods->xDeviceCharacteristics(file->real);
+}
+
+/* ---- the wal-index ---- */
+
+/* Its two headers, or NULL where there is none yet. */
+static volatile uint8_t *index_headers(wk_file *file) {
+	volatile void *region = NULL;
+	int rc = file->real->pMethods->xShmMap(file->real, 0, SHM_REGION, 0, &region);
+	return rc == SQLITE_OK ? region : NULL;
+}
+
+static bool index_is_valid(wk_file *file) {
+	volatile uint8_t *headers = index_headers(file);
+	if (headers == NULL || headers[INDEX_IS_INIT_AT] == 0)
+		return false;
+	for (size_t i = 0; i < INDEX_HEADER; i++)
+		if (headers[i] != headers[INDEX_HEADER + i])
+			return false;
+	return true;
+}
+
+/*
+ * A commit that is in the log is in the local WAL too; where SQLite did not publish it, the next reader is made to look
+ * for it. A commit that was published and is not in the log is none of ours.
+ */
+static void end_of_write(wk_file *file) {
+	wk_database *db = file->database;
+	wk_wal_rollback(&db->wal);
+	volatile uint8_t *headers = db->wal.known ? index_headers(file) : NULL;
+	if (headers == NULL || headers[INDEX_IS_INIT_AT] == 0)
+		return;
+	uint32_t published;
+	uint8_t salt[8];
+	memcpy(&published, (const uint8_t *)headers + INDEX_MX_FRAME_AT, sizeof published);
+	memcpy(salt, (const uint8_t *)headers + INDEX_SALT_AT, sizeof salt);
+	bool same_wal = memcmp(salt, db->wal.format.salt, sizeof salt) == 0;
+	if (same_wal && published > db->wal.committed)
+		wk_database_stop(db, WK_DATABASE_POISONED,
+		                 "the WAL has a commit that is not in the log: another program wrote to the database without "
+		                 "the VFS walkeeper");
+	else if (db->status.commits != file->commits && (!same_wal || published != db->wal.committed)) {
+		memset((uint8_t *)headers, 0, 2 * INDEX_HEADER);
+		file->real->pMethods->xShmBarrier(file->real);
+	}
+}
+
+/* What a transaction is refused with before it begins. Readers take the lock too, where the wal-index is not valid. */
+static int admission(wk_file *file) {
+	uint32_t state = wk_database_state_of(file->database);
+	if (state == WK_DATABASE_OPEN || !index_is_valid(file))
+		return SQLITE_OK;
+	return state == WK_DATABASE_FENCED ? SQLITE_READONLY : SQLITE_IOERR;
+}
+
+static int file_shm_lock(sqlite3_file *base, int slot, int count, int flags) {
+	wk_file *file = of(base);
+	bool write = slot == WRITE_LOCK && (flags & SQLITE_SHM_EXCLUSIVE) != 0;
+	bool lock = (flags & SQLITE_SHM_LOCK) != 0;
+	int rc = SQLITE_OK;
+	if (write && lock)
+		rc = admission(file);
+	else if (lock && slot >= FIRST_READ_LOCK && wk_database_state_of(file->database) == WK_DATABASE_POISONED)
+		rc = SQLITE_IOERR;
+	if (rc != SQLITE_OK)
+		return rc;
+	if (write && !lock && file->writing) {
+		end_of_write(file);
+		file->writing = false;
+	}
+	rc = file->real->pMethods->xShmLock(file->real, slot, count, flags);
+	if (write && lock && rc == SQLITE_OK) {
+		file->writing = true;
+		file->commits = file->database->status.commits;
+	}
+	return rc;
+}
+
+static int file_shm_map(sqlite3_file *base, int region, int size, int extend, void volatile **mapped) {
+	wk_file *file = of(base);
+	return file->real->pMethods->xShmMap(file->real, region, size, extend, mapped);
+}
+
+static void file_shm_barrier(sqlite3_file *base) {
+	wk_file *file = of(base);
+	file->real->pMethods->xShmBarrier(file->real);
+}
+
+static int file_shm_unmap(sqlite3_file *base, int delete) {
+	wk_file *file = of(base);
+	return file->real->pMethods->xShmUnmap(file->real, delete);
+}
+
+static int file_fetch(sqlite3_file *base, sqlite3_int64 offset, int size, void **page) {
+	wk_file *file = of(base);
+	return file->real->pMethods->xFetch(file->real, offset, size, page);
+}
+
+static int file_unfetch(sqlite3_file *base, sqlite3_int64 offset, void *page) {
+	wk_file *file = of(base);
+	return file->real->pMethods->xUnfetch(file->real, offset, page);
+}
+
+static const sqlite3_io_methods FILE_METHODS = {
+    .iVersion = 3,
+    .xClose = file_close,
+    .xRead = file_read,
+    .xWrite = file_write,
+    .xTruncate = file_truncate,
+    .xSync = file_sync,
+    .xFileSize = file_size,
+    .xLock = file_lock,
+    .xUnlock = file_unlock,
+    .xCheckReservedLock = file_check_reserved_lock,
+    .xFileControl = file_control,
+    .xSectorSize = file_sector_size,
+    .xDeviceCharacteristics = file_characteristics,
+    .xShmMap = file_shm_map,
+    .xShmLock = file_shm_lock,
+    .xShmBarrier = file_shm_barrier,
+    .xShmUnmap = file_shm_unmap,
+    .xFetch = file_fetch,
+    .xUnfetch = file_unfetch,
+};
+
+/* ---- opening ---- */
+
+/* The database whose file has this name with the suffix cut off, retained, or NULL. */
+static wk_database *database_beside(const char *name, const char *suffix) {
+	size_t length = strlen(name), cut = strlen(suffix);
+	if (length <= cut || strcmp(name + length - cut, suffix) != 0)
+		return NULL;
+	char *path = strndup(name, length - cut);
+	wk_database *db = path != NULL ? wk_database_find(path) : NULL;
+	free(path);
+	return db;
+}
+
+/* As the URI says: wk_root, wk_log, wk_page_size. */
+static wk_status open_by_uri(wk_vfs *vfs, const char *name, const char *log_name, wk_error *error) {
+	const sqlite3_api_routines *sqlite3_api = vfs->api;
+	const char *root = sqlite3_uri_parameter(name, "wk_root");
+	wk_database_options options;
+	wk_database_options_init(&options);
+	options.page_size = (uint32_t)sqlite3_uri_int64(name, "wk_page_size", options.page_size);
+	if (root == NULL)
+		return wk_database_fail(error, WK_INVALID,
+		                        "%s: the URI names the log %s, and not the directory that it is in: wk_root=", name,
+		                        log_name);
+	wk_database_log log;
+	wk_database *db;
+	wk_status status = wk_database_log_open(root, log_name, true, &log, error);
+	if (status == WK_OK)
+		status = wk_database_open(name, &log, &options, &db, error);
+	return status;
+}
+
+/* The database of a file that a connection opens; NULL and SQLITE_OK: it is to be a plain file. */
+static int database_of(wk_vfs *vfs, const char *name, wk_database **found) {
+	const sqlite3_api_routines *sqlite3_api = vfs->api;
+	wk_error error;
+	*found = wk_database_find(name);
+	const char *log_name = sqlite3_uri_parameter(name, "wk_log");
+	if (*found == NULL && log_name != NULL && log_name[0] == 0)
+		return SQLITE_OK;
+	if (*found == NULL && log_name == NULL) {
+		wk_database_fail(&error, WK_INVALID,
+		                 "%s is not attached to a log, and its URI names none: wk_log=NAME and wk_root=DIRECTORY; "
+		                 "wk_log= for a file without a log",
+		                 name);
+		return fail_with(&error, SQLITE_CANTOPEN);
+	}
+	if (sqlite3_uri_boolean(name, "nolock", 0) || sqlite3_uri_boolean(name, "immutable", 0)) {
+		wk_database_fail(&error, WK_INVALID, "%s: a database of walkeeper is not opened with nolock or immutable",
+		                 name);
+		if (*found != NULL)
+			wk_database_close(*found);
+		return fail_with(&error, SQLITE_CANTOPEN);
+	}
+	if (*found != NULL)
+		return SQLITE_OK;
+	wk_status status = open_by_uri(vfs, name, log_name, &error);
+	if (status == WK_OK || status == WK_EXISTS)
+		*found = wk_database_find(name);
+	if (*found == NULL)
+		return fail_with(&error, SQLITE_CANTOPEN);
+	if (status == WK_OK) /* from now on the connections hold it */
+		wk_database_close(*found);
+	return SQLITE_OK;
+}
+
+static int open_ours(wk_vfs *vfs, const char *name, sqlite3_file *base, int flags, int *out_flags, wk_database *db,
+                     uint32_t role) {
+	const sqlite3_api_routines *sqlite3_api = vfs->api;
+	wk_file *file = of(base);
+	*file = (wk_file){.vfs = vfs, .database = db, .role = role, .real = (sqlite3_file *)(file + 1)};
+	if (role == WK_FILE_WAL)
+		file->main = of(sqlite3_database_file_object(name));
+	int rc = vfs->real->xOpen(vfs->real, name, file->real, flags, out_flags);
+	if (rc == SQLITE_OK && file->real->pMethods->iVersion < 3) {
+		file->real->pMethods->xClose(file->real);
+		rc = SQLITE_CANTOPEN;
+	}
+	if (rc != SQLITE_OK) {
+		wk_database_close(db);
+		return rc;
+	}
+	file->base.pMethods = &FILE_METHODS;
+	return SQLITE_OK;
+}
+
+static wk_vfs *vfs_of(sqlite3_vfs *base) {
+	return (wk_vfs *)base;
+}
+
+static int vfs_open(sqlite3_vfs *base, const char *name, sqlite3_file *file, int flags, int *out_flags) {
+	wk_vfs *vfs = vfs_of(base);
+	wk_database *db = NULL;
+	file->pMethods = NULL;
+	if (name != NULL && (flags & SQLITE_OPEN_MAIN_DB) != 0) {
+		int rc = database_of(vfs, name, &db);
+		if (rc != SQLITE_OK)
+			return rc;
+		if (db != NULL)
+			return open_ours(vfs, name, file, flags, out_flags, db, WK_FILE_DATABASE);
+	} else if (name != NULL && (flags & SQLITE_OPEN_WAL) != 0) {
+		db = database_beside(name, "-wal");
+		if (db != NULL)
+			return open_ours(vfs, name, file, flags, out_flags, db, WK_FILE_WAL);
+	} else if (name != NULL && (flags & SQLITE_OPEN_MAIN_JOURNAL) != 0) {
+		db = database_beside(name, "-journal");
+		if (db != NULL) { /* what it would keep would not be in the log */
+			wk_database_close(db);
+			return SQLITE_CANTOPEN;
+		}
+	}
+	return vfs->real->xOpen(vfs->real, name, file, flags, out_flags);
+}
+
+/* With the WAL of a database goes what a restart would have to redo, where all of it is safe in the database file. */
+static int vfs_delete(sqlite3_vfs *base, const char *name, int sync_directory) {
+	wk_vfs *vfs = vfs_of(base);
+	wk_database *db = database_beside(name, "-wal");
+	if (db != NULL) {
+		wk_error error;
+		if (!atomic_load(&db->unsynced) && wk_database_state_of(db) == WK_DATABASE_OPEN &&
+		    wk_database_checkpointed(db, &error) != WK_OK)
+			wk_host_log(SQLITE_IOERR_WRITE, error.text); /* a restart redoes more */
+		db->wal.known = false;
+		wk_database_close(db);
+	}
+	return vfs->real->xDelete(vfs->real, name, sync_directory);
+}
+
+static int vfs_access(sqlite3_vfs *base, const char *name, int flags, int *answer) {
+	return vfs_of(base)->real->xAccess(vfs_of(base)->real, name, flags, answer);
+}
+static int vfs_full_pathname(sqlite3_vfs *base, const char *name, int size, char *full) {
+	return vfs_of(base)->real->xFullPathname(vfs_of(base)->real, name, size, full);
+}
+static void *vfs_dl_open(sqlite3_vfs *base, const char *name) {
+	return vfs_of(base)->real->xDlOpen(vfs_of(base)->real, name);
+}
+static void vfs_dl_error(sqlite3_vfs *base, int size, char *text) {
+	vfs_of(base)->real->xDlError(vfs_of(base)->real, size, text);
+}
+static void (*vfs_dl_sym(sqlite3_vfs *base, void *library, const char *symbol))(void) {
+	return vfs_of(base)->real->xDlSym(vfs_of(base)->real, library, symbol);
+}
+static void vfs_dl_close(sqlite3_vfs *base, void *library) {
+	vfs_of(base)->real->xDlClose(vfs_of(base)->real, library);
+}
+static int vfs_randomness(sqlite3_vfs *base, int size, char *bytes) {
+	return vfs_of(base)->real->xRandomness(vfs_of(base)->real, size, bytes);
+}
+static int vfs_sleep(sqlite3_vfs *base, int microseconds) {
+	return vfs_of(base)->real->xSleep(vfs_of(base)->real, microseconds);
+}
+static int vfs_current_time(sqlite3_vfs *base, double *now) {
+	return vfs_of(base)->real->xCurrentTime(vfs_of(base)->real, now);
+}
+static int vfs_last_error(sqlite3_vfs *base, int size, char *text) {
+	return vfs_of(base)->real->xGetLastError(vfs_of(base)->real, size, text);
+}
+static int vfs_current_time_int64(sqlite3_vfs *base, sqlite3_int64 *now) {
+	return vfs_of(base)->real->xCurrentTimeInt64(vfs_of(base)->real, now);
+}
+
+/* ---- one VFS for each SQLite ---- */
+
+int wk_vfs_register(const sqlite3_api_routines *api) {
+	const sqlite3_api_routines *sqlite3_api = api;
+	if (sqlite3_libversion_number() < HOST_VERSION_MIN)
+		return SQLITE_ERROR;
+	if (sqlite3_vfs_find("walkeeper") != NULL)
+		return SQLITE_OK;
+	int rc = SQLITE_FULL;
+	pthread_mutex_lock(&slots_lock);
+	wk_vfs *vfs = NULL;
+	for (size_t i = 0; i < slots_count; i++) /* sqlite3_shutdown forgets it */
+		if (slots[i].api == api)
+			vfs = &slots[i];
+	if (vfs == NULL && slots_count < VFS_MAX)
+		vfs = &slots[slots_count++];
+	sqlite3_vfs *real = sqlite3_vfs_find(NULL);
+	if (vfs != NULL && real != NULL) {
+		*vfs = (wk_vfs){
+		    .base =
+		        {
+		            .iVersion = 2,
+		            .szOsFile = (int)sizeof(wk_file) + real->szOsFile,
+		            .mxPathname = real->mxPathname,
+		            .zName = "walkeeper",
+		            .xOpen = vfs_open,
+		            .xDelete = vfs_delete,
+		            .xAccess = vfs_access,
+		            .xFullPathname = vfs_full_pathname,
+		            .xDlOpen = vfs_dl_open,
+		            .xDlError = vfs_dl_error,
+		            .xDlSym = vfs_dl_sym,
+		            .xDlClose = vfs_dl_close,
+		            .xRandomness = vfs_randomness,
+		            .xSleep = vfs_sleep,
+		            .xCurrentTime = vfs_current_time,
+		            .xGetLastError = vfs_last_error,
+		            .xCurrentTimeInt64 = vfs_current_time_int64,
+		        },
+		    .real = real,
+		    .api = api,
+		};
+		rc = sqlite3_vfs_register(&vfs->base, 0);
+	}
+	pthread_mutex_unlock(&slots_lock);
+	return rc;
+}
+
+wk_vfs *wk_vfs_any(void) {
+	pthread_mutex_lock(&slots_lock);
+	wk_vfs *vfs = slots_count > 0 ? &slots[slots_count - 1] : NULL;
+	pthread_mutex_unlock(&slots_lock);
+	return vfs;
+}
+
+size_t wk_vfs_number(const sqlite3_api_routines *api) {
+	size_t number = 0;
+	while (number < slots_count && slots[number].api != api)
+		number++;
+	return number;
+}
+
+const sqlite3_api_routines *wk_vfs_api(size_t number) {
+	return slots[number].api;
+}
+
+wk_status wk_vfs_full_path(const char *path, char *full, size_t size, wk_error *error) {
+	wk_vfs *vfs = wk_vfs_any();
+	if (vfs == NULL)
+		return wk_database_fail(error, WK_UNSUPPORTED, "no SQLite of this process has loaded the extension walkeeper");
+	int rc = vfs->real->xFullPathname(vfs->real, path, (int)size, full);
+	if ((rc & 0xff) == SQLITE_OK)
+		return WK_OK;
+	return wk_database_fail(error, WK_INVALID, "%s: no path that SQLite can open (%d)", path, rc);
+}
+
+void wk_host_log(int code, const char *text) {
+	wk_vfs *vfs = wk_vfs_any();
+	if (vfs != NULL)
+		vfs->api->log(code, "walkeeper: %s", text);
+}

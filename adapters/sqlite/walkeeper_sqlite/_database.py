@@ -1,0 +1,144 @@
+"""Database: a SQLite file that is open on its log."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Literal
+from urllib.parse import quote
+
+from walkeeper import Log
+from walkeeper.errors import ClosedError, ExistsError, InvalidError, check
+from walkeeper_sqlite._host import load
+from walkeeper_sqlite._logs import new_error, open_log
+from walkeeper_sqlite._native import ffi, lib
+
+__all__ = ["Database", "Status", "attach", "last_lsn"]
+
+State = Literal["open", "fenced", "poisoned"]
+_STATES: dict[int, State] = {
+    lib.WK_DATABASE_OPEN: "open",
+    lib.WK_DATABASE_FENCED: "fenced",
+    lib.WK_DATABASE_POISONED: "poisoned",
+}
+
+
+@dataclass(frozen=True)
+class Status:
+    """What a database has done since it was attached, and where it stands."""
+
+    state: State
+    """"fenced": another writer has the log, and this file is read as it is. "poisoned": whether the last commit is in
+    the log is not known, or the local files could not follow it: close all connections and attach again."""
+    reason: str | None
+    """Why it is not "open"."""
+    lsn: int
+    """The sequence id of the last commit."""
+    transaction: int
+    """Its number, from 1."""
+    redo: int
+    """The sequence id from which `attach` would read the log now."""
+    commits: int
+    healed: int
+    """Commits of which SQLite had left wrong checksums in the WAL: a recovery by SQLite alone would have lost them."""
+    log_bytes: int
+    """Payload of the records of these commits."""
+    page_size: int
+    pages: int
+
+
+class Database:
+    """A database that is open on its log, until it is closed and its last connection too."""
+
+    def __init__(self, path: str, native: Any) -> None:
+        self._path = path
+        self._native = native
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    @property
+    def uri(self) -> str:
+        """What any driver of this process connects to, with its option for URIs."""
+        return f"file:{quote(self._path)}?vfs=walkeeper"
+
+    def connect(self, **options: Any) -> sqlite3.Connection:
+        """A connection of the module sqlite3, which is given the options."""
+        connection: sqlite3.Connection = sqlite3.connect(self.uri, uri=True, **options)
+        return connection
+
+    def status(self) -> Status:
+        """ClosedError where it was closed."""
+        if self._native is None:
+            raise ClosedError(f"the database {self._path} was closed")
+        status = ffi.new("wk_database_status *")
+        lib.wk_database_status_get(self._native, status)
+        state = _STATES[status.state]
+        return Status(
+            state=state,
+            reason=None if state == "open" else ffi.string(status.reason).decode("utf-8", "replace"),
+            lsn=status.lsn,
+            transaction=status.transaction,
+            redo=status.redo,
+            commits=status.commits,
+            healed=status.healed,
+            log_bytes=status.log_bytes,
+            page_size=status.page_size,
+            pages=status.pages,
+        )
+
+    def close(self) -> None:
+        """Lets go of it. Connections that are open go on, and the log is closed with the last of them."""
+        if self._native is not None:
+            native, self._native = self._native, None
+            lib.wk_database_close(native)
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def attach(path: str | os.PathLike[str], log: Log, *, page_size: int = 4096) -> Database:
+    """Opens the SQLite database `path` on `log`, whose earlier writer is fenced.
+
+    The file is brought to the log's last commit. Where there is no file, it is made from the log; where the log is
+    empty too, an empty database is made, with pages of `page_size` bytes. An existing database whose log is empty is
+    taken over: it is brought into WAL mode, and its pages become the log's first records.
+
+    Raises DirectoryLockedError where another process has the database open, also without walkeeper; ExistsError where
+    it is attached in this process; InvalidError where the file is not known to be of this log, or is no database;
+    CorruptError where the log has other records; UnsupportedError where SQLite loads no extension.
+    """
+    load()
+    options = ffi.new("wk_database_options *")
+    lib.wk_database_options_init(options)
+    if not isinstance(page_size, int) or not 512 <= page_size <= 65536 or page_size & (page_size - 1):
+        raise InvalidError(f"page_size={page_size!r} is not a power of two from 512 to 65536")
+    options.page_size = page_size
+    name = os.path.realpath(os.fsdecode(path))
+    found = lib.wk_database_find(os.fsencode(name))
+    if found != ffi.NULL:  # before its writer is fenced
+        lib.wk_database_close(found)
+        raise ExistsError(f"the database {name} is attached in this process")
+    out, error = ffi.new("wk_database **"), new_error()
+    status = lib.wk_database_open(os.fsencode(name), open_log(log, write=True), options, out, error)
+    check(status, error, log=log.name)
+    return Database(name, out[0])
+
+
+def last_lsn(connection: Any, schema: str = "main") -> int:
+    """The sequence id of the last commit that the database of a connection has: a token for reads elsewhere.
+
+    InvalidError where it is no database of walkeeper.
+    """
+    (lsn,) = next(iter(connection.execute("SELECT walkeeper_lsn(?)", (schema,))))
+    if lsn is None:
+        raise InvalidError(f"the schema {schema!r} of the connection is no database of walkeeper")
+    return int(lsn)

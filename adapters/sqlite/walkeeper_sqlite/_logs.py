@@ -1,0 +1,128 @@
+"""A log of Python's as C's wk_database_log."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from walkeeper import Log, Writer
+from walkeeper.errors import (
+    ClosedError,
+    Error,
+    FencedError,
+    NoSpaceError,
+    TimeoutError,
+    TruncatedError,
+    UnavailableError,
+    check,
+)
+from walkeeper_sqlite._native import ffi, lib
+
+__all__ = ["new_error", "open_log"]
+
+_STATUSES: tuple[tuple[type[BaseException], int], ...] = (
+    (FencedError, lib.WK_FENCED),
+    (NoSpaceError, lib.WK_NO_SPACE),
+    (TruncatedError, lib.WK_TRUNCATED),
+    (UnavailableError, lib.WK_UNAVAILABLE),
+    (TimeoutError, lib.WK_TIMEOUT),
+    (ClosedError, lib.WK_CLOSED),
+)
+
+_open: set[Any] = set()
+"""Handles that C has, until it closes them."""
+
+
+def new_error() -> Any:
+    error = ffi.new("wk_error *")
+    error.ledger_id = error.entry_id = error.sequence_id = error.txid = error.holder_pid = -1
+    return error
+
+
+def open_log(log: Log, *, write: bool) -> Any:
+    """A wk_database_log. With `write` its writer is opened, which fences the one before it. A log in a directory is C's
+    alone; others are asked through Python, once for each commit."""
+    native = ffi.new("wk_database_log *")
+    root = getattr(log.namespace, "path", None)
+    if root is not None:
+        error, name = new_error(), log.name.encode()
+        root = os.fsencode(root)
+        check(lib.wk_database_log_open(root, name, write, native, error), error, log=log.name)
+        return native
+    handle = ffi.new_handle(_PythonLog(log, log.writer() if write else None))
+    _open.add(handle)
+    native.context = handle
+    native.log_id = log.info().log_id % 2**64
+    native.append = lib.walkeeper_sqlite_append
+    native.read = lib.walkeeper_sqlite_read
+    native.range = lib.walkeeper_sqlite_range
+    native.close = lib.walkeeper_sqlite_close
+    return native
+
+
+class _PythonLog:
+    __slots__ = ("log", "writer")
+
+    def __init__(self, log: Log, writer: Writer | None) -> None:
+        self.log = log
+        self.writer = writer
+
+
+def _fill(error: Any, failure: BaseException) -> int:
+    """What C is told of an exception. One that is not ours leaves it open whether a record was written."""
+    status: int = next((status for kind, status in _STATUSES if isinstance(failure, kind)), lib.WK_IO)
+    text = (str(failure) or type(failure).__name__).encode()[: lib.WK_ERROR_TEXT_MAX - 1]
+    if error != ffi.NULL:
+        error.status = status
+        error.outcome_unknown = not (isinstance(failure, Error) and failure.outcome == "not_written")
+        error.text = text
+    return status
+
+
+@ffi.def_extern(error=lib.WK_IO)
+def walkeeper_sqlite_append(context: Any, data: Any, sizes: Any, count: int, last: Any, error: Any) -> int:
+    writer = ffi.from_handle(context).writer
+    try:
+        payloads, at = [], 0
+        for size in ffi.unpack(sizes, count):
+            payloads.append(bytes(ffi.buffer(data + at, size)))
+            at += size
+        last[0] = writer.append_many(payloads).last.sequence_id if count > 1 else writer.append(payloads[0]).sequence_id
+    except BaseException as failure:
+        return _fill(error, failure)
+    return 0
+
+
+@ffi.def_extern(error=lib.WK_IO)
+def walkeeper_sqlite_read(context: Any, start: int, record: Any, record_context: Any, error: Any) -> int:
+    log = ffi.from_handle(context).log
+    try:
+        with log.reader(sequence_id=start) as reader:
+            while records := reader.read():
+                for item in records:
+                    payload = ffi.from_buffer(item.payload)
+                    status: int = record(record_context, payload, len(payload), item.sequence_id, item.txid)
+                    if status != 0:
+                        return status
+    except BaseException as failure:
+        return _fill(error, failure)
+    return 0
+
+
+@ffi.def_extern(error=lib.WK_IO)
+def walkeeper_sqlite_range(context: Any, first: Any, next_one: Any, error: Any) -> int:
+    try:
+        info = ffi.from_handle(context).log.info()
+        first[0] = info.first.sequence_id
+        next_one[0] = info.next.sequence_id
+    except BaseException as failure:
+        return _fill(error, failure)
+    return 0
+
+
+@ffi.def_extern()
+def walkeeper_sqlite_close(context: Any) -> None:
+    python_log = ffi.from_handle(context)
+    _open.discard(context)
+    if python_log.writer is not None:
+        python_log.writer.close()

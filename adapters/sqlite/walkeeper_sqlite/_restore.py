@@ -1,0 +1,52 @@
+"""restore: a SQLite file from its log, as it was at any commit."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import datetime
+
+from walkeeper import Log
+from walkeeper.errors import InvalidError, check
+from walkeeper_sqlite._logs import new_error, open_log
+from walkeeper_sqlite._native import ffi, lib
+
+__all__ = ["Restored", "restore"]
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What a restored file has."""
+
+    lsn: int
+    """The sequence id of its last commit."""
+    time_ms: int
+    """When that was written, in milliseconds since 1970."""
+    transaction: int
+    pages: int
+    page_size: int
+
+
+def restore(log: Log, path: str | os.PathLike[str], *, to: int | datetime | None = None) -> Restored:
+    """Makes the file `path`, which must not exist, from the log, and writes nothing to the log.
+
+    It has every commit up to the sequence id or the time `to` (a datetime with a time zone), or all. Any SQLite opens
+    it. Raises NotFoundError where the log has no snapshot before that point, ExistsError where there is a file,
+    CorruptError where the log has other records.
+    """
+    lsn, txid = -1, -1
+    if isinstance(to, datetime):
+        if to.tzinfo is None:
+            raise InvalidError(f"to={to!r} has no time zone")
+        txid = int(to.timestamp() * 1000)
+    elif to is not None:
+        lsn = int(to)
+    if lsn < -1 or txid < -1 or (to is not None and max(lsn, txid) < 0):
+        raise InvalidError(f"to={to!r} lies before the first record")
+    native, restored, error = open_log(log, write=False), ffi.new("wk_database_restored *"), new_error()
+    try:
+        status = lib.wk_database_restore(native, os.fsencode(path), lsn, txid, restored, error)
+    finally:
+        native.close(native.context)
+    check(status, error, log=log.name)
+    return Restored(restored.lsn, restored.txid, restored.transaction, restored.pages, restored.page_size)

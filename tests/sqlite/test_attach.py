@@ -1,0 +1,281 @@
+"""What a caller of walkeeper_sqlite sees: commits that survive, files that are made anew, errors."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+
+import walkeeper
+import walkeeper_sqlite
+from walkeeper.errors import (
+    ClosedError,
+    CorruptError,
+    DirectoryLockedError,
+    ExistsError,
+    InvalidError,
+    NotFoundError,
+)
+
+
+@pytest.fixture
+def ns(tmp_path: Path) -> Iterator[walkeeper.Namespace]:
+    with walkeeper.open(tmp_path / "wal") as namespace:
+        yield namespace
+
+
+def filled(database: walkeeper_sqlite.Database, rows: int = 10) -> sqlite3.Connection:
+    connection = database.connect(isolation_level=None)
+    connection.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, x)")
+    for number in range(rows):
+        connection.execute("INSERT INTO t(x) VALUES(?)", (number,))
+    return connection
+
+
+def rows_of(path: Path) -> int:
+    connection = sqlite3.connect(path)
+    (count,) = connection.execute("SELECT count(*) FROM t").fetchone()
+    connection.close()
+    return int(count)
+
+
+def test_a_lost_file_is_made_from_the_log(tmp_path: Path, ns: walkeeper.Namespace) -> None:
+    file = tmp_path / "app.db"
+    with walkeeper_sqlite.attach(file, ns.log("app")) as database:
+        filled(database).close()
+    kept = file.read_bytes()
+    file.unlink()
+    with walkeeper_sqlite.attach(file, ns.log("app")) as database:
+        assert database.connect().execute("SELECT count(*) FROM t").fetchone() == (10,)
+    assert file.read_bytes() == kept
+
+
+def test_another_place_has_the_database_from_the_log(tmp_path: Path, ns: walkeeper.Namespace) -> None:
+    with walkeeper_sqlite.attach(tmp_path / "here.db", ns.log("app")) as database:
+        connection = filled(database)
+        with walkeeper_sqlite.attach(tmp_path / "there.db", ns.log("app")) as second:
+            with pytest.raises(sqlite3.OperationalError):
+                connection.execute("INSERT INTO t(x) VALUES(-1)")
+            assert database.status().state == "fenced"
+            with pytest.raises(sqlite3.OperationalError, match="readonly"):
+                connection.execute("INSERT INTO t(x) VALUES(-1)")
+            assert connection.execute("SELECT count(*) FROM t").fetchone() == (10,)
+            other = second.connect(isolation_level=None)
+            other.execute("INSERT INTO t(x) VALUES(11)")
+            assert other.execute("SELECT count(*) FROM t").fetchone() == (11,)
+            other.close()
+        connection.close()
+
+
+def test_the_lsn_is_that_of_the_last_commit(tmp_path: Path, ns: walkeeper.Namespace) -> None:
+    with walkeeper_sqlite.attach(tmp_path / "app.db", ns.log("app")) as database:
+        connection = filled(database, 3)
+        lsn = walkeeper_sqlite.last_lsn(connection)
+        connection.execute("BEGIN")
+        connection.execute("INSERT INTO t(x) VALUES(9)")
+        assert walkeeper_sqlite.last_lsn(connection) == lsn
+        connection.execute("COMMIT")
+        assert walkeeper_sqlite.last_lsn(connection) == lsn + 1 == ns.log("app").info().last.sequence_id
+        assert database.status().lsn == lsn + 1
+        connection.close()
+    with pytest.raises(sqlite3.OperationalError):
+        walkeeper_sqlite.last_lsn(sqlite3.connect(tmp_path / "absent" / "x"))
+    with pytest.raises(InvalidError, match="no database of walkeeper"):
+        walkeeper_sqlite.last_lsn(sqlite3.connect(":memory:"))
+
+
+def test_a_rolled_back_transaction_leaves_no_record(tmp_path: Path, ns: walkeeper.Namespace) -> None:
+    with walkeeper_sqlite.attach(tmp_path / "app.db", ns.log("app")) as database:
+        connection = filled(database)
+        before = ns.log("app").info().next.sequence_id
+        connection.execute("PRAGMA cache_size=1")
+        connection.execute("BEGIN")
+        connection.executemany("INSERT INTO t(x) VALUES(zeroblob(5000))", [()] * 50)
+        connection.execute("ROLLBACK")
+        assert ns.log("app").info().next.sequence_id == before
+        connection.execute("INSERT INTO t(x) VALUES(1)")
+        assert ns.log("app").info().next.sequence_id == before + 1
+        connection.close()
+
+
+def test_a_database_that_exists_is_taken_over(tmp_path: Path, ns: walkeeper.Namespace) -> None:
+    file = tmp_path / "app.db"
+    connection = sqlite3.connect(file)
+    connection.executescript("PRAGMA page_size=1024; CREATE TABLE t(x); INSERT INTO t VALUES(1), (2);")
+    connection.close()
+    with walkeeper_sqlite.attach(file, ns.log("app")) as database:
+        ours = database.connect(isolation_level=None)
+        assert ours.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        ours.execute("INSERT INTO t VALUES(3)")
+        ours.close()
+    walkeeper_sqlite.restore(ns.log("app"), tmp_path / "again.db")
+    assert rows_of(tmp_path / "again.db") == 3
+    assert (tmp_path / "again.db").read_bytes() == file.read_bytes()
+
+
+def test_a_commit_larger_than_a_record_is_one_transaction(tmp_path: Path, ns: walkeeper.Namespace) -> None:
+    with walkeeper_sqlite.attach(tmp_path / "app.db", ns.log("app")) as database:
+        connection = filled(database, 1)
+        before = walkeeper_sqlite.last_lsn(connection)
+        with connection:
+            connection.execute("BEGIN")
+            connection.executemany("INSERT INTO t(x) VALUES(randomblob(4000))", [()] * 12_000)
+        after = walkeeper_sqlite.last_lsn(connection)
+        assert after > before + 40
+        connection.close()
+    for lsn, count in ((before, 1), (after - 1, 1), (after, 12_001)):
+        walkeeper_sqlite.restore(ns.log("app"), tmp_path / f"{lsn}.db", to=lsn)
+        assert rows_of(tmp_path / f"{lsn}.db") == count
+    assert (tmp_path / f"{after}.db").read_bytes() == (tmp_path / "app.db").read_bytes()
+
+
+def test_restore_goes_to_a_sequence_id_and_to_a_time(tmp_path: Path, ns: walkeeper.Namespace) -> None:
+    log = ns.log("app")
+    with walkeeper_sqlite.attach(tmp_path / "app.db", log) as database:
+        connection = filled(database, 5)
+        lsn = walkeeper_sqlite.last_lsn(connection)
+        then = datetime.now(timezone.utc)
+        while log.info().last.txid >= int(then.timestamp() * 1000):
+            then = datetime.now(timezone.utc)
+        while int(datetime.now(timezone.utc).timestamp() * 1000) <= int(then.timestamp() * 1000):
+            pass
+        connection.execute("DELETE FROM t")
+        connection.close()
+    assert walkeeper_sqlite.restore(log, tmp_path / "lsn.db", to=lsn).lsn == lsn
+    assert walkeeper_sqlite.restore(log, tmp_path / "time.db", to=then).lsn == lsn
+    assert (rows_of(tmp_path / "lsn.db"), rows_of(tmp_path / "time.db")) == (5, 5)
+    walkeeper_sqlite.restore(log, tmp_path / "all.db")
+    assert rows_of(tmp_path / "all.db") == 0
+    with pytest.raises(ExistsError):
+        walkeeper_sqlite.restore(log, tmp_path / "all.db")
+    with pytest.raises(NotFoundError, match="no whole snapshot"):
+        walkeeper_sqlite.restore(log, tmp_path / "never.db", to=datetime(1999, 1, 1, tzinfo=timezone.utc))
+    with pytest.raises(InvalidError, match="time zone"):
+        walkeeper_sqlite.restore(log, tmp_path / "never.db", to=datetime(2030, 1, 1))
+    assert sorted(path.name for path in tmp_path.glob("*restoring*")) == []
+    assert not (tmp_path / "never.db").exists()
+
+
+def test_what_cannot_be_attached_is_refused(tmp_path: Path, ns: walkeeper.Namespace) -> None:
+    file = tmp_path / "app.db"
+    with walkeeper_sqlite.attach(file, ns.log("app")) as database:
+        filled(database).close()
+        with pytest.raises(ExistsError):
+            walkeeper_sqlite.attach(file, ns.log("other"))
+    with pytest.raises(InvalidError, match="is of log"):
+        walkeeper_sqlite.attach(file, ns.log("other"))
+    shutil.copy(file, tmp_path / "copy.db")
+    with pytest.raises(InvalidError, match="not known to be of this log"):
+        walkeeper_sqlite.attach(tmp_path / "copy.db", ns.log("app"))
+    (tmp_path / "text.db").write_text("no database" * 100)
+    with pytest.raises(InvalidError, match="WAL mode"):
+        walkeeper_sqlite.attach(tmp_path / "text.db", ns.log("third"))
+    assert (tmp_path / "text.db").read_text() == "no database" * 100
+    ns.log("strange").writer().append(b"a record of something else")
+    with pytest.raises(CorruptError):
+        walkeeper_sqlite.attach(tmp_path / "strange.db", ns.log("strange"))
+    with pytest.raises(InvalidError, match="power of two"):
+        walkeeper_sqlite.attach(tmp_path / "size.db", ns.log("size"), page_size=1000)
+    database.close()
+    with pytest.raises(ClosedError):
+        database.status()
+
+
+READING = """
+    import sqlite3, sys
+    connection = sqlite3.connect(sys.argv[1])
+    connection.execute("SELECT * FROM t").fetchone()
+    print(1, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_the_file_of_a_program_without_the_vfs_is_refused(tmp_path: Path, ns: walkeeper.Namespace) -> None:
+    file = tmp_path / "app.db"
+    with walkeeper_sqlite.attach(file, ns.log("app")) as database:
+        filled(database).close()
+    script = textwrap.dedent(READING)
+    command = [sys.executable, "-c", script, str(file)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as reader:
+        assert reader.stdout is not None
+        assert reader.stdout.read(1) == b"1"
+        with pytest.raises(DirectoryLockedError, match="open in another process"):
+            walkeeper_sqlite.attach(file, ns.log("app"))
+        reader.communicate(b"")
+    walkeeper_sqlite.attach(file, ns.log("app")).close()
+
+
+def test_the_journal_mode_stays(tmp_path: Path, ns: walkeeper.Namespace) -> None:
+    with walkeeper_sqlite.attach(tmp_path / "app.db", ns.log("app")) as database:
+        connection = filled(database)
+        with pytest.raises(sqlite3.OperationalError, match="the journal mode of a database of walkeeper is wal"):
+            connection.execute("PRAGMA journal_mode=DELETE")
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        connection.close()
+
+
+def test_a_uri_without_a_log_is_refused(tmp_path: Path) -> None:
+    walkeeper_sqlite.load()
+    with pytest.raises(sqlite3.OperationalError, match="unable to open"):
+        sqlite3.connect(f"file:{tmp_path}/app.db?vfs=walkeeper", uri=True)
+    plain = sqlite3.connect(f"file:{tmp_path}/app.db?vfs=walkeeper&wk_log=", uri=True)
+    plain.execute("CREATE TABLE t(x)")
+    plain.close()
+
+
+def test_a_uri_names_log_and_directory(tmp_path: Path) -> None:
+    walkeeper_sqlite.load()
+    uri = f"file:{tmp_path}/app.db?vfs=walkeeper&wk_root={tmp_path}/wal&wk_log=app&wk_page_size=1024"
+    for number in range(3):
+        connection = sqlite3.connect(uri, uri=True, isolation_level=None)
+        connection.execute("CREATE TABLE IF NOT EXISTS t(x)")
+        connection.execute("INSERT INTO t VALUES(1)")
+        assert connection.execute("SELECT count(*) FROM t").fetchone() == (number + 1,)
+        assert connection.execute("PRAGMA page_size").fetchone() == (1024,)
+        assert '"state":"open"' in connection.execute("SELECT walkeeper_status()").fetchone()[0]
+        connection.close()
+    with walkeeper.open(tmp_path / "wal") as ns:
+        walkeeper_sqlite.restore(ns.log("app"), tmp_path / "again.db")
+    assert rows_of(tmp_path / "again.db") == 3
+
+
+KILLED = """
+    import sys, walkeeper, walkeeper_sqlite
+    folder = sys.argv[1]
+    with walkeeper.open(folder + "/wal") as ns, walkeeper_sqlite.attach(folder + "/app.db", ns.log("app")) as database:
+        connection = database.connect(isolation_level=None)
+        connection.execute("PRAGMA wal_autocheckpoint=20")
+        connection.execute("CREATE TABLE IF NOT EXISTS t(id INTEGER PRIMARY KEY, x)")
+        print(connection.execute("SELECT coalesce(max(id), 0) FROM t").fetchone()[0], flush=True)
+        while True:
+            cursor = connection.execute("INSERT INTO t(x) VALUES(randomblob(200))")
+            print(cursor.lastrowid, flush=True)
+"""
+
+
+def test_no_acknowledged_commit_is_lost_when_the_process_is_killed(tmp_path: Path) -> None:
+    acknowledged = 0
+    for round_number in range(6):
+        with subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(KILLED), str(tmp_path)], stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout is not None
+            found = int(process.stdout.readline())
+            assert found in (acknowledged, acknowledged + 1)
+            for _ in range(7 * round_number + 5):
+                acknowledged = int(process.stdout.readline())
+            os.kill(process.pid, signal.SIGKILL)
+            for line in process.stdout:  # what it had said before it died
+                acknowledged = int(line) if line.endswith("\n") else acknowledged
+        if round_number == 3:  # the machine is another one
+            for path in tmp_path.glob("app.db*"):
+                path.unlink()
