@@ -1,0 +1,54 @@
+"""A log whose appends fail as a test says: what databases see of bookies that cannot be reached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import walkeeper
+
+
+class FlakyLog:
+    """The log, and `before` and `behind` an append a call that may raise or wait."""
+
+    def __init__(self, log: walkeeper.Log) -> None:
+        self.log = log
+        self.name = log.name
+        self.namespace = object()  # not a directory's: C asks Python
+        self.before: Callable[[], object] = bool
+        self.behind: Callable[[], object] = bool
+        self.appends = 0
+
+    def as_log(self) -> walkeeper.Log:
+        return cast("walkeeper.Log", self)
+
+    def info(self) -> walkeeper.LogInfo:
+        return self.log.info()
+
+    def reader(self, **options: Any) -> Any:
+        return self.log.reader(**options)
+
+    def writer(self) -> FlakyWriter:
+        return FlakyWriter(self, self.log.writer())
+
+
+class FlakyWriter:
+    def __init__(self, log: FlakyLog, writer: walkeeper.Writer) -> None:
+        self._log = log
+        self._writer = writer
+
+    def append(self, payload: bytes) -> walkeeper.Position:
+        return self._around(lambda: self._writer.append(payload))
+
+    def append_many(self, payloads: Sequence[bytes]) -> walkeeper.AppendRange:
+        return self._around(lambda: self._writer.append_many(payloads))
+
+    def _around(self, append: Callable[[], Any]) -> Any:
+        self._log.appends += 1
+        self._log.before()
+        done = append()
+        self._log.behind()
+        return done
+
+    def close(self) -> None:
+        self._writer.close()
