@@ -15,7 +15,7 @@ from sqlite.flaky_log import FlakyLog
 
 import walkeeper
 import walkeeper_sqlite
-from walkeeper.errors import NoSpaceError, TimeoutError, UnavailableError
+from walkeeper.errors import InvalidError, NoSpaceError, TimeoutError, UnavailableError
 
 
 @pytest.fixture
@@ -224,3 +224,58 @@ def test_a_commit_that_sqlite_loses_in_recovery_is_healed(tmp_path: Path, databa
     assert rows(ours) == [1, 2]
     ours.close()
     plain.close()
+
+
+def run_without_the_vfs(path: Path, sql: str) -> None:
+    script = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None); c.executescript(sys.argv[2])"
+    subprocess.run([sys.executable, "-c", script, str(path), sql], check=True)
+
+
+def test_a_program_that_writes_without_the_vfs_is_noticed(
+    tmp_path: Path, log: FlakyLog, database: walkeeper_sqlite.Database
+) -> None:
+    connection = connected(database)
+    connection.execute("CREATE TABLE t(x)")
+    run_without_the_vfs(tmp_path / "app.db", "SELECT * FROM t; PRAGMA wal_checkpoint(TRUNCATE);")
+    connection.execute("INSERT INTO t VALUES(1)")
+    run_without_the_vfs(tmp_path / "app.db", "INSERT INTO t VALUES(2)")
+    with pytest.raises(sqlite3.OperationalError):
+        connection.execute("INSERT INTO t VALUES(3)")
+    assert database.status().state == "poisoned"
+    assert "without the VFS walkeeper" in str(database.status().reason)
+    connection.close()
+    database.close()
+    for _ in range(2):
+        with pytest.raises(InvalidError, match="changed without the VFS"):
+            walkeeper_sqlite.attach(tmp_path / "app.db", log.as_log())
+
+
+def test_a_program_that_writes_while_no_connection_is_open_is_noticed(
+    tmp_path: Path, log: FlakyLog, database: walkeeper_sqlite.Database
+) -> None:
+    connected(database).executescript("CREATE TABLE t(x); INSERT INTO t VALUES(1)").connection.close()
+    run_without_the_vfs(tmp_path / "app.db", "SELECT * FROM t")
+    connected(database).execute("INSERT INTO t VALUES(2)").connection.close()
+    run_without_the_vfs(tmp_path / "app.db", "INSERT INTO t VALUES(3)")
+    connection = connected(database)
+    with pytest.raises(sqlite3.OperationalError):
+        connection.execute("INSERT INTO t VALUES(4)")
+    connection.close()
+    database.close()
+    with pytest.raises(InvalidError, match="changed without the VFS"):
+        walkeeper_sqlite.attach(tmp_path / "app.db", log.as_log())
+    (tmp_path / "app.db").unlink()
+    with walkeeper_sqlite.attach(tmp_path / "app.db", log.as_log()) as again:
+        assert rows(connected(again)) == [1, 2]
+
+
+def test_a_program_that_writes_to_a_closed_database_is_noticed(
+    tmp_path: Path, log: FlakyLog, database: walkeeper_sqlite.Database
+) -> None:
+    connected(database).executescript("CREATE TABLE t(x); INSERT INTO t VALUES(1)").connection.close()
+    database.close()
+    run_without_the_vfs(tmp_path / "app.db", "SELECT * FROM t")
+    walkeeper_sqlite.attach(tmp_path / "app.db", log.as_log()).close()
+    run_without_the_vfs(tmp_path / "app.db", "UPDATE t SET x = 2")
+    with pytest.raises(InvalidError, match="changed without the VFS"):
+        walkeeper_sqlite.attach(tmp_path / "app.db", log.as_log())

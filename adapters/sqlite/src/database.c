@@ -42,6 +42,14 @@ static void release(wk_database *db) {
 	free(db);
 }
 
+/* Notes that the file has all commits, where it has: what is changed in it from now on is none of ours. */
+static void note_close(wk_database *db) {
+	wk_error error;
+	if (db->status.state == WK_DATABASE_OPEN && db->at.lsn >= 0 && db->at.lsn == db->state_file.at.lsn &&
+	    !db->wal.known)
+		(void)wk_state_file_store(&db->state_file, &db->at, db->unconnected, &error);
+}
+
 void wk_database_close(wk_database *db) {
 	pthread_mutex_lock(&registry_lock);
 	bool last = --db->references == 0;
@@ -52,8 +60,10 @@ void wk_database_close(wk_database *db) {
 		*at = db->next;
 	}
 	pthread_mutex_unlock(&registry_lock);
-	if (last)
+	if (last) {
+		note_close(db);
 		release(db);
+	}
 }
 
 static wk_database *new_database(const char *path, const wk_database_log *log) {
@@ -112,7 +122,32 @@ wk_status wk_database_checkpointed(wk_database *db, wk_error *error) {
 	pthread_mutex_unlock(&db->lock);
 	if (at.lsn == db->state_file.at.lsn)
 		return WK_OK;
-	return wk_state_file_store(&db->state_file, &at, error);
+	return wk_state_file_store(&db->state_file, &at, (wk_file_stamp){0}, error);
+}
+
+void wk_database_connected(wk_database *db) {
+	pthread_mutex_lock(&db->lock);
+	bool changed = db->connections++ == 0 && !wk_file_stamp_equal(db->unconnected, wk_file_stamp_of(db->path));
+	pthread_mutex_unlock(&db->lock);
+	if (changed)
+		wk_database_spoiled(
+		    db,
+		    "another program changed the file without the VFS walkeeper: move it away, and it is made from the log");
+}
+
+void wk_database_spoiled(wk_database *db, const char *reason) {
+	wk_error error;
+	wk_database_stop(db, WK_DATABASE_POISONED, reason);
+	if (db->state_file.closed.size != WK_FILE_SPOILED)
+		(void)wk_state_file_store(&db->state_file, &db->state_file.at, (wk_file_stamp){.size = WK_FILE_SPOILED},
+		                          &error);
+}
+
+void wk_database_disconnected(wk_database *db) {
+	pthread_mutex_lock(&db->lock);
+	if (--db->connections == 0)
+		db->unconnected = wk_file_stamp_of(db->path);
+	pthread_mutex_unlock(&db->lock);
 }
 
 void wk_database_stop(wk_database *db, uint32_t state, const char *reason) {

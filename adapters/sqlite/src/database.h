@@ -26,7 +26,9 @@ struct wk_database {
 	_Atomic(struct wk_file *) writing; /* the WAL's file through which the last frame was written */
 	atomic_bool unsynced;              /* pages were written to the database file since its last sync */
 	pthread_mutex_t lock;              /* of the fields below */
-	wk_redo_point at;                  /* the last commit */
+	uint32_t connections;
+	wk_file_stamp unconnected; /* the file when the last connection was closed */
+	wk_redo_point at;          /* the last commit */
 	wk_database_status status;
 };
 
@@ -37,6 +39,11 @@ int wk_database_commit(void *database, const wk_wal_file *file, uint32_t last, u
  * WK_IO.
  */
 wk_status wk_database_checkpointed(wk_database *database, wk_error *error);
+/* A connection opens the file, has closed it. With the first one it is looked whether another program changed the file. */
+void wk_database_connected(wk_database *database);
+void wk_database_disconnected(wk_database *database);
+/* The file has what the log does not have: nobody uses it again, in this process or a later one. */
+void wk_database_spoiled(wk_database *database, const char *reason);
 /* No more commits, and no more reads but where `state` is WK_DATABASE_FENCED. The first reason stays. */
 void wk_database_stop(wk_database *database, uint32_t state, const char *reason);
 uint32_t wk_database_state_of(wk_database *database);

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 
 #include "error.h"
 #include "restore.h"
@@ -232,7 +231,7 @@ static wk_status adopt(wk_database *db, wk_opened_file *opened, const wk_databas
 		status = file_size(opened, &size, error);
 	db->state_file.log_id = db->log.log_id;
 	if (status == WK_OK)
-		status = wk_state_file_store(&db->state_file, &at, error);
+		status = wk_state_file_store(&db->state_file, &at, (wk_file_stamp){0}, error);
 	if (status == WK_OK && size == 0) {
 		status = make_empty(opened, options->page_size, error);
 		size = options->page_size;
@@ -292,6 +291,13 @@ static wk_status refuse_strangers(wk_database *db, bool exists, wk_error *error)
 	if (db->state_file.at.database != 0 && db->state_file.log_id != db->log.log_id)
 		return wk_database_fail(error, WK_INVALID, "%s is of log %" PRIu64 ", not of log %" PRIu64, db->path,
 		                        db->state_file.log_id, db->log.log_id);
+	if (db->state_file.at.database != 0 && exists && db->state_file.closed.size != 0 &&
+	    !wk_file_stamp_equal(db->state_file.closed, wk_file_stamp_of(db->path)))
+		return wk_database_fail(
+		    error, WK_INVALID,
+		    "%s was changed without the VFS walkeeper since it was closed, and the log does not have the change: "
+		    "move the file away, and it is made from the log",
+		    db->path);
 	if (db->state_file.at.database != 0)
 		return WK_OK;
 	if (exists && next != 0)
@@ -305,8 +311,7 @@ static wk_status refuse_strangers(wk_database *db, bool exists, wk_error *error)
 wk_status wk_database_recover(wk_database *db, const wk_database_options *options, wk_error *error) {
 	if (wk_vfs_any() == NULL)
 		return wk_database_fail(error, WK_UNSUPPORTED, "no SQLite of this process has loaded the extension walkeeper");
-	struct stat file;
-	bool exists = stat(db->path, &file) == 0 && file.st_size > 0;
+	bool exists = wk_file_stamp_of(db->path).size > 0;
 	wk_opened_file opened = {0};
 	wk_status status = refuse_strangers(db, exists, error);
 	if (status == WK_OK)
@@ -321,8 +326,11 @@ wk_status wk_database_recover(wk_database *db, const wk_database_options *option
 	if (status == WK_OK)
 		status = delete_beside(&opened, "-shm", error);
 	db->state_file.log_id = db->log.log_id;
-	if (status == WK_OK && (db->state_file.at.lsn != db->at.lsn || db->state_file.at.pages == 0))
-		status = wk_state_file_store(&db->state_file, &db->at, error);
+	bool stored = db->state_file.at.lsn == db->at.lsn && db->state_file.at.pages != 0 &&
+	              db->state_file.closed.size == 0;
+	if (status == WK_OK && !stored)
+		status = wk_state_file_store(&db->state_file, &db->at, (wk_file_stamp){0}, error);
 	close_file(&opened);
+	db->unconnected = wk_file_stamp_of(db->path);
 	return status;
 }

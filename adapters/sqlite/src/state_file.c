@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "error.h"
@@ -13,9 +14,10 @@
  * Two slots, written in turn: a slot that a power cut tore leaves the other.
  *
  *  0 "wksqlite"   8 u32 format 1   12 u32 page size   16 u64 generation   24 u64 log   32 u64 database   40 u64 transaction
- * 48 i64 sequence id   56 i64 txid   64 u32 crc of the record   68 u32 pages   72 u32 zero   76 u32 CRC-32C of all before it
+ * 48 i64 sequence id   56 i64 txid   64 u32 crc of the record   68 u32 pages   72 u64 size   80 i64 mtime
+ * 88 u32 CRC-32C of all before it
  */
-enum { SLOT = 4096, CRC_AT = 76 };
+enum { SLOT = 4096, CRC_AT = 88 };
 static const char MAGIC[8] = {'w', 'k', 's', 'q', 'l', 'i', 't', 'e'};
 
 static wk_status failed(wk_error *error, const char *what, const char *path) {
@@ -42,6 +44,7 @@ static bool slot_decode(const uint8_t *slot, wk_state_file *file) {
 	    .lsn = (int64_t)wk_get64(slot + 48),
 	    .txid = (int64_t)wk_get64(slot + 56),
 	};
+	file->closed = (wk_file_stamp){.size = wk_get64(slot + 72), .changed_ns = (int64_t)wk_get64(slot + 80)};
 	return true;
 }
 
@@ -91,7 +94,7 @@ wk_status wk_state_file_open(const char *database, wk_state_file *file, wk_error
 	return status;
 }
 
-wk_status wk_state_file_store(wk_state_file *file, const wk_redo_point *at, wk_error *error) {
+wk_status wk_state_file_store(wk_state_file *file, const wk_redo_point *at, wk_file_stamp closed, wk_error *error) {
 	uint8_t slot[SLOT] = {0};
 	memcpy(slot, MAGIC, sizeof MAGIC);
 	wk_put32(slot + 8, 1);
@@ -104,13 +107,26 @@ wk_status wk_state_file_store(wk_state_file *file, const wk_redo_point *at, wk_e
 	wk_put64(slot + 56, (uint64_t)at->txid);
 	wk_put32(slot + 64, at->crc);
 	wk_put32(slot + 68, at->pages);
+	wk_put64(slot + 72, closed.size);
+	wk_put64(slot + 80, (uint64_t)closed.changed_ns);
 	wk_put32(slot + CRC_AT, wk_crc32c(slot, CRC_AT));
 	off_t offset = (off_t)((file->generation + 1) % 2 * SLOT);
 	if (pwrite(file->fd, slot, sizeof slot, offset) != (ssize_t)sizeof slot || fdatasync(file->fd) != 0)
 		return failed(error, "writing", "the state of the database");
 	file->generation++;
 	file->at = *at;
+	file->closed = closed;
 	return WK_OK;
+}
+
+wk_file_stamp wk_file_stamp_of(const char *path) {
+	struct stat file;
+	if (stat(path, &file) != 0 || file.st_size <= 0)
+		return (wk_file_stamp){0};
+	return (wk_file_stamp){
+	    .size = (uint64_t)file.st_size,
+	    .changed_ns = (int64_t)file.st_mtim.tv_sec * 1000000000 + file.st_mtim.tv_nsec,
+	};
 }
 
 void wk_state_file_close(wk_state_file *file) {

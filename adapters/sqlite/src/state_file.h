@@ -6,16 +6,31 @@
 #define WK_SQLITE_STATE_FILE_H
 #include "redo.h"
 
+enum { WK_FILE_SPOILED = 1 }; /* a size that no database has: the file has what the log does not have */
+
+/* The database file as it was when it was closed, with all commits in it; size 0: it is open, or was not closed. */
+typedef struct wk_file_stamp {
+	uint64_t size;
+	int64_t changed_ns; /* its mtime */
+} wk_file_stamp;
+
+static inline bool wk_file_stamp_equal(wk_file_stamp a, wk_file_stamp b) {
+	return a.size == b.size && a.changed_ns == b.changed_ns;
+}
+
 typedef struct wk_state_file {
 	int fd; /* -1: closed */
 	uint64_t generation;
 	uint64_t log_id;
 	wk_redo_point at; /* the file has all of it, safe from power cuts; database 0: nothing was stored yet */
+	wk_file_stamp closed;
 } wk_state_file;
 
 /* Opens and locks it; made where there is none. WK_LOCKED: another process has it. WK_CORRUPT, WK_UNSUPPORTED, WK_IO. */
 wk_status wk_state_file_open(const char *database, wk_state_file *file, wk_error *error);
 /* Durable when it returns. */
-wk_status wk_state_file_store(wk_state_file *file, const wk_redo_point *at, wk_error *error);
+wk_status wk_state_file_store(wk_state_file *file, const wk_redo_point *at, wk_file_stamp closed, wk_error *error);
+/* Of the file as it is; size 0: there is none, or it is empty. */
+wk_file_stamp wk_file_stamp_of(const char *path);
 void wk_state_file_close(wk_state_file *file);
 #endif

@@ -93,6 +93,8 @@ static int file_close(sqlite3_file *base) {
 	wk_file *self = file;
 	atomic_compare_exchange_strong(&file->database->writing, &self, NULL);
 	int rc = file->real->pMethods->xClose(file->real);
+	if (file->role == WK_FILE_DATABASE)
+		wk_database_disconnected(file->database);
 	wk_database_close(file->database);
 	return rc;
 }
@@ -229,26 +231,45 @@ static bool index_is_valid(wk_file *file) {
 	return true;
 }
 
-/*
- * A commit that is in the log is in the local WAL too; where SQLite did not publish it, the next reader is made to look
- * for it. A commit that was published and is not in the log is none of ours.
- */
+/* What the wal-index says of the WAL. */
+typedef struct wk_published {
+	bool valid, same_wal; /* it is the WAL that this process began */
+	uint32_t frame;       /* the last one */
+} wk_published;
+
+static wk_published published(wk_file *file) {
+	if (!index_is_valid(file))
+		return (wk_published){0};
+	volatile uint8_t *headers = index_headers(file);
+	const wk_wal *wal = &file->database->wal;
+	wk_published answer = {.valid = true};
+	memcpy(&answer.frame, (const uint8_t *)headers + INDEX_MX_FRAME_AT, sizeof answer.frame);
+	answer.same_wal = wal->known &&
+	                  memcmp((const uint8_t *)headers + INDEX_SALT_AT, wal->format.salt, sizeof wal->format.salt) == 0;
+	return answer;
+}
+
+/* Every frame that is published was written here; a WAL that was begun anew, by whomever, has none yet. */
+static void look_for_strangers(wk_file *file) {
+	wk_published now = published(file);
+	uint32_t ours = now.same_wal ? file->database->wal.committed : 0;
+	if (now.valid && now.frame > ours)
+		wk_database_spoiled(
+		    file->database,
+		    "the WAL has a commit that is not in the log: another program wrote to the database without "
+		    "the VFS walkeeper");
+}
+
+/* A commit that is in the log is in the local WAL too; where SQLite did not publish it, the next reader is made to look for it. */
 static void end_of_write(wk_file *file) {
 	wk_database *db = file->database;
 	wk_wal_rollback(&db->wal);
-	volatile uint8_t *headers = db->wal.known ? index_headers(file) : NULL;
-	if (headers == NULL || headers[INDEX_IS_INIT_AT] == 0)
+	look_for_strangers(file);
+	wk_published now = published(file);
+	if (db->status.commits == file->commits || (now.same_wal && now.frame == db->wal.committed))
 		return;
-	uint32_t published;
-	uint8_t salt[8];
-	memcpy(&published, (const uint8_t *)headers + INDEX_MX_FRAME_AT, sizeof published);
-	memcpy(salt, (const uint8_t *)headers + INDEX_SALT_AT, sizeof salt);
-	bool same_wal = memcmp(salt, db->wal.format.salt, sizeof salt) == 0;
-	if (same_wal && published > db->wal.committed)
-		wk_database_stop(db, WK_DATABASE_POISONED,
-		                 "the WAL has a commit that is not in the log: another program wrote to the database without "
-		                 "the VFS walkeeper");
-	else if (db->status.commits != file->commits && (!same_wal || published != db->wal.committed)) {
+	volatile uint8_t *headers = index_headers(file);
+	if (headers != NULL) {
 		memset((uint8_t *)headers, 0, 2 * INDEX_HEADER);
 		file->real->pMethods->xShmBarrier(file->real);
 	}
@@ -267,9 +288,7 @@ static int file_shm_lock(sqlite3_file *base, int slot, int count, int flags) {
 	bool write = slot == WRITE_LOCK && (flags & SQLITE_SHM_EXCLUSIVE) != 0;
 	bool lock = (flags & SQLITE_SHM_LOCK) != 0;
 	int rc = SQLITE_OK;
-	if (write && lock)
-		rc = admission(file);
-	else if (lock && slot >= FIRST_READ_LOCK && wk_database_state_of(file->database) == WK_DATABASE_POISONED)
+	if (lock && slot >= FIRST_READ_LOCK && wk_database_state_of(file->database) == WK_DATABASE_POISONED)
 		rc = SQLITE_IOERR;
 	if (rc != SQLITE_OK)
 		return rc;
@@ -278,9 +297,15 @@ static int file_shm_lock(sqlite3_file *base, int slot, int count, int flags) {
 		file->writing = false;
 	}
 	rc = file->real->pMethods->xShmLock(file->real, slot, count, flags);
-	if (write && lock && rc == SQLITE_OK) {
-		file->writing = true;
-		file->commits = file->database->status.commits;
+	if (!write || !lock || rc != SQLITE_OK)
+		return rc;
+	file->writing = true;
+	file->commits = file->database->status.commits;
+	look_for_strangers(file);
+	rc = admission(file);
+	if (rc != SQLITE_OK) {
+		file->writing = false;
+		file->real->pMethods->xShmLock(file->real, slot, count, SQLITE_SHM_UNLOCK | SQLITE_SHM_EXCLUSIVE);
 	}
 	return rc;
 }
@@ -405,12 +430,16 @@ static int open_ours(wk_vfs *vfs, const char *name, sqlite3_file *base, int flag
 	*file = (wk_file){.vfs = vfs, .database = db, .role = role, .real = (sqlite3_file *)(file + 1)};
 	if (role == WK_FILE_WAL)
 		file->main = of(sqlite3_database_file_object(name));
+	else
+		wk_database_connected(db);
 	int rc = vfs->real->xOpen(vfs->real, name, file->real, flags, out_flags);
 	if (rc == SQLITE_OK && file->real->pMethods->iVersion < 3) {
 		file->real->pMethods->xClose(file->real);
 		rc = SQLITE_CANTOPEN;
 	}
 	if (rc != SQLITE_OK) {
+		if (role == WK_FILE_DATABASE)
+			wk_database_disconnected(db);
 		wk_database_close(db);
 		return rc;
 	}
