@@ -28,6 +28,9 @@ class FlakyLog:
     def reader(self, **options: Any) -> Any:
         return self.log.reader(**options)
 
+    def cursors(self) -> list[str]:
+        return self.log.cursors()
+
     def writer(self) -> FlakyWriter:
         return FlakyWriter(self, self.log.writer())
 

@@ -32,6 +32,8 @@ class Life:
     database: walkeeper_sqlite.Database
     seed: int
     steps: int = 40
+    exclusive: bool = True
+    vacuum: bool = True
     marks: dict[int, str] = field(default_factory=dict)
     tables: int = 0
 
@@ -41,12 +43,12 @@ class Life:
         self._set_up()
 
     def _connect(self) -> sqlite3.Connection:
-        connection = self.database.connect(isolation_level=None, timeout=0.1)
+        connection = self.database.connect(isolation_level=None, timeout=5, check_same_thread=False)
         synchronous = self.random.choice(("FULL", "NORMAL", "OFF", "EXTRA"))
         connection.execute(f"PRAGMA synchronous={synchronous}")
         connection.execute(f"PRAGMA cache_size={self.random.choice((1, 5, 20, 2000))}")
         connection.execute(f"PRAGMA wal_autocheckpoint={self.random.choice((0, 3, 10, 1000))}")
-        if self.random.random() < 0.15:
+        if self.random.random() < 0.15 and self.exclusive:
             connection.execute("PRAGMA locking_mode=EXCLUSIVE")
         return connection
 
@@ -77,7 +79,7 @@ class Life:
         elif chance < 0.84:
             mode = self.random.choice(CHECKPOINTS)
             self.connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchall()
-        elif chance < 0.88:
+        elif chance < 0.88 and self.vacuum:
             self.connection.execute("VACUUM")
         elif chance < 0.91 and self.tables < 6:
             self._table()

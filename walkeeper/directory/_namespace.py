@@ -152,11 +152,6 @@ class DirectoryNamespace(Namespace):
     def closed(self) -> bool:
         return self._handle.closed
 
-    @property
-    def path(self) -> str:
-        """The directory, as an absolute path."""
-        return self._path
-
     def log(self, name: str, *, create: bool = True, **options: Unpack[NewLogOptions]) -> DirectoryLog:
         encoded, native_options, made = name_bytes(name), log_options(options), flag("create", create)
         out, error = ffi.new("wk_log **"), new_error()

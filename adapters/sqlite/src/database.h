@@ -24,6 +24,7 @@ struct wk_database {
 	wk_record_writer writer;
 	uint8_t *pages;                    /* memory for two */
 	_Atomic(struct wk_file *) writing; /* the WAL's file through which the last frame was written */
+	atomic_uint wals;                  /* so many times the WAL was begun anew, or cut */
 	atomic_bool unsynced;              /* pages were written to the database file since its last sync */
 	pthread_mutex_t lock;              /* of the fields below */
 	uint32_t connections;

@@ -28,6 +28,18 @@ bool wk_page_map_reserve(wk_page_map *map, size_t more) {
 	return true;
 }
 
+bool wk_page_map_copy(wk_page_map *copy, const wk_page_map *map) {
+	*copy = *map;
+	if (map->size == 0)
+		return true;
+	copy->slots = malloc(map->size * sizeof *map->slots);
+	if (copy->slots != NULL)
+		memcpy(copy->slots, map->slots, map->size * sizeof *map->slots);
+	else
+		*copy = (wk_page_map){0};
+	return copy->slots != NULL;
+}
+
 uint32_t wk_page_map_get(const wk_page_map *map, uint32_t page) {
 	return map->size > 0 ? map->slots[slot_of(map, page)].frame : 0;
 }

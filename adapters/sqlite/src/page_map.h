@@ -17,6 +17,8 @@ typedef struct wk_page_map {
 
 /* There is room for so many more pages. False: no memory; nothing changed. */
 bool wk_page_map_reserve(wk_page_map *map, size_t more);
+/* False: no memory; nothing changed. */
+bool wk_page_map_copy(wk_page_map *copy, const wk_page_map *map);
 /* 0: none. */
 uint32_t wk_page_map_get(const wk_page_map *map, uint32_t page);
 /* Room for it was reserved. */

@@ -69,6 +69,12 @@ wk_status wk_record_writer_add(wk_record_writer *w, uint32_t number, const uint8
 	return WK_OK;
 }
 
+wk_status wk_record_writer_flush(wk_record_writer *w) {
+	seal_record(w, 0);
+	wk_status status = append_sealed(w);
+	return status == WK_OK ? begin_record(w) : status;
+}
+
 wk_status wk_record_writer_end(wk_record_writer *w, uint32_t pages) {
 	seal_record(w, pages);
 	return append_sealed(w);

@@ -25,6 +25,8 @@ typedef struct wk_record_writer {
 wk_status wk_record_writer_begin(wk_record_writer *writer, const wk_database_log *log, const wk_pages_record *record);
 /* As wk_pages_image_encode. What an append answers; writer->error then says whether a record may be durable. */
 wk_status wk_record_writer_add(wk_record_writer *writer, uint32_t number, const uint8_t *page, const uint8_t *base);
+/* What is there so far is a part, and is durable when it returns. */
+wk_status wk_record_writer_flush(wk_record_writer *writer);
 /* The last part: the group is durable behind it, and the database has so many pages. */
 wk_status wk_record_writer_end(wk_record_writer *writer, uint32_t pages);
 void wk_record_writer_free(wk_record_writer *writer);

@@ -248,7 +248,7 @@ static wk_status adopt(wk_database *db, wk_opened_file *opened, const wk_databas
 
 static wk_status from_snapshot(wk_database *db, wk_opened_file *opened, wk_error *error) {
 	const wk_redo_file file = {.context = opened, .read = file_read, .write = file_write};
-	return wk_restore_into(&db->log, &file, db->state_file.at.database, -1, -1, &db->at, error);
+	return wk_restore_into(&db->log, &file, -1, db->state_file.at.database, -1, -1, &db->at, error);
 }
 
 static wk_status redo(wk_database *db, wk_opened_file *opened, wk_error *error) {

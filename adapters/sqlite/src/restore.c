@@ -78,15 +78,17 @@ wk_status wk_redo_log(const wk_database_log *log, const wk_redo_file *file, int6
 	return read_into(log, file, from, WK_PAGES_COMMIT, lsn, txid, at, error);
 }
 
-wk_status wk_restore_into(const wk_database_log *log, const wk_redo_file *file, uint64_t database, int64_t lsn,
-                          int64_t txid, wk_redo_point *at, wk_error *error) {
+wk_status wk_restore_into(const wk_database_log *log, const wk_redo_file *file, int64_t from, uint64_t database,
+                          int64_t lsn, int64_t txid, wk_redo_point *at, wk_error *error) {
 	int64_t first, next;
 	wk_status status = log->range(log->context, &first, &next, error);
 	if (status != WK_OK)
 		return status;
 	wk_snapshot_search search = {.database = database, .lsn = lsn, .txid = txid, .begun = -1, .found = -1};
 	wk_database_fail(error, WK_CORRUPT, "the log has a record that is none of a SQLite database");
-	status = log->read(log->context, first, look_for_snapshot, &search, error);
+	if (from < first)
+		from = first;
+	status = log->read(log->context, from, look_for_snapshot, &search, error);
 	if (status != WK_OK && status != WK_END)
 		return status;
 	if (search.found < 0)
@@ -134,7 +136,7 @@ static wk_status fd_write(void *context, const uint8_t *bytes, size_t size, uint
 	return WK_OK;
 }
 
-wk_status wk_database_restore(const wk_database_log *log, const char *path, int64_t lsn, int64_t txid,
+wk_status wk_database_restore(const wk_database_log *log, const char *path, int64_t from, int64_t lsn, int64_t txid,
                               wk_database_restored *restored, wk_error *error) {
 	size_t length = strlen(path);
 	char *made = malloc(length + 16);
@@ -151,7 +153,7 @@ wk_status wk_database_restore(const wk_database_log *log, const char *path, int6
 	wk_redo_point at;
 	const wk_redo_file file = {.context = &fd, .read = fd_read, .write = fd_write};
 	if (status == WK_OK)
-		status = wk_restore_into(log, &file, 0, lsn, txid, &at, error);
+		status = wk_restore_into(log, &file, from, 0, lsn, txid, &at, error);
 	/* the name appears once the file is whole and safe; a file that came meanwhile stays */
 	if (status == WK_OK &&
 	    (ftruncate(fd, (off_t)at.pages * at.page_size) != 0 || fsync(fd) != 0 || link(made, path) != 0))

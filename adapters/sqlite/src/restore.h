@@ -8,10 +8,10 @@
 
 /*
  * Writes all pages with every commit up to `lsn` and `txid` (-1: all), and says what the file holds; the caller cuts it to at->pages.
- * `database` 0: whose the log is. WK_NOT_FOUND: no whole snapshot. WK_CORRUPT; WK_IO.
+ * `from`: where to look for snapshots, -1: everywhere. `database` 0: whose the log is. WK_NOT_FOUND: no whole snapshot. WK_CORRUPT; WK_IO.
  */
-wk_status wk_restore_into(const wk_database_log *log, const wk_redo_file *file, uint64_t database, int64_t lsn,
-                          int64_t txid, wk_redo_point *at, wk_error *error);
+wk_status wk_restore_into(const wk_database_log *log, const wk_redo_file *file, int64_t from, uint64_t database,
+                          int64_t lsn, int64_t txid, wk_redo_point *at, wk_error *error);
 /* Carries out the commits behind *at, which the file holds. */
 wk_status wk_redo_log(const wk_database_log *log, const wk_redo_file *file, int64_t from, int64_t lsn, int64_t txid,
                       wk_redo_point *at, wk_error *error);

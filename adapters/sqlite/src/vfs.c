@@ -62,6 +62,7 @@ static int begin_wal(wk_file *file, const uint8_t *header) {
 	}
 	if (wk_database_checkpointed(db, &error) != WK_OK)
 		return fail_with(&error, SQLITE_IOERR_WRITE);
+	atomic_fetch_add(&db->wals, 1);
 	return wk_wal_begin(&db->wal, header) ? SQLITE_OK : SQLITE_IOERR_WRITE;
 }
 
@@ -126,6 +127,10 @@ static int file_truncate(sqlite3_file *base, sqlite3_int64 size) {
 	wk_file *file = of(base);
 	if (file->role == WK_FILE_DATABASE)
 		atomic_store(&file->database->unsynced, true);
+	else if (size == 0) {
+		atomic_fetch_add(&file->database->wals, 1); /* a snapshot does not read there any more */
+		wk_wal_forget(&file->database->wal);
+	}
 	return file->real->pMethods->xTruncate(file->real, size);
 }
 
@@ -484,7 +489,8 @@ static int vfs_delete(sqlite3_vfs *base, const char *name, int sync_directory) {
 		if (!atomic_load(&db->unsynced) && wk_database_state_of(db) == WK_DATABASE_OPEN &&
 		    wk_database_checkpointed(db, &error) != WK_OK)
 			wk_host_log(SQLITE_IOERR_WRITE, error.text); /* a restart redoes more */
-		db->wal.known = false;
+		atomic_fetch_add(&db->wals, 1);
+		wk_wal_forget(&db->wal);
 		wk_database_close(db);
 	}
 	return vfs->real->xDelete(vfs->real, name, sync_directory);

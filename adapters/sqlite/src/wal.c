@@ -17,10 +17,15 @@ void wk_wal_free(wk_wal *wal) {
 	*wal = (wk_wal){0};
 }
 
-bool wk_wal_begin(wk_wal *wal, const uint8_t header[WK_WAL_HEADER]) {
+void wk_wal_forget(wk_wal *wal) {
 	wk_wal_rollback(wal);
 	wk_page_map_clear(&wal->pages);
 	wal->committed = 0;
+	wal->known = false;
+}
+
+bool wk_wal_begin(wk_wal *wal, const uint8_t header[WK_WAL_HEADER]) {
+	wk_wal_forget(wal);
 	wal->known = wk_wal_header_decode(header, &wal->format, wal->checksum);
 	return wal->known;
 }

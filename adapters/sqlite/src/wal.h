@@ -53,6 +53,8 @@ bool wk_wal_init(wk_wal *wal, wk_wal_commit_fn commit, void *context);
 void wk_wal_free(wk_wal *wal);
 /* A new header: frames begin anew. False: it is none. */
 bool wk_wal_begin(wk_wal *wal, const uint8_t header[WK_WAL_HEADER]);
+/* The file is gone, or empty: there are no frames until the next header. */
+void wk_wal_forget(wk_wal *wal);
 /* Bytes behind the header. */
 int wk_wal_write(wk_wal *wal, const wk_wal_file *file, const uint8_t *bytes, size_t size, uint64_t offset);
 /* Before SQLite reads these bytes: corrects checksums, where that is what it is about to do. */

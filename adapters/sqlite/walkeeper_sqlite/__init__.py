@@ -16,5 +16,17 @@ from __future__ import annotations
 from walkeeper_sqlite._database import Database, Status, attach, last_lsn
 from walkeeper_sqlite._host import extension_path, load
 from walkeeper_sqlite._restore import Restored, restore
+from walkeeper_sqlite._snapshots import Snapshot, snapshots
 
-__all__ = ["Database", "Restored", "Status", "attach", "extension_path", "last_lsn", "load", "restore"]
+__all__ = [
+    "Database",
+    "Restored",
+    "Snapshot",
+    "Status",
+    "attach",
+    "extension_path",
+    "last_lsn",
+    "load",
+    "restore",
+    "snapshots",
+]

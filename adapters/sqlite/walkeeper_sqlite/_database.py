@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from types import TracebackType
 from typing import Any, Literal
 from urllib.parse import quote
@@ -14,6 +16,7 @@ from walkeeper.errors import ClosedError, ExistsError, InvalidError, check
 from walkeeper_sqlite._host import load
 from walkeeper_sqlite._logs import new_error, open_log
 from walkeeper_sqlite._native import ffi, lib
+from walkeeper_sqlite._snapshots import Snapshot, take_snapshot, truncate
 
 __all__ = ["Database", "Status", "attach", "last_lsn"]
 
@@ -52,9 +55,14 @@ class Status:
 class Database:
     """A database that is open on its log, until it is closed and its last connection too."""
 
-    def __init__(self, path: str, native: Any) -> None:
+    def __init__(self, path: str, log: Log, native: Any) -> None:
         self._path = path
+        self._log = log
         self._native = native
+
+    @property
+    def log(self) -> Log:
+        return self._log
 
     @property
     def path(self) -> str:
@@ -72,10 +80,8 @@ class Database:
 
     def status(self) -> Status:
         """ClosedError where it was closed."""
-        if self._native is None:
-            raise ClosedError(f"the database {self._path} was closed")
         status = ffi.new("wk_database_status *")
-        lib.wk_database_status_get(self._native, status)
+        lib.wk_database_status_get(self._opened(), status)
         state = _STATES[status.state]
         return Status(
             state=state,
@@ -89,6 +95,26 @@ class Database:
             page_size=status.page_size,
             pages=status.pages,
         )
+
+    def snapshot(self, *, progress: Callable[[int, int], object] | None = None) -> Snapshot:
+        """Puts all pages, as of one commit, into the log. Commits go on meanwhile.
+
+        A restoration, and an attachment without the file, read the log from the newest snapshot on. `progress` is
+        called with the pages done, and all. Raises what an append raises, and sqlite3.OperationalError where another
+        connection writes for longer than five seconds.
+        """
+        return take_snapshot(self, self._log, progress)
+
+    def truncate(self, keep: timedelta) -> Snapshot | None:
+        """Lets go of the log before the newest snapshot that is older than `keep`, so that every commit of that time
+        can be restored still. Returns that snapshot; None: there is none that old, and nothing was done."""
+        self._opened()
+        return truncate(self._log, keep)
+
+    def _opened(self) -> Any:
+        if self._native is None:
+            raise ClosedError(f"the database {self._path} was closed")
+        return self._native
 
     def close(self) -> None:
         """Lets go of it. Connections that are open go on, and the log is closed with the last of them."""
@@ -130,7 +156,7 @@ def attach(path: str | os.PathLike[str], log: Log, *, page_size: int = 4096) -> 
     out, error = ffi.new("wk_database **"), new_error()
     status = lib.wk_database_open(os.fsencode(name), open_log(log, write=True), options, out, error)
     check(status, error, log=log.name)
-    return Database(name, out[0])
+    return Database(name, log, out[0])
 
 
 def last_lsn(connection: Any, schema: str = "main") -> int:

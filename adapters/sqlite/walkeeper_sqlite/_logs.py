@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from walkeeper import Log, Writer
+from walkeeper import Log, Writer, is_cluster
 from walkeeper.errors import (
     ClosedError,
     Error,
@@ -44,7 +44,7 @@ def open_log(log: Log, *, write: bool) -> Any:
     alone; others are asked through Python, once for each commit."""
     native = ffi.new("wk_database_log *")
     root = getattr(log.namespace, "path", None)
-    if root is not None:
+    if root is not None and not is_cluster(root):
         error, name = new_error(), log.name.encode()
         root = os.fsencode(root)
         check(lib.wk_database_log_open(root, name, write, native, error), error, log=log.name)

@@ -10,6 +10,7 @@ from walkeeper import Log
 from walkeeper.errors import InvalidError, check
 from walkeeper_sqlite._logs import new_error, open_log
 from walkeeper_sqlite._native import ffi, lib
+from walkeeper_sqlite._snapshots import snapshots
 
 __all__ = ["Restored", "restore"]
 
@@ -43,10 +44,25 @@ def restore(log: Log, path: str | os.PathLike[str], *, to: int | datetime | None
         lsn = int(to)
     if lsn < -1 or txid < -1 or (to is not None and max(lsn, txid) < 0):
         raise InvalidError(f"to={to!r} lies before the first record")
-    native, restored, error = open_log(log, write=False), ffi.new("wk_database_restored *"), new_error()
+    native = open_log(log, write=False)
     try:
-        status = lib.wk_database_restore(native, os.fsencode(path), lsn, txid, restored, error)
+        for start in _starts(log, lsn, txid):
+            restored = ffi.new("wk_database_restored *")
+            error = new_error()
+            status = lib.wk_database_restore(native, os.fsencode(path), start, lsn, txid, restored, error)
+            if status != lib.WK_NOT_FOUND:
+                break
     finally:
         native.close(native.context)
     check(status, error, log=log.name)
     return Restored(restored.lsn, restored.txid, restored.transaction, restored.pages, restored.page_size)
+
+
+def _starts(log: Log, lsn: int, txid: int) -> list[int]:
+    """Where to look for a snapshot: the newest one first; it may have ended behind the point that is asked for."""
+    before = [
+        snapshot.lsn
+        for snapshot in snapshots(log)
+        if (lsn < 0 or snapshot.lsn <= lsn) and (txid < 0 or snapshot.time_ms <= txid)
+    ]
+    return [*before[:-3:-1], -1]

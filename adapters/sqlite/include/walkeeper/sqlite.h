@@ -87,6 +87,20 @@ WK_API void wk_database_status_get(wk_database *database, wk_database_status *st
 /* The database that is open in this process, or NULL; let go of by wk_database_close. `path` as SQLite has it: absolute. */
 WK_API wk_database *wk_database_find(const char *path);
 
+/*
+ * A snapshot: all pages as of one commit become records of the log, so that a restart and a restoration can begin there, and
+ * records before it can be truncated. The caller sees to it that nobody commits during wk_database_snapshot_begin (BEGIN
+ * IMMEDIATE), and that a read transaction which began meanwhile stays open until the end. Commits go on in between.
+ */
+typedef struct wk_database_snapshot wk_database_snapshot;
+WK_API wk_status wk_database_snapshot_begin(wk_database *database, wk_database_snapshot **snapshot, wk_error *error);
+/* Appends up to so many more pages; *left says how many there are still: 0 behind the last record. What an append answers. */
+WK_API wk_status wk_database_snapshot_append(wk_database_snapshot *snapshot, uint32_t pages, uint32_t *left,
+                                             wk_error *error);
+/* The sequence id of its first record: what is before may be truncated once it is whole. */
+WK_API int64_t wk_database_snapshot_lsn(const wk_database_snapshot *snapshot);
+WK_API void wk_database_snapshot_free(wk_database_snapshot *snapshot);
+
 typedef struct wk_database_restored {
 	int64_t lsn; /* of the last commit that the file has */
 	int64_t txid;
@@ -95,8 +109,9 @@ typedef struct wk_database_restored {
 } wk_database_restored;
 /*
  * Makes the file `path`, which must not exist, from the log: with every commit up to the sequence id `lsn` (-1: all) and
- * up to the txid `txid` (-1: all; on a log with the clock's txids, milliseconds). WK_NOT_FOUND: there is no snapshot before them.
+ * up to the txid `txid` (-1: all; on a log with the clock's txids, milliseconds). `from`: where a snapshot that is to be used
+ * begins; -1: the newest is looked for in all of the log. WK_NOT_FOUND: there is no snapshot before them.
  */
-WK_API wk_status wk_database_restore(const wk_database_log *log, const char *path, int64_t lsn, int64_t txid,
-                                     wk_database_restored *restored, wk_error *error);
+WK_API wk_status wk_database_restore(const wk_database_log *log, const char *path, int64_t from, int64_t lsn,
+                                     int64_t txid, wk_database_restored *restored, wk_error *error);
 #endif
