@@ -35,6 +35,9 @@ extern "Python" bool walkeeper_verify_progress(void *context, uint64_t bytes_don
 SQLITE_CALLBACKS = """
 extern "Python" wk_status walkeeper_sqlite_append(void *context, const uint8_t *bytes, const uint32_t *sizes,
                                                   size_t count, int64_t *last, wk_error *error);
+extern "Python" wk_status walkeeper_sqlite_submit(void *context, const uint8_t *bytes, const uint32_t *sizes,
+                                                  size_t count, int64_t *last, uint64_t *ticket, wk_error *error);
+extern "Python" wk_status walkeeper_sqlite_wait(void *context, uint64_t ticket, wk_error *error);
 extern "Python" wk_status walkeeper_sqlite_read(void *context, int64_t from, wk_database_record_fn record,
                                                 void *record_context, wk_error *error);
 extern "Python" wk_status walkeeper_sqlite_range(void *context, int64_t *first, int64_t *next, wk_error *error);

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from typing import Any, cast
 
 import walkeeper
@@ -45,6 +47,25 @@ class FlakyWriter:
 
     def append_many(self, payloads: Sequence[bytes]) -> walkeeper.AppendRange:
         return self._around(lambda: self._writer.append_many(payloads))
+
+    def submit(self, payload: bytes) -> Future[walkeeper.Position]:
+        """Before the future's result comes what the log has for before an append; the record is written at once."""
+        done = self._writer.append(payload)
+        waits: Future[walkeeper.Position] = Future()
+        threading.Thread(target=self._finish, args=(waits, done)).start()
+        return waits
+
+    def _finish(self, waits: Future[walkeeper.Position], done: walkeeper.Position) -> None:
+        try:
+            self._log.before()
+        except Exception as error:
+            waits.set_exception(error)
+        else:
+            waits.set_result(done)
+
+    @property
+    def next_sequence_id(self) -> int:
+        return self._writer.next_sequence_id
 
     def _around(self, append: Callable[[], Any]) -> Any:
         self._log.appends += 1

@@ -83,6 +83,23 @@ static void accept(wk_database *db, const wk_page_map *fresh, uint32_t pages) {
 	pthread_mutex_unlock(&db->lock);
 }
 
+bool wk_database_wait(wk_database *db, uint64_t ticket) {
+	if (ticket <= atomic_load(&db->durable))
+		return true;
+	if (wk_database_state_of(db) == WK_DATABASE_POISONED)
+		return false;
+	wk_error error;
+	if (db->log.wait(db->log.context, ticket, &error) != WK_OK) {
+		wk_database_stop(db, WK_DATABASE_POISONED, error.text);
+		wk_host_log(WK_HOST_IOERR_WRITE, error.text);
+		return false;
+	}
+	uint64_t durable = atomic_load(&db->durable);
+	while (durable < ticket && !atomic_compare_exchange_weak(&db->durable, &durable, ticket)) {
+	}
+	return true;
+}
+
 int wk_database_commit(void *database, const wk_wal_file *file, uint32_t last, uint32_t pages) {
 	wk_database *db = database;
 	assert(last > db->wal.committed && pages > 0);
@@ -101,12 +118,15 @@ int wk_database_commit(void *database, const wk_wal_file *file, uint32_t last, u
 	wk_status status = rc == 0 ? wk_record_writer_begin(&db->writer, &db->log, &record) : WK_OK;
 	if (rc == 0 && status == WK_OK)
 		rc = add_images(db, file, &fresh, last, pages);
+	uint64_t ticket = 0;
 	if (rc == 0 && status == WK_OK)
-		status = wk_record_writer_end(&db->writer, pages);
+		status = wk_record_writer_end(&db->writer, pages, db->acknowledge == WK_ACKNOWLEDGE_GROUP ? &ticket : NULL);
 	if (status != WK_OK)
 		rc = refusal(db, status);
 	if (rc == 0)
 		accept(db, &fresh, pages);
+	if (rc == 0 && ticket != 0)
+		atomic_store(&db->submitted, ticket);
 	wk_page_map_free(&fresh);
 	return rc;
 }

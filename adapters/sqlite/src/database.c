@@ -66,7 +66,7 @@ void wk_database_close(wk_database *db) {
 	}
 }
 
-static wk_database *new_database(const char *path, const wk_database_log *log) {
+static wk_database *new_database(const char *path, const wk_database_log *log, const wk_database_options *options) {
 	wk_database *db = calloc(1, sizeof *db);
 	if (db == NULL)
 		return NULL;
@@ -82,6 +82,7 @@ static wk_database *new_database(const char *path, const wk_database_log *log) {
 		return NULL;
 	}
 	db->log = *log;
+	db->acknowledge = options->acknowledge;
 	return db;
 }
 
@@ -89,9 +90,11 @@ wk_status wk_database_open(const char *path, const wk_database_log *log, const w
                            wk_database **opened, wk_error *error) {
 	wk_database_options defaults;
 	wk_database_options_init(&defaults);
+	if (options == NULL)
+		options = &defaults;
 	char full[PATH_MAX + 1];
 	wk_status status = wk_vfs_full_path(path, full, sizeof full, error);
-	wk_database *db = status == WK_OK ? new_database(full, log) : NULL;
+	wk_database *db = status == WK_OK ? new_database(full, log, options) : NULL;
 	if (db == NULL) {
 		log->close(log->context);
 		return status != WK_OK ? status : wk_database_fail(error, WK_NO_MEMORY, "opening %s: no memory", path);
@@ -99,10 +102,14 @@ wk_status wk_database_open(const char *path, const wk_database_log *log, const w
 	pthread_mutex_lock(&registry_lock); /* until it is recovered: an other thread that opens the path waits */
 	if (find_locked(full) != NULL)
 		status = wk_database_fail(error, WK_EXISTS, "the database %s is open in this process", full);
+	if (status == WK_OK && options->acknowledge > WK_ACKNOWLEDGE_GROUP)
+		status = wk_database_fail(error, WK_INVALID, "opening %s: acknowledge is %u", full, options->acknowledge);
+	if (status == WK_OK && options->acknowledge == WK_ACKNOWLEDGE_GROUP && log->submit == NULL)
+		status = wk_database_fail(error, WK_UNSUPPORTED, "opening %s: its log has no group acknowledgement", full);
 	if (status == WK_OK)
 		status = wk_state_file_open(full, &db->state_file, error);
 	if (status == WK_OK)
-		status = wk_database_recover(db, options != NULL ? options : &defaults, error);
+		status = wk_database_recover(db, options, error);
 	if (status == WK_OK) {
 		db->next = registry;
 		registry = db;

@@ -22,11 +22,13 @@ struct wk_database {
 	wk_state_file state_file;
 	wk_wal wal;
 	wk_record_writer writer;
-	uint8_t *pages;                    /* memory for two */
-	_Atomic(struct wk_file *) writing; /* the WAL's file through which the last frame was written */
-	atomic_uint wals;                  /* so many times the WAL was begun anew, or cut */
-	atomic_bool unsynced;              /* pages were written to the database file since its last sync */
-	pthread_mutex_t lock;              /* of the fields below */
+	uint8_t *pages;                      /* memory for two */
+	_Atomic(struct wk_file *) writing;   /* the WAL's file through which the last frame was written */
+	uint32_t acknowledge;                /* enum wk_acknowledge */
+	_Atomic uint64_t submitted, durable; /* tickets of commits, of which the log has all up to the second */
+	atomic_uint wals;                    /* so many times the WAL was begun anew, or cut */
+	atomic_bool unsynced;                /* pages were written to the database file since its last sync */
+	pthread_mutex_t lock;                /* of the fields below */
 	uint32_t connections;
 	wk_file_stamp unconnected; /* the file when the last connection was closed */
 	wk_redo_point at;          /* the last commit */
@@ -40,6 +42,8 @@ int wk_database_commit(void *database, const wk_wal_file *file, uint32_t last, u
  * WK_IO.
  */
 wk_status wk_database_checkpointed(wk_database *database, wk_error *error);
+/* Waits until the log has all commits up to the ticket. False: it never will; the database is poisoned. */
+bool wk_database_wait(wk_database *database, uint64_t ticket);
 /* A connection opens the file, has closed it. With the first one it is looked whether another program changed the file. */
 void wk_database_connected(wk_database *database);
 void wk_database_disconnected(wk_database *database);

@@ -36,6 +36,31 @@ static wk_status log_append(void *context, const uint8_t *bytes, const uint32_t 
 	return WK_OK;
 }
 
+static wk_status log_submit(void *context, const uint8_t *bytes, const uint32_t *sizes, size_t count, int64_t *last,
+                            uint64_t *ticket, wk_error *error) {
+	wk_directory_log *self = context;
+	wk_position first, at;
+	wk_append_options options;
+	wk_append_options_init(&options);
+	wk_status status;
+	if (count == 1)
+		status = wk_writer_submit(self->writer, bytes, sizes[0], &options, &at, ticket, error);
+	else
+		status = wk_writer_append_many(self->writer, bytes, sizes, count, NULL, &options, false, &first, &at, ticket,
+		                               error);
+	*last = at.sequence_id;
+	return status;
+}
+
+static wk_status log_wait(void *context, uint64_t ticket, wk_error *error) {
+	wk_directory_log *self = context;
+	wk_status status;
+	do
+		status = wk_namespace_wait(self->ns, ticket, UINT64_MAX, error);
+	while (status == WK_INTERRUPTED);
+	return status;
+}
+
 static wk_status log_read(void *context, int64_t from, wk_database_record_fn record, void *record_context,
                           wk_error *error) {
 	wk_directory_log *self = context;
@@ -114,6 +139,8 @@ wk_status wk_database_log_open(const char *root, const char *name, bool write, w
 	    .context = self,
 	    .log_id = info.log_id,
 	    .append = log_append,
+	    .submit = log_submit,
+	    .wait = log_wait,
 	    .read = log_read,
 	    .range = log_range,
 	    .close = log_close,

@@ -44,8 +44,13 @@ static void seal_record(wk_record_writer *w, uint32_t pages) {
 	w->sealed = w->used;
 }
 
-static wk_status append_sealed(wk_record_writer *w) {
-	wk_status status = w->log->append(w->log->context, w->bytes, w->sizes, w->sealed_count, &w->lsn, &w->error);
+static wk_status append_sealed(wk_record_writer *w, uint64_t *ticket) {
+	const wk_database_log *log = w->log;
+	wk_status status;
+	if (ticket != NULL)
+		status = log->submit(log->context, w->bytes, w->sizes, w->sealed_count, &w->lsn, ticket, &w->error);
+	else
+		status = log->append(log->context, w->bytes, w->sizes, w->sealed_count, &w->lsn, &w->error);
 	w->payload_bytes += w->sealed;
 	w->sealed = w->sealed_count = w->used = 0;
 	return status;
@@ -56,7 +61,7 @@ wk_status wk_record_writer_add(wk_record_writer *w, uint32_t number, const uint8
 	if (w->used - w->sealed + WK_PAGES_IMAGE_MAX > WK_PAGES_RECORD_MAX) {
 		seal_record(w, 0);
 		if (w->sealed_count == WK_RECORDS_AT_ONCE)
-			status = append_sealed(w);
+			status = append_sealed(w, NULL);
 		if (status == WK_OK)
 			status = begin_record(w);
 	}
@@ -71,13 +76,13 @@ wk_status wk_record_writer_add(wk_record_writer *w, uint32_t number, const uint8
 
 wk_status wk_record_writer_flush(wk_record_writer *w) {
 	seal_record(w, 0);
-	wk_status status = append_sealed(w);
+	wk_status status = append_sealed(w, NULL);
 	return status == WK_OK ? begin_record(w) : status;
 }
 
-wk_status wk_record_writer_end(wk_record_writer *w, uint32_t pages) {
+wk_status wk_record_writer_end(wk_record_writer *w, uint32_t pages, uint64_t *ticket) {
 	seal_record(w, pages);
-	return append_sealed(w);
+	return append_sealed(w, ticket);
 }
 
 void wk_record_writer_free(wk_record_writer *w) {

@@ -27,7 +27,10 @@ wk_status wk_record_writer_begin(wk_record_writer *writer, const wk_database_log
 wk_status wk_record_writer_add(wk_record_writer *writer, uint32_t number, const uint8_t *page, const uint8_t *base);
 /* What is there so far is a part, and is durable when it returns. */
 wk_status wk_record_writer_flush(wk_record_writer *writer);
-/* The last part: the group is durable behind it, and the database has so many pages. */
-wk_status wk_record_writer_end(wk_record_writer *writer, uint32_t pages);
+/*
+ * The last part: the database has so many pages behind it, and the group is durable when it returns. With `ticket`, which may be
+ * NULL: once the log's `wait` for it returns.
+ */
+wk_status wk_record_writer_end(wk_record_writer *writer, uint32_t pages, uint64_t *ticket);
 void wk_record_writer_free(wk_record_writer *writer);
 #endif

@@ -201,7 +201,7 @@ static wk_status append_snapshot(wk_database *db, wk_opened_file *opened, wk_red
 			status = wk_record_writer_add(w, number, db->pages, NULL);
 	}
 	if (status == WK_OK)
-		status = wk_record_writer_end(w, at->pages);
+		status = wk_record_writer_end(w, at->pages, NULL);
 	if (status != WK_OK) {
 		if (appending && error != NULL)
 			*error = w->error;

@@ -151,7 +151,7 @@ wk_status wk_database_snapshot_append(wk_database_snapshot *s, uint32_t pages, u
 		status = wk_record_writer_add(&s->writer, s->next, s->page, NULL);
 	}
 	if (status == WK_OK && s->next > s->count)
-		status = wk_record_writer_end(&s->writer, s->count);
+		status = wk_record_writer_end(&s->writer, s->count, NULL);
 	if (status != WK_OK && error != NULL)
 		*error = s->writer.error;
 	*left = s->count + 1 - s->next;

@@ -55,6 +55,8 @@ static int fail_with(const wk_error *error, int rc) {
 static int begin_wal(wk_file *file, const uint8_t *header) {
 	wk_database *db = file->database;
 	wk_error error;
+	if (!wk_database_wait(db, atomic_load(&db->submitted)))
+		return SQLITE_IOERR_WRITE;
 	if (atomic_load(&db->unsynced)) {
 		int rc = file->main->base.pMethods->xSync(&file->main->base, SQLITE_SYNC_NORMAL);
 		if (rc != SQLITE_OK)
@@ -80,6 +82,7 @@ static int write_wal(wk_file *file, const uint8_t *bytes, size_t size, uint64_t 
 		return SQLITE_IOERR_WRITE;
 	uint64_t commits = db->status.commits;
 	int rc = wk_wal_write(&db->wal, &real, bytes, size, offset);
+	file->main->ticket = atomic_load(&db->submitted);
 	if (rc != SQLITE_OK && db->status.commits != commits)
 		wk_database_stop(
 		    db, WK_DATABASE_POISONED,
@@ -108,6 +111,8 @@ static int file_read(sqlite3_file *base, void *bytes, int size, sqlite3_int64 of
 	const wk_wal_file real = {.context = file->real, .read = wal_file_read, .write = wal_file_write};
 	bool mine = atomic_load(&file->database->writing) == file; /* others read only what was published */
 	int rc = mine ? wk_wal_before_read(wal, &real, (size_t)size, (uint64_t)offset) : SQLITE_OK;
+	if (mine)
+		file->main->ticket = atomic_load(&file->database->submitted);
 	if (rc == SQLITE_OK)
 		rc = file->real->pMethods->xRead(file->real, bytes, size, offset);
 	if (rc == SQLITE_OK && mine)
@@ -119,6 +124,8 @@ static int file_write(sqlite3_file *base, const void *bytes, int size, sqlite3_i
 	wk_file *file = of(base);
 	if (file->role == WK_FILE_WAL)
 		return write_wal(file, bytes, (size_t)size, (uint64_t)offset);
+	if (!wk_database_wait(file->database, atomic_load(&file->database->submitted))) /* a checkpoint */
+		return SQLITE_IOERR_WRITE;
 	atomic_store(&file->database->unsynced, true);
 	return file->real->pMethods->xWrite(file->real, bytes, size, offset);
 }
@@ -194,7 +201,8 @@ static int file_control(sqlite3_file *base, int operation, void *argument) {
 		*(wk_database **)argument = file->database;
 		return SQLITE_OK;
 	}
-	if (operation == SQLITE_FCNTL_COMMIT_PHASETWO && commit_was_missed(file))
+	if (operation == SQLITE_FCNTL_COMMIT_PHASETWO &&
+	    (commit_was_missed(file) || !wk_database_wait(file->database, file->ticket)))
 		return SQLITE_IOERR_WRITE;
 	if (operation == SQLITE_FCNTL_PRAGMA && file->role == WK_FILE_DATABASE) {
 		int rc = file_pragma(file, argument);
@@ -382,6 +390,11 @@ static wk_status open_by_uri(wk_vfs *vfs, const char *name, const char *log_name
 	wk_database_options options;
 	wk_database_options_init(&options);
 	options.page_size = (uint32_t)sqlite3_uri_int64(name, "wk_page_size", options.page_size);
+	const char *acknowledge = sqlite3_uri_parameter(name, "wk_ack");
+	if (acknowledge != NULL && strcmp(acknowledge, "group") == 0)
+		options.acknowledge = WK_ACKNOWLEDGE_GROUP;
+	else if (acknowledge != NULL && strcmp(acknowledge, "strict") != 0)
+		return wk_database_fail(error, WK_INVALID, "%s: wk_ack=%s is neither strict nor group", name, acknowledge);
 	if (root == NULL)
 		return wk_database_fail(error, WK_INVALID,
 		                        "%s: the URI names the log %s, and not the directory that it is in: wk_root=", name,

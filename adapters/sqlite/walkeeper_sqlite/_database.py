@@ -20,6 +20,8 @@ from walkeeper_sqlite._snapshots import Snapshot, take_snapshot, truncate
 
 __all__ = ["Database", "Status", "attach", "last_lsn"]
 
+Acknowledge = Literal["strict", "group"]
+_ACKNOWLEDGE = {"strict": lib.WK_ACKNOWLEDGE_STRICT, "group": lib.WK_ACKNOWLEDGE_GROUP}
 State = Literal["open", "fenced", "poisoned"]
 _STATES: dict[int, State] = {
     lib.WK_DATABASE_OPEN: "open",
@@ -131,12 +133,18 @@ class Database:
         self.close()
 
 
-def attach(path: str | os.PathLike[str], log: Log, *, page_size: int = 4096) -> Database:
+def attach(
+    path: str | os.PathLike[str], log: Log, *, page_size: int = 4096, acknowledge: Acknowledge = "strict"
+) -> Database:
     """Opens the SQLite database `path` on `log`, whose earlier writer is fenced.
 
     The file is brought to the log's last commit. Where there is no file, it is made from the log; where the log is
     empty too, an empty database is made, with pages of `page_size` bytes. An existing database whose log is empty is
     taken over: it is brought into WAL mode, and its pages become the log's first records.
+
+    COMMIT returns when the commit is durable in the log. With acknowledge="strict" nobody sees it before, and nobody
+    else commits meanwhile. With "group" the next transaction begins, and readers of this machine see the commit, while
+    it waits: many threads commit at once. Where the log refuses a commit that was seen so, the database is poisoned.
 
     Raises DirectoryLockedError where another process has the database open, also without walkeeper; ExistsError where
     it is attached in this process; InvalidError where the file is not known to be of this log, or is no database;
@@ -148,6 +156,9 @@ def attach(path: str | os.PathLike[str], log: Log, *, page_size: int = 4096) -> 
     if not isinstance(page_size, int) or not 512 <= page_size <= 65536 or page_size & (page_size - 1):
         raise InvalidError(f"page_size={page_size!r} is not a power of two from 512 to 65536")
     options.page_size = page_size
+    if acknowledge not in _ACKNOWLEDGE:
+        raise InvalidError(f"acknowledge={acknowledge!r} is neither 'strict' nor 'group'")
+    options.acknowledge = _ACKNOWLEDGE[acknowledge]
     name = os.path.realpath(os.fsdecode(path))
     found = lib.wk_database_find(os.fsencode(name))
     if found != ffi.NULL:  # before its writer is fenced

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import Future
 from typing import Any
 
-from walkeeper import Log, Writer, is_cluster
+from walkeeper import Log, Position, Writer, is_cluster
 from walkeeper.errors import (
     ClosedError,
     Error,
@@ -54,6 +55,8 @@ def open_log(log: Log, *, write: bool) -> Any:
     native.context = handle
     native.log_id = log.info().log_id % 2**64
     native.append = lib.walkeeper_sqlite_append
+    native.submit = lib.walkeeper_sqlite_submit
+    native.wait = lib.walkeeper_sqlite_wait
     native.read = lib.walkeeper_sqlite_read
     native.range = lib.walkeeper_sqlite_range
     native.close = lib.walkeeper_sqlite_close
@@ -61,11 +64,31 @@ def open_log(log: Log, *, write: bool) -> Any:
 
 
 class _PythonLog:
-    __slots__ = ("log", "writer")
+    __slots__ = ("log", "submitted", "tickets", "writer")
 
     def __init__(self, log: Log, writer: Writer | None) -> None:
         self.log = log
         self.writer = writer
+        self.tickets = 0
+        self.submitted: dict[int, Future[Position]] = {}
+        """By ticket, until they are done."""
+
+    def submit(self, payloads: list[bytes]) -> int:
+        """The sequence id that the last one has, or a later one that is no commit's."""
+        assert self.writer is not None
+        for payload in payloads:
+            future = self.writer.submit(payload)
+        self.tickets += 1
+        self.submitted[self.tickets] = future
+        return self.writer.next_sequence_id - 1
+
+    def wait(self, ticket: int) -> None:
+        """Records become durable in the order of their tickets, and one that does not stays here."""
+        for earlier in [known for known in tuple(self.submitted) if known <= ticket]:
+            future = self.submitted.get(earlier)
+            if future is not None:
+                future.result()
+                self.submitted.pop(earlier, None)
 
 
 def _fill(error: Any, failure: BaseException) -> int:
@@ -79,14 +102,39 @@ def _fill(error: Any, failure: BaseException) -> int:
     return status
 
 
+def _payloads(data: Any, sizes: Any, count: int) -> list[bytes]:
+    payloads, at = [], 0
+    for size in ffi.unpack(sizes, count):
+        payloads.append(bytes(ffi.buffer(data + at, size)))
+        at += size
+    return payloads
+
+
+@ffi.def_extern(error=lib.WK_IO)
+def walkeeper_sqlite_submit(context: Any, data: Any, sizes: Any, count: int, last: Any, ticket: Any, error: Any) -> int:
+    python_log = ffi.from_handle(context)
+    try:
+        last[0] = python_log.submit(_payloads(data, sizes, count))
+        ticket[0] = python_log.tickets
+    except BaseException as failure:
+        return _fill(error, failure)
+    return 0
+
+
+@ffi.def_extern(error=lib.WK_IO)
+def walkeeper_sqlite_wait(context: Any, ticket: int, error: Any) -> int:
+    try:
+        ffi.from_handle(context).wait(ticket)
+    except BaseException as failure:
+        return _fill(error, failure)
+    return 0
+
+
 @ffi.def_extern(error=lib.WK_IO)
 def walkeeper_sqlite_append(context: Any, data: Any, sizes: Any, count: int, last: Any, error: Any) -> int:
     writer = ffi.from_handle(context).writer
     try:
-        payloads, at = [], 0
-        for size in ffi.unpack(sizes, count):
-            payloads.append(bytes(ffi.buffer(data + at, size)))
-            at += size
+        payloads = _payloads(data, sizes, count)
         last[0] = writer.append_many(payloads).last.sequence_id if count > 1 else writer.append(payloads[0]).sequence_id
     except BaseException as failure:
         return _fill(error, failure)

@@ -29,6 +29,13 @@ typedef struct wk_database_log {
 	uint64_t log_id;
 	wk_status (*append)(void *context, const uint8_t *bytes, const uint32_t *sizes, size_t count, int64_t *last,
 	                    wk_error *error);
+	/*
+	 * The same without the wait: *last is the sequence id that the last one gets, *ticket goes to `wait`, which returns once
+	 * the records of it and of earlier tickets are durable. Both may be NULL: there is no group acknowledgement.
+	 */
+	wk_status (*submit)(void *context, const uint8_t *bytes, const uint32_t *sizes, size_t count, int64_t *last,
+	                    uint64_t *ticket, wk_error *error);
+	wk_status (*wait)(void *context, uint64_t ticket, wk_error *error);
 	wk_status (*read)(void *context, int64_t from, wk_database_record_fn record, void *record_context, wk_error *error);
 	/* The first record that is not truncated, and the number that the next one gets. */
 	wk_status (*range)(void *context, int64_t *first, int64_t *next, wk_error *error);
@@ -42,8 +49,16 @@ typedef struct wk_database_log {
 WK_API wk_status wk_database_log_open(const char *root, const char *name, bool write, wk_database_log *log,
                                       wk_error *error);
 
+/*
+ * How COMMIT waits. STRICT: nobody sees the commit, and nobody else commits, before it is in the log. GROUP: the next
+ * transaction begins, and readers of this machine see the commit, while it waits for the log; COMMIT returns when it is
+ * there. Where it does not come there, the database is poisoned, for readers too.
+ */
+enum wk_acknowledge { WK_ACKNOWLEDGE_STRICT = 0, WK_ACKNOWLEDGE_GROUP = 1 };
+
 typedef struct wk_database_options {
-	uint32_t page_size; /* of a database that is made: a power of two from 512 to 65536 (default 4096) */
+	uint32_t page_size;   /* of a database that is made: a power of two from 512 to 65536 (default 4096) */
+	uint32_t acknowledge; /* enum wk_acknowledge (default STRICT) */
 } wk_database_options;
 WK_API void wk_database_options_init(wk_database_options *options);
 
