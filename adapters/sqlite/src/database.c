@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "error.h"
 #include "vfs.h"
@@ -45,8 +46,10 @@ static void release(wk_database *db) {
 /* Notes that the file has all commits, where it has: what is changed in it from now on is none of ours. */
 static void note_close(wk_database *db) {
 	wk_error error;
-	if (db->status.state == WK_DATABASE_OPEN && db->at.lsn >= 0 && db->at.lsn == db->state_file.at.lsn &&
-	    !db->wal.known)
+	if (db->status.state == WK_DATABASE_FOLLOWING)
+		db->unconnected = wk_file_stamp_of(db->path);
+	bool whole = db->status.state == WK_DATABASE_OPEN || db->status.state == WK_DATABASE_FOLLOWING;
+	if (whole && db->at.lsn >= 0 && db->at.lsn == db->state_file.at.lsn && !db->wal.known)
 		(void)wk_state_file_store(&db->state_file, &db->at, db->unconnected, &error);
 }
 
@@ -86,12 +89,9 @@ static wk_database *new_database(const char *path, const wk_database_log *log, c
 	return db;
 }
 
-wk_status wk_database_open(const char *path, const wk_database_log *log, const wk_database_options *options,
-                           wk_database **opened, wk_error *error) {
-	wk_database_options defaults;
-	wk_database_options_init(&defaults);
-	if (options == NULL)
-		options = &defaults;
+/* Takes the log over, and gives it back closed where it fails. */
+static wk_status open_on(const char *path, const wk_database_log *log, const wk_database_options *options,
+                         uint32_t state, wk_database **opened, wk_error *error) {
 	char full[PATH_MAX + 1];
 	wk_status status = wk_vfs_full_path(path, full, sizeof full, error);
 	wk_database *db = status == WK_OK ? new_database(full, log, options) : NULL;
@@ -99,12 +99,13 @@ wk_status wk_database_open(const char *path, const wk_database_log *log, const w
 		log->close(log->context);
 		return status != WK_OK ? status : wk_database_fail(error, WK_NO_MEMORY, "opening %s: no memory", path);
 	}
-	pthread_mutex_lock(&registry_lock); /* until it is recovered: an other thread that opens the path waits */
+	db->status.state = state;
+	pthread_mutex_lock(&registry_lock); /* until it is recovered: another thread that opens the path waits */
 	if (find_locked(full) != NULL)
 		status = wk_database_fail(error, WK_EXISTS, "the database %s is open in this process", full);
-	if (status == WK_OK && options->acknowledge > WK_ACKNOWLEDGE_GROUP)
+	else if (options->acknowledge > WK_ACKNOWLEDGE_GROUP)
 		status = wk_database_fail(error, WK_INVALID, "opening %s: acknowledge is %u", full, options->acknowledge);
-	if (status == WK_OK && options->acknowledge == WK_ACKNOWLEDGE_GROUP && log->submit == NULL)
+	else if (options->acknowledge == WK_ACKNOWLEDGE_GROUP && log->submit == NULL)
 		status = wk_database_fail(error, WK_UNSUPPORTED, "opening %s: its log has no group acknowledgement", full);
 	if (status == WK_OK)
 		status = wk_state_file_open(full, &db->state_file, error);
@@ -123,6 +124,23 @@ wk_status wk_database_open(const char *path, const wk_database_log *log, const w
 	return WK_OK;
 }
 
+wk_status wk_database_open(const char *path, const wk_database_log *log, const wk_database_options *options,
+                           wk_database **opened, wk_error *error) {
+	wk_database_options defaults;
+	wk_database_options_init(&defaults);
+	return open_on(path, log, options != NULL ? options : &defaults, WK_DATABASE_OPEN, opened, error);
+}
+
+wk_status wk_database_open_following(const char *path, const wk_database_log *log, wk_database **opened,
+                                     wk_error *error) {
+	wk_database_options options;
+	wk_database_options_init(&options);
+	if (opened != NULL)
+		return open_on(path, log, &options, WK_DATABASE_FOLLOWING, opened, error);
+	log->close(log->context);
+	return wk_database_fail(error, WK_NO_MEMORY, "following into %s: no memory", path);
+}
+
 wk_status wk_database_checkpointed(wk_database *db, wk_error *error) {
 	pthread_mutex_lock(&db->lock);
 	wk_redo_point at = db->at;
@@ -134,12 +152,31 @@ wk_status wk_database_checkpointed(wk_database *db, wk_error *error) {
 
 void wk_database_connected(wk_database *db) {
 	pthread_mutex_lock(&db->lock);
-	bool changed = db->connections++ == 0 && !wk_file_stamp_equal(db->unconnected, wk_file_stamp_of(db->path));
+	bool first = db->connections++ == 0;
+	bool changed = first && !wk_file_stamp_equal(db->unconnected, wk_file_stamp_of(db->path));
+	struct stat file;
+	if (first && stat(db->path, &file) == 0) {
+		db->device = file.st_dev;
+		db->inode = file.st_ino;
+	}
 	pthread_mutex_unlock(&db->lock);
 	if (changed)
 		wk_database_spoiled(
 		    db,
 		    "another program changed the file without the VFS walkeeper: move it away, and it is made from the log");
+}
+
+static bool is_opened_file(const wk_database *db, const struct stat *file) {
+	return db->device == file->st_dev && db->inode == file->st_ino;
+}
+
+bool wk_database_in_place(wk_database *db) {
+	struct stat file;
+	bool found = stat(db->path, &file) == 0;
+	pthread_mutex_lock(&db->lock);
+	bool same = db->connections == 0 || (found && is_opened_file(db, &file));
+	pthread_mutex_unlock(&db->lock);
+	return same;
 }
 
 void wk_database_spoiled(wk_database *db, const char *reason) {
@@ -151,15 +188,21 @@ void wk_database_spoiled(wk_database *db, const char *reason) {
 }
 
 void wk_database_disconnected(wk_database *db) {
+	struct stat file;
 	pthread_mutex_lock(&db->lock);
-	if (--db->connections == 0)
+	bool last = --db->connections == 0;
+	bool replaced = last && stat(db->path, &file) == 0 && !is_opened_file(db, &file);
+	if (last)
 		db->unconnected = wk_file_stamp_of(db->path);
 	pthread_mutex_unlock(&db->lock);
+	if (replaced)
+		wk_database_spoiled(db, "another file was put in the place of the database while connections had it open: move "
+		                        "it away, and the database is made from the log");
 }
 
 void wk_database_stop(wk_database *db, uint32_t state, const char *reason) {
 	pthread_mutex_lock(&db->lock);
-	if (db->status.state == WK_DATABASE_OPEN ||
+	if (db->status.state == WK_DATABASE_OPEN || db->status.state == WK_DATABASE_FOLLOWING ||
 	    (db->status.state == WK_DATABASE_FENCED && state != WK_DATABASE_FENCED)) {
 		db->status.state = state;
 		size_t size = strnlen(reason, sizeof db->status.reason - 1);

@@ -7,6 +7,7 @@
 #define WK_SQLITE_DATABASE_H
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/types.h>
 
 #include "record_writer.h"
 #include "state_file.h"
@@ -30,6 +31,8 @@ struct wk_database {
 	atomic_bool unsynced;                /* pages were written to the database file since its last sync */
 	pthread_mutex_t lock;                /* of the fields below */
 	uint32_t connections;
+	dev_t device; /* of the file that they have open */
+	ino_t inode;
 	wk_file_stamp unconnected; /* the file when the last connection was closed */
 	wk_redo_point at;          /* the last commit */
 	wk_database_status status;
@@ -42,10 +45,15 @@ int wk_database_commit(void *database, const wk_wal_file *file, uint32_t last, u
  * WK_IO.
  */
 wk_status wk_database_checkpointed(wk_database *database, wk_error *error);
+/* As wk_database_open, of a file that nobody writes to: the log is only read. `opened` NULL: WK_NO_MEMORY; the log is closed. */
+wk_status wk_database_open_following(const char *path, const wk_database_log *log, wk_database **opened,
+                                     wk_error *error);
 /* Waits until the log has all commits up to the ticket. False: it never will; the database is poisoned. */
 bool wk_database_wait(wk_database *database, uint64_t ticket);
 /* A connection opens the file, has closed it. With the first one it is looked whether another program changed the file. */
 void wk_database_connected(wk_database *database);
+/* Whether the path still leads to the file that the connections have open. */
+bool wk_database_in_place(wk_database *database);
 void wk_database_disconnected(wk_database *database);
 /* The file has what the log does not have: nobody uses it again, in this process or a later one. */
 void wk_database_spoiled(wk_database *database, const char *reason);

@@ -138,9 +138,9 @@ wk_status wk_database_log_open(const char *root, const char *name, bool write, w
 	*log = (wk_database_log){
 	    .context = self,
 	    .log_id = info.log_id,
-	    .append = log_append,
-	    .submit = log_submit,
-	    .wait = log_wait,
+	    .append = write ? log_append : NULL,
+	    .submit = write ? log_submit : NULL,
+	    .wait = write ? log_wait : NULL,
 	    .read = log_read,
 	    .range = log_range,
 	    .close = log_close,

@@ -27,7 +27,7 @@ static void lsn(const sqlite3_api_routines *sqlite3_api, sqlite3_context *contex
 /* walkeeper_status([schema]): a JSON object. */
 static void status_json(const sqlite3_api_routines *sqlite3_api, sqlite3_context *context, int count,
                         sqlite3_value **values) {
-	static const char *const STATES[] = {"open", "fenced", "poisoned"};
+	static const char *const STATES[] = {"open", "fenced", "poisoned", "following"};
 	wk_database *database = asked(sqlite3_api, context, count, values);
 	wk_database_status s;
 	if (database == NULL)

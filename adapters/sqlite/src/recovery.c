@@ -1,5 +1,7 @@
 /* recovery.c: what opening a database does before its first connection: file and log are brought together. */
 #include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -143,7 +145,8 @@ static wk_status convert(const char *path, wk_error *error) {
 	const sqlite3_api_routines *sqlite3_api = vfs->api;
 	sqlite3 *db = NULL;
 	sqlite3_stmt *statement = NULL;
-	int rc = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, vfs->real->zName);
+	/* With a shared cache SQLite has a lock by now that it takes again for another one. */
+	int rc = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_PRIVATECACHE, vfs->real->zName);
 	if (rc == SQLITE_OK)
 		rc = sqlite3_prepare_v2(db, "PRAGMA journal_mode=WAL", -1, &statement, NULL);
 	bool wal = rc == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW &&
@@ -225,6 +228,9 @@ static wk_status new_id(uint64_t *id, wk_error *error) {
  */
 static wk_status adopt(wk_database *db, wk_opened_file *opened, const wk_database_options *options, wk_error *error) {
 	uint64_t size;
+	if (db->status.state == WK_DATABASE_FOLLOWING)
+		return wk_database_fail(error, WK_NOT_FOUND,
+		                        "the log has no whole snapshot of a database yet: attach one to it first");
 	wk_redo_point at = {.database = db->state_file.at.database, .lsn = -1, .txid = -1};
 	wk_status status = at.database != 0 ? WK_OK : new_id(&at.database, error);
 	if (status == WK_OK)
@@ -282,6 +288,13 @@ static wk_status bring_together(wk_database *db, wk_opened_file *opened, const w
 	return size == 0 || stored->lsn + 1 < first ? from_snapshot(db, opened, error) : redo(db, opened, error);
 }
 
+/* A database that was closed has no WAL, but of a program that has opened it since. */
+static bool has_wal(const char *path) {
+	char wal[PATH_MAX + sizeof "-wal"];
+	snprintf(wal, sizeof wal, "%s-wal", path);
+	return wk_file_stamp_of(wal).size > 0;
+}
+
 /* A file that is not known to be of this log is not written to. */
 static wk_status refuse_strangers(wk_database *db, bool exists, wk_error *error) {
 	int64_t first, next;
@@ -292,11 +305,11 @@ static wk_status refuse_strangers(wk_database *db, bool exists, wk_error *error)
 		return wk_database_fail(error, WK_INVALID, "%s is of log %" PRIu64 ", not of log %" PRIu64, db->path,
 		                        db->state_file.log_id, db->log.log_id);
 	if (db->state_file.at.database != 0 && exists && db->state_file.closed.size != 0 &&
-	    !wk_file_stamp_equal(db->state_file.closed, wk_file_stamp_of(db->path)))
+	    (!wk_file_stamp_equal(db->state_file.closed, wk_file_stamp_of(db->path)) || has_wal(db->path)))
 		return wk_database_fail(
 		    error, WK_INVALID,
 		    "%s was changed without the VFS walkeeper since it was closed, and the log does not have the change: "
-		    "move the file away, and it is made from the log",
+		    "move the file and its -wal away, and it is made from the log",
 		    db->path);
 	if (db->state_file.at.database != 0)
 		return WK_OK;

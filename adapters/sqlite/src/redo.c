@@ -167,14 +167,20 @@ wk_status wk_redo_record(wk_redo *redo, const uint8_t *payload, size_t size, int
 		return WK_END;
 	if (record.kind != redo->kind)
 		return WK_OK;
-	status = place_part(redo, &record, sequence_id, error);
 	bool last = (record.flags & WK_PAGES_LAST) != 0;
+	if (last && redo->file.begin != NULL) /* before anything changes: the caller may give the record again */
+		status = redo->file.begin(redo->file.context, record.page_size, error);
+	if (status == WK_OK)
+		status = place_part(redo, &record, sequence_id, error);
 	if (status == WK_OK && (!last || redo->parts > 1))
 		status = keep_part(redo, payload, size, error);
 	if (status != WK_OK || !last)
 		return status;
-	status = redo->parts > 1 ? apply_kept(redo, record.page_size, error)
-	                         : apply_part(redo, payload, size, record.page_size, error);
+	if (status == WK_OK)
+		status = redo->parts > 1 ? apply_kept(redo, record.page_size, error)
+		                         : apply_part(redo, payload, size, record.page_size, error);
+	if (status == WK_OK && redo->file.commit != NULL)
+		status = redo->file.commit(redo->file.context, record.pages, error);
 	if (status != WK_OK)
 		return status;
 	redo->at = (wk_redo_point){

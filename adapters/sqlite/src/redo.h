@@ -15,6 +15,9 @@ typedef struct wk_redo_file {
 	void *context;
 	wk_status (*read)(void *context, uint8_t *bytes, size_t size, uint64_t offset, wk_error *error);
 	wk_status (*write)(void *context, const uint8_t *bytes, size_t size, uint64_t offset, wk_error *error);
+	/* May be NULL. Before the first write of a commit, and behind its last one: it has so many pages, and is shown whole. */
+	wk_status (*begin)(void *context, uint32_t page_size, wk_error *error);
+	wk_status (*commit)(void *context, uint32_t pages, wk_error *error);
 } wk_redo_file;
 
 /* What the file holds. */

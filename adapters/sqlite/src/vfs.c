@@ -7,22 +7,16 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "error.h"
 #include "host.h"
 #include "vfs.h"
+#include "wal_index.h"
 
 enum {
 	VFS_MAX = 4, /* SQLites of one process */
 	HOST_VERSION_MIN = 3035000,
-	SHM_REGION = 32768,
-	/* Of the wal-index: two copies of its header, and in each the last frame and the salt. */
-	INDEX_HEADER = 48,
-	INDEX_IS_INIT_AT = 12,
-	INDEX_MX_FRAME_AT = 16,
-	INDEX_SALT_AT = 32,
-	WRITE_LOCK = 0,      /* WAL_WRITE_LOCK */
-	FIRST_READ_LOCK = 3, /* WAL_READ_LOCK(0) */
 };
 
 static pthread_mutex_t slots_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -201,6 +195,10 @@ static int file_control(sqlite3_file *base, int operation, void *argument) {
 		*(wk_database **)argument = file->database;
 		return SQLITE_OK;
 	}
+	if (operation == WK_FCNTL_FILE) {
+		*(wk_file **)argument = file;
+		return SQLITE_OK;
+	}
 	if (operation == SQLITE_FCNTL_COMMIT_PHASETWO &&
 	    (commit_was_missed(file) || !wk_database_wait(file->database, file->ticket)))
 		return SQLITE_IOERR_WRITE;
@@ -227,21 +225,11 @@ static int file_characteristics(sqlite3_file *base) {
 
 /* ---- the wal-index ---- */
 
-/* Its two headers, or NULL where there is none yet. */
-static volatile uint8_t *index_headers(wk_file *file) {
+/* Its first region, or NULL where there is none yet. */
+static volatile uint8_t *index_region(wk_file *file) {
 	volatile void *region = NULL;
-	int rc = file->real->pMethods->xShmMap(file->real, 0, SHM_REGION, 0, &region);
+	int rc = file->real->pMethods->xShmMap(file->real, 0, WK_WAL_INDEX_REGION, 0, &region);
 	return rc == SQLITE_OK ? region : NULL;
-}
-
-static bool index_is_valid(wk_file *file) {
-	volatile uint8_t *headers = index_headers(file);
-	if (headers == NULL || headers[INDEX_IS_INIT_AT] == 0)
-		return false;
-	for (size_t i = 0; i < INDEX_HEADER; i++)
-		if (headers[i] != headers[INDEX_HEADER + i])
-			return false;
-	return true;
 }
 
 /* What the wal-index says of the WAL. */
@@ -251,19 +239,19 @@ typedef struct wk_published {
 } wk_published;
 
 static wk_published published(wk_file *file) {
-	if (!index_is_valid(file))
+	wk_wal_index_header header;
+	volatile uint8_t *region = index_region(file);
+	if (region == NULL || !wk_wal_index_read(region, &header))
 		return (wk_published){0};
-	volatile uint8_t *headers = index_headers(file);
 	const wk_wal *wal = &file->database->wal;
-	wk_published answer = {.valid = true};
-	memcpy(&answer.frame, (const uint8_t *)headers + INDEX_MX_FRAME_AT, sizeof answer.frame);
-	answer.same_wal = wal->known &&
-	                  memcmp((const uint8_t *)headers + INDEX_SALT_AT, wal->format.salt, sizeof wal->format.salt) == 0;
-	return answer;
+	bool same_wal = wal->known && memcmp(header.salt, wal->format.salt, sizeof header.salt) == 0;
+	return (wk_published){.valid = true, .same_wal = same_wal, .frame = header.frames};
 }
 
 /* Every frame that is published was written here; a WAL that was begun anew, by whomever, has none yet. */
 static void look_for_strangers(wk_file *file) {
+	if (wk_database_state_of(file->database) != WK_DATABASE_OPEN)
+		return;
 	wk_published now = published(file);
 	uint32_t ours = now.same_wal ? file->database->wal.committed : 0;
 	if (now.valid && now.frame > ours)
@@ -281,9 +269,9 @@ static void end_of_write(wk_file *file) {
 	wk_published now = published(file);
 	if (db->status.commits == file->commits || (now.same_wal && now.frame == db->wal.committed))
 		return;
-	volatile uint8_t *headers = index_headers(file);
-	if (headers != NULL) {
-		memset((uint8_t *)headers, 0, 2 * INDEX_HEADER);
+	volatile uint8_t *region = index_region(file);
+	if (region != NULL) {
+		memset((uint8_t *)region, 0, 2 * WK_WAL_INDEX_HEADER);
 		file->real->pMethods->xShmBarrier(file->real);
 	}
 }
@@ -291,17 +279,17 @@ static void end_of_write(wk_file *file) {
 /* What a transaction is refused with before it begins. Readers take the lock too, where the wal-index is not valid. */
 static int admission(wk_file *file) {
 	uint32_t state = wk_database_state_of(file->database);
-	if (state == WK_DATABASE_OPEN || !index_is_valid(file))
+	if (state == WK_DATABASE_OPEN || !published(file).valid)
 		return SQLITE_OK;
-	return state == WK_DATABASE_FENCED ? SQLITE_READONLY : SQLITE_IOERR;
+	return state == WK_DATABASE_POISONED ? SQLITE_IOERR : SQLITE_READONLY;
 }
 
 static int file_shm_lock(sqlite3_file *base, int slot, int count, int flags) {
 	wk_file *file = of(base);
-	bool write = slot == WRITE_LOCK && (flags & SQLITE_SHM_EXCLUSIVE) != 0;
+	bool write = slot == WK_WAL_WRITE_LOCK && (flags & SQLITE_SHM_EXCLUSIVE) != 0;
 	bool lock = (flags & SQLITE_SHM_LOCK) != 0;
 	int rc = SQLITE_OK;
-	if (lock && slot >= FIRST_READ_LOCK && wk_database_state_of(file->database) == WK_DATABASE_POISONED)
+	if (lock && slot >= WK_WAL_FIRST_READ_LOCK && wk_database_state_of(file->database) == WK_DATABASE_POISONED)
 		rc = SQLITE_IOERR;
 	if (rc != SQLITE_OK)
 		return rc;
@@ -383,8 +371,21 @@ static wk_database *database_beside(const char *name, const char *suffix) {
 	return db;
 }
 
+/* A connection without SQLITE_OPEN_CREATE makes no database: there is a file, or the log has one. */
+static wk_status want_database(const char *path, const wk_database_log *log, wk_error *error) {
+	int64_t first, next;
+	if (access(path, F_OK) == 0)
+		return WK_OK;
+	wk_status status = log->range(log->context, &first, &next, error);
+	if (status == WK_OK && next == 0)
+		status = wk_database_fail(error, WK_NOT_FOUND,
+		                          "%s does not exist, its log is empty, and the connection may not make a database",
+		                          path);
+	return status;
+}
+
 /* As the URI says: wk_root, wk_log, wk_page_size. */
-static wk_status open_by_uri(wk_vfs *vfs, const char *name, const char *log_name, wk_error *error) {
+static wk_status open_by_uri(wk_vfs *vfs, const char *name, const char *log_name, int flags, wk_error *error) {
 	const sqlite3_api_routines *sqlite3_api = vfs->api;
 	const char *root = sqlite3_uri_parameter(name, "wk_root");
 	wk_database_options options;
@@ -402,13 +403,18 @@ static wk_status open_by_uri(wk_vfs *vfs, const char *name, const char *log_name
 	wk_database_log log;
 	wk_database *db;
 	wk_status status = wk_database_log_open(root, log_name, true, &log, error);
+	if (status == WK_OK && (flags & SQLITE_OPEN_CREATE) == 0) {
+		status = want_database(name, &log, error);
+		if (status != WK_OK)
+			log.close(log.context);
+	}
 	if (status == WK_OK)
 		status = wk_database_open(name, &log, &options, &db, error);
 	return status;
 }
 
 /* The database of a file that a connection opens; NULL and SQLITE_OK: it is to be a plain file. */
-static int database_of(wk_vfs *vfs, const char *name, wk_database **found) {
+static int database_of(wk_vfs *vfs, const char *name, int flags, wk_database **found) {
 	const sqlite3_api_routines *sqlite3_api = vfs->api;
 	wk_error error;
 	*found = wk_database_find(name);
@@ -429,9 +435,15 @@ static int database_of(wk_vfs *vfs, const char *name, wk_database **found) {
 			wk_database_close(*found);
 		return fail_with(&error, SQLITE_CANTOPEN);
 	}
+	if (*found != NULL && !wk_database_in_place(*found)) {
+		wk_database_fail(&error, WK_INVALID,
+		                 "%s was deleted or replaced while connections have it open: close them first", name);
+		wk_database_close(*found);
+		return fail_with(&error, SQLITE_CANTOPEN);
+	}
 	if (*found != NULL)
 		return SQLITE_OK;
-	wk_status status = open_by_uri(vfs, name, log_name, &error);
+	wk_status status = open_by_uri(vfs, name, log_name, flags, &error);
 	if (status == WK_OK || status == WK_EXISTS)
 		*found = wk_database_find(name);
 	if (*found == NULL)
@@ -441,14 +453,24 @@ static int database_of(wk_vfs *vfs, const char *name, wk_database **found) {
 	return SQLITE_OK;
 }
 
+/* The file of the database that a WAL is opened for. SQLite knows the file of a VFS that stands before this one, if one does. */
+static wk_file *main_of(wk_vfs *vfs, const char *wal_name) {
+	const sqlite3_api_routines *sqlite3_api = vfs->api;
+	sqlite3_file *known = sqlite3_database_file_object(wal_name);
+	wk_file *file = NULL;
+	int rc = known->pMethods->xFileControl(known, WK_FCNTL_FILE, &file);
+	return rc == SQLITE_OK ? file : NULL;
+}
+
 static int open_ours(wk_vfs *vfs, const char *name, sqlite3_file *base, int flags, int *out_flags, wk_database *db,
                      uint32_t role) {
-	const sqlite3_api_routines *sqlite3_api = vfs->api;
-	wk_file *file = of(base);
-	*file = (wk_file){.vfs = vfs, .database = db, .role = role, .real = (sqlite3_file *)(file + 1)};
-	if (role == WK_FILE_WAL)
-		file->main = of(sqlite3_database_file_object(name));
-	else
+	wk_file *file = of(base), *main = role == WK_FILE_WAL ? main_of(vfs, name) : NULL;
+	*file = (wk_file){.vfs = vfs, .database = db, .role = role, .main = main, .real = (sqlite3_file *)(file + 1)};
+	if (role == WK_FILE_WAL && main == NULL) {
+		wk_database_close(db);
+		return SQLITE_CANTOPEN;
+	}
+	if (role == WK_FILE_DATABASE)
 		wk_database_connected(db);
 	int rc = vfs->real->xOpen(vfs->real, name, file->real, flags, out_flags);
 	if (rc == SQLITE_OK && file->real->pMethods->iVersion < 3) {
@@ -474,7 +496,7 @@ static int vfs_open(sqlite3_vfs *base, const char *name, sqlite3_file *file, int
 	wk_database *db = NULL;
 	file->pMethods = NULL;
 	if (name != NULL && (flags & SQLITE_OPEN_MAIN_DB) != 0) {
-		int rc = database_of(vfs, name, &db);
+		int rc = database_of(vfs, name, flags, &db);
 		if (rc != SQLITE_OK)
 			return rc;
 		if (db != NULL)

@@ -11,7 +11,10 @@ typedef struct wk_vfs {
 	const sqlite3_api_routines *api;
 } wk_vfs;
 
-enum { WK_FCNTL_DATABASE = 0x776b0001 }; /* sqlite3_file_control: the wk_database of a connection's database */
+enum {
+	WK_FCNTL_DATABASE = 0x776b0001, /* sqlite3_file_control: the wk_database of a connection's database */
+	WK_FCNTL_FILE = 0x776b0002,     /* its wk_file, which stands behind the files of other VFSes */
+};
 enum wk_file_role { WK_FILE_DATABASE = 1, WK_FILE_WAL = 2 };
 
 typedef struct wk_file {

@@ -17,8 +17,7 @@ static uint32_t native_word(const uint8_t *at) {
 	return word;
 }
 
-/* `size` is a multiple of 8. */
-static void extend(bool big_endian, const uint8_t *bytes, size_t size, uint32_t checksum[2]) {
+void wk_wal_checksum(bool big_endian, const uint8_t *bytes, size_t size, uint32_t checksum[2]) {
 	uint32_t a = checksum[0], b = checksum[1];
 	bool swap = big_endian == (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 	for (size_t i = 0; i < size; i += 8) {
@@ -39,14 +38,32 @@ bool wk_wal_header_decode(const uint8_t header[WK_WAL_HEADER], wk_wal_format *fo
 	*format = (wk_wal_format){.page_size = page_size, .big_endian = (magic & 1) != 0};
 	memcpy(format->salt, header + 16, sizeof format->salt);
 	checksum[0] = checksum[1] = 0;
-	extend(format->big_endian, header, 24, checksum);
+	wk_wal_checksum(format->big_endian, header, 24, checksum);
 	return wk_wal_get32(header + 24) == checksum[0] && wk_wal_get32(header + 28) == checksum[1];
+}
+
+void wk_wal_header_encode(const wk_wal_format *format, uint8_t header[WK_WAL_HEADER], uint32_t checksum[2]) {
+	memset(header, 0, WK_WAL_HEADER);
+	put32(header, MAGIC | (format->big_endian ? 1 : 0));
+	put32(header + 4, VERSION);
+	put32(header + 8, format->page_size);
+	memcpy(header + 16, format->salt, sizeof format->salt);
+	checksum[0] = checksum[1] = 0;
+	wk_wal_checksum(format->big_endian, header, 24, checksum);
+	put32(header + 24, checksum[0]);
+	put32(header + 28, checksum[1]);
+}
+
+void wk_wal_frame_begin(uint8_t header[WK_WAL_FRAME_HEADER], uint32_t page, uint32_t pages) {
+	memset(header, 0, WK_WAL_FRAME_HEADER);
+	put32(header, page);
+	put32(header + 4, pages);
 }
 
 void wk_wal_frame_checksum(const wk_wal_format *format, const uint8_t *header, const uint8_t *page,
                            uint32_t checksum[2]) {
-	extend(format->big_endian, header, 8, checksum);
-	extend(format->big_endian, page, format->page_size, checksum);
+	wk_wal_checksum(format->big_endian, header, 8, checksum);
+	wk_wal_checksum(format->big_endian, page, format->page_size, checksum);
 }
 
 bool wk_wal_frame_has(const wk_wal_format *format, const uint8_t *header, const uint32_t checksum[2]) {

@@ -29,6 +29,12 @@ static inline uint32_t wk_wal_get32(const uint8_t *at) {
 static inline uint64_t wk_wal_frame_offset(const wk_wal_format *format, uint32_t frame) {
 	return WK_WAL_HEADER + (uint64_t)(frame - 1) * (WK_WAL_FRAME_HEADER + format->page_size);
 }
+/* A header of this format; `checksum` is where the first frame's goes on. */
+void wk_wal_header_encode(const wk_wal_format *format, uint8_t header[WK_WAL_HEADER], uint32_t checksum[2]);
+/* The header of a frame, but for salt and checksum; `pages` 0: no commit. */
+void wk_wal_frame_begin(uint8_t header[WK_WAL_FRAME_HEADER], uint32_t page, uint32_t pages);
+/* Moves a checksum over bytes, a multiple of eight, as the format sums them. */
+void wk_wal_checksum(bool big_endian, const uint8_t *bytes, size_t size, uint32_t checksum[2]);
 /* Moves the checksum over a frame. */
 void wk_wal_frame_checksum(const wk_wal_format *format, const uint8_t *header, const uint8_t *page,
                            uint32_t checksum[2]);

@@ -22,11 +22,12 @@ __all__ = ["Database", "Status", "attach", "last_lsn"]
 
 Acknowledge = Literal["strict", "group"]
 _ACKNOWLEDGE = {"strict": lib.WK_ACKNOWLEDGE_STRICT, "group": lib.WK_ACKNOWLEDGE_GROUP}
-State = Literal["open", "fenced", "poisoned"]
+State = Literal["open", "fenced", "poisoned", "following"]
 _STATES: dict[int, State] = {
     lib.WK_DATABASE_OPEN: "open",
     lib.WK_DATABASE_FENCED: "fenced",
     lib.WK_DATABASE_POISONED: "poisoned",
+    lib.WK_DATABASE_FOLLOWING: "following",
 }
 
 

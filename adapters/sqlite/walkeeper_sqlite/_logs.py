@@ -54,9 +54,10 @@ def open_log(log: Log, *, write: bool) -> Any:
     _open.add(handle)
     native.context = handle
     native.log_id = log.info().log_id % 2**64
-    native.append = lib.walkeeper_sqlite_append
-    native.submit = lib.walkeeper_sqlite_submit
-    native.wait = lib.walkeeper_sqlite_wait
+    if write:
+        native.append = lib.walkeeper_sqlite_append
+        native.submit = lib.walkeeper_sqlite_submit
+        native.wait = lib.walkeeper_sqlite_wait
     native.read = lib.walkeeper_sqlite_read
     native.range = lib.walkeeper_sqlite_range
     native.close = lib.walkeeper_sqlite_close

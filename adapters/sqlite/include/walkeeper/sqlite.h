@@ -20,7 +20,7 @@ typedef wk_status (*wk_database_record_fn)(void *context, const uint8_t *payload
                                            int64_t txid);
 
 /*
- * What a database needs of a log. `append` returns once all records are durable; *last is the sequence id of the last one.
+ * What a database needs of a log. Of one that is only read `append`, `submit` and `wait` are NULL. `append` returns once all records are durable; *last is the sequence id of the last one.
  * Where it fails, error->outcome_unknown says whether a record may be durable all the same. `read` gives every record from
  * the sequence id `from` on, in order, and ends with WK_OK behind the last durable one. `close` lets go of it.
  */
@@ -83,6 +83,7 @@ enum wk_database_state {
 	WK_DATABASE_FENCED = 1, /* another writer has the log: this one reads what it had */
 	/* a commit of unknown outcome, or local files that could not follow the log: close all connections and open again */
 	WK_DATABASE_POISONED = 2,
+	WK_DATABASE_FOLLOWING = 3, /* it follows the log of another writer */
 };
 
 typedef struct wk_database_status {
@@ -115,6 +116,25 @@ WK_API wk_status wk_database_snapshot_append(wk_database_snapshot *snapshot, uin
 /* The sequence id of its first record: what is before may be truncated once it is whole. */
 WK_API int64_t wk_database_snapshot_lsn(const wk_database_snapshot *snapshot);
 WK_API void wk_database_snapshot_free(wk_database_snapshot *snapshot);
+
+/*
+ * A file that follows the log: any SQLite reads it, without this VFS, in this process and others, and sees each commit whole. Nobody
+ * writes to it. It is opened as wk_database_open does, with a log that is only read; then it is given every record behind
+ * `wk_follower_lsn`, in their order.
+ */
+typedef struct wk_follower wk_follower;
+/* What wk_database_open answers, and WK_NOT_FOUND: the log has no whole snapshot yet. The log is the follower's from then on. */
+WK_API wk_status wk_follower_open(const char *path, const wk_database_log *log, wk_follower **follower,
+                                  wk_error *error);
+/*
+ * The next record of the log. WK_LOCKED: a reader kept the file for ten seconds; nothing was done: give it again. WK_CORRUPT; WK_IO.
+ * WK_INVALID: another program wrote to the file. Behind an answer that is neither WK_OK nor WK_LOCKED the follower is only closed.
+ */
+WK_API wk_status wk_follower_record(wk_follower *follower, const uint8_t *payload, size_t size, int64_t sequence_id,
+                                    int64_t txid, wk_error *error);
+/* The sequence id of the last commit that readers see. From any thread. */
+WK_API int64_t wk_follower_lsn(wk_follower *follower);
+WK_API void wk_follower_close(wk_follower *follower);
 
 typedef struct wk_database_restored {
 	int64_t lsn; /* of the last commit that the file has */
