@@ -32,7 +32,9 @@ from harness.machine import Watch, describe  # noqa: E402
 from harness.ratio import Goal, bootstrap  # noqa: E402
 from harness.report import number  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage  # noqa: E402
 from pyspark.sql.streaming.query import StreamingQuery  # noqa: E402
+from pyspark.sql.types import StructType  # noqa: E402
 
 import walkeeper  # noqa: E402
 import walkeeper_spark_checkpoint as wks  # noqa: E402
@@ -94,6 +96,24 @@ class Ground:
         return row
 
 
+class Nothing(DataSource):
+    """format("nothing"): a sink in Python that takes all batches and keeps none."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "nothing"
+
+    def writer(self, schema: StructType, overwrite: bool) -> NothingWriter:
+        return NothingWriter()
+
+
+class NothingWriter(DataSourceArrowWriter):
+    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
+        for _ in iterator:
+            pass
+        return WriterCommitMessage()
+
+
 @contextmanager
 def timed() -> Iterator[list[float]]:
     took: list[float] = []
@@ -133,8 +153,11 @@ def source(ground: Ground) -> list[Row]:
     return [ground.compare("source, a batch ÷ the same rows of Parquet", batch_of, from_parquet, 0.4, 0.7)]
 
 
-def sink(ground: Ground) -> list[Row]:
-    """Writing rows that are there; beside it the same bytes, appended by one thread, 10,000 records a call."""
+def sink(ground: Ground) -> tuple[list[Row], float]:
+    """Writing rows that are there; beside it the same bytes, appended by one thread, 10,000 records a call.
+
+    Also the rows a second that a sink in Python takes where it keeps nothing.
+    """
     spark = ground.spark
     rows = spark.range(0, ground.rows, 1, 2).selectExpr(
         f"cast(lpad(cast(id AS string), {SIZE}, 'x') AS binary) AS value"
@@ -161,8 +184,18 @@ def sink(ground: Ground) -> list[Row]:
             "sink, at least once ÷ appending the bytes", lambda: by_spark(delivery="at-least-once"), by_c, 0.2, 0.4
         ),
     ]
+    spark.dataSource.register(Nothing)
+
+    def by_nothing() -> float:
+        with timed() as took:
+            rows.write.format("nothing").mode("append").save()
+        return took[0]
+
+    by_nothing()
+    most = ground.rows / statistics.median(by_nothing() for _ in range(ground.pairs))
+    print(f"a sink that keeps nothing: {number(most)}", flush=True)
     rows.unpersist()
-    return found
+    return found, most
 
 
 def triggers(ground: Ground) -> dict[str, float]:
@@ -201,6 +234,7 @@ on both sides, which take turns. Figures are records a second; a ratio is the me
   the same disk, in the page cache as the log is, and Spark reads it in the JVM.
 * The sink's reference is one thread that hands the bytes to the log, 10,000 records a call, durable at the end. Exactly
   once means that Spark's tasks stage the rows through the gateway, and the gateway appends them again.
+* A sink in Python that keeps nothing takes {most} of these rows a second: Spark hands them over no faster.
 * A batch of 1,000 records that is copied from a log to a log, with its checkpoint in the same directory, takes
   {steps} (milliseconds, medians).
 
@@ -227,7 +261,9 @@ def main() -> None:
     try:
         spark.sparkContext.setLogLevel("ERROR")
         ground = Ground(spark, place, given.quick)
-        rows = [*source(ground), *sink(ground)]
+        read = source(ground)
+        written, most = sink(ground)
+        rows = [*read, *written]
         steps = triggers(ground)
         print(steps, flush=True)
         others = watch.stop().others_cpu_seconds / (time.monotonic() - begun)
@@ -238,6 +274,7 @@ def main() -> None:
                 rows=ground.rows,
                 pairs=ground.pairs,
                 others=others,
+                most=number(most),
                 table="\n".join(row.cells() for row in rows),
                 steps=", ".join(f"{name} {number(value)}" for name, value in steps.items()),
                 machine="\n".join(f"| {name} | {value} |" for name, value in describe(place).items()),

@@ -7,7 +7,7 @@ import time
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walkeeper._calls import DIRECTORY_WRITER, WriterCalls
 from walkeeper._native import ffi, lib
@@ -38,6 +38,14 @@ __all__ = ["Writer"]
 # Bound once: append is called a million times, and each look-up is a part of its price.
 _from_buffer = ffi.from_buffer
 _cells_of = CELLS.unpack
+
+
+class Joined(NamedTuple):
+    """Payloads that are back to back already. append_many takes them as they are; only the gateway makes them."""
+
+    data: bytes | memoryview
+    sizes: array[int] | memoryview
+    """Of each payload, uint32."""
 
 
 class _Frame:
@@ -346,8 +354,8 @@ class Writer:
         options = self._fill(frame.options, None, expected, durability, timeout_ns)
         options.atomic = _checked(flag, "atomic", atomic)
         started = time.monotonic_ns() if timeout else 0
-        each = _from_buffer("uint32_t[]", sizes)
-        start = data if type(data) is bytes else _from_buffer(data)
+        each = ffi.cast("uint32_t *", _from_buffer(sizes))  # no more than an address: see _buffer
+        start = data if type(data) is bytes else ffi.cast("char *", _from_buffer(data))
         try:
             status = self._append_many(
                 native, start, each, len(sizes), numbers, options, wait, frame.at, frame.last, frame.ticket, frame.error
@@ -415,7 +423,7 @@ class Writer:
         timeout_ns: int,
     ) -> int:
         """After a signal: hands over the rest of the records, where it came before all were accepted, and waits on."""
-        start, options = _from_buffer(data), frame.options
+        start, options = ffi.cast("char *", _from_buffer(data)), frame.options
         first = ffi.new("wk_position *", frame.at[0])
         status, done = lib.WK_INTERRUPTED, 0
         while status == lib.WK_INTERRUPTED:
@@ -493,26 +501,36 @@ def _numbers(txids: Iterable[int]) -> array[int]:
 def _buffer(payload: Any) -> Any:
     """The memory of a payload that is not bytes."""
     try:
-        return _from_buffer(payload)
+        data = _from_buffer(payload)
     except TypeError:
         raise TypeError(f"a payload is a bytes-like object, not {type(payload).__name__}") from None
     except (BufferError, ValueError) as wrong:  # it has holes, or was released
         text = f"a payload is one contiguous buffer ({wrong}): of a view with steps, append bytes(view)"
         raise InvalidError(text, outcome="not_written") from None
+    # The traceback of an exception keeps what a frame has, and CPython 3.11 dies where it collects a memoryview of
+    # which somebody has the memory yet: so of a memoryview nobody has it.
+    return bytes(payload) if type(payload) is memoryview else data
+
+
+def parts_of(payloads: Iterable[Any]) -> list[Any]:
+    """The bytes of each payload. len() of another buffer would count its items."""
+    found = [payload if type(payload) is bytes else _buffer(payload) for payload in payloads]
+    return [data if type(data) is bytes else ffi.buffer(data) for data in found]
 
 
 def _joined(payloads: Iterable[Payload] | ArrowArray) -> tuple[bytes | memoryview, array[int] | memoryview]:
     """The payloads back to back, and the size of each."""
     if is_arrow(payloads):
         return _arrow_columns(payloads)
-    many: Any = tuple(payloads)  # nobody else changes it
+    many: Any = tuple(payloads) if type(payloads) is not Joined else payloads.sizes  # nobody else changes it
     if not many:
         raise InvalidError("append_many was given nothing to append", outcome="not_written")
+    if type(payloads) is Joined:
+        return payloads
     try:
         if [*map(type, many)].count(bytes) == len(many):
             return b"".join(many), array("I", [*map(len, many)])
-        # len() of another buffer counts its items, not its bytes.
-        parts = [payload if type(payload) is bytes else ffi.buffer(_buffer(payload)) for payload in many]
+        parts = parts_of(many)
         return b"".join(parts), array("I", [*map(len, parts)])
     except OverflowError:
         raise TooLargeError("a payload of 4 GiB or more", outcome="not_written") from None

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from itertools import pairwise
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from walkeeper import DLSN, Position
 from walkeeper.errors import InvalidError, shown
+from walkeeper.gateway._columns import little_endian, packed_numbers
 
 if TYPE_CHECKING:
     import pyarrow
     from typing_extensions import Buffer
 
-__all__ = ["flag", "joined", "limit", "milliseconds", "natural", "position_of", "seconds"]
+__all__ = ["Payloads", "flag", "limit", "milliseconds", "natural", "payloads_of", "position_of", "seconds"]
 
 LIMIT_MAX = 2**32 - 1
 
@@ -75,25 +77,44 @@ def position_of(place: Position | DLSN) -> Position:
     return place
 
 
-def joined(payloads: Iterable[Buffer] | pyarrow.Array) -> tuple[bytes | memoryview, list[int]]:
-    """The payloads back to back, and the size of each."""
-    if type(payloads).__module__ == "pyarrow.lib":
-        return _joined_in_arrow(payloads)
-    parts = [payload if type(payload) is bytes else bytes(memoryview(payload)) for payload in payloads]
-    return b"".join(parts), [*map(len, parts)]
+@dataclass(frozen=True)
+class Payloads:
+    """Payloads as the last fields of a body have them."""
+
+    count: int
+    offsets: bytes | memoryview
+    """The column: one number more than there are payloads."""
+    data: bytes | memoryview
+    """The payloads back to back."""
 
 
-def _joined_in_arrow(payloads: Any) -> tuple[bytes | memoryview, list[int]]:
+def payloads_of(given: Iterable[Buffer] | pyarrow.Array) -> Payloads:
+    """Of an Arrow array nothing is done for each payload, and none is copied."""
+    if type(given).__module__ == "pyarrow.lib":
+        return _payloads_of_arrow(given)
+    parts = [payload if type(payload) is bytes else bytes(memoryview(payload)) for payload in given]
+    return Payloads(len(parts), packed_numbers(accumulate(map(len, parts), initial=0)), b"".join(parts))
+
+
+def _payloads_of_arrow(given: Any) -> Payloads:
     import pyarrow
+    from pyarrow import compute
 
     binary = (pyarrow.binary(), pyarrow.string(), pyarrow.large_binary(), pyarrow.large_string())
-    if not isinstance(payloads, pyarrow.Array) or payloads.type not in binary:
-        kind = getattr(payloads, "type", type(payloads).__name__)
+    if not isinstance(given, pyarrow.Array) or given.type not in binary:
+        kind = getattr(given, "type", type(given).__name__)
         raise TypeError(f"a pyarrow Array of binary or string values is wanted, not {kind}")
-    if payloads.null_count:
-        raise InvalidError(f"{payloads.null_count} of the payloads are null", outcome="not_written")
-    array = payloads.cast(pyarrow.large_string() if payloads.type == pyarrow.string() else pyarrow.large_binary())
+    if given.null_count:
+        raise InvalidError(f"{given.null_count} of the payloads are null", outcome="not_written")
+    if not len(given):
+        return Payloads(0, packed_numbers([0]), b"")
+    array = given.cast(pyarrow.large_string() if given.type == pyarrow.string() else pyarrow.large_binary())
     _, offsets, data = array.buffers()
-    begins = memoryview(offsets).cast("B").cast("q")[array.offset : array.offset + len(array) + 1].tolist()
-    sizes = [end - begin for begin, end in pairwise(begins)]
-    return (memoryview(data).cast("B")[begins[0] : begins[-1]] if data is not None else b""), sizes
+    begins = pyarrow.Array.from_buffers(pyarrow.int64(), len(array) + 1, [None, offsets], offset=array.offset)
+    first, end = begins[0].as_py(), begins[-1].as_py()
+    if first:
+        begins = compute.call_function("subtract", [begins, begins[0]])
+    _, numbers = begins.buffers()
+    column = memoryview(numbers).cast("B")[8 * begins.offset : 8 * (begins.offset + len(begins))]
+    payloads = b"" if data is None else memoryview(data).cast("B")[first:end]
+    return Payloads(len(array), little_endian(column), payloads)

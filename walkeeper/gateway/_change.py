@@ -88,7 +88,7 @@ def decode(record: bytes) -> Change:
         path = parse(body.text())
         change = Change(kind, path, operation, epoch, modified_ms, version)
         if kind == Kind.PUT:
-            change = replace(change, content=body.rest())
+            change = replace(change, content=bytes(body.rest()))
         elif kind == Kind.PUT_DATA:
             change = replace(change, size=body.u64(), log=body.text())
         elif kind == Kind.RENAME:

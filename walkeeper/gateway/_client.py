@@ -6,15 +6,15 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import accumulate
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from walkeeper import DLSN, AppendRange, LogInfo, Position
-from walkeeper.errors import ClosedError, Error, InvalidError, TimeoutError, TooLargeError, UnavailableError
+from walkeeper.errors import ClosedError, Error, InvalidError, TimeoutError, UnavailableError
 from walkeeper.gateway import _arguments
-from walkeeper.gateway._arguments import flag, joined, natural
-from walkeeper.gateway._columns import packed_numbers
+from walkeeper.gateway._append_pipeline import AppendPipeline
+from walkeeper.gateway._append_request import append_once_request, append_request
+from walkeeper.gateway._arguments import flag, natural
 from walkeeper.gateway._connection import Connection, parsed_address
 from walkeeper.gateway._log_errors import error_of
 from walkeeper.gateway._log_fields import (
@@ -25,16 +25,14 @@ from walkeeper.gateway._log_fields import (
     packed_place,
     packed_position,
     position_of,
+    range_of,
 )
 from walkeeper.gateway._protocol import (
-    FRAME_MAX,
     Body,
     Request,
     Status,
-    packed_i64,
     packed_text,
     packed_u32,
-    packed_u64,
 )
 from walkeeper.gateway._read_batch import ReadBatch
 
@@ -175,21 +173,24 @@ class GatewayClient:
         do not. With outcome "unknown", the same call with the same `expected` tells: SequenceMismatchError says which
         record sits there.
         """
-        request = append_request(log, payloads, txids=txids, expected=expected, atomic=atomic)
-        body = self._call(Request.APPEND_MANY, request, log, repeats=False)
-        return _ended(body, lambda body: AppendRange(position_of(body), position_of(body), body.u32()))
+        request, data = append_request(log, payloads, txids=txids, expected=expected, atomic=atomic)
+        return _ended(self._call(Request.APPEND_MANY, request, log, repeats=False, data=data), range_of)
+
+    def append_pipeline(self, log: str) -> AppendPipeline:
+        """Appends to a log, several of which are on their way at once: by the gateway that answered last.
+
+        UnauthorizedError, UnavailableError, TimeoutError: there is no connection to it.
+        """
+        at = self._preferred
+        connection = self._connection(at, monotonic() + self._timeout)
+        return AppendPipeline(connection, log, self._timeout, self._keep)
 
     def append_once(
         self, log: str, app_id: str, version: int, payloads: Sequence[Buffer] = (), staged: Sequence[Staged] = ()
     ) -> bool:
         """Appends the payloads, then the staged records, once. See walkeeper.idempotent.IdempotentWriter."""
-        data, sizes = joined(payloads)
-        head = packed_text(log) + packed_text(app_id) + packed_u64(natural("version", version))
-        head += packed_u32(len(sizes)) + packed_u32(len(staged))
-        for part in staged:
-            first, count = natural("first_sequence_id", part.first_sequence_id), natural("count", part.count)
-            head += packed_text(part.log) + packed_u64(first) + packed_u64(count)
-        return _ended(self._call(Request.APPEND_ONCE, _framed(head, b"", data, sizes), log), Body.flag)
+        request, data = append_once_request(log, app_id, version, payloads, staged)
+        return _ended(self._call(Request.APPEND_ONCE, request, log, data=data), Body.flag)
 
     def last_version(self, log: str, app_id: str) -> int | None:
         """The last version that append_once appended for the application; None: it never did."""
@@ -274,11 +275,22 @@ class GatewayClient:
                 yield after, body
             body.end()
 
-    def _call(self, request: Request, body: bytes, log: str | None, *, repeats: bool = True) -> Body:
-        return Body(bytes(self._answer(request, body, log, repeats)))
+    def _call(
+        self, request: Request, body: bytes, log: str | None, *, repeats: bool = True, data: bytes | memoryview = b""
+    ) -> Body:
+        return Body(bytes(self._answer(request, body, log, repeats, data=data)))
 
-    def _answer(self, request: Request, body: bytes, log: str | None, repeats: bool, wait: float = 0.0) -> memoryview:
-        """The body of the answer `ok`. `repeats`: it may be asked again where nobody knows what became of it."""
+    def _answer(
+        self,
+        request: Request,
+        body: bytes,
+        log: str | None,
+        repeats: bool,
+        wait: float = 0.0,
+        data: bytes | memoryview = b"",
+    ) -> memoryview:
+        """The body of the answer `ok`. `repeats`: it may be asked again where nobody knows what became of it. `data` is
+        the end of what is sent."""
         deadline = monotonic() + self._timeout + wait
         patience = ANSWER_SECONDS + wait if repeats else self._timeout
         pause = PAUSE_SECONDS
@@ -289,7 +301,7 @@ class GatewayClient:
             for at in self._in_turn():
                 reason: Error
                 try:
-                    status, answer = self._attempt(at, request, body, min(deadline, monotonic() + patience))
+                    status, answer = self._attempt(at, request, body, min(deadline, monotonic() + patience), data)
                 except (UnavailableError, TimeoutError) as error:
                     if not repeats and error.outcome != "not_written":
                         raise
@@ -328,23 +340,30 @@ class GatewayClient:
             self._attempt(at, Request.TAKE_LOG, packed_text(log), monotonic() + ANSWER_SECONDS)
         self._preferred = at
 
-    def _attempt(self, at: int, request: Request, body: bytes, deadline: float) -> tuple[Status, memoryview]:
-        connection = self._idle_connection(at)
-        if connection is None:
-            connection = Connection(self._addresses[at], self._token, self._tls, deadline)
+    def _attempt(
+        self, at: int, request: Request, body: bytes, deadline: float, data: bytes | memoryview = b""
+    ) -> tuple[Status, memoryview]:
+        connection = self._connection(at, deadline)
         try:
-            answered = connection.call(request, body, deadline)
+            answered = connection.call(request, body, deadline, data)
         except BaseException:
             connection.close()
             raise
         self._keep(connection)
         return answered
 
+    def _connection(self, at: int, deadline: float) -> Connection:
+        """An idle one, or a new one."""
+        connection = self._idle_connection(at)
+        return connection or Connection(self._addresses[at], self._token, self._tls, deadline)
+
     def _idle_connection(self, at: int) -> Connection | None:
         with self._lock:
             if self._closed:
                 raise ClosedError("this client was closed", outcome="not_written")
-            if self._pid != os.getpid():  # they are the parent's
+            if self._pid != os.getpid():  # they are the parent's, which keeps them open
+                for connection in self._idle:
+                    connection.close()
                 self._pid, self._idle = os.getpid(), []
             kept = [connection for connection in self._idle if connection.address == self._addresses[at]]
             for connection in reversed(kept):
@@ -375,44 +394,11 @@ def _of_all_tries(error: Error, unknown: bool) -> Error:
     return error
 
 
-def append_request(
-    log: str,
-    payloads: Iterable[Buffer] | pyarrow.Array,
-    *,
-    txids: Sequence[int] | None,
-    expected: int | None,
-    atomic: bool,
-) -> bytes:
-    """The body of an `append_many`. Raises what append_many raises before anything is sent."""
-    data, sizes = joined(payloads)
-    if not sizes:
-        raise InvalidError("append_many was given nothing to append", outcome="not_written")
-    numbers = None if txids is None else [natural("txids", txid) for txid in txids]
-    if numbers is not None and len(numbers) != len(sizes):
-        raise InvalidError(f"{len(sizes)} payloads and {len(numbers)} txids: one each", outcome="not_written")
-    head = packed_text(log) + flag("atomic", atomic)
-    head += packed_i64(-1 if expected is None else natural("expected", expected))
-    head += bytes([numbers is not None]) + packed_u32(len(sizes))
-    return _framed(head, b"" if numbers is None else packed_numbers(numbers), data, sizes)
-
-
 def _ended(body: Body, field: Callable[[Body], T]) -> T:
     """The one field of a body."""
     found = field(body)
     body.end()
     return found
-
-
-def _framed(head: bytes, txids: bytes, data: bytes | memoryview, sizes: Iterable[int]) -> bytes:
-    """A body with payloads as its last field. TooLargeError where it does not fit a frame."""
-    columns = txids + packed_numbers(accumulate(sizes, initial=0))
-    size = len(head) + -len(head) % 8 + len(columns) + len(data)
-    if size > FRAME_MAX - 5:
-        text = (
-            f"{size} bytes of payloads and their numbers are more than one request has ({FRAME_MAX - 5}): append fewer"
-        )
-        raise TooLargeError(text, outcome="not_written")
-    return b"".join([head, bytes(-len(head) % 8), columns, data])
 
 
 def _start(start: Position | DLSN | str) -> Place:

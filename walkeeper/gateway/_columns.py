@@ -5,24 +5,41 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Iterable
-from itertools import pairwise
-from operator import le
+from itertools import accumulate, islice
+from operator import sub
 
+from walkeeper._writer import Joined
 from walkeeper.gateway._protocol import Body, Refused, Status
 
-__all__ = ["COLUMNS", "little_endian", "numbers_in", "packed_numbers", "payloads_of"]
+__all__ = ["COLUMNS", "joined_of", "little_endian", "numbers_in", "packed_numbers", "payloads_of"]
 
 COLUMNS = ("segment", "entry_id", "slot", "sequence_id", "txid")
 """Of a read, one number for each record; behind them the offsets of the payloads, and the payloads."""
 
 
-def payloads_of(body: Body, count: int) -> list[bytes]:
-    """Those of the last fields of a body. Refused where the offsets are not those of the bytes behind them."""
-    offsets = numbers_in(body.raw(8 * (count + 1)))
+def joined_of(body: Body, count: int) -> Joined:
+    """The payloads in the last fields of a body, where they stand: none is copied.
+
+    Refused where the offsets are not those of the bytes behind them.
+    """
+    offsets = array("q", body.raw(8 * (count + 1)))
+    if sys.byteorder == "big":
+        offsets.byteswap()
     data = body.rest()
-    if offsets[0] != 0 or offsets[-1] != len(data) or not all(map(le, offsets, offsets[1:])):
+    try:
+        sizes = array("I", map(sub, islice(offsets, 1, None), offsets))  # it takes no number below 0
+    except OverflowError:
+        sizes = None
+    if sizes is None or offsets[0] != 0 or offsets[-1] != len(data):
         raise Refused(Status.INVALID, f"the offsets of {count} payloads must rise from 0 to {len(data)}")
-    return [data[start:end] for start, end in pairwise(offsets.tolist())]
+    return Joined(data, sizes)
+
+
+def payloads_of(body: Body, count: int) -> list[bytes]:
+    """The same, each by itself."""
+    data, sizes = joined_of(body, count)
+    ends = accumulate(sizes)
+    return [bytes(data[end - size : end]) for end, size in zip(ends, sizes, strict=True)]
 
 
 def numbers_in(data: bytes | memoryview) -> memoryview:

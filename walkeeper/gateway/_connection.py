@@ -1,4 +1,4 @@
-"""Connection: one connection to a gateway, for one request at a time; and what may go wrong on the way."""
+"""Connection: one connection to a gateway; and what may go wrong on the way."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from walkeeper.gateway._protocol import FRAME_MAX, HEAD, MAGIC, VERSION, Body, R
 __all__ = ["Address", "Connection", "parsed_address"]
 
 CONNECT_SECONDS = 10.0
+JOINED_BYTES = 64 * 1024
+"""The end of a body that is shorter is copied, so that a request is one packet."""
 
 Address = str | tuple[str, int]
 """The path of a Unix socket, or host and port."""
@@ -65,23 +67,41 @@ class Connection:
             kind = UnauthorizedError if status == Status.UNAUTHORIZED else InvalidError
             raise kind(Body(bytes(body)).text(), outcome="not_written")
 
-    def call(self, code: Request, body: bytes, deadline: float) -> tuple[Status, memoryview]:
-        """The status and the body of the answer.
+    def call(
+        self, code: Request, body: bytes, deadline: float, data: bytes | memoryview = b""
+    ) -> tuple[Status, memoryview]:
+        """The status and the body of the answer. `data` is the end of what is sent.
 
         UnavailableError: the connection broke; TimeoutError: there was no answer by the deadline. What became of the
         request is unknown, unless the outcome says that it was not sent whole.
         """
+        number = self.send(code, body, deadline, data)
+        answered, status, answer = self.receive(deadline)
+        if answered != number:
+            raise self._broken(ConnectionError(f"an answer to request {answered}"), sent=True)
+        return status, answer
+
+    def send(self, code: Request, body: bytes, deadline: float, data: bytes | memoryview = b"") -> int:
+        """The number of the request, which is not answered yet. Raises what call() raises: it is not sent whole."""
         self._requests += 1
-        frame = HEAD.pack(len(body) + 5, self._requests, code) + body
+        head = HEAD.pack(len(body) + len(data) + 5, self._requests, code)
         try:
-            self._within(deadline).sendall(frame)
+            if len(data) < JOINED_BYTES:
+                self._within(deadline).sendall(b"".join([head, body, data]))
+            else:
+                self._within(deadline).sendall(head + body)
+                self._within(deadline).sendall(data)
         except OSError as error:  # a gateway does nothing for a part of a frame
             raise self._broken(error, sent=False) from error
+        return self._requests
+
+    def receive(self, deadline: float) -> tuple[int, Status, memoryview]:
+        """The next answer: the number of its request, its status, its body. Raises what call() raises."""
         try:
             length, request, status = HEAD.unpack(self._received(HEAD.size, deadline))
-            if request != self._requests or not 5 <= length <= FRAME_MAX:
+            if not 0 < request <= self._requests or not 5 <= length <= FRAME_MAX:
                 raise ConnectionError(f"an answer to request {request}, of {length} bytes")
-            return Status(status), self._received(length - 5, deadline)
+            return request, Status(status), self._received(length - 5, deadline)
         except (OSError, ValueError) as error:
             raise self._broken(error, sent=True) from error
 

@@ -7,7 +7,7 @@ import struct
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from walkeeper import DLSN, LogInfo, LogOptions, Position
+from walkeeper import DLSN, AppendRange, LogInfo, LogOptions, Position
 from walkeeper.errors import InvalidError
 from walkeeper.gateway._protocol import Body, Refused, Status
 
@@ -26,6 +26,7 @@ __all__ = [
     "packed_position",
     "place_of",
     "position_of",
+    "range_of",
 ]
 
 _POSITION = struct.Struct(">5q")
@@ -117,6 +118,11 @@ def packed_position(position: Position) -> bytes:
 
 def position_of(body: Body) -> Position:
     return Position(_POSITION.unpack(body.raw(_POSITION.size)))
+
+
+def range_of(body: Body) -> AppendRange:
+    """What an append wrote."""
+    return AppendRange(position_of(body), position_of(body), body.u32())
 
 
 def packed_info(info: LogInfo) -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, ClassVar
 
 from walkeeper.errors import CursorNotFoundError, Error
-from walkeeper.gateway._columns import numbers_in, payloads_of
+from walkeeper.gateway._columns import joined_of, numbers_in, payloads_of
 from walkeeper.gateway._log_errors import refusal
 from walkeeper.gateway._log_fields import (
     End,
@@ -88,7 +88,7 @@ class LogService:
         name, atomic, expected, numbered, count = body.text(), body.flag(), body.i64(), body.flag(), body.u32()
         body.align()
         txids = numbers_in(body.raw(8 * count)).tolist() if numbered else None
-        payloads = payloads_of(body, count)
+        payloads = joined_of(body, count)
         self._logs.check_changeable(name)
         wanted = None if expected == -1 else expected
         appended = await self._logs.writers.write(

@@ -133,8 +133,11 @@ class Body:
         except UnicodeDecodeError as wrong:
             raise Refused(Status.INVALID, f"a text is not UTF-8: {wrong}") from None
 
-    def rest(self) -> bytes:
-        return self.raw(len(self._bytes) - self._at)
+    def rest(self) -> memoryview:
+        """All that is left, where it stands: nothing is copied."""
+        taken = memoryview(self._bytes)[self._at :]
+        self._at = len(self._bytes)
+        return taken
 
     def end(self) -> None:
         if self._at != len(self._bytes):

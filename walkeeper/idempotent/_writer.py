@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -239,14 +240,20 @@ class _Opened:
         left = part.count - skipped
         if not left:
             return expected
-        with self._staged_log(part).reader(sequence_id=part.first_sequence_id + skipped, follow=True) as reader:
+        with (
+            self._staged_log(part).reader(sequence_id=part.first_sequence_id + skipped, follow=True) as reader,
+            ThreadPoolExecutor(1, "walkeeper-staged") as ahead,  # reads the next batch while one is appended
+        ):
+            coming = ahead.submit(reader.read_arrow, left, COPY_BYTES, PATIENCE_S)
             while left:
-                batch = reader.read_arrow(left, COPY_BYTES, PATIENCE_S)
+                batch = coming.result()
                 if batch is None:
                     raise _not_readable(part.log, left)
+                left -= batch.num_rows
+                if left:
+                    coming = ahead.submit(reader.read_arrow, left, COPY_BYTES, PATIENCE_S)
                 self._writer.append_many(batch["payload"], expected=expected, durability="deferred")
                 expected += batch.num_rows
-                left -= batch.num_rows
         return expected
 
     def _finish(self, intent: Intent) -> None:

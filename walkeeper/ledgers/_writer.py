@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from walkeeper._native import ffi, lib
 from walkeeper._options import nanoseconds, time_left, uninterrupted
-from walkeeper._writer import _buffer, _checked
+from walkeeper._writer import _buffer, _checked, parts_of
 from walkeeper.errors import (
     ClosedError,
     Error,
@@ -257,8 +257,7 @@ class LedgerWriter(LedgerHandle):
 def _joined(payloads: Iterable[Payload]) -> tuple[bytes, array[int]]:
     """The payloads back to back, and the size of each."""
     many: Any = tuple(payloads)  # nobody else changes it
-    # len() of another buffer than bytes counts its items, not its bytes.
-    parts = [payload if type(payload) is bytes else ffi.buffer(_buffer(payload)) for payload in many]
+    parts = parts_of(many)
     sizes = [len(part) for part in parts]
     if max(sizes, default=0) > _MANY_BYTES_MAX:
         raise TooLargeError("an entry of 4 GiB or more", outcome="not_written")

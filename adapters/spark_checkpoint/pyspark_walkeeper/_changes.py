@@ -43,7 +43,7 @@ class Changes(ABC):
         """See IdempotentWriter.append_once."""
 
     @abstractmethod
-    def append(self, log: str, payloads: pyarrow.Array) -> None:
+    def append_all(self, log: str, batches: Iterable[pyarrow.Array]) -> None:
         """Durable when it returns. Whoever does not know what became of it appends again."""
 
     @abstractmethod
@@ -99,7 +99,7 @@ class ClusterChanges(Changes):
             time.sleep(random.uniform(0, 0.05 * 2**attempt))
         return self._writer(log).append_once(app_id, version, payloads, staged)
 
-    def append(self, log: str, payloads: pyarrow.Array) -> None:
+    def append_all(self, log: str, batches: Iterable[pyarrow.Array]) -> None:
         raise UnsupportedError(
             "a log has one writer, so tasks append through a gateway: set walkeeper.gateways, or delivery=exactly-once"
         )

@@ -67,9 +67,7 @@ class _Writing:
         written = Written(partition, app_id, version)
         arrays = (payloads_of(batch) for batch in batches)
         if not self._options.exactly_once:
-            for array in arrays:
-                if len(array):
-                    self._of().append(self._options.log, array)
+            self._of().append_all(self._options.log, arrays)
             return written
         begin: list[pyarrow.Array] = []
         size = 0
