@@ -35,7 +35,6 @@ from walkeeper.gateway import Gateway, _cut
 from walkeeper.gateway._cut import Cut, CutLostError, at_a_cut
 from walkeeper.gateway._file_client import FileClient
 from walkeeper.gateway._protocol import Refused, Status
-from walkeeper_bookie.cluster import LocalCluster
 
 PROVIDERS = ["rocksdb", "rocksdb2", "hdfs"]
 SCHEMA = "state/0/_stateSchema/default/0_" + unique_id(0, 0)
@@ -564,25 +563,22 @@ def test_options_that_do_not_go_together_are_refused(app: Path, tmp_path: Path, 
 
 
 def test_on_a_cluster_a_root_that_another_gateway_has_is_taken_over_only_on_demand(
-    tmp_path: Path, source: Path
+    tmp_path: Path, cluster: str, source: Path
 ) -> None:
-    with LocalCluster(tmp_path / "bookies", 3) as bookies:
-        bookies.start()
-        root = bookies.metadata
-        done("import", root, "/app/q", source)
-        with Gateway(root) as gateway, GatewayClient(gateway) as client:
-            assert client.stat("/app/q") is not None
-            done("verify", root)
-            said = refused("fork", root, "/app/q", "/app/r")
-            assert f"a gateway has /app, or had it when it was killed: process {os.getpid()}" in said
-            (tmp_path / "token").write_text(gateway.token)
-            through = ["--gateway", gateway.addresses[0], "--token-file", tmp_path / "token"]
-            done("fork", root, "/app/q", "/app/r", *through)
-            assert client.put("/app/mine", b"").status == Status.OK
-            done("fork", root, "/app/q", "/app/s", "--take-over")
-            assert client.put("/app/mine too", b"").status == Status.NOT_OWNER
-        done("export", root, "/app/s", tmp_path / "out")
-        assert tree(tmp_path / "out").keys() == tree(source).keys()
+    done("import", cluster, "/app/q", source)
+    with Gateway(cluster) as gateway, GatewayClient(gateway) as client:
+        assert client.stat("/app/q") is not None
+        done("verify", cluster)
+        said = refused("fork", cluster, "/app/q", "/app/r")
+        assert f"a gateway has /app, or had it when it was killed: process {os.getpid()}" in said
+        (tmp_path / "token").write_text(gateway.token)
+        through = ["--gateway", gateway.addresses[0], "--token-file", tmp_path / "token"]
+        done("fork", cluster, "/app/q", "/app/r", *through)
+        assert client.put("/app/mine", b"").status == Status.OK
+        done("fork", cluster, "/app/q", "/app/s", "--take-over")
+        assert client.put("/app/mine too", b"").status == Status.NOT_OWNER
+    done("export", cluster, "/app/s", tmp_path / "out")
+    assert tree(tmp_path / "out").keys() == tree(source).keys()
 
 
 # ---- verify ---------------------------------------------------------------------------------------------------------

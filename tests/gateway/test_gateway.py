@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,9 +15,8 @@ from gateway_client import Answer, GatewayClient, text
 
 import walkeeper
 from walkeeper.errors import InvalidError
-from walkeeper.gateway import Gateway, _rewriting, _session
+from walkeeper.gateway import Gateway, _gateway, _rewriting, _session
 from walkeeper.gateway._protocol import FRAME_MAX, Request, Status
-from walkeeper_bookie.cluster import LocalCluster
 
 BIG = os.urandom(3_000_001)
 
@@ -29,21 +28,6 @@ ODD = [
     "/a/b\\c", "/a/ b", "/a/b ", "/a/~", "/a/CON", "/a/b:c", "/a/%2e%2e", "/a/…", "/a/b.", "/a/...", "/a/\n", "/a/-rf",
     "/a/$HOME", "/a/*", "/a/'\"", "/a/" + "n" * 255, "/é è/b", "/%2F/b", "/a/\u202e", "/a/\x7f",
 ]  # fmt: skip
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> str:
-    return str(tmp_path / "wal")
-
-
-@pytest.fixture(params=["directory", "three bookies"])
-def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "directory":
-        yield str(tmp_path / "wal")
-        return
-    with LocalCluster(tmp_path / "bookies", 3) as bookies:
-        bookies.start()
-        yield bookies.metadata
 
 
 def test_what_is_put_is_there_and_is_there_once(root: str) -> None:
@@ -337,6 +321,41 @@ def test_a_wrong_token_and_what_is_no_hello_end_the_connection(place: str) -> No
             assert client.call(Request.STAT, b"\0\0").status == Status.INVALID
             assert client.call(Request.STAT, text("/app") + bytes(9)).status == Status.INVALID
             assert client.put("/app/0", b"x").status == Status.OK
+
+
+def ended(connected: socket.socket) -> bool:
+    """The gateway has closed the connection: its end is behind what was sent before."""
+    connected.settimeout(10)
+    try:
+        while connected.recv(1 << 20):
+            pass
+    except ConnectionResetError:
+        pass
+    except TimeoutError:
+        return False
+    return True
+
+
+def test_a_gateway_that_closes_ends_each_connection(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a client that is idle, of one that reads no answers, and of some that have only just come."""
+    monkeypatch.setattr(_gateway, "ANSWERS_SECONDS", 0.1)
+    gateway = Gateway(place)
+    with GatewayClient(gateway) as idle, GatewayClient(gateway) as deaf:
+        assert deaf.put("/app/0", BIG[:900_000]).status == Status.OK
+        piece = text("/app/0") + struct.pack(">QI", 0, 1 << 20)
+        frames = [struct.pack(">IIB", len(piece) + 5, 1000 + number, Request.GET) + piece for number in range(100)]
+        deaf.socket.sendall(b"".join(frames))
+        assert deaf.socket.recv(1)
+        host, _, port = gateway.addresses[0].rpartition(":")
+        new = [socket.create_connection((host, int(port))) for _ in range(10)]
+        gc.disable()  # it would close what was left open
+        try:
+            gateway.close()
+            assert all(ended(connected) for connected in (idle.socket, deaf.socket, *new))
+        finally:
+            gc.enable()
+            for connected in new:
+                connected.close()
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0", "example.org:1", "127.0.0.1", "127.0.0.1:x", "unix:", ":1"])

@@ -10,9 +10,10 @@ import socket
 import ssl
 import struct
 import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,17 @@ from walkeeper.gateway._protocol import Body, Refused, Request, Status
 from walkeeper.idempotent import Staged, staging_log
 from walkeeper_bookie.cluster import LocalCluster
 
+FORKS = """
+import os, sys
+from walkeeper.gateway import GatewayClient
+
+with GatewayClient(sys.argv[1], token=sys.argv[2]) as client:
+    client.logs()
+    child = os.fork()
+    print(client.logs(), flush=True)
+    if child:
+        os.waitpid(child, 0)
+"""
 START = bytes([0]) + bytes(32)
 """A place: the start of the log."""
 ON_CHANGES = {
@@ -60,21 +72,6 @@ def append_body(log: str, payloads: Sequence[bytes]) -> bytes:
     head = text(log) + struct.pack(">BqBI", 0, -1, 0, len(payloads))
     offsets = [sum(map(len, payloads[:number])) for number in range(len(payloads) + 1)]
     return head + bytes(-len(head) % 8) + packed_numbers(offsets) + b"".join(payloads)
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> str:
-    return str(tmp_path / "wal")
-
-
-@pytest.fixture(params=["directory", "three bookies"])
-def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "directory":
-        yield str(tmp_path / "wal")
-        return
-    with LocalCluster(tmp_path / "bookies", 3) as bookies:
-        bookies.start()
-        yield bookies.metadata
 
 
 def payloads_in(client: GatewayClient, log: str) -> list[bytes]:
@@ -266,20 +263,18 @@ def test_a_wait_at_the_end_misses_nothing_between_two_requests(place: str, monke
         assert len(asked) == 2
 
 
-def test_more_clients_wait_on_bookies_than_there_are_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_clients_wait_on_bookies_than_there_are_threads(cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("walkeeper.gateway._logs.WAITING_MAX", 2)
-    with LocalCluster(tmp_path, 3) as bookies:
-        bookies.start()
-        with Gateway(bookies.metadata) as gateway, client_of(gateway) as client:
-            client.open_log("a")
-            found: list[int] = []
-            threads = [threading.Thread(target=lambda: found.append(len(client.read("a", wait=60)))) for _ in range(8)]
-            for thread in threads:
-                thread.start()
-            client.append_many("a", [b"x"])
-            for thread in threads:
-                thread.join()
-            assert found == [1] * 8
+    with Gateway(cluster) as gateway, client_of(gateway) as client:
+        client.open_log("a")
+        found: list[int] = []
+        threads = [threading.Thread(target=lambda: found.append(len(client.read("a", wait=60)))) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        client.append_many("a", [b"x"])
+        for thread in threads:
+            thread.join()
+        assert found == [1] * 8
 
 
 def test_a_wait_ends_with_its_client(place: str) -> None:
@@ -523,7 +518,7 @@ def test_writers_are_closed_when_they_are_idle_or_too_many(place: str, monkeypat
 # ---- exactly once ----
 
 
-def test_a_version_is_appended_once_between_other_appends(root: str) -> None:
+def test_a_version_is_appended_once_between_other_appends(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with Gateway(root, token="t") as gateway, client_of(gateway) as client:
         log_id = client.open_log("a").log_id
         stage = staging_log(log_id, "app", 2)
@@ -542,8 +537,10 @@ def test_a_version_is_appended_once_between_other_appends(root: str) -> None:
         assert sorted(found) == sorted([b"other"] * 20 + [b"v1", b"p0", b"p1", b"s1", b"s2"])
         with pytest.raises(errors.LogNotFoundError):
             client.append_once("a", "app", 3, (), [Staged("staging/none", 0, 1)])
-        with pytest.raises(errors.InvalidError):
-            client.append_once("a", "app", 3, (), [Staged("a", 1000, 1)])
+        with monkeypatch.context() as patch:
+            patch.setattr("walkeeper.idempotent._writer.PATIENCE_S", 0.1)  # no record 1000 comes
+            with pytest.raises(errors.InvalidError):
+                client.append_once("a", "app", 3, (), [Staged("a", 1000, 1)])
         assert client.append_many("a", [b"still"]).count == 1
         with Gateway(root, token="t") as other, client_of(other) as second:
             assert not second.append_once("a", "app", 2, [b"p0", b"p1"])
@@ -666,6 +663,15 @@ def test_a_gateway_that_was_started_again_is_asked_by_a_new_connection(place: st
     with Gateway(place, listen=address, token=token), client:
         client.append_many("a", [b"1"])
         assert payloads_in(client, "a") == [b"0", b"1"]
+
+
+def test_a_process_that_was_forked_closes_its_copies_of_connections(place: str) -> None:
+    with Gateway(place) as gateway, client_of(gateway) as client:
+        client.open_log("a")
+        command = [sys.executable, "-W", "always::ResourceWarning", "-c", FORKS, gateway.addresses[0], gateway.token]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "['a']\n" * 2), done.stderr
+    assert "ResourceWarning" not in done.stderr
 
 
 def test_where_no_gateway_answers_nothing_was_written() -> None:

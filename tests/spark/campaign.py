@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from typing import Any
 import pyspark
 from ports import free_port
 from spark.query_kinds import Kind, Row, flush_row, left_rows, right_rows
+from spark_session import LIGHT
 
 import walkeeper_spark_checkpoint as wks
 from walkeeper_bookie.cluster import BookieProcess, LocalCluster
@@ -37,13 +38,7 @@ TOKEN = "campaign"
 LOCAL = "local[2]"
 LOCAL_CLUSTER = "local-cluster[2,1,1024]"
 """Two executors, each a JVM of its own."""
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Of JVMs: they start sooner, and end before more would pay."""
-SETTINGS = {
-    "spark.driver.extraJavaOptions": SHORT_LIVED,
-    "spark.executor.extraJavaOptions": SHORT_LIVED,
-    "spark.ui.enabled": "false",
-    "spark.sql.shuffle.partitions": "3",
+SETTINGS = LIGHT | {
     "spark.executor.memory": "1g",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -198,8 +193,10 @@ class Query:
         for name in ("left", "right", "out"):
             (place / name).mkdir()
 
-    def start(self, master: str = LOCAL_CLUSTER) -> Driver:
-        arguments = (self.kind.name, master, json.dumps(self._settings), str(self.place), LOCATION)
+    def start(self, master: str = LOCAL_CLUSTER, settings: Mapping[str, str] | None = None) -> Driver:
+        """`settings` are this driver's, beside those of all drivers."""
+        given = json.dumps({**self._settings, **(settings or {})})
+        arguments = (self.kind.name, master, given, str(self.place), LOCATION)
         self.drivers.append(Driver(self.place, len(self.drivers), arguments, self._home))
         return self.drivers[-1]
 

@@ -16,14 +16,14 @@ settings, root, source, target, location = json.loads(sys.argv[1]), *sys.argv[2:
 builder = SparkSession.builder.master("local[2]").appName("copying")
 for name, value in settings.items():
     builder.config(name, value)
-spark = builder.config("spark.ui.enabled", "false").getOrCreate()
+spark = builder.getOrCreate()
 spark.sparkContext.setLogLevel("ERROR")
 
 records = (
     spark.readStream.format("walkeeper")
     .option("walkeeper.root", root)
     .option("maxOffsetsPerTrigger", 700)
-    .option("minPartitions", 3)
+    .option("minPartitions", 2)
     .load(source)
 )
 query = (

@@ -20,7 +20,7 @@ settings, source, sink, location = json.loads(sys.argv[1]), sys.argv[2], Path(sy
 builder = SparkSession.builder.master("local[2]").appName("counting")
 for name, value in settings.items():
     builder.config(name, value)
-spark = builder.config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2").getOrCreate()
+spark = builder.getOrCreate()
 spark.sparkContext.setLogLevel("ERROR")
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from spark_session import LIGHT
 
 import walkeeper_spark_checkpoint as wks
 from walkeeper.gateway import Gateway
@@ -111,7 +112,7 @@ class Query:
 
 
 def settings_of(gateway: Gateway) -> dict[str, str]:
-    return {"spark.jars": wks.jar(), **wks.settings(gateway.addresses, gateway.token)}
+    return LIGHT | {"spark.jars": wks.jar(), **wks.settings(gateway.addresses, gateway.token)}
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from command_line import json_lines, run
+from spark_session import LIGHT
 
 import walkeeper_spark_checkpoint as wks
 from walkeeper.gateway import Gateway
@@ -18,9 +19,7 @@ from walkeeper.gateway import Gateway
 DRIVER = Path(__file__).with_name("finite_driver.py")
 ROWS = 20
 """Of a file."""
-SESSION = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # as most of what runs, runs once
-    "spark.sql.codegen.wholeStage": "false",
+SESSION = LIGHT | {
     "spark.sql.streaming.stateStore.minDeltasForSnapshot": "2",
     "spark.sql.streaming.stateStore.maintenanceInterval": "300ms",
 }

@@ -30,6 +30,9 @@ class Builder:
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session of other tests may run in this process."""
+    monkeypatch.setattr(_configuration, "_embedded", {})
+    monkeypatch.setattr(SparkContext, "_gateway", None)
     for name in NAMES:
         monkeypatch.setenv(name, "")  # so that it is put back
         monkeypatch.delenv(name)

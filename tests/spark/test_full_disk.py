@@ -46,48 +46,41 @@ def ends(driver: Driver, query: Query) -> str:
     return driver.said()
 
 
-def test_a_query_ends_where_the_disk_is_full_or_silent_for_too_long_and_goes_on_later(
+def waits(driver: Driver, query: Query, disk: SmallFileSystem, gateway: Gateway) -> None:
+    """The query goes on when the disk has room, and between the times at which the disk stands still."""
+    source = random.Random(seed_of(0))
+    disk.fill()
+    with GatewayClient(gateway) as client:
+        until(lambda: client.put("/app/probe", bytes(10_000), replaces=True).status != Status.OK, "no room is left")
+    query.feed(2)
+    time.sleep(source.uniform(0, 3))
+    disk.make_room()
+    query.go_on(driver)
+    query.feed(5)
+    for _ in range(20):
+        with disk.standing_still():
+            time.sleep(source.uniform(0.02, 0.3))
+        time.sleep(source.uniform(0, 0.1))
+    query.go_on(driver)
+
+
+def test_a_query_ends_where_the_disk_is_full_or_silent_for_too_long_and_waits_where_it_is_for_a_while(
     disk: SmallFileSystem, gateway: Gateway, tmp_path: Path
 ) -> None:
-    query = Query(KIND, tmp_path, KIND.stores[0] | IMPATIENT, gateway.addresses)
+    query = Query(KIND, tmp_path, KIND.stores[0], gateway.addresses)
     try:
-        first = query.start(LOCAL)
+        first = query.start(LOCAL, IMPATIENT)
         query.go_on(first)
         disk.fill()
         assert "the disk is full" in ends(first, query)
         disk.make_room()
-        second = query.start(LOCAL)
+        second = query.start(LOCAL, IMPATIENT)
         query.go_on(second)
         with disk.standing_still():
             assert "did not answer in" in ends(second, query)
         third = query.start(LOCAL)
         query.go_on(third)
+        waits(third, query, disk, gateway)
         query.finish(third)
-    finally:
-        query.close()
-
-
-def test_a_query_waits_for_a_disk_that_is_full_or_slow_for_a_while(
-    disk: SmallFileSystem, gateway: Gateway, tmp_path: Path
-) -> None:
-    source = random.Random(seed_of(0))
-    query = Query(KIND, tmp_path, KIND.stores[0], gateway.addresses)
-    try:
-        driver = query.start(LOCAL)
-        query.go_on(driver)
-        disk.fill()
-        with GatewayClient(gateway) as client:
-            until(lambda: client.put("/app/probe", bytes(10_000), replaces=True).status != Status.OK, "no room is left")
-        query.feed(2)
-        time.sleep(source.uniform(0, 3))
-        disk.make_room()
-        query.go_on(driver)
-        query.feed(5)
-        for _ in range(20):
-            with disk.standing_still():
-                time.sleep(source.uniform(0.02, 0.3))
-            time.sleep(source.uniform(0, 0.1))
-        query.go_on(driver)
-        query.finish(driver)
     finally:
         query.close()

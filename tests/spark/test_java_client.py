@@ -332,7 +332,7 @@ def test_a_root_that_another_gateway_has_is_asked_for_there(java: JavaClient, tm
 def test_a_gateway_that_stands_still_leaves_time_for_the_next_one(java: JavaClient, gateway: Gateway) -> None:
     with Double(mute) as double:
         addresses = f"{double.address},{gateway.addresses[0]}"
-        put(java, files_of(java, addresses, gateway.token, timeout_ms=6000), "/app/x", 10)
+        put(java, files_of(java, addresses, gateway.token, timeout_ms=2000), "/app/x", 10)
 
 
 def test_a_root_that_no_gateway_has_any_more_is_taken_over(java: JavaClient, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession, functions
-from spark_session import spark_session
+from spark_session import LIGHT
 from wire_client import OK, WireClient, add_request, make_entry
 
 import walkeeper
@@ -56,21 +56,6 @@ PATHS = os.pathsep.join(str(Path(__file__).parents[2] / part) for part in ("adap
 
 class Killed(BaseException):
     """The process is gone."""
-
-
-@pytest.fixture(scope="module")
-def wal(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory whose gateway is the session's."""
-    return tmp_path_factory.mktemp("jobs") / "wal"
-
-
-@pytest.fixture(scope="module")
-def spark(wal: Path) -> Iterator[SparkSession]:
-    environment = {"SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": PATHS}
-    settings = {"spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "Asia/Tokyo"}
-    with spark_session(wal, environment, settings) as made:
-        made.sparkContext.setLogLevel("ERROR")
-        yield made
 
 
 @pytest.fixture(scope="module")
@@ -241,20 +226,24 @@ def test_the_command_goes_on_behind_its_sigkill(spark: SparkSession, tmp_path: P
     print(f"WALKEEPER_TEST_SEED={seed}")
     root, destination = tmp_path / "wal", tmp_path / "out"
     with walkeeper.open(root) as namespace:
-        fill(namespace.log("orders", segment_bytes=4096), 400, 50)
+        fill(namespace.log("orders", segment_bytes=4096), 150, 50)
         records = records_of(namespace.log("orders"))
         ends = namespace.log("orders").segments()[-1].first_sequence_id
+    (tmp_path / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in LIGHT.items()))
+    environment = os.environ | {"SPARK_CONF_DIR": str(tmp_path)}
     words = [sys.executable, "-c", COMMAND, "archive", str(root), "orders", str(destination), "--master", "local[1]"]
-    with subprocess.Popen(words, stderr=subprocess.DEVNULL, start_new_session=True) as first:
+    with subprocess.Popen(words, env=environment, stderr=subprocess.DEVNULL, start_new_session=True) as first:
         try:
             deadline = time.monotonic() + PATIENCE_S
             while not folders(destination) and time.monotonic() < deadline:
                 assert first.poll() is None
                 time.sleep(0.005)
-            time.sleep(random.Random(seed).uniform(0, 3))
+            time.sleep(random.Random(seed).uniform(0, 2))
         finally:
             os.killpg(first.pid, signal.SIGKILL)
-    done = subprocess.run([*words, "--truncate"], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    done = subprocess.run(
+        [*words, "--truncate"], env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert f"has all records before sequence id {ends:,}" in done.stdout
     assert f"the log begins at sequence id {ends:,} now" in done.stdout

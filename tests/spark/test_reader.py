@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -14,11 +17,20 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 import walkeeper
-from pyspark_walkeeper import _namespaces, _source
+from pyspark_walkeeper import _gateway_changes, _namespaces, _source
 from pyspark_walkeeper._columns import SCHEMA
 from pyspark_walkeeper._options import read_options
 from pyspark_walkeeper._source import BatchReader, DataLossError, StreamReader
 from walkeeper.gateway import Gateway, GatewayClient
+
+ADAPTER = Path(__file__).resolve().parents[2] / "adapters" / "spark_checkpoint"
+LOOKS_AT_A_CURSOR = """
+import sys
+from pyspark_walkeeper._gateway_changes import GatewayChanges
+from pyspark_walkeeper._options import Place
+
+print(GatewayChanges(Place(None, None, (sys.argv[1],), sys.argv[2])).cursor("a", "q"))
+"""
 
 
 class Logs:
@@ -52,6 +64,7 @@ class Logs:
 def logs(tmp_path: Path) -> Iterator[Logs]:
     made = Logs(tmp_path / "wal")
     yield made
+    _gateway_changes._close_all()
     _namespaces._close_all()
     made.client.close()
     made.gateway.close()
@@ -256,6 +269,18 @@ def test_a_directory_is_changed_through_its_gateway(logs: Logs, tmp_path: Path) 
     )
     with pytest.raises(walkeeper.InvalidError, match=r"walkeeper\.gateways"):
         alone.initialOffset()
+
+
+def test_a_process_that_ends_closes_its_connections(logs: Logs) -> None:
+    logs.add("a", 1)
+    logs.client.cursor("a", "q")
+    command = [sys.executable, "-W", "always::ResourceWarning", "-c", LOOKS_AT_A_CURSOR]
+    done = subprocess.run(
+        [*command, logs.gateway.addresses[0], logs.gateway.token],
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ADAPTER)}, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
+    assert "ResourceWarning" not in done.stderr
 
 
 def test_a_log_that_was_read_wholly_may_go(logs: Logs) -> None:

@@ -9,13 +9,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import DataFrame, SparkSession
-from spark_session import spark_session
+from spark_session import LIGHT
 
 import walkeeper
 import walkeeper_spark_checkpoint as wks
@@ -26,20 +25,6 @@ ADAPTER = Path(__file__).resolve().parents[2] / "adapters" / "spark_checkpoint"
 DRIVER = Path(__file__).with_name("copying_driver.py")
 PATIENCE_S = 300
 RECORDS = 20_000
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("spark")
-
-
-@pytest.fixture(scope="module")
-def spark(place: Path) -> Iterator[SparkSession]:
-    """A session as a user makes it: a gateway is embedded, and format("walkeeper") is told nothing."""
-    settings = {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}
-    with spark_session(place / "wal", {"PYTHONPATH": str(ADAPTER)}, settings) as session:
-        session.sparkContext.setLogLevel("OFF")
-        yield session
 
 
 def values(spark: SparkSession, log: str) -> list[str]:
@@ -75,10 +60,10 @@ def test_tasks_append_at_least_once_through_the_gateway(spark: SparkSession) -> 
     assert sorted(map(int, values(spark, "cheap"))) == list(range(30_000))
 
 
-def test_a_batch_that_spark_makes_again_is_in_the_log_once(spark: SparkSession, place: Path) -> None:
+def test_a_batch_that_spark_makes_again_is_in_the_log_once(spark: SparkSession, tmp_path: Path) -> None:
     """As behind a crash between the sink and commits/N: that file is gone, so Spark makes the batch again."""
     numbers(spark, 1000, parts=1).write.format("walkeeper").mode("append").save("source")
-    checkpoint = place / "again"
+    checkpoint = tmp_path / "again"
 
     def run() -> None:
         read = spark.readStream.format("walkeeper").option("maxOffsetsPerTrigger", 300).option("minPartitions", 3)
@@ -98,7 +83,7 @@ def test_a_batch_that_spark_makes_again_is_in_the_log_once(spark: SparkSession, 
     assert values(spark, "copy") == [str(number) for number in [*range(1000), *range(10)]]
 
 
-def test_what_cannot_be_done_is_said(spark: SparkSession, place: Path) -> None:
+def test_what_cannot_be_done_is_said(spark: SparkSession, wal: Path, tmp_path: Path) -> None:
     few = numbers(spark, 3)
     few.write.format("walkeeper").mode("append").save("grouped")
     with pytest.raises(AnalysisException, match="a log is appended to: write with mode"):
@@ -116,12 +101,12 @@ def test_what_cannot_be_done_is_said(spark: SparkSession, place: Path) -> None:
         counts.selectExpr("to_json(struct(*)) AS value")
         .writeStream.outputMode("complete")
         .format("walkeeper")
-        .option("checkpointLocation", str(place / "complete"))
+        .option("checkpointLocation", str(tmp_path / "complete"))
         .start("refused")
     )
     with pytest.raises(Exception, match='not "complete"'):
         query.awaitTermination(PATIENCE_S)
-    namespace = walkeeper.open(place / "wal", read_only=True)
+    namespace = walkeeper.open(wal, read_only=True)
     assert "refused" not in namespace.logs() or namespace.log("refused").count() == 0
     assert namespace.logs("staging/") == []
     namespace.close()
@@ -136,12 +121,12 @@ def test_a_killed_driver_copies_each_record_once(tmp_path: Path) -> None:
     with LocalCluster(tmp_path / "bookies", 3) as bookies:
         bookies.start()
         with Gateway(bookies.metadata) as gateway, walkeeper.open(bookies.metadata) as namespace:
-            settings = {"spark.jars": wks.jar(), **wks.settings(gateway.addresses, gateway.token)}
+            settings = LIGHT | {"spark.jars": wks.jar(), **wks.settings(gateway.addresses, gateway.token)}
             command = [sys.executable, str(DRIVER), json.dumps(settings), bookies.metadata, "source", "target"]
             with namespace.log("source").writer() as writer:
                 writer.append_many([b"%d" % number for number in range(RECORDS)])
             copied = namespace.log("target").info
-            for _ in range(3):
+            for _ in range(2):
                 begin = copied().count
                 with (tmp_path / "driver.log").open("ab") as said:
                     driver = subprocess.Popen(
@@ -150,7 +135,7 @@ def test_a_killed_driver_copies_each_record_once(tmp_path: Path) -> None:
                     )  # fmt: skip
                 try:
                     deadline = time.monotonic() + PATIENCE_S
-                    goal = min(RECORDS, begin + chance.randrange(1, 3000))
+                    goal = min(RECORDS, begin + chance.randrange(1, 1500))
                     while copied().count < goal:
                         assert driver.poll() is None, (tmp_path / "driver.log").read_text()[-5000:]
                         assert time.monotonic() < deadline, (tmp_path / "driver.log").read_text()[-5000:]
@@ -161,5 +146,5 @@ def test_a_killed_driver_copies_each_record_once(tmp_path: Path) -> None:
                     driver.wait()
             with namespace.log("target").reader() as reader:
                 found = [int(bytes(record.payload)) for record in reader]
-            assert len(found) >= 3
+            assert len(found) >= 2
             assert found == list(range(len(found)))

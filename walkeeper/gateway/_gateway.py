@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import logging
 import os
@@ -30,6 +31,8 @@ log = logging.getLogger("walkeeper.gateway")
 
 UNIX = "unix:"
 CLOSE_SECONDS = 30.0
+ANSWERS_SECONDS = 1.0
+"""When it closes, clients have so long to read the answers that are on their way."""
 THREADS = 64
 """For calls that wait: for a disk, for bookies, or for records. More than Logs holds for the latter."""
 STREAM_BYTES = 1024 * 1024
@@ -69,7 +72,7 @@ class Gateway:
             _check_address(address, tls)
         self._tls = tls
         self._options = options
-        self._sessions: set[asyncio.Task[None]] = set()
+        self._sessions: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self._stopping: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._started = threading.Event()
@@ -130,36 +133,28 @@ class Gateway:
         self._stopping = asyncio.Event()
         async with walkeeper.aio.open(self.root, **self._options) as namespace:
             roots, logs = Roots(namespace), Logs(namespace)
-            servers: list[asyncio.AbstractServer] = []
+            servers: list[asyncio.Server] = []
             try:
                 for address in self._listen:
                     servers += [await self._server(address, roots, logs)]
                 self._started.set()
                 await self._stopping.wait()
             finally:
-                for server in servers:
-                    server.close()
+                await self._stop_listening(servers)
                 await roots.close()
                 await logs.close()
-                for task in list(self._sessions):
-                    task.cancel()
+                await self._end_sessions()
                 for address in self.addresses:
                     if address.startswith(UNIX):
                         _unlink(address[len(UNIX) :])
 
-    async def _server(self, address: str, roots: Roots, logs: Logs) -> asyncio.AbstractServer:
-        async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            task = asyncio.current_task()
-            assert task is not None
-            self._sessions.add(task)
-            try:
-                await Session(roots, logs, self.root, self.token, reader, writer).run()
-            except asyncio.CancelledError:
-                writer.close()  # the gateway is being closed
-            except Exception:
-                log.exception("a session ended")
-            finally:
-                self._sessions.discard(task)
+    async def _server(self, address: str, roots: Roots, logs: Logs) -> asyncio.Server:
+        def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            """A connection is known from here on, also where the gateway is closed before its task begins."""
+            session = Session(roots, logs, self.root, self.token, reader, writer)
+            task = asyncio.ensure_future(_run(session, writer))
+            self._sessions[task] = writer
+            task.add_done_callback(self._sessions.pop)
 
         if address.startswith(UNIX):
             path = address[len(UNIX) :]
@@ -175,6 +170,37 @@ class Gateway:
         name = f"[{host}]" if ":" in host else host
         self.addresses.append(f"{name}:{served.sockets[0].getsockname()[1]}")
         return served
+
+    async def _stop_listening(self, servers: Sequence[asyncio.Server]) -> None:
+        """A socket that was just accepted has its connection first: a closed server would leave the socket open."""
+        for server in servers:
+            for listening in server.sockets:
+                asyncio.get_running_loop().remove_reader(listening.fileno())
+        await asyncio.sleep(0)
+        for server in servers:
+            server.close()
+
+    async def _end_sessions(self) -> None:
+        """Closes each connection: those of clients that read no answers, too."""
+        sessions = dict(self._sessions)
+        for task in sessions:
+            task.cancel()
+        if sessions:
+            await asyncio.wait(sessions, timeout=ANSWERS_SECONDS)
+        for writer in sessions.values():
+            writer.transport.abort()
+
+
+async def _run(session: Session, writer: asyncio.StreamWriter) -> None:
+    """Until the connection is closed."""
+    try:
+        await session.run()
+    except Exception:
+        log.exception("a session ended")
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
 
 
 def _host_and_port(address: str) -> tuple[str, int]:

@@ -97,7 +97,7 @@ class Session:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Until the client goes. What it asked for by then is done."""
+        """Until the client goes. What it asked for by then is done. The caller closes the connection."""
         try:
             if await asyncio.wait_for(self._hello(), HELLO_SECONDS):
                 while True:
@@ -113,7 +113,6 @@ class Session:
             with contextlib.suppress(Error):  # what is left of them goes when the root is opened again
                 for root, upload in self._uploads.values():
                     await root.discard(upload)
-            self._writer.close()
 
     async def _frame(self) -> tuple[int, int, Body]:
         length, request, code = HEAD.unpack(await self._reader.readexactly(HEAD.size))
