@@ -40,6 +40,7 @@ SECONDS_MAX = 300  # for a test without a defect in the tree
 TIMES_SLOWER = 4  # a defect that makes a test so much slower (and by 20 s at least) has been noticed
 TRIES = 3  # tests with threads need not notice at once
 LIBRARY = "libwalkeeper.so"
+SQLITE_LIBRARY = "libwalkeeper_sqlite.so"
 ENCLOSURE = ROOT / "tests" / "enclosure.py"
 # The package is installed with its Python files left where they are: every interpreter of a test looks into the copy.
 SITE = """
@@ -69,6 +70,8 @@ class Mutant:
     @property
     def target(self) -> str:
         """What must be built to run the test."""
+        if self.test.startswith("tests/sqlite/"):
+            return SQLITE_LIBRARY
         return LIBRARY if self.is_python else self.test
 
     @property
@@ -133,6 +136,7 @@ def is_well_formed(mutant: Mutant) -> bool:
             return False
         return True
     folders = [str((ROOT / mutant.file).parent), str(ROOT / "native"), str(ROOT / "native/include")]
+    folders.append(str(ROOT / "adapters/sqlite/include"))
     command = ["cc", "-x", "c", "-std=c11", "-D_GNU_SOURCE", "-fsyntax-only", "-w", "-"]
     command += [f"-I{folder}" for folder in folders]
     return subprocess.run(command, input=text, text=True, stderr=subprocess.DEVNULL).returncode == 0

@@ -14,6 +14,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
+from sqlite_records import crc32c
 
 import walkeeper
 import walkeeper_sqlite
@@ -212,6 +213,41 @@ def test_the_file_of_a_program_without_the_vfs_is_refused(tmp_path: Path, ns: wa
             walkeeper_sqlite.attach(file, ns.log("app"))
         reader.communicate(b"")
     walkeeper_sqlite.attach(file, ns.log("app")).close()
+
+
+def test_a_file_that_was_being_made_is_made_again(tmp_path: Path, ns: walkeeper.Namespace) -> None:
+    """The log cannot be read to its end, as where the machine stops in between."""
+    file, log = tmp_path / "app.db", ns.log("app")
+    with walkeeper_sqlite.attach(file, log) as database:
+        connection = filled(database)
+        connection.execute("INSERT INTO t(x) VALUES(randomblob(100000))")
+        connection.close()
+    kept = file.read_bytes()
+    file.unlink()
+    with log.writer() as writer:
+        wrong = writer.append(b"none of ours")
+    with pytest.raises(CorruptError):
+        walkeeper_sqlite.attach(file, log)
+    good = ns.log("good")
+    with good.writer() as writer:
+        for record in log.reader(end=wrong):
+            writer.append(bytes(record.payload))
+    with walkeeper_sqlite.attach(tmp_path / "good.db", good):
+        pass
+    assert (tmp_path / "good.db").read_bytes() == kept
+    with open(tmp_path / "good.db-wk", "r+b") as state:  # its slots, as they were while the file was being made
+        slots = state.read()
+        newest = max((0, 4096), key=lambda at: int.from_bytes(slots[at + 16 : at + 24], "little"))
+        making = bytearray(slots[newest : newest + 4096])
+        making[48:56], making[68:88] = (-2).to_bytes(8, "little", signed=True), bytes(20)
+        making[16:24] = (int.from_bytes(making[16:24], "little") + 2).to_bytes(8, "little")
+        making[88:92] = crc32c(bytes(making[:88])).to_bytes(4, "little")
+        state.seek(newest)
+        state.write(making)
+    (tmp_path / "good.db").write_bytes(kept[: len(kept) // 2])
+    with walkeeper_sqlite.attach(tmp_path / "good.db", good):
+        pass
+    assert (tmp_path / "good.db").read_bytes() == kept
 
 
 def test_the_journal_mode_stays(tmp_path: Path, ns: walkeeper.Namespace) -> None:

@@ -109,6 +109,24 @@ def test_a_follower_has_the_same_bytes_whatever_sql_there_is(
     assert (tmp_path / "copy.db").read_bytes() == (tmp_path / "app.db").read_bytes()
 
 
+def test_a_database_that_shrinks_and_grows_is_followed(tmp_path: Path, ns: walkeeper.Namespace) -> None:
+    """Pages that come back are not what they were: nowhere is their earlier image a base."""
+    with walkeeper_sqlite.attach(tmp_path / "app.db", ns.log("app")) as database:
+        connection = database.connect(isolation_level=None)
+        connection.execute("PRAGMA wal_autocheckpoint=0")
+        with walkeeper_sqlite.follow(tmp_path / "copy.db", ns.log("app")) as follower:
+            connection.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, x)")
+            for _ in range(3):
+                connection.execute("BEGIN")
+                connection.executemany("INSERT INTO t(x) VALUES(zeroblob(3000))", [()] * 50)
+                connection.execute("COMMIT")
+                connection.execute("DELETE FROM t")
+                connection.execute("VACUUM")
+            follower.wait_for(walkeeper_sqlite.last_lsn(connection), timeout=30)
+        connection.close()
+    assert (tmp_path / "copy.db").read_bytes() == (tmp_path / "app.db").read_bytes()
+
+
 def test_many_frames_in_one_wal_are_found_by_their_index(tmp_path: Path, ns: walkeeper.Namespace) -> None:
     """A reader keeps the WAL from being emptied: more frames than a region of the wal-index has."""
     with walkeeper_sqlite.attach(tmp_path / "app.db", ns.log("app"), page_size=512) as database:

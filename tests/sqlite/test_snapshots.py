@@ -60,6 +60,27 @@ def test_a_snapshot_is_where_a_restoration_begins(tmp_path: Path, ns: walkeeper.
     assert rows_of(tmp_path / "app.db") == 2
 
 
+def test_a_snapshot_reads_the_file_where_the_wal_was_begun_anew(tmp_path: Path, ns: walkeeper.Namespace) -> None:
+    """The pages are in the WAL when it begins, which is begun anew, and written over, before it has read them."""
+    log = ns.log("app")
+    with walkeeper_sqlite.attach(tmp_path / "app.db", log) as database:
+        connection = database.connect(isolation_level=None)
+        connection.execute("PRAGMA wal_autocheckpoint=0")
+        connection.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, x)")
+        connection.executemany("INSERT INTO t(x) VALUES(randomblob(1000))", [()] * 4000)
+        connection.execute("PRAGMA wal_checkpoint(FULL)").fetchall()  # the file has all; readers need no frame
+
+        def write(done: int, all_of_them: int) -> None:
+            if done == 256:
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                connection.executemany("UPDATE t SET x = randomblob(1000) WHERE id = ?", [(n,) for n in range(1, 4000)])
+
+        database.snapshot(progress=write)
+        connection.close()
+    walkeeper_sqlite.restore(log, tmp_path / "again.db")
+    assert (tmp_path / "again.db").read_bytes() == (tmp_path / "app.db").read_bytes()
+
+
 @pytest.mark.parametrize("number", range(4))
 def test_a_snapshot_while_another_connection_writes(tmp_path: Path, ns: walkeeper.Namespace, number: int) -> None:
     log, seed = ns.log("app"), random.randrange(1 << 32)

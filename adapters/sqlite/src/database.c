@@ -1,5 +1,6 @@
 #include "database.h"
 
+#include <dlfcn.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,11 @@ static wk_database *registry;
 
 void wk_database_options_init(wk_database_options *options) {
 	*options = (wk_database_options){.page_size = 4096};
+}
+
+const char *wk_database_library(void) {
+	Dl_info info;
+	return dladdr((void *)wk_database_library, &info) != 0 ? info.dli_fname : NULL;
 }
 
 static wk_database *find_locked(const char *path) {

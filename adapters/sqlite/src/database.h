@@ -23,7 +23,8 @@ struct wk_database {
 	wk_state_file state_file;
 	wk_wal wal;
 	wk_record_writer writer;
-	uint8_t *pages;                      /* memory for two */
+	uint8_t *pages;                   /* memory for two */
+	_Atomic(struct wk_file *) holder; /* the file whose connection may write: it has the WAL_WRITE_LOCK, or all locks */
 	_Atomic(struct wk_file *) writing;   /* the WAL's file through which the last frame was written */
 	uint32_t acknowledge;                /* enum wk_acknowledge */
 	_Atomic uint64_t submitted, durable; /* tickets of commits, of which the log has all up to the second */

@@ -254,7 +254,15 @@ static wk_status adopt(wk_database *db, wk_opened_file *opened, const wk_databas
 
 static wk_status from_snapshot(wk_database *db, wk_opened_file *opened, wk_error *error) {
 	const wk_redo_file file = {.context = opened, .read = file_read, .write = file_write};
-	return wk_restore_into(&db->log, &file, -1, db->state_file.at.database, -1, -1, &db->at, error);
+	wk_snapshot_place place;
+	wk_status status = wk_snapshot_find(&db->log, -1, db->state_file.at.database, -1, -1, &place, error);
+	if (status != WK_OK)
+		return status;
+	/* where the process ends in between, the file is not whole, and is made again */
+	const wk_redo_point making = {.database = place.database, .lsn = WK_STATE_MAKING, .txid = -1};
+	db->state_file.log_id = db->log.log_id;
+	status = wk_state_file_store(&db->state_file, &making, (wk_file_stamp){0}, error);
+	return status == WK_OK ? wk_restore_into(&db->log, &file, &place, -1, -1, &db->at, error) : status;
 }
 
 static wk_status redo(wk_database *db, wk_opened_file *opened, wk_error *error) {
@@ -276,6 +284,8 @@ static wk_status bring_together(wk_database *db, wk_opened_file *opened, const w
 		return status;
 	if (stored->database == 0)
 		return next == 0 ? adopt(db, opened, options, error) : from_snapshot(db, opened, error);
+	if (stored->lsn == WK_STATE_MAKING)
+		return from_snapshot(db, opened, error);
 	if (stored->pages == 0) { /* it was being adopted */
 		status = from_snapshot(db, opened, error);
 		return status == WK_NOT_FOUND ? adopt(db, opened, options, error) : status;

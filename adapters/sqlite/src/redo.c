@@ -172,11 +172,14 @@ wk_status wk_redo_record(wk_redo *redo, const uint8_t *payload, size_t size, int
 		status = redo->file.begin(redo->file.context, record.page_size, error);
 	if (status == WK_OK)
 		status = place_part(redo, &record, sequence_id, error);
-	if (status == WK_OK && (!last || redo->parts > 1))
+	bool snapshot = record.kind == WK_PAGES_SNAPSHOT; /* the caller knows that it is whole */
+	if (status == WK_OK && snapshot)
+		status = apply_part(redo, payload, size, record.page_size, error);
+	else if (status == WK_OK && (!last || redo->parts > 1))
 		status = keep_part(redo, payload, size, error);
 	if (status != WK_OK || !last)
 		return status;
-	if (status == WK_OK)
+	if (!snapshot)
 		status = redo->parts > 1 ? apply_kept(redo, record.page_size, error)
 		                         : apply_part(redo, payload, size, record.page_size, error);
 	if (status == WK_OK && redo->file.commit != NULL)

@@ -16,7 +16,7 @@ typedef struct wk_snapshot_search {
 	int64_t begun; /* sequence id of the first part of the one that is being read; -1: none */
 	uint64_t transaction;
 	uint32_t parts;
-	int64_t found; /* of the last whole one; -1: none */
+	wk_snapshot_place found; /* the last whole one; lsn -1: none */
 } wk_snapshot_search;
 
 static wk_status look_for_snapshot(void *context, const uint8_t *payload, size_t size, int64_t sequence_id,
@@ -40,7 +40,7 @@ static wk_status look_for_snapshot(void *context, const uint8_t *payload, size_t
 	if (!follows)
 		search->begun = -1;
 	else if ((record.flags & WK_PAGES_LAST) != 0)
-		search->found = search->begun;
+		search->found = (wk_snapshot_place){.lsn = search->begun, .database = record.database};
 	return WK_OK;
 }
 
@@ -78,26 +78,30 @@ wk_status wk_redo_log(const wk_database_log *log, const wk_redo_file *file, int6
 	return read_into(log, file, from, WK_PAGES_COMMIT, lsn, txid, at, error);
 }
 
-wk_status wk_restore_into(const wk_database_log *log, const wk_redo_file *file, int64_t from, uint64_t database,
-                          int64_t lsn, int64_t txid, wk_redo_point *at, wk_error *error) {
+wk_status wk_snapshot_find(const wk_database_log *log, int64_t from, uint64_t database, int64_t lsn, int64_t txid,
+                           wk_snapshot_place *place, wk_error *error) {
 	int64_t first, next;
 	wk_status status = log->range(log->context, &first, &next, error);
 	if (status != WK_OK)
 		return status;
-	wk_snapshot_search search = {.database = database, .lsn = lsn, .txid = txid, .begun = -1, .found = -1};
+	wk_snapshot_search search = {.database = database, .lsn = lsn, .txid = txid, .begun = -1, .found = {.lsn = -1}};
 	wk_database_fail(error, WK_CORRUPT, "the log has a record that is none of a SQLite database");
-	if (from < first)
-		from = first;
-	status = log->read(log->context, from, look_for_snapshot, &search, error);
+	status = log->read(log->context, from < first ? first : from, look_for_snapshot, &search, error);
 	if (status != WK_OK && status != WK_END)
 		return status;
-	if (search.found < 0)
-		return wk_database_fail(error, WK_NOT_FOUND,
-		                        "the log has no whole snapshot of the database from record %" PRId64 " on%s", first,
-		                        lsn >= 0 || txid >= 0 ? " before the point that is asked for" : "");
-	*at = (wk_redo_point){.database = database, .lsn = -1, .txid = -1};
-	status = read_into(log, file, search.found, WK_PAGES_SNAPSHOT, lsn, txid, at, error);
-	return status == WK_OK ? wk_redo_log(log, file, search.found, lsn, txid, at, error) : status;
+	*place = search.found;
+	if (place->lsn >= 0)
+		return WK_OK;
+	return wk_database_fail(error, WK_NOT_FOUND,
+	                        "the log has no whole snapshot of the database from record %" PRId64 " on%s", first,
+	                        lsn >= 0 || txid >= 0 ? " before the point that is asked for" : "");
+}
+
+wk_status wk_restore_into(const wk_database_log *log, const wk_redo_file *file, const wk_snapshot_place *place,
+                          int64_t lsn, int64_t txid, wk_redo_point *at, wk_error *error) {
+	*at = (wk_redo_point){.database = place->database, .lsn = -1, .txid = -1};
+	wk_status status = read_into(log, file, place->lsn, WK_PAGES_SNAPSHOT, lsn, txid, at, error);
+	return status == WK_OK ? wk_redo_log(log, file, place->lsn, lsn, txid, at, error) : status;
 }
 
 /* ---- into a new file ---- */
@@ -152,8 +156,11 @@ wk_status wk_database_restore(const wk_database_log *log, const char *path, int6
 	}
 	wk_redo_point at;
 	const wk_redo_file file = {.context = &fd, .read = fd_read, .write = fd_write};
+	wk_snapshot_place place;
 	if (status == WK_OK)
-		status = wk_restore_into(log, &file, from, 0, lsn, txid, &at, error);
+		status = wk_snapshot_find(log, from, 0, lsn, txid, &place, error);
+	if (status == WK_OK)
+		status = wk_restore_into(log, &file, &place, lsn, txid, &at, error);
 	/* the name appears once the file is whole and safe; a file that came meanwhile stays */
 	if (status == WK_OK &&
 	    (ftruncate(fd, (off_t)at.pages * at.page_size) != 0 || fsync(fd) != 0 || link(made, path) != 0))

@@ -6,7 +6,8 @@
 #define WK_SQLITE_STATE_FILE_H
 #include "redo.h"
 
-enum { WK_FILE_SPOILED = 1 }; /* a size that no database has: the file has what the log does not have */
+enum { WK_STATE_MAKING = -2 }; /* as `lsn`: the file is being made from the log, and may lack pages */
+enum { WK_FILE_SPOILED = 1 };  /* a size that no database has: the file has what the log does not have */
 
 /* The database file as it was when it was closed, with all commits in it; size 0: it is open, or was not closed. */
 typedef struct wk_file_stamp {

@@ -65,7 +65,9 @@ static int begin_wal(wk_file *file, const uint8_t *header) {
 static int write_wal(wk_file *file, const uint8_t *bytes, size_t size, uint64_t offset) {
 	wk_database *db = file->database;
 	const wk_wal_file real = {.context = file->real, .read = wal_file_read, .write = wal_file_write};
-	if (wk_database_state_of(db) != WK_DATABASE_OPEN)
+	/* SQLite could be asked for it by the WAL's name, if other VFSes before this one did not copy names. */
+	file->main = atomic_load(&db->holder);
+	if (wk_database_state_of(db) != WK_DATABASE_OPEN || file->main == NULL)
 		return SQLITE_IOERR_WRITE;
 	atomic_store(&db->writing, file);
 	if (offset == 0 && size == WK_WAL_HEADER) {
@@ -86,10 +88,17 @@ static int write_wal(wk_file *file, const uint8_t *bytes, size_t size, uint64_t 
 
 /* ---- files ---- */
 
+/* It may not write any more. */
+static void let_go(wk_file *file) {
+	wk_file *self = file;
+	atomic_compare_exchange_strong(&file->database->holder, &self, NULL);
+}
+
 static int file_close(sqlite3_file *base) {
 	wk_file *file = of(base);
 	wk_file *self = file;
 	atomic_compare_exchange_strong(&file->database->writing, &self, NULL);
+	let_go(file);
 	int rc = file->real->pMethods->xClose(file->real);
 	if (file->role == WK_FILE_DATABASE)
 		wk_database_disconnected(file->database);
@@ -153,11 +162,15 @@ static int file_size(sqlite3_file *base, sqlite3_int64 *size) {
 
 static int file_lock(sqlite3_file *base, int level) {
 	wk_file *file = of(base);
-	return file->real->pMethods->xLock(file->real, level);
+	int rc = file->real->pMethods->xLock(file->real, level);
+	if (rc == SQLITE_OK && level == SQLITE_LOCK_EXCLUSIVE) /* SQLite then takes no locks in the wal-index */
+		atomic_store(&file->database->holder, file);
+	return rc;
 }
 
 static int file_unlock(sqlite3_file *base, int level) {
 	wk_file *file = of(base);
+	let_go(file);
 	return file->real->pMethods->xUnlock(file->real, level);
 }
 
@@ -193,10 +206,6 @@ static int file_control(sqlite3_file *base, int operation, void *argument) {
 	const sqlite3_api_routines *sqlite3_api = file->vfs->api;
 	if (operation == WK_FCNTL_DATABASE) {
 		*(wk_database **)argument = file->database;
-		return SQLITE_OK;
-	}
-	if (operation == WK_FCNTL_FILE) {
-		*(wk_file **)argument = file;
 		return SQLITE_OK;
 	}
 	if (operation == SQLITE_FCNTL_COMMIT_PHASETWO &&
@@ -296,16 +305,19 @@ static int file_shm_lock(sqlite3_file *base, int slot, int count, int flags) {
 	if (write && !lock && file->writing) {
 		end_of_write(file);
 		file->writing = false;
+		let_go(file);
 	}
 	rc = file->real->pMethods->xShmLock(file->real, slot, count, flags);
 	if (!write || !lock || rc != SQLITE_OK)
 		return rc;
 	file->writing = true;
+	atomic_store(&file->database->holder, file);
 	file->commits = file->database->status.commits;
 	look_for_strangers(file);
 	rc = admission(file);
 	if (rc != SQLITE_OK) {
 		file->writing = false;
+		let_go(file);
 		file->real->pMethods->xShmLock(file->real, slot, count, SQLITE_SHM_UNLOCK | SQLITE_SHM_EXCLUSIVE);
 	}
 	return rc;
@@ -453,23 +465,10 @@ static int database_of(wk_vfs *vfs, const char *name, int flags, wk_database **f
 	return SQLITE_OK;
 }
 
-/* The file of the database that a WAL is opened for. SQLite knows the file of a VFS that stands before this one, if one does. */
-static wk_file *main_of(wk_vfs *vfs, const char *wal_name) {
-	const sqlite3_api_routines *sqlite3_api = vfs->api;
-	sqlite3_file *known = sqlite3_database_file_object(wal_name);
-	wk_file *file = NULL;
-	int rc = known->pMethods->xFileControl(known, WK_FCNTL_FILE, &file);
-	return rc == SQLITE_OK ? file : NULL;
-}
-
 static int open_ours(wk_vfs *vfs, const char *name, sqlite3_file *base, int flags, int *out_flags, wk_database *db,
                      uint32_t role) {
-	wk_file *file = of(base), *main = role == WK_FILE_WAL ? main_of(vfs, name) : NULL;
-	*file = (wk_file){.vfs = vfs, .database = db, .role = role, .main = main, .real = (sqlite3_file *)(file + 1)};
-	if (role == WK_FILE_WAL && main == NULL) {
-		wk_database_close(db);
-		return SQLITE_CANTOPEN;
-	}
+	wk_file *file = of(base);
+	*file = (wk_file){.vfs = vfs, .database = db, .role = role, .real = (sqlite3_file *)(file + 1)};
 	if (role == WK_FILE_DATABASE)
 		wk_database_connected(db);
 	int rc = vfs->real->xOpen(vfs->real, name, file->real, flags, out_flags);

@@ -11,10 +11,7 @@ typedef struct wk_vfs {
 	const sqlite3_api_routines *api;
 } wk_vfs;
 
-enum {
-	WK_FCNTL_DATABASE = 0x776b0001, /* sqlite3_file_control: the wk_database of a connection's database */
-	WK_FCNTL_FILE = 0x776b0002,     /* its wk_file, which stands behind the files of other VFSes */
-};
+enum { WK_FCNTL_DATABASE = 0x776b0001 }; /* sqlite3_file_control: the wk_database of a connection's database */
 enum wk_file_role { WK_FILE_DATABASE = 1, WK_FILE_WAL = 2 };
 
 typedef struct wk_file {
@@ -24,7 +21,7 @@ typedef struct wk_file {
 	uint32_t role;        /* enum wk_file_role */
 	bool writing;         /* it has SQLite's WAL_WRITE_LOCK */
 	uint64_t commits;     /* of the database, when it got it */
-	struct wk_file *main; /* of a WAL: the file of its connection's database */
+	struct wk_file *main; /* of a WAL that was written to: the file of its connection's database */
 	uint64_t ticket;      /* of the last commit through it; group acknowledgement waits for it */
 	sqlite3_file *real;   /* stands behind this struct */
 } wk_file;

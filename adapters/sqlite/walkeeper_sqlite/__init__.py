@@ -13,13 +13,14 @@ the log, and fences the process that had it. The guide is docs/guide/sqlite.md.
 
 from __future__ import annotations
 
-from walkeeper_sqlite._database import Database, Status, attach, last_lsn
+from walkeeper_sqlite._database import Acknowledge, Database, Status, attach, last_lsn
 from walkeeper_sqlite._follow import Follower, follow
 from walkeeper_sqlite._host import extension_path, load
 from walkeeper_sqlite._restore import Restored, restore
 from walkeeper_sqlite._snapshots import Snapshot, snapshots
 
 __all__ = [
+    "Acknowledge",
     "Database",
     "Follower",
     "Restored",

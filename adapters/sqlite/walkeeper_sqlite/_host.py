@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sqlite3
 import threading
 from pathlib import Path
 
 from walkeeper.errors import UnsupportedError
 from walkeeper_sqlite import _native
+from walkeeper_sqlite._native import ffi, lib
 
 __all__ = ["extension_path", "load"]
 
@@ -22,7 +24,10 @@ def extension_path() -> str:
 
     It is the same library that this package uses, so that a process has one engine.
     """
-    return str(Path(_native.__file__).with_name("libwalkeeper_sqlite.so"))
+    library = lib.wk_database_library()
+    if library == ffi.NULL:
+        return str(Path(_native.__file__).with_name("libwalkeeper_sqlite.so"))
+    return os.path.abspath(os.fsdecode(ffi.string(library)))
 
 
 def load() -> None:

@@ -77,10 +77,9 @@ class _PythonLog:
     def submit(self, payloads: list[bytes]) -> int:
         """The sequence id that the last one has, or a later one that is no commit's."""
         assert self.writer is not None
-        for payload in payloads:
-            future = self.writer.submit(payload)
+        futures = [self.writer.submit(payload) for payload in payloads]
         self.tickets += 1
-        self.submitted[self.tickets] = future
+        self.submitted[self.tickets] = futures[-1]
         return self.writer.next_sequence_id - 1
 
     def wait(self, ticket: int) -> None:

@@ -45,10 +45,9 @@ def restore(log: Log, path: str | os.PathLike[str], *, to: int | datetime | None
     if lsn < -1 or txid < -1 or (to is not None and max(lsn, txid) < 0):
         raise InvalidError(f"to={to!r} lies before the first record")
     native = open_log(log, write=False)
+    restored, error, status = ffi.new("wk_database_restored *"), new_error(), lib.WK_NOT_FOUND
     try:
         for start in _starts(log, lsn, txid):
-            restored = ffi.new("wk_database_restored *")
-            error = new_error()
             status = lib.wk_database_restore(native, os.fsencode(path), start, lsn, txid, restored, error)
             if status != lib.WK_NOT_FOUND:
                 break

@@ -62,6 +62,9 @@ typedef struct wk_database_options {
 } wk_database_options;
 WK_API void wk_database_options_init(wk_database_options *options);
 
+/* The file that this code was loaded from, for SQLite to load it as an extension: a process has it once. NULL: not known. */
+WK_API const char *wk_database_library(void);
+
 typedef struct wk_database wk_database;
 
 /*
