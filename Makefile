@@ -49,7 +49,7 @@ share = $(if $(SHARE),$(BIN)/python tests/shares.py --parts $(SHARE) $(if $(SEED
 # gcc 12's sanitizers want their shadow memory at fixed addresses, which wide address randomisation may take.
 fixed_addresses := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 # What no ring could change.
-NOT_ENGINE := $(wildcard benchmarks tests/metadata tests/fuzz tests/spark $(addprefix tests/test_,zookeeper*.py etcd*.py cookie.py digest.py docs.py format_docs.py layers.py \
+NOT_ENGINE := $(wildcard benchmarks tests/metadata tests/fuzz tests/spark tests/sqlite $(addprefix tests/test_,zookeeper*.py etcd*.py cookie.py digest.py docs.py format_docs.py layers.py \
 	layout.py ledger_metadata.py machines.py mutants.py numbers.py private_network.py service_info.py small_file_system.py spec.py structs.py symbols.py typing.py wire.py) \
 	$(addprefix tests/bookie/test_,bookie_commands.py cluster_up.py collector.py command_line.py config_file.py failed_starts.py http.py identity.py \
 	log.py metrics.py migration.py operations_files.py pages.py metadata_retry.py process_registration.py process_reload.py process_zookeeper.py process_etcd.py \
@@ -134,6 +134,8 @@ check-all: ## everything at full length, for a night
 	$(call stage,interop-all)
 	$(call stage,interop-spark)
 	$(call stage,spark-kills N=20)
+	$(call stage,sqlite-oracle N=10000)
+	$(call stage,sqlite-failovers N=100)
 	@WALKEEPER_TIMES=$(TIMES) $(MAKE) psync-test
 
 spark-jar: $(JAR) ## the jar of checkpoints in Spark; needs Java and Maven
@@ -275,6 +277,14 @@ spark-kills: PYTEST_SECONDS = $$(($(N) * 450 + 900))
 spark-kills: setup $(VENV)/checked $(JAR) ## N queries of Spark whose driver, executors, gateways and bookies are killed, and N drivers that are taken over; full and slow disks
 	@WALKEEPER_SPARK_KILLS=$(N) $(if $(SEED),WALKEEPER_TEST_SEED=$(SEED)) $(pytest) -q -s tests/spark/test_kills.py tests/spark/test_full_disk.py
 
+sqlite-oracle: PYTEST_SECONDS = $$(($(N) * 5 + 600))
+sqlite-oracle: setup $(VENV)/checked ## N random lives of a SQLite database; what the log makes is compared with the file, byte for byte
+	@WALKEEPER_SQLITE_DATABASES=$(N) $(if $(SEED),WALKEEPER_TEST_SEED=$(SEED)) $(pytest) $(WORKERS) -q tests/sqlite/test_oracle.py
+
+sqlite-failovers: PYTEST_SECONDS = $$(($(N) * 10 + 600))
+sqlite-failovers: setup $(VENV)/checked ## N times: a SQLite on three bookies, whose process is killed or stands still, is taken over elsewhere
+	@WALKEEPER_SQLITE_FAILOVERS=$(N) $(if $(SEED),WALKEEPER_TEST_SEED=$(SEED)) $(pytest) -q -s tests/sqlite/test_failover.py
+
 conformance-kills: setup $(VENV)/checked ## all of the conformance suite on three bookies, one of which is killed every few seconds
 	@WALKEEPER_CONFORMANCE_KILLS=1 $(pytest) -q -s tests/conformance -k killed_bookies
 
@@ -344,8 +354,11 @@ bench-spark: setup $(VENV)/checked $(JAR) ## checkpoints of Spark in walkeeper b
 bench-spark-logs: setup $(VENV)/checked $(JAR) ## the source and the sink of Spark beside Parquet and the log itself, 10 minutes; writes benchmarks/spark_logs.md
 	$(BIN)/python benchmarks/spark_logs.py --page benchmarks/spark_logs.md $(if $(QUICK),--quick)
 
+bench-sqlite: setup ## commits of SQLite into a log, beside SQLite alone and beside the log, 10 minutes; writes benchmarks/sqlite.md
+	$(BIN)/python benchmarks/sqlite.py --page benchmarks/sqlite.md $(if $(QUICK),--quick)
+
 clean: ## everything that was made, .venv included
 	rm -rf build dist $(VENV) main-job .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup spark-jar demo cluster-demo java-demo spark-demo test check check-shares check-all build native-test python-test asan tsan spec fuzz psync-test lint format coverage crash-states faults simulation cluster-simulation damage kills process-kills cluster-faults spark-kills conformance-kills bit-flips interop interop-all interop-spark interop-spark-ci mutants aarch64 wheel-test bench bench-bookie bench-hostile bench-spark bench-spark-logs clean
+.PHONY: help setup spark-jar demo cluster-demo java-demo spark-demo test check check-shares check-all build native-test python-test asan tsan spec fuzz psync-test lint format coverage crash-states faults simulation cluster-simulation damage kills process-kills cluster-faults spark-kills sqlite-oracle sqlite-failovers conformance-kills bit-flips interop interop-all interop-spark interop-spark-ci mutants aarch64 wheel-test bench bench-bookie bench-hostile bench-spark bench-spark-logs bench-sqlite clean

@@ -6,6 +6,8 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tests.models.crc32c import crc32c
+
 COMMIT, SNAPSHOT = 1, 2
 FIRST, LAST = 1, 2
 HEADER = 40
@@ -16,15 +18,6 @@ class Image(NamedTuple):
     ranges: Sequence[tuple[int, bytes]]
     """The equal bytes since the range before, and what stands behind them."""
     delta: bool = False
-
-
-def crc32c(data: bytes) -> int:
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-    return crc ^ 0xFFFFFFFF
 
 
 def varint(value: int) -> bytes:

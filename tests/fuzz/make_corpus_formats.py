@@ -14,6 +14,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1]))
 
 from tests.models.crc32c import crc32c  # noqa: E402  (the path to it is set just above)
+from tests.sqlite_records import SNAPSHOT, Image, record_bytes  # noqa: E402
 
 DIRECTORY_ID = b"directory id 16\0"
 PAGE = 4096
@@ -310,6 +311,32 @@ def fuzz_lock_text() -> dict[str, bytes]:
     }
 
 
+def fuzz_sqlite_record() -> dict[str, bytes]:
+    """A byte of flags (1: `before` is put right, 2: snapshots), then records, each behind its size."""
+
+    def records(flags: int, *parts: bytes) -> bytes:
+        return bytes([flags]) + b"".join(struct.pack("<H", len(part)) + part for part in parts)
+
+    one, two = Image(1, [(0, b"a" * 512)]), Image(2, [(10, b"b"), (2, b"c")], delta=True)
+    first, crc = record_bytes([one], transaction=1, pages=1)
+    part, part_crc = record_bytes([two], transaction=2, pages=0, before=crc, last=False)
+    end, _ = record_bytes([], transaction=2, pages=2, before=part_crc, part=1)
+    snapshot, _ = record_bytes([one, Image(2, [])], kind=SNAPSHOT, transaction=9, pages=2)
+    return {
+        "two_transactions": records(0, first, part, end),
+        "put_right": records(1, first, part, end),
+        "unfinished": records(1, first, part, part),
+        "snapshot": records(2, first, snapshot),
+        "large_pages": records(
+            0, record_bytes([Image(3, [(65535, b"x")])], transaction=1, pages=3, page_size=65536)[0]
+        ),
+        "range_behind_the_page": records(0, record_bytes([Image(1, [(510, b"abc")])], transaction=1, pages=1)[0]),
+        "image_cut": records(0, first[:60]),
+        "header_cut": records(0, first[:39]),
+        "nothing": b"",
+    }
+
+
 CORPORA: list[Callable[[], dict[str, bytes]]] = [
     fuzz_journal_block,
     fuzz_journal_scan,
@@ -319,6 +346,7 @@ CORPORA: list[Callable[[], dict[str, bytes]]] = [
     fuzz_owner,
     fuzz_catalogue_record,
     fuzz_lock_text,
+    fuzz_sqlite_record,
 ]
 
 

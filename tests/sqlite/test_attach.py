@@ -14,10 +14,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
-from sqlite_records import crc32c
 
 import walkeeper
 import walkeeper_sqlite
+from tests.models.crc32c import crc32c
 from walkeeper.errors import (
     ClosedError,
     CorruptError,
