@@ -33,6 +33,7 @@ extern "Python" bool walkeeper_verify_progress(void *context, uint64_t bytes_don
 
 # And the calls of a wk_database_log whose log is one of Python's.
 SQLITE_CALLBACKS = """
+extern "Python" wk_status walkeeper_sqlite_take_over(void *context, wk_error *error);
 extern "Python" wk_status walkeeper_sqlite_append(void *context, const uint8_t *bytes, const uint32_t *sizes,
                                                   size_t count, int64_t *last, wk_error *error);
 extern "Python" wk_status walkeeper_sqlite_submit(void *context, const uint8_t *bytes, const uint32_t *sizes,

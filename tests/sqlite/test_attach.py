@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
 import sqlite3
+import struct
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
@@ -248,6 +251,95 @@ def test_a_file_that_was_being_made_is_made_again(tmp_path: Path, ns: walkeeper.
     with walkeeper_sqlite.attach(tmp_path / "good.db", good):
         pass
     assert (tmp_path / "good.db").read_bytes() == kept
+
+
+def test_who_cannot_have_the_file_fences_nobody(tmp_path: Path, ns: walkeeper.Namespace) -> None:
+    log = ns.log("app")
+    with walkeeper_sqlite.attach(tmp_path / "app.db", log) as database:
+        connection = filled(database)
+        with pytest.raises(ExistsError):
+            walkeeper_sqlite.attach(tmp_path / "app.db", log)
+        shutil.copy(tmp_path / "wal" / "superblock", tmp_path / "strange.db")
+        with pytest.raises(InvalidError):
+            walkeeper_sqlite.attach(tmp_path / "strange.db", log)
+        with open(tmp_path / "locked.db-wk", "wb") as held:
+            fcntl.fcntl(held, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))  # F_OFD_SETLK
+            with pytest.raises(DirectoryLockedError):
+                walkeeper_sqlite.attach(tmp_path / "locked.db", log)
+        connection.execute("INSERT INTO t(x) VALUES(11)")
+        assert database.status().state == "open"
+        connection.close()
+
+
+def test_threads_that_connect_first_share_the_database(tmp_path: Path) -> None:
+    walkeeper_sqlite.load()
+    uri = f"file:{tmp_path}/app.db?vfs=walkeeper&wk_root={tmp_path}/wal&wk_log=app"
+    at_once, failures = threading.Barrier(4), []
+
+    def write() -> None:
+        at_once.wait()
+        try:
+            connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=60)
+            connection.execute("CREATE TABLE IF NOT EXISTS t(x)")
+            for _ in range(20):
+                connection.execute("INSERT INTO t VALUES(1)")
+            connection.close()
+        except sqlite3.Error as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=write) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert rows_of(tmp_path / "app.db") == 80
+
+
+@pytest.mark.parametrize("suffix", ["-wal", "-journal", "-shm", "-wk"])
+def test_nothing_is_restored_beside_files_of_another_database(
+    tmp_path: Path, ns: walkeeper.Namespace, suffix: str
+) -> None:
+    with walkeeper_sqlite.attach(tmp_path / "app.db", ns.log("app")) as database:
+        filled(database).close()
+    (tmp_path / f"old.db{suffix}").write_bytes(b"of another one")
+    with pytest.raises(ExistsError, match=suffix):
+        walkeeper_sqlite.restore(ns.log("app"), tmp_path / "old.db")
+    assert not (tmp_path / "old.db").exists()
+
+
+def test_a_file_whose_adoption_did_not_end_is_adopted_as_it_is(tmp_path: Path, ns: walkeeper.Namespace) -> None:
+    """The log has its pages; the process was killed before it noted that, and the application went on without us."""
+    file, log = tmp_path / "app.db", ns.log("app")
+    connection = sqlite3.connect(file, isolation_level=None)
+    connection.executescript("CREATE TABLE t(x); INSERT INTO t VALUES(1);")
+    connection.close()
+    with walkeeper_sqlite.attach(file, log):
+        pass
+    with open(f"{file}-wk", "r+b") as state:
+        state.truncate(4096)  # the second slot is the first that was written
+        state.seek(0)
+        state.write(bytes(4096))
+        first = bytearray(4096)
+        first[:16] = b"wksqlite" + struct.pack("<II", 1, 0)
+        first[16:40] = struct.pack("<QQQ", 1, log.info().log_id, read_database_id(log))
+        first[48:64] = struct.pack("<qq", -1, -1)
+        first[88:92] = struct.pack("<I", crc32c(bytes(first[:88])))
+        state.write(first)
+    connection = sqlite3.connect(file, isolation_level=None)
+    connection.execute("INSERT INTO t VALUES(2)")
+    connection.close()
+    with walkeeper_sqlite.attach(file, log) as database:
+        ours = database.connect(isolation_level=None)
+        assert ours.execute("SELECT count(*) FROM t").fetchone() == (2,)
+        ours.execute("INSERT INTO t VALUES(3)")
+        ours.close()
+    walkeeper_sqlite.restore(log, tmp_path / "again.db")
+    assert (tmp_path / "again.db").read_bytes() == file.read_bytes()
+
+
+def read_database_id(log: walkeeper.Log) -> int:
+    return int.from_bytes(bytes(next(iter(log.reader())).payload[16:24]), "little")
 
 
 def test_the_journal_mode_stays(tmp_path: Path, ns: walkeeper.Namespace) -> None:

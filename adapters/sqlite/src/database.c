@@ -21,6 +21,10 @@ const char *wk_database_library(void) {
 	return dladdr((void *)wk_database_library, &info) != 0 ? info.dli_fname : NULL;
 }
 
+bool wk_database_has_host(void) {
+	return wk_vfs_registered();
+}
+
 static wk_database *find_locked(const char *path) {
 	for (wk_database *db = registry; db != NULL; db = db->next)
 		if (strcmp(db->path, path) == 0)

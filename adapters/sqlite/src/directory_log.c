@@ -14,6 +14,11 @@ typedef struct wk_directory_log {
 	wk_writer *writer; /* NULL: only read */
 } wk_directory_log;
 
+static wk_status log_take_over(void *context, wk_error *error) {
+	wk_directory_log *self = context;
+	return wk_writer_open(self->log, &self->writer, error);
+}
+
 static wk_status log_append(void *context, const uint8_t *bytes, const uint32_t *sizes, size_t count, int64_t *last,
                             wk_error *error) {
 	wk_directory_log *self = context;
@@ -127,8 +132,6 @@ wk_status wk_database_log_open(const char *root, const char *name, bool write, w
 	wk_status status = wk_open(root, &options, &self->ns, error);
 	if (status == WK_OK)
 		status = wk_log_open(self->ns, name, strlen(name), write, NULL, &self->log, error);
-	if (status == WK_OK && write)
-		status = wk_writer_open(self->log, &self->writer, error);
 	if (status == WK_OK)
 		status = wk_log_describe(self->log, &info, error);
 	if (status != WK_OK) {
@@ -138,6 +141,7 @@ wk_status wk_database_log_open(const char *root, const char *name, bool write, w
 	*log = (wk_database_log){
 	    .context = self,
 	    .log_id = info.log_id,
+	    .take_over = write ? log_take_over : NULL,
 	    .append = write ? log_append : NULL,
 	    .submit = write ? log_submit : NULL,
 	    .wait = write ? log_wait : NULL,

@@ -227,7 +227,7 @@ static wk_status new_id(uint64_t *id, wk_error *error) {
  * where the process ends in between.
  */
 static wk_status adopt(wk_database *db, wk_opened_file *opened, const wk_database_options *options, wk_error *error) {
-	uint64_t size;
+	uint64_t size = 0;
 	if (db->status.state == WK_DATABASE_FOLLOWING)
 		return wk_database_fail(error, WK_NOT_FOUND,
 		                        "the log has no whole snapshot of a database yet: attach one to it first");
@@ -236,9 +236,11 @@ static wk_status adopt(wk_database *db, wk_opened_file *opened, const wk_databas
 	if (status == WK_OK)
 		status = file_size(opened, &size, error);
 	db->state_file.log_id = db->log.log_id;
+	bool make = db->state_file.at.page_size != 0 || size == 0;
+	at.page_size = make ? options->page_size : 0; /* 0: the file is somebody's, and is not made again */
 	if (status == WK_OK)
 		status = wk_state_file_store(&db->state_file, &at, (wk_file_stamp){0}, error);
-	if (status == WK_OK && size == 0) {
+	if (status == WK_OK && make) {
 		status = make_empty(opened, options->page_size, error);
 		size = options->page_size;
 	}
@@ -286,7 +288,9 @@ static wk_status bring_together(wk_database *db, wk_opened_file *opened, const w
 		return next == 0 ? adopt(db, opened, options, error) : from_snapshot(db, opened, error);
 	if (stored->lsn == WK_STATE_MAKING)
 		return from_snapshot(db, opened, error);
-	if (stored->pages == 0) { /* it was being adopted */
+	if (stored->pages == 0 && stored->page_size == 0 && size > 0) /* it was being adopted, and may have changed since */
+		return adopt(db, opened, options, error);
+	if (stored->pages == 0) { /* an empty one was being made */
 		status = from_snapshot(db, opened, error);
 		return status == WK_NOT_FOUND ? adopt(db, opened, options, error) : status;
 	}
@@ -321,8 +325,11 @@ static wk_status refuse_strangers(wk_database *db, bool exists, wk_error *error)
 		    "%s was changed without the VFS walkeeper since it was closed, and the log does not have the change: "
 		    "move the file and its -wal away, and it is made from the log",
 		    db->path);
-	if (db->state_file.at.database != 0)
-		return WK_OK;
+	const wk_redo_point *stored = &db->state_file.at;
+	if (stored->database != 0) {
+		bool adopting = stored->pages == 0 && stored->page_size == 0 && stored->lsn != WK_STATE_MAKING;
+		return adopting && exists ? convert(db->path, error) : WK_OK;
+	}
 	if (exists && next != 0)
 		return wk_database_fail(
 		    error, WK_INVALID,
@@ -341,7 +348,13 @@ wk_status wk_database_recover(wk_database *db, const wk_database_options *option
 		status = open_file(db->path, &opened, error);
 	if (status != WK_OK)
 		return status;
-	status = bring_together(db, &opened, options, error);
+	/* Nobody is fenced before it is known that the file can be had. */
+	if (db->log.take_over != NULL)
+		status = db->log.take_over(db->log.context, error);
+	if (status == WK_OK && db->state_file.closed.size != 0) /* before the file changes */
+		status = wk_state_file_store(&db->state_file, &db->state_file.at, (wk_file_stamp){0}, error);
+	if (status == WK_OK)
+		status = bring_together(db, &opened, options, error);
 	if (status == WK_OK)
 		status = finish_file(&opened, &db->at, error);
 	if (status == WK_OK)
@@ -349,8 +362,7 @@ wk_status wk_database_recover(wk_database *db, const wk_database_options *option
 	if (status == WK_OK)
 		status = delete_beside(&opened, "-shm", error);
 	db->state_file.log_id = db->log.log_id;
-	bool stored = db->state_file.at.lsn == db->at.lsn && db->state_file.at.pages != 0 &&
-	              db->state_file.closed.size == 0;
+	bool stored = db->state_file.at.lsn == db->at.lsn && db->state_file.at.pages != 0;
 	if (status == WK_OK && !stored)
 		status = wk_state_file_store(&db->state_file, &db->at, (wk_file_stamp){0}, error);
 	close_file(&opened);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -140,6 +141,18 @@ static wk_status fd_write(void *context, const uint8_t *bytes, size_t size, uint
 	return WK_OK;
 }
 
+/* SQLite would put what these files have into the restored one. */
+static wk_status refuse_beside(const char *path, wk_error *error) {
+	static const char *const SUFFIXES[] = {"", "-wal", "-journal", "-shm", "-wk"};
+	char name[PATH_MAX + 16];
+	for (size_t i = 0; i < sizeof SUFFIXES / sizeof SUFFIXES[0]; i++) {
+		snprintf(name, sizeof name, "%s%s", path, SUFFIXES[i]);
+		if (access(name, F_OK) == 0)
+			return wk_database_fail(error, WK_EXISTS, "restoring %s: there is a %s: move it away", path, name);
+	}
+	return WK_OK;
+}
+
 wk_status wk_database_restore(const wk_database_log *log, const char *path, int64_t from, int64_t lsn, int64_t txid,
                               wk_database_restored *restored, wk_error *error) {
 	size_t length = strlen(path);
@@ -150,10 +163,10 @@ wk_status wk_database_restore(const wk_database_log *log, const char *path, int6
 	memcpy(made + length, "-restoring", 11);
 	wk_status status = WK_OK;
 	int fd = open(made, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-	if (fd < 0 || access(path, F_OK) == 0) {
-		errno = fd < 0 ? errno : EEXIST;
+	if (fd < 0)
 		status = system_error(error, "restoring", path);
-	}
+	else
+		status = refuse_beside(path, error);
 	wk_redo_point at;
 	const wk_redo_file file = {.context = &fd, .read = fd_read, .write = fd_write};
 	wk_snapshot_place place;

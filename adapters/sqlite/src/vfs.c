@@ -523,11 +523,15 @@ static int vfs_delete(sqlite3_vfs *base, const char *name, int sync_directory) {
 		if (!atomic_load(&db->unsynced) && wk_database_state_of(db) == WK_DATABASE_OPEN &&
 		    wk_database_checkpointed(db, &error) != WK_OK)
 			wk_host_log(SQLITE_IOERR_WRITE, error.text); /* a restart redoes more */
+	}
+	int rc = vfs->real->xDelete(vfs->real, name, sync_directory);
+	if (db != NULL) {
 		atomic_fetch_add(&db->wals, 1);
-		wk_wal_forget(&db->wal);
+		if (rc == SQLITE_OK) /* else the next connection goes on with it */
+			wk_wal_forget(&db->wal);
 		wk_database_close(db);
 	}
-	return vfs->real->xDelete(vfs->real, name, sync_directory);
+	return rc;
 }
 
 static int vfs_access(sqlite3_vfs *base, const char *name, int flags, int *answer) {
@@ -574,14 +578,12 @@ int wk_vfs_register(const sqlite3_api_routines *api) {
 		return SQLITE_OK;
 	int rc = SQLITE_FULL;
 	pthread_mutex_lock(&slots_lock);
-	wk_vfs *vfs = NULL;
-	for (size_t i = 0; i < slots_count; i++) /* sqlite3_shutdown forgets it */
+	for (size_t i = 0; i < slots_count; i++) /* sqlite3_shutdown forgot it; the default may stand before it by now */
 		if (slots[i].api == api)
-			vfs = &slots[i];
-	if (vfs == NULL && slots_count < VFS_MAX)
-		vfs = &slots[slots_count++];
+			rc = sqlite3_vfs_register(&slots[i].base, 0);
 	sqlite3_vfs *real = sqlite3_vfs_find(NULL);
-	if (vfs != NULL && real != NULL) {
+	if (rc != SQLITE_OK && slots_count < VFS_MAX && real != NULL) {
+		wk_vfs *vfs = &slots[slots_count++];
 		*vfs = (wk_vfs){
 		    .base =
 		        {
@@ -617,6 +619,10 @@ wk_vfs *wk_vfs_any(void) {
 	wk_vfs *vfs = slots_count > 0 ? &slots[slots_count - 1] : NULL;
 	pthread_mutex_unlock(&slots_lock);
 	return vfs;
+}
+
+bool wk_vfs_registered(void) {
+	return wk_vfs_any() != NULL;
 }
 
 size_t wk_vfs_number(const sqlite3_api_routines *api) {

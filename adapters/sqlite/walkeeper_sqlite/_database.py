@@ -12,7 +12,7 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from walkeeper import Log
-from walkeeper.errors import ClosedError, ExistsError, InvalidError, check
+from walkeeper.errors import ClosedError, InvalidError, check
 from walkeeper_sqlite._host import load
 from walkeeper_sqlite._logs import new_error, open_log
 from walkeeper_sqlite._native import ffi, lib
@@ -161,10 +161,6 @@ def attach(
         raise InvalidError(f"acknowledge={acknowledge!r} is neither 'strict' nor 'group'")
     options.acknowledge = _ACKNOWLEDGE[acknowledge]
     name = os.path.realpath(os.fsdecode(path))
-    found = lib.wk_database_find(os.fsencode(name))
-    if found != ffi.NULL:  # before its writer is fenced
-        lib.wk_database_close(found)
-        raise ExistsError(f"the database {name} is attached in this process")
     out, error = ffi.new("wk_database **"), new_error()
     status = lib.wk_database_open(os.fsencode(name), open_log(log, write=True), options, out, error)
     check(status, error, log=log.name)

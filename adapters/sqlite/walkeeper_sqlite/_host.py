@@ -39,7 +39,11 @@ def load() -> None:
     global _loaded
     with _loading:
         if not _loaded:
-            _load()
+            try:
+                _load()
+            except UnsupportedError:
+                if not lib.wk_database_has_host():  # another SQLite of this process has loaded it
+                    raise
         _loaded = True
 
 

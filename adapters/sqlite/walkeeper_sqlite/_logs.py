@@ -41,7 +41,7 @@ def new_error() -> Any:
 
 
 def open_log(log: Log, *, write: bool) -> Any:
-    """A wk_database_log. With `write` its writer is opened, which fences the one before it. A log in a directory is C's
+    """A wk_database_log. With `write` C opens its writer when it has the file. A log in a directory is C's
     alone; others are asked through Python, once for each commit."""
     native = ffi.new("wk_database_log *")
     root = getattr(log.namespace, "path", None)
@@ -50,11 +50,12 @@ def open_log(log: Log, *, write: bool) -> Any:
         root = os.fsencode(root)
         check(lib.wk_database_log_open(root, name, write, native, error), error, log=log.name)
         return native
-    handle = ffi.new_handle(_PythonLog(log, log.writer() if write else None))
+    handle = ffi.new_handle(_PythonLog(log))
     _open.add(handle)
     native.context = handle
     native.log_id = log.info().log_id % 2**64
     if write:
+        native.take_over = lib.walkeeper_sqlite_take_over
         native.append = lib.walkeeper_sqlite_append
         native.submit = lib.walkeeper_sqlite_submit
         native.wait = lib.walkeeper_sqlite_wait
@@ -67,9 +68,9 @@ def open_log(log: Log, *, write: bool) -> Any:
 class _PythonLog:
     __slots__ = ("log", "submitted", "tickets", "writer")
 
-    def __init__(self, log: Log, writer: Writer | None) -> None:
+    def __init__(self, log: Log) -> None:
         self.log = log
-        self.writer = writer
+        self.writer: Writer | None = None
         self.tickets = 0
         self.submitted: dict[int, Future[Position]] = {}
         """By ticket, until they are done."""
@@ -108,6 +109,16 @@ def _payloads(data: Any, sizes: Any, count: int) -> list[bytes]:
         payloads.append(bytes(ffi.buffer(data + at, size)))
         at += size
     return payloads
+
+
+@ffi.def_extern(error=lib.WK_IO)
+def walkeeper_sqlite_take_over(context: Any, error: Any) -> int:
+    python_log = ffi.from_handle(context)
+    try:
+        python_log.writer = python_log.log.writer()
+    except BaseException as failure:
+        return _fill(error, failure)
+    return 0
 
 
 @ffi.def_extern(error=lib.WK_IO)

@@ -27,6 +27,8 @@ typedef wk_status (*wk_database_record_fn)(void *context, const uint8_t *payload
 typedef struct wk_database_log {
 	void *context;
 	uint64_t log_id;
+	/* Opens the log's writer, which fences the one before it. NULL: the log is only read. Before it nothing is appended. */
+	wk_status (*take_over)(void *context, wk_error *error);
 	wk_status (*append)(void *context, const uint8_t *bytes, const uint32_t *sizes, size_t count, int64_t *last,
 	                    wk_error *error);
 	/*
@@ -43,8 +45,7 @@ typedef struct wk_database_log {
 } wk_database_log;
 
 /*
- * The log `name` in the directory `root`, made where there is none. With `write` its writer is opened, which fences the
- * writer before it.
+ * The log `name` in the directory `root`. With `write` it is made where there is none, and wk_database_open opens its writer.
  */
 WK_API wk_status wk_database_log_open(const char *root, const char *name, bool write, wk_database_log *log,
                                       wk_error *error);
@@ -64,11 +65,13 @@ WK_API void wk_database_options_init(wk_database_options *options);
 
 /* The file that this code was loaded from, for SQLite to load it as an extension: a process has it once. NULL: not known. */
 WK_API const char *wk_database_library(void);
+/* Whether a SQLite of this process has loaded it. */
+WK_API bool wk_database_has_host(void);
 
 typedef struct wk_database wk_database;
 
 /*
- * Opens the database file `path` on its log, whose writer must be open; the log is the database's from then on, and is closed with it (on
+ * Opens the database file `path` on its log, and the log's writer; the log is the database's from then on, and is closed with it (on
  * failure too). The file is brought to the last record of the log. Where there is no file, it is made from the log; where
  * the log is empty too, an empty database is made; where only the log is empty, the file's pages are its first records.
  *

@@ -1,0 +1,603 @@
+"""`walkeeper sqlite`: SQLite databases whose write-ahead log is a log, for operators.
+
+`walkeeper` finds it by the entry points walkeeper.commands. Looking opens the log read-only, and fences nobody.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import click
+
+import walkeeper_sqlite
+from walkeeper import Log
+from walkeeper.cli._directory import (
+    NamespacePlace,
+    Place,
+    json_flag,
+    log_name,
+    namespace_option,
+    reading,
+    writing,
+)
+from walkeeper.cli._main import EXIT_DAMAGED, Refusal, holder
+from walkeeper.cli._number import Number
+from walkeeper.cli._place import natural
+from walkeeper.cli._scratch import scratch
+from walkeeper.cli._show import counted, facts, printable, show, size, table
+from walkeeper.errors import NotFoundError
+from walkeeper_sqlite import Database
+from walkeeper_sqlite._comparison import different_pages, integrity_findings
+from walkeeper_sqlite._counted_log import Told, counted_log
+from walkeeper_sqlite._groups import Group, groups, head_of, last_groups
+from walkeeper_sqlite._snapshots import truncate as truncate_log
+from walkeeper_sqlite._state_file import StateFile, holder_of, state_of
+
+__all__ = ["sqlite"]
+
+SQLITE_MAGIC = b"SQLite format 3\0"
+LEFT_BESIDE = ("-wal", "-journal", "-shm", "-wk")
+"""What may lie beside a database, and belongs to that one alone."""
+PAGES_SHOWN = 10
+POINTS_SHOWN = 10
+"""Newest commits that the choice of a restoration begins with."""
+AGES = tuple(
+    timedelta(**age)
+    for age in ({"minutes": 10}, {"hours": 1}, {"hours": 6}, {"days": 1}, {"days": 7}, {"days": 30}, {"days": 365})
+)
+"""The commits that were the last ones so long ago are offered besides."""
+
+
+def log_arguments(*, exists: bool) -> Callable[[Any], Any]:
+    """The namespace, which is a directory or one of a cluster, and the log."""
+
+    def with_log(command: Any) -> Any:
+        place = NamespacePlace(exists=exists, file_okay=False)
+        return click.argument("uri", metavar="DIR|URI", type=place)(namespace_option(log_name(command)))
+
+    return with_log
+
+
+def file_argument(*, exists: bool = False, required: bool = True) -> Callable[[Any], Any]:
+    place = Place(exists=exists, dir_okay=False)
+    return click.argument("file", metavar="FILE" if required else "[FILE]", type=place, required=required)
+
+
+def point(value: str) -> int | datetime:
+    """A sequence id, or a time in ISO 8601; without a zone it is local. Raises click.BadParameter."""
+    try:
+        if value.isdigit():
+            return natural(value)
+        found = datetime.fromisoformat(value.replace("Z", "+00:00"))
+        return found if found.tzinfo else found.astimezone()
+    except (OverflowError, ValueError):
+        pass
+    raise click.BadParameter(f"{value!r} is no LSN, and no time, which is like 2024-05-01T12:00")
+
+
+@click.group()
+def sqlite() -> None:
+    """Look at, restore and take over SQLite databases whose write-ahead log is a log.
+
+    DIR|URI is the namespace with the log: a directory, or the URI of a cluster. FILE is the database file. An LSN is
+    the sequence id of a commit's last record. status, history, restore and verify write nothing to the log and fence
+    nobody; attach and snapshot fence the process that writes it.
+    """
+
+
+# ---- looking ----
+
+
+@sqlite.command("status")
+@log_arguments(exists=True)
+@file_argument(required=False)
+@json_flag
+def status(uri: Path | str, log: str, file: Path | None, as_json: bool) -> None:
+    """What LOG has of its database: first and last commit, bytes, snapshots; and what FILE has of it."""
+    with reading(uri) as namespace:
+        opened = namespace.log(log, create=False)
+        told = status_of(opened)
+        if file is not None:
+            told["file"] = file_status(file, opened)
+    if as_json:
+        click.echo(json.dumps(told))
+    else:
+        show(facts(list(status_rows(told))))
+
+
+def status_of(log: Log) -> dict[str, Any]:
+    info = log.info()
+    told: dict[str, Any] = {
+        "log": log.name,
+        "records": info.count,
+        "bytes": sum(segment.payload_bytes for segment in log.segments()),
+        "retention_seconds": info.options.retention_seconds,
+        "snapshots": [{"lsn": one.lsn, "time_ms": one.time_ms} for one in walkeeper_sqlite.snapshots(log)],
+        "begins": begins(log),
+        "commits": 0,
+        "last_commit": None,
+    }
+    if told["begins"] is not None and (last := last_groups(log, 1, kind="commit")):
+        told["last_commit"] = group_row(last[0])
+        told["commits"] = last[0].transaction - told["begins"]["behind_transaction"]
+    return told
+
+
+def begins(log: Log) -> dict[str, Any] | None:
+    """With what the log begins; None: it has no record."""
+    with log.reader() as reader:
+        records = reader.read(max_records=1)
+    if not records:
+        return None
+    record = records[0]
+    head = head_of(record.payload, log.name, record.sequence_id)
+    return {
+        "kind": head.kind,
+        "sequence_id": record.sequence_id,
+        "time_ms": record.txid,
+        "database": f"{head.database:016x}",
+        "page_size": head.page_size,
+        "behind_transaction": head.transaction - (head.kind == "commit"),
+    }
+
+
+def file_status(file: Path, log: Log) -> dict[str, Any]:
+    """What its state file says; it is not there where walkeeper never had the database."""
+    told: dict[str, Any] = {"path": str(file), "bytes": file.stat().st_size if file.exists() else None}
+    told["in_use"] = in_use(file)
+    state = state_of(file)
+    if state is None:
+        return {**told, "of_this_log": False}
+    return {
+        **told,
+        "of_this_log": state.log_id == log_id_of(log),
+        "lsn": state.lsn,
+        "transaction": state.transaction,
+        "time_ms": state.time_ms,
+        "closed": state.closed_size != 0,
+        "changed": file.exists() and told["in_use"] is None and state.was_changed(file),
+    }
+
+
+def status_rows(told: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "log", f"{printable(told['log'])}, {counted(told['records'], 'record')}, {size(told['bytes'])}"
+    begun, last = told["begins"], told["last_commit"]
+    if begun is None:
+        yield "database", "none: the log is empty"
+    else:
+        pages = f", {counted(last['database_pages'], 'page')}" if last else ""
+        yield "database", f"{begun['database']}, pages of {begun['page_size']:,} bytes{pages}"
+        what = f"a {begun['kind']}, behind transaction {begun['behind_transaction']:,}"
+        yield "begins", f"at record {begun['sequence_id']}, {moment(begun['time_ms'])}: {what}"
+        yield "last commit", place_of(last) if last else "none"
+        yield "commits", f"{told['commits']:,}"
+    for snapshot in told["snapshots"]:
+        yield "snapshot", f"at record {snapshot['lsn']}, {moment(snapshot['time_ms'])}"
+    if told["retention_seconds"]:
+        days = timedelta(seconds=told["retention_seconds"])
+        yield "retention", f"{days}: older log segments go by themselves, up to the oldest snapshot"
+        if not told["snapshots"]:
+            yield "", "there is no snapshot: once a segment goes, nothing can be restored"
+    if (of_file := told.get("file")) is not None:
+        yield from file_rows(of_file, told["commits"] + begun["behind_transaction"] if begun else 0)
+
+
+def file_rows(told: dict[str, Any], last_transaction: int) -> Iterator[tuple[str, str]]:
+    yield "file", f"{printable(told['path'])}, {'not there' if told['bytes'] is None else size(told['bytes'])}"
+    if told["in_use"] is not None:
+        yield "", told["in_use"]
+    if not told["of_this_log"]:
+        yield "", "it is not of this log" if "lsn" in told else "walkeeper never had it open: it has no state file"
+        return
+    behind = last_transaction - told["transaction"]
+    how = "" if told["closed"] else "at least "
+    yield "", f"it has {how}{place_of(told)}" + (f"; {counted(behind, 'commit')} behind the log" if behind else "")
+    if told["changed"]:
+        yield "", "another program changed it since it was closed, and the log does not have the change"
+
+
+def place_of(told: dict[str, Any]) -> str:
+    at = "" if told["time_ms"] < 0 else f", {moment(told['time_ms'])}"
+    return f"LSN {told['lsn']}{at}, transaction {told['transaction']:,}"
+
+
+@sqlite.command("history")
+@log_arguments(exists=True)
+@click.option("--last", "count", type=click.IntRange(1), default=20, show_default=True, help="The last so many.")
+@click.option("--all", "every", is_flag=True, help="All of them.")
+@json_flag
+def history(uri: Path | str, log: str, count: int, every: bool, as_json: bool) -> None:
+    """The commits of LOG: LSN, time, pages that were changed, bytes of the log; and its snapshots."""
+    with reading(uri) as namespace:
+        opened = namespace.log(log, create=False)
+        found = groups(opened) if every else iter(last_groups(opened, count))
+        if as_json:
+            for group in found:
+                click.echo(json.dumps(group_row(group)))
+            return
+        shown = history_table(found)
+    if not shown.row_count:
+        click.echo("no commits", err=True)
+        return
+    show(shown)
+
+
+def history_table(found: Iterator[Group]) -> Any:
+    shown = table(">LSN", "time", "what", ">transaction", ">pages", ">of", ">bytes")
+    for group in found:
+        numbers = f"{group.images_count:,}", f"{group.pages:,}", f"{group.bytes:,}"
+        shown.add_row(str(group.lsn), moment(group.time_ms), group.kind, f"{group.transaction:,}", *numbers)
+    return shown
+
+
+def group_row(group: Group) -> dict[str, Any]:
+    return {
+        "kind": group.kind,
+        "lsn": group.lsn,
+        "first_sequence_id": group.first,
+        "time_ms": group.time_ms,
+        "transaction": group.transaction,
+        "pages": group.images_count,
+        "database_pages": group.pages,
+        "bytes": group.bytes,
+    }
+
+
+@sqlite.command("verify")
+@log_arguments(exists=True)
+@file_argument(exists=True)
+@json_flag
+def verify(uri: Path | str, log: str, file: Path, as_json: bool) -> None:
+    """Restore the database beside FILE, check it, and compare FILE with it, page by page.
+
+    The copy is as of the last commit that FILE has, and is removed. A FILE that is open, or was not closed, may have
+    more than its state file says: then only the copy is checked.
+
+    Exit status 1: pages differ, or the copy fails PRAGMA integrity_check.
+    """
+    hint = f"walkeeper needs space beside {file} for a copy of the database"
+    with reading(uri) as namespace, scratch(file.resolve().parent, f".{file.name[:200]}-verify-", hint) as place:
+        opened = namespace.log(log, create=False)
+        state = state_of_this_log(file, opened)
+        why_not = why_not_comparable(file)
+        to = None if why_not is not None else end_of(opened, state)
+        restored = restored_file(opened, place / "restored", to)
+        findings = integrity_findings(place / "restored")
+        if why_not is None and restored.transaction != state.transaction:
+            why_not = f"its last commit, transaction {state.transaction}, was truncated, and attach makes the file anew"
+        different: list[int] = []
+        if why_not is None:
+            different = list(different_pages(file, place / "restored", restored.page_size))
+            if state_of(file) != state or why_not_comparable(file) is not None:
+                why_not, different = "it was opened while it was compared", []
+    told = {
+        "path": str(file),
+        "lsn": restored.lsn,
+        "time_ms": restored.time_ms,
+        "transaction": restored.transaction,
+        "pages": restored.pages,
+        "not_compared": why_not,
+        "different_pages_count": len(different),
+        "different_pages": different[:PAGES_SHOWN],
+        "integrity": findings,
+        "changed": why_not is None and state.was_changed(file),
+    }
+    if as_json:
+        click.echo(json.dumps(told))
+    else:
+        tell_verified(told)
+    if different or findings:
+        sys.exit(EXIT_DAMAGED)
+
+
+def tell_verified(told: dict[str, Any]) -> None:
+    click.echo(f"restored: {place_of(told)}, {counted(told['pages'], 'page')}")
+    click.echo(f"integrity_check of what was restored: {'; '.join(map(printable, told['integrity'])) or 'ok'}")
+    path = printable(told["path"])
+    if told["not_compared"] is not None:
+        click.echo(f"{path} is not compared: {printable(told['not_compared'])}")
+    elif told["different_pages_count"] == 0:
+        click.echo(f"{path} has the same pages")
+    else:
+        shown = ", ".join(map(str, told["different_pages"]))
+        more = ", …" if told["different_pages_count"] > len(told["different_pages"]) else ""
+        differ = "differs" if told["different_pages_count"] == 1 else "differ"
+        click.echo(f"{path}: {counted(told['different_pages_count'], 'page')} {differ}: {shown}{more}")
+        if told["changed"]:
+            click.echo("  another program changed it since it was closed", err=True)
+        click.echo("  move it and its -wk away, and attach makes it from the log", err=True)
+
+
+def end_of(log: Log, state: StateFile) -> int | None:
+    """The last record before the next commit that FILE does not have; None: it has them all.
+
+    That of its own last commit may be truncated, and the snapshot with which the log begins may have the commit.
+    """
+    start = max(state.lsn + 1, log.info().first.sequence_id)
+    behind = next((group.lsn for group in groups(log, start) if group.kind == "commit"), None)
+    return None if behind is None else behind - 1
+
+
+def state_of_this_log(file: Path, log: Log) -> StateFile:
+    """Refuses a file that is not of the log."""
+    state = state_of(file)
+    if state is None:
+        raise Refusal(f"{file} has no state file {file.name}-wk: which log it is of is not known")
+    if state.log_id != log_id_of(log):
+        raise Refusal(f"{file} is of another log than {log.name}")
+    return state
+
+
+def why_not_comparable(file: Path) -> str | None:
+    """Why FILE may have more, or less, than its state file says."""
+    if (said := in_use(file)) is not None:
+        return said
+    state = state_of(file)
+    if state is None or state.pages == 0:
+        return "it was being taken over, and attach goes on with that"
+    wal = Path(f"{file}-wal")
+    if wal.exists() and wal.stat().st_size > 0:
+        return f"it was not closed: {wal.name} is there, and attach brings the file to the log's last commit"
+    return None
+
+
+# ---- restoring ----
+
+
+@sqlite.command("restore")
+@log_arguments(exists=True)
+@file_argument()
+@click.option(
+    "--to",
+    type=point,
+    metavar="LSN|TIME",
+    help="The last commit that the file gets, or the last one at that time. [default: asked for on a terminal, or all]",
+)
+@json_flag
+def restore(uri: Path | str, log: str, file: Path, to: int | datetime | None, as_json: bool) -> None:
+    """Make the database FILE, which does not exist, as it was at a commit. Nothing is written to the log.
+
+    FILE is a database of its own: any SQLite opens it, and it is of no log until attach takes it over.
+    """
+    check_free_name(file)
+    with reading(uri) as namespace:
+        opened = namespace.log(log, create=False)
+        if to is None and not as_json and is_terminal():
+            to = asked_for(opened)
+        check_point(opened, to)
+        restored = restored_file(opened, file, to)
+    told = {
+        "path": str(file),
+        "lsn": restored.lsn,
+        "time_ms": restored.time_ms,
+        "transaction": restored.transaction,
+        "pages": restored.pages,
+        "page_size": restored.page_size,
+    }
+    if as_json:
+        click.echo(json.dumps(told))
+    else:
+        amount = f"{counted(restored.pages, 'page')} of {restored.page_size:,} bytes"
+        click.echo(printable(f"{file} is restored: {place_of(told)}, {amount}"))
+
+
+def check_free_name(file: Path) -> None:
+    """A WAL that an earlier database left would be read into the restored one."""
+    for suffix in ("", *LEFT_BESIDE):
+        if os.path.lexists(f"{file}{suffix}"):
+            hint = "name a path that does not" if not suffix else "it is of an earlier database: move it away"
+            raise Refusal(f"{file}{suffix} exists", hint)
+    if not file.resolve().parent.is_dir():
+        raise Refusal(f"there is no directory {file.resolve().parent}")
+
+
+def check_point(log: Log, to: int | datetime | None) -> None:
+    end = log.info().next.sequence_id
+    if isinstance(to, int) and to >= end:
+        raise Refusal(f"log {log.name} has no record {to}: its next one will be {end}")
+
+
+def restored_file(log: Log, file: Path, to: int | datetime | None) -> walkeeper_sqlite.Restored:
+    with progress("restore") as told:
+        try:
+            return walkeeper_sqlite.restore(counted_log(log, told), file, to=to)
+        except NotFoundError as missing:
+            hint = "walkeeper sqlite history --all shows the snapshots: the end of the first whole one is the earliest"
+            raise Refusal(str(missing), hint) from missing
+
+
+def is_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def asked_for(log: Log) -> int | datetime | None:
+    """What a person chooses: an LSN of the list, or any other, or a time."""
+    points = points_of(log)
+    if not points:
+        return None  # restore says that the log has nothing
+    shown = table(">LSN", "time", ">transaction", ">pages")
+    for group in points:
+        shown.add_row(str(group.lsn), moment(group.time_ms), f"{group.transaction:,}", f"{group.images_count:,}")
+    show(shown)
+    chosen: int | datetime = click.prompt(
+        "Restore to which LSN, or time", default=str(points[-1].lsn), value_proc=point
+    )
+    return chosen
+
+
+def points_of(log: Log) -> list[Group]:
+    """The newest commits, and some that were the last ones a while ago; the oldest first."""
+    newest = last_groups(log, POINTS_SHOWN, kind="commit")
+    found = {group.lsn: group for group in newest}
+    now = datetime.now(timezone.utc)
+    first = log.info().first
+    for age in AGES:
+        if not newest or (now - age).timestamp() * 1000 < first.txid:
+            break
+        end = log.find(time=now - age).sequence_id
+        found |= {group.lsn: group for group in last_groups(log, 1, kind="commit", end=end)}
+    return [found[lsn] for lsn in sorted(found)]
+
+
+# ---- changing ----
+
+
+@sqlite.command("attach")
+@log_arguments(exists=False)
+@file_argument()
+@json_flag
+def attach(uri: Path | str, log: str, file: Path, as_json: bool) -> None:
+    """Take the database over: fence the process that writes LOG, and bring FILE to its last commit.
+
+    Where there is no FILE, it is made from LOG. Where LOG is empty, or not there, FILE is taken over: its pages become
+    the first records of LOG. FILE is closed again when the command ends.
+    """
+    with attached(uri, log, file) as (database, did):
+        told = {"path": str(file), "did": did, **attached_row(database)}
+    if as_json:
+        click.echo(json.dumps(told))
+    else:
+        fenced = "" if did == "adopted" else f"; an earlier writer of log {log} is fenced"
+        click.echo(printable(f"{file} is {SAID[did]}{fenced}"))
+        amount = f"{counted(told['pages'], 'page')} of {told['page_size']:,} bytes"
+        click.echo(f"LSN {told['lsn']}, transaction {told['transaction']:,}, {amount}")
+
+
+SAID = {
+    "adopted": "taken over: its pages are in the log",
+    "made": "made from the log",
+    "brought": "brought to the last commit of the log",
+}
+
+
+def attached_row(database: Database) -> dict[str, Any]:
+    found = database.status()
+    return {
+        "lsn": found.lsn,
+        "transaction": found.transaction,
+        "pages": found.pages,
+        "page_size": found.page_size,
+    }
+
+
+@contextmanager
+def attached(uri: Path | str, log: str, file: Path) -> Iterator[tuple[Database, str]]:
+    """The database, open on its log, and what was done to that end. It refuses what it can before it fences."""
+    if (said := in_use(file)) is not None:
+        raise Refusal(f"{file} is in use: {said}", "close it there first")
+    exists = file.exists() and file.stat().st_size > 0
+    state = state_of(file)
+    adopts = exists and state is None
+    if adopts:
+        check_is_database(file)
+    with writing(uri, create=adopts) as namespace:
+        opened = namespace.log(log, create=adopts)
+        end = opened.info().next.sequence_id
+        if not exists and end == 0:
+            raise Refusal(f"log {log} is empty, and there is no {file} that it could take over")
+        if adopts and end > 0:
+            said = f"{file} is not known to be of log {log}, which has a database"
+            raise Refusal(said, "move the file away, and it is made from the log")
+        with progress("attach") as told:
+            database = walkeeper_sqlite.attach(file, counted_log(opened, told))
+        with database:
+            yield database, "adopted" if end == 0 else "brought" if exists else "made"
+
+
+def check_is_database(file: Path) -> None:
+    """Refuses other files before a log is made for them."""
+    with file.open("rb") as opened:
+        if opened.read(len(SQLITE_MAGIC)) != SQLITE_MAGIC:
+            raise Refusal(f"{file} is no SQLite database")
+
+
+@sqlite.command("snapshot")
+@log_arguments(exists=True)
+@file_argument()
+@json_flag
+def snapshot(uri: Path | str, log: str, file: Path, as_json: bool) -> None:
+    """Take the database over as attach does, and put all of its pages into LOG, as of its last commit.
+
+    Restorations begin there, and what is older can be truncated. A program that has the database open takes snapshots
+    itself, by Database.snapshot().
+    """
+    with attached(uri, log, file) as (database, _), progress("snapshot") as told:
+        taken = database.snapshot(progress=told)
+        pages = database.status().pages
+    if as_json:
+        click.echo(json.dumps({"path": str(file), "lsn": taken.lsn, "time_ms": taken.time_ms, "pages": pages}))
+    else:
+        click.echo(f"snapshot at record {taken.lsn}, {moment(taken.time_ms)}: {counted(pages, 'page')}")
+
+
+@sqlite.command("truncate")
+@log_arguments(exists=True)
+@click.option(
+    "--keep",
+    metavar="DAYS",
+    type=Number(min=0, max=36500),
+    required=True,
+    help="Every commit of so many days can be restored still.",
+)
+@json_flag
+def truncate(uri: Path | str, log: str, keep: float, as_json: bool) -> None:
+    """Let go of the records of LOG before the newest snapshot that is older than --keep."""
+    with writing(uri) as namespace:
+        opened = namespace.log(log, create=False)
+        count = opened.count()
+        found = truncate_log(opened, timedelta(days=keep))
+        left = opened.count()
+    if as_json:
+        snapshot_row = None if found is None else {"lsn": found.lsn, "time_ms": found.time_ms}
+        click.echo(json.dumps({"snapshot": snapshot_row, "records_let_go": count - left, "records_kept": left}))
+    elif found is None:
+        click.echo(f"no snapshot is older than {keep:g} days: nothing is let go of")
+    else:
+        begins_now = f"the log begins with the snapshot at record {found.lsn}, {moment(found.time_ms)}"
+        click.echo(f"{counted(count - left, 'record')} let go, {left:,} kept; {begins_now}")
+
+
+# ---- helpers ----
+
+
+def in_use(file: Path) -> str | None:
+    """Who has it open, for people; None: nobody."""
+    found = holder_of(file)
+    if found is None:
+        return None
+    how, pid = found
+    known = holder(pid).removeprefix("it is held by ")
+    return f"{known or 'a process'} has it {how}"
+
+
+def log_id_of(log: Log) -> int:
+    return log.info().log_id % 2**64
+
+
+def moment(milliseconds: int) -> str:
+    """A time as --to takes it."""
+    try:
+        found = datetime.fromtimestamp(milliseconds // 1000, timezone.utc)
+    except (OverflowError, OSError, ValueError):
+        return f"{milliseconds} ms"
+    return found.replace(microsecond=milliseconds % 1000 * 1000).isoformat(timespec="milliseconds")
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Told]:
+    """A bar for a terminal. Called with what was done, and all that there is to do; both may begin anew."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(None), MofNCompleteColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

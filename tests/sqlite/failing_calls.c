@@ -1,0 +1,103 @@
+/*
+ * For LD_PRELOAD: the call numbered $WALKEEPER_FAIL_AT, of those that change a file whose name begins with $WALKEEPER_FAIL_IN, ends the
+ * process by SIGKILL, before it is made or, of a write, behind its first half; or it fails with $WALKEEPER_FAIL_WITH, an errno. At
+ * the end the number of such calls is written to $WALKEEPER_FAIL_COUNT.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static atomic_long calls;
+
+static void *next(const char *name) {
+	return dlsym(RTLD_NEXT, name);
+}
+
+static int is_ours(const char *path) {
+	const char *in = getenv("WALKEEPER_FAIL_IN");
+	return in != NULL && strncmp(path, in, strlen(in)) == 0;
+}
+
+static int is_ours_fd(int fd) {
+	char link[64], path[PATH_MAX + 1];
+	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+	ssize_t size = readlink(link, path, PATH_MAX);
+	if (size < 0)
+		return 0;
+	path[size] = 0;
+	return is_ours(path);
+}
+
+/* 0: it is made; 1: it fails; 2: the process ends. */
+static int fate(int ours) {
+	const char *at = getenv("WALKEEPER_FAIL_AT"), *with = getenv("WALKEEPER_FAIL_WITH");
+	if (!ours || atomic_fetch_add(&calls, 1) + 1 != (at != NULL ? atol(at) : 0))
+		return 0;
+	if (with == NULL)
+		return 2;
+	errno = atoi(with);
+	return 1;
+}
+
+static void die(void) {
+	kill(getpid(), SIGKILL);
+	for (;;)
+		pause();
+}
+
+__attribute__((destructor)) static void tell(void) {
+	const char *count = getenv("WALKEEPER_FAIL_COUNT");
+	FILE *file = count != NULL ? fopen(count, "w") : NULL;
+	if (file != NULL) {
+		fprintf(file, "%ld\n", atomic_load(&calls));
+		fclose(file);
+	}
+}
+
+static ssize_t write_some(int fd, const void *bytes, size_t size, off64_t offset) {
+	ssize_t (*real)(int, const void *, size_t,
+	                off64_t) = (ssize_t(*)(int, const void *, size_t, off64_t))next("pwrite64");
+	switch (fate(is_ours_fd(fd))) {
+	case 1:
+		return -1;
+	case 2:
+		if (size > 1)
+			real(fd, bytes, size / 2, offset);
+		die();
+	}
+	return real(fd, bytes, size, offset);
+}
+
+ssize_t pwrite64(int fd, const void *bytes, size_t size, off64_t offset) {
+	return write_some(fd, bytes, size, offset);
+}
+ssize_t pwrite(int fd, const void *bytes, size_t size, off_t offset) {
+	return write_some(fd, bytes, size, offset);
+}
+
+#define OF_FD(name, declared, passed)                                    \
+	int name declared {                                                  \
+		int decided = fate(is_ours_fd(fd));                              \
+		if (decided == 2)                                                \
+			die();                                                       \
+		return decided == 1 ? -1 : ((int(*) declared)next(#name))passed; \
+	}
+OF_FD(ftruncate, (int fd, off_t size), (fd, size))
+OF_FD(ftruncate64, (int fd, off64_t size), (fd, size))
+OF_FD(fsync, (int fd), (fd))
+OF_FD(fdatasync, (int fd), (fd))
+
+int unlink(const char *path) {
+	int decided = fate(is_ours(path));
+	if (decided == 2)
+		die();
+	return decided == 1 ? -1 : ((int (*)(const char *))next("unlink"))(path);
+}

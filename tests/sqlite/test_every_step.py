@@ -1,0 +1,125 @@
+"""A process that is killed, or whose disk fails, at each call that changes the database file, its WAL or its state.
+
+A write that kills is half done. What was acknowledged is there when it is opened again, with nothing that was not sent,
+from the local files and from the log alone; and SQLite without walkeeper never finds more than the log has.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import walkeeper
+import walkeeper_sqlite
+
+HERE = Path(__file__).parent
+COMMITS = [*range(1, 6), *range(101, 106)]
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("preload") / "failing_calls.so"
+    command = ["cc", "-shared", "-fPIC", "-O1", "-o", str(path), str(HERE / "failing_calls.c"), "-ldl"]
+    subprocess.run(command, check=True)
+    return path
+
+
+def run(library: Path, folder: Path, **how: str) -> tuple[int, str]:
+    """The exit status, and what it said."""
+    folder.mkdir()
+    environment = {**os.environ, "LD_PRELOAD": str(library), "WALKEEPER_FAIL_IN": str(folder / "app.db"), **how}
+    command = [sys.executable, str(HERE / "steps.py"), str(folder)]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, timeout=120)
+    return done.returncode, done.stdout
+
+
+def rows(file: Path) -> list[int]:
+    connection = sqlite3.connect(file)
+    try:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        if not connection.execute("SELECT name FROM sqlite_master").fetchall():
+            return []
+        return [row[0] for row in connection.execute("SELECT id FROM t ORDER BY id")]
+    finally:
+        connection.close()
+
+
+def plain_rows(folder: Path) -> list[int]:
+    """What SQLite without walkeeper makes of copies of the files."""
+    for name in ("app.db", "app.db-wal"):
+        if (folder / name).exists():
+            shutil.copy(folder / name, folder / f"plain-{name}")
+    return rows(folder / "plain-app.db") if (folder / "plain-app.db").exists() else []
+
+
+def check(folder: Path, said: str, *, whole: bool) -> None:
+    """`whole`: the local files are those of a process that ended at that moment, and not of a disk that failed."""
+    acknowledged = [int(line.split()[1]) for line in said.splitlines() if line.startswith("ok ")]
+    with walkeeper.open(folder / "wal") as ns:
+        log = ns.log("app")
+        in_log = []
+        if log.info().count and walkeeper_sqlite.restore(log, folder / "log.db"):
+            in_log = rows(folder / "log.db")
+        assert set(acknowledged) <= set(in_log) <= set(COMMITS)
+        assert len(in_log) <= len(acknowledged) + said.count("failed ") + 1
+        if whole:
+            local = plain_rows(folder)
+            assert set(local) <= set(in_log)
+        with walkeeper_sqlite.attach(folder / "app.db", log) as database:
+            connection = database.connect(isolation_level=None)
+            connection.execute("CREATE TABLE IF NOT EXISTS t(id INTEGER PRIMARY KEY, x)")
+            connection.execute("INSERT INTO t VALUES(1000, 0)")
+            connection.close()
+        assert rows(folder / "app.db") == [*in_log, 1000]
+        walkeeper_sqlite.restore(log, folder / "again.db")
+        assert (folder / "again.db").read_bytes() == (folder / "app.db").read_bytes()
+
+
+def calls_of(library: Path, folder: Path) -> int:
+    status, said = run(library, folder, WALKEEPER_FAIL_COUNT=str(folder / "count"))
+    assert status == 0
+    assert [int(line.split()[1]) for line in said.splitlines()] == COMMITS, said
+    check(folder, said, whole=True)
+    return int((folder / "count").read_text())
+
+
+def in_turn(calls: int, one: Callable[[int], None]) -> None:
+    assert calls > 60
+    with ThreadPoolExecutor(3) as pool:
+        steps = [(number, pool.submit(one, number)) for number in range(1, calls + 1)]
+    failures = [(number, step.exception()) for number, step in steps if step.exception() is not None]
+    assert not failures, failures
+
+
+def test_a_process_that_is_killed_at_any_call(library: Path, tmp_path: Path) -> None:
+    calls = calls_of(library, tmp_path / "none")
+
+    def killed_at(number: int) -> None:
+        status, said = run(library, tmp_path / str(number), WALKEEPER_FAIL_AT=str(number))
+        assert status == -signal.SIGKILL
+        check(tmp_path / str(number), said, whole=True)
+
+    in_turn(calls, killed_at)
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
+def test_a_disk_that_fails_at_any_call(library: Path, tmp_path: Path, code: int) -> None:
+    calls = calls_of(library, tmp_path / "none")
+
+    def fails_at(number: int) -> None:
+        how = {"WALKEEPER_FAIL_AT": str(number), "WALKEEPER_FAIL_WITH": str(code)}
+        status, said = run(library, tmp_path / str(number), **how)
+        assert status == 0, said
+        check(tmp_path / str(number), said, whole=False)
+
+    in_turn(calls, fails_at)
