@@ -84,6 +84,9 @@ java-demo: setup $(VENV)/java-demo ## setup, then Apache BookKeeper's Java clien
 spark-demo: setup $(VENV)/spark-demo $(JAR) ## setup, then flights through Spark and three bookies, a driver that is killed, an archive, an audit: examples/spark/run.py
 	$(BIN)/python examples/spark/run.py
 
+sqlite-demo: setup $(VENV)/demo ## setup, then flights into SQLite with its log on three bookies: a kill, a failover, a restoration: examples/sqlite/run.py
+	$(BIN)/python examples/sqlite/run.py
+
 test: ## setup, then lint, the C tests, short campaigns and the Python tests: a quarter of an hour
 	@rm -f $(TIMES)
 	@.ci/stage $(TIMES) set-up $(MAKE) $(VENV)/checked
@@ -361,4 +364,4 @@ clean: ## everything that was made, .venv included
 	rm -rf build dist $(VENV) main-job .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup spark-jar demo cluster-demo java-demo spark-demo test check check-shares check-all build native-test python-test asan tsan spec fuzz psync-test lint format coverage crash-states faults simulation cluster-simulation damage kills process-kills cluster-faults spark-kills sqlite-oracle sqlite-failovers conformance-kills bit-flips interop interop-all interop-spark interop-spark-ci mutants aarch64 wheel-test bench bench-bookie bench-hostile bench-spark bench-spark-logs bench-sqlite clean
+.PHONY: help setup spark-jar demo cluster-demo java-demo spark-demo sqlite-demo test check check-shares check-all build native-test python-test asan tsan spec fuzz psync-test lint format coverage crash-states faults simulation cluster-simulation damage kills process-kills cluster-faults spark-kills sqlite-oracle sqlite-failovers conformance-kills bit-flips interop interop-all interop-spark interop-spark-ci mutants aarch64 wheel-test bench bench-bookie bench-hostile bench-spark bench-spark-logs bench-sqlite clean
