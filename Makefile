@@ -114,6 +114,7 @@ check-shares: setup $(VENV)/checked ## what takes longer, in shares that SEED=â€
 	$(call stage,cluster-faults N=1)
 	$(call stage,interop SHARE=8 SEED=$(SEED))
 	$(call stage,interop-spark-ci)
+	$(call stage,interop-sqlite-ci)
 	@WALKEEPER_TIMES=$(TIMES) $(MAKE) psync-test SHARE=10 SEED=$(SEED)
 
 check-all: ## everything at full length, for a night
@@ -136,6 +137,7 @@ check-all: ## everything at full length, for a night
 	$(call stage,mutants)
 	$(call stage,interop-all)
 	$(call stage,interop-spark)
+	$(call stage,interop-sqlite)
 	$(call stage,spark-kills N=20)
 	$(call stage,sqlite-oracle N=10000)
 	$(call stage,sqlite-failovers N=100)
@@ -326,6 +328,12 @@ interop-spark: setup $(VENV)/checked $(JAR) ## Hadoop's contract tests and Spark
 interop-spark-ci: setup $(VENV)/checked $(JAR) ## the quick ones of them: Hadoop's, and Spark's of managers and logs
 	@$(BIN)/python tests/enclosure.py $(BIN)/python tests/interop_spark/run.py ci
 
+interop-sqlite: setup $(VENV)/checked ## suites of SQLite, CPython, Django, SQLAlchemy and APSW on databases in walkeeper; writes their part of docs/interop.md
+	@$(BIN)/python tests/enclosure.py $(BIN)/python tests/interop_sqlite/run.py all
+
+interop-sqlite-ci: setup $(VENV)/checked ## the quick ones of them: CPython's, Django's, SQLite's threadtest3
+	@$(BIN)/python tests/enclosure.py $(BIN)/python tests/interop_sqlite/run.py ci
+
 mutants: setup $(VENV)/checked ## seeded defects, each of which a named test must notice; SOME=n of them
 	@names=$$($(call share,mutants)) && $(BIN)/python tests/mutants/run.py --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(SOME),--some $(SOME)) $$names
 
@@ -364,4 +372,4 @@ clean: ## everything that was made, .venv included
 	rm -rf build dist $(VENV) main-job .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup spark-jar demo cluster-demo java-demo spark-demo sqlite-demo test check check-shares check-all build native-test python-test asan tsan spec fuzz psync-test lint format coverage crash-states faults simulation cluster-simulation damage kills process-kills cluster-faults spark-kills sqlite-oracle sqlite-failovers conformance-kills bit-flips interop interop-all interop-spark interop-spark-ci mutants aarch64 wheel-test bench bench-bookie bench-hostile bench-spark bench-spark-logs bench-sqlite clean
+.PHONY: help setup spark-jar demo cluster-demo java-demo spark-demo sqlite-demo test check check-shares check-all build native-test python-test asan tsan spec fuzz psync-test lint format coverage crash-states faults simulation cluster-simulation damage kills process-kills cluster-faults spark-kills sqlite-oracle sqlite-failovers conformance-kills bit-flips interop interop-all interop-spark interop-spark-ci interop-sqlite interop-sqlite-ci mutants aarch64 wheel-test bench bench-bookie bench-hostile bench-spark bench-spark-logs bench-sqlite clean

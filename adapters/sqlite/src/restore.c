@@ -48,18 +48,20 @@ static wk_status look_for_snapshot(void *context, const uint8_t *payload, size_t
 typedef struct wk_redo_read {
 	wk_redo redo;
 	wk_error *error;
-	bool one; /* ends behind the first group */
+	bool one;     /* ends behind the first group */
+	bool commits; /* there were some before that */
 } wk_redo_read;
 
 static wk_status redo_one(void *context, const uint8_t *payload, size_t size, int64_t sequence_id, int64_t txid) {
 	wk_redo_read *read = context;
-	uint64_t lsn = (uint64_t)read->redo.at.lsn;
+	int64_t lsn = read->redo.at.lsn;
 	wk_status status = wk_redo_record(&read->redo, payload, size, sequence_id, txid, read->error);
-	return status == WK_OK && read->one && (uint64_t)read->redo.at.lsn != lsn ? WK_END : status;
+	read->commits |= status == WK_OK && payload[1] == WK_PAGES_COMMIT;
+	return status == WK_OK && read->one && read->redo.at.lsn != lsn ? WK_END : status;
 }
 
 static wk_status read_into(const wk_database_log *log, const wk_redo_file *file, int64_t from, uint32_t kind,
-                           int64_t lsn, int64_t txid, wk_redo_point *at, wk_error *error) {
+                           int64_t lsn, int64_t txid, wk_redo_point *at, bool *commits, wk_error *error) {
 	wk_redo_read read = {.error = error, .one = kind == WK_PAGES_SNAPSHOT};
 	wk_status status = wk_redo_begin(&read.redo, file, at, kind, error);
 	if (status != WK_OK)
@@ -70,13 +72,15 @@ static wk_status read_into(const wk_database_log *log, const wk_redo_file *file,
 	if (status == WK_END)
 		status = WK_OK;
 	*at = read.redo.at;
+	*commits = read.commits;
 	wk_redo_free(&read.redo);
 	return status;
 }
 
 wk_status wk_redo_log(const wk_database_log *log, const wk_redo_file *file, int64_t from, int64_t lsn, int64_t txid,
                       wk_redo_point *at, wk_error *error) {
-	return read_into(log, file, from, WK_PAGES_COMMIT, lsn, txid, at, error);
+	bool commits;
+	return read_into(log, file, from, WK_PAGES_COMMIT, lsn, txid, at, &commits, error);
 }
 
 wk_status wk_snapshot_find(const wk_database_log *log, int64_t from, uint64_t database, int64_t lsn, int64_t txid,
@@ -101,8 +105,13 @@ wk_status wk_snapshot_find(const wk_database_log *log, int64_t from, uint64_t da
 wk_status wk_restore_into(const wk_database_log *log, const wk_redo_file *file, const wk_snapshot_place *place,
                           int64_t lsn, int64_t txid, wk_redo_point *at, wk_error *error) {
 	*at = (wk_redo_point){.database = place->database, .lsn = -1, .txid = -1};
-	wk_status status = read_into(log, file, place->lsn, WK_PAGES_SNAPSHOT, lsn, txid, at, error);
-	return status == WK_OK ? wk_redo_log(log, file, place->lsn, lsn, txid, at, error) : status;
+	bool between; /* commits stand between its parts */
+	wk_status status = read_into(log, file, place->lsn, WK_PAGES_SNAPSHOT, lsn, txid, at, &between, error);
+	if (status == WK_OK && at->pages == 0)
+		status = wk_database_fail(error, WK_NOT_FOUND,
+		                          "the snapshot at record %" PRId64 " ends behind the point that is asked for",
+		                          place->lsn);
+	return status == WK_OK ? wk_redo_log(log, file, between ? place->lsn : at->lsn + 1, lsn, txid, at, error) : status;
 }
 
 /* ---- into a new file ---- */
@@ -115,29 +124,51 @@ static wk_status system_error(wk_error *error, const char *what, const char *pat
 	return number == EEXIST ? WK_EXISTS : WK_IO;
 }
 
-static wk_status fd_read(void *context, uint8_t *bytes, size_t size, uint64_t offset, wk_error *error) {
-	const int *fd = context;
-	for (size_t done = 0; done < size;) {
-		ssize_t got = pread(*fd, bytes + done, size - done, (off_t)(offset + done));
-		if (got < 0 && errno != EINTR)
-			return system_error(error, "reading", "the file that is restored");
-		if (got == 0) {
-			memset(bytes + done, 0, size - done);
-			return WK_OK;
-		}
-		done += got > 0 ? (size_t)got : 0;
-	}
-	return WK_OK;
-}
+enum { WRITE_SIZE = 256 * 1024 };
 
-static wk_status fd_write(void *context, const uint8_t *bytes, size_t size, uint64_t offset, wk_error *error) {
-	const int *fd = context;
-	for (size_t done = 0; done < size;) {
-		ssize_t put = pwrite(*fd, bytes + done, size - done, (off_t)(offset + done));
+/* The new file. Pages that follow each other are written together. */
+typedef struct wk_new_file {
+	int fd;
+	uint8_t *bytes; /* not written yet */
+	size_t size;
+	uint64_t offset;
+} wk_new_file;
+
+static wk_status write_out(wk_new_file *file, wk_error *error) {
+	for (size_t done = 0; done < file->size;) {
+		ssize_t put = pwrite(file->fd, file->bytes + done, file->size - done, (off_t)(file->offset + done));
 		if (put < 0 && errno != EINTR)
 			return system_error(error, "writing", "the file that is restored");
 		done += put > 0 ? (size_t)put : 0;
 	}
+	file->size = 0;
+	return WK_OK;
+}
+
+static wk_status read_new(void *context, uint8_t *bytes, size_t size, uint64_t offset, wk_error *error) {
+	wk_new_file *file = context;
+	wk_status status = write_out(file, error);
+	for (size_t done = 0; status == WK_OK && done < size;) {
+		ssize_t got = pread(file->fd, bytes + done, size - done, (off_t)(offset + done));
+		if (got < 0 && errno != EINTR)
+			return system_error(error, "reading", "the file that is restored");
+		if (got == 0)
+			memset(bytes + done, 0, size - done);
+		done = got == 0 ? size : done + (got > 0 ? (size_t)got : 0);
+	}
+	return status;
+}
+
+static wk_status write_new(void *context, const uint8_t *bytes, size_t size, uint64_t offset, wk_error *error) {
+	wk_new_file *file = context;
+	bool follows = offset == file->offset + file->size && file->size + size <= WRITE_SIZE;
+	wk_status status = follows ? WK_OK : write_out(file, error);
+	if (status != WK_OK)
+		return status;
+	if (file->size == 0)
+		file->offset = offset;
+	memcpy(file->bytes + file->size, bytes, size);
+	file->size += size;
 	return WK_OK;
 }
 
@@ -153,35 +184,44 @@ static wk_status refuse_beside(const char *path, wk_error *error) {
 	return WK_OK;
 }
 
+/* The name appears once the file is whole and safe; a file that came meanwhile stays. */
+static wk_status finish_new(wk_new_file *file, const wk_redo_point *at, const char *made, const char *path,
+                            wk_error *error) {
+	wk_status status = write_out(file, error);
+	if (status == WK_OK &&
+	    (ftruncate(file->fd, (off_t)at->pages * at->page_size) != 0 || fsync(file->fd) != 0 || link(made, path) != 0))
+		status = system_error(error, "restoring", path);
+	return status;
+}
+
 wk_status wk_database_restore(const wk_database_log *log, const char *path, int64_t from, int64_t lsn, int64_t txid,
                               wk_database_restored *restored, wk_error *error) {
-	size_t length = strlen(path);
-	char *made = malloc(length + 16);
-	if (made == NULL)
-		return wk_database_fail(error, WK_NO_MEMORY, "restoring %s: no memory", path);
-	memcpy(made, path, length);
-	memcpy(made + length, "-restoring", 11);
-	wk_status status = WK_OK;
-	int fd = open(made, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-	if (fd < 0)
-		status = system_error(error, "restoring", path);
-	else
-		status = refuse_beside(path, error);
+	size_t room = strlen(path) + 32;
+	char *made = malloc(room);
+	wk_new_file new_file = {.fd = -1, .bytes = malloc(WRITE_SIZE)};
+	wk_status status = refuse_beside(path, error);
+	if (made == NULL || new_file.bytes == NULL)
+		status = wk_database_fail(error, WK_NO_MEMORY, "restoring %s: no memory", path);
+	if (status == WK_OK) {
+		snprintf(made, room, "%s-restoring-%ld", path, (long)getpid());
+		new_file.fd = open(made, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+		if (new_file.fd < 0)
+			status = system_error(error, "restoring", path);
+	}
 	wk_redo_point at;
-	const wk_redo_file file = {.context = &fd, .read = fd_read, .write = fd_write};
-	wk_snapshot_place place;
-	if (status == WK_OK)
+	const wk_redo_file file = {.context = &new_file, .read = read_new, .write = write_new};
+	wk_snapshot_place place = {.lsn = from};
+	if (status == WK_OK && from < 0)
 		status = wk_snapshot_find(log, from, 0, lsn, txid, &place, error);
 	if (status == WK_OK)
 		status = wk_restore_into(log, &file, &place, lsn, txid, &at, error);
-	/* the name appears once the file is whole and safe; a file that came meanwhile stays */
-	if (status == WK_OK &&
-	    (ftruncate(fd, (off_t)at.pages * at.page_size) != 0 || fsync(fd) != 0 || link(made, path) != 0))
-		status = system_error(error, "restoring", path);
-	if (fd >= 0) {
-		close(fd);
+	if (status == WK_OK)
+		status = finish_new(&new_file, &at, made, path, error);
+	if (new_file.fd >= 0) {
+		close(new_file.fd);
 		unlink(made);
 	}
+	free(new_file.bytes);
 	free(made);
 	if (status == WK_OK)
 		*restored = (wk_database_restored){

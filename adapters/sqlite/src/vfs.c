@@ -51,12 +51,12 @@ static int begin_wal(wk_file *file, const uint8_t *header) {
 	wk_error error;
 	if (!wk_database_wait(db, atomic_load(&db->submitted)))
 		return SQLITE_IOERR_WRITE;
-	if (atomic_load(&db->unsynced)) {
+	if (atomic_load(&db->unsynced) && file->main != NULL) {
 		int rc = file->main->base.pMethods->xSync(&file->main->base, SQLITE_SYNC_NORMAL);
 		if (rc != SQLITE_OK)
 			return rc;
 	}
-	if (wk_database_checkpointed(db, &error) != WK_OK)
+	if (!atomic_load(&db->unsynced) && wk_database_checkpointed(db, &error) != WK_OK) /* else a restart redoes more */
 		return fail_with(&error, SQLITE_IOERR_WRITE);
 	atomic_fetch_add(&db->wals, 1);
 	return wk_wal_begin(&db->wal, header) ? SQLITE_OK : SQLITE_IOERR_WRITE;
@@ -65,9 +65,10 @@ static int begin_wal(wk_file *file, const uint8_t *header) {
 static int write_wal(wk_file *file, const uint8_t *bytes, size_t size, uint64_t offset) {
 	wk_database *db = file->database;
 	const wk_wal_file real = {.context = file->real, .read = wal_file_read, .write = wal_file_write};
-	/* SQLite could be asked for it by the WAL's name, if other VFSes before this one did not copy names. */
+	/* Not by the WAL's name, which VFSes before this one copy; NULL: one of them keeps the locks of the wal-index to itself. */
 	file->main = atomic_load(&db->holder);
-	if (wk_database_state_of(db) != WK_DATABASE_OPEN || file->main == NULL)
+	bool unseen = file->main == NULL && db->acknowledge == WK_ACKNOWLEDGE_GROUP; /* nobody would wait for the commit */
+	if (wk_database_state_of(db) != WK_DATABASE_OPEN || unseen)
 		return SQLITE_IOERR_WRITE;
 	atomic_store(&db->writing, file);
 	if (offset == 0 && size == WK_WAL_HEADER) {
@@ -78,7 +79,8 @@ static int write_wal(wk_file *file, const uint8_t *bytes, size_t size, uint64_t 
 		return SQLITE_IOERR_WRITE;
 	uint64_t commits = db->status.commits;
 	int rc = wk_wal_write(&db->wal, &real, bytes, size, offset);
-	file->main->ticket = atomic_load(&db->submitted);
+	if (file->main != NULL)
+		file->main->ticket = atomic_load(&db->submitted);
 	if (rc != SQLITE_OK && db->status.commits != commits)
 		wk_database_stop(
 		    db, WK_DATABASE_POISONED,
@@ -113,12 +115,13 @@ static int file_read(sqlite3_file *base, void *bytes, int size, sqlite3_int64 of
 	wk_wal *wal = &file->database->wal;
 	const wk_wal_file real = {.context = file->real, .read = wal_file_read, .write = wal_file_write};
 	bool mine = atomic_load(&file->database->writing) == file; /* others read only what was published */
-	int rc = mine ? wk_wal_before_read(wal, &real, (size_t)size, (uint64_t)offset) : SQLITE_OK;
-	if (mine)
+	bool answered = false;
+	int rc = mine ? wk_wal_before_read(wal, &real, bytes, (size_t)size, (uint64_t)offset, &answered) : SQLITE_OK;
+	if (mine && file->main != NULL)
 		file->main->ticket = atomic_load(&file->database->submitted);
-	if (rc == SQLITE_OK)
+	if (rc == SQLITE_OK && !answered)
 		rc = file->real->pMethods->xRead(file->real, bytes, size, offset);
-	if (rc == SQLITE_OK && mine)
+	if (rc == SQLITE_OK && mine && !answered)
 		wk_wal_after_read(wal, bytes, (size_t)size, (uint64_t)offset);
 	return rc;
 }
@@ -190,15 +193,24 @@ static int file_pragma(wk_file *file, char **arguments) {
 	return SQLITE_ERROR;
 }
 
-/* SQLite has committed, and the commit frame is still held back. That this cannot be is what this file is about. */
+/*
+ * SQLite has committed, and the commit frame is still held back. That this cannot be is what this file is about. Here it is
+ * seen where SQLite has all locks; else another connection may write by now, and it was looked at when the lock was let go.
+ */
 static bool commit_was_missed(wk_file *file) {
 	wk_database *db = file->database;
-	wk_file *writing = atomic_load(&db->writing);
-	if (writing == NULL || writing->main != file || db->wal.mark_frame == 0)
+	if (atomic_load(&db->holder) != file || db->wal.mark_frame == 0)
 		return false;
 	wk_database_stop(db, WK_DATABASE_POISONED,
 	                 "SQLite committed a transaction whose frames in the WAL were never complete");
 	return true;
+}
+
+/* Whether COMMIT may return: what was committed is in the log, and nothing else was. */
+static bool commit_is_kept(wk_file *file) {
+	wk_database *db = file->database;
+	return !commit_was_missed(file) && wk_database_wait(db, file->ticket) &&
+	       wk_database_state_of(db) != WK_DATABASE_POISONED;
 }
 
 static int file_control(sqlite3_file *base, int operation, void *argument) {
@@ -208,8 +220,7 @@ static int file_control(sqlite3_file *base, int operation, void *argument) {
 		*(wk_database **)argument = file->database;
 		return SQLITE_OK;
 	}
-	if (operation == SQLITE_FCNTL_COMMIT_PHASETWO &&
-	    (commit_was_missed(file) || !wk_database_wait(file->database, file->ticket)))
+	if (operation == SQLITE_FCNTL_COMMIT_PHASETWO && !commit_is_kept(file))
 		return SQLITE_IOERR_WRITE;
 	if (operation == SQLITE_FCNTL_PRAGMA && file->role == WK_FILE_DATABASE) {
 		int rc = file_pragma(file, argument);

@@ -152,7 +152,9 @@ static int correct(wk_wal *wal, const wk_wal_file *file, uint32_t before) {
 	return 0;
 }
 
-int wk_wal_before_read(wk_wal *wal, const wk_wal_file *file, size_t size, uint64_t offset) {
+int wk_wal_before_read(wk_wal *wal, const wk_wal_file *file, uint8_t *bytes, size_t size, uint64_t offset,
+                       bool *answered) {
+	*answered = false;
 	if (!wal->known || wal->mark_frame == 0 || !wal->mark_page || size != 8)
 		return 0;
 	uint32_t before = 0; /* the frame whose checksum is read; 0: that of the header */
@@ -163,8 +165,11 @@ int wk_wal_before_read(wk_wal *wal, const wk_wal_file *file, size_t size, uint64
 		before = (uint32_t)((offset - WK_WAL_HEADER) / frame_size + 1);
 	}
 	int rc = correct(wal, file, before);
-	if (rc == 0 && before >= wal->mark_frame) /* no header is written behind this read */
+	if (rc == 0 && before >= wal->mark_frame) { /* no header is written behind this read */
 		rc = try_commit(wal, file);
+		*answered = rc == 0;
+		memcpy(bytes, wal->mark + WK_WAL_CHECKSUM_AT, 8);
+	}
 	if (rc != 0)
 		wk_wal_rollback(wal);
 	return rc;

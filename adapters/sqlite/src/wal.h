@@ -57,8 +57,12 @@ bool wk_wal_begin(wk_wal *wal, const uint8_t header[WK_WAL_HEADER]);
 void wk_wal_forget(wk_wal *wal);
 /* Bytes behind the header. */
 int wk_wal_write(wk_wal *wal, const wk_wal_file *file, const uint8_t *bytes, size_t size, uint64_t offset);
-/* Before SQLite reads these bytes: corrects checksums, where that is what it is about to do. */
-int wk_wal_before_read(wk_wal *wal, const wk_wal_file *file, size_t size, uint64_t offset);
+/*
+ * Before SQLite reads these bytes: corrects checksums, where that is what it is about to do. *answered: `bytes` has what the read must
+ * give, which the file does not have: SQLite begins behind the last frame, and goes on from the checksum that it reads.
+ */
+int wk_wal_before_read(wk_wal *wal, const wk_wal_file *file, uint8_t *bytes, size_t size, uint64_t offset,
+                       bool *answered);
 /* Behind the read: what is held back is put into `bytes`. */
 void wk_wal_after_read(const wk_wal *wal, uint8_t *bytes, size_t size, uint64_t offset);
 /* The transaction that was being written is given up. */

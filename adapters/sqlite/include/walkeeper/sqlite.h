@@ -150,7 +150,7 @@ typedef struct wk_database_restored {
 } wk_database_restored;
 /*
  * Makes the file `path`, which must not exist, from the log: with every commit up to the sequence id `lsn` (-1: all) and
- * up to the txid `txid` (-1: all; on a log with the clock's txids, milliseconds). `from`: where a snapshot that is to be used
+ * up to the txid `txid` (-1: all; on a log with the clock's txids, milliseconds). `from`: where the snapshot that is to be used
  * begins; -1: the newest is looked for in all of the log. WK_NOT_FOUND: there is no snapshot before them.
  */
 WK_API wk_status wk_database_restore(const wk_database_log *log, const char *path, int64_t from, int64_t lsn,
