@@ -282,3 +282,25 @@ def test_a_program_that_writes_to_a_closed_database_is_noticed(
     run_without_the_vfs(tmp_path / "app.db", "UPDATE t SET x = 2")
     with pytest.raises(InvalidError, match="changed without the VFS"):
         walkeeper_sqlite.attach(tmp_path / "app.db", log.as_log())
+
+
+def test_a_process_that_was_forked_has_no_database(
+    tmp_path: Path, log: FlakyLog, database: walkeeper_sqlite.Database
+) -> None:
+    connection = connected(database)
+    connection.executescript("CREATE TABLE t(x); INSERT INTO t VALUES(1)")
+    child = os.fork()
+    if child == 0:
+        try:
+            connection.execute("INSERT INTO t VALUES(2)")
+        except sqlite3.OperationalError:
+            database.close()
+            os._exit(0)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    connection.execute("INSERT INTO t VALUES(3)")
+    assert (rows(connection), database.status().state) == ([1, 3], "open")
+    connection.close()
+    database.close()
+    with walkeeper_sqlite.attach(tmp_path / "app.db", log.as_log()) as again:
+        assert rows(connected(again)) == [1, 3]

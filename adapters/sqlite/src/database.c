@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "error.h"
 #include "vfs.h"
@@ -59,7 +60,7 @@ static void note_close(wk_database *db) {
 	if (db->status.state == WK_DATABASE_FOLLOWING)
 		db->unconnected = wk_file_stamp_of(db->path);
 	bool whole = db->status.state == WK_DATABASE_OPEN || db->status.state == WK_DATABASE_FOLLOWING;
-	if (whole && db->at.lsn >= 0 && db->at.lsn == db->state_file.at.lsn && !db->wal.known)
+	if (whole && wk_database_is_mine(db) && db->at.lsn >= 0 && db->at.lsn == db->state_file.at.lsn && !db->wal.known)
 		(void)wk_state_file_store(&db->state_file, &db->at, db->unconnected, &error);
 }
 
@@ -84,6 +85,7 @@ static wk_database *new_database(const char *path, const wk_database_log *log, c
 	if (db == NULL)
 		return NULL;
 	db->references = 1;
+	db->process = getpid();
 	db->state_file.fd = -1;
 	db->at = (wk_redo_point){.lsn = -1, .txid = -1};
 	pthread_mutex_init(&db->lock, NULL);
@@ -220,6 +222,10 @@ void wk_database_stop(wk_database *db, uint32_t state, const char *reason) {
 		db->status.reason[size] = 0;
 	}
 	pthread_mutex_unlock(&db->lock);
+}
+
+bool wk_database_is_mine(const wk_database *db) {
+	return db->process == getpid();
 }
 
 uint32_t wk_database_state_of(wk_database *db) {

@@ -18,6 +18,7 @@ struct wk_file;
 struct wk_database {
 	wk_database *next; /* of the registry */
 	uint32_t references;
+	pid_t process; /* that opened it: a fork of it is none */
 	char *path;
 	wk_database_log log;
 	wk_state_file state_file;
@@ -49,6 +50,8 @@ wk_status wk_database_checkpointed(wk_database *database, wk_error *error);
 /* As wk_database_open, of a file that nobody writes to: the log is only read. `opened` NULL: WK_NO_MEMORY; the log is closed. */
 wk_status wk_database_open_following(const char *path, const wk_database_log *log, wk_database **opened,
                                      wk_error *error);
+/* Whether this process opened it, and not one that was forked from that. */
+bool wk_database_is_mine(const wk_database *database);
 /* Waits until the log has all commits up to the ticket. False: it never will; the database is poisoned. */
 bool wk_database_wait(wk_database *database, uint64_t ticket);
 /* A connection opens the file, has closed it. With the first one it is looked whether another program changed the file. */

@@ -68,7 +68,7 @@ static int write_wal(wk_file *file, const uint8_t *bytes, size_t size, uint64_t 
 	/* Not by the WAL's name, which VFSes before this one copy; NULL: one of them keeps the locks of the wal-index to itself. */
 	file->main = atomic_load(&db->holder);
 	bool unseen = file->main == NULL && db->acknowledge == WK_ACKNOWLEDGE_GROUP; /* nobody would wait for the commit */
-	if (wk_database_state_of(db) != WK_DATABASE_OPEN || unseen)
+	if (wk_database_state_of(db) != WK_DATABASE_OPEN || unseen || !wk_database_is_mine(db))
 		return SQLITE_IOERR_WRITE;
 	atomic_store(&db->writing, file);
 	if (offset == 0 && size == WK_WAL_HEADER) {
@@ -201,8 +201,7 @@ static bool commit_was_missed(wk_file *file) {
 	wk_database *db = file->database;
 	if (atomic_load(&db->holder) != file || db->wal.mark_frame == 0)
 		return false;
-	wk_database_stop(db, WK_DATABASE_POISONED,
-	                 "SQLite committed a transaction whose frames in the WAL were never complete");
+	wk_database_spoiled(db, "SQLite committed a transaction whose frames in the WAL were never complete");
 	return true;
 }
 
