@@ -62,7 +62,7 @@ def test_every_guarantee_names_the_code_that_keeps_it_and_the_test_that_attacks_
     promises = [cells for cells in rows(text) if len(cells) == 4 and cells[0] not in {"promise", "---"}]
     assert len(promises) >= 10
     for promise, _conditions, code, tests in promises:
-        assert re.search(r"`native/|`walkeeper/", code), promise
+        assert re.search(r"`native/|`walkeeper/|`adapters/", code), promise
         assert "`tests/" in tests, promise
 
 
