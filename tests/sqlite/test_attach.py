@@ -165,6 +165,8 @@ def test_restore_goes_to_a_sequence_id_and_to_a_time(tmp_path: Path, ns: walkeep
         walkeeper_sqlite.restore(log, tmp_path / "never.db", to=datetime(1999, 1, 1, tzinfo=timezone.utc))
     with pytest.raises(InvalidError, match="time zone"):
         walkeeper_sqlite.restore(log, tmp_path / "never.db", to=datetime(2030, 1, 1))
+    with pytest.raises(InvalidError, match="neither"):
+        walkeeper_sqlite.restore(log, tmp_path / "never.db", to="yesterday")  # type: ignore[arg-type]
     assert sorted(path.name for path in tmp_path.glob("*restoring*")) == []
     assert not (tmp_path / "never.db").exists()
 
@@ -316,16 +318,7 @@ def test_a_file_whose_adoption_did_not_end_is_adopted_as_it_is(tmp_path: Path, n
     connection.close()
     with walkeeper_sqlite.attach(file, log):
         pass
-    with open(f"{file}-wk", "r+b") as state:
-        state.truncate(4096)  # the second slot is the first that was written
-        state.seek(0)
-        state.write(bytes(4096))
-        first = bytearray(4096)
-        first[:16] = b"wksqlite" + struct.pack("<II", 1, 0)
-        first[16:40] = struct.pack("<QQQ", 1, log.info().log_id, read_database_id(log))
-        first[48:64] = struct.pack("<qq", -1, -1)
-        first[88:92] = struct.pack("<I", crc32c(bytes(first[:88])))
-        state.write(first)
+    unfinished(file, log, 0)
     connection = sqlite3.connect(file, isolation_level=None)
     connection.execute("INSERT INTO t VALUES(2)")
     connection.close()
@@ -338,8 +331,92 @@ def test_a_file_whose_adoption_did_not_end_is_adopted_as_it_is(tmp_path: Path, n
     assert (tmp_path / "again.db").read_bytes() == file.read_bytes()
 
 
-def read_database_id(log: walkeeper.Log) -> int:
-    return int.from_bytes(bytes(next(iter(log.reader())).payload[16:24]), "little")
+def unfinished(file: Path, log: walkeeper.Log, page_size: int) -> None:
+    """The state file as it is while an empty database is made (its page size), or a file is adopted (0)."""
+    slot = bytearray(4096)
+    slot[:16] = b"wksqlite" + struct.pack("<II", 1, page_size)
+    slot[16:40] = struct.pack("<QQQ", 1, log.info().log_id, 77)
+    slot[48:64] = struct.pack("<qq", -1, -1)
+    slot[88:92] = struct.pack("<I", crc32c(bytes(slot[:88])))
+    Path(f"{file}-wk").write_bytes(slot)
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_what_a_program_wrote_into_a_database_that_was_not_finished_is_kept(
+    tmp_path: Path, ns: walkeeper.Namespace, closed: bool
+) -> None:
+    """Attaching failed behind the empty page; the application went on by itself, and may have died with a WAL."""
+    with walkeeper_sqlite.attach(tmp_path / "empty.db", ns.log("empty")):
+        pass
+    file, log = tmp_path / "app.db", ns.log("app")
+    shutil.copy(tmp_path / "empty.db", file)
+    unfinished(file, log, 4096)
+    script = "import os, sqlite3, sys; connection = sqlite3.connect(sys.argv[1]); "
+    script += "connection.executescript('CREATE TABLE t(x); INSERT INTO t VALUES(1)')"
+    script += "; connection.close()" if closed else "; os._exit(0)"
+    subprocess.run([sys.executable, "-c", script, str(file)], check=True)
+    assert (tmp_path / "app.db-wal").exists() is not closed
+    with walkeeper_sqlite.attach(file, log) as database:
+        assert database.connect().execute("SELECT x FROM t").fetchall() == [(1,)]
+    walkeeper_sqlite.restore(log, tmp_path / "again.db")
+    assert (tmp_path / "again.db").read_bytes() == file.read_bytes()
+
+
+def test_an_empty_database_that_was_not_finished_is_made_again(tmp_path: Path, ns: walkeeper.Namespace) -> None:
+    with walkeeper_sqlite.attach(tmp_path / "empty.db", ns.log("empty")):
+        pass
+    for size in (0, 1, 2048, 4096):
+        file, log = tmp_path / f"{size}.db", ns.log(f"log-{size}")
+        file.write_bytes((tmp_path / "empty.db").read_bytes()[:size])
+        unfinished(file, log, 4096)
+        with walkeeper_sqlite.attach(file, log) as database:
+            filled(database).close()
+        assert rows_of(file) == 10
+
+
+def test_a_follower_leaves_a_strange_file_as_it_is(tmp_path: Path, ns: walkeeper.Namespace) -> None:
+    connection = sqlite3.connect(tmp_path / "app.db")
+    connection.execute("CREATE TABLE t(x)")
+    connection.close()
+    before = (tmp_path / "app.db").read_bytes()
+    with pytest.raises(InvalidError, match="not known to be of this log"):
+        walkeeper_sqlite.follow(tmp_path / "app.db", ns.log("app"))
+    assert (tmp_path / "app.db").read_bytes() == before
+
+
+TWO_SQLITES = """
+    import ctypes, shutil, sqlite3, sys
+    import walkeeper, walkeeper_sqlite
+    from walkeeper_sqlite._host import _mapped_library
+
+    walkeeper_sqlite.load()
+    another, handle = ctypes.CDLL(shutil.copy(_mapped_library(), sys.argv[1] + "/another.so")), ctypes.c_void_p()
+    another.sqlite3_open(b":memory:", ctypes.byref(handle))
+    another.sqlite3_enable_load_extension(handle, 1)
+    extension = walkeeper_sqlite.extension_path().encode()
+    assert another.sqlite3_load_extension(handle, extension, b"sqlite3_walkeeper_init", None) == 0
+    another.sqlite3_close(handle)
+
+    def open_by_another():
+        code = another.sqlite3_open_v2(database.uri.encode(), ctypes.byref(handle), 0x42, None)  # to write, by a URI
+        code = code or another.sqlite3_exec(handle, b"SELECT * FROM t", None, None, None)
+        another.sqlite3_close(handle)
+        return code
+
+    with walkeeper.open(sys.argv[1] + "/wal") as ns:
+        with walkeeper_sqlite.attach(sys.argv[1] + "/app.db", ns.log("app")) as database:
+            connection = database.connect(isolation_level=None)
+            connection.execute("CREATE TABLE t(x)")
+            assert open_by_another() == 14  # SQLITE_CANTOPEN
+            connection.execute("INSERT INTO t VALUES(1)")
+            connection.close()
+            assert open_by_another() == 0
+"""
+
+
+def test_a_database_is_opened_by_one_sqlite_of_a_process_at_a_time(tmp_path: Path) -> None:
+    """Closing a file by one SQLite takes the locks of the other, and programs outside would then delete its WAL."""
+    subprocess.run([sys.executable, "-c", textwrap.dedent(TWO_SQLITES), str(tmp_path)], check=True)
 
 
 def test_the_journal_mode_stays(tmp_path: Path, ns: walkeeper.Namespace) -> None:

@@ -304,3 +304,24 @@ def test_a_process_that_was_forked_has_no_database(
     database.close()
     with walkeeper_sqlite.attach(tmp_path / "app.db", log.as_log()) as again:
         assert rows(connected(again)) == [1, 3]
+
+
+def test_an_error_that_cannot_be_told_leaves_the_outcome_open(
+    tmp_path: Path, log: FlakyLog, database: walkeeper_sqlite.Database
+) -> None:
+    connection = connected(database)
+    connection.execute("CREATE TABLE t(x)")
+
+    class Unspeakable(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    log.behind = lambda: fail(Unspeakable())  # the record is in the log
+    with pytest.raises(sqlite3.OperationalError):
+        connection.execute("INSERT INTO t VALUES(1)")
+    assert database.status().state == "poisoned"
+    connection.close()
+    database.close()
+    log.behind = bool
+    with walkeeper_sqlite.attach(tmp_path / "app.db", log.as_log()) as again:
+        assert rows(connected(again)) == [1]

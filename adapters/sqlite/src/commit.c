@@ -23,15 +23,18 @@ static int read_page(const wk_wal *wal, const wk_wal_file *file, uint32_t frame,
 }
 
 static int add_image(wk_database *db, const wk_wal_file *file, uint32_t frame, uint32_t number) {
-	uint8_t *page = db->pages, *base = NULL;
+	const uint8_t *page = db->pages;
+	uint8_t *base = NULL;
 	uint32_t earlier = wk_page_map_get(&db->wal.pages, number);
 	int rc = 0;
 	if (earlier != 0) {
 		base = db->pages + WK_PAGE_SIZE_MAX;
 		rc = read_page(&db->wal, file, earlier, base);
 	}
-	if (rc == 0)
-		rc = read_page(&db->wal, file, frame, page);
+	if (frame == db->wal.mark_frame) /* its checksum was the last to be looked at */
+		page = db->wal.frame + WK_WAL_FRAME_HEADER;
+	else if (rc == 0)
+		rc = read_page(&db->wal, file, frame, db->pages);
 	if (rc != 0)
 		return rc;
 	wk_status status = wk_record_writer_add(&db->writer, number, page, base);

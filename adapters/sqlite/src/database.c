@@ -162,8 +162,13 @@ wk_status wk_database_checkpointed(wk_database *db, wk_error *error) {
 	return wk_state_file_store(&db->state_file, &at, (wk_file_stamp){0}, error);
 }
 
-void wk_database_connected(wk_database *db) {
+bool wk_database_connected(wk_database *db, void *host) {
 	pthread_mutex_lock(&db->lock);
+	if (db->connections > 0 && db->host != host) {
+		pthread_mutex_unlock(&db->lock);
+		return false;
+	}
+	db->host = host;
 	bool first = db->connections++ == 0;
 	bool changed = first && !wk_file_stamp_equal(db->unconnected, wk_file_stamp_of(db->path));
 	struct stat file;
@@ -176,6 +181,7 @@ void wk_database_connected(wk_database *db) {
 		wk_database_spoiled(
 		    db,
 		    "another program changed the file without the VFS walkeeper: move it away, and it is made from the log");
+	return true;
 }
 
 static bool is_opened_file(const wk_database *db, const struct stat *file) {

@@ -33,6 +33,7 @@ struct wk_database {
 	atomic_bool unsynced;                /* pages were written to the database file since its last sync */
 	pthread_mutex_t lock;                /* of the fields below */
 	uint32_t connections;
+	void *host;   /* the SQLite that they are of: its VFS */
 	dev_t device; /* of the file that they have open */
 	ino_t inode;
 	wk_file_stamp unconnected; /* the file when the last connection was closed */
@@ -54,8 +55,11 @@ wk_status wk_database_open_following(const char *path, const wk_database_log *lo
 bool wk_database_is_mine(const wk_database *database);
 /* Waits until the log has all commits up to the ticket. False: it never will; the database is poisoned. */
 bool wk_database_wait(wk_database *database, uint64_t ticket);
-/* A connection opens the file, has closed it. With the first one it is looked whether another program changed the file. */
-void wk_database_connected(wk_database *database);
+/*
+ * A connection opens the file, has closed it. With the first one it is looked whether another program changed the file. False: a
+ * connection of another SQLite of this process has it open, whose locks would go when this one closes the file.
+ */
+bool wk_database_connected(wk_database *database, void *host);
 /* Whether the path still leads to the file that the connections have open. */
 bool wk_database_in_place(wk_database *database);
 void wk_database_disconnected(wk_database *database);

@@ -32,13 +32,13 @@ static wk_status log_append(void *context, const uint8_t *bytes, const uint32_t 
 	else
 		status = wk_writer_append_many(self->writer, bytes, sizes, count, NULL, &options, true, &first, &at, &ticket,
 		                               error);
-	while (status == WK_INTERRUPTED && error->outcome_unknown) /* it was accepted: its end is awaited */
+	if (status == WK_OK)
+		*last = at.sequence_id;
+	while (status == WK_INTERRUPTED && error->outcome_unknown) { /* it was accepted: its end is awaited */
 		status = wk_writer_flush(self->writer, UINT64_MAX, &at, error);
-	if (status != WK_OK)
-		return status;
-	wk_writer_next(self->writer, &at);
-	*last = at.sequence_id - 1;
-	return WK_OK;
+		*last = at.sequence_id - 1; /* or a record of a snapshot behind it */
+	}
+	return status;
 }
 
 static wk_status log_submit(void *context, const uint8_t *bytes, const uint32_t *sizes, size_t count, int64_t *last,

@@ -8,13 +8,10 @@
 /* Result codes of SQLite (https://www.sqlite.org/rescode.html), which its file format keeps for ever. */
 enum {
 	WK_HOST_NOMEM = 7,
-	WK_HOST_READONLY = 8,
-	WK_HOST_IOERR = 10,
 	WK_HOST_FULL = 13,
-	WK_HOST_CANTOPEN = 14,
 	WK_HOST_IOERR_WRITE = 10 | 3 << 8,
 };
 
-/* Into SQLite's error log (SQLITE_CONFIG_LOG), of the SQLite that loaded the extension last. */
+/* Into SQLite's error log (SQLITE_CONFIG_LOG), of the SQLite that loaded the extension first. */
 void wk_host_log(int code, const char *text);
 #endif

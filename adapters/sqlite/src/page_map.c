@@ -52,27 +52,16 @@ void wk_page_map_set(wk_page_map *map, uint32_t page, uint32_t frame) {
 }
 
 void wk_page_map_cut(wk_page_map *map, uint32_t last) {
-	wk_page_map kept = {.slots = map->slots, .size = map->size};
-	size_t count = 0;
-	for (size_t i = 0; i < map->size; i++) /* kept ones are packed at the front, then put in anew */
-		if (map->slots[i].page != 0 && map->slots[i].page <= last)
-			count++;
-	if (count == map->count)
-		return;
-	struct wk_page_slot *pages = malloc((count + 1) * sizeof *pages);
-	if (pages == NULL) { /* that a page is not known here costs an image against zeros */
+	wk_page_map kept = {.slots = calloc(map->size, sizeof *map->slots), .size = map->size};
+	if (kept.slots == NULL) { /* that a page is not known here costs an image against zeros */
 		wk_page_map_clear(map);
 		return;
 	}
-	size_t packed = 0;
 	for (size_t i = 0; i < map->size; i++)
 		if (map->slots[i].page != 0 && map->slots[i].page <= last)
-			pages[packed++] = map->slots[i];
-	memset(map->slots, 0, map->size * sizeof *map->slots);
+			wk_page_map_set(&kept, map->slots[i].page, map->slots[i].frame);
+	free(map->slots);
 	*map = kept;
-	for (size_t i = 0; i < packed; i++)
-		wk_page_map_set(map, pages[i].page, pages[i].frame);
-	free(pages);
 }
 
 void wk_page_map_clear(wk_page_map *map) {

@@ -32,6 +32,11 @@ typedef struct wk_pages_record {
 	uint32_t count;
 } wk_pages_record;
 
+/* SQLite locks bytes at 1 GiB, and writes no page there. */
+static inline bool wk_page_is_never_written(uint32_t number, uint32_t page_size) {
+	return number == 0x40000000 / page_size + 1;
+}
+
 /* Writes the header over the first bytes of a record whose images stand behind it. Returns its crc. */
 uint32_t wk_pages_record_seal(uint8_t *bytes, size_t size, const wk_pages_record *record);
 /* WK_CORRUPT, WK_UNSUPPORTED. */

@@ -47,6 +47,7 @@ static void seal_record(wk_record_writer *w, uint32_t pages) {
 static wk_status append_sealed(wk_record_writer *w, uint64_t *ticket) {
 	const wk_database_log *log = w->log;
 	wk_status status;
+	w->error = (wk_error){.outcome_unknown = true}; /* unless the log says that it is known */
 	if (ticket != NULL)
 		status = log->submit(log->context, w->bytes, w->sizes, w->sealed_count, &w->lsn, ticket, &w->error);
 	else

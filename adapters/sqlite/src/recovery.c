@@ -10,8 +10,6 @@
 #include "restore.h"
 #include "vfs_sqlite.h"
 
-enum { LOCK_PAGE_AT = 0x40000000 };
-
 /* The file, with SQLite's exclusive lock, so that no connection of any process has it. */
 typedef struct wk_opened_file {
 	wk_vfs *vfs;
@@ -168,6 +166,22 @@ static wk_status convert(const char *path, wk_error *error) {
 	return status;
 }
 
+/* Whether the file is what make_empty wrote, or as much of it as a killed process had written. */
+static wk_status is_empty_page(wk_opened_file *opened, uint32_t page_size, bool *empty, wk_error *error) {
+	uint64_t size = 0;
+	uint8_t *pages = malloc(2 * (size_t)page_size);
+	wk_status status = pages != NULL ? file_size(opened, &size, error)
+	                                 : wk_database_fail(error, WK_NO_MEMORY, "opening %s: no memory", opened->name);
+	*empty = status == WK_OK && size <= page_size;
+	if (*empty) {
+		empty_page(pages, page_size);
+		status = file_read(opened, pages + page_size, page_size, 0, error);
+		*empty = memcmp(pages, pages + page_size, (size_t)size) == 0;
+	}
+	free(pages);
+	return status;
+}
+
 static wk_status look_at_header(wk_opened_file *opened, uint64_t size, wk_redo_point *at, wk_error *error) {
 	uint8_t header[100];
 	wk_status status = file_read(opened, header, sizeof header, 0, error);
@@ -195,7 +209,7 @@ static wk_status append_snapshot(wk_database *db, wk_opened_file *opened, wk_red
 	wk_status status = wk_record_writer_begin(w, &db->log, &record);
 	bool appending = true;
 	for (uint32_t number = 1; status == WK_OK && number <= at->pages; number++) {
-		if (number == LOCK_PAGE_AT / at->page_size + 1)
+		if (wk_page_is_never_written(number, at->page_size))
 			continue;
 		appending = false;
 		status = file_read(opened, db->pages, at->page_size, (uint64_t)(number - 1) * at->page_size, error);
@@ -294,6 +308,10 @@ static wk_status bring_together(wk_database *db, wk_opened_file *opened, const w
 		status = from_snapshot(db, opened, error);
 		return status == WK_NOT_FOUND ? adopt(db, opened, options, error) : status;
 	}
+	if (stored->lsn >= next && db->status.state == WK_DATABASE_FOLLOWING) { /* bookies may know the end later */
+		db->at = *stored;
+		return WK_OK;
+	}
 	if (stored->lsn >= next)
 		return wk_database_fail(error, WK_INVALID,
 		                        "%s has record %" PRId64 " of its log, and the log ends before it, at %" PRId64
@@ -307,6 +325,28 @@ static bool has_wal(const char *path) {
 	char wal[PATH_MAX + sizeof "-wal"];
 	snprintf(wal, sizeof wal, "%s-wal", path);
 	return wk_file_stamp_of(wal).size > 0;
+}
+
+/*
+ * It was being made, or taken over, when the process ended. What another program did to it since is adopted; a file that nobody
+ * touched is made again.
+ */
+static wk_status look_at_unfinished(wk_database *db, wk_error *error) {
+	wk_redo_point *stored = &db->state_file.at;
+	bool empty = false;
+	if (stored->page_size != 0 && !has_wal(db->path)) {
+		wk_opened_file opened = {0};
+		wk_status status = open_file(db->path, &opened, error);
+		if (status == WK_OK)
+			status = is_empty_page(&opened, stored->page_size, &empty, error);
+		close_file(&opened);
+		if (status != WK_OK)
+			return status;
+	}
+	if (empty)
+		return WK_OK;
+	stored->page_size = 0; /* it is somebody's */
+	return convert(db->path, error);
 }
 
 /* A file that is not known to be of this log is not written to. */
@@ -327,14 +367,13 @@ static wk_status refuse_strangers(wk_database *db, bool exists, wk_error *error)
 		    db->path);
 	const wk_redo_point *stored = &db->state_file.at;
 	if (stored->database != 0) {
-		bool adopting = stored->pages == 0 && stored->page_size == 0 && stored->lsn != WK_STATE_MAKING;
-		return adopting && exists ? convert(db->path, error) : WK_OK;
+		bool unfinished = stored->pages == 0 && stored->lsn != WK_STATE_MAKING;
+		return unfinished && exists ? look_at_unfinished(db, error) : WK_OK;
 	}
-	if (exists && next != 0)
-		return wk_database_fail(
-		    error, WK_INVALID,
-		    "%s is not known to be of this log, which has a database: move the file away, and it is made from the log",
-		    db->path);
+	if (exists && (next != 0 || db->status.state == WK_DATABASE_FOLLOWING))
+		return wk_database_fail(error, WK_INVALID,
+		                        "%s is not known to be of this log: move the file away, and it is made from the log",
+		                        db->path);
 	return exists ? convert(db->path, error) : WK_OK;
 }
 

@@ -10,8 +10,6 @@
 #include "error.h"
 #include "vfs_sqlite.h"
 
-enum { LOCK_PAGE_AT = 0x40000000 };
-
 struct wk_database_snapshot {
 	wk_database *database;
 	wk_vfs *vfs;
@@ -102,7 +100,7 @@ wk_status wk_database_snapshot_begin(wk_database *db, wk_database_snapshot **beg
 		                 : wk_database_fail(error, WK_CLOSED, "a snapshot of %s: %s", db->path, db->status.reason);
 	}
 	s->database = wk_database_find(db->path);
-	s->vfs = wk_vfs_any();
+	s->vfs = (wk_vfs *)db->host; /* of the caller's connections: another SQLite would take their locks */
 	s->page = malloc(WK_PAGE_SIZE_MAX);
 	s->format = db->wal.format;
 	s->wals = atomic_load(&db->wals);
@@ -143,7 +141,7 @@ static wk_status read_page(wk_database_snapshot *s, uint32_t number, wk_error *e
 wk_status wk_database_snapshot_append(wk_database_snapshot *s, uint32_t pages, uint32_t *left, wk_error *error) {
 	wk_status status = WK_OK;
 	for (; status == WK_OK && pages > 0 && s->next <= s->count; s->next++, pages--) {
-		if (s->next == LOCK_PAGE_AT / s->page_size + 1)
+		if (wk_page_is_never_written(s->next, s->page_size))
 			continue;
 		status = read_page(s, s->next, error);
 		if (status != WK_OK)

@@ -479,8 +479,11 @@ static int open_ours(wk_vfs *vfs, const char *name, sqlite3_file *base, int flag
                      uint32_t role) {
 	wk_file *file = of(base);
 	*file = (wk_file){.vfs = vfs, .database = db, .role = role, .real = (sqlite3_file *)(file + 1)};
-	if (role == WK_FILE_DATABASE)
-		wk_database_connected(db);
+	if (role == WK_FILE_DATABASE && !wk_database_connected(db, vfs)) {
+		wk_host_log(SQLITE_CANTOPEN, "a connection of another SQLite of this process has the database open");
+		wk_database_close(db);
+		return SQLITE_CANTOPEN;
+	}
 	int rc = vfs->real->xOpen(vfs->real, name, file->real, flags, out_flags);
 	if (rc == SQLITE_OK && file->real->pMethods->iVersion < 3) {
 		file->real->pMethods->xClose(file->real);
@@ -626,7 +629,7 @@ int wk_vfs_register(const sqlite3_api_routines *api) {
 
 wk_vfs *wk_vfs_any(void) {
 	pthread_mutex_lock(&slots_lock);
-	wk_vfs *vfs = slots_count > 0 ? &slots[slots_count - 1] : NULL;
+	wk_vfs *vfs = slots_count > 0 ? &slots[0] : NULL;
 	pthread_mutex_unlock(&slots_lock);
 	return vfs;
 }

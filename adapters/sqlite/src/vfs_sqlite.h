@@ -28,7 +28,7 @@ typedef struct wk_file {
 
 /* SQLITE_OK; registers the VFS with this SQLite, once. */
 int wk_vfs_register(const sqlite3_api_routines *api);
-/* The one that was registered last, or NULL. */
+/* The one that was registered first, or NULL: the SQLite that the process uses, where it has several. */
 wk_vfs *wk_vfs_any(void);
 /* Each has a number from 0 to 3. */
 size_t wk_vfs_number(const sqlite3_api_routines *api);

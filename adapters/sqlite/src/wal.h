@@ -25,7 +25,7 @@ typedef struct wk_wal_file {
 
 typedef struct wk_wal wk_wal;
 /*
- * Makes the frames behind wal->committed, up to `last`, durable; `pages` is the size of the database behind them. What is not 0 fails the
+ * Makes the frames behind wal->committed, up to `last`, durable, of which wal->frame has the last; `pages` is the size of the database behind them. What is not 0 fails the
  * write that completed the transaction, and SQLite rolls it back.
  */
 typedef int (*wk_wal_commit_fn)(void *context, const wk_wal_file *file, uint32_t last, uint32_t pages);

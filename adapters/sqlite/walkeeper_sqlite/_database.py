@@ -99,14 +99,22 @@ class Database:
             pages=status.pages,
         )
 
-    def snapshot(self, *, progress: Callable[[int, int], object] | None = None) -> Snapshot:
+    def snapshot(
+        self,
+        *,
+        progress: Callable[[int, int], object] | None = None,
+        connect: Callable[[], Any] | None = None,
+    ) -> Snapshot:
         """Puts all pages, as of one commit, into the log. Commits go on meanwhile.
+
+        It makes two connections: of the module sqlite3, or by `connect` where the program has connections of another
+        SQLite, as APSW is: a process opens a database by one SQLite at a time.
 
         A restoration, and an attachment without the file, read the log from the newest snapshot on. `progress` is
         called with the pages done, and all. Raises what an append raises, and sqlite3.OperationalError where another
         connection writes for longer than five seconds.
         """
-        return take_snapshot(self, self._log, progress)
+        return take_snapshot(self, self._log, progress, connect or (lambda: self.connect(isolation_level=None)))
 
     def truncate(self, keep: timedelta) -> Snapshot | None:
         """Lets go of the log before the newest snapshot that is older than `keep`, so that every commit of that time

@@ -115,8 +115,9 @@ class Follower:
 def follow(path: str | os.PathLike[str], log: Log) -> Follower:
     """Makes `path` from the log, or goes on with it, and keeps it a moment behind the writer of the log.
 
-    Any SQLite reads the file while it is followed: in this process or others, with the ordinary drivers, and without
-    walkeeper. Each commit is seen whole. Nobody may write to it. When it begins, no program may have it open.
+    Any SQLite reads the file while it is followed, with the ordinary drivers, and without walkeeper: in other
+    processes; in this one by the module sqlite3. Each commit is seen whole. Nobody may write to it. When it begins, no
+    program may have it open.
 
     Raises NotFoundError where no database was attached to the log yet, DirectoryLockedError where a program has the
     file open, InvalidError where the file is not known to be of this log.

@@ -95,7 +95,7 @@ class _PythonLog:
 def _fill(error: Any, failure: BaseException) -> int:
     """What C is told of an exception. One that is not ours leaves it open whether a record was written."""
     status: int = next((status for kind, status in _STATUSES if isinstance(failure, kind)), lib.WK_IO)
-    text = (str(failure) or type(failure).__name__).encode()[: lib.WK_ERROR_TEXT_MAX - 1]
+    text = (str(failure) or type(failure).__name__).encode("utf-8", "replace")[: lib.WK_ERROR_TEXT_MAX - 1]
     if error != ffi.NULL:
         error.status = status
         error.outcome_unknown = not (isinstance(failure, Error) and failure.outcome == "not_written")

@@ -40,8 +40,10 @@ def restore(log: Log, path: str | os.PathLike[str], *, to: int | datetime | None
         if to.tzinfo is None:
             raise InvalidError(f"to={to!r} has no time zone")
         txid = int(to.timestamp() * 1000)
+    elif isinstance(to, int):
+        lsn = to
     elif to is not None:
-        lsn = int(to)
+        raise InvalidError(f"to={to!r} is neither a sequence id nor a datetime")
     if lsn < -1 or txid < -1 or (to is not None and max(lsn, txid) < 0):
         raise InvalidError(f"to={to!r} lies before the first record")
     native = open_log(log, write=False)

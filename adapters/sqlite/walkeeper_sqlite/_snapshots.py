@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from walkeeper import Log
 from walkeeper.errors import CursorNotFoundError, check
@@ -52,13 +52,13 @@ def snapshots(log: Log) -> list[Snapshot]:
     return sorted(found, key=lambda snapshot: snapshot.lsn)
 
 
-def take_snapshot(database: Database, log: Log, progress: Progress | None) -> Snapshot:
-    writing, reading = database.connect(isolation_level=None), database.connect(isolation_level=None)
+def take_snapshot(database: Database, log: Log, progress: Progress | None, connect: Callable[[], Any]) -> Snapshot:
+    writing, reading = connect(), connect()
     out, left, error = ffi.new("wk_database_snapshot **"), ffi.new("uint32_t *"), new_error()
     try:
         writing.execute("BEGIN IMMEDIATE")  # nobody commits,
         reading.execute("BEGIN")  # and what is committed now is kept
-        reading.execute("SELECT count(*) FROM sqlite_master").fetchall()
+        list(reading.execute("SELECT count(*) FROM sqlite_master"))
         check(lib.wk_database_snapshot_begin(database._opened(), out, error), error, log=log.name, write=True)
         writing.execute("ROLLBACK")
         snapshot = ffi.gc(out[0], lib.wk_database_snapshot_free)

@@ -20,8 +20,8 @@ typedef wk_status (*wk_database_record_fn)(void *context, const uint8_t *payload
                                            int64_t txid);
 
 /*
- * What a database needs of a log. Of one that is only read `append`, `submit` and `wait` are NULL. `append` returns once all records are durable; *last is the sequence id of the last one.
- * Where it fails, error->outcome_unknown says whether a record may be durable all the same. `read` gives every record from
+ * What a database needs of a log. Of one that is only read `append`, `submit` and `wait` are NULL. `append` returns once all
+ * records are durable; *last is the sequence id of the last one. Where it fails, error->outcome_unknown says whether a record may be durable all the same. `read` gives every record from
  * the sequence id `from` on, in order, and ends with WK_OK behind the last durable one. `close` lets go of it.
  */
 typedef struct wk_database_log {
@@ -124,8 +124,8 @@ WK_API int64_t wk_database_snapshot_lsn(const wk_database_snapshot *snapshot);
 WK_API void wk_database_snapshot_free(wk_database_snapshot *snapshot);
 
 /*
- * A file that follows the log: any SQLite reads it, without this VFS, in this process and others, and sees each commit whole. Nobody
- * writes to it. It is opened as wk_database_open does, with a log that is only read; then it is given every record behind
+ * A file that follows the log: any SQLite of another process reads it, without this VFS, and in this process the one that
+ * follows. Each commit is seen whole. Nobody writes to the file. It is opened as wk_database_open does, with a log that is only read; then it is given every record behind
  * `wk_follower_lsn`, in their order.
  */
 typedef struct wk_follower wk_follower;
