@@ -43,6 +43,10 @@ extern "Python" wk_status walkeeper_sqlite_read(void *context, int64_t from, wk_
                                                 void *record_context, wk_error *error);
 extern "Python" wk_status walkeeper_sqlite_range(void *context, int64_t *first, int64_t *next, wk_error *error);
 extern "Python" void walkeeper_sqlite_close(void *context);
+extern "Python" wk_status walkeeper_sqlite_take_over_bookies(void *context, wk_cluster_writer **writer,
+                                                             wk_error *error);
+extern "Python" wk_status walkeeper_sqlite_next_segment(void *context, int64_t txid, wk_error *error);
+extern "Python" wk_status walkeeper_sqlite_explain(void *context, wk_status status, wk_error *error);
 """
 
 MODULES = {

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import Future
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from walkeeper import Log, Position, Writer, is_cluster
+from walkeeper._native import ffi as engine_ffi
 from walkeeper.errors import (
     ClosedError,
     Error,
@@ -18,6 +19,9 @@ from walkeeper.errors import (
     check,
 )
 from walkeeper_sqlite._native import ffi, lib
+
+if TYPE_CHECKING:
+    from walkeeper.cluster._writer import ClusterWriter
 
 __all__ = ["new_error", "open_log"]
 
@@ -34,6 +38,11 @@ _open: set[Any] = set()
 """Handles that C has, until it closes them."""
 
 
+def _shared(pointer: Any, kind: str, of: Any, to: Any) -> Any:
+    """A pointer of one of the two cffi modules, which have one engine, for the other."""
+    return to.cast(kind, int(of.cast("uintptr_t", pointer)))
+
+
 def new_error() -> Any:
     error = ffi.new("wk_error *")
     error.ledger_id = error.entry_id = error.sequence_id = error.txid = error.holder_pid = -1
@@ -41,19 +50,48 @@ def new_error() -> Any:
 
 
 def open_log(log: Log, *, write: bool) -> Any:
-    """A wk_database_log. With `write` C opens its writer when it has the file. A log in a directory is C's
-    alone; others are asked through Python, once for each commit."""
+    """A wk_database_log. With `write` C opens its writer when it has the file.
+
+    A log in a directory is C's alone. Of one on bookies C appends, and asks Python where another segment is due. Any
+    other is asked through Python once for each commit.
+    """
     native = ffi.new("wk_database_log *")
     root = getattr(log.namespace, "path", None)
-    if root is not None and not is_cluster(root):
+    if root is None:
+        _open_in_python(log, write, native)
+    elif is_cluster(root):
+        _open_on_bookies(log, write, native)
+    else:
         error, name = new_error(), log.name.encode()
-        root = os.fsencode(root)
-        check(lib.wk_database_log_open(root, name, write, native, error), error, log=log.name)
-        return native
+        check(lib.wk_database_log_open(os.fsencode(root), name, write, native, error), error, log=log.name)
+    return native
+
+
+def _new_handle(log: Log) -> Any:
     handle = ffi.new_handle(_PythonLog(log))
     _open.add(handle)
-    native.context = handle
+    return handle
+
+
+def _open_on_bookies(log: Log, write: bool, native: Any) -> None:
+    control, log_id, error = ffi.new("wk_cluster_log_control *"), log.info().log_id % 2**64, new_error()
+    control.context = handle = _new_handle(log)
+    if write:
+        control.take_over = lib.walkeeper_sqlite_take_over_bookies
+    control.next_segment = lib.walkeeper_sqlite_next_segment
+    control.explain = lib.walkeeper_sqlite_explain
+    control.read = lib.walkeeper_sqlite_read
+    control.range = lib.walkeeper_sqlite_range
+    control.close = lib.walkeeper_sqlite_close
+    status = lib.wk_database_log_on_bookies(control, log_id, native, error)
+    if status != lib.WK_OK:
+        _open.discard(handle)
+    check(status, error, log=log.name)
+
+
+def _open_in_python(log: Log, write: bool, native: Any) -> None:
     native.log_id = log.info().log_id % 2**64
+    native.context = _new_handle(log)
     if write:
         native.take_over = lib.walkeeper_sqlite_take_over
         native.append = lib.walkeeper_sqlite_append
@@ -62,15 +100,16 @@ def open_log(log: Log, *, write: bool) -> Any:
     native.read = lib.walkeeper_sqlite_read
     native.range = lib.walkeeper_sqlite_range
     native.close = lib.walkeeper_sqlite_close
-    return native
 
 
 class _PythonLog:
-    __slots__ = ("log", "submitted", "tickets", "writer")
+    __slots__ = ("calls", "log", "submitted", "tickets", "writer")
 
     def __init__(self, log: Log) -> None:
         self.log = log
         self.writer: Writer | None = None
+        self.calls: ClusterWriter | None = None
+        """Of a writer on bookies: keeps C's writer alive, also where the writer was closed."""
         self.tickets = 0
         self.submitted: dict[int, Future[Position]] = {}
         """By ticket, until they are done."""
@@ -119,6 +158,36 @@ def walkeeper_sqlite_take_over(context: Any, error: Any) -> int:
     except BaseException as failure:
         return _fill(error, failure)
     return 0
+
+
+@ffi.def_extern(error=lib.WK_IO)
+def walkeeper_sqlite_take_over_bookies(context: Any, writer: Any, error: Any) -> int:
+    python_log = ffi.from_handle(context)
+    try:
+        python_log.writer = python_log.log.writer()
+        python_log.calls = python_log.writer._calls
+        writer[0] = _shared(python_log.calls.native, "wk_cluster_writer *", engine_ffi, ffi)
+    except BaseException as failure:
+        return _fill(error, failure)
+    return 0
+
+
+@ffi.def_extern(error=lib.WK_IO)
+def walkeeper_sqlite_next_segment(context: Any, txid: int, error: Any) -> int:
+    try:
+        ffi.from_handle(context).calls.serve(txid)
+    except BaseException as failure:
+        return _fill(error, failure)
+    return 0
+
+
+@ffi.def_extern(error=lib.WK_IO)
+def walkeeper_sqlite_explain(context: Any, status: int, error: Any) -> int:
+    try:
+        calls: ClusterWriter = ffi.from_handle(context).calls
+        return calls.explained(status, _shared(error, "wk_error *", ffi, engine_ffi))
+    except BaseException:
+        return status  # what became of the record stays as C said
 
 
 @ffi.def_extern(error=lib.WK_IO)

@@ -50,6 +50,26 @@ typedef struct wk_database_log {
 WK_API wk_status wk_database_log_open(const char *root, const char *name, bool write, wk_database_log *log,
                                       wk_error *error);
 
+typedef struct wk_cluster_writer wk_cluster_writer; /* cluster.h */
+/*
+ * The control plane of a log on bookies: it keeps the log's metadata. `take_over` opens the log's writer, which lives until
+ * `close`; NULL: the log is only read. `next_segment` is called where the writer answers WK_NEEDS_SEGMENT, with the txid of its
+ * error, and the records are appended again behind it. `explain` is given each other failure, and may know whether a record was
+ * written: it returns the status, and sets error->outcome_unknown. The rest is as in wk_database_log.
+ */
+typedef struct wk_cluster_log_control {
+	void *context;
+	wk_status (*take_over)(void *context, wk_cluster_writer **writer, wk_error *error);
+	wk_status (*next_segment)(void *context, int64_t txid, wk_error *error);
+	wk_status (*explain)(void *context, wk_status status, wk_error *error);
+	wk_status (*read)(void *context, int64_t from, wk_database_record_fn record, void *record_context, wk_error *error);
+	wk_status (*range)(void *context, int64_t *first, int64_t *next, wk_error *error);
+	void (*close)(void *context);
+} wk_cluster_log_control;
+/* A log on bookies, whose commits are appended without the control plane. WK_NO_MEMORY; the control is the caller's then. */
+WK_API wk_status wk_database_log_on_bookies(const wk_cluster_log_control *control, uint64_t log_id,
+                                            wk_database_log *log, wk_error *error);
+
 /*
  * How COMMIT waits. STRICT: nobody sees the commit, and nobody else commits, before it is in the log. GROUP: the next
  * transaction begins, and readers of this machine see the commit, while it waits for the log; COMMIT returns when it is
