@@ -1,7 +1,8 @@
 /*
  * For LD_PRELOAD: the call numbered $WALKEEPER_FAIL_AT, of those that change a file whose name begins with $WALKEEPER_FAIL_IN, ends the
  * process by SIGKILL, before it is made or, of a write, behind its first half; or it fails with $WALKEEPER_FAIL_WITH, an errno. At
- * the end the number of such calls is written to $WALKEEPER_FAIL_COUNT.
+ * the end the number of such calls is written to $WALKEEPER_FAIL_COUNT. Each is a line of the file $WALKEEPER_FAIL_TOLD: its name, and
+ * what follows $WALKEEPER_FAIL_IN in that of the file.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -21,19 +22,34 @@ static void *next(const char *name) {
 	return dlsym(RTLD_NEXT, name);
 }
 
-static int is_ours(const char *path) {
-	const char *in = getenv("WALKEEPER_FAIL_IN");
-	return in != NULL && strncmp(path, in, strlen(in)) == 0;
+static void tell_of(const char *call, const char *file) {
+	const char *told = getenv("WALKEEPER_FAIL_TOLD");
+	char line[PATH_MAX + 32];
+	int fd = told != NULL ? open(told, O_WRONLY | O_APPEND | O_CREAT, 0644) : -1;
+	if (fd < 0)
+		return;
+	int size = snprintf(line, sizeof line, "%s %s\n", call, file);
+	if (write(fd, line, (size_t)size) != size)
+		abort();
+	close(fd);
 }
 
-static int is_ours_fd(int fd) {
+static int is_ours(const char *call, const char *path) {
+	const char *in = getenv("WALKEEPER_FAIL_IN");
+	if (in == NULL || strncmp(path, in, strlen(in)) != 0)
+		return 0;
+	tell_of(call, path + strlen(in));
+	return 1;
+}
+
+static int is_ours_fd(const char *call, int fd) {
 	char link[64], path[PATH_MAX + 1];
 	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
 	ssize_t size = readlink(link, path, PATH_MAX);
 	if (size < 0)
 		return 0;
 	path[size] = 0;
-	return is_ours(path);
+	return is_ours(call, path);
 }
 
 /* 0: it is made; 1: it fails; 2: the process ends. */
@@ -65,7 +81,7 @@ __attribute__((destructor)) static void tell(void) {
 static ssize_t write_some(int fd, const void *bytes, size_t size, off64_t offset) {
 	ssize_t (*real)(int, const void *, size_t,
 	                off64_t) = (ssize_t(*)(int, const void *, size_t, off64_t))next("pwrite64");
-	switch (fate(is_ours_fd(fd))) {
+	switch (fate(is_ours_fd("write", fd))) {
 	case 1:
 		return -1;
 	case 2:
@@ -85,7 +101,7 @@ ssize_t pwrite(int fd, const void *bytes, size_t size, off_t offset) {
 
 #define OF_FD(name, declared, passed)                                    \
 	int name declared {                                                  \
-		int decided = fate(is_ours_fd(fd));                              \
+		int decided = fate(is_ours_fd(#name, fd));                       \
 		if (decided == 2)                                                \
 			die();                                                       \
 		return decided == 1 ? -1 : ((int(*) declared)next(#name))passed; \
@@ -96,7 +112,7 @@ OF_FD(fsync, (int fd), (fd))
 OF_FD(fdatasync, (int fd), (fd))
 
 int unlink(const char *path) {
-	int decided = fate(is_ours(path));
+	int decided = fate(is_ours("unlink", path));
 	if (decided == 2)
 		die();
 	return decided == 1 ? -1 : ((int (*)(const char *))next("unlink"))(path);

@@ -123,3 +123,44 @@ def test_a_disk_that_fails_at_any_call(library: Path, tmp_path: Path, code: int)
         check(tmp_path / str(number), said, whole=False)
 
     in_turn(calls, fails_at)
+
+
+CHECKPOINTS = """
+import sys, walkeeper, walkeeper_sqlite
+with walkeeper.open(sys.argv[1] + "/wal") as ns, walkeeper_sqlite.attach(sys.argv[1] + "/app.db", ns.log("app")) as db:
+    writer, reader = db.connect(isolation_level=None), db.connect(isolation_level=None)
+    writer.execute("CREATE TABLE t(x)")
+    for number in range(40):
+        writer.execute("INSERT INTO t VALUES(?)", (number,))
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM t").fetchall()
+        writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()  # all frames; the reader keeps the WAL
+        if number % 10 == 9:
+            reader.execute("COMMIT")
+            writer.execute("INSERT INTO t VALUES(?)", (number,))  # begins the WAL anew
+        else:
+            writer.execute("INSERT INTO t VALUES(?)", (number,))
+            reader.execute("COMMIT")
+    reader.close()
+    writer.close()
+"""
+
+
+def test_the_state_moves_on_behind_a_sync_alone(library: Path, tmp_path: Path) -> None:
+    """A restart redoes nothing before the redo point, so what is there must have survived a power cut."""
+    told, command = tmp_path / "told", [sys.executable, "-c", CHECKPOINTS, str(tmp_path)]
+    how = {"LD_PRELOAD": str(library), "WALKEEPER_FAIL_IN": str(tmp_path / "app.db"), "WALKEEPER_FAIL_TOLD": str(told)}
+    subprocess.run(command, env={**os.environ, **how}, check=True, timeout=120)
+    unsynced, states, small = False, 0, 0
+    for line in told.read_text().splitlines():
+        call, _, file = line.partition(" ")
+        if file == "" and call == "write":
+            small += unsynced
+            unsynced = True
+        elif file == "" and call in ("fsync", "fdatasync"):
+            unsynced = False
+        elif file == "-wk" and call == "write":
+            assert not unsynced
+            states += 1
+    assert states > 4
+    assert small > 20, "no checkpoint was left to the next sync"

@@ -128,6 +128,8 @@ int wk_database_commit(void *database, const wk_wal_file *file, uint32_t last, u
 		rc = refusal(db, status);
 	if (rc == 0)
 		accept(db, &fresh, pages);
+	if (rc == 0)
+		atomic_fetch_add(&db->frames_unsynced, count);
 	if (rc == 0 && ticket != 0)
 		atomic_store(&db->submitted, ticket);
 	wk_page_map_free(&fresh);

@@ -42,6 +42,17 @@ wk_database *wk_database_find(const char *path) {
 	return db;
 }
 
+wk_database *wk_database_retain(wk_database *database) {
+	pthread_mutex_lock(&registry_lock);
+	wk_database *db = registry;
+	while (db != NULL && db != database)
+		db = db->next;
+	if (db != NULL)
+		db->references++;
+	pthread_mutex_unlock(&registry_lock);
+	return db;
+}
+
 static void release(wk_database *db) {
 	if (db->log.close != NULL)
 		db->log.close(db->log.context);
@@ -49,6 +60,7 @@ static void release(wk_database *db) {
 	wk_wal_free(&db->wal);
 	wk_record_writer_free(&db->writer);
 	pthread_mutex_destroy(&db->lock);
+	wk_write_queue_destroy(&db->write_queue);
 	free(db->pages);
 	free(db->path);
 	free(db);
@@ -89,6 +101,7 @@ static wk_database *new_database(const char *path, const wk_database_log *log, c
 	db->state_file.fd = -1;
 	db->at = (wk_redo_point){.lsn = -1, .txid = -1};
 	pthread_mutex_init(&db->lock, NULL);
+	wk_write_queue_init(&db->write_queue);
 	db->path = strdup(path);
 	db->pages = malloc(2 * WK_PAGE_SIZE_MAX);
 	bool whole = wk_wal_init(&db->wal, wk_database_commit, db) && db->path != NULL && db->pages != NULL;

@@ -13,6 +13,7 @@
 #include "state_file.h"
 #include "wal.h"
 #include "walkeeper/sqlite.h"
+#include "write_queue.h"
 
 struct wk_file;
 struct wk_database {
@@ -31,7 +32,9 @@ struct wk_database {
 	_Atomic uint64_t submitted, durable; /* tickets of commits, of which the log has all up to the second */
 	atomic_uint wals;                    /* so many times the WAL was begun anew, or cut */
 	atomic_bool unsynced;                /* pages were written to the database file since its last sync */
-	pthread_mutex_t lock;                /* of the fields below */
+	atomic_uint frames_unsynced;         /* were committed since then */
+	wk_write_queue write_queue;
+	pthread_mutex_t lock; /* of the fields below */
 	uint32_t connections;
 	void *host;   /* the SQLite that they are of: its VFS */
 	dev_t device; /* of the file that they have open */
@@ -51,6 +54,8 @@ wk_status wk_database_checkpointed(wk_database *database, wk_error *error);
 /* As wk_database_open, of a file that nobody writes to: the log is only read. `opened` NULL: WK_NO_MEMORY; the log is closed. */
 wk_status wk_database_open_following(const char *path, const wk_database_log *log, wk_database **opened,
                                      wk_error *error);
+/* The same database with one more reference, where it is open still; NULL: it is not. */
+wk_database *wk_database_retain(wk_database *database);
 /* Whether this process opened it, and not one that was forked from that. */
 bool wk_database_is_mine(const wk_database *database);
 /* Waits until the log has all commits up to the ticket. False: it never will; the database is poisoned. */

@@ -17,6 +17,7 @@
 enum {
 	VFS_MAX = 4, /* SQLites of one process */
 	HOST_VERSION_MIN = 3035000,
+	FRAMES_UNSYNCED_MAX = 256,
 };
 
 static pthread_mutex_t slots_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -45,6 +46,18 @@ static int fail_with(const wk_error *error, int rc) {
 	return rc;
 }
 
+static int sync_database(wk_file *file, int flags) {
+	wk_database *db = file->database;
+	uint32_t frames = atomic_exchange(&db->frames_unsynced, 0);
+	atomic_store(&db->unsynced, false);
+	int rc = file->real->pMethods->xSync(file->real, flags);
+	if (rc != SQLITE_OK) {
+		atomic_store(&db->unsynced, true);
+		atomic_fetch_add(&db->frames_unsynced, frames);
+	}
+	return rc;
+}
+
 /* What was in the WAL is in the database file: a restart need not redo it. */
 static int begin_wal(wk_file *file, const uint8_t *header) {
 	wk_database *db = file->database;
@@ -52,7 +65,7 @@ static int begin_wal(wk_file *file, const uint8_t *header) {
 	if (!wk_database_wait(db, atomic_load(&db->submitted)))
 		return SQLITE_IOERR_WRITE;
 	if (atomic_load(&db->unsynced) && file->main != NULL) {
-		int rc = file->main->base.pMethods->xSync(&file->main->base, SQLITE_SYNC_NORMAL);
+		int rc = sync_database(file->main, SQLITE_SYNC_NORMAL);
 		if (rc != SQLITE_OK)
 			return rc;
 	}
@@ -94,6 +107,27 @@ static int write_wal(wk_file *file, const uint8_t *bytes, size_t size, uint64_t 
 static void let_go(wk_file *file) {
 	wk_file *self = file;
 	atomic_compare_exchange_strong(&file->database->holder, &self, NULL);
+}
+
+/* The database whose WAL_WRITE_LOCK this thread did not get, until it sleeps; it may be closed by then. */
+static _Thread_local wk_database *wanted;
+
+static int take_write_lock(wk_file *file, int slot, int count, int flags) {
+	wk_write_queue *queue = &file->database->write_queue;
+	uint64_t moves;
+	bool admitted = wk_write_queue_admits(queue, &moves);
+	int rc = admitted ? file->real->pMethods->xShmLock(file->real, slot, count, flags) : SQLITE_BUSY;
+	if (rc == SQLITE_OK)
+		wk_write_queue_took(queue);
+	bool of_this_process = rc == SQLITE_BUSY && (!admitted || wk_write_queue_held_since(queue, moves));
+	wanted = of_this_process ? file->database : NULL;
+	return rc;
+}
+
+static int leave_write_lock(wk_file *file, int slot, int count, int flags) {
+	int rc = file->real->pMethods->xShmLock(file->real, slot, count, flags);
+	wk_write_queue_left(&file->database->write_queue);
+	return rc;
 }
 
 static int file_close(sqlite3_file *base) {
@@ -147,15 +181,20 @@ static int file_truncate(sqlite3_file *base, sqlite3_int64 size) {
 	return file->real->pMethods->xTruncate(file->real, size);
 }
 
+/*
+ * Where readers do not let the WAL begin anew, SQLite checkpoints behind every commit, and syncs a few pages each time. These
+ * wait for the next sync; the WAL begins anew behind one. Who has the lock may be closing the database.
+ */
+static bool is_worth_a_sync(wk_file *file) {
+	wk_database *db = file->database;
+	return atomic_load(&db->frames_unsynced) >= FRAMES_UNSYNCED_MAX || atomic_load(&db->holder) == file;
+}
+
 static int file_sync(sqlite3_file *base, int flags) {
 	wk_file *file = of(base);
 	if (file->role == WK_FILE_WAL) /* the log is what survives */
 		return SQLITE_OK;
-	atomic_store(&file->database->unsynced, false);
-	int rc = file->real->pMethods->xSync(file->real, flags);
-	if (rc != SQLITE_OK)
-		atomic_store(&file->database->unsynced, true);
-	return rc;
+	return is_worth_a_sync(file) ? sync_database(file, flags) : SQLITE_OK;
 }
 
 static int file_size(sqlite3_file *base, sqlite3_int64 *size) {
@@ -317,8 +356,12 @@ static int file_shm_lock(sqlite3_file *base, int slot, int count, int flags) {
 		file->writing = false;
 		let_go(file);
 	}
-	rc = file->real->pMethods->xShmLock(file->real, slot, count, flags);
-	if (!write || !lock || rc != SQLITE_OK)
+	if (!write)
+		return file->real->pMethods->xShmLock(file->real, slot, count, flags);
+	if (!lock)
+		return leave_write_lock(file, slot, count, flags);
+	rc = take_write_lock(file, slot, count, flags);
+	if (rc != SQLITE_OK)
 		return rc;
 	file->writing = true;
 	atomic_store(&file->database->holder, file);
@@ -328,7 +371,7 @@ static int file_shm_lock(sqlite3_file *base, int slot, int count, int flags) {
 	if (rc != SQLITE_OK) {
 		file->writing = false;
 		let_go(file);
-		file->real->pMethods->xShmLock(file->real, slot, count, SQLITE_SHM_UNLOCK | SQLITE_SHM_EXCLUSIVE);
+		leave_write_lock(file, slot, count, SQLITE_SHM_UNLOCK | SQLITE_SHM_EXCLUSIVE);
 	}
 	return rc;
 }
@@ -569,6 +612,13 @@ static int vfs_randomness(sqlite3_vfs *base, int size, char *bytes) {
 	return vfs_of(base)->real->xRandomness(vfs_of(base)->real, size, bytes);
 }
 static int vfs_sleep(sqlite3_vfs *base, int microseconds) {
+	wk_database *db = wanted != NULL ? wk_database_retain(wanted) : NULL;
+	wanted = NULL;
+	if (db != NULL) {
+		wk_write_queue_sleep(&db->write_queue, (uint32_t)microseconds);
+		wk_database_close(db);
+		return microseconds;
+	}
 	return vfs_of(base)->real->xSleep(vfs_of(base)->real, microseconds);
 }
 static int vfs_current_time(sqlite3_vfs *base, double *now) {

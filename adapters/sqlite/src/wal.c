@@ -7,13 +7,19 @@
 enum { FRAME_MAX = WK_WAL_FRAME_HEADER + 65536 };
 
 bool wk_wal_init(wk_wal *wal, wk_wal_commit_fn commit, void *context) {
-	*wal = (wk_wal){.commit = commit, .context = context, .frame = malloc(FRAME_MAX)};
-	return wal->frame != NULL;
+	*wal = (wk_wal){
+	    .commit = commit,
+	    .context = context,
+	    .frame = malloc(FRAME_MAX),
+	    .mark_bytes = malloc(FRAME_MAX - WK_WAL_FRAME_HEADER),
+	};
+	return wal->frame != NULL && wal->mark_bytes != NULL;
 }
 
 void wk_wal_free(wk_wal *wal) {
 	wk_page_map_free(&wal->pages);
 	free(wal->frame);
+	free(wal->mark_bytes);
 	*wal = (wk_wal){0};
 }
 
@@ -38,10 +44,11 @@ void wk_wal_rollback(wk_wal *wal) {
 
 int wk_wal_frame(const wk_wal *wal, const wk_wal_file *file, uint32_t frame, uint8_t *bytes) {
 	size_t size = WK_WAL_FRAME_HEADER + wal->format.page_size;
-	int rc = file->read(file->context, bytes, size, wk_wal_frame_offset(&wal->format, frame));
-	if (rc == 0 && frame == wal->mark_frame)
-		memcpy(bytes, wal->mark, sizeof wal->mark);
-	return rc;
+	if (frame != wal->mark_frame || !wal->mark_page)
+		return file->read(file->context, bytes, size, wk_wal_frame_offset(&wal->format, frame));
+	memcpy(bytes, wal->mark, sizeof wal->mark);
+	memcpy(bytes + sizeof wal->mark, wal->mark_bytes, wal->format.page_size);
+	return 0;
 }
 
 /* Whether the checksums from the last committed frame to the mark are right; *checksum is that of the mark. */
@@ -76,8 +83,8 @@ static int try_commit(wk_wal *wal, const wk_wal_file *file) {
 }
 
 /* A whole header. That of a commit frame is held back, and zeros are written, so that the disk has room for it. */
+/* What the file has in the place of a mark that is held back is of an earlier WAL, or of a transaction that was rolled back: no mark. */
 static int write_header(wk_wal *wal, const wk_wal_file *file, uint32_t frame) {
-	static const uint8_t zeros[WK_WAL_FRAME_HEADER];
 	uint64_t offset = wk_wal_frame_offset(&wal->format, frame);
 	if (wk_wal_get32(wal->header + 4) == 0) {
 		if (frame == wal->mark_frame)
@@ -88,9 +95,7 @@ static int write_header(wk_wal *wal, const wk_wal_file *file, uint32_t frame) {
 	memcpy(wal->mark, wal->header, sizeof wal->mark);
 	wal->mark_frame = frame;
 	wal->mark_page = again;
-	if (again)
-		return try_commit(wal, file);
-	return file->write(file->context, zeros, sizeof zeros, offset);
+	return again ? try_commit(wal, file) : 0;
 }
 
 static int write_some(wk_wal *wal, const wk_wal_file *file, const uint8_t *bytes, size_t size, uint64_t offset,
@@ -112,8 +117,11 @@ static int write_some(wk_wal *wal, const wk_wal_file *file, const uint8_t *bytes
 		return wal->header_size == WK_WAL_FRAME_HEADER ? write_header(wal, file, frame) : 0;
 	}
 	int rc = file->write(file->context, bytes, *taken, offset);
-	if (rc != 0 || frame != wal->mark_frame || at + *taken < frame_size)
+	if (rc != 0 || frame != wal->mark_frame)
 		return rc;
+	memcpy(wal->mark_bytes + at - WK_WAL_FRAME_HEADER, bytes, *taken);
+	if (at + *taken < frame_size)
+		return 0;
 	wal->mark_page = true;
 	return try_commit(wal, file);
 }
