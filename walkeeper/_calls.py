@@ -6,7 +6,7 @@ Both take the same structs, and answer the same statuses.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from walkeeper._native import ffi, lib
 
@@ -16,13 +16,33 @@ if TYPE_CHECKING:
     from walkeeper._completions import Completions
     from walkeeper._position import Position
 
-__all__ = ["ReaderCalls", "WriterCalls"]
+__all__ = ["ReaderCalls", "WriterCalls", "WriterInC"]
 
 Call = Callable[..., int]
 
 
 def _close_writer(native: Any, close: Any = lib.wk_writer_close, null: Any = ffi.NULL) -> None:
     close(native, 1, null)  # a nanosecond: do not wait
+
+
+class WriterInC(Protocol):
+    """What an adapter in C, which links libwalkeeper, needs of a writer on bookies (walkeeper/cluster.h)."""
+
+    @property
+    def address(self) -> int:
+        """Of its wk_cluster_writer, which lives as long as this object does, also behind the writer's close()."""
+        ...
+
+    def next_segment(self, txid: int) -> None:
+        """Where C answered WK_NEEDS_SEGMENT, with error->txid: behind it the call is made again.
+
+        Raises FencedError, ClosedError, UnavailableError; nothing was written of what C did not accept.
+        """
+        ...
+
+    def explain(self, status: int, error: int) -> int:
+        """The status of a call that failed, and in the wk_error at this address what became of the record."""
+        ...
 
 
 class WriterCalls:
@@ -37,6 +57,7 @@ class WriterCalls:
     next: Callable[..., None] = staticmethod(lib.wk_writer_next)
     end_of_stream: Call = staticmethod(lib.wk_writer_end_of_stream)
     release: Callable[[Any], None] = staticmethod(_close_writer)
+    in_c: WriterInC | None = None
 
     def find(self, log: Any, sequence_id: int, at: Any, error: Any) -> int:
         """The position of a durable record of the log, by its sequence id."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walkeeper._calls import DIRECTORY_WRITER, WriterCalls
+from walkeeper._calls import DIRECTORY_WRITER, WriterCalls, WriterInC
 from walkeeper._native import ffi, lib
 from walkeeper._options import FOREVER, Durability, durability_of, flag, nanoseconds, natural, time_left, uninterrupted
 from walkeeper._position import CELLS, AppendRange, Position, position_of
@@ -109,6 +109,11 @@ class Writer:
     def closed(self) -> bool:
         """Whether close() was called; one that was fenced is not closed."""
         return self._native is None
+
+    @property
+    def in_c(self) -> WriterInC | None:
+        """For adapters in C: the calls of a writer on bookies, without Python. None: C opens the directory itself."""
+        return self._calls.in_c
 
     @property
     def next_sequence_id(self) -> int:

@@ -208,16 +208,16 @@ class ClusterWriter(WriterCalls):
         while True:
             status = int(lib.wk_cluster_writer_append(native, data, size, options, at, error))
             if status != lib.WK_NEEDS_SEGMENT:
-                return self.explained(status, error)
-            self.serve(error.txid)
+                return self._explained(status, error)
+            self.next_segment(error.txid)
 
     def submit(self, native: Any, data: Any, size: int, options: Any, at: Any, ticket: Any, error: Any) -> int:
         self._check_process()
         while True:
             status = int(lib.wk_cluster_writer_submit(native, data, size, options, at, ticket, error))
             if status != lib.WK_NEEDS_SEGMENT:
-                return self.explained(status, error)
-            self.serve(error.txid)
+                return self._explained(status, error)
+            self.next_segment(error.txid)
 
     def append_many(
         self,
@@ -250,14 +250,14 @@ class ClusterWriter(WriterCalls):
             if status != lib.WK_NEEDS_SEGMENT:
                 if done:
                     first[0] = begin[0]
-                return self.explained(status, error)
+                return self._explained(status, error)
             if ticket[0]:
                 accepted = int(last.sequence_id - first.sequence_id) + 1
                 offset += sum(sizes[index] for index in range(done, done + accepted))
                 done += accepted
                 options.expected = -1
             try:
-                self.serve(error.txid)
+                self.next_segment(error.txid)
             except Error as stop:
                 if done:  # a part was accepted
                     stop.outcome = "unknown"
@@ -270,7 +270,18 @@ class ClusterWriter(WriterCalls):
         status = int(lib.wk_cluster_writer_flush(native, timeout_ns, at, error))
         if status == lib.WK_FENCED and at == ffi.NULL and self._ends_before(-1):
             return int(lib.WK_OK)  # closing: nothing is of unknown outcome, and whoever appended was told
-        return self.explained(status, error)
+        return self._explained(status, error)
+
+    @property
+    def in_c(self) -> ClusterWriter:  # type: ignore[override]
+        return self
+
+    @property
+    def address(self) -> int:
+        return int(ffi.cast("uintptr_t", self.native))
+
+    def explain(self, status: int, error: int) -> int:
+        return self._explained(status, ffi.cast("wk_error *", error))
 
     def next(self, native: Any, at: Any) -> None:
         lib.wk_cluster_writer_next(native, at)
@@ -280,12 +291,12 @@ class ClusterWriter(WriterCalls):
         while True:
             status = int(lib.wk_cluster_writer_end_of_stream(native, error))
             if status == lib.WK_NEEDS_SEGMENT:
-                self.serve(error.txid)
+                self.next_segment(error.txid)
                 continue
             if status == lib.WK_OK:
                 self._ends = True
                 self._namespace._store.change(self._log_id, self._ending)
-            return self.explained(status, error)
+            return self._explained(status, error)
 
     def find(self, log: Log, sequence_id: int, at: Any, error: Any) -> int:
         found = log.find(sequence_id=sequence_id)
@@ -342,11 +353,11 @@ class ClusterWriter(WriterCalls):
         status = int(lib.wk_cluster_writer_submit(native, data, size, options, at, ticket, error))
         if status == lib.WK_NEEDS_SEGMENT:  # which takes its time
             return int(lib.WK_WOULD_BLOCK)
-        return self.explained(status, error)
+        return self._explained(status, error)
 
     # ---- segments ----
 
-    def explained(self, status: int, error: Any) -> int:
+    def _explained(self, status: int, error: Any) -> int:
         """The status, and in `error` what only the control plane knows."""
         if status == lib.WK_MISMATCH and error.sequence_id >= 0:
             self._name_the_record(error)
@@ -366,7 +377,7 @@ class ClusterWriter(WriterCalls):
     def _failure_of(self, status: int, error: Any, at: Position, log: str) -> Error:
         """Why a record that was accepted failed, and what became of it, as for an append."""
         error.sequence_id, error.outcome_unknown = at.sequence_id, True
-        made = failure_of(self.explained(status, error), error, at, log)
+        made = failure_of(self._explained(status, error), error, at, log)
         if not error.outcome_unknown:
             made.outcome = "not_written"
         return made
@@ -412,7 +423,7 @@ class ClusterWriter(WriterCalls):
         self._mine(now)
         return None if now.end_of_stream else replace(now, end_of_stream=True)
 
-    def serve(self, txid: int) -> None:
+    def next_segment(self, txid: int) -> None:
         """Whatever C needs before it takes another record. Raises with outcome "not_written" where it cannot be had."""
         with self._lock:
             if self._closed:

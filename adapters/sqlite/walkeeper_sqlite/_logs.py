@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from walkeeper import Log, Position, Writer, is_cluster
-from walkeeper._native import ffi as engine_ffi
 from walkeeper.errors import (
     ClosedError,
     Error,
@@ -19,9 +18,6 @@ from walkeeper.errors import (
     check,
 )
 from walkeeper_sqlite._native import ffi, lib
-
-if TYPE_CHECKING:
-    from walkeeper.cluster._writer import ClusterWriter
 
 __all__ = ["new_error", "open_log"]
 
@@ -36,11 +32,6 @@ _STATUSES: tuple[tuple[type[BaseException], int], ...] = (
 
 _open: set[Any] = set()
 """Handles that C has, until it closes them."""
-
-
-def _shared(pointer: Any, kind: str, of: Any, to: Any) -> Any:
-    """A pointer of one of the two cffi modules, which have one engine, for the other."""
-    return to.cast(kind, int(of.cast("uintptr_t", pointer)))
 
 
 def new_error() -> Any:
@@ -103,13 +94,11 @@ def _open_in_python(log: Log, write: bool, native: Any) -> None:
 
 
 class _PythonLog:
-    __slots__ = ("calls", "log", "submitted", "tickets", "writer")
+    __slots__ = ("log", "submitted", "tickets", "writer")
 
     def __init__(self, log: Log) -> None:
         self.log = log
         self.writer: Writer | None = None
-        self.calls: ClusterWriter | None = None
-        """Of a writer on bookies: keeps C's writer alive, also where the writer was closed."""
         self.tickets = 0
         self.submitted: dict[int, Future[Position]] = {}
         """By ticket, until they are done."""
@@ -165,8 +154,7 @@ def walkeeper_sqlite_take_over_bookies(context: Any, writer: Any, error: Any) ->
     python_log = ffi.from_handle(context)
     try:
         python_log.writer = python_log.log.writer()
-        python_log.calls = python_log.writer._calls
-        writer[0] = _shared(python_log.calls.native, "wk_cluster_writer *", engine_ffi, ffi)
+        writer[0] = ffi.cast("wk_cluster_writer *", python_log.writer.in_c.address)
     except BaseException as failure:
         return _fill(error, failure)
     return 0
@@ -175,7 +163,7 @@ def walkeeper_sqlite_take_over_bookies(context: Any, writer: Any, error: Any) ->
 @ffi.def_extern(error=lib.WK_IO)
 def walkeeper_sqlite_next_segment(context: Any, txid: int, error: Any) -> int:
     try:
-        ffi.from_handle(context).calls.serve(txid)
+        ffi.from_handle(context).writer.in_c.next_segment(txid)
     except BaseException as failure:
         return _fill(error, failure)
     return 0
@@ -184,10 +172,10 @@ def walkeeper_sqlite_next_segment(context: Any, txid: int, error: Any) -> int:
 @ffi.def_extern(error=lib.WK_IO)
 def walkeeper_sqlite_explain(context: Any, status: int, error: Any) -> int:
     try:
-        calls: ClusterWriter = ffi.from_handle(context).calls
-        return calls.explained(status, _shared(error, "wk_error *", ffi, engine_ffi))
+        known: int = ffi.from_handle(context).writer.in_c.explain(status, int(ffi.cast("uintptr_t", error)))
     except BaseException:
         return status  # what became of the record stays as C said
+    return known
 
 
 @ffi.def_extern(error=lib.WK_IO)
