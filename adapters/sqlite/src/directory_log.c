@@ -1,4 +1,5 @@
 /* directory_log.c: a log in a directory, as a database sees it. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,6 +67,109 @@ static wk_status log_wait(void *context, uint64_t ticket, wk_error *error) {
 	return status;
 }
 
+/* The next batch is read from the disk, by a thread, while the records of this one are given out. */
+typedef struct wk_read_ahead {
+	wk_reader *reader;
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	bool full, stopped;
+	wk_batch *batch; /* where full, and status is WK_OK */
+	wk_status status;
+	wk_error error;
+} wk_read_ahead;
+
+static wk_status read_batch(wk_reader *reader, wk_batch **batch, wk_error *error) {
+	return wk_reader_next_records(reader, READ_RECORDS, READ_BYTES, UINT64_MAX, batch, error);
+}
+
+static void *run_read_ahead(void *context) {
+	wk_read_ahead *ahead = context;
+	pthread_mutex_lock(&ahead->lock);
+	while (!ahead->stopped && ahead->status == WK_OK) {
+		pthread_mutex_unlock(&ahead->lock);
+		wk_status status = read_batch(ahead->reader, &ahead->batch, &ahead->error);
+		pthread_mutex_lock(&ahead->lock);
+		ahead->status = status;
+		ahead->full = true;
+		pthread_cond_signal(&ahead->changed);
+		while (ahead->full && !ahead->stopped)
+			pthread_cond_wait(&ahead->changed, &ahead->lock);
+	}
+	pthread_mutex_unlock(&ahead->lock);
+	return NULL;
+}
+
+static bool begin_read_ahead(wk_read_ahead *ahead, wk_reader *reader) {
+	*ahead = (wk_read_ahead){.reader = reader};
+	pthread_mutex_init(&ahead->lock, NULL);
+	pthread_cond_init(&ahead->changed, NULL);
+	if (pthread_create(&ahead->thread, NULL, run_read_ahead, ahead) == 0)
+		return true;
+	pthread_cond_destroy(&ahead->changed);
+	pthread_mutex_destroy(&ahead->lock);
+	return false;
+}
+
+static wk_status next_ahead(wk_read_ahead *ahead, wk_batch **batch, wk_error *error) {
+	pthread_mutex_lock(&ahead->lock);
+	while (!ahead->full)
+		pthread_cond_wait(&ahead->changed, &ahead->lock);
+	wk_status status = ahead->status;
+	if (status == WK_OK) { /* else it stays the answer */
+		*batch = ahead->batch;
+		ahead->full = false;
+		pthread_cond_signal(&ahead->changed);
+	} else if (error != NULL) {
+		*error = ahead->error;
+	}
+	pthread_mutex_unlock(&ahead->lock);
+	return status;
+}
+
+static void end_read_ahead(wk_read_ahead *ahead) {
+	pthread_mutex_lock(&ahead->lock);
+	ahead->stopped = true;
+	pthread_cond_signal(&ahead->changed);
+	pthread_mutex_unlock(&ahead->lock);
+	pthread_join(ahead->thread, NULL);
+	if (ahead->full && ahead->status == WK_OK)
+		wk_batch_release(ahead->batch);
+	pthread_cond_destroy(&ahead->changed);
+	pthread_mutex_destroy(&ahead->lock);
+}
+
+static wk_status give_out(wk_batch *batch, wk_database_record_fn record, void *record_context) {
+	size_t count;
+	const wk_record *records = wk_batch_records(batch, &count);
+	wk_status status = WK_OK;
+	for (size_t i = 0; status == WK_OK && i < count; i++)
+		status = record(record_context, records[i].payload, records[i].size, records[i].at.sequence_id,
+		                records[i].at.txid);
+	wk_batch_release(batch);
+	return status;
+}
+
+/* *ended: behind the last record, and not by an answer of `record`. */
+static wk_status read_all(wk_reader *reader, wk_database_record_fn record, void *record_context, bool *ended,
+                          wk_error *error) {
+	wk_read_ahead ahead;
+	wk_batch *batch;
+	bool is_ahead = false; /* a few records are read without a thread */
+	wk_status status = WK_OK;
+	for (int batches = 0; status == WK_OK; batches++) {
+		if (batches == 1)
+			is_ahead = begin_read_ahead(&ahead, reader);
+		status = is_ahead ? next_ahead(&ahead, &batch, error) : read_batch(reader, &batch, error);
+		*ended = status != WK_OK;
+		if (status == WK_OK)
+			status = give_out(batch, record, record_context);
+	}
+	if (is_ahead)
+		end_read_ahead(&ahead);
+	return status;
+}
+
 static wk_status log_read(void *context, int64_t from, wk_database_record_fn record, void *record_context,
                           wk_error *error) {
 	wk_directory_log *self = context;
@@ -77,24 +181,10 @@ static wk_status log_read(void *context, int64_t from, wk_database_record_fn rec
 	wk_status status = wk_reader_open(self->log, &options, &reader, error);
 	if (status != WK_OK)
 		return status;
-	while (status == WK_OK) {
-		wk_batch *batch;
-		status = wk_reader_next_records(reader, READ_RECORDS, READ_BYTES, UINT64_MAX, &batch, error);
-		if (status != WK_OK)
-			break;
-		size_t count;
-		const wk_record *records = wk_batch_records(batch, &count);
-		for (size_t i = 0; status == WK_OK && i < count; i++)
-			status = record(record_context, records[i].payload, records[i].size, records[i].at.sequence_id,
-			                records[i].at.txid);
-		wk_batch_release(batch);
-		if (status != WK_OK) {
-			wk_reader_release(reader);
-			return status;
-		}
-	}
+	bool ended;
+	status = read_all(reader, record, record_context, &ended, error);
 	wk_reader_release(reader);
-	return status == WK_END ? WK_OK : status;
+	return ended && status == WK_END ? WK_OK : status;
 }
 
 static wk_status log_range(void *context, int64_t *first, int64_t *next, wk_error *error) {

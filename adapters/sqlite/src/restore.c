@@ -141,6 +141,8 @@ static wk_status write_out(wk_new_file *file, wk_error *error) {
 			return system_error(error, "writing", "the file that is restored");
 		done += put > 0 ? (size_t)put : 0;
 	}
+	/* The disk begins with it while the log is read on; what is safe is up to the fsync at the end. */
+	(void)sync_file_range(file->fd, (off64_t)file->offset, (off64_t)file->size, SYNC_FILE_RANGE_WRITE);
 	file->size = 0;
 	return WK_OK;
 }
