@@ -30,8 +30,8 @@ class FlakyLog:
     def reader(self, **options: Any) -> Any:
         return self.log.reader(**options)
 
-    def cursors(self) -> list[str]:
-        return self.log.cursors()
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.log, name)
 
     def writer(self) -> FlakyWriter:
         return FlakyWriter(self, self.log.writer())

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -13,16 +15,18 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import Result
-from command_line import json_lines, run
+from command_line import COMMAND, json_lines, run
 
 import walkeeper
 import walkeeper_sqlite
 from walkeeper.errors import UnsupportedError
 from walkeeper_bookie.cluster import LocalCluster
-from walkeeper_sqlite import _groups, commands
+from walkeeper_sqlite import _groups, _picker, _times, commands
 from walkeeper_sqlite._counted_log import counted_log
+from walkeeper_sqlite._snapshots import truncate
 from walkeeper_sqlite._state_file import state_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -164,7 +168,8 @@ def test_attach_refuses_a_file_that_is_open_without_the_vfs(root: Path, app: Pat
 
 def test_status_tells_of_the_log_and_of_the_file(tmp_path: Path, root: Path, app: Path) -> None:
     row = told("status", root, "app", app)
-    assert (row["commits"], row["records"], row["snapshots"]) == (5, 6, [])
+    assert (row["commits"], row["records"]) == (5, 6)
+    assert [snapshot["lsn"] for snapshot in row["snapshots"]] == [0]
     assert (row["begins"]["sequence_id"], row["begins"]["kind"]) == (0, "snapshot")
     last = row["last_commit"]
     assert (last["lsn"], last["transaction"]) == (5, 5)
@@ -204,6 +209,8 @@ def test_status_warns_where_segments_go_and_there_is_no_snapshot(tmp_path: Path,
     with walkeeper.open(root) as ns:
         log = ns.log("app", retention_seconds=86400)
         walkeeper_sqlite.attach(tmp_path / "app.db", log).close()
+        assert "there is no snapshot" not in done("status", root, "app")
+        log.cursor(log.cursors()[0], create=False).delete()
     assert "there is no snapshot" in done("status", root, "app")
     done("snapshot", root, "app", tmp_path / "app.db")
     assert "1 day" in done("status", root, "app")
@@ -267,7 +274,7 @@ def test_restore_to_any_commit_by_its_lsn_or_its_time(tmp_path: Path, root: Path
         file = tmp_path / f"{number}.db"
         assert told("restore", root, "app", file, "--to", row["lsn"])["transaction"] == row["transaction"]
         assert rows_of(file) == 3 + number
-        assert "is restored: LSN" in done("restore", root, "app", f"{file}-at", "--to", commands.moment(row["time_ms"]))
+        assert "is restored: LSN" in done("restore", root, "app", f"{file}-at", "--to", _times.moment(row["time_ms"]))
         assert rows_of(Path(f"{file}-at")) >= 3 + number
     assert told("restore", root, "app", tmp_path / "all.db")["transaction"] == 5
     assert (tmp_path / "all.db").read_bytes() == app.read_bytes()
@@ -292,39 +299,316 @@ def test_restore_refuses_a_name_beside_which_an_earlier_database_left_files(
     assert left.read_bytes() == b"left"
 
 
+def test_restore_tells_the_commits_at_the_point_and_behind_it(tmp_path: Path, root: Path, app: Path) -> None:
+    rows = history(root, "app", "--all")
+    last, then = rows[-1], sqlite_command("restore", root, "app", tmp_path / "3.db", "--to", 3).stderr
+    assert f"the last commit: LSN 3, {_times.moment(rows[3]['time_ms'])}, transaction 3\n" in then
+    assert f"the next one: LSN 4, {_times.moment(rows[4]['time_ms'])}, transaction 4\n" in then
+    now = sqlite_command("restore", root, "app", tmp_path / "now.db", "--to", "0 seconds ago").stderr
+    assert f"the last commit: LSN {last['lsn']}, " in now
+    assert "the next one: none" in now
+    assert abs(datetime.fromisoformat(now.split()[1]) - datetime.now(timezone.utc)) < timedelta(minutes=10)
+    before = sqlite_command("restore", root, "app", tmp_path / "before.db", "--to", "1 week ago").stderr
+    assert "the last commit: none\n  the next one: LSN 1, " in before
+    with writing(root, app) as connection:
+        connection.execute("CREATE TABLE blobs(x)")
+        connection.execute("INSERT INTO blobs VALUES(randomblob(3000000))")
+    large = history(root, "app", "--last", 1)[0]
+    within = sqlite_command("restore", root, "app", tmp_path / "within.db", "--to", large["first_sequence_id"]).stderr
+    assert f"the last commit: LSN 6, {_times.moment(history(root, 'app', '--last', 2)[0]['time_ms'])}, " in within
+    assert f"the next one: LSN {large['lsn']}, " in within
+
+
+# ---- the choice of a commit on a terminal ---------------------------------------------------------------------------
+
+
+def chosen(monkeypatch: pytest.MonkeyPatch, *arguments: object, given: str) -> str:
+    """What is shown."""
+    monkeypatch.setattr(commands, "is_terminal", lambda: True)
+    result = run("sqlite", "restore", *arguments, given=given.encode())
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
 def test_on_a_terminal_the_point_is_chosen_from_a_list(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, root: Path, app: Path
 ) -> None:
-    monkeypatch.setattr(commands, "is_terminal", lambda: True)
-    result = run("sqlite", "restore", root, "app", tmp_path / "3.db", given=b"never\n3\n")
-    assert result.exit_code == 0, result.output
-    listed = result.stdout.splitlines()
-    assert [line.split()[0] for line in listed[2:7]] == ["1", "2", "3", "4", "5"]
-    assert "'never' is no LSN" in result.output
+    shown = chosen(monkeypatch, root, "app", tmp_path / "3.db", given="never\n3\n")
+    assert [line.split()[0] for line in shown.splitlines()[2:7]] == ["1", "2", "3", "4", "5"]
+    assert "'never' is no LSN" in shown
     assert rows_of(tmp_path / "3.db") == 6
-    assert run("sqlite", "restore", root, "app", tmp_path / "5.db", given=b"\n").exit_code == 0
+    chosen(monkeypatch, root, "app", tmp_path / "5.db", given="\n")
     assert rows_of(tmp_path / "5.db") == 8
+    chosen(monkeypatch, root, "app", tmp_path / "time.db", given=_times.moment(history(root, "app")[0]["time_ms"]))
+    assert 3 <= rows_of(tmp_path / "time.db") <= 8
     assert told("restore", root, "app", tmp_path / "all.db")["transaction"] == 5  # --json asks nothing
 
 
-def test_the_list_has_commits_of_a_while_ago(monkeypatch: pytest.MonkeyPatch, root: Path, app: Path) -> None:
-    time.sleep(0.002)  # the last two commits are not of one millisecond
+def test_many_commits_are_narrowed_by_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, root: Path, app: Path
+) -> None:
+    """As many rows as a page has, of equal spans, each with what its commits are."""
     with writing(root, app) as connection:
-        insert(connection)
-    ten_minutes_behind = datetime.fromtimestamp(history(root, "app", "--last", 1)[0]["time_ms"] / 1000, timezone.utc)
-    ten_minutes_behind += timedelta(minutes=10)
-
-    class Later(datetime):
-        @classmethod
-        def now(cls, tz: Any = None) -> Any:
-            return ten_minutes_behind
-
-    monkeypatch.setattr(commands, "POINTS_SHOWN", 1)
+        insert(connection, 300)
+    rows = [row for row in history(root, "app", "--all") if row["kind"] == "commit"]
     with walkeeper.open(root, read_only=True) as ns:
         log = ns.log("app", create=False)
-        assert [group.lsn for group in commands.points_of(log)] == [6]
-        monkeypatch.setattr(commands, "datetime", Later)
-        assert [group.lsn for group in commands.points_of(log)] == [5, 6]
+        everything = _picker.span_of(log)
+        assert everything is not None
+        assert (everything.count, everything.first.lsn, everything.last.lsn) == (305, 1, 305)
+        seen: list[int] = []
+        to_do = [everything]
+        while to_do:
+            span = to_do.pop()
+            narrower = _picker.spans_in(log, span)
+            assert 1 <= len(narrower) <= _picker.ROWS
+            assert [one.count for one in narrower if one.count < 1] == []
+            assert sum(one.count for one in narrower) == span.count
+            if narrower == [span]:
+                seen += range(span.first.lsn, span.last.lsn + 1)
+                continue
+            begins = [one.begin_ms for one in narrower]
+            for one, end in zip(narrower, [*begins[1:], 1 << 60], strict=True):
+                times = [row["time_ms"] for row in rows if one.first.lsn <= row["lsn"] <= one.last.lsn]
+                assert one.begin_ms <= times[0] <= times[-1] < end
+            to_do += narrower[::-1]
+        assert seen == [row["lsn"] for row in rows]
+    shown = chosen(monkeypatch, root, "app", tmp_path / "r.db", given="a\n..\na\n\n")
+    assert shown.count("a letter shows its commits") >= 2
+    assert ".. goes back" in shown
+    first = _picker.spans_in
+    with walkeeper.open(root, read_only=True) as ns:
+        log = ns.log("app", create=False)
+        assert rows_of(tmp_path / "r.db") == 3 + first(log, everything)[0].last.transaction
+
+
+def test_commits_before_the_end_of_the_first_snapshot_are_no_choice(tmp_path: Path, root: Path, app: Path) -> None:
+    with walkeeper.open(root) as ns, walkeeper_sqlite.attach(app, log := ns.log("app")) as database:
+        with closing(database.connect(isolation_level=None)) as connection:
+            connection.execute("CREATE TABLE blobs(x)")
+            connection.execute("INSERT INTO blobs VALUES(randomblob(3000000))")
+            taken = database.snapshot(progress=lambda done, total: insert(connection))
+            insert(connection)
+            assert [group.kind for group in _groups.groups(log, taken.lsn, end=taken.end_lsn)] == ["commit"] * 2
+        truncate(log, timedelta(0), datetime.now(timezone.utc) + timedelta(minutes=1))
+        everything = _picker.span_of(log)
+        assert log.info().first.sequence_id == taken.lsn
+        assert everything is not None
+        assert everything.first.lsn > taken.end_lsn
+        walkeeper_sqlite.restore(log, tmp_path / "r.db", to=everything.first.lsn)
+
+
+# ---- times ----------------------------------------------------------------------------------------------------------
+
+
+NOW = datetime(2024, 5, 1, 12, 30, tzinfo=timezone.utc)
+
+
+@pytest.fixture
+def in_kolkata(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A zone with half an hour, and without daylight saving time."""
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("10 minutes ago", "2024-05-01T12:20Z"),
+        ("90s ago", "2024-05-01T12:28:30Z"),
+        ("1 week ago", "2024-04-24T12:30Z"),
+        ("18:00", "2024-05-01T12:30Z"),
+        ("18:01", "2024-04-30T12:31Z"),
+        ("today 18:01", "2024-05-01T12:31Z"),
+        ("yesterday 6:00:30", "2024-04-30T00:30:30Z"),
+        ("2024-05-01T12:00", "2024-05-01T06:30Z"),
+        ("2024-05-01 12:00+02:00", "2024-05-01T10:00Z"),
+        ("2024-05-01", "2024-04-30T18:30Z"),
+    ],
+)
+def test_times_as_people_write_them(in_kolkata: None, written: str, meant: str) -> None:
+    found = _times._time_of(written, NOW.astimezone())
+    assert found == datetime.fromisoformat(meant.replace("Z", "+00:00"))
+    assert _times.point(_times.moment(int(found.timestamp() * 1000))) == found
+    assert _times.moment(int(found.timestamp() * 1000)).endswith("+05:30")
+
+
+@pytest.mark.parametrize(
+    "written", ["yesterday", "ago", "-1", "9 fortnights ago", "25:00", "1:2", "9" * 20, "", "\u0661"]
+)
+def test_what_is_no_time(written: str) -> None:
+    with pytest.raises(click.BadParameter, match="is no LSN, and no time"):
+        _times.point(written)
+
+
+def test_spans(in_kolkata: None) -> None:
+    assert [_times.span(written) for written in ("1m", "90 s", "2 Weeks")] == [
+        timedelta(minutes=1),
+        timedelta(seconds=90),
+        timedelta(weeks=2),
+    ]
+    for written in ("0m", "m", "1", "1 month", "-1m"):
+        with pytest.raises(click.BadParameter, match="is no span"):
+            _times.span(written)
+    day = _times.floor_of(int(NOW.timestamp() * 1000), timedelta(days=1))
+    assert _times.moment(day) == "2024-05-01T00:00:00.000+05:30"
+
+
+# ---- history between points -----------------------------------------------------------------------------------------
+
+
+def test_history_since_and_until(root: Path, app: Path) -> None:
+    with writing(root, app) as connection:
+        connection.execute("CREATE TABLE blobs(x)")
+        connection.execute("INSERT INTO blobs VALUES(randomblob(3000000))")
+        insert(connection)
+    rows = history(root, "app", "--all")
+    large = max(rows, key=lambda row: row["bytes"])
+    for since in {0, 3, 4, large["first_sequence_id"], large["first_sequence_id"] + 1, large["lsn"], large["lsn"] + 1}:
+        assert history(root, "app", "--since", since) == [row for row in rows if row["lsn"] >= since]
+        assert history(root, "app", "--until", since) == [row for row in rows if row["lsn"] <= since]
+        assert history(root, "app", "--since", since, "--last", 2) == [row for row in rows if row["lsn"] >= since][-2:]
+        assert history(root, "app", "--until", since, "--last", 2) == [row for row in rows if row["lsn"] <= since][-2:]
+    for time_ms in {row["time_ms"] for row in rows}:
+        at = _times.moment(time_ms)
+        assert history(root, "app", "--since", at) == [row for row in rows if row["time_ms"] >= time_ms]
+        assert history(root, "app", "--until", at, "--all") == [row for row in rows if row["time_ms"] <= time_ms]
+        assert history(root, "app", "--since", at, "--until", at) == [row for row in rows if row["time_ms"] == time_ms]
+    assert history(root, "app", "--since", "2020-01-01") == rows
+    assert "no commits" in sqlite_command("history", root, "app", "--until", "2020-01-01").stderr
+
+
+def test_history_by_spans_of_time(root: Path, app: Path) -> None:
+    rows = history(root, "app", "--all")
+    for every in (timedelta(seconds=1), timedelta(days=7)):
+        buckets = history(root, "app", "--every", f"{every // timedelta(seconds=1)}s")
+        assert [bucket["time_ms"] for bucket in buckets] == sorted(
+            {_times.floor_of(row["time_ms"], every) for row in rows}
+        )
+        for bucket in buckets:
+            mine = [row for row in rows if _times.floor_of(row["time_ms"], every) == bucket["time_ms"]]
+            commits = [row for row in mine if row["kind"] == "commit"]
+            assert (bucket["commits"], bucket["snapshots"]) == (len(commits), len(mine) - len(commits))
+            assert (bucket["pages"], bucket["lsn"]) == (sum(row["pages"] for row in commits), mine[-1]["lsn"])
+            assert bucket["bytes"] == sum(row["bytes"] for row in mine)
+    [bucket] = history(root, "app", "--every", "4w", "--since", 2, "--until", 4)
+    assert (bucket["commits"], bucket["lsn"]) == (3, 4)
+    shown = done("history", root, "app", "--every", "4w").splitlines()
+    assert shown[0].split() == ["from", "commits", "snapshots", "pages", "bytes", "last", "LSN"]
+    for wrong in (("--last", 1, "--all"), ("--last", 1, "--every", "1m"), ("--every", "1 month")):
+        assert "Usage" in refused("history", root, "app", *wrong)
+
+
+# ---- follow ---------------------------------------------------------------------------------------------------------
+
+
+def test_follow_once_brings_a_file_to_the_end(tmp_path: Path, root: Path, app: Path) -> None:
+    [row] = json_lines(sqlite_command("follow", root, "app", tmp_path / "copy.db", "--once", "--json"))
+    last = history(root, "app", "--last", 1)[0]
+    assert row == {
+        "lsn": 5,
+        "time_ms": last["time_ms"],
+        "records_behind": 0,
+        "ms_behind": 0,
+        "commits_per_second": 0.0,
+    }
+    assert (tmp_path / "copy.db").read_bytes() == app.read_bytes()
+    with writing(root, app) as connection:
+        insert(connection, 2)
+    assert "LSN 7, " in (shown := done("follow", root, "app", tmp_path / "copy.db", "--once"))
+    assert "up to date" in shown
+    assert rows_of(tmp_path / "copy.db") == 10
+    done("snapshot", root, "app", app)  # the end of the log is no commit
+    assert "LSN 7, " in done("follow", root, "app", tmp_path / "copy.db", "--once")
+    assert "exclude each other" in refused("follow", root, "app", tmp_path / "copy.db", "--once", "--until-lsn", 1)
+    assert "is not known to be of" in refused("follow", root, "app", plain_database(tmp_path / "other.db"), "--once")
+
+
+def followed(root: Path, file: Path, *options: str) -> subprocess.Popen[str]:
+    command = [*COMMAND, "sqlite", "follow", str(root), "app", str(file), "--every", "1s", *options]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_follow_goes_on_until_a_signal(tmp_path: Path, root: Path, app: Path, number: int) -> None:
+    with writing(root, app) as connection, followed(root, tmp_path / "copy.db") as process:
+        assert process.stdout is not None
+        assert "up to date" in process.stdout.readline()
+        insert(connection, 3)
+        while "LSN 8, " not in (line := process.stdout.readline()):
+            assert line
+        insert(connection)
+        process.send_signal(number)
+        output, errors = process.communicate(timeout=60)
+        assert (process.returncode, errors) == (0, ""), errors
+    assert output.count("\n") >= 1
+    assert "LSN 9, " in done("follow", root, "app", tmp_path / "copy.db", "--once")
+
+
+def test_follow_until_a_commit_that_is_still_to_come(tmp_path: Path, root: Path, app: Path) -> None:
+    with writing(root, app) as connection, followed(root, tmp_path / "copy.db", "--until-lsn", "7") as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        insert(connection, 2)
+        output, errors = process.communicate(timeout=60)
+        assert (process.returncode, errors) == (0, "")
+    assert "LSN 7, " in output.splitlines()[-1]
+    assert rows_of(tmp_path / "copy.db") == 10
+    with followed(root, tmp_path / "copy.db", "--until-lsn", "8") as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        assert process.returncode == 130, "it does not have it"
+
+
+def test_follow_ends_where_another_program_writes_to_the_file(tmp_path: Path, root: Path, app: Path) -> None:
+    with writing(root, app) as connection, followed(root, tmp_path / "copy.db") as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        subprocess.run([sys.executable, "-c", WRITER, str(tmp_path / "copy.db")], check=True, stdout=subprocess.DEVNULL)
+        insert(connection)
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 2
+    assert "another program wrote" in errors
+
+
+WRITER = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("INSERT INTO t VALUES(1)")
+connection.close()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_follow_and_restore_are_interrupted_while_the_file_is_made(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, root: Path, app: Path, number: int
+) -> None:
+    def interrupted(stop: threading.Event, told: commands.Told) -> commands.Told:
+        signal.raise_signal(number)
+        return until_stopped(stop, told)
+
+    until_stopped = commands.until_stopped
+    monkeypatch.setattr(commands, "until_stopped", interrupted)
+    assert sqlite_command("restore", root, "app", tmp_path / "r.db").exit_code == 130
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("r.")] == []
+    assert sqlite_command("follow", root, "app", tmp_path / "copy.db").exit_code == 0
+    assert sqlite_command("follow", root, "app", tmp_path / "copy.db", "--once").exit_code == 130
+    monkeypatch.undo()
+    assert "LSN 5, " in done("follow", root, "app", tmp_path / "copy.db", "--once")
+
+
+def test_what_a_follower_tells_of_a_lag(capsys: pytest.CaptureFixture[str]) -> None:
+    row = {"lsn": 4, "time_ms": 0, "records_behind": 1234, "ms_behind": 2300, "commits_per_second": 1000.0}
+    commands.tell_followed(row, one_line=False, as_json=False)
+    commands.tell_followed({**row, "records_behind": None, "ms_behind": None}, one_line=True, as_json=False)
+    lines = capsys.readouterr().out
+    assert ", 1,234 records, 2.3 s, behind, 1,000.0 commits/s\n\r" in lines
+    assert lines.endswith(", the log cannot be read now, 1,000.0 commits/s")
 
 
 # ---- verify ---------------------------------------------------------------------------------------------------------
@@ -459,10 +743,10 @@ def test_what_a_progress_bar_is_told_ends_with_all(tmp_path: Path, root: Path, a
 
 
 def test_snapshot_and_truncate(tmp_path: Path, root: Path, app: Path) -> None:
-    assert "nothing is let go of" in done("truncate", root, "app", "--keep", 0)
+    assert "0 records let go, 6 kept" in done("truncate", root, "app", "--keep", 0)
     taken = told("snapshot", root, "app", app)
     assert taken["lsn"] == 6
-    assert "nothing is let go of" in done("truncate", root, "app", "--keep", 1)
+    assert "no snapshot is older than 1 days: nothing is let go of" in done("truncate", root, "app", "--keep", 1)
     row = told("truncate", root, "app", "--keep", 0)
     assert (row["snapshot"]["lsn"], row["records_let_go"]) == (6, 6)
     assert told("status", root, "app")["begins"]["sequence_id"] == 6

@@ -11,6 +11,7 @@ import textwrap
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlite.random_sql import Life, content_of
@@ -18,6 +19,7 @@ from sqlite.random_sql import Life, content_of
 import walkeeper
 import walkeeper_sqlite
 from walkeeper.errors import ClosedError, DirectoryLockedError, InvalidError, NotFoundError, TimeoutError
+from walkeeper_sqlite import _follow, _native
 
 
 @pytest.fixture
@@ -200,3 +202,33 @@ def test_a_program_that_writes_to_a_follower_is_noticed(tmp_path: Path, ns: walk
         connection.close()
     with pytest.raises(InvalidError, match="changed without the VFS"):
         walkeeper_sqlite.follow(tmp_path / "copy.db", ns.log("app"))
+
+
+def test_closing_a_follower_whose_file_a_reader_keeps(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ns: walkeeper.Namespace
+) -> None:
+    """The record that could not be given to the file is given to it when it is followed again."""
+
+    class Locked:
+        asked = threading.Event()
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(_native.lib, name)
+
+        def wk_follower_record(self, *given: object) -> int:
+            self.asked.set()
+            return int(_native.lib.WK_LOCKED)
+
+    with walkeeper_sqlite.attach(tmp_path / "app.db", ns.log("app")) as database:
+        connection = database.connect(isolation_level=None)
+        connection.execute("CREATE TABLE t(x)")
+        follower = walkeeper_sqlite.follow(tmp_path / "copy.db", ns.log("app"))
+        monkeypatch.setattr(_follow, "lib", Locked())
+        connection.execute("INSERT INTO t VALUES(1)")
+        assert Locked.asked.wait(30)
+        follower.close()
+        monkeypatch.undo()
+        with walkeeper_sqlite.follow(tmp_path / "copy.db", ns.log("app")) as follower:
+            follower.wait_for(walkeeper_sqlite.last_lsn(connection), timeout=30)
+        connection.close()
+    assert (tmp_path / "copy.db").read_bytes() == (tmp_path / "app.db").read_bytes()

@@ -17,6 +17,7 @@ from walkeeper_sqlite._database import Acknowledge, Database, Status, attach, la
 from walkeeper_sqlite._follow import Follower, follow
 from walkeeper_sqlite._host import extension_path, load
 from walkeeper_sqlite._restore import Restored, restore
+from walkeeper_sqlite._retention import Retention
 from walkeeper_sqlite._snapshots import Snapshot, snapshots
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Database",
     "Follower",
     "Restored",
+    "Retention",
     "Snapshot",
     "Status",
     "attach",

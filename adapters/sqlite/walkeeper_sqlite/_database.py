@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,7 +17,8 @@ from walkeeper.errors import ClosedError, InvalidError, check
 from walkeeper_sqlite._host import load
 from walkeeper_sqlite._logs import new_error, open_log
 from walkeeper_sqlite._native import ffi, lib
-from walkeeper_sqlite._snapshots import Snapshot, take_snapshot, truncate
+from walkeeper_sqlite._retention import Retainer, Retention
+from walkeeper_sqlite._snapshots import Snapshot, held_while_attaching, keep_first_snapshot, take_snapshot, truncate
 
 __all__ = ["Database", "Status", "attach", "last_lsn"]
 
@@ -53,6 +55,8 @@ class Status:
     """Payload of the records of these commits."""
     page_size: int
     pages: int
+    retention_error: str | None
+    """Why the last snapshot or truncation that `attach(…, retention=…)` asks for failed; it is tried again."""
 
 
 class Database:
@@ -62,6 +66,8 @@ class Database:
         self._path = path
         self._log = log
         self._native = native
+        self._snapshotting = threading.Lock()
+        self._retainer: Retainer | None = None
 
     @property
     def log(self) -> Log:
@@ -97,6 +103,7 @@ class Database:
             log_bytes=status.log_bytes,
             page_size=status.page_size,
             pages=status.pages,
+            retention_error=None if self._retainer is None else self._retainer.error,
         )
 
     def snapshot(
@@ -114,10 +121,11 @@ class Database:
         called with the pages done, and all. Raises what an append raises, and sqlite3.OperationalError where another
         connection writes for longer than five seconds.
         """
-        return take_snapshot(self, self._log, progress, connect or (lambda: self.connect(isolation_level=None)))
+        with self._snapshotting:  # two at once would make neither of them whole
+            return take_snapshot(self, self._log, progress, connect or (lambda: self.connect(isolation_level=None)))
 
     def truncate(self, keep: timedelta) -> Snapshot | None:
-        """Lets go of the log before the newest snapshot that is older than `keep`, so that every commit of that time
+        """Lets go of the log before the newest snapshot that ended before `keep`, so that every commit of that time
         can be restored still. Returns that snapshot; None: there is none that old, and nothing was done."""
         self._opened()
         return truncate(self._log, keep)
@@ -127,8 +135,14 @@ class Database:
             raise ClosedError(f"the database {self._path} was closed")
         return self._native
 
+    def _retain(self, retention: Retention) -> None:
+        self._retainer = Retainer(self, retention)
+        self._retainer.start()
+
     def close(self) -> None:
         """Lets go of it. Connections that are open go on, and the log is closed with the last of them."""
+        if self._retainer is not None:
+            self._retainer.close()
         if self._native is not None:
             native, self._native = self._native, None
             lib.wk_database_close(native)
@@ -143,7 +157,12 @@ class Database:
 
 
 def attach(
-    path: str | os.PathLike[str], log: Log, *, page_size: int = 4096, acknowledge: Acknowledge = "strict"
+    path: str | os.PathLike[str],
+    log: Log,
+    *,
+    page_size: int = 4096,
+    acknowledge: Acknowledge = "strict",
+    retention: Retention | None = None,
 ) -> Database:
     """Opens the SQLite database `path` on `log`, whose earlier writer is fenced.
 
@@ -154,6 +173,8 @@ def attach(
     COMMIT returns when the commit is durable in the log. With acknowledge="strict" nobody sees it before, and nobody
     else commits meanwhile. With "group" the next transaction begins, and readers of this machine see the commit, while
     it waits: many threads commit at once. Where the log refuses a commit that was seen so, the database is poisoned.
+
+    With `retention` a thread takes snapshots and truncates the log, until the database is closed.
 
     Raises DirectoryLockedError where another process has the database open, also without walkeeper; ExistsError where
     it is attached in this process; InvalidError where the file is not known to be of this log, or is no database;
@@ -170,9 +191,21 @@ def attach(
     options.acknowledge = _ACKNOWLEDGE[acknowledge]
     name = os.path.realpath(os.fsdecode(path))
     out, error = ffi.new("wk_database **"), new_error()
-    status = lib.wk_database_open(os.fsencode(name), open_log(log, write=True), options, out, error)
-    check(status, error, log=log.name)
-    return Database(name, log, out[0])
+    try:
+        with held_while_attaching(log):
+            status = lib.wk_database_open(os.fsencode(name), open_log(log, write=True), options, out, error)
+            check(status, error, log=log.name)
+            found = ffi.new("wk_database_status *")
+            lib.wk_database_status_get(out[0], found)
+            keep_first_snapshot(log, found.id)
+    except BaseException:
+        if out[0] != ffi.NULL:
+            lib.wk_database_close(out[0])
+        raise
+    database = Database(name, log, out[0])
+    if retention is not None:
+        database._retain(retention)
+    return database
 
 
 def last_lsn(connection: Any, schema: str = "main") -> int:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
 from walkeeper import Log, Record
 from walkeeper.errors import ClosedError, Error, TimeoutError, UnavailableError, check
+from walkeeper_sqlite._counted_log import counted_log
 from walkeeper_sqlite._host import load
 from walkeeper_sqlite._logs import new_error, open_log
 from walkeeper_sqlite._native import ffi, lib
@@ -29,6 +31,9 @@ class Follower:
         self._native = native
         self._changed = threading.Condition()
         self._lsn = int(lib.wk_follower_lsn(native))
+        self._time_ms = -1
+        self._read_id = self._lsn
+        self._commits = 0
         self._closing = False
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=f"walkeeper-follow-{log.name}", daemon=True)
@@ -42,6 +47,27 @@ class Follower:
     def lsn(self) -> int:
         """The sequence id of the last commit that readers of the file see."""
         return self._lsn
+
+    @property
+    def time_ms(self) -> int:
+        """When that was written, in milliseconds since 1970. -1: nothing has come since the follower was made."""
+        return self._time_ms
+
+    @property
+    def read_id(self) -> int:
+        """The sequence id of the last record that it has: of that commit, or of one behind it that is not whole yet, or
+        of a snapshot."""
+        return self._read_id
+
+    @property
+    def commits(self) -> int:
+        """That have come since the follower was made."""
+        return self._commits
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What ended it; `close` raises it."""
+        return self._failure
 
     def wait_for(self, lsn: int, timeout: float | None = None) -> None:
         """Returns once readers see the commit that `last_lsn` told on the writer's side: then they read what it wrote.
@@ -98,26 +124,33 @@ class Follower:
             time.sleep(_RETRY_S)
 
     def _take(self, record: Record) -> None:
-        error = new_error()
-        payload = ffi.from_buffer(record.payload)
+        error, size = new_error(), len(record.payload)
+        # no more than an address: a buffer in the frame of an exception that is kept would be collected with it, of
+        # which CPython dies
+        start = ffi.cast("uint8_t *", ffi.from_buffer(record.payload))
         while True:
-            status = lib.wk_follower_record(self._native, payload, len(payload), record.sequence_id, record.txid, error)
-            if status != lib.WK_LOCKED or self._closing:
+            status = lib.wk_follower_record(self._native, start, size, record.sequence_id, record.txid, error)
+            if status != lib.WK_LOCKED:
                 break
+            if self._closing:
+                return
         check(status, error, log=self._log.name)
         lsn = int(lib.wk_follower_lsn(self._native))
         if lsn != self._lsn:
             with self._changed:
-                self._lsn = lsn
+                self._lsn, self._time_ms = lsn, record.txid
+                self._commits += 1
                 self._changed.notify_all()
+        self._read_id = record.sequence_id
 
 
-def follow(path: str | os.PathLike[str], log: Log) -> Follower:
+def follow(path: str | os.PathLike[str], log: Log, *, progress: Callable[[int, int], object] | None = None) -> Follower:
     """Makes `path` from the log, or goes on with it, and keeps it a moment behind the writer of the log.
 
     Any SQLite reads the file while it is followed, with the ordinary drivers, and without walkeeper: in other
     processes; in this one by the module sqlite3. Each commit is seen whole. Nobody may write to it. When it begins, no
-    program may have it open.
+    program may have it open. `progress` is called while the file is made, or brought to the end of the log: with the
+    records read, and all; both may begin anew.
 
     Raises NotFoundError where no database was attached to the log yet, DirectoryLockedError where a program has the
     file open, InvalidError where the file is not known to be of this log.
@@ -125,7 +158,8 @@ def follow(path: str | os.PathLike[str], log: Log) -> Follower:
     load()
     name = os.path.realpath(os.fsdecode(path))
     out, error = ffi.new("wk_follower **"), new_error()
-    status = lib.wk_follower_open(os.fsencode(name), open_log(log, write=False), out, error)
+    read = log if progress is None else counted_log(log, progress)
+    status = lib.wk_follower_open(os.fsencode(name), open_log(read, write=False), out, error)
     check(status, error, log=log.name)
     try:
         return Follower(name, log, out[0])

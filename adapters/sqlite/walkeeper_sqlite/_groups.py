@@ -10,7 +10,7 @@ from typing import Literal
 from walkeeper import Log
 from walkeeper.errors import CorruptError, TruncatedError, UnsupportedError
 
-__all__ = ["Group", "Head", "groups", "head_of", "last_groups"]
+__all__ = ["Group", "Head", "commit_at", "commit_before", "groups", "head_of", "last_groups"]
 
 Kind = Literal["commit", "snapshot"]
 
@@ -124,3 +124,16 @@ def last_groups(log: Log, count: int, *, kind: Kind | None = None, end: int | No
         if len(found) >= count or start == info.first.sequence_id:
             return found[-count:] if count else []
         records_count *= 4
+
+
+def commit_before(log: Log, end: int) -> Group | None:
+    """The last commit that ends before the record `end`."""
+    found = last_groups(log, 1, kind="commit", end=end)
+    return found[0] if found else None
+
+
+def commit_at(log: Log, start: int) -> Group | None:
+    """The first commit that ends at the record `start`, or behind it."""
+    before = commit_before(log, start)
+    begin = None if before is None else before.lsn + 1
+    return next((group for group in groups(log, begin) if group.kind == "commit" and group.lsn >= start), None)

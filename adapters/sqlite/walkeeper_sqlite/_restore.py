@@ -60,10 +60,10 @@ def restore(log: Log, path: str | os.PathLike[str], *, to: int | datetime | None
 
 
 def _starts(log: Log, lsn: int, txid: int) -> list[int]:
-    """Where to look for a snapshot: the newest one first; it may have ended behind the point that is asked for."""
-    before = [
+    """Where to begin: at the newest snapshot that is whole at the point that is asked for; else the log is searched."""
+    whole = [
         snapshot.lsn
         for snapshot in snapshots(log)
-        if (lsn < 0 or snapshot.lsn <= lsn) and (txid < 0 or snapshot.time_ms <= txid)
+        if (lsn < 0 or snapshot.end_lsn <= lsn) and (txid < 0 or snapshot.end_time_ms <= txid)
     ]
-    return [*before[:-3:-1], -1]
+    return [*whole[-1:], -1]

@@ -1,28 +1,38 @@
 """Snapshots of a database in its log: where restorations begin, and up to which the log can be let go of.
 
-A cursor of the log stands on the first record of each, named `sqlite-snapshot-` and its sequence id: truncation waits
-for it.
+A cursor of the log stands on the first record of each: truncation waits for it. Its name is `sqlite-snapshot-`, and the
+sequence ids of the first and the last record, and the time of the last one: FIRST-LAST-MILLISECONDS.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from walkeeper import Log
-from walkeeper.errors import CursorNotFoundError, check
+from walkeeper import Log, Record
+from walkeeper.errors import CursorNotFoundError, TimeoutError, check
+from walkeeper_sqlite._groups import groups, head_of
 from walkeeper_sqlite._logs import new_error
 from walkeeper_sqlite._native import ffi, lib
 
 if TYPE_CHECKING:
     from walkeeper_sqlite._database import Database
 
-__all__ = ["Snapshot", "snapshots", "take_snapshot", "truncate"]
+__all__ = ["Snapshot", "held_while_attaching", "keep_first_snapshot", "snapshots", "take_snapshot", "truncate"]
 
-_PREFIX = "sqlite-snapshot-"
+_NAME = re.compile(r"sqlite-snapshot-([0-9]{20})-([0-9]{20})-([0-9]+)")
+_WHILE_ATTACHING = "sqlite-attach"
+"""The cursor of a log that has no snapshot's yet."""
 _PAGES_AT_ONCE = 256
+_SHOWN_TIMEOUT_S = 30.0
+_LOOK_S = 0.02
+
+T = TypeVar("T")
 
 Progress = Callable[[int, int], object]
 """Is called with the pages done, and all."""
@@ -36,19 +46,23 @@ class Snapshot:
     """The sequence id of its first record."""
     time_ms: int
     """When that was written, in milliseconds since 1970."""
+    end_lsn: int
+    """The sequence id of its last record: what is before that cannot be restored from it. Commits may lie between."""
+    end_time_ms: int
 
 
 def snapshots(log: Log) -> list[Snapshot]:
-    """The whole ones that the log has, the oldest first. The one that a log begins with is none of them."""
-    found = []
+    """The whole ones that the log has, the oldest first."""
+    found, begin = [], log.info().first.sequence_id
     for name in log.cursors():
-        if name.startswith(_PREFIX):
+        if (match := _NAME.fullmatch(name)) is not None:
+            first, last, end_time_ms = map(int, match.groups())
             try:
                 position = log.cursor(name, create=False).position
             except CursorNotFoundError:
                 continue
-            if name == f"{_PREFIX}{position.sequence_id:020}":
-                found.append(Snapshot(position.sequence_id, position.txid))
+            if position.sequence_id == first >= begin:  # else a truncation was forced past it
+                found.append(Snapshot(first, position.txid, last, end_time_ms))
     return sorted(found, key=lambda snapshot: snapshot.lsn)
 
 
@@ -62,8 +76,11 @@ def take_snapshot(database: Database, log: Log, progress: Progress | None, conne
         check(lib.wk_database_snapshot_begin(database._opened(), out, error), error, log=log.name, write=True)
         writing.execute("ROLLBACK")
         snapshot = ffi.gc(out[0], lib.wk_database_snapshot_free)
-        done = 0
+        lsn = lib.wk_database_snapshot_lsn(snapshot)
+        done, before_end = 0, lsn
         while True:
+            if left[0] <= _PAGES_AT_ONCE:
+                before_end = max(lsn, log.info().last.sequence_id)
             status = lib.wk_database_snapshot_append(snapshot, _PAGES_AT_ONCE, left, error)
             check(status, error, log=log.name, write=True)
             done += _PAGES_AT_ONCE
@@ -71,27 +88,87 @@ def take_snapshot(database: Database, log: Log, progress: Progress | None, conne
                 progress(done if left[0] else done - _PAGES_AT_ONCE + 1, done + left[0])
             if left[0] == 0:
                 break
-        lsn = lib.wk_database_snapshot_lsn(snapshot)
         ffi.release(snapshot)
     finally:
         reading.close()
         writing.close()
-    position = log.find(sequence_id=lsn)
-    log.cursor(f"{_PREFIX}{lsn:020}").advance(position)
-    return Snapshot(lsn, position.txid)
+    end = _shown(lambda: _end_from(log, before_end), log)
+    return _keep(log, lsn, end.sequence_id, end.txid)
 
 
-def truncate(log: Log, keep: timedelta) -> Snapshot | None:
-    """Lets go of the records before the newest snapshot that is older than `keep`: every commit of that time can be
-    restored still. Returns it, or None where there is none."""
-    limit_ms = int((datetime.now(timezone.utc) - keep).timestamp() * 1000)
+@contextmanager
+def held_while_attaching(log: Log) -> Iterator[None]:
+    """A log without snapshots keeps what it has and gets, until the first one has a cursor."""
+    if snapshots(log):
+        yield
+        return
+    holding = log.cursor(_WHILE_ATTACHING)
+    try:
+        yield
+    finally:
+        holding.delete()
+
+
+def keep_first_snapshot(log: Log, database: int) -> None:
+    """The snapshot with which the database begins gets its cursor, where no snapshot of it has one. Else the log's own
+    retention, where it has one, could let go of it before there is another.
+
+    Cursors of a database that was being taken over before, and is not this one, are deleted.
+    """
     whole = snapshots(log)
-    old = [snapshot for snapshot in whole if snapshot.time_ms <= limit_ms]
+    if whole and _database_of(log, whole[-1]) == database:
+        return
+    first = _shown(lambda: next((group for group in groups(log) if group.database == database), None), log)
+    if first.kind == "snapshot":
+        _keep(log, first.first, first.lsn, first.time_ms)
+    for name in log.cursors():
+        if (match := _NAME.fullmatch(name)) is not None and int(match[1]) in {snapshot.lsn for snapshot in whole}:
+            log.cursor(name, create=False).delete()
+
+
+def _database_of(log: Log, snapshot: Snapshot) -> int:
+    with log.reader(sequence_id=snapshot.lsn) as reader:
+        return head_of(reader.read()[0].payload, log.name, snapshot.lsn).database
+
+
+def _keep(log: Log, lsn: int, end_lsn: int, end_time_ms: int) -> Snapshot:
+    """A cursor on it."""
+    position = log.find(sequence_id=lsn)
+    log.cursor(f"sqlite-snapshot-{lsn:020}-{end_lsn:020}-{end_time_ms}").advance(position)
+    return Snapshot(lsn, position.txid, end_lsn, end_time_ms)
+
+
+def _end_from(log: Log, start: int) -> Record | None:
+    """The first last part of a snapshot at the record `start`, or behind it."""
+    with log.reader(sequence_id=start) as reader:
+        while records := reader.read():
+            for record in records:
+                head = head_of(record.payload, log.name, record.sequence_id)
+                if head.kind == "snapshot" and head.is_last:
+                    return record
+    return None
+
+
+def _shown(look: Callable[[], T | None], log: Log) -> T:
+    """What was written: readers of a cluster may learn of it a moment after the writer."""
+    until = time.monotonic() + _SHOWN_TIMEOUT_S
+    while (found := look()) is None:
+        if time.monotonic() > until:
+            raise TimeoutError(f"log {log.name} does not show the end of a snapshot that was written to it")
+        time.sleep(_LOOK_S)
+    return found
+
+
+def truncate(log: Log, keep: timedelta, now: datetime | None = None) -> Snapshot | None:
+    """Lets go of the records before the newest snapshot that ended at least `keep` before `now`: every commit since
+    then can be restored still. Returns it, or None where there is none."""
+    limit = (now or datetime.now(timezone.utc)) - keep
+    whole = snapshots(log)
+    old = [snapshot for snapshot in whole if snapshot.end_time_ms <= limit.timestamp() * 1000]
     if not old:
         return None
-    kept = {f"{_PREFIX}{snapshot.lsn:020}" for snapshot in whole[len(old) - 1 :]}
     for name in log.cursors():
-        if name.startswith(_PREFIX) and name not in kept:
+        if (match := _NAME.fullmatch(name)) is not None and int(match[1]) < old[-1].lsn:
             log.cursor(name, create=False).delete()
     log.truncate(log.find(sequence_id=old[-1].lsn))
     return old[-1]

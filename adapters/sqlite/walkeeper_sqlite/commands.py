@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta, timezone
+from dataclasses import asdict
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -27,18 +31,20 @@ from walkeeper.cli._directory import (
     reading,
     writing,
 )
-from walkeeper.cli._main import EXIT_DAMAGED, Refusal, holder
+from walkeeper.cli._main import EXIT_DAMAGED, EXIT_INTERRUPTED, Refusal, holder
 from walkeeper.cli._number import Number
-from walkeeper.cli._place import natural
 from walkeeper.cli._scratch import scratch
 from walkeeper.cli._show import counted, facts, printable, show, size, table
-from walkeeper.errors import NotFoundError
+from walkeeper.errors import Error, NotFoundError, UnavailableError
 from walkeeper_sqlite import Database
 from walkeeper_sqlite._comparison import different_pages, integrity_findings
 from walkeeper_sqlite._counted_log import Told, counted_log
-from walkeeper_sqlite._groups import Group, groups, head_of, last_groups
+from walkeeper_sqlite._groups import Group, commit_at, commit_before, groups, head_of, last_groups
+from walkeeper_sqlite._history import buckets_of, groups_between
+from walkeeper_sqlite._picker import picked
 from walkeeper_sqlite._snapshots import truncate as truncate_log
 from walkeeper_sqlite._state_file import StateFile, holder_of, state_of
+from walkeeper_sqlite._times import moment, point, span
 
 __all__ = ["sqlite"]
 
@@ -46,13 +52,10 @@ SQLITE_MAGIC = b"SQLite format 3\0"
 LEFT_BESIDE = ("-wal", "-journal", "-shm", "-wk")
 """What may lie beside a database, and belongs to that one alone."""
 PAGES_SHOWN = 10
-POINTS_SHOWN = 10
-"""Newest commits that the choice of a restoration begins with."""
-AGES = tuple(
-    timedelta(**age)
-    for age in ({"minutes": 10}, {"hours": 1}, {"hours": 6}, {"days": 1}, {"days": 7}, {"days": 30}, {"days": 365})
-)
-"""The commits that were the last ones so long ago are offered besides."""
+NEWEST_SHOWN = 20
+LOOK_S = 0.05
+LINE_S = 10.0
+ONE_LINE_S = 0.5
 
 
 def log_arguments(*, exists: bool) -> Callable[[Any], Any]:
@@ -70,25 +73,13 @@ def file_argument(*, exists: bool = False, required: bool = True) -> Callable[[A
     return click.argument("file", metavar="FILE" if required else "[FILE]", type=place, required=required)
 
 
-def point(value: str) -> int | datetime:
-    """A sequence id, or a time in ISO 8601; without a zone it is local. Raises click.BadParameter."""
-    try:
-        if value.isdigit():
-            return natural(value)
-        found = datetime.fromisoformat(value.replace("Z", "+00:00"))
-        return found if found.tzinfo else found.astimezone()
-    except (OverflowError, ValueError):
-        pass
-    raise click.BadParameter(f"{value!r} is no LSN, and no time, which is like 2024-05-01T12:00")
-
-
 @click.group()
 def sqlite() -> None:
     """Look at, restore and take over SQLite databases whose write-ahead log is a log.
 
     DIR|URI is the namespace with the log: a directory, or the URI of a cluster. FILE is the database file. An LSN is
-    the sequence id of a commit's last record. status, history, restore and verify write nothing to the log and fence
-    nobody; attach and snapshot fence the process that writes it.
+    the sequence id of a commit's last record. status, history, restore, verify and follow write nothing to the log and
+    fence nobody; attach and snapshot fence the process that writes it.
     """
 
 
@@ -210,19 +201,36 @@ def place_of(told: dict[str, Any]) -> str:
 
 @sqlite.command("history")
 @log_arguments(exists=True)
-@click.option("--last", "count", type=click.IntRange(1), default=20, show_default=True, help="The last so many.")
-@click.option("--all", "every", is_flag=True, help="All of them.")
+@click.option("--last", "count", type=click.IntRange(1), help="The last so many. [default: 20, or all with --since]")
+@click.option("--all", "every_one", is_flag=True, help="All of them.")
+@click.option("--since", type=point, metavar="LSN|TIME", help="Those at this point, and later.")
+@click.option("--until", type=point, metavar="LSN|TIME", help="Those at this point, and earlier.")
+@click.option("--every", type=span, metavar="SPAN", help="A row for each span, like 1m, 1h or 1d.")
 @json_flag
-def history(uri: Path | str, log: str, count: int, every: bool, as_json: bool) -> None:
+def history(
+    uri: Path | str,
+    log: str,
+    count: int | None,
+    every_one: bool,
+    since: int | datetime | None,
+    until: int | datetime | None,
+    every: timedelta | None,
+    as_json: bool,
+) -> None:
     """The commits of LOG: LSN, time, pages that were changed, bytes of the log; and its snapshots."""
-    with reading(uri) as namespace:
+    if count is not None and (every_one or every is not None):
+        raise click.UsageError("--last goes neither with --all nor with --every")
+    if count is None and not every_one and since is None and every is None:
+        count = NEWEST_SHOWN
+    with reading(uri) as namespace, progress("history") as told:
         opened = namespace.log(log, create=False)
-        found = groups(opened) if every else iter(last_groups(opened, count))
+        found = groups_between(opened if every is None else counted_log(opened, told), since, until, count)
         if as_json:
-            for group in found:
-                click.echo(json.dumps(group_row(group)))
+            rows = map(group_row, found) if every is None else map(asdict, buckets_of(found, every))
+            for row in rows:
+                click.echo(json.dumps(row))
             return
-        shown = history_table(found)
+        shown = history_table(found) if every is None else buckets_table(found, every)
     if not shown.row_count:
         click.echo("no commits", err=True)
         return
@@ -234,6 +242,14 @@ def history_table(found: Iterator[Group]) -> Any:
     for group in found:
         numbers = f"{group.images_count:,}", f"{group.pages:,}", f"{group.bytes:,}"
         shown.add_row(str(group.lsn), moment(group.time_ms), group.kind, f"{group.transaction:,}", *numbers)
+    return shown
+
+
+def buckets_table(found: Iterator[Group], every: timedelta) -> Any:
+    shown = table("from", ">commits", ">snapshots", ">pages", ">bytes", ">last LSN")
+    for bucket in buckets_of(found, every):
+        numbers = f"{bucket.commits:,}", f"{bucket.snapshots:,}", f"{bucket.pages:,}", f"{bucket.bytes:,}"
+        shown.add_row(moment(bucket.time_ms), *numbers, str(bucket.lsn))
     return shown
 
 
@@ -358,11 +374,14 @@ def why_not_comparable(file: Path) -> str | None:
     "--to",
     type=point,
     metavar="LSN|TIME",
-    help="The last commit that the file gets, or the last one at that time. [default: asked for on a terminal, or all]",
+    help="The last commit that the file gets, or the last one at that time. [default: chosen on a terminal, or all]",
 )
 @json_flag
 def restore(uri: Path | str, log: str, file: Path, to: int | datetime | None, as_json: bool) -> None:
     """Make the database FILE, which does not exist, as it was at a commit. Nothing is written to the log.
+
+    A TIME without a zone is local: "10 minutes ago", 14:03, "yesterday 14:03", 2024-05-01T12:00. Of 14:03 alone it is
+    the last one that was. Without --to a list of commits is shown on a terminal, to choose from.
 
     FILE is a database of its own: any SQLite opens it, and it is of no log until attach takes it over.
     """
@@ -370,8 +389,10 @@ def restore(uri: Path | str, log: str, file: Path, to: int | datetime | None, as
     with reading(uri) as namespace:
         opened = namespace.log(log, create=False)
         if to is None and not as_json and is_terminal():
-            to = asked_for(opened)
+            to = picked(opened)
         check_point(opened, to)
+        if to is not None and not as_json:
+            tell_neighbours(opened, to)
         restored = restored_file(opened, file, to)
     told = {
         "path": str(file),
@@ -404,46 +425,143 @@ def check_point(log: Log, to: int | datetime | None) -> None:
         raise Refusal(f"log {log.name} has no record {to}: its next one will be {end}")
 
 
+def tell_neighbours(log: Log, to: int | datetime) -> None:
+    """The commits at the point and behind it, before the work begins."""
+    if isinstance(to, datetime):
+        to_ms = int(to.timestamp() * 1000)
+        end = log.find(txid=max(0, to_ms + 1)).sequence_id
+        click.echo(f"to {moment(to_ms)}", err=True)
+    else:
+        end = to + 1
+    before, behind = commit_before(log, end), commit_at(log, end)
+    click.echo(f"  the last commit: {'none' if before is None else place_of(group_row(before))}", err=True)
+    click.echo(f"  the next one: {'none' if behind is None else place_of(group_row(behind))}", err=True)
+
+
 def restored_file(log: Log, file: Path, to: int | datetime | None) -> walkeeper_sqlite.Restored:
-    with progress("restore") as told:
+    with progress("restore") as told, stopped_by_signals() as stop:
         try:
-            return walkeeper_sqlite.restore(counted_log(log, told), file, to=to)
+            return walkeeper_sqlite.restore(counted_log(log, until_stopped(stop, told)), file, to=to)
         except NotFoundError as missing:
             hint = "walkeeper sqlite history --all shows the snapshots: the end of the first whole one is the earliest"
             raise Refusal(str(missing), hint) from missing
+        except Error:
+            if stop.is_set():
+                raise click.Abort from None
+            raise
 
 
 def is_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def asked_for(log: Log) -> int | datetime | None:
-    """What a person chooses: an LSN of the list, or any other, or a time."""
-    points = points_of(log)
-    if not points:
-        return None  # restore says that the log has nothing
-    shown = table(">LSN", "time", ">transaction", ">pages")
-    for group in points:
-        shown.add_row(str(group.lsn), moment(group.time_ms), f"{group.transaction:,}", f"{group.images_count:,}")
-    show(shown)
-    chosen: int | datetime = click.prompt(
-        "Restore to which LSN, or time", default=str(points[-1].lsn), value_proc=point
-    )
-    return chosen
+# ---- following ----
 
 
-def points_of(log: Log) -> list[Group]:
-    """The newest commits, and some that were the last ones a while ago; the oldest first."""
-    newest = last_groups(log, POINTS_SHOWN, kind="commit")
-    found = {group.lsn: group for group in newest}
-    now = datetime.now(timezone.utc)
-    first = log.info().first
-    for age in AGES:
-        if not newest or (now - age).timestamp() * 1000 < first.txid:
+@sqlite.command("follow")
+@log_arguments(exists=True)
+@file_argument()
+@click.option("--once", is_flag=True, help="Bring FILE to the end that LOG has now, and exit.")
+@click.option("--until-lsn", type=click.IntRange(0), metavar="LSN", help="Exit when FILE has this commit.")
+@click.option("--every", type=span, metavar="SPAN", help="A line for each span, like 10s. [default: 10s, or one line]")
+@json_flag
+def follow(
+    uri: Path | str,
+    log: str,
+    file: Path,
+    once: bool,
+    until_lsn: int | None,
+    every: timedelta | None,
+    as_json: bool,
+) -> None:
+    """Keep FILE a moment behind the database that another process writes to LOG.
+
+    Any SQLite reads FILE meanwhile, in other processes; nobody may write to it. Where there is no FILE, it is made.
+    Nothing is written to LOG, and nobody is fenced. It runs until SIGTERM or Ctrl-C, and goes on with FILE when it is
+    called again.
+    """
+    if once and until_lsn is not None:
+        raise click.UsageError("--once and --until-lsn exclude each other")
+    with reading(uri) as namespace, stopped_by_signals() as stop:
+        opened = namespace.log(log, create=False)
+        until = opened.info().last.sequence_id if once else until_lsn
+        try:
+            with progress("follow") as told:
+                follower = walkeeper_sqlite.follow(file, opened, progress=until_stopped(stop, told))
+        except Error:
+            if not stop.is_set():
+                raise
+            reached = False
+        else:
+            with follower:
+                reached = watch(opened, follower, stop, until, every, as_json)
+    if until is not None and not reached:
+        sys.exit(EXIT_INTERRUPTED)
+
+
+def watch(
+    log: Log,
+    follower: walkeeper_sqlite.Follower,
+    stop: threading.Event,
+    until: int | None,
+    every: timedelta | None,
+    as_json: bool,
+) -> bool:
+    """Tells how far it is, until it has the record `until`, or a signal comes, or it fails. Whether it has it."""
+    one_line = every is None and not as_json and sys.stdout.isatty()
+    span_s = ONE_LINE_S if one_line else LINE_S if every is None else every.total_seconds()
+    told_at, told_commits, passed = time.monotonic(), follower.commits, 0.0
+    while True:
+        reached = until is not None and max(follower.lsn, follower.read_id) >= until
+        ended = reached or follower.failure is not None or stop.is_set()
+        if passed == 0 or passed >= span_s or ended:
+            commits = follower.commits
+            rate = (commits - told_commits) / passed if passed else 0.0
+            tell_followed(followed_row(log, follower, rate), one_line, as_json)
+            told_at, told_commits = told_at + passed, commits
+        if ended:
             break
-        end = log.find(time=now - age).sequence_id
-        found |= {group.lsn: group for group in last_groups(log, 1, kind="commit", end=end)}
-    return [found[lsn] for lsn in sorted(found)]
+        stop.wait(min(LOOK_S, span_s))
+        passed = time.monotonic() - told_at
+    if one_line:
+        click.echo()
+    return reached
+
+
+def followed_row(log: Log, follower: walkeeper_sqlite.Follower, rate: float) -> dict[str, Any]:
+    """What is behind of a log that cannot be asked is not known."""
+    try:
+        last = log.info().last
+    except UnavailableError:
+        last = None
+    lsn, read_id, time_ms = follower.lsn, follower.read_id, follower.time_ms
+    if time_ms < 0 and last is not None and (commit := commit_before(log, lsn + 1)) is not None:
+        time_ms = commit.time_ms
+    behind = None if last is None else max(0, last.sequence_id - read_id)
+    behind_ms = None if last is None or time_ms < 0 else max(0, last.txid - time_ms) if behind else 0
+    return {
+        "lsn": lsn,
+        "time_ms": time_ms,
+        "records_behind": behind,
+        "ms_behind": behind_ms,
+        "commits_per_second": round(rate, 1),
+    }
+
+
+def tell_followed(row: dict[str, Any], one_line: bool, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(row))
+        return
+    if row["records_behind"] is None:
+        lag = "the log cannot be read now"
+    elif row["records_behind"] == 0:
+        lag = "up to date"
+    else:
+        seconds = "" if row["ms_behind"] is None else f", {row['ms_behind'] / 1000:.1f} s,"
+        lag = f"{counted(row['records_behind'], 'record')}{seconds} behind"
+    at = "" if row["time_ms"] < 0 else f", {moment(row['time_ms'])}"
+    line = f"LSN {row['lsn']}{at}, {lag}, {row['commits_per_second']:,.1f} commits/s"
+    click.echo(f"\r{line}\x1b[K" if one_line else line, nl=not one_line)
 
 
 # ---- changing ----
@@ -581,15 +699,6 @@ def log_id_of(log: Log) -> int:
     return log.info().log_id % 2**64
 
 
-def moment(milliseconds: int) -> str:
-    """A time as --to takes it."""
-    try:
-        found = datetime.fromtimestamp(milliseconds // 1000, timezone.utc)
-    except (OverflowError, OSError, ValueError):
-        return f"{milliseconds} ms"
-    return found.replace(microsecond=milliseconds % 1000 * 1000).isoformat(timespec="milliseconds")
-
-
 @contextmanager
 def progress(what: str) -> Iterator[Told]:
     """A bar for a terminal. Called with what was done, and all that there is to do; both may begin anew."""
@@ -601,3 +710,27 @@ def progress(what: str) -> Iterator[Told]:
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def stopped_by_signals() -> Iterator[threading.Event]:
+    """Set by SIGTERM or Ctrl-C."""
+    stop = threading.Event()
+    numbers = signal.SIGTERM, signal.SIGINT
+    before = [signal.signal(number, lambda *_: stop.set()) for number in numbers]
+    try:
+        yield stop
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+
+def until_stopped(stop: threading.Event, told: Told) -> Told:
+    """The same, but it ends what tells it."""
+
+    def telling(done: int, total: int) -> None:
+        if stop.is_set():
+            raise click.Abort
+        told(done, total)
+
+    return telling
