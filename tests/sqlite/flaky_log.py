@@ -19,6 +19,8 @@ class FlakyLog:
         self.namespace = object()  # not a directory's: C asks Python
         self.before: Callable[[], object] = bool
         self.behind: Callable[[], object] = bool
+        self.refuse: Callable[[], object] = bool
+        """Before a submitted record is accepted."""
         self.appends = 0
 
     def as_log(self) -> walkeeper.Log:
@@ -50,6 +52,7 @@ class FlakyWriter:
 
     def submit(self, payload: bytes) -> Future[walkeeper.Position]:
         """Before the future's result comes what the log has for before an append; the record is written at once."""
+        self._log.refuse()
         done = self._writer.append(payload)
         waits: Future[walkeeper.Position] = Future()
         threading.Thread(target=self._finish, args=(waits, done)).start()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 import shutil
 import signal
 import sqlite3
@@ -24,6 +25,10 @@ import walkeeper_sqlite
 
 HERE = Path(__file__).parent
 COMMITS = [*range(1, 6), *range(101, 106)]
+STRIDE = int(os.environ.get("WALKEEPER_SQLITE_STRIDE", "6"))
+"""Of the calls of two databases, which are many: each sixth, from one that the seed chooses."""
+SEED = int(os.environ.get("WALKEEPER_TEST_SEED", "0")) or random.randrange(1, 1 << 32)
+PAIRS = [*range(1, 5), *range(101, 105)]
 
 
 @pytest.fixture(scope="module")
@@ -34,11 +39,11 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def run(library: Path, folder: Path, **how: str) -> tuple[int, str]:
+def run(library: Path, folder: Path, steps: str = "steps.py", **how: str) -> tuple[int, str]:
     """The exit status, and what it said."""
     folder.mkdir()
-    environment = {**os.environ, "LD_PRELOAD": str(library), "WALKEEPER_FAIL_IN": str(folder / "app.db"), **how}
-    command = [sys.executable, str(HERE / "steps.py"), str(folder)]
+    environment = {**os.environ, "LD_PRELOAD": str(library), "WALKEEPER_FAIL_IN": str(folder / "app"), **how}
+    command = [sys.executable, str(HERE / steps), str(folder)]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, timeout=120)
     return done.returncode, done.stdout
 
@@ -93,10 +98,10 @@ def calls_of(library: Path, folder: Path) -> int:
     return int((folder / "count").read_text())
 
 
-def in_turn(calls: int, one: Callable[[int], None]) -> None:
+def in_turn(calls: int, one: Callable[[int], None], stride: int = 1) -> None:
     assert calls > 60
     with ThreadPoolExecutor(3) as pool:
-        steps = [(number, pool.submit(one, number)) for number in range(1, calls + 1)]
+        steps = [(number, pool.submit(one, number)) for number in range(1 + SEED % stride, calls + 1, stride)]
     failures = [(number, step.exception()) for number, step in steps if step.exception() is not None]
     assert not failures, failures
 
@@ -164,3 +169,45 @@ def test_the_state_moves_on_behind_a_sync_alone(library: Path, tmp_path: Path) -
             states += 1
     assert states > 4
     assert small > 20, "no checkpoint was left to the next sync"
+
+
+def check_pair(folder: Path, said: str) -> None:
+    """Both databases have the same rows: what was acknowledged, and nothing that was not tried; and go on."""
+    acknowledged = [int(line.split()[1]) for line in said.splitlines() if line.startswith("ok ")]
+    with walkeeper.open(folder / "wal") as ns:
+        log = ns.log("app")
+        with (
+            walkeeper_sqlite.attach(folder / "app.db", log, acknowledge="group") as app,
+            app.attach(folder / "app-audit.db", "audit") as audit,
+        ):
+            connection = app.connect(isolation_level=None)
+            connection.execute("ATTACH ? AS audit", (audit.uri,))
+            for schema in ("main", "audit"):
+                connection.execute(f"CREATE TABLE IF NOT EXISTS {schema}.t(id INTEGER PRIMARY KEY, x)")
+                connection.execute(f"INSERT INTO {schema}.t VALUES(1000, 0)")
+            connection.close()
+        found = rows(folder / "app.db")
+        assert rows(folder / "app-audit.db") == found
+        assert set(acknowledged) <= set(found) <= {*PAIRS, 1000}
+        assert len(found) - 1 <= len(acknowledged) + said.count("failed ") + 1
+        for name, file in ((None, "app.db"), ("audit", "app-audit.db")):
+            walkeeper_sqlite.restore(log, folder / "again.db", name=name)
+            assert (folder / "again.db").read_bytes() == (folder / file).read_bytes()
+            (folder / "again.db").unlink()
+
+
+@pytest.mark.parametrize("code", [0, errno.EIO, errno.ENOSPC])
+def test_a_transaction_over_two_databases_at_any_call(library: Path, tmp_path: Path, code: int) -> None:
+    """0: the process is killed."""
+    status, said = run(library, tmp_path / "none", "steps_beside.py", WALKEEPER_FAIL_COUNT=str(tmp_path / "count"))
+    assert status == 0
+    assert [int(line.split()[1]) for line in said.splitlines()] == PAIRS, said
+    check_pair(tmp_path / "none", said)
+
+    def at(number: int) -> None:
+        how = {"WALKEEPER_FAIL_AT": str(number)} | ({"WALKEEPER_FAIL_WITH": str(code)} if code else {})
+        status, said = run(library, tmp_path / str(number), "steps_beside.py", **how)
+        assert status == (0 if code else -signal.SIGKILL), said
+        check_pair(tmp_path / str(number), said)
+
+    in_turn(int((tmp_path / "count").read_text()), at, STRIDE)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlite_records import SNAPSHOT, Image, record_bytes
+from sqlite_records import SNAPSHOT, Image, joint_bytes, name_bytes, record_bytes
 
 import walkeeper
 import walkeeper_sqlite
@@ -72,20 +72,41 @@ def test_the_newest_whole_snapshot_is_begun_with(log: walkeeper.Log, tmp_path: P
 
 
 BASE, _ = record_bytes([ONE], kind=SNAPSHOT, transaction=0, pages=1)
+FIRST, _ = record_bytes([TWO], transaction=1, pages=2)
+BESIDE, _ = record_bytes([TWO], kind=SNAPSHOT, transaction=0, pages=2, database=5, named=True)
+BESIDE_COMMIT, _ = record_bytes([Image(1, [(0, b"g")])], transaction=1, pages=2, database=5, named=True)
 BROKEN = {
     "another transaction": record_bytes([TWO], transaction=2, pages=2)[0],
     "another chain": record_bytes([TWO], transaction=1, pages=2, before=7)[0],
     "another database": record_bytes([TWO], transaction=1, pages=2, database=5)[0],
     "a part without a first one": record_bytes([TWO], transaction=1, pages=2, part=1)[0],
     "a last part without pages": record_bytes([TWO], transaction=1, pages=0)[0],
-    "another kind": record_bytes([TWO], kind=3, transaction=1, pages=2)[0],
+    "another kind": record_bytes([TWO], kind=5, transaction=1, pages=2)[0],
     "another page size": record_bytes([TWO], transaction=1, pages=2, page_size=256)[0],
     "bytes behind the images": record_bytes([TWO], transaction=1, pages=2)[0] + b"x",
     "a range behind the page": record_bytes([Image(2, [(510, b"abc")])], transaction=1, pages=2)[0],
     "a gap behind the page": record_bytes([Image(2, [(513, b"a")])], transaction=1, pages=2)[0],
     "page 0": record_bytes([Image(0, [(0, b"a")])], transaction=1, pages=2)[0],
     "too short": BASE[:39],
+    "one commit together": joint_bytes(FIRST),
+    "a database twice together": joint_bytes(FIRST, FIRST),
+    "a part that is not the last together": joint_bytes(
+        FIRST, record_bytes([TWO], transaction=1, pages=0, last=False, database=5, named=True)[0]
+    ),
+    "a snapshot together": joint_bytes(FIRST, BESIDE),
+    "bytes behind those together": joint_bytes(FIRST, BESIDE_COMMIT, behind=b"x"),
+    "no name": name_bytes("", 5),
+    "a name that is too long": name_bytes("x" * 256, 5),
 }
+
+
+def test_two_databases_and_a_transaction_over_them(log: walkeeper.Log, tmp_path: Path) -> None:
+    records = [BASE, name_bytes("other", 5), BESIDE, joint_bytes(FIRST, BESIDE_COMMIT)]
+    page = bytearray(512)
+    page[10:14] = b"b\0\0c"
+    assert restored(log, tmp_path / "x", *records) == b"a" * 512 + page
+    walkeeper_sqlite.restore(log, tmp_path / "y", name="other")
+    assert (tmp_path / "y").read_bytes() == b"g" + bytes(511) + page
 
 
 @pytest.mark.parametrize("name", BROKEN)

@@ -80,10 +80,35 @@ static void accept(wk_database *db, const wk_page_map *fresh, uint32_t pages) {
 	db->at.crc = db->writer.record.before;
 	db->at.page_size = db->writer.record.page_size;
 	db->at.pages = pages;
-	db->at.lsn = db->writer.lsn;
 	db->status.commits++;
+	pthread_mutex_unlock(&db->lock);
+}
+
+void wk_database_submitted(wk_database *db, int64_t lsn, uint64_t ticket) {
+	pthread_mutex_lock(&db->lock);
+	db->at.lsn = lsn;
 	db->status.log_bytes += db->writer.payload_bytes;
 	pthread_mutex_unlock(&db->lock);
+	if (ticket != 0)
+		atomic_store(&db->submitted, ticket);
+}
+
+static wk_status append_commit(wk_database *db, uint32_t pages) {
+	uint64_t ticket = 0;
+	bool group = db->acknowledge == WK_ACKNOWLEDGE_GROUP;
+	wk_status status = wk_record_writer_end(&db->writer, pages, group ? &ticket : NULL);
+	if (status == WK_OK)
+		wk_database_submitted(db, db->writer.lsn, ticket);
+	return status;
+}
+
+/* The commit of one of several databases: with the last one all are appended. */
+static wk_status hold_commit(wk_database *db, uint32_t pages) {
+	wk_status status = wk_record_writer_hold(&db->writer, pages);
+	if (status != WK_OK)
+		return status;
+	atomic_store(&db->holds_commit, true);
+	return wk_shared_log_awaits_partners(db) ? WK_OK : wk_shared_log_submit(db, db, &db->writer.error);
 }
 
 bool wk_database_wait(wk_database *db, uint64_t ticket) {
@@ -121,17 +146,14 @@ int wk_database_commit(void *database, const wk_wal_file *file, uint32_t last, u
 	wk_status status = rc == 0 ? wk_record_writer_begin(&db->writer, &db->log, &record) : WK_OK;
 	if (rc == 0 && status == WK_OK)
 		rc = add_images(db, file, &fresh, last, pages);
-	uint64_t ticket = 0;
 	if (rc == 0 && status == WK_OK)
-		status = wk_record_writer_end(&db->writer, pages, db->acknowledge == WK_ACKNOWLEDGE_GROUP ? &ticket : NULL);
+		status = wk_shared_log_has_partners(db) ? hold_commit(db, pages) : append_commit(db, pages);
 	if (status != WK_OK)
 		rc = refusal(db, status);
 	if (rc == 0)
 		accept(db, &fresh, pages);
 	if (rc == 0)
 		atomic_fetch_add(&db->frames_unsynced, count);
-	if (rc == 0 && ticket != 0)
-		atomic_store(&db->submitted, ticket);
 	wk_page_map_free(&fresh);
 	return rc;
 }

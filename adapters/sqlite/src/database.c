@@ -54,8 +54,8 @@ wk_database *wk_database_retain(wk_database *database) {
 }
 
 static void release(wk_database *db) {
-	if (db->log.close != NULL)
-		db->log.close(db->log.context);
+	if (db->shared != NULL)
+		wk_shared_log_leave(db->shared, db);
 	wk_state_file_close(&db->state_file);
 	wk_wal_free(&db->wal);
 	wk_record_writer_free(&db->writer);
@@ -63,6 +63,7 @@ static void release(wk_database *db) {
 	wk_write_queue_destroy(&db->write_queue);
 	free(db->pages);
 	free(db->path);
+	free(db->name);
 	free(db);
 }
 
@@ -92,7 +93,7 @@ void wk_database_close(wk_database *db) {
 	}
 }
 
-static wk_database *new_database(const char *path, const wk_database_log *log, const wk_database_options *options) {
+static wk_database *new_database(const char *path, const wk_database_options *options) {
 	wk_database *db = calloc(1, sizeof *db);
 	if (db == NULL)
 		return NULL;
@@ -104,34 +105,54 @@ static wk_database *new_database(const char *path, const wk_database_log *log, c
 	wk_write_queue_init(&db->write_queue);
 	db->path = strdup(path);
 	db->pages = malloc(2 * WK_PAGE_SIZE_MAX);
-	bool whole = wk_wal_init(&db->wal, wk_database_commit, db) && db->path != NULL && db->pages != NULL;
+	db->name = options->name != NULL ? strdup(options->name) : NULL;
+	db->writer.named = options->name != NULL;
+	bool whole = wk_wal_init(&db->wal, wk_database_commit, db) && db->path != NULL && db->pages != NULL &&
+	             (db->name != NULL || options->name == NULL);
 	if (!whole) {
 		release(db);
 		return NULL;
 	}
-	db->log = *log;
 	db->acknowledge = options->acknowledge;
 	return db;
 }
 
-/* Takes the log over, and gives it back closed where it fails. */
-static wk_status open_on(const char *path, const wk_database_log *log, const wk_database_options *options,
-                         uint32_t state, wk_database **opened, wk_error *error) {
+/* What can be said before anything is touched; the registry is locked. */
+static wk_status check_options(const char *path, const wk_database_log *log, const wk_database_options *options,
+                               wk_error *error) {
+	size_t length = options->name != NULL ? strlen(options->name) : 1;
+	if (find_locked(path) != NULL)
+		return wk_database_fail(error, WK_EXISTS, "the database %s is open in this process", path);
+	if (options->acknowledge > WK_ACKNOWLEDGE_GROUP)
+		return wk_database_fail(error, WK_INVALID, "opening %s: acknowledge is %u", path, options->acknowledge);
+	if (options->acknowledge == WK_ACKNOWLEDGE_GROUP && log->submit == NULL)
+		return wk_database_fail(error, WK_UNSUPPORTED, "opening %s: its log has no group acknowledgement", path);
+	if (length == 0 || length > WK_DATABASE_NAME_MAX)
+		return wk_database_fail(error, WK_INVALID, "opening %s: its name has %zu bytes, and may have 1 to %d", path,
+		                        length, WK_DATABASE_NAME_MAX);
+	return WK_OK;
+}
+
+/* In the log, which it leaves where this fails, too. */
+static wk_status open_in(const char *path, wk_shared_log *shared, const wk_database_options *options, uint32_t state,
+                         wk_database **opened, wk_error *error) {
 	char full[PATH_MAX + 1];
 	wk_status status = wk_vfs_full_path(path, full, sizeof full, error);
-	wk_database *db = status == WK_OK ? new_database(full, log, options) : NULL;
+	wk_database *db = status == WK_OK ? new_database(full, options) : NULL;
 	if (db == NULL) {
-		log->close(log->context);
+		wk_shared_log_leave(shared, NULL);
 		return status != WK_OK ? status : wk_database_fail(error, WK_NO_MEMORY, "opening %s: no memory", path);
 	}
+	db->shared = shared;
+	db->log = shared->log;
 	db->status.state = state;
 	pthread_mutex_lock(&registry_lock); /* until it is recovered: another thread that opens the path waits */
-	if (find_locked(full) != NULL)
-		status = wk_database_fail(error, WK_EXISTS, "the database %s is open in this process", full);
-	else if (options->acknowledge > WK_ACKNOWLEDGE_GROUP)
-		status = wk_database_fail(error, WK_INVALID, "opening %s: acknowledge is %u", full, options->acknowledge);
-	else if (options->acknowledge == WK_ACKNOWLEDGE_GROUP && log->submit == NULL)
-		status = wk_database_fail(error, WK_UNSUPPORTED, "opening %s: its log has no group acknowledgement", full);
+	status = check_options(full, &shared->log, options, error);
+	if (status == WK_OK && !wk_shared_log_join(shared, db))
+		status = wk_database_fail(error, WK_INVALID, "opening %s: its log has %d databases, and may have no more", full,
+		                          WK_DATABASES_OF_A_LOG_MAX);
+	if (shared->count > 1) /* the first one has its writer */
+		db->log.take_over = NULL;
 	if (status == WK_OK)
 		status = wk_state_file_open(full, &db->state_file, error);
 	if (status == WK_OK)
@@ -149,6 +170,29 @@ static wk_status open_on(const char *path, const wk_database_log *log, const wk_
 	return WK_OK;
 }
 
+/* Takes the log over, and gives it back closed where it fails. */
+static wk_status open_on(const char *path, const wk_database_log *log, const wk_database_options *options,
+                         uint32_t state, wk_database **opened, wk_error *error) {
+	wk_shared_log *shared = wk_shared_log_new(log);
+	if (shared != NULL)
+		return open_in(path, shared, options, state, opened, error);
+	log->close(log->context);
+	return wk_database_fail(error, WK_NO_MEMORY, "opening %s: no memory", path);
+}
+
+wk_status wk_database_open_beside(wk_database *first, const char *path, const wk_database_options *options,
+                                  wk_database **opened, wk_error *error) {
+	if (options == NULL || options->name == NULL)
+		return wk_database_fail(error, WK_INVALID, "%s is opened beside %s, and has no name", path, first->path);
+	if (options->acknowledge != WK_ACKNOWLEDGE_GROUP || first->acknowledge != WK_ACKNOWLEDGE_GROUP)
+		return wk_database_fail(
+		    error, WK_INVALID,
+		    "%s is opened beside %s: both must have group acknowledgement, as SQLite shows the commit "
+		    "of one before it has that of the other",
+		    path, first->path);
+	return open_in(path, first->shared, options, WK_DATABASE_OPEN, opened, error);
+}
+
 wk_status wk_database_open(const char *path, const wk_database_log *log, const wk_database_options *options,
                            wk_database **opened, wk_error *error) {
 	wk_database_options defaults;
@@ -156,10 +200,11 @@ wk_status wk_database_open(const char *path, const wk_database_log *log, const w
 	return open_on(path, log, options != NULL ? options : &defaults, WK_DATABASE_OPEN, opened, error);
 }
 
-wk_status wk_database_open_following(const char *path, const wk_database_log *log, wk_database **opened,
-                                     wk_error *error) {
+wk_status wk_database_open_following(const char *path, const char *name, const wk_database_log *log,
+                                     wk_database **opened, wk_error *error) {
 	wk_database_options options;
 	wk_database_options_init(&options);
+	options.name = name;
 	if (opened != NULL)
 		return open_on(path, log, &options, WK_DATABASE_FOLLOWING, opened, error);
 	log->close(log->context);

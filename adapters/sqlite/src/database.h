@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "record_writer.h"
+#include "shared_log.h"
 #include "state_file.h"
 #include "wal.h"
 #include "walkeeper/sqlite.h"
@@ -21,12 +22,17 @@ struct wk_database {
 	uint32_t references;
 	pid_t process; /* that opened it: a fork of it is none */
 	char *path;
-	wk_database_log log;
+	char *name; /* NULL: the log is this database's, and that of those beside it */
+	wk_shared_log *shared;
+	wk_database_log log; /* the same, as it is called */
 	wk_state_file state_file;
 	wk_wal wal;
 	wk_record_writer writer;
 	uint8_t *pages;                   /* memory for two */
 	_Atomic(struct wk_file *) holder; /* the file whose connection may write: it has the WAL_WRITE_LOCK, or all locks */
+	_Atomic(void *) writer_connection;   /* the connection of the holder, as SQLite's address; NULL: none */
+	bool write_failed;                   /* of the holder: its transaction is rolled back */
+	atomic_bool holds_commit;            /* in `writer`, until those of the same transaction have come */
 	_Atomic(struct wk_file *) writing;   /* the WAL's file through which the last frame was written */
 	uint32_t acknowledge;                /* enum wk_acknowledge */
 	_Atomic uint64_t submitted, durable; /* tickets of commits, of which the log has all up to the second */
@@ -52,12 +58,14 @@ int wk_database_commit(void *database, const wk_wal_file *file, uint32_t last, u
  */
 wk_status wk_database_checkpointed(wk_database *database, wk_error *error);
 /* As wk_database_open, of a file that nobody writes to: the log is only read. `opened` NULL: WK_NO_MEMORY; the log is closed. */
-wk_status wk_database_open_following(const char *path, const wk_database_log *log, wk_database **opened,
-                                     wk_error *error);
+wk_status wk_database_open_following(const char *path, const char *name, const wk_database_log *log,
+                                     wk_database **opened, wk_error *error);
 /* The same database with one more reference, where it is open still; NULL: it is not. */
 wk_database *wk_database_retain(wk_database *database);
 /* Whether this process opened it, and not one that was forked from that. */
 bool wk_database_is_mine(const wk_database *database);
+/* A held commit was appended: what it waits for, and where it is. */
+void wk_database_submitted(wk_database *database, int64_t lsn, uint64_t ticket);
 /* Waits until the log has all commits up to the ticket. False: it never will; the database is poisoned. */
 bool wk_database_wait(wk_database *database, uint64_t ticket);
 /*

@@ -243,9 +243,10 @@ static wk_status connect(wk_follower *f, wk_error *error) {
 	return rc == SQLITE_OK ? WK_OK : failed(f, rc, "it cannot be opened", error);
 }
 
-wk_status wk_follower_open(const char *path, const wk_database_log *log, wk_follower **opened, wk_error *error) {
+wk_status wk_follower_open(const char *path, const char *name, const wk_database_log *log, wk_follower **opened,
+                           wk_error *error) {
 	wk_follower *f = calloc(1, sizeof *f);
-	wk_status status = wk_database_open_following(path, log, f != NULL ? &f->database : NULL, error);
+	wk_status status = wk_database_open_following(path, name, log, f != NULL ? &f->database : NULL, error);
 	if (f == NULL || status != WK_OK) {
 		free(f);
 		return status;

@@ -30,6 +30,40 @@ uint32_t wk_pages_record_seal(uint8_t *bytes, size_t size, const wk_pages_record
 	return crc;
 }
 
+wk_status wk_pages_joint_next(const uint8_t *bytes, size_t size, size_t *offset, const uint8_t **record,
+                              size_t *record_size) {
+	if (*offset == 0)
+		*offset = WK_PAGES_RECORD_HEADER;
+	if (*offset == size)
+		return WK_END;
+	if (size - *offset < 4 || wk_get32(bytes + *offset) > size - *offset - 4)
+		return WK_CORRUPT;
+	*record = bytes + *offset + 4;
+	*record_size = wk_get32(bytes + *offset);
+	*offset += 4 + *record_size;
+	return WK_OK;
+}
+
+static wk_status check_joint(const uint8_t *bytes, size_t size, const wk_pages_record *joint) {
+	size_t offset = 0, record_size;
+	const uint8_t *record;
+	uint64_t databases[WK_PAGES_JOINT_MAX];
+	if (joint->count < 2 || joint->count > WK_PAGES_JOINT_MAX || joint->flags != (WK_PAGES_FIRST | WK_PAGES_LAST))
+		return WK_CORRUPT;
+	for (uint32_t i = 0; i < joint->count; i++) {
+		wk_pages_record part;
+		if (wk_pages_joint_next(bytes, size, &offset, &record, &record_size) != WK_OK || record_size < 2 ||
+		    record[1] != WK_PAGES_COMMIT || wk_pages_record_decode(record, record_size, &part) != WK_OK ||
+		    (part.flags & WK_PAGES_LAST) == 0)
+			return WK_CORRUPT;
+		databases[i] = part.database;
+		for (uint32_t j = 0; j < i; j++)
+			if (databases[j] == part.database)
+				return WK_CORRUPT;
+	}
+	return offset == size ? WK_OK : WK_CORRUPT;
+}
+
 wk_status wk_pages_record_decode(const uint8_t *bytes, size_t size, wk_pages_record *record) {
 	if (size < WK_PAGES_RECORD_HEADER)
 		return WK_CORRUPT;
@@ -37,7 +71,8 @@ wk_status wk_pages_record_decode(const uint8_t *bytes, size_t size, wk_pages_rec
 		return WK_UNSUPPORTED;
 	if (wk_get32(bytes + CRC_AT) != crc_of(bytes, size))
 		return WK_CORRUPT;
-	if ((bytes[1] != WK_PAGES_COMMIT && bytes[1] != WK_PAGES_SNAPSHOT) || bytes[2] > (WK_PAGES_FIRST | WK_PAGES_LAST))
+	if (bytes[1] < WK_PAGES_COMMIT || bytes[1] > WK_PAGES_NAME ||
+	    bytes[2] > (WK_PAGES_FIRST | WK_PAGES_LAST | WK_PAGES_NAMED))
 		return WK_CORRUPT;
 	if (bytes[3] < 9 || bytes[3] > 16)
 		return WK_CORRUPT;
@@ -53,6 +88,11 @@ wk_status wk_pages_record_decode(const uint8_t *bytes, size_t size, wk_pages_rec
 	    .pages = wk_get32(bytes + 32),
 	    .count = wk_get32(bytes + 36),
 	};
+	if (record->kind == WK_PAGES_NAME)
+		return size > WK_PAGES_RECORD_HEADER && size - WK_PAGES_RECORD_HEADER <= WK_DATABASE_NAME_MAX ? WK_OK
+		                                                                                              : WK_CORRUPT;
+	if (record->kind == WK_PAGES_JOINT)
+		return check_joint(bytes, size, record);
 	bool first = (record->flags & WK_PAGES_FIRST) != 0, last = (record->flags & WK_PAGES_LAST) != 0;
 	if (first != (record->part == 0) || last != (record->pages != 0))
 		return WK_CORRUPT;

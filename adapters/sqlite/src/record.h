@@ -19,8 +19,13 @@ enum {
 	WK_PAGE_SIZE_MAX = 65536,
 	WK_PAGES_IMAGE_MAX = WK_PAGES_IMAGE_HEADER + WK_PAGE_SIZE_MAX + 8,
 };
-enum { WK_PAGES_COMMIT = 1, WK_PAGES_SNAPSHOT = 2 };
-enum { WK_PAGES_FIRST = 1, WK_PAGES_LAST = 2 };
+/*
+ * JOINT: the last parts of commits of several databases of the log, which are one transaction: each is a record, behind its u32 size.
+ * NAME: whose the log is not, but beside it; what follows is the name of the database.
+ */
+enum { WK_PAGES_COMMIT = 1, WK_PAGES_SNAPSHOT = 2, WK_PAGES_JOINT = 3, WK_PAGES_NAME = 4 };
+enum { WK_PAGES_FIRST = 1, WK_PAGES_LAST = 2, WK_PAGES_NAMED = 4 };
+enum { WK_DATABASE_NAME_MAX = 255, WK_PAGES_JOINT_MAX = 64 /* records */ };
 
 typedef struct wk_pages_record {
 	uint32_t kind, flags, page_size;
@@ -39,8 +44,12 @@ static inline bool wk_page_is_never_written(uint32_t number, uint32_t page_size)
 
 /* Writes the header over the first bytes of a record whose images stand behind it. Returns its crc. */
 uint32_t wk_pages_record_seal(uint8_t *bytes, size_t size, const wk_pages_record *record);
-/* WK_CORRUPT, WK_UNSUPPORTED. */
+/* Of kind JOINT and NAME the size of the header, and what follows, too. WK_CORRUPT, WK_UNSUPPORTED. */
 wk_status wk_pages_record_decode(const uint8_t *bytes, size_t size, wk_pages_record *record);
+
+/* The record at *offset of one of kind JOINT (0: the first), which is moved behind it. WK_END behind the last. */
+wk_status wk_pages_joint_next(const uint8_t *bytes, size_t size, size_t *offset, const uint8_t **record,
+                              size_t *record_size);
 
 /* An image of `page` in at most WK_PAGES_IMAGE_MAX bytes; `base` NULL: against zeros. Returns its size. */
 size_t wk_pages_image_encode(uint32_t number, const uint8_t *page, const uint8_t *base, size_t page_size,

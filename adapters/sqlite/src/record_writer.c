@@ -35,7 +35,8 @@ wk_status wk_record_writer_begin(wk_record_writer *w, const wk_database_log *log
 }
 
 static void seal_record(wk_record_writer *w, uint32_t pages) {
-	w->record.flags = (w->record.part == 0 ? WK_PAGES_FIRST : 0) | (pages > 0 ? WK_PAGES_LAST : 0);
+	w->record.flags = (w->record.part == 0 ? WK_PAGES_FIRST : 0) | (pages > 0 ? WK_PAGES_LAST : 0) |
+	                  (w->named ? WK_PAGES_NAMED : 0);
 	w->record.pages = pages;
 	size_t size = w->used - w->sealed;
 	w->record.before = wk_pages_record_seal(w->bytes + w->sealed, size, &w->record);
@@ -84,6 +85,34 @@ wk_status wk_record_writer_flush(wk_record_writer *w) {
 wk_status wk_record_writer_end(wk_record_writer *w, uint32_t pages, uint64_t *ticket) {
 	seal_record(w, pages);
 	return append_sealed(w, ticket);
+}
+
+wk_status wk_record_writer_hold(wk_record_writer *w, uint32_t pages) {
+	wk_status status = WK_OK;
+	if (w->sealed_count > 0 || w->used > WK_HELD_RECORD_MAX)
+		status = wk_record_writer_flush(w);
+	if (status == WK_OK)
+		seal_record(w, pages);
+	return status;
+}
+
+void wk_record_writer_let_go(wk_record_writer *w, int64_t lsn) {
+	w->lsn = lsn;
+	w->payload_bytes += w->sealed;
+	w->sealed = w->sealed_count = w->used = 0;
+}
+
+wk_status wk_record_writer_name(wk_record_writer *w, const wk_database_log *log, const wk_pages_record *record,
+                                const char *name) {
+	wk_status status = wk_record_writer_begin(w, log, record);
+	if (status != WK_OK)
+		return status;
+	size_t size = strlen(name);
+	memcpy(w->bytes + w->used, name, size);
+	w->used += size;
+	w->record.kind = WK_PAGES_NAME;
+	seal_record(w, 0);
+	return append_sealed(w, NULL);
 }
 
 void wk_record_writer_free(wk_record_writer *w) {

@@ -7,10 +7,11 @@
 #include "record.h"
 #include "walkeeper/sqlite.h"
 
-enum { WK_RECORDS_AT_ONCE = 8 };
+enum { WK_RECORDS_AT_ONCE = 8, WK_HELD_RECORD_MAX = 64 * 1024 };
 
 typedef struct wk_record_writer {
 	const wk_database_log *log;
+	bool named;             /* the records are of a database beside the one whose the log is */
 	wk_pages_record record; /* the one that is being built; `before` is the crc of the last sealed one */
 	uint8_t *bytes;         /* the sealed records, and the one that is being built; kept for the next group */
 	size_t room, sealed, used;
@@ -32,5 +33,15 @@ wk_status wk_record_writer_flush(wk_record_writer *writer);
  * NULL: once the log's `wait` for it returns.
  */
 wk_status wk_record_writer_end(wk_record_writer *writer, uint32_t pages, uint64_t *ticket);
+/*
+ * As wk_record_writer_end, and the last part is not appended, but stays sealed: writer->sealed bytes, WK_HELD_RECORD_MAX at most. What an
+ * append of the parts before it answers.
+ */
+wk_status wk_record_writer_hold(wk_record_writer *writer, uint32_t pages);
+/* What was held has been appended by somebody else. */
+void wk_record_writer_let_go(wk_record_writer *writer, int64_t lsn);
+/* A record of the name, from 1 to WK_DATABASE_NAME_MAX bytes, which is durable when it returns. */
+wk_status wk_record_writer_name(wk_record_writer *writer, const wk_database_log *log, const wk_pages_record *record,
+                                const char *name);
 void wk_record_writer_free(wk_record_writer *writer);
 #endif

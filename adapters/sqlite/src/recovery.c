@@ -206,7 +206,11 @@ static wk_status append_snapshot(wk_database *db, wk_opened_file *opened, wk_red
 	    .before = at->crc,
 	};
 	wk_record_writer *w = &db->writer;
-	wk_status status = wk_record_writer_begin(w, &db->log, &record);
+	wk_status status = WK_OK;
+	if (w->named)
+		status = wk_record_writer_name(w, &db->log, &record, db->name);
+	if (status == WK_OK)
+		status = wk_record_writer_begin(w, &db->log, &record);
 	bool appending = true;
 	for (uint32_t number = 1; status == WK_OK && number <= at->pages; number++) {
 		if (wk_page_is_never_written(number, at->page_size))
@@ -225,6 +229,7 @@ static wk_status append_snapshot(wk_database *db, wk_opened_file *opened, wk_red
 		return status;
 	}
 	at->lsn = w->lsn;
+	at->named = w->named;
 	return WK_OK;
 }
 
@@ -271,7 +276,7 @@ static wk_status adopt(wk_database *db, wk_opened_file *opened, const wk_databas
 static wk_status from_snapshot(wk_database *db, wk_opened_file *opened, wk_error *error) {
 	const wk_redo_file file = {.context = opened, .read = file_read, .write = file_write};
 	wk_snapshot_place place;
-	wk_status status = wk_snapshot_find(&db->log, -1, db->state_file.at.database, -1, -1, &place, error);
+	wk_status status = wk_snapshot_find(&db->log, db->state_file.at.database, db->name, -1, -1, &place, error);
 	if (status != WK_OK)
 		return status;
 	/* where the process ends in between, the file is not whole, and is made again */
@@ -284,6 +289,7 @@ static wk_status from_snapshot(wk_database *db, wk_opened_file *opened, wk_error
 static wk_status redo(wk_database *db, wk_opened_file *opened, wk_error *error) {
 	const wk_redo_file file = {.context = opened, .read = file_read, .write = file_write};
 	db->at = db->state_file.at;
+	db->at.named = db->name != NULL;
 	return wk_redo_log(&db->log, &file, db->at.lsn + 1, -1, -1, &db->at, error);
 }
 
@@ -298,8 +304,12 @@ static wk_status bring_together(wk_database *db, wk_opened_file *opened, const w
 		status = file_size(opened, &size, error);
 	if (status != WK_OK)
 		return status;
-	if (stored->database == 0)
-		return next == 0 ? adopt(db, opened, options, error) : from_snapshot(db, opened, error);
+	if (stored->database == 0 && next == 0)
+		return adopt(db, opened, options, error);
+	if (stored->database == 0) {
+		status = from_snapshot(db, opened, error);
+		return status == WK_NOT_FOUND && db->name != NULL ? adopt(db, opened, options, error) : status;
+	}
 	if (stored->lsn == WK_STATE_MAKING)
 		return from_snapshot(db, opened, error);
 	if (stored->pages == 0 && stored->page_size == 0 && size > 0) /* it was being adopted, and may have changed since */
@@ -370,7 +380,15 @@ static wk_status refuse_strangers(wk_database *db, bool exists, wk_error *error)
 		bool unfinished = stored->pages == 0 && stored->lsn != WK_STATE_MAKING;
 		return unfinished && exists ? look_at_unfinished(db, error) : WK_OK;
 	}
-	if (exists && (next != 0 || db->status.state == WK_DATABASE_FOLLOWING))
+	bool known = next != 0;
+	if (exists && db->name != NULL && next != 0) {
+		wk_snapshot_place place;
+		status = wk_snapshot_find(&db->log, 0, db->name, -1, -1, &place, error);
+		if (status != WK_OK && status != WK_NOT_FOUND)
+			return status;
+		known = status == WK_OK;
+	}
+	if (exists && (known || db->status.state == WK_DATABASE_FOLLOWING))
 		return wk_database_fail(error, WK_INVALID,
 		                        "%s is not known to be of this log: move the file away, and it is made from the log",
 		                        db->path);

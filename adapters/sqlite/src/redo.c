@@ -156,6 +156,21 @@ static wk_status place_part(wk_redo *redo, const wk_pages_record *record, int64_
 	return WK_OK;
 }
 
+/* Other databases may have the log too: those that have names, and the one that has none. */
+static bool is_beside(const wk_redo *redo, const wk_pages_record *record) {
+	return record->database != redo->at.database && (redo->at.named || (record->flags & WK_PAGES_NAMED) != 0);
+}
+
+static wk_status redo_joint(wk_redo *redo, const uint8_t *payload, size_t size, int64_t sequence_id, int64_t txid,
+                            wk_error *error) {
+	const uint8_t *record;
+	size_t offset = 0, record_size;
+	wk_status status = WK_OK;
+	while (status == WK_OK && wk_pages_joint_next(payload, size, &offset, &record, &record_size) == WK_OK)
+		status = wk_redo_record(redo, record, record_size, sequence_id, txid, error);
+	return status;
+}
+
 wk_status wk_redo_record(wk_redo *redo, const uint8_t *payload, size_t size, int64_t sequence_id, int64_t txid,
                          wk_error *error) {
 	wk_pages_record record;
@@ -165,7 +180,9 @@ wk_status wk_redo_record(wk_redo *redo, const uint8_t *payload, size_t size, int
 		                        wk_status_text(status));
 	if ((redo->lsn >= 0 && sequence_id > redo->lsn) || (redo->txid >= 0 && txid > redo->txid))
 		return WK_END;
-	if (record.kind != redo->kind)
+	if (record.kind == WK_PAGES_JOINT)
+		return redo_joint(redo, payload, size, sequence_id, txid, error);
+	if (record.kind != redo->kind || is_beside(redo, &record))
 		return WK_OK;
 	bool last = (record.flags & WK_PAGES_LAST) != 0;
 	if (last && redo->file.begin != NULL) /* before anything changes: the caller may give the record again */
@@ -188,6 +205,7 @@ wk_status wk_redo_record(wk_redo *redo, const uint8_t *payload, size_t size, int
 		return status;
 	redo->at = (wk_redo_point){
 	    .database = record.database,
+	    .named = (record.flags & WK_PAGES_NAMED) != 0,
 	    .transaction = record.transaction,
 	    .crc = record.kind == WK_PAGES_COMMIT ? record.crc : redo->at.crc,
 	    .page_size = record.page_size,

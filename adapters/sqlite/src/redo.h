@@ -23,6 +23,7 @@ typedef struct wk_redo_file {
 /* What the file holds. */
 typedef struct wk_redo_point {
 	uint64_t database; /* 0: not known yet */
+	bool named;        /* it is beside the one whose the log is */
 	uint64_t transaction;
 	uint32_t crc; /* of the last record of that transaction */
 	uint32_t page_size, pages;

@@ -12,13 +12,37 @@
 
 /* The last whole snapshot before the ends. */
 typedef struct wk_snapshot_search {
-	uint64_t database;
+	uint64_t database; /* 0: not known yet */
+	const char *name;  /* NULL: whose the log is */
+	int64_t name_at;   /* sequence id of its last record; -1: none */
 	int64_t lsn, txid;
 	int64_t begun; /* sequence id of the first part of the one that is being read; -1: none */
 	uint64_t transaction;
 	uint32_t parts;
+	bool first_part;         /* ends behind the first part of the first one, which counts */
 	wk_snapshot_place found; /* the last whole one; lsn -1: none */
 } wk_snapshot_search;
+
+static void look_at_name(wk_snapshot_search *search, const wk_pages_record *record, const uint8_t *payload, size_t size,
+                         int64_t sequence_id) {
+	const uint8_t *name = payload + WK_PAGES_RECORD_HEADER;
+	size -= WK_PAGES_RECORD_HEADER;
+	if (search->name == NULL || strlen(search->name) != size || memcmp(search->name, name, size) != 0)
+		return;
+	search->database = record->database;
+	search->name_at = sequence_id;
+}
+
+static bool is_wanted(const wk_snapshot_search *search, const wk_pages_record *record) {
+	if (search->database != 0)
+		return record->database == search->database;
+	return search->name == NULL && (record->flags & WK_PAGES_NAMED) == 0;
+}
+
+static wk_snapshot_place place_of(const wk_snapshot_search *search, const wk_pages_record *record) {
+	bool named = (record->flags & WK_PAGES_NAMED) != 0;
+	return (wk_snapshot_place){.lsn = search->begun, .database = record->database, .named = named};
+}
 
 static wk_status look_for_snapshot(void *context, const uint8_t *payload, size_t size, int64_t sequence_id,
                                    int64_t txid) {
@@ -29,19 +53,26 @@ static wk_status look_for_snapshot(void *context, const uint8_t *payload, size_t
 	wk_status status = wk_pages_record_decode(payload, size, &record);
 	if (status != WK_OK)
 		return status;
-	if (record.kind != WK_PAGES_SNAPSHOT || (search->database != 0 && record.database != search->database))
+	if (record.kind == WK_PAGES_NAME)
+		look_at_name(search, &record, payload, size, sequence_id);
+	if (record.kind != WK_PAGES_SNAPSHOT || !is_wanted(search, &record))
 		return WK_OK;
 	if ((record.flags & WK_PAGES_FIRST) != 0) {
-		search->begun = sequence_id;
+		search->begun = search->name_at >= 0 ? search->name_at : sequence_id;
+		search->name_at = -1;
 		search->transaction = record.transaction;
 		search->parts = 0;
 	}
+	if (search->first_part)
+		search->found = place_of(search, &record);
+	if (search->first_part)
+		return WK_END;
 	bool follows = search->begun >= 0 && record.transaction == search->transaction && record.part == search->parts;
 	search->parts++;
 	if (!follows)
 		search->begun = -1;
 	else if ((record.flags & WK_PAGES_LAST) != 0)
-		search->found = (wk_snapshot_place){.lsn = search->begun, .database = record.database};
+		search->found = place_of(search, &record);
 	return WK_OK;
 }
 
@@ -56,7 +87,7 @@ static wk_status redo_one(void *context, const uint8_t *payload, size_t size, in
 	wk_redo_read *read = context;
 	int64_t lsn = read->redo.at.lsn;
 	wk_status status = wk_redo_record(&read->redo, payload, size, sequence_id, txid, read->error);
-	read->commits |= status == WK_OK && payload[1] == WK_PAGES_COMMIT;
+	read->commits |= status == WK_OK && payload[1] != WK_PAGES_SNAPSHOT;
 	return status == WK_OK && read->one && read->redo.at.lsn != lsn ? WK_END : status;
 }
 
@@ -83,13 +114,13 @@ wk_status wk_redo_log(const wk_database_log *log, const wk_redo_file *file, int6
 	return read_into(log, file, from, WK_PAGES_COMMIT, lsn, txid, at, &commits, error);
 }
 
-wk_status wk_snapshot_find(const wk_database_log *log, int64_t from, uint64_t database, int64_t lsn, int64_t txid,
-                           wk_snapshot_place *place, wk_error *error) {
+static wk_status find(const wk_database_log *log, int64_t from, wk_snapshot_search search, wk_snapshot_place *place,
+                      wk_error *error) {
 	int64_t first, next;
 	wk_status status = log->range(log->context, &first, &next, error);
 	if (status != WK_OK)
 		return status;
-	wk_snapshot_search search = {.database = database, .lsn = lsn, .txid = txid, .begun = -1, .found = {.lsn = -1}};
+	search.name_at = search.begun = search.found.lsn = -1;
 	wk_database_fail(error, WK_CORRUPT, "the log has a record that is none of a SQLite database");
 	status = log->read(log->context, from < first ? first : from, look_for_snapshot, &search, error);
 	if (status != WK_OK && status != WK_END)
@@ -99,12 +130,24 @@ wk_status wk_snapshot_find(const wk_database_log *log, int64_t from, uint64_t da
 		return WK_OK;
 	return wk_database_fail(error, WK_NOT_FOUND,
 	                        "the log has no whole snapshot of the database from record %" PRId64 " on%s", first,
-	                        lsn >= 0 || txid >= 0 ? " before the point that is asked for" : "");
+	                        search.lsn >= 0 || search.txid >= 0 ? " before the point that is asked for" : "");
+}
+
+wk_status wk_snapshot_find(const wk_database_log *log, uint64_t database, const char *name, int64_t lsn, int64_t txid,
+                           wk_snapshot_place *place, wk_error *error) {
+	const wk_snapshot_search search = {.database = database, .name = name, .lsn = lsn, .txid = txid};
+	return find(log, -1, search, place, error);
+}
+
+wk_status wk_snapshot_at(const wk_database_log *log, int64_t from, const char *name, wk_snapshot_place *place,
+                         wk_error *error) {
+	const wk_snapshot_search search = {.name = name, .lsn = -1, .txid = -1, .first_part = true};
+	return find(log, from, search, place, error);
 }
 
 wk_status wk_restore_into(const wk_database_log *log, const wk_redo_file *file, const wk_snapshot_place *place,
                           int64_t lsn, int64_t txid, wk_redo_point *at, wk_error *error) {
-	*at = (wk_redo_point){.database = place->database, .lsn = -1, .txid = -1};
+	*at = (wk_redo_point){.database = place->database, .named = place->named, .lsn = -1, .txid = -1};
 	bool between; /* commits stand between its parts */
 	wk_status status = read_into(log, file, place->lsn, WK_PAGES_SNAPSHOT, lsn, txid, at, &between, error);
 	if (status == WK_OK && at->pages == 0)
@@ -196,8 +239,8 @@ static wk_status finish_new(wk_new_file *file, const wk_redo_point *at, const ch
 	return status;
 }
 
-wk_status wk_database_restore(const wk_database_log *log, const char *path, int64_t from, int64_t lsn, int64_t txid,
-                              wk_database_restored *restored, wk_error *error) {
+wk_status wk_database_restore(const wk_database_log *log, const char *name, const char *path, int64_t from, int64_t lsn,
+                              int64_t txid, wk_database_restored *restored, wk_error *error) {
 	size_t room = strlen(path) + 32;
 	char *made = malloc(room);
 	wk_new_file new_file = {.fd = -1, .bytes = malloc(WRITE_SIZE)};
@@ -212,9 +255,10 @@ wk_status wk_database_restore(const wk_database_log *log, const char *path, int6
 	}
 	wk_redo_point at;
 	const wk_redo_file file = {.context = &new_file, .read = read_new, .write = write_new};
-	wk_snapshot_place place = {.lsn = from};
-	if (status == WK_OK && from < 0)
-		status = wk_snapshot_find(log, from, 0, lsn, txid, &place, error);
+	wk_snapshot_place place;
+	if (status == WK_OK)
+		status = from < 0 ? wk_snapshot_find(log, 0, name, lsn, txid, &place, error)
+		                  : wk_snapshot_at(log, from, name, &place, error);
 	if (status == WK_OK)
 		status = wk_restore_into(log, &file, &place, lsn, txid, &at, error);
 	if (status == WK_OK)

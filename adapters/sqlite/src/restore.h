@@ -10,13 +10,17 @@
 typedef struct wk_snapshot_place {
 	int64_t lsn;
 	uint64_t database;
+	bool named;
 } wk_snapshot_place;
 /*
- * The newest whole one with an end of up to `lsn` and `txid` (-1: all), from the record `from` on (-1: the first). `database` 0:
- * whose the log is. WK_NOT_FOUND: there is none. WK_CORRUPT.
+ * The newest whole one with an end of up to `lsn` and `txid` (-1: all). `database` 0: the one with the name, or NULL: whose the log
+ * is. WK_NOT_FOUND: there is none. WK_CORRUPT.
  */
-wk_status wk_snapshot_find(const wk_database_log *log, int64_t from, uint64_t database, int64_t lsn, int64_t txid,
+wk_status wk_snapshot_find(const wk_database_log *log, uint64_t database, const char *name, int64_t lsn, int64_t txid,
                            wk_snapshot_place *place, wk_error *error);
+/* The one that begins at the record `from`. */
+wk_status wk_snapshot_at(const wk_database_log *log, int64_t from, const char *name, wk_snapshot_place *place,
+                         wk_error *error);
 /*
  * Writes all pages of the snapshot, and every commit behind it up to `lsn` and `txid`, and says what the file holds; the caller
  * cuts it to at->pages. Where it fails, the file has parts of them. WK_CORRUPT; WK_IO.

@@ -83,12 +83,21 @@ static wk_status append_first(wk_database_snapshot *s, const wk_redo_point *at, 
 	    .transaction = at->transaction,
 	    .before = at->crc,
 	};
-	wk_status status = wk_record_writer_begin(&s->writer, &s->database->log, &record);
+	wk_status status = WK_OK;
+	s->lsn = -1;
+	s->writer.named = s->database->name != NULL;
+	if (s->writer.named) {
+		status = wk_record_writer_name(&s->writer, &s->database->log, &record, s->database->name);
+		s->lsn = s->writer.lsn;
+	}
+	if (status == WK_OK)
+		status = wk_record_writer_begin(&s->writer, &s->database->log, &record);
 	if (status == WK_OK)
 		status = wk_record_writer_flush(&s->writer);
 	if (status != WK_OK && error != NULL)
 		*error = s->writer.error;
-	s->lsn = s->writer.lsn;
+	if (s->lsn < 0)
+		s->lsn = s->writer.lsn;
 	return status;
 }
 

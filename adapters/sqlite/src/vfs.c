@@ -18,6 +18,7 @@ enum {
 	VFS_MAX = 4, /* SQLites of one process */
 	HOST_VERSION_MIN = 3035000,
 	FRAMES_UNSYNCED_MAX = 256,
+	HELD_COMMIT_US = 50,
 };
 
 static pthread_mutex_t slots_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -94,7 +95,10 @@ static int write_wal(wk_file *file, const uint8_t *bytes, size_t size, uint64_t 
 	int rc = wk_wal_write(&db->wal, &real, bytes, size, offset);
 	if (file->main != NULL)
 		file->main->ticket = atomic_load(&db->submitted);
-	if (rc != SQLITE_OK && db->status.commits != commits)
+	bool committed = db->status.commits != commits;
+	if (rc != SQLITE_OK && committed && atomic_load(&db->holds_commit))
+		wk_shared_log_abandon(db);
+	else if (rc != SQLITE_OK && committed)
 		wk_database_stop(
 		    db, WK_DATABASE_POISONED,
 		    "a commit is in the log, and could not be written to the local WAL: close all connections and open again");
@@ -106,7 +110,14 @@ static int write_wal(wk_file *file, const uint8_t *bytes, size_t size, uint64_t 
 /* It may not write any more. */
 static void let_go(wk_file *file) {
 	wk_file *self = file;
-	atomic_compare_exchange_strong(&file->database->holder, &self, NULL);
+	if (atomic_compare_exchange_strong(&file->database->holder, &self, NULL))
+		atomic_store(&file->database->writer_connection, NULL);
+}
+
+static void take_hold(wk_file *file) {
+	file->database->write_failed = false;
+	atomic_store(&file->database->writer_connection, file->connection != NULL ? *file->connection : NULL);
+	atomic_store(&file->database->holder, file);
 }
 
 /* The database whose WAL_WRITE_LOCK this thread did not get, until it sleeps; it may be closed by then. */
@@ -162,9 +173,17 @@ static int file_read(sqlite3_file *base, void *bytes, int size, sqlite3_int64 of
 
 static int file_write(sqlite3_file *base, const void *bytes, int size, sqlite3_int64 offset) {
 	wk_file *file = of(base);
-	if (file->role == WK_FILE_WAL)
-		return write_wal(file, bytes, (size_t)size, (uint64_t)offset);
-	if (!wk_database_wait(file->database, atomic_load(&file->database->submitted))) /* a checkpoint */
+	if (file->role == WK_FILE_WAL) {
+		int rc = write_wal(file, bytes, (size_t)size, (uint64_t)offset);
+		file->database->write_failed |= rc != SQLITE_OK;
+		return rc;
+	}
+	while (atomic_load(&file->database->holds_commit)) /* another thread is about to append it */
+		usleep(HELD_COMMIT_US);
+	bool kept = wk_database_wait(file->database, atomic_load(&file->database->submitted));
+	if (wk_database_state_of(file->database) == WK_DATABASE_POISONED) /* a checkpoint of what may be nowhere else */
+		kept = false;
+	if (!kept)
 		return SQLITE_IOERR_WRITE;
 	atomic_store(&file->database->unsynced, true);
 	return file->real->pMethods->xWrite(file->real, bytes, size, offset);
@@ -206,7 +225,7 @@ static int file_lock(sqlite3_file *base, int level) {
 	wk_file *file = of(base);
 	int rc = file->real->pMethods->xLock(file->real, level);
 	if (rc == SQLITE_OK && level == SQLITE_LOCK_EXCLUSIVE) /* SQLite then takes no locks in the wal-index */
-		atomic_store(&file->database->holder, file);
+		take_hold(file);
 	return rc;
 }
 
@@ -233,6 +252,22 @@ static int file_pragma(wk_file *file, char **arguments) {
 }
 
 /*
+ * Of a transaction over several databases SQLite commits each, and then lets go of their locks. What is held still when the first one is let
+ * go of has waited for a database that was not changed; or for one that failed.
+ */
+static void end_of_transaction(wk_file *file) {
+	wk_database *db = file->database;
+	wk_error error;
+	if (atomic_load(&db->holder) != file || !atomic_load(&db->holds_commit)) /* else it is another connection's */
+		return;
+	if (wk_shared_log_has_failed_partners(db))
+		wk_shared_log_abandon(db);
+	else if (wk_shared_log_submit(db, NULL, &error) != WK_OK)
+		wk_host_log(SQLITE_IOERR_WRITE, error.text);
+	file->ticket = atomic_load(&db->submitted);
+}
+
+/*
  * SQLite has committed, and the commit frame is still held back. That this cannot be is what this file is about. Here it is
  * seen where SQLite has all locks; else another connection may write by now, and it was looked at when the lock was let go.
  */
@@ -247,6 +282,7 @@ static bool commit_was_missed(wk_file *file) {
 /* Whether COMMIT may return: what was committed is in the log, and nothing else was. */
 static bool commit_is_kept(wk_file *file) {
 	wk_database *db = file->database;
+	end_of_transaction(file);
 	return !commit_was_missed(file) && wk_database_wait(db, file->ticket) &&
 	       wk_database_state_of(db) != WK_DATABASE_POISONED;
 }
@@ -258,6 +294,8 @@ static int file_control(sqlite3_file *base, int operation, void *argument) {
 		*(wk_database **)argument = file->database;
 		return SQLITE_OK;
 	}
+	if (operation == SQLITE_FCNTL_PDB)
+		file->connection = argument;
 	if (operation == SQLITE_FCNTL_COMMIT_PHASETWO && !commit_is_kept(file))
 		return SQLITE_IOERR_WRITE;
 	if (operation == SQLITE_FCNTL_PRAGMA && file->role == WK_FILE_DATABASE) {
@@ -322,6 +360,9 @@ static void look_for_strangers(wk_file *file) {
 /* A commit that is in the log is in the local WAL too; where SQLite did not publish it, the next reader is made to look for it. */
 static void end_of_write(wk_file *file) {
 	wk_database *db = file->database;
+	end_of_transaction(file);
+	if (db->status.commits != file->commits)
+		file->ticket = atomic_load(&db->submitted);
 	wk_wal_rollback(&db->wal);
 	look_for_strangers(file);
 	wk_published now = published(file);
@@ -364,7 +405,7 @@ static int file_shm_lock(sqlite3_file *base, int slot, int count, int flags) {
 	if (rc != SQLITE_OK)
 		return rc;
 	file->writing = true;
-	atomic_store(&file->database->holder, file);
+	take_hold(file);
 	file->commits = file->database->status.commits;
 	look_for_strangers(file);
 	rc = admission(file);

@@ -18,12 +18,13 @@ typedef struct wk_file {
 	sqlite3_file base;
 	wk_vfs *vfs;
 	wk_database *database;
-	uint32_t role;        /* enum wk_file_role */
-	bool writing;         /* it has SQLite's WAL_WRITE_LOCK */
-	uint64_t commits;     /* of the database, when it got it */
-	struct wk_file *main; /* of a WAL that was written to: the file of its connection's database, or NULL */
-	uint64_t ticket;      /* of the last commit through it; group acknowledgement waits for it */
-	sqlite3_file *real;   /* stands behind this struct */
+	uint32_t role;           /* enum wk_file_role */
+	void *const *connection; /* where SQLite's btree has the address of its connection; NULL: it did not say */
+	bool writing;            /* it has SQLite's WAL_WRITE_LOCK */
+	uint64_t commits;        /* of the database, when it got it */
+	struct wk_file *main;    /* of a WAL that was written to: the file of its connection's database, or NULL */
+	uint64_t ticket;         /* of the last commit through it; group acknowledgement waits for it */
+	sqlite3_file *real;      /* stands behind this struct */
 } wk_file;
 
 /* SQLITE_OK; registers the VFS with this SQLite, once. */

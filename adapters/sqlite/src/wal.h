@@ -49,6 +49,11 @@ struct wk_wal {
 	uint8_t *frame;                    /* memory for one */
 };
 
+/* Whether frames were written behind the last commit. */
+static inline bool wk_wal_has_begun(const wk_wal *wal) {
+	return wal->known && wal->header_frame > wal->committed;
+}
+
 /* False: no memory. */
 bool wk_wal_init(wk_wal *wal, wk_wal_commit_fn commit, void *context);
 void wk_wal_free(wk_wal *wal);

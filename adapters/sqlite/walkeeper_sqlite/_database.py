@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
@@ -62,8 +63,9 @@ class Status:
 class Database:
     """A database that is open on its log, until it is closed and its last connection too."""
 
-    def __init__(self, path: str, log: Log, native: Any) -> None:
+    def __init__(self, path: str, log: Log, native: Any, name: str | None = None) -> None:
         self._path = path
+        self._name = name
         self._log = log
         self._native = native
         self._snapshotting = threading.Lock()
@@ -76,6 +78,18 @@ class Database:
     @property
     def path(self) -> str:
         return self._path
+
+    @property
+    def number(self) -> int:
+        """The database's, in every record of it."""
+        status = ffi.new("wk_database_status *")
+        lib.wk_database_status_get(self._opened(), status)
+        return int(status.id)
+
+    @property
+    def name(self) -> str | None:
+        """Of a database beside the one whose the log is; None: it is that one."""
+        return self._name
 
     @property
     def uri(self) -> str:
@@ -124,9 +138,41 @@ class Database:
         with self._snapshotting:  # two at once would make neither of them whole
             return take_snapshot(self, self._log, progress, connect or (lambda: self.connect(isolation_level=None)))
 
+    def attach(
+        self,
+        path: str | os.PathLike[str],
+        name: str,
+        *,
+        page_size: int = 4096,
+        retention: Retention | None = None,
+    ) -> Database:
+        """Opens another database on the log of this one, and its writer, under a name of 1 to 255 bytes.
+
+        Both have acknowledge="group". A transaction over them (SQL's ATTACH, with the `uri` of the other) is one record
+        of the log: a restart, a restoration and a follower have all of it, or nothing. Where the log refuses it when
+        readers of this machine have seen a part, both are poisoned.
+
+        Where the log has no database of this name, the file is taken over, or an empty one is made. Raises what the
+        function `attach` raises, and InvalidError where this database has acknowledge="strict".
+        """
+        options = _options(page_size, "group")
+        kept = ffi.new("char[]", name.encode())
+        options.name = kept
+        full = os.path.realpath(os.fsdecode(path))
+        out, error = ffi.new("wk_database **"), new_error()
+        with _opening(self._log, name, out):
+            status = lib.wk_database_open_beside(self._opened(), os.fsencode(full), options, out, error)
+            check(status, error, log=self._log.name)
+        database = Database(full, self._log, out[0], name)
+        if retention is not None:
+            database._retain(retention)
+        return database
+
     def truncate(self, keep: timedelta) -> Snapshot | None:
         """Lets go of the log before the newest snapshot that ended before `keep`, so that every commit of that time
-        can be restored still. Returns that snapshot; None: there is none that old, and nothing was done."""
+        can be restored still. Returns that snapshot; None: there is none that old, and nothing was done.
+
+        Where the log has several databases, this is said of all of them."""
         self._opened()
         return truncate(self._log, keep)
 
@@ -181,6 +227,34 @@ def attach(
     CorruptError where the log has other records; UnsupportedError where SQLite loads no extension.
     """
     load()
+    options = _options(page_size, acknowledge)
+    name = os.path.realpath(os.fsdecode(path))
+    out, error = ffi.new("wk_database **"), new_error()
+    with _opening(log, None, out):
+        status = lib.wk_database_open(os.fsencode(name), open_log(log, write=True), options, out, error)
+        check(status, error, log=log.name)
+    database = Database(name, log, out[0])
+    if retention is not None:
+        database._retain(retention)
+    return database
+
+
+@contextmanager
+def _opening(log: Log, name: str | None, out: Any) -> Iterator[None]:
+    """The first snapshot of the database that is opened has a cursor behind it."""
+    try:
+        with held_while_attaching(log):
+            yield
+            found = ffi.new("wk_database_status *")
+            lib.wk_database_status_get(out[0], found)
+            keep_first_snapshot(log, found.id, name)
+    except BaseException:
+        if out[0] != ffi.NULL:
+            lib.wk_database_close(out[0])
+        raise
+
+
+def _options(page_size: int, acknowledge: Acknowledge) -> Any:
     options = ffi.new("wk_database_options *")
     lib.wk_database_options_init(options)
     if not isinstance(page_size, int) or not 512 <= page_size <= 65536 or page_size & (page_size - 1):
@@ -189,23 +263,7 @@ def attach(
     if acknowledge not in _ACKNOWLEDGE:
         raise InvalidError(f"acknowledge={acknowledge!r} is neither 'strict' nor 'group'")
     options.acknowledge = _ACKNOWLEDGE[acknowledge]
-    name = os.path.realpath(os.fsdecode(path))
-    out, error = ffi.new("wk_database **"), new_error()
-    try:
-        with held_while_attaching(log):
-            status = lib.wk_database_open(os.fsencode(name), open_log(log, write=True), options, out, error)
-            check(status, error, log=log.name)
-            found = ffi.new("wk_database_status *")
-            lib.wk_database_status_get(out[0], found)
-            keep_first_snapshot(log, found.id)
-    except BaseException:
-        if out[0] != ffi.NULL:
-            lib.wk_database_close(out[0])
-        raise
-    database = Database(name, log, out[0])
-    if retention is not None:
-        database._retain(retention)
-    return database
+    return options
 
 
 def last_lsn(connection: Any, schema: str = "main") -> int:

@@ -144,25 +144,32 @@ class Follower:
         self._read_id = record.sequence_id
 
 
-def follow(path: str | os.PathLike[str], log: Log, *, progress: Callable[[int, int], object] | None = None) -> Follower:
+def follow(
+    path: str | os.PathLike[str],
+    log: Log,
+    *,
+    name: str | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> Follower:
     """Makes `path` from the log, or goes on with it, and keeps it a moment behind the writer of the log.
 
     Any SQLite reads the file while it is followed, with the ordinary drivers, and without walkeeper: in other
     processes; in this one by the module sqlite3. Each commit is seen whole. Nobody may write to it. When it begins, no
     program may have it open. `progress` is called while the file is made, or brought to the end of the log: with the
-    records read, and all; both may begin anew.
+    records read, and all; both may begin anew. With `name` it is the database that Database.attach opened so.
 
     Raises NotFoundError where no database was attached to the log yet, DirectoryLockedError where a program has the
     file open, InvalidError where the file is not known to be of this log.
     """
     load()
-    name = os.path.realpath(os.fsdecode(path))
+    full = os.path.realpath(os.fsdecode(path))
     out, error = ffi.new("wk_follower **"), new_error()
     read = log if progress is None else counted_log(log, progress)
-    status = lib.wk_follower_open(os.fsencode(name), open_log(read, write=False), out, error)
+    which = ffi.NULL if name is None else ffi.new("char[]", name.encode())
+    status = lib.wk_follower_open(os.fsencode(full), which, open_log(read, write=False), out, error)
     check(status, error, log=log.name)
     try:
-        return Follower(name, log, out[0])
+        return Follower(full, log, out[0])
     except Error:
         lib.wk_follower_close(out[0])
         raise

@@ -28,10 +28,13 @@ class Restored:
     page_size: int
 
 
-def restore(log: Log, path: str | os.PathLike[str], *, to: int | datetime | None = None) -> Restored:
+def restore(
+    log: Log, path: str | os.PathLike[str], *, to: int | datetime | None = None, name: str | None = None
+) -> Restored:
     """Makes the file `path`, which must not exist, from the log, and writes nothing to the log.
 
-    It has every commit up to the sequence id or the time `to` (a datetime with a time zone), or all. Any SQLite opens
+    It has every commit up to the sequence id or the time `to` (a datetime with a time zone), or all. With `name` it is
+    the database that Database.attach opened so. Any SQLite opens
     it. Raises NotFoundError where the log has no snapshot before that point, ExistsError where there is a file,
     CorruptError where the log has other records.
     """
@@ -46,11 +49,12 @@ def restore(log: Log, path: str | os.PathLike[str], *, to: int | datetime | None
         raise InvalidError(f"to={to!r} is neither a sequence id nor a datetime")
     if lsn < -1 or txid < -1 or (to is not None and max(lsn, txid) < 0):
         raise InvalidError(f"to={to!r} lies before the first record")
+    which = ffi.NULL if name is None else ffi.new("char[]", name.encode())
     native = open_log(log, write=False)
     restored, error, status = ffi.new("wk_database_restored *"), new_error(), lib.WK_NOT_FOUND
     try:
-        for start in _starts(log, lsn, txid):
-            status = lib.wk_database_restore(native, os.fsencode(path), start, lsn, txid, restored, error)
+        for start in _starts(log, name, lsn, txid):
+            status = lib.wk_database_restore(native, which, os.fsencode(path), start, lsn, txid, restored, error)
             if status != lib.WK_NOT_FOUND:
                 break
     finally:
@@ -59,11 +63,11 @@ def restore(log: Log, path: str | os.PathLike[str], *, to: int | datetime | None
     return Restored(restored.lsn, restored.txid, restored.transaction, restored.pages, restored.page_size)
 
 
-def _starts(log: Log, lsn: int, txid: int) -> list[int]:
+def _starts(log: Log, name: str | None, lsn: int, txid: int) -> list[int]:
     """Where to begin: at the newest snapshot that is whole at the point that is asked for; else the log is searched."""
     whole = [
         snapshot.lsn
-        for snapshot in snapshots(log)
+        for snapshot in snapshots(log, name)
         if (lsn < 0 or snapshot.end_lsn <= lsn) and (txid < 0 or snapshot.end_time_ms <= txid)
     ]
     return [*whole[-1:], -1]

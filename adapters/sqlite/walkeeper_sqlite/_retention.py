@@ -122,12 +122,12 @@ class Retainer:
         if old and old[-1].lsn > self._first:
             truncate(self._database.log, self._retention.keep, now)
             self._first = old[-1].lsn
-            self._snapshots = snapshots(self._database.log)
+            self._snapshots = snapshots(self._database.log, self._database.name)
 
     def _begin(self) -> None:
         log = self._database.log
         counted = self._database.status().log_bytes
-        self._snapshots = snapshots(log)
+        self._snapshots = snapshots(log, self._database.name)
         self._first = log.info().first.sequence_id
         if self._snapshots:
             self._bytes_before = max(0, _bytes_behind(log, self._snapshots[-1]) - counted)
@@ -147,7 +147,7 @@ class Retainer:
     def _has_another(self) -> bool:
         """Whether the program took one itself since."""
         counted = self._database.status().log_bytes
-        found = snapshots(self._database.log)
+        found = snapshots(self._database.log, self._database.name)
         if found[-1:] == (self._snapshots or [])[-1:]:
             return False
         self._note(found, counted)
@@ -158,7 +158,7 @@ class Retainer:
         connect, uri = self._retention.connect, self._database.uri
         self._done_at = time.monotonic()
         self._database.snapshot(progress=self._pause, connect=None if connect is None else lambda: connect(uri))
-        self._note(snapshots(self._database.log), counted)
+        self._note(snapshots(self._database.log, self._database.name), counted)
 
     def _note(self, found: list[Snapshot], counted: int) -> None:
         self._snapshots = found

@@ -21,7 +21,7 @@ from typing import Any
 import click
 
 import walkeeper_sqlite
-from walkeeper import Log
+from walkeeper import Log, Record
 from walkeeper.cli._directory import (
     NamespacePlace,
     Place,
@@ -39,9 +39,10 @@ from walkeeper.errors import Error, NotFoundError, UnavailableError
 from walkeeper_sqlite import Database
 from walkeeper_sqlite._comparison import different_pages, integrity_findings
 from walkeeper_sqlite._counted_log import Told, counted_log
-from walkeeper_sqlite._groups import Group, commit_at, commit_before, groups, head_of, last_groups
+from walkeeper_sqlite._groups import Group, Head, commit_at, commit_before, groups, heads_of, last_groups
 from walkeeper_sqlite._history import buckets_of, groups_between
 from walkeeper_sqlite._picker import picked
+from walkeeper_sqlite._snapshots import numbers_beside
 from walkeeper_sqlite._snapshots import truncate as truncate_log
 from walkeeper_sqlite._state_file import StateFile, holder_of, state_of
 from walkeeper_sqlite._times import moment, point, span
@@ -111,6 +112,7 @@ def status_of(log: Log) -> dict[str, Any]:
         "bytes": sum(segment.payload_bytes for segment in log.segments()),
         "retention_seconds": info.options.retention_seconds,
         "snapshots": [{"lsn": one.lsn, "time_ms": one.time_ms} for one in walkeeper_sqlite.snapshots(log)],
+        "beside": sorted(numbers_beside(log)),
         "begins": begins(log),
         "commits": 0,
         "last_commit": None,
@@ -122,13 +124,17 @@ def status_of(log: Log) -> dict[str, Any]:
 
 
 def begins(log: Log) -> dict[str, Any] | None:
-    """With what the log begins; None: it has no record."""
+    """With what the log begins; None: it has no record of the database whose it is."""
     with log.reader() as reader:
-        records = reader.read(max_records=1)
-    if not records:
-        return None
-    record = records[0]
-    head = head_of(record.payload, log.name, record.sequence_id)
+        while records := reader.read():
+            for record in records:
+                for head in heads_of(record.payload, log.name, record.sequence_id):
+                    if not head.named:
+                        return begin_row(record, head)
+    return None
+
+
+def begin_row(record: Record, head: Head) -> dict[str, Any]:
     return {
         "kind": head.kind,
         "sequence_id": record.sequence_id,
@@ -169,6 +175,8 @@ def status_rows(told: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "begins", f"at record {begun['sequence_id']}, {moment(begun['time_ms'])}: {what}"
         yield "last commit", place_of(last) if last else "none"
         yield "commits", f"{told['commits']:,}"
+    for name in told["beside"]:
+        yield "beside it", printable(name)
     for snapshot in told["snapshots"]:
         yield "snapshot", f"at record {snapshot['lsn']}, {moment(snapshot['time_ms'])}"
     if told["retention_seconds"]:
@@ -283,8 +291,9 @@ def verify(uri: Path | str, log: str, file: Path, as_json: bool) -> None:
         opened = namespace.log(log, create=False)
         state = state_of_this_log(file, opened)
         why_not = why_not_comparable(file)
-        to = None if why_not is not None else end_of(opened, state)
-        restored = restored_file(opened, place / "restored", to)
+        name = name_in(opened, state)
+        to = None if why_not is not None else end_of(opened, state, named=name is not None)
+        restored = restored_file(opened, place / "restored", to, name)
         findings = integrity_findings(place / "restored")
         if why_not is None and restored.transaction != state.transaction:
             why_not = f"its last commit, transaction {state.transaction}, was truncated, and attach makes the file anew"
@@ -331,13 +340,19 @@ def tell_verified(told: dict[str, Any]) -> None:
         click.echo("  move it and its -wk away, and attach makes it from the log", err=True)
 
 
-def end_of(log: Log, state: StateFile) -> int | None:
+def name_in(log: Log, state: StateFile) -> str | None:
+    """Of a database beside the one whose the log is."""
+    return next((name for name, number in numbers_beside(log).items() if number == state.database), None)
+
+
+def end_of(log: Log, state: StateFile, *, named: bool) -> int | None:
     """The last record before the next commit that FILE does not have; None: it has them all.
 
     That of its own last commit may be truncated, and the snapshot with which the log begins may have the commit.
     """
     start = max(state.lsn + 1, log.info().first.sequence_id)
-    behind = next((group.lsn for group in groups(log, start) if group.kind == "commit"), None)
+    found = groups(log, start, database=state.database if named else None)
+    behind = next((group.lsn for group in found if group.kind == "commit"), None)
     return None if behind is None else behind - 1
 
 
@@ -364,6 +379,23 @@ def why_not_comparable(file: Path) -> str | None:
     return None
 
 
+# ---- databases beside the one whose the log is ----
+
+beside_option = click.option(
+    "--beside", metavar="NAME", help="The database that has this name in LOG, beside the one whose LOG is."
+)
+
+
+def number_beside(log: Log, name: str) -> int:
+    numbers = numbers_beside(log)
+    if name not in numbers:
+        known = ", ".join(printable(one) for one in sorted(numbers)) or "none"
+        raise Refusal(
+            f"log {log.name} has no database {printable(name)} beside the one whose it is", f"it has: {known}"
+        )
+    return numbers[name]
+
+
 # ---- restoring ----
 
 
@@ -376,8 +408,11 @@ def why_not_comparable(file: Path) -> str | None:
     metavar="LSN|TIME",
     help="The last commit that the file gets, or the last one at that time. [default: chosen on a terminal, or all]",
 )
+@beside_option
 @json_flag
-def restore(uri: Path | str, log: str, file: Path, to: int | datetime | None, as_json: bool) -> None:
+def restore(
+    uri: Path | str, log: str, file: Path, to: int | datetime | None, beside: str | None, as_json: bool
+) -> None:
     """Make the database FILE, which does not exist, as it was at a commit. Nothing is written to the log.
 
     A TIME without a zone is local: "10 minutes ago", 14:03, "yesterday 14:03", 2024-05-01T12:00. Of 14:03 alone it is
@@ -388,12 +423,13 @@ def restore(uri: Path | str, log: str, file: Path, to: int | datetime | None, as
     check_free_name(file)
     with reading(uri) as namespace:
         opened = namespace.log(log, create=False)
-        if to is None and not as_json and is_terminal():
+        number = None if beside is None else number_beside(opened, beside)
+        if to is None and beside is None and not as_json and is_terminal():
             to = picked(opened)
         check_point(opened, to)
         if to is not None and not as_json:
-            tell_neighbours(opened, to)
-        restored = restored_file(opened, file, to)
+            tell_neighbours(opened, to, number)
+        restored = restored_file(opened, file, to, beside)
     told = {
         "path": str(file),
         "lsn": restored.lsn,
@@ -425,7 +461,7 @@ def check_point(log: Log, to: int | datetime | None) -> None:
         raise Refusal(f"log {log.name} has no record {to}: its next one will be {end}")
 
 
-def tell_neighbours(log: Log, to: int | datetime) -> None:
+def tell_neighbours(log: Log, to: int | datetime, number: int | None) -> None:
     """The commits at the point and behind it, before the work begins."""
     if isinstance(to, datetime):
         to_ms = int(to.timestamp() * 1000)
@@ -433,15 +469,15 @@ def tell_neighbours(log: Log, to: int | datetime) -> None:
         click.echo(f"to {moment(to_ms)}", err=True)
     else:
         end = to + 1
-    before, behind = commit_before(log, end), commit_at(log, end)
+    before, behind = commit_before(log, end, number), commit_at(log, end, number)
     click.echo(f"  the last commit: {'none' if before is None else place_of(group_row(before))}", err=True)
     click.echo(f"  the next one: {'none' if behind is None else place_of(group_row(behind))}", err=True)
 
 
-def restored_file(log: Log, file: Path, to: int | datetime | None) -> walkeeper_sqlite.Restored:
+def restored_file(log: Log, file: Path, to: int | datetime | None, name: str | None) -> walkeeper_sqlite.Restored:
     with progress("restore") as told, stopped_by_signals() as stop:
         try:
-            return walkeeper_sqlite.restore(counted_log(log, until_stopped(stop, told)), file, to=to)
+            return walkeeper_sqlite.restore(counted_log(log, until_stopped(stop, told)), file, to=to, name=name)
         except NotFoundError as missing:
             hint = "walkeeper sqlite history --all shows the snapshots: the end of the first whole one is the earliest"
             raise Refusal(str(missing), hint) from missing
@@ -464,11 +500,13 @@ def is_terminal() -> bool:
 @click.option("--once", is_flag=True, help="Bring FILE to the end that LOG has now, and exit.")
 @click.option("--until-lsn", type=click.IntRange(0), metavar="LSN", help="Exit when FILE has this commit.")
 @click.option("--every", type=span, metavar="SPAN", help="A line for each span, like 10s. [default: 10s, or one line]")
+@beside_option
 @json_flag
 def follow(
     uri: Path | str,
     log: str,
     file: Path,
+    beside: str | None,
     once: bool,
     until_lsn: int | None,
     every: timedelta | None,
@@ -484,10 +522,12 @@ def follow(
         raise click.UsageError("--once and --until-lsn exclude each other")
     with reading(uri) as namespace, stopped_by_signals() as stop:
         opened = namespace.log(log, create=False)
+        if beside is not None:
+            number_beside(opened, beside)
         until = opened.info().last.sequence_id if once else until_lsn
         try:
             with progress("follow") as told:
-                follower = walkeeper_sqlite.follow(file, opened, progress=until_stopped(stop, told))
+                follower = walkeeper_sqlite.follow(file, opened, name=beside, progress=until_stopped(stop, told))
         except Error:
             if not stop.is_set():
                 raise

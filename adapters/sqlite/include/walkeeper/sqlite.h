@@ -80,6 +80,7 @@ enum wk_acknowledge { WK_ACKNOWLEDGE_STRICT = 0, WK_ACKNOWLEDGE_GROUP = 1 };
 typedef struct wk_database_options {
 	uint32_t page_size;   /* of a database that is made: a power of two from 512 to 65536 (default 4096) */
 	uint32_t acknowledge; /* enum wk_acknowledge (default STRICT) */
+	const char *name;     /* of a database beside the one whose the log is; NULL (default): it is that one */
 } wk_database_options;
 WK_API void wk_database_options_init(wk_database_options *options);
 
@@ -101,6 +102,15 @@ typedef struct wk_database wk_database;
  */
 WK_API wk_status wk_database_open(const char *path, const wk_database_log *log, const wk_database_options *options,
                                   wk_database **database, wk_error *error);
+/*
+ * Opens another database on the log of the first, and its writer, by options->name, from 1 to 255 bytes. Both have group acknowledgement.
+ * A transaction over databases of one log, which one connection has attached to each other, is one record: a restart, a restoration and a
+ * follower have all of it or nothing. Where the log refuses it when connections have seen a part, these databases are poisoned.
+ *
+ * As wk_database_open answers. Where the log has no database of this name, the file is taken over, or an empty one is made.
+ */
+WK_API wk_status wk_database_open_beside(wk_database *first, const char *path, const wk_database_options *options,
+                                         wk_database **database, wk_error *error);
 /* Connections that are open go on; the log is closed with the last of them. */
 WK_API void wk_database_close(wk_database *database);
 
@@ -150,8 +160,8 @@ WK_API void wk_database_snapshot_free(wk_database_snapshot *snapshot);
  */
 typedef struct wk_follower wk_follower;
 /* What wk_database_open answers, and WK_NOT_FOUND: the log has no whole snapshot yet. The log is the follower's from then on. */
-WK_API wk_status wk_follower_open(const char *path, const wk_database_log *log, wk_follower **follower,
-                                  wk_error *error);
+WK_API wk_status wk_follower_open(const char *path, const char *name, const wk_database_log *log,
+                                  wk_follower **follower, wk_error *error);
 /*
  * The next record of the log. WK_LOCKED: a reader kept the file for ten seconds; nothing was done: give it again. WK_CORRUPT; WK_IO.
  * WK_INVALID: another program wrote to the file. Behind an answer that is neither WK_OK nor WK_LOCKED the follower is only closed.
@@ -173,6 +183,6 @@ typedef struct wk_database_restored {
  * up to the txid `txid` (-1: all; on a log with the clock's txids, milliseconds). `from`: where the snapshot that is to be used
  * begins; -1: the newest is looked for in all of the log. WK_NOT_FOUND: there is no snapshot before them.
  */
-WK_API wk_status wk_database_restore(const wk_database_log *log, const char *path, int64_t from, int64_t lsn,
-                                     int64_t txid, wk_database_restored *restored, wk_error *error);
+WK_API wk_status wk_database_restore(const wk_database_log *log, const char *name, const char *path, int64_t from,
+                                     int64_t lsn, int64_t txid, wk_database_restored *restored, wk_error *error);
 #endif
