@@ -187,7 +187,7 @@ def test_what_cannot_be_attached_is_refused(tmp_path: Path, ns: walkeeper.Namesp
         walkeeper_sqlite.attach(tmp_path / "text.db", ns.log("third"))
     assert (tmp_path / "text.db").read_text() == "no database" * 100
     ns.log("strange").writer().append(b"a record of something else")
-    with pytest.raises(CorruptError):
+    with pytest.raises(InvalidError):
         walkeeper_sqlite.attach(tmp_path / "strange.db", ns.log("strange"))
     with pytest.raises(InvalidError, match="power of two"):
         walkeeper_sqlite.attach(tmp_path / "size.db", ns.log("size"), page_size=1000)
@@ -484,3 +484,52 @@ def test_no_acknowledged_commit_is_lost_when_the_process_is_killed(tmp_path: Pat
         if round_number == 3:  # the machine is another one
             for path in tmp_path.glob("app.db*"):
                 path.unlink()
+
+
+PLAIN = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1])
+connection.execute("CREATE TABLE IF NOT EXISTS t(id INTEGER PRIMARY KEY, x)")
+connection.executemany("INSERT INTO t(x) VALUES(?)", [(number,) for number in range(2000)])
+connection.commit()
+connection.close()
+"""
+"""What a program does that connects to the path, and not to the uri."""
+
+
+def test_a_connection_past_the_log_is_told(tmp_path: Path, ns: walkeeper.Namespace) -> None:
+    """What it wrote is in the file still: the file is not cut to what the log has."""
+    file = tmp_path / "app.db"
+    with walkeeper_sqlite.attach(file, ns.log("app")) as database:
+        filled(database).close()
+    database = walkeeper_sqlite.attach(file, ns.log("app"))
+    subprocess.run([sys.executable, "-c", PLAIN, str(file)], check=True)
+    with pytest.warns(RuntimeWarning, match="without walkeeper"):
+        database.close()
+    with pytest.raises(InvalidError, match="changed without the VFS"):
+        walkeeper_sqlite.attach(file, ns.log("app"))
+    assert rows_of(file) == 2010
+
+
+def test_a_connection_past_the_log_is_told_behind_a_kill(tmp_path: Path) -> None:
+    file = tmp_path / "app.db"
+    attached = f"""
+        import os, signal, subprocess, sys, walkeeper, walkeeper_sqlite
+        database = walkeeper_sqlite.attach({str(file)!r}, walkeeper.open({str(tmp_path / "wal")!r}).log("app"))
+        subprocess.run([sys.executable, "-c", {PLAIN!r}, {str(file)!r}], check=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    killed = subprocess.run([sys.executable, "-c", textwrap.dedent(attached)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    with walkeeper.open(tmp_path / "wal") as ns, pytest.raises(InvalidError, match="changed without the VFS"):
+        walkeeper_sqlite.attach(file, ns.log("app"))
+    assert rows_of(file) == 2000
+
+
+def test_a_log_of_something_else_fences_nobody(tmp_path: Path, ns: walkeeper.Namespace) -> None:
+    with ns.log("orders").writer() as writer:
+        writer.append(b"an order")
+        with pytest.raises(InvalidError, match="the log is of something else"):
+            walkeeper_sqlite.attach(tmp_path / "app.db", ns.log("orders"))
+        writer.append(b"another one")
+    assert not (tmp_path / "app.db").exists()

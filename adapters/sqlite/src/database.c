@@ -234,6 +234,13 @@ bool wk_database_connected(wk_database *db, void *host) {
 		db->device = file.st_dev;
 		db->inode = file.st_ino;
 	}
+	wk_error error;
+	bool clean = first && !changed && db->state_file.closed.size != 0 && db->state_file.closed.size != WK_FILE_SPOILED;
+	if (clean && wk_state_file_store(&db->state_file, &db->state_file.at, (wk_file_stamp){0}, &error) != WK_OK) {
+		db->connections--;
+		pthread_mutex_unlock(&db->lock);
+		return false;
+	}
 	pthread_mutex_unlock(&db->lock);
 	if (changed)
 		wk_database_spoiled(

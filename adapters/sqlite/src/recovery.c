@@ -372,8 +372,9 @@ static wk_status refuse_strangers(wk_database *db, bool exists, wk_error *error)
 	    (!wk_file_stamp_equal(db->state_file.closed, wk_file_stamp_of(db->path)) || has_wal(db->path)))
 		return wk_database_fail(
 		    error, WK_INVALID,
-		    "%s was changed without the VFS walkeeper since it was closed, and the log does not have the change: "
-		    "move the file and its -wal away, and it is made from the log",
+		    "%s was changed without the VFS walkeeper (its size or mtime is another than walkeeper left), and the log does "
+		    "not have the change. To keep what the log has, move the file, its -wal and its -wk away, and attach again; to "
+		    "keep what the file has, move its -wk away, and attach it to a new log",
 		    db->path);
 	const wk_redo_point *stored = &db->state_file.at;
 	if (stored->database != 0) {
@@ -395,12 +396,40 @@ static wk_status refuse_strangers(wk_database *db, bool exists, wk_error *error)
 	return exists ? convert(db->path, error) : WK_OK;
 }
 
+static wk_status look_at_first(void *context, const uint8_t *payload, size_t size, int64_t sequence_id, int64_t txid) {
+	wk_pages_record record;
+	(void)txid;
+	*(int64_t *)context = sequence_id;
+	wk_status status = wk_pages_record_decode(payload, size, &record);
+	return status == WK_OK ? WK_END : status;
+}
+
+/* A log of something else is left alone, and whoever writes it goes on. */
+static wk_status refuse_other_logs(wk_database *db, wk_error *error) {
+	int64_t first, next;
+	wk_status status = db->log.range(db->log.context, &first, &next, error);
+	if (status != WK_OK)
+		return status;
+	status = db->log.read(db->log.context, first, look_at_first, &first, error);
+	if (status == WK_CORRUPT)
+		return wk_database_fail(error, WK_INVALID,
+		                        "opening %s: record %" PRId64 " of the log is none of a SQLite database: the log is of "
+		                        "something else",
+		                        db->path, first);
+	if (status == WK_UNSUPPORTED)
+		return wk_database_fail(error, status, "opening %s: a newer walkeeper wrote record %" PRId64 " of the log",
+		                        db->path, first);
+	return status == WK_END ? WK_OK : status;
+}
+
 wk_status wk_database_recover(wk_database *db, const wk_database_options *options, wk_error *error) {
 	if (wk_vfs_any() == NULL)
 		return wk_database_fail(error, WK_UNSUPPORTED, "no SQLite of this process has loaded the extension walkeeper");
 	bool exists = wk_file_stamp_of(db->path).size > 0;
 	wk_opened_file opened = {0};
-	wk_status status = refuse_strangers(db, exists, error);
+	wk_status status = refuse_other_logs(db, error);
+	if (status == WK_OK)
+		status = refuse_strangers(db, exists, error);
 	if (status == WK_OK)
 		status = open_file(db->path, &opened, error);
 	if (status != WK_OK)
@@ -419,10 +448,12 @@ wk_status wk_database_recover(wk_database *db, const wk_database_options *option
 	if (status == WK_OK)
 		status = delete_beside(&opened, "-shm", error);
 	db->state_file.log_id = db->log.log_id;
-	bool stored = db->state_file.at.lsn == db->at.lsn && db->state_file.at.pages != 0;
-	if (status == WK_OK && !stored)
-		status = wk_state_file_store(&db->state_file, &db->at, (wk_file_stamp){0}, error);
 	close_file(&opened);
 	db->unconnected = wk_file_stamp_of(db->path);
+	/* The file has every commit: until a connection by the VFS is made, what changes in it is none of ours. */
+	if (status == WK_OK) {
+		bool open = db->status.state == WK_DATABASE_OPEN && db->at.lsn >= 0;
+		status = wk_state_file_store(&db->state_file, &db->at, open ? db->unconnected : (wk_file_stamp){0}, error);
+	}
 	return status;
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from walkeeper_sqlite._logs import new_error, open_log
 from walkeeper_sqlite._native import ffi, lib
 from walkeeper_sqlite._retention import Retainer, Retention
 from walkeeper_sqlite._snapshots import Snapshot, held_while_attaching, keep_first_snapshot, take_snapshot, truncate
+from walkeeper_sqlite._state_file import state_of
 
 __all__ = ["Database", "Status", "attach", "last_lsn"]
 
@@ -186,12 +188,27 @@ class Database:
         self._retainer.start()
 
     def close(self) -> None:
-        """Lets go of it. Connections that are open go on, and the log is closed with the last of them."""
+        """Lets go of it. Connections that are open go on, and the log is closed with the last of them.
+
+        A RuntimeWarning says that a program changed the file by connections without walkeeper.
+        """
         if self._retainer is not None:
             self._retainer.close()
         if self._native is not None:
             native, self._native = self._native, None
             lib.wk_database_close(native)
+            self._look_for_strangers()
+
+    def _look_for_strangers(self) -> None:
+        """Warns where a program connected to the path, and not to the `uri`: the log does not have what it wrote."""
+        still_open = lib.wk_database_find(os.fsencode(self._path))
+        if still_open != ffi.NULL:
+            lib.wk_database_close(still_open)
+            return
+        left = state_of(self._path) if os.path.exists(self._path) else None
+        if left is not None and left.was_changed(self._path):
+            said = f"{self._path} was changed without walkeeper: connect to Database.uri, or the log has no such change"
+            warnings.warn(said, RuntimeWarning, stacklevel=3)
 
     def __enter__(self) -> Database:
         return self
@@ -223,8 +240,8 @@ def attach(
     With `retention` a thread takes snapshots and truncates the log, until the database is closed.
 
     Raises DirectoryLockedError where another process has the database open, also without walkeeper; ExistsError where
-    it is attached in this process; InvalidError where the file is not known to be of this log, or is no database;
-    CorruptError where the log has other records; UnsupportedError where SQLite loads no extension.
+    it is attached in this process; InvalidError where the file is not known to be of this log, or is no database, or
+    the log is of something else; CorruptError where a record is damaged; UnsupportedError where SQLite loads no extension.
     """
     load()
     options = _options(page_size, acknowledge)

@@ -686,6 +686,10 @@ def snapshot(uri: Path | str, log: str, file: Path, as_json: bool) -> None:
     Restorations begin there, and what is older can be truncated. A program that has the database open takes snapshots
     itself, by Database.snapshot().
     """
+    if not file.exists():
+        raise Refusal(
+            f"{file} does not exist, and snapshot fences the process that writes {log}", "attach makes the file"
+        )
     with attached(uri, log, file) as (database, _), progress("snapshot") as told:
         taken = database.snapshot(progress=told)
         pages = database.status().pages
