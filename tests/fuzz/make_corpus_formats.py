@@ -337,6 +337,47 @@ def fuzz_sqlite_record() -> dict[str, bytes]:
     }
 
 
+def fuzz_sqlite_gateway() -> dict[str, bytes]:
+    """A byte that says what it is, then the head of an answer (0), or its body: of a hello (1), an info (2), an
+    append (3), a read (4), a refusal (5), the refusal of a hello (6)."""
+
+    def position(sequence_id: int) -> bytes:
+        return struct.pack(">5q", 1, 3, 0, sequence_id, 1_700_000_000_000)
+
+    def batch(offsets: list[int], payloads: bytes) -> bytes:
+        count = len(offsets) - 1
+        head = b"\4\0" + struct.pack(">IBq3q", count, 2, 9, 1, 3, 2) + b"\0\0"
+        columns = [1] * count + [3] * count + [*range(count)] + [*range(7, 7 + count)] + [1_700_000_000_000] * count
+        return head + struct.pack(f"<{len(columns) + len(offsets)}q", *columns, *offsets) + payloads
+
+    def refusal(error: int, outcome: int, more: bytes = b"") -> bytes:
+        return b"\5" + struct.pack(">I4sBB3q", 4, b"full", error, outcome, 7, -1, 0) + more
+
+    info = b"\2" + struct.pack(">QBBB5Q", 77, 2, 0, 0, 1 << 27, 0, 0, 1, 9) + position(0) + position(8) + position(9)
+    return {
+        "head": b"\0" + struct.pack(">IIB", 5 + 171, 3, 0),
+        "head_of_a_long_frame": b"\0" + struct.pack(">IIB", 4 * 1024 * 1024 + 1, 3, 0),
+        "head_of_a_short_frame": b"\0" + struct.pack(">IIB", 4, 3, 0),
+        "hello": b"\1" + struct.pack(">II", 1, 3) + b"/wk",
+        "info": info,
+        "info_cut": info[:-1],
+        "appended": b"\3" + position(7) + position(8) + struct.pack(">I", 2),
+        "batch": batch([0, 4, 4, 8], b"paidsent"),
+        "batch_of_none": batch([0], b"")[:41],
+        "batch_of_falling_offsets": batch([0, 8, 4, 8], b"paidsent"),
+        "batch_behind_its_end": batch([0, 4, 9], b"paidsent"),
+        "batch_of_too_many": batch([0, 8], b"paidsent")[:2] + b"\xff\xff\xff\xff" + batch([0, 8], b"paidsent")[6:],
+        "no_space": refusal(21, 1),
+        "unknown_outcome": refusal(11, 2),
+        "unknown_error": refusal(200, 3),
+        "gap": refusal(25, 0, bytes(72)),
+        "gap_cut": refusal(25, 0, bytes(71)),
+        "wrong_token": b"\6" + struct.pack(">I", 5) + b"token",
+        "text_cut": b"\6" + struct.pack(">I", 6) + b"token",
+        "nothing": b"",
+    }
+
+
 CORPORA: list[Callable[[], dict[str, bytes]]] = [
     fuzz_journal_block,
     fuzz_journal_scan,
@@ -347,6 +388,7 @@ CORPORA: list[Callable[[], dict[str, bytes]]] = [
     fuzz_catalogue_record,
     fuzz_lock_text,
     fuzz_sqlite_record,
+    fuzz_sqlite_gateway,
 ]
 
 

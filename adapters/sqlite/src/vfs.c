@@ -490,10 +490,32 @@ static wk_status want_database(const char *path, const wk_database_log *log, wk_
 	return status;
 }
 
-/* As the URI says: wk_root, wk_log, wk_page_size. */
+/* As the URI says: wk_root or wk_gateway, wk_log. */
+static wk_status log_by_uri(const sqlite3_api_routines *sqlite3_api, const char *name, const char *log_name,
+                            wk_database_log *log, wk_error *error) {
+	enum { NS_PER_MS = 1000000 };
+	const char *root = sqlite3_uri_parameter(name, "wk_root");
+	const char *gateway = sqlite3_uri_parameter(name, "wk_gateway");
+	if ((root == NULL) == (gateway == NULL))
+		return wk_database_fail(error, WK_INVALID,
+		                        "%s: the URI names the log %s, and %s that it is in: wk_root=DIRECTORY, or "
+		                        "wk_gateway=HOST:PORT",
+		                        name, log_name, root == NULL ? "not the place" : "two places");
+	if (root != NULL)
+		return wk_database_log_open(root, log_name, true, log, error);
+	wk_gateway_options options;
+	wk_gateway_options_init(&options);
+	options.token_file = sqlite3_uri_parameter(name, "wk_token_file");
+	int64_t timeout_ms = sqlite3_uri_int64(name, "wk_timeout_ms", (int64_t)(options.timeout_ns / NS_PER_MS));
+	if (timeout_ms <= 0 || timeout_ms > INT32_MAX)
+		return wk_database_fail(error, WK_INVALID, "%s: wk_timeout_ms is a number of milliseconds from 1 on", name);
+	options.timeout_ns = (uint64_t)timeout_ms * NS_PER_MS;
+	return wk_database_log_connect(gateway, log_name, true, &options, log, error);
+}
+
+/* As the URI says: log_by_uri, wk_page_size, wk_ack. */
 static wk_status open_by_uri(wk_vfs *vfs, const char *name, const char *log_name, int flags, wk_error *error) {
 	const sqlite3_api_routines *sqlite3_api = vfs->api;
-	const char *root = sqlite3_uri_parameter(name, "wk_root");
 	wk_database_options options;
 	wk_database_options_init(&options);
 	options.page_size = (uint32_t)sqlite3_uri_int64(name, "wk_page_size", options.page_size);
@@ -502,13 +524,9 @@ static wk_status open_by_uri(wk_vfs *vfs, const char *name, const char *log_name
 		options.acknowledge = WK_ACKNOWLEDGE_GROUP;
 	else if (acknowledge != NULL && strcmp(acknowledge, "strict") != 0)
 		return wk_database_fail(error, WK_INVALID, "%s: wk_ack=%s is neither strict nor group", name, acknowledge);
-	if (root == NULL)
-		return wk_database_fail(error, WK_INVALID,
-		                        "%s: the URI names the log %s, and not the directory that it is in: wk_root=", name,
-		                        log_name);
 	wk_database_log log;
 	wk_database *db;
-	wk_status status = wk_database_log_open(root, log_name, true, &log, error);
+	wk_status status = log_by_uri(sqlite3_api, name, log_name, &log, error);
 	if (status == WK_OK && (flags & SQLITE_OPEN_CREATE) == 0) {
 		status = want_database(name, &log, error);
 		if (status != WK_OK)
@@ -529,8 +547,8 @@ static int database_of(wk_vfs *vfs, const char *name, int flags, wk_database **f
 		return SQLITE_OK;
 	if (*found == NULL && log_name == NULL) {
 		wk_database_fail(&error, WK_INVALID,
-		                 "%s is not attached to a log, and its URI names none: wk_log=NAME and wk_root=DIRECTORY; "
-		                 "wk_log= for a file without a log",
+		                 "%s is not attached to a log, and its URI names none: wk_log=NAME and wk_root=DIRECTORY or "
+		                 "wk_gateway=HOST:PORT; wk_log= for a file without a log",
 		                 name);
 		return fail_with(&error, SQLITE_CANTOPEN);
 	}

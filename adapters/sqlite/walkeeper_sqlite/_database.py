@@ -241,7 +241,8 @@ def attach(
 
     Raises DirectoryLockedError where another process has the database open, also without walkeeper; ExistsError where
     it is attached in this process; InvalidError where the file is not known to be of this log, or is no database, or
-    the log is of something else; CorruptError where a record is damaged; UnsupportedError where SQLite loads no extension.
+    the log is of something else; CorruptError where a record is damaged; UnsupportedError where SQLite loads no
+    extension.
     """
     load()
     options = _options(page_size, acknowledge)

@@ -5,6 +5,7 @@
  * A database is opened by wk_database_open, or by the first connection that names its log:
  *
  *     file:app.db?vfs=walkeeper&wk_root=/var/lib/app/wal&wk_log=app
+ *     file:app.db?vfs=walkeeper&wk_gateway=localhost:4590&wk_token_file=/etc/app/token&wk_log=app
  *
  * Connections find a database that is open in this process by its path. The VFS "walkeeper" is registered by the entry
  * point of the loadable extension (sqlite3_walkeeper_init), once for each SQLite in the process.
@@ -69,6 +70,20 @@ typedef struct wk_cluster_log_control {
 /* A log on bookies, whose commits are appended without the control plane. WK_NO_MEMORY; the control is the caller's then. */
 WK_API wk_status wk_database_log_on_bookies(const wk_cluster_log_control *control, uint64_t log_id,
                                             wk_database_log *log, wk_error *error);
+typedef struct wk_gateway_options {
+	const char *token;      /* what the gateway wants to be shown; NULL: the first line of token_file */
+	const char *token_file; /* NULL: in the environment WALKEEPER_TOKEN, or WALKEEPER_TOKEN_FILE */
+	uint64_t timeout_ns;    /* of each answer (default 60 s) */
+} wk_gateway_options;
+WK_API void wk_gateway_options_init(wk_gateway_options *options);
+/*
+ * The same through a gateway (docs/gateway.md) on this machine: `address` is HOST:PORT of loopback, or unix:PATH. `options` may be NULL.
+ * An append whose answer does not come has an unknown outcome; where the gateway could not be asked, nothing was written, and
+ * the next append connects again. WK_UNSUPPORTED: the address is another machine's, which wants TLS. WK_INVALID: the token
+ * is none. WK_UNAVAILABLE, WK_TIMEOUT: no gateway answers. WK_CORRUPT: what answers is none.
+ */
+WK_API wk_status wk_database_log_connect(const char *address, const char *name, bool write,
+                                         const wk_gateway_options *options, wk_database_log *log, wk_error *error);
 
 /*
  * How COMMIT waits. STRICT: nobody sees the commit, and nobody else commits, before it is in the log. GROUP: the next
