@@ -368,8 +368,11 @@ bench-spark-logs: setup $(VENV)/checked $(JAR) ## the source and the sink of Spa
 bench-sqlite: setup ## commits of SQLite into a log, beside SQLite alone and beside the log, 10 minutes; writes benchmarks/sqlite.md
 	$(BIN)/python benchmarks/sqlite.py --page benchmarks/sqlite.md $(if $(QUICK),--quick)
 
+bench-sqlite-peers: setup ## the same beside litestream: commits, what a kill loses, the takeover, 10 minutes; builds it, so Go is needed; writes benchmarks/sqlite_peers.md
+	$(BIN)/python benchmarks/sqlite_peers.py --page benchmarks/sqlite_peers.md --peers build/peers $(if $(QUICK),--quick)
+
 clean: ## everything that was made, .venv included
 	rm -rf build dist $(VENV) main-job .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup spark-jar demo cluster-demo java-demo spark-demo sqlite-demo test check check-shares check-all build native-test python-test asan tsan spec fuzz psync-test lint format coverage crash-states faults simulation cluster-simulation damage kills process-kills cluster-faults spark-kills sqlite-oracle sqlite-failovers conformance-kills bit-flips interop interop-all interop-spark interop-spark-ci interop-sqlite interop-sqlite-ci mutants aarch64 wheel-test bench bench-bookie bench-hostile bench-spark bench-spark-logs bench-sqlite clean
+.PHONY: help setup spark-jar demo cluster-demo java-demo spark-demo sqlite-demo test check check-shares check-all build native-test python-test asan tsan spec fuzz psync-test lint format coverage crash-states faults simulation cluster-simulation damage kills process-kills cluster-faults spark-kills sqlite-oracle sqlite-failovers conformance-kills bit-flips interop interop-all interop-spark interop-spark-ci interop-sqlite interop-sqlite-ci mutants aarch64 wheel-test bench bench-bookie bench-hostile bench-spark bench-spark-logs bench-sqlite bench-sqlite-peers clean
