@@ -109,6 +109,7 @@ check-shares: setup $(VENV)/checked ## what takes longer, in shares that SEED=â€
 	@rm -f $(TIMES)
 	$(call stage,asan SHARE=10 SEED=$(SEED))
 	$(call stage,tsan SHARE=10 SEED=$(SEED))
+	$(call stage,sqlite-asan)
 	$(call stage,fuzz SHARE=6 TIME=15 SEED=$(SEED))
 	$(call stage,mutants SHARE=48 SEED=$(SEED))
 	$(call stage,cluster-faults N=1)
@@ -206,6 +207,14 @@ python-test: setup $(VENV)/checked $(JAR) ## the Python tests, but for what clus
 
 asan: $(VENV)/packages ## the C tests under the address and undefined-behaviour sanitizers
 	@$(call native_tests,asan,,$(fixed_addresses))
+
+# Python loads the sanitizers before all else; what it does not free at its end is no leak.
+SANITIZED = LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" LD_LIBRARY_PATH=$(CURDIR)/build/asan \
+	ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc $(fixed_addresses)
+sqlite-asan: setup $(VENV)/checked ## the Python tests of SQLite in walkeeper, with the adapter and the engine under the same sanitizers
+	@.ci/quietly build/asan.log sh -c '$(call configure,asan) && ninja --quiet -C build/asan -j $(JOBS) wk_sqlite'
+	@$(SANITIZED) $(BIN)/python -c 'import walkeeper_sqlite; assert "/build/asan/" in walkeeper_sqlite.extension_path()'
+	@WALKEEPER_SQLITE_DATABASES=24 $(SANITIZED) $(pytest) $(WORKERS) -q $(addprefix tests/sqlite/test_,oracle.py failures.py group.py follow.py snapshots.py)
 
 tsan: $(VENV)/packages ## the C tests that have threads, under the thread sanitizer
 	@$(call native_tests,tsan,-LE one-thread,$(fixed_addresses))
@@ -334,6 +343,9 @@ interop-sqlite: setup $(VENV)/checked ## suites of SQLite, CPython, Django, SQLA
 interop-sqlite-ci: setup $(VENV)/checked ## the quick ones of them: CPython's, Django's, SQLite's threadtest3
 	@$(BIN)/python tests/enclosure.py $(BIN)/python tests/interop_sqlite/run.py ci
 
+interop-sqlite-veryquick: setup $(VENV)/checked ## SQLite's permutation `veryquick`, 973 scripts, each with SQLite's own VFS and with walkeeper
+	@$(BIN)/python tests/enclosure.py $(BIN)/python tests/interop_sqlite/run.py veryquick
+
 mutants: setup $(VENV)/checked ## seeded defects, each of which a named test must notice; SOME=n of them
 	@names=$$($(call share,mutants)) && $(BIN)/python tests/mutants/run.py --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(SOME),--some $(SOME)) $$names
 
@@ -375,4 +387,4 @@ clean: ## everything that was made, .venv included
 	rm -rf build dist $(VENV) main-job .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup spark-jar demo cluster-demo java-demo spark-demo sqlite-demo test check check-shares check-all build native-test python-test asan tsan spec fuzz psync-test lint format coverage crash-states faults simulation cluster-simulation damage kills process-kills cluster-faults spark-kills sqlite-oracle sqlite-failovers conformance-kills bit-flips interop interop-all interop-spark interop-spark-ci interop-sqlite interop-sqlite-ci mutants aarch64 wheel-test bench bench-bookie bench-hostile bench-spark bench-spark-logs bench-sqlite bench-sqlite-peers clean
+.PHONY: help setup spark-jar demo cluster-demo java-demo spark-demo sqlite-demo test check check-shares check-all build native-test python-test asan sqlite-asan tsan spec fuzz psync-test lint format coverage crash-states faults simulation cluster-simulation damage kills process-kills cluster-faults spark-kills sqlite-oracle sqlite-failovers conformance-kills bit-flips interop interop-all interop-spark interop-spark-ci interop-sqlite interop-sqlite-ci mutants aarch64 wheel-test bench bench-bookie bench-hostile bench-spark bench-spark-logs bench-sqlite bench-sqlite-peers clean

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 from cluster.history import History, rounds
-from private_network import PrivateNetwork, private_network
+from network_cluster import NetworkCluster
+from private_network import private_network
 from tcp_proxy import TcpProxy, proxy_to
 
 from walkeeper_bookie.cluster import BookieProcess, LocalCluster
@@ -24,22 +25,6 @@ BOOKIES = ("bookie-1", "bookie-2", "bookie-3", "bookie-4")
 
 
 # ---- hosts that do not hear each other ----
-
-
-class NetworkCluster(LocalCluster):
-    """Each bookie has a host of its own. The metadata are a file, which everybody sees all the time: whoever is cut off
-    is found by clients as before."""
-
-    def __init__(self, directory: Path, network: PrivateNetwork) -> None:
-        super().__init__(directory, len(BOOKIES))
-        self.network = network
-        self.hosts = {bookie.port: host for bookie, host in zip(self.bookies, BOOKIES, strict=True)}
-        for bookie in self.bookies:
-            bookie.bookie_id = f"{network.address(self.hosts[bookie.port])}:{bookie.port}"
-
-    def launch_one(self, bookie: BookieProcess, options: Sequence[str] = ()) -> None:
-        with self.network.inside(self.hosts[bookie.port]):
-            super().launch_one(bookie, ("--listen", bookie.bookie_id, *options))
 
 
 class NetworkHistory(History):
@@ -119,7 +104,7 @@ class NetworkHistory(History):
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NetworkCluster]:
     with ExitStack() as stack:
         network = stack.enter_context(private_network(*CLIENTS, *BOOKIES))
-        made = stack.enter_context(NetworkCluster(tmp_path_factory.mktemp("faults") / "cluster", network))
+        made = stack.enter_context(NetworkCluster(tmp_path_factory.mktemp("faults") / "cluster", network, BOOKIES))
         made.start()
         yield made
 

@@ -88,7 +88,7 @@ static void watch(int seconds) {
 	threads_count = 0;
 }
 
-static bool one_of(wk_status status, const wk_error *error, const wk_status *allowed) {
+static inline bool one_of(wk_status status, const wk_error *error, const wk_status *allowed) {
 	for (; *allowed != WK_OK; allowed++)
 		if (status == *allowed)
 			return true;

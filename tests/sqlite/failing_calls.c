@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 static atomic_long calls;
@@ -49,6 +51,19 @@ static int is_ours_fd(const char *call, int fd) {
 	if (size < 0)
 		return 0;
 	path[size] = 0;
+	return is_ours(call, path);
+}
+
+/* By its name in a directory that is open, or not. */
+static int is_ours_at(const char *call, int directory, const char *name) {
+	char link[64], path[2 * PATH_MAX + 2];
+	if (name[0] == '/')
+		return is_ours(call, name);
+	snprintf(link, sizeof link, directory == AT_FDCWD ? "/proc/self/cwd" : "/proc/self/fd/%d", directory);
+	ssize_t size = readlink(link, path, PATH_MAX);
+	if (size < 0)
+		return 0;
+	snprintf(path + size, sizeof path - (size_t)size, "/%s", name);
 	return is_ours(call, path);
 }
 
@@ -99,6 +114,18 @@ ssize_t pwrite(int fd, const void *bytes, size_t size, off_t offset) {
 	return write_some(fd, bytes, size, offset);
 }
 
+ssize_t pwritev2(int fd, const struct iovec *pieces, int count, off_t offset, int flags) {
+	int decided = fate(is_ours_fd("pwritev2", fd));
+	ssize_t (*real)(int, const struct iovec *, int, off_t,
+	                int) = (ssize_t(*)(int, const struct iovec *, int, off_t, int))next("pwritev2");
+	if (decided == 2) {
+		struct iovec half = {.iov_base = pieces->iov_base, .iov_len = pieces->iov_len / 2};
+		real(fd, &half, 1, offset, flags);
+		die();
+	}
+	return decided == 1 ? -1 : real(fd, pieces, count, offset, flags);
+}
+
 #define OF_FD(name, declared, passed)                                    \
 	int name declared {                                                  \
 		int decided = fate(is_ours_fd(#name, fd));                       \
@@ -110,10 +137,18 @@ OF_FD(ftruncate, (int fd, off_t size), (fd, size))
 OF_FD(ftruncate64, (int fd, off64_t size), (fd, size))
 OF_FD(fsync, (int fd), (fd))
 OF_FD(fdatasync, (int fd), (fd))
+OF_FD(fallocate, (int fd, int mode, off_t offset, off_t size), (fd, mode, offset, size))
 
-int unlink(const char *path) {
-	int decided = fate(is_ours("unlink", path));
-	if (decided == 2)
-		die();
-	return decided == 1 ? -1 : ((int (*)(const char *))next("unlink"))(path);
-}
+#define OF_NAME(name, declared, passed, directory, path)                 \
+	int name declared {                                                  \
+		int decided = fate(is_ours_at(#name, directory, path));          \
+		if (decided == 2)                                                \
+			die();                                                       \
+		return decided == 1 ? -1 : ((int(*) declared)next(#name))passed; \
+	}
+OF_NAME(unlink, (const char *path), (path), AT_FDCWD, path)
+OF_NAME(unlinkat, (int fd, const char *path, int flags), (fd, path, flags), fd, path)
+OF_NAME(renameat, (int fd, const char *path, int to_fd, const char *to), (fd, path, to_fd, to), fd, path)
+OF_NAME(linkat, (int fd, const char *path, int to_fd, const char *to, int flags), (fd, path, to_fd, to, flags), fd,
+        path)
+OF_NAME(mkdirat, (int fd, const char *path, mode_t mode), (fd, path, mode), fd, path)

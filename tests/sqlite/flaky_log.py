@@ -11,7 +11,8 @@ import walkeeper
 
 
 class FlakyLog:
-    """The log, and `before` and `behind` an append a call that may raise or wait."""
+    """The log, and `before` and `behind` an append a call that may raise or wait; and where its writer is opened and
+    closed."""
 
     def __init__(self, log: walkeeper.Log) -> None:
         self.log = log
@@ -21,6 +22,10 @@ class FlakyLog:
         self.behind: Callable[[], object] = bool
         self.refuse: Callable[[], object] = bool
         """Before a submitted record is accepted."""
+        self.at_next: Callable[[], object] = bool
+        """Before it is asked for the next sequence id."""
+        self.at_open: Callable[[], object] = bool
+        self.at_close: Callable[[], object] = bool
         self.appends = 0
 
     def as_log(self) -> walkeeper.Log:
@@ -36,6 +41,7 @@ class FlakyLog:
         return getattr(self.log, name)
 
     def writer(self) -> FlakyWriter:
+        self.at_open()
         return FlakyWriter(self, self.log.writer())
 
 
@@ -68,6 +74,7 @@ class FlakyWriter:
 
     @property
     def next_sequence_id(self) -> int:
+        self._log.at_next()
         return self._writer.next_sequence_id
 
     def _around(self, append: Callable[[], Any]) -> Any:
@@ -78,4 +85,5 @@ class FlakyWriter:
         return done
 
     def close(self) -> None:
+        self._log.at_close()
         self._writer.close()

@@ -419,6 +419,32 @@ def test_a_database_is_opened_by_one_sqlite_of_a_process_at_a_time(tmp_path: Pat
     subprocess.run([sys.executable, "-c", textwrap.dedent(TWO_SQLITES), str(tmp_path)], check=True)
 
 
+def hot_journal(place: Path) -> bytes:
+    """A rollback journal that SQLite rolls back into a file of one page that it finds beside it."""
+    plain = sqlite3.connect(place / "plain.db", isolation_level=None)
+    plain.executescript("CREATE TABLE u(x); INSERT INTO u VALUES(randomblob(2000)); PRAGMA cache_size=1; BEGIN")
+    plain.executemany("INSERT INTO u VALUES(randomblob(2000))", [()] * 200)
+    subprocess.run(["cp", place / "plain.db-journal", place / "journal"], check=True)
+    plain.close()
+    return (place / "journal").read_bytes()
+
+
+def test_a_rollback_journal_of_an_earlier_file_is_not_rolled_back(tmp_path: Path, ns: walkeeper.Namespace) -> None:
+    file, journal = tmp_path / "app.db", tmp_path / "app.db-journal"
+    with walkeeper_sqlite.attach(file, ns.log("app")) as database:
+        filled(database).close()
+    kept = file.read_bytes()
+    file.unlink()
+    journal.write_bytes(hot_journal(tmp_path))
+    with walkeeper_sqlite.attach(file, ns.log("app")) as database:
+        connection = database.connect()
+        assert connection.execute("SELECT count(*) FROM t").fetchone() == (10,)
+        connection.close()
+    assert not journal.exists()
+    assert rows_of(file) == 10
+    assert file.read_bytes() == kept
+
+
 def test_the_journal_mode_stays(tmp_path: Path, ns: walkeeper.Namespace) -> None:
     with walkeeper_sqlite.attach(tmp_path / "app.db", ns.log("app")) as database:
         connection = filled(database)

@@ -15,7 +15,7 @@ from sqlite.flaky_log import FlakyLog
 
 import walkeeper
 import walkeeper_sqlite
-from walkeeper.errors import InvalidError, NoSpaceError, TimeoutError, UnavailableError
+from walkeeper.errors import FencedError, InvalidError, NoSpaceError, TimeoutError, UnavailableError
 
 
 @pytest.fixture
@@ -272,6 +272,50 @@ def test_a_program_that_writes_while_no_connection_is_open_is_noticed(
         assert rows(connected(again)) == [1, 2]
 
 
+def test_a_program_that_only_reads_may_be_the_last_to_close_the_file(
+    tmp_path: Path, log: FlakyLog, database: walkeeper_sqlite.Database
+) -> None:
+    """It would put the WAL into the file, as SQLite does."""
+    connected(database).executescript("CREATE TABLE t(x); INSERT INTO t VALUES(1)").connection.close()
+    read = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); print(c.execute('SELECT * FROM t').fetchall()); "
+    command = [sys.executable, "-uc", read + "sys.stdin.readline(); c.close()", str(tmp_path / "app.db")]
+    for number in range(2, 5):
+        connection = connected(database)
+        connection.execute("INSERT INTO t VALUES(?)", (number,))
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as reader:
+            assert reader.stdout is not None
+            assert reader.stdout.readline() == f"{[(row,) for row in range(1, number + 1)]}\n"
+            connection.close()
+            reader.communicate("\n")
+        connection = connected(database)
+        assert rows(connection) == list(range(1, number + 1))
+        connection.close()
+    assert database.status().state == "open"
+    database.close()
+    with walkeeper_sqlite.attach(tmp_path / "app.db", log.as_log()) as again:
+        assert rows(connected(again)) == [1, 2, 3, 4]
+
+
+def test_a_program_that_writes_while_the_wal_is_kept_is_noticed(
+    tmp_path: Path, log: FlakyLog, database: walkeeper_sqlite.Database
+) -> None:
+    connection = connected(database)
+    connection.executescript("CREATE TABLE t(x); INSERT INTO t VALUES(1)")
+    write = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None); "
+    write += (
+        "print(c.execute('SELECT * FROM t').fetchall()); sys.stdin.readline(); c.execute('INSERT INTO t VALUES(2)')"
+    )
+    command = [sys.executable, "-uc", write, str(tmp_path / "app.db")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        connection.close()
+        writer.communicate("\n")
+    with pytest.raises(sqlite3.OperationalError):
+        connected(database).execute("INSERT INTO t VALUES(3)")
+    assert database.status().state == "poisoned"
+
+
 def test_a_program_that_writes_to_a_closed_database_is_noticed(
     tmp_path: Path, log: FlakyLog, database: walkeeper_sqlite.Database
 ) -> None:
@@ -325,3 +369,77 @@ def test_an_error_that_cannot_be_told_leaves_the_outcome_open(
     log.behind = bool
     with walkeeper_sqlite.attach(tmp_path / "app.db", log.as_log()) as again:
         assert rows(connected(again)) == [1]
+
+
+def test_a_database_that_is_opened_keeps_no_other_waiting(tmp_path: Path, ns: walkeeper.Namespace) -> None:
+    """Its log may be Python's, where the garbage collector closes what connections it finds."""
+    log, closed = FlakyLog(ns.log("app")), threading.Event()
+    other = walkeeper_sqlite.attach(tmp_path / "other.db", ns.log("other"))
+    connection = connected(other)
+    other.close()
+
+    def close() -> None:
+        connection.close()
+        closed.set()
+
+    def close_meanwhile() -> None:
+        threading.Thread(target=close).start()
+        assert closed.wait(10)
+
+    log.at_open = close_meanwhile
+    walkeeper_sqlite.attach(tmp_path / "app.db", log.as_log()).close()
+
+
+def test_a_database_that_is_closed_is_opened_behind_that(tmp_path: Path, ns: walkeeper.Namespace) -> None:
+    log, closing, go_on = FlakyLog(ns.log("app")), threading.Event(), threading.Event()
+
+    def wait() -> None:
+        closing.set()
+        assert go_on.wait(60)
+
+    log.at_close = wait
+    first = walkeeper_sqlite.attach(tmp_path / "app.db", log.as_log())
+    thread = threading.Thread(target=first.close)
+    thread.start()
+    assert closing.wait(60)
+    threading.Timer(0.2, go_on.set).start()
+    walkeeper_sqlite.attach(tmp_path / "app.db", ns.log("app")).close()
+    assert go_on.is_set()
+    thread.join()
+
+
+def test_a_log_that_fails_in_a_snapshot_takes_no_commits(
+    tmp_path: Path, log: FlakyLog, database: walkeeper_sqlite.Database
+) -> None:
+    """Its writer may take nothing any more: that the database is attached again is the only remedy, and it says so."""
+    connection = connected(database)
+    connection.executescript("CREATE TABLE t(x); INSERT INTO t VALUES(1)")
+    log.behind = lambda: fail(UnavailableError("too few bookies are left", outcome="unknown"))
+    with pytest.raises(UnavailableError):
+        database.snapshot()
+    assert (database.status().state, database.status().reason) == ("poisoned", "too few bookies are left")
+    connection.close()
+    database.close()
+    log.behind = bool
+    with walkeeper_sqlite.attach(tmp_path / "app.db", log.as_log()) as again:
+        assert rows(connected(again)) == [1]
+
+
+def test_a_log_that_is_fenced_in_a_snapshot_is_read_on(log: FlakyLog, database: walkeeper_sqlite.Database) -> None:
+    connection = connected(database)
+    connection.executescript("CREATE TABLE t(x); INSERT INTO t VALUES(1)")
+    log.before = lambda: fail(FencedError("another writer took over", outcome="not_written"))
+    with pytest.raises(FencedError):
+        database.snapshot()
+    assert (database.status().state, rows(connection)) == ("fenced", [1])
+    connection.close()
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_a_log_that_cannot_be_closed_is_let_go_of(
+    tmp_path: Path, log: FlakyLog, database: walkeeper_sqlite.Database
+) -> None:
+    log.at_close = lambda: fail(UnavailableError("too few bookies are left", outcome="unknown"))
+    database.close()
+    log.at_close = bool
+    walkeeper_sqlite.attach(tmp_path / "app.db", log.as_log()).close()

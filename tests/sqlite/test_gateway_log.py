@@ -144,7 +144,7 @@ class HostLife(Life):
 
     def __init__(self, host: Host, seed: int, steps: int) -> None:
         self.host = host
-        super().__init__(None, seed, steps)  # type: ignore[arg-type]
+        super().__init__(None, seed, steps, of_python=False)  # type: ignore[arg-type]
 
     def _connect(self) -> Any:
         for pragma in ("synchronous=NORMAL", f"cache_size={self.random.choice((1, 5, 2000))}"):

@@ -13,6 +13,7 @@ from sqlite.flaky_log import FlakyLog
 import walkeeper
 import walkeeper_sqlite
 from walkeeper.errors import InvalidError, TimeoutError
+from walkeeper_sqlite._groups import last_groups
 
 
 @pytest.fixture
@@ -105,6 +106,41 @@ def test_a_commit_that_was_seen_and_is_refused_poisons_the_database(tmp_path: Pa
     log.before = bool
     with walkeeper_sqlite.attach(tmp_path / "app.db", log.as_log(), acknowledge="group") as again:
         assert rows(connected(again)) == [1]
+
+
+def test_a_commit_knows_its_lsn_while_a_snapshot_is_taken(tmp_path: Path, ns: walkeeper.Namespace) -> None:
+    log, commit_now, committed = FlakyLog(ns.log("app")), threading.Event(), threading.Event()
+    part = threading.Event()
+    with walkeeper_sqlite.attach(tmp_path / "app.db", log.as_log(), acknowledge="group", page_size=512) as database:
+        connection = connected(database)
+        connection.execute("CREATE TABLE t(x)")
+        connection.execute("INSERT INTO t VALUES(zeroblob(400000))")
+
+        def progress(done: int, all_of_them: int) -> None:
+            del all_of_them
+            if done == 256:
+                commit_now.set()
+                assert part.wait(60)
+
+        def take() -> None:
+            database.snapshot(progress=progress)
+
+        def snapshot_goes_on() -> None:
+            log.at_next = bool
+            part.set()
+            committed.wait(0.3)  # in which its next part is in the log, where nothing is in its way
+
+        thread = threading.Thread(target=take)
+        thread.start()
+        assert commit_now.wait(60)
+        log.at_next = snapshot_goes_on
+        connection.execute("INSERT INTO t VALUES(1)")
+        committed.set()
+        lsn = walkeeper_sqlite.last_lsn(connection)
+        thread.join()
+        connection.close()
+    [commit] = last_groups(log.as_log(), 1, kind="commit")
+    assert commit.lsn == lsn
 
 
 def test_another_way_to_acknowledge_is_refused(tmp_path: Path, ns: walkeeper.Namespace) -> None:

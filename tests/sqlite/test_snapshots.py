@@ -16,7 +16,7 @@ from sqlite.random_sql import Life
 
 import walkeeper
 import walkeeper_sqlite
-from walkeeper.errors import CorruptError, CursorHoldsError, InvalidError, NotFoundError
+from walkeeper.errors import CursorHoldsError, InvalidError, NotFoundError
 from walkeeper_sqlite._snapshots import truncate
 
 
@@ -229,6 +229,6 @@ def test_an_attachment_that_is_refused_leaves_no_cursor(tmp_path: Path, ns: walk
     log = ns.log("orders")
     with log.writer() as writer:
         writer.append(b"order 1")
-    with pytest.raises(CorruptError):
+    with pytest.raises(InvalidError):
         walkeeper_sqlite.attach(tmp_path / "app.db", log)
     assert log.cursors() == []

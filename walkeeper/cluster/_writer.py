@@ -372,6 +372,7 @@ class ClusterWriter(WriterCalls):
             return status
         if error.outcome_unknown and error.sequence_id >= 0 and self._ends_before(error.sequence_id):
             error.outcome_unknown = False
+            error.text = ffi.string(error.text).replace(b"may or may not be written", b"is not written")
         return status
 
     def _failure_of(self, status: int, error: Any, at: Position, log: str) -> Error:

@@ -4,15 +4,19 @@
 #include "database.h"
 #include "host.h"
 
-/* SQLite's code of an append that failed; no database goes on behind one whose outcome is not known. */
-static int refusal(wk_database *db, wk_status status) {
-	const wk_error *error = &db->writer.error;
-	if (status == WK_NO_MEMORY && !error->outcome_unknown)
-		return WK_HOST_NOMEM;
+void wk_database_append_failed(wk_database *db, wk_status status, const wk_error *error) {
 	if (error->outcome_unknown)
 		wk_database_stop(db, WK_DATABASE_POISONED, error->text);
 	else if (status == WK_FENCED)
 		wk_database_stop(db, WK_DATABASE_FENCED, error->text);
+}
+
+/* SQLite's code of an append that failed. */
+static int refusal(wk_database *db, wk_status status) {
+	const wk_error *error = &db->writer.error;
+	if (status == WK_NO_MEMORY && !error->outcome_unknown)
+		return WK_HOST_NOMEM;
+	wk_database_append_failed(db, status, error);
 	wk_host_log(WK_HOST_IOERR_WRITE, error->text);
 	return status == WK_NO_SPACE && !error->outcome_unknown ? WK_HOST_FULL : WK_HOST_IOERR_WRITE;
 }

@@ -11,6 +11,7 @@
 #include "vfs.h"
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t registry_changed = PTHREAD_COND_INITIALIZER;
 static wk_database *registry;
 
 void wk_database_options_init(wk_database_options *options) {
@@ -26,11 +27,29 @@ bool wk_database_has_host(void) {
 	return wk_vfs_registered();
 }
 
-static wk_database *find_locked(const char *path) {
+static wk_database *look_locked(const char *path) {
 	for (wk_database *db = registry; db != NULL; db = db->next)
 		if (strcmp(db->path, path) == 0)
 			return db;
 	return NULL;
+}
+
+/* One that is being opened or closed is awaited. */
+static wk_database *find_locked(const char *path) {
+	wk_database *db = look_locked(path);
+	while (db != NULL && db->changing) {
+		pthread_cond_wait(&registry_changed, &registry_lock);
+		db = look_locked(path);
+	}
+	return db;
+}
+
+static void remove_locked(wk_database *db) {
+	wk_database **at = &registry;
+	while (*at != db)
+		at = &(*at)->next;
+	*at = db->next;
+	pthread_cond_broadcast(&registry_changed);
 }
 
 wk_database *wk_database_find(const char *path) {
@@ -47,16 +66,21 @@ wk_database *wk_database_retain(wk_database *database) {
 	wk_database *db = registry;
 	while (db != NULL && db != database)
 		db = db->next;
+	if (db != NULL && db->changing)
+		db = NULL;
 	if (db != NULL)
 		db->references++;
 	pthread_mutex_unlock(&registry_lock);
 	return db;
 }
 
-static void release(wk_database *db) {
-	if (db->shared != NULL)
-		wk_shared_log_leave(db->shared, db);
+/* From now on others may open the file. */
+static void let_go(wk_database *db) {
+	wk_shared_log_leave(db->shared, db);
 	wk_state_file_close(&db->state_file);
+}
+
+static void free_database(wk_database *db) {
 	wk_wal_free(&db->wal);
 	wk_record_writer_free(&db->writer);
 	pthread_mutex_destroy(&db->lock);
@@ -80,17 +104,17 @@ static void note_close(wk_database *db) {
 void wk_database_close(wk_database *db) {
 	pthread_mutex_lock(&registry_lock);
 	bool last = --db->references == 0;
-	if (last) {
-		wk_database **at = &registry;
-		while (*at != db)
-			at = &(*at)->next;
-		*at = db->next;
-	}
+	db->changing = last;
 	pthread_mutex_unlock(&registry_lock);
-	if (last) {
-		note_close(db);
-		release(db);
-	}
+	if (!last)
+		return;
+	wk_vfs_close_keeper(wk_database_keep(db, NULL));
+	note_close(db);
+	let_go(db);
+	pthread_mutex_lock(&registry_lock);
+	remove_locked(db);
+	pthread_mutex_unlock(&registry_lock);
+	free_database(db);
 }
 
 static wk_database *new_database(const char *path, const wk_database_options *options) {
@@ -110,27 +134,55 @@ static wk_database *new_database(const char *path, const wk_database_options *op
 	bool whole = wk_wal_init(&db->wal, wk_database_commit, db) && db->path != NULL && db->pages != NULL &&
 	             (db->name != NULL || options->name == NULL);
 	if (!whole) {
-		release(db);
+		free_database(db);
 		return NULL;
 	}
 	db->acknowledge = options->acknowledge;
 	return db;
 }
 
-/* What can be said before anything is touched; the registry is locked. */
-static wk_status check_options(const char *path, const wk_database_log *log, const wk_database_options *options,
-                               wk_error *error) {
+static wk_status add(wk_database *db, wk_error *error) {
+	pthread_mutex_lock(&registry_lock);
+	bool open = find_locked(db->path) != NULL;
+	if (!open) {
+		db->changing = true;
+		db->next = registry;
+		registry = db;
+	}
+	pthread_mutex_unlock(&registry_lock);
+	return open ? wk_database_fail(error, WK_EXISTS, "the database %s is open in this process", db->path) : WK_OK;
+}
+
+/* What can be said before anything is touched. */
+static wk_status check_options(const wk_database *db, const wk_database_options *options, wk_error *error) {
 	size_t length = options->name != NULL ? strlen(options->name) : 1;
-	if (find_locked(path) != NULL)
-		return wk_database_fail(error, WK_EXISTS, "the database %s is open in this process", path);
 	if (options->acknowledge > WK_ACKNOWLEDGE_GROUP)
-		return wk_database_fail(error, WK_INVALID, "opening %s: acknowledge is %u", path, options->acknowledge);
-	if (options->acknowledge == WK_ACKNOWLEDGE_GROUP && log->submit == NULL)
-		return wk_database_fail(error, WK_UNSUPPORTED, "opening %s: its log has no group acknowledgement", path);
+		return wk_database_fail(error, WK_INVALID, "opening %s: acknowledge is %u", db->path, options->acknowledge);
+	if (options->acknowledge == WK_ACKNOWLEDGE_GROUP && db->log.submit == NULL)
+		return wk_database_fail(error, WK_UNSUPPORTED, "opening %s: its log has no group acknowledgement", db->path);
 	if (length == 0 || length > WK_DATABASE_NAME_MAX)
-		return wk_database_fail(error, WK_INVALID, "opening %s: its name has %zu bytes, and may have 1 to %d", path,
+		return wk_database_fail(error, WK_INVALID, "opening %s: its name has %zu bytes, and may have 1 to %d", db->path,
 		                        length, WK_DATABASE_NAME_MAX);
 	return WK_OK;
+}
+
+/* Without the registry's lock: the log may take its time, or run code that closes other databases. */
+static wk_status open_added(wk_database *db, const wk_database_options *options, wk_error *error) {
+	wk_status status = check_options(db, options, error);
+	if (status == WK_OK)
+		status = wk_state_file_open(db->path, &db->state_file, error);
+	if (status == WK_OK)
+		status = wk_database_recover(db, options, error);
+	if (status != WK_OK)
+		let_go(db);
+	atomic_store(&db->redo, db->state_file.at.lsn + 1);
+	pthread_mutex_lock(&registry_lock);
+	db->changing = false;
+	pthread_cond_broadcast(&registry_changed);
+	if (status != WK_OK)
+		remove_locked(db);
+	pthread_mutex_unlock(&registry_lock);
+	return status;
 }
 
 /* In the log, which it leaves where this fails, too. */
@@ -146,24 +198,19 @@ static wk_status open_in(const char *path, wk_shared_log *shared, const wk_datab
 	db->shared = shared;
 	db->log = shared->log;
 	db->status.state = state;
-	pthread_mutex_lock(&registry_lock); /* until it is recovered: another thread that opens the path waits */
-	status = check_options(full, &shared->log, options, error);
-	if (status == WK_OK && !wk_shared_log_join(shared, db))
+	if (!wk_shared_log_join(shared, db))
 		status = wk_database_fail(error, WK_INVALID, "opening %s: its log has %d databases, and may have no more", full,
 		                          WK_DATABASES_OF_A_LOG_MAX);
 	if (shared->count > 1) /* the first one has its writer */
 		db->log.take_over = NULL;
 	if (status == WK_OK)
-		status = wk_state_file_open(full, &db->state_file, error);
+		status = add(db, error);
 	if (status == WK_OK)
-		status = wk_database_recover(db, options, error);
-	if (status == WK_OK) {
-		db->next = registry;
-		registry = db;
-	}
-	pthread_mutex_unlock(&registry_lock);
+		status = open_added(db, options, error);
+	else
+		wk_shared_log_leave(shared, db);
 	if (status != WK_OK) {
-		release(db);
+		free_database(db);
 		return status;
 	}
 	*opened = db;
@@ -217,7 +264,13 @@ wk_status wk_database_checkpointed(wk_database *db, wk_error *error) {
 	pthread_mutex_unlock(&db->lock);
 	if (at.lsn == db->state_file.at.lsn)
 		return WK_OK;
-	return wk_state_file_store(&db->state_file, &at, (wk_file_stamp){0}, error);
+	wk_status status = wk_state_file_store(&db->state_file, &at, (wk_file_stamp){0}, error);
+	atomic_store(&db->redo, db->state_file.at.lsn + 1);
+	return status;
+}
+
+static bool is_opened_file(const wk_database *db, const struct stat *file) {
+	return db->device == file->st_dev && db->inode == file->st_ino;
 }
 
 bool wk_database_connected(wk_database *db, void *host) {
@@ -226,11 +279,13 @@ bool wk_database_connected(wk_database *db, void *host) {
 		pthread_mutex_unlock(&db->lock);
 		return false;
 	}
-	db->host = host;
 	bool first = db->connections++ == 0;
-	bool changed = first && !wk_file_stamp_equal(db->unconnected, wk_file_stamp_of(db->path));
 	struct stat file;
-	if (first && stat(db->path, &file) == 0) {
+	bool found = stat(db->path, &file) == 0;
+	/* what is written to a WAL that was kept is seen in the wal-index */
+	bool changed = first && (db->keeper != NULL ? !found || !is_opened_file(db, &file)
+	                                            : !wk_file_stamp_equal(db->unconnected, wk_file_stamp_of(db->path)));
+	if (first && found) {
 		db->device = file.st_dev;
 		db->inode = file.st_ino;
 	}
@@ -241,16 +296,17 @@ bool wk_database_connected(wk_database *db, void *host) {
 		pthread_mutex_unlock(&db->lock);
 		return false;
 	}
+	void *stranger = db->host != host ? db->keeper : NULL; /* closing it later would take this SQLite's locks */
+	if (stranger != NULL)
+		db->keeper = NULL;
+	db->host = host;
 	pthread_mutex_unlock(&db->lock);
+	wk_vfs_close_keeper(stranger);
 	if (changed)
 		wk_database_spoiled(
 		    db,
 		    "another program changed the file without the VFS walkeeper: move it away, and it is made from the log");
 	return true;
-}
-
-static bool is_opened_file(const wk_database *db, const struct stat *file) {
-	return db->device == file->st_dev && db->inode == file->st_ino;
 }
 
 bool wk_database_in_place(wk_database *db) {
@@ -270,9 +326,25 @@ void wk_database_spoiled(wk_database *db, const char *reason) {
 		                          &error);
 }
 
+bool wk_database_disconnecting(wk_database *db) {
+	pthread_mutex_lock(&db->lock);
+	bool last = ++db->closing == db->connections;
+	pthread_mutex_unlock(&db->lock);
+	return last && db->wal.known;
+}
+
+void *wk_database_keep(wk_database *db, void *keeper) {
+	pthread_mutex_lock(&db->lock);
+	void *earlier = db->keeper;
+	db->keeper = keeper;
+	pthread_mutex_unlock(&db->lock);
+	return earlier;
+}
+
 void wk_database_disconnected(wk_database *db) {
 	struct stat file;
 	pthread_mutex_lock(&db->lock);
+	db->closing--;
 	bool last = --db->connections == 0;
 	bool replaced = last && stat(db->path, &file) == 0 && !is_opened_file(db, &file);
 	if (last)
@@ -312,7 +384,7 @@ void wk_database_status_get(wk_database *db, wk_database_status *status) {
 	status->id = db->at.database;
 	status->lsn = db->at.lsn;
 	status->transaction = db->at.transaction;
-	status->redo = db->state_file.at.lsn + 1;
+	status->redo = atomic_load(&db->redo);
 	status->healed = db->wal.healed;
 	status->page_size = db->at.page_size;
 	status->pages = db->at.pages;

@@ -1,7 +1,7 @@
 /*
  * database.h: a database that is open in this process: its log, its state file, and what its connections share. Private.
  *
- * `lock` guards the registry of open databases and what is marked so. What the WAL's writer changes is guarded by SQLite's WAL_WRITE_LOCK.
+ * `lock` guards what is marked so, another one the registry of open databases. What the WAL's writer changes is guarded by SQLite's WAL_WRITE_LOCK.
  */
 #ifndef WK_SQLITE_DATABASE_H
 #define WK_SQLITE_DATABASE_H
@@ -20,6 +20,7 @@ struct wk_file;
 struct wk_database {
 	wk_database *next; /* of the registry */
 	uint32_t references;
+	bool changing; /* it is being opened or closed; the registry's lock guards it, as what is above */
 	pid_t process; /* that opened it: a fork of it is none */
 	char *path;
 	char *name; /* NULL: the log is this database's, and that of those beside it */
@@ -37,21 +38,32 @@ struct wk_database {
 	uint32_t acknowledge;                /* enum wk_acknowledge */
 	_Atomic uint64_t submitted, durable; /* tickets of commits, of which the log has all up to the second */
 	atomic_uint wals;                    /* so many times the WAL was begun anew, or cut */
+	_Atomic int64_t redo;                /* the sequence id from which a restart reads, as the state file says */
 	atomic_bool unsynced;                /* pages were written to the database file since its last sync */
 	atomic_uint frames_unsynced;         /* were committed since then */
 	wk_write_queue write_queue;
-	pthread_mutex_t lock; /* of the fields below */
-	uint32_t connections;
-	void *host;   /* the SQLite that they are of: its VFS */
-	dev_t device; /* of the file that they have open */
+	pthread_mutex_t lock;          /* of the fields below */
+	uint32_t connections, closing; /* of which so many are being closed */
+	void *host;                    /* the SQLite that they are of: its VFS */
+	dev_t device;                  /* of the file that they have open */
 	ino_t inode;
 	wk_file_stamp unconnected; /* the file when the last connection was closed */
-	wk_redo_point at;          /* the last commit */
+	/*
+	 * Where that left a WAL, as another program reads: the host's file, with a lock, so that what that program closes does not empty
+	 * the WAL into the database, which would look as if it had been written to. Else NULL.
+	 */
+	void *keeper;
+	wk_redo_point at; /* the last commit */
 	wk_database_status status;
 };
 
 /* SQLITE_OK, or what fails the write that completed the transaction (wk_wal_commit_fn). */
 int wk_database_commit(void *database, const wk_wal_file *file, uint32_t last, uint32_t pages);
+/*
+ * What an append that failed leaves: no database goes on behind one whose outcome is not known, of a snapshot either, as its log's
+ * writer may take nothing more.
+ */
+void wk_database_append_failed(wk_database *database, wk_status status, const wk_error *error);
 /*
  * All commits are in the database file, which is synced: a restart need not read them again, and pages have their first image anew.
  * WK_IO.
@@ -75,7 +87,11 @@ bool wk_database_wait(wk_database *database, uint64_t ticket);
 bool wk_database_connected(wk_database *database, void *host);
 /* Whether the path still leads to the file that the connections have open. */
 bool wk_database_in_place(wk_database *database);
+/* Before the file is closed. True: no other connection is left, and there is a WAL. */
+bool wk_database_disconnecting(wk_database *database);
 void wk_database_disconnected(wk_database *database);
+/* Takes what keeps the WAL, for `keeper`, which may be NULL; what is returned is to be closed. */
+void *wk_database_keep(wk_database *database, void *keeper);
 /* The file has what the log does not have: nobody uses it again, in this process or a later one. */
 void wk_database_spoiled(wk_database *database, const char *reason);
 /* No more commits, and no more reads but where `state` is WK_DATABASE_FENCED. The first reason stays. */

@@ -370,12 +370,13 @@ static wk_status refuse_strangers(wk_database *db, bool exists, wk_error *error)
 		                        db->state_file.log_id, db->log.log_id);
 	if (db->state_file.at.database != 0 && exists && db->state_file.closed.size != 0 &&
 	    (!wk_file_stamp_equal(db->state_file.closed, wk_file_stamp_of(db->path)) || has_wal(db->path)))
-		return wk_database_fail(
-		    error, WK_INVALID,
-		    "%s was changed without the VFS walkeeper (its size or mtime is another than walkeeper left), and the log does "
-		    "not have the change. To keep what the log has, move the file, its -wal and its -wk away, and attach again; to "
-		    "keep what the file has, move its -wk away, and attach it to a new log",
-		    db->path);
+		return wk_database_fail(error, WK_INVALID,
+		                        "%s was changed without the VFS walkeeper (its size or mtime is another than walkeeper "
+		                        "left), and the log does "
+		                        "not have the change. To keep what the log has, move the file, its -wal and its -wk "
+		                        "away, and attach again; to "
+		                        "keep what the file has, move its -wk away, and attach it to a new log",
+		                        db->path);
 	const wk_redo_point *stored = &db->state_file.at;
 	if (stored->database != 0) {
 		bool unfinished = stored->pages == 0 && stored->lsn != WK_STATE_MAKING;
@@ -447,6 +448,8 @@ wk_status wk_database_recover(wk_database *db, const wk_database_options *option
 		status = delete_beside(&opened, "-wal", error);
 	if (status == WK_OK)
 		status = delete_beside(&opened, "-shm", error);
+	if (status == WK_OK) /* of another file that had this name: SQLite would roll it back into this one */
+		status = delete_beside(&opened, "-journal", error);
 	db->state_file.log_id = db->log.log_id;
 	close_file(&opened);
 	db->unconnected = wk_file_stamp_of(db->path);

@@ -74,6 +74,13 @@ void wk_database_snapshot_free(wk_database_snapshot *s) {
 	free(s);
 }
 
+static wk_status append_failed(wk_database_snapshot *s, wk_status status, wk_error *error) {
+	wk_database_append_failed(s->database, status, &s->writer.error);
+	if (error != NULL)
+		*error = s->writer.error;
+	return status;
+}
+
 /* A first part without images: it stands before every later commit. */
 static wk_status append_first(wk_database_snapshot *s, const wk_redo_point *at, wk_error *error) {
 	const wk_pages_record record = {
@@ -94,11 +101,9 @@ static wk_status append_first(wk_database_snapshot *s, const wk_redo_point *at, 
 		status = wk_record_writer_begin(&s->writer, &s->database->log, &record);
 	if (status == WK_OK)
 		status = wk_record_writer_flush(&s->writer);
-	if (status != WK_OK && error != NULL)
-		*error = s->writer.error;
 	if (s->lsn < 0)
 		s->lsn = s->writer.lsn;
-	return status;
+	return status == WK_OK ? WK_OK : append_failed(s, status, error);
 }
 
 wk_status wk_database_snapshot_begin(wk_database *db, wk_database_snapshot **begun, wk_error *error) {
@@ -159,10 +164,8 @@ wk_status wk_database_snapshot_append(wk_database_snapshot *s, uint32_t pages, u
 	}
 	if (status == WK_OK && s->next > s->count)
 		status = wk_record_writer_end(&s->writer, s->count, NULL);
-	if (status != WK_OK && error != NULL)
-		*error = s->writer.error;
 	*left = s->count + 1 - s->next;
-	return status;
+	return status == WK_OK ? WK_OK : append_failed(s, status, error);
 }
 
 int64_t wk_database_snapshot_lsn(const wk_database_snapshot *s) {

@@ -105,6 +105,33 @@ static int write_wal(wk_file *file, const uint8_t *bytes, size_t size, uint64_t 
 	return rc;
 }
 
+/* ---- what keeps the WAL while no connection is open ---- */
+
+static sqlite3_file *new_keeper(sqlite3_vfs *real, const char *path) {
+	sqlite3_file *file = calloc(1, (size_t)real->szOsFile + 4 + strlen(path) + 4); /* the name stands behind it */
+	if (file == NULL)
+		return NULL;
+	char *name = (char *)file + real->szOsFile + 4;
+	strcpy(name, path);
+	int flags = SQLITE_OPEN_MAIN_DB | SQLITE_OPEN_READWRITE;
+	int rc = real->xOpen(real, name, file, flags, &flags);
+	if (rc == SQLITE_OK)
+		rc = file->pMethods->xLock(file, SQLITE_LOCK_SHARED);
+	if (rc == SQLITE_OK)
+		return file;
+	wk_vfs_close_keeper(file);
+	return NULL; /* the database goes on without it */
+}
+
+void wk_vfs_close_keeper(void *keeper) {
+	sqlite3_file *file = keeper;
+	if (file != NULL && file->pMethods != NULL) {
+		file->pMethods->xUnlock(file, SQLITE_LOCK_NONE);
+		file->pMethods->xClose(file);
+	}
+	free(file);
+}
+
 /* ---- files ---- */
 
 /* It may not write any more. */
@@ -146,6 +173,8 @@ static int file_close(sqlite3_file *base) {
 	wk_file *self = file;
 	atomic_compare_exchange_strong(&file->database->writing, &self, NULL);
 	let_go(file);
+	if (file->role == WK_FILE_DATABASE && wk_database_disconnecting(file->database))
+		wk_vfs_close_keeper(wk_database_keep(file->database, new_keeper(file->vfs->real, file->database->path)));
 	int rc = file->real->pMethods->xClose(file->real);
 	if (file->role == WK_FILE_DATABASE)
 		wk_database_disconnected(file->database);
@@ -226,6 +255,8 @@ static int file_lock(sqlite3_file *base, int level) {
 	int rc = file->real->pMethods->xLock(file->real, level);
 	if (rc == SQLITE_OK && level == SQLITE_LOCK_EXCLUSIVE) /* SQLite then takes no locks in the wal-index */
 		take_hold(file);
+	if (rc == SQLITE_OK) /* this lock keeps it from now on */
+		wk_vfs_close_keeper(wk_database_keep(file->database, NULL));
 	return rc;
 }
 
@@ -592,8 +623,10 @@ static int open_ours(wk_vfs *vfs, const char *name, sqlite3_file *base, int flag
 		rc = SQLITE_CANTOPEN;
 	}
 	if (rc != SQLITE_OK) {
-		if (role == WK_FILE_DATABASE)
+		if (role == WK_FILE_DATABASE) {
+			(void)wk_database_disconnecting(db);
 			wk_database_disconnected(db);
+		}
 		wk_database_close(db);
 		return rc;
 	}

@@ -45,7 +45,7 @@ struct wk_wal {
 	uint32_t mark_frame;               /* 0: none */
 	bool mark_page;                    /* the page of that frame was written */
 	uint8_t *mark_bytes;               /* that page */
-	uint64_t healed;                   /* transactions whose checksums SQLite would have left wrong */
+	_Atomic uint64_t healed;           /* transactions whose checksums SQLite would have left wrong */
 	uint8_t *frame;                    /* memory for one */
 };
 

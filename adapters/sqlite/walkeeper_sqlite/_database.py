@@ -249,7 +249,8 @@ def attach(
     name = os.path.realpath(os.fsdecode(path))
     out, error = ffi.new("wk_database **"), new_error()
     with _opening(log, None, out):
-        status = lib.wk_database_open(os.fsencode(name), open_log(log, write=True), options, out, error)
+        native = open_log(log, write=True, group=acknowledge == "group")
+        status = lib.wk_database_open(os.fsencode(name), native, options, out, error)
         check(status, error, log=log.name)
     database = Database(name, log, out[0])
     if retention is not None:

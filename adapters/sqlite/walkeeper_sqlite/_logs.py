@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
 from walkeeper import Log, Position, Writer, is_cluster
@@ -40,8 +42,8 @@ def new_error() -> Any:
     return error
 
 
-def open_log(log: Log, *, write: bool) -> Any:
-    """A wk_database_log. With `write` C opens its writer when it has the file.
+def open_log(log: Log, *, write: bool, group: bool = False) -> Any:
+    """A wk_database_log. With `write` C opens its writer when it has the file. `group`: how commits are acknowledged.
 
     A log in a directory is C's alone. Of one on bookies C appends, and asks Python where another segment is due. Any
     other is asked through Python once for each commit.
@@ -49,7 +51,7 @@ def open_log(log: Log, *, write: bool) -> Any:
     native = ffi.new("wk_database_log *")
     root = getattr(log.namespace, "path", None)
     if root is None:
-        _open_in_python(log, write, native)
+        _open_in_python(log, write, group, native)
     elif is_cluster(root):
         _open_on_bookies(log, write, native)
     else:
@@ -58,15 +60,15 @@ def open_log(log: Log, *, write: bool) -> Any:
     return native
 
 
-def _new_handle(log: Log) -> Any:
-    handle = ffi.new_handle(_PythonLog(log))
+def _new_handle(log: Log, group: bool) -> Any:
+    handle = ffi.new_handle(_PythonLog(log, group))
     _open.add(handle)
     return handle
 
 
 def _open_on_bookies(log: Log, write: bool, native: Any) -> None:
     control, log_id, error = ffi.new("wk_cluster_log_control *"), log.info().log_id % 2**64, new_error()
-    control.context = handle = _new_handle(log)
+    control.context = handle = _new_handle(log, False)
     if write:
         control.take_over = lib.walkeeper_sqlite_take_over_bookies
     control.next_segment = lib.walkeeper_sqlite_next_segment
@@ -80,9 +82,9 @@ def _open_on_bookies(log: Log, write: bool, native: Any) -> None:
     check(status, error, log=log.name)
 
 
-def _open_in_python(log: Log, write: bool, native: Any) -> None:
+def _open_in_python(log: Log, write: bool, group: bool, native: Any) -> None:
     native.log_id = log.info().log_id % 2**64
-    native.context = _new_handle(log)
+    native.context = _new_handle(log, group)
     if write:
         native.take_over = lib.walkeeper_sqlite_take_over
         native.append = lib.walkeeper_sqlite_append
@@ -94,22 +96,38 @@ def _open_in_python(log: Log, write: bool, native: Any) -> None:
 
 
 class _PythonLog:
-    __slots__ = ("log", "submitted", "tickets", "writer")
+    __slots__ = ("accepting", "group", "log", "submitted", "tickets", "writer")
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Log, group: bool) -> None:
         self.log = log
+        self.group = group
         self.writer: Writer | None = None
+        self.accepting = threading.Lock()
+        """A commit and a part of a snapshot are accepted one after the other, so that each knows its sequence ids."""
         self.tickets = 0
         self.submitted: dict[int, Future[Position]] = {}
         """By ticket, until they are done."""
 
-    def submit(self, payloads: list[bytes]) -> int:
-        """The sequence id that the last one has, or a later one that is no commit's."""
+    def append(self, payloads: list[bytes]) -> int:
+        """The sequence id of the last one."""
         assert self.writer is not None
-        futures = [self.writer.submit(payload) for payload in payloads]
+        if not self.group:
+            last = self.writer.append_many(payloads).last if len(payloads) > 1 else self.writer.append(payloads[0])
+            return last.sequence_id
+        return self._accept(payloads)[0].result().sequence_id
+
+    def submit(self, payloads: list[bytes]) -> int:
+        """The sequence id that the last one gets."""
+        future, last = self._accept(payloads)
         self.tickets += 1
-        self.submitted[self.tickets] = futures[-1]
-        return self.writer.next_sequence_id - 1
+        self.submitted[self.tickets] = future
+        return last
+
+    def _accept(self, payloads: list[bytes]) -> tuple[Future[Position], int]:
+        assert self.writer is not None
+        with self.accepting:
+            futures = [self.writer.submit(payload) for payload in payloads]
+            return futures[-1], self.writer.next_sequence_id - 1
 
     def wait(self, ticket: int) -> None:
         """Records become durable in the order of their tickets, and one that does not stays here."""
@@ -200,10 +218,8 @@ def walkeeper_sqlite_wait(context: Any, ticket: int, error: Any) -> int:
 
 @ffi.def_extern(error=lib.WK_IO)
 def walkeeper_sqlite_append(context: Any, data: Any, sizes: Any, count: int, last: Any, error: Any) -> int:
-    writer = ffi.from_handle(context).writer
     try:
-        payloads = _payloads(data, sizes, count)
-        last[0] = writer.append_many(payloads).last.sequence_id if count > 1 else writer.append(payloads[0]).sequence_id
+        last[0] = ffi.from_handle(context).append(_payloads(data, sizes, count))
     except BaseException as failure:
         return _fill(error, failure)
     return 0
@@ -241,4 +257,5 @@ def walkeeper_sqlite_close(context: Any) -> None:
     python_log = ffi.from_handle(context)
     _open.discard(context)
     if python_log.writer is not None:
-        python_log.writer.close()
+        with suppress(Error):  # of which every commit was told
+            python_log.writer.close()
