@@ -552,6 +552,14 @@ def test_a_connection_past_the_log_is_told_behind_a_kill(tmp_path: Path) -> None
     assert rows_of(file) == 2000
 
 
+@pytest.mark.parametrize("path", ["", ":memory:", "file:app.db"])
+def test_what_is_no_path_is_refused(ns: walkeeper.Namespace, path: str) -> None:
+    with pytest.raises(InvalidError, match="no path of a database file"):
+        walkeeper_sqlite.attach(path, ns.log("app"))
+    with pytest.raises(InvalidError, match="no path of a database file"):
+        walkeeper_sqlite.follow(path, ns.log("app"))
+
+
 def test_a_log_of_something_else_fences_nobody(tmp_path: Path, ns: walkeeper.Namespace) -> None:
     with ns.log("orders").writer() as writer:
         writer.append(b"an order")

@@ -29,7 +29,7 @@ APP, LOG = "app.db", "wal"
 COMMITS = [*range(1, 6), *range(101, 106)]
 SKIPPED = 77
 STRIDES = {APP: 1, LOG: int(os.environ.get("WALKEEPER_SQLITE_STRIDE", "3"))}
-"""Of the calls to a log, which are many, each third, and each sixth to two databases, from one that the seed chooses."""
+"""Of the calls to a log, which are many, each third, and each sixth to two databases; the seed chooses the first."""
 SEED = int(os.environ.get("WALKEEPER_TEST_SEED", "0")) or random.randrange(1, 1 << 32)
 PAIRS = [*range(1, 5), *range(101, 105)]
 

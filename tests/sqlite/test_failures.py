@@ -88,6 +88,7 @@ def test_a_commit_that_was_not_written_is_rolled_back(
     with pytest.raises(sqlite3.OperationalError, match="disk I/O error"):
         connection.execute("INSERT INTO t VALUES(3)")
     assert (rows(connection), connection.in_transaction, database.status().state) == ([1], False, "open")
+    assert "too few bookies" in (database.status().refusal or "")
     assert plain_rows(tmp_path / "app.db", tmp_path / "copy.db") == [1]
     log.before = bool
     connection.execute("INSERT INTO t VALUES(4)")
@@ -338,8 +339,9 @@ def test_a_process_that_was_forked_has_no_database(
         try:
             connection.execute("INSERT INTO t VALUES(2)")
         except sqlite3.OperationalError:
+            told = "parent process" in (database.status().refusal or "")
             database.close()
-            os._exit(0)
+            os._exit(0 if told else 2)
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     connection.execute("INSERT INTO t VALUES(3)")

@@ -1,5 +1,6 @@
 /* commit.c: the records of a transaction, from its frames in the WAL. */
 #include <assert.h>
+#include <string.h>
 
 #include "database.h"
 #include "host.h"
@@ -17,6 +18,9 @@ static int refusal(wk_database *db, wk_status status) {
 	if (status == WK_NO_MEMORY && !error->outcome_unknown)
 		return WK_HOST_NOMEM;
 	wk_database_append_failed(db, status, error);
+	pthread_mutex_lock(&db->lock);
+	memcpy(db->status.refusal, error->text, sizeof error->text);
+	pthread_mutex_unlock(&db->lock);
 	wk_host_log(WK_HOST_IOERR_WRITE, error->text);
 	return status == WK_NO_SPACE && !error->outcome_unknown ? WK_HOST_FULL : WK_HOST_IOERR_WRITE;
 }

@@ -19,6 +19,7 @@ from walkeeper.errors import ClosedError, InvalidError, check
 from walkeeper_sqlite._host import load
 from walkeeper_sqlite._logs import new_error, open_log
 from walkeeper_sqlite._native import ffi, lib
+from walkeeper_sqlite._paths import real_path
 from walkeeper_sqlite._retention import Retainer, Retention
 from walkeeper_sqlite._snapshots import Snapshot, held_while_attaching, keep_first_snapshot, take_snapshot, truncate
 from walkeeper_sqlite._state_file import state_of
@@ -45,6 +46,9 @@ class Status:
     the log is not known, or the local files could not follow it: close all connections and attach again."""
     reason: str | None
     """Why it is not "open"."""
+    refusal: str | None
+    """Why the log refused a commit the last time, which was rolled back; None: it never did. In a process that was
+    forked from the one that attached the database: that it may not write."""
     lsn: int
     """The sequence id of the last commit."""
     transaction: int
@@ -70,6 +74,7 @@ class Database:
         self._name = name
         self._log = log
         self._native = native
+        self._pid = os.getpid()
         self._snapshotting = threading.Lock()
         self._retainer: Retainer | None = None
 
@@ -111,6 +116,7 @@ class Database:
         return Status(
             state=state,
             reason=None if state == "open" else ffi.string(status.reason).decode("utf-8", "replace"),
+            refusal=self._refusal(ffi.string(status.refusal).decode("utf-8", "replace")),
             lsn=status.lsn,
             transaction=status.transaction,
             redo=status.redo,
@@ -121,6 +127,11 @@ class Database:
             pages=status.pages,
             retention_error=None if self._retainer is None else self._retainer.error,
         )
+
+    def _refusal(self, said: str) -> str | None:
+        if self._pid != os.getpid():
+            return "the database belongs to the parent process: attach it in the one that writes"
+        return said or None
 
     def snapshot(
         self,
@@ -160,7 +171,7 @@ class Database:
         options = _options(page_size, "group")
         kept = ffi.new("char[]", name.encode())
         options.name = kept
-        full = os.path.realpath(os.fsdecode(path))
+        full = real_path(path)
         out, error = ffi.new("wk_database **"), new_error()
         with _opening(self._log, name, out):
             status = lib.wk_database_open_beside(self._opened(), os.fsencode(full), options, out, error)
@@ -246,7 +257,7 @@ def attach(
     """
     load()
     options = _options(page_size, acknowledge)
-    name = os.path.realpath(os.fsdecode(path))
+    name = real_path(path)
     out, error = ffi.new("wk_database **"), new_error()
     with _opening(log, None, out):
         native = open_log(log, write=True, group=acknowledge == "group")

@@ -15,6 +15,7 @@ from walkeeper_sqlite._counted_log import counted_log
 from walkeeper_sqlite._host import load
 from walkeeper_sqlite._logs import new_error, open_log
 from walkeeper_sqlite._native import ffi, lib
+from walkeeper_sqlite._paths import real_path
 
 __all__ = ["Follower", "follow"]
 
@@ -162,7 +163,7 @@ def follow(
     file open, InvalidError where the file is not known to be of this log.
     """
     load()
-    full = os.path.realpath(os.fsdecode(path))
+    full = real_path(path)
     out, error = ffi.new("wk_follower **"), new_error()
     read = log if progress is None else counted_log(log, progress)
     which = ffi.NULL if name is None else ffi.new("char[]", name.encode())

@@ -148,7 +148,8 @@ typedef struct wk_database_status {
 	uint64_t log_bytes;   /* payload of the records of these commits */
 	uint32_t page_size;
 	uint32_t pages;
-	char reason[WK_ERROR_TEXT_MAX]; /* why it is not open */
+	char reason[WK_ERROR_TEXT_MAX];  /* why it is not open */
+	char refusal[WK_ERROR_TEXT_MAX]; /* why the log refused a commit the last time; empty: it never did */
 } wk_database_status;
 WK_API void wk_database_status_get(wk_database *database, wk_database_status *status);
 /* The database that is open in this process, or NULL; let go of by wk_database_close. `path` as SQLite has it: absolute. */
