@@ -186,7 +186,7 @@ static void *follow(void *context) {
 	wk_follower *follower;
 	check_ok(wk_database_log_open(root, "app", false, &log, &error), &error, "the log that is followed");
 	check_ok(wk_database_log_open(root, "app", false, &again, &error), &error, "the log that is read");
-	check_ok(wk_follower_open(copy, &log, &follower, &error), &error, "a follower");
+	check_ok(wk_follower_open(copy, NULL, &log, &follower, &error), &error, "a follower");
 	sqlite3 *reader;
 	CHECK_EQ(sqlite3_open(copy, &reader), SQLITE_OK);
 	while (others_write() || is_behind(follower)) {

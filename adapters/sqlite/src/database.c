@@ -330,7 +330,7 @@ bool wk_database_disconnecting(wk_database *db) {
 	pthread_mutex_lock(&db->lock);
 	bool last = ++db->closing == db->connections;
 	pthread_mutex_unlock(&db->lock);
-	return last && db->wal.known;
+	return last && db->wal.known && wk_database_is_mine(db);
 }
 
 void *wk_database_keep(wk_database *db, void *keeper) {

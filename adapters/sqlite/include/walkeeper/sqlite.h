@@ -132,7 +132,7 @@ WK_API void wk_database_close(wk_database *database);
 enum wk_database_state {
 	WK_DATABASE_OPEN = 0,
 	WK_DATABASE_FENCED = 1, /* another writer has the log: this one reads what it had */
-	/* a commit of unknown outcome, or local files that could not follow the log: close all connections and open again */
+	/* an append of unknown outcome, or local files that could not follow the log: close all connections and open again */
 	WK_DATABASE_POISONED = 2,
 	WK_DATABASE_FOLLOWING = 3, /* it follows the log of another writer */
 };
