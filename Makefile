@@ -343,7 +343,7 @@ interop-sqlite: setup $(VENV)/checked ## suites of SQLite, CPython, Django, SQLA
 interop-sqlite-ci: setup $(VENV)/checked ## the quick ones of them: CPython's, Django's, SQLite's threadtest3
 	@$(BIN)/python tests/enclosure.py $(BIN)/python tests/interop_sqlite/run.py ci
 
-interop-sqlite-veryquick: setup $(VENV)/checked ## SQLite's permutation `veryquick`, 973 scripts, each with SQLite's own VFS and with walkeeper
+interop-sqlite-veryquick: setup $(VENV)/checked ## SQLite's permutation `veryquick`, 970 scripts, each with SQLite's own VFS and with walkeeper
 	@$(BIN)/python tests/enclosure.py $(BIN)/python tests/interop_sqlite/run.py veryquick
 
 mutants: setup $(VENV)/checked ## seeded defects, each of which a named test must notice; SOME=n of them

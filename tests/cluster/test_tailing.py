@@ -137,3 +137,36 @@ def test_a_reader_goes_to_the_bookies_that_a_ledger_moved_to(
 
         monkeypatch.setattr(LogLedgers, "reading", before_it_moved)
         assert [bytes(record.payload) for record in log.reader()] == [b"paid 42"]
+
+
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize("known", [True, False])
+def test_a_follower_goes_on_where_a_segment_without_records_was_let_go(
+    shared_bookies: LocalCluster, name: str, monkeypatch: pytest.MonkeyPatch, known: bool
+) -> None:
+    """Another writer takes the log over just when the follower asks how far the segment is, which it knows already or
+    not."""
+    refresh = LogLedgers.refresh
+    to_come = [False] if known else []
+    with (
+        walkeeper.open(shared_bookies.metadata, namespace=name) as ns,
+        walkeeper.open(shared_bookies.metadata, namespace=name) as elsewhere,
+    ):
+        writers = [elsewhere.log("orders").writer()]
+
+        def taken_over(self: LogLedgers, handle: Any) -> Any:
+            if to_come:
+                to_come.pop()
+            elif len(writers) == 1:
+                writers.append(elsewhere.log("orders").writer())
+            return refresh(self, handle)
+
+        monkeypatch.setattr(LogLedgers, "refresh", taken_over)
+        with ns.log("orders").reader(follow=True) as reader:
+            while len(writers) == 1:
+                assert not reader.read(timeout=0.1)
+            writers[1].append(b"found")
+            [record] = reader.read(timeout=30)
+            assert bytes(record.payload) == b"found"
+        for writer in writers[::-1]:
+            writer.close()

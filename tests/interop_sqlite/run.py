@@ -68,8 +68,8 @@ SQLALCHEMY_TESTS = [
 ]
 THREAD_TESTS = ["walthread1", "walthread5", "checkpoint_starvation_2"]
 
-NOT_VERYQUICK = ["e_walauto", "init"]
-"""40,000 commits, one after the other; and cases that are numbered by allocations."""
+NOT_VERYQUICK = ["e_walauto", "incrvacuum2", "init", "lock4", "sharedA"]
+"""40,000 commits one after the other; cases that are numbered by allocations; scripts that do not end with the base."""
 
 Cases = dict[str, str]
 """What became of each case: ok, failed or skipped."""

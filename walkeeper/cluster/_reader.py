@@ -159,7 +159,12 @@ class ClusterReader(ReaderCalls):
         if current is not None and not state.completed:
             if current.completed:
                 return self._tell(native, current, current.last_entry, True, None)
-            lac = self._lac(current, self._handle)
+            try:
+                lac = self._lac(current, self._handle)
+            except LedgerNotFoundError:
+                if self._has_still(current):
+                    raise
+                return True
             if lac > state.last_entry:
                 return self._tell(native, current, lac, False, None)
             return None if document.end_of_stream else False
@@ -171,8 +176,18 @@ class ClusterReader(ReaderCalls):
             handle = ledgers.reading(following.ledger_id)
         except LedgerNotFoundError:
             return False  # it was truncated just now: the document says so in a moment
-        lac = following.last_entry if following.completed else self._lac(following, handle)
+        try:
+            lac = following.last_entry if following.completed else self._lac(following, handle)
+        except LedgerNotFoundError:
+            if self._has_still(following):
+                raise
+            return True
         return self._tell(native, following, lac, following.completed, handle)
+
+    def _has_still(self, segment: StoredSegment) -> bool:
+        """Whether the log has it. Whoever took the log over, and found no record in it, has let it go."""
+        now = self._namespace._store.read(self._log_id)[0].segment(segment.segment)
+        return now is not None and now.ledger_id == segment.ledger_id
 
     def _lac(self, segment: StoredSegment, handle: NativeHandle | None) -> int:
         lac = self._namespace._lac(self._log_id, segment, handle)

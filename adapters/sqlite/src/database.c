@@ -198,10 +198,11 @@ static wk_status open_in(const char *path, wk_shared_log *shared, const wk_datab
 	db->shared = shared;
 	db->log = shared->log;
 	db->status.state = state;
-	if (!wk_shared_log_join(shared, db))
+	bool first;
+	if (!wk_shared_log_join(shared, db, &first))
 		status = wk_database_fail(error, WK_INVALID, "opening %s: its log has %d databases, and may have no more", full,
 		                          WK_DATABASES_OF_A_LOG_MAX);
-	if (shared->count > 1) /* the first one has its writer */
+	if (!first) /* the first one has its writer */
 		db->log.take_over = NULL;
 	if (status == WK_OK)
 		status = add(db, error);

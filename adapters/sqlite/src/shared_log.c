@@ -16,8 +16,9 @@ wk_shared_log *wk_shared_log_new(const wk_database_log *log) {
 	return shared;
 }
 
-bool wk_shared_log_join(wk_shared_log *shared, wk_database *db) {
+bool wk_shared_log_join(wk_shared_log *shared, wk_database *db, bool *first) {
 	pthread_mutex_lock(&shared->lock);
+	*first = shared->count == 0;
 	bool room = shared->count < WK_DATABASES_OF_A_LOG_MAX;
 	if (room)
 		shared->members[shared->count++] = db;

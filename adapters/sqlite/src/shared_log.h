@@ -22,8 +22,8 @@ typedef struct wk_shared_log {
 
 /* A log of nobody yet, who then closes it. NULL: no memory; the log is the caller's. */
 wk_shared_log *wk_shared_log_new(const wk_database_log *log);
-/* False: it has as many databases as it may. */
-bool wk_shared_log_join(wk_shared_log *shared, struct wk_database *database);
+/* False: it has as many databases as it may. *first: there is no other one, and nobody has the log's writer. */
+bool wk_shared_log_join(wk_shared_log *shared, struct wk_database *database, bool *first);
 /* With the last one the log is closed. */
 void wk_shared_log_leave(wk_shared_log *shared, struct wk_database *database);
 
