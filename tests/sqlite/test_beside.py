@@ -145,7 +145,10 @@ def test_a_refused_transaction_is_nowhere(tmp_path: Path, ns: walkeeper.Namespac
         assert rows(connection, "main") == rows(connection, "audit") == [1]
 
 
-def test_a_transaction_that_fails_in_the_second_database_is_nowhere(tmp_path: Path, ns: walkeeper.Namespace) -> None:
+@pytest.mark.parametrize("locking_mode", ["NORMAL", "EXCLUSIVE"])
+def test_a_transaction_that_fails_in_the_second_database_is_nowhere(
+    tmp_path: Path, ns: walkeeper.Namespace, locking_mode: str
+) -> None:
     """The log refuses a part of the second commit when the first one was seen."""
     log = FlakyLog(ns.log("app"))
 
@@ -153,6 +156,7 @@ def test_a_transaction_that_fails_in_the_second_database_is_nowhere(tmp_path: Pa
         raise NoSpaceError("the log is full", outcome="not_written")
 
     with both(tmp_path, log.as_log()) as (app, audit, connection):
+        connection.execute(f"PRAGMA locking_mode={locking_mode}").fetchall()
         insert(connection, 1)
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()  # so that a restart redoes nothing before
         connection.execute("BEGIN")

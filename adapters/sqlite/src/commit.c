@@ -139,6 +139,8 @@ bool wk_database_wait(wk_database *db, uint64_t ticket) {
 int wk_database_commit(void *database, const wk_wal_file *file, uint32_t last, uint32_t pages) {
 	wk_database *db = database;
 	assert(last > db->wal.committed && pages > 0);
+	if (atomic_load(&db->holds_commit)) /* of a transaction that was rolled back, and of which nothing was said */
+		wk_shared_log_abandon(db);
 	if (wk_database_state_of(db) != WK_DATABASE_OPEN)
 		return WK_HOST_IOERR_WRITE;
 	const wk_pages_record record = {

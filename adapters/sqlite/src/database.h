@@ -32,7 +32,6 @@ struct wk_database {
 	uint8_t *pages;                   /* memory for two */
 	_Atomic(struct wk_file *) holder; /* the file whose connection may write: it has the WAL_WRITE_LOCK, or all locks */
 	_Atomic(void *) writer_connection;   /* the connection of the holder, as SQLite's address; NULL: none */
-	bool write_failed;                   /* of the holder: its transaction is rolled back */
 	atomic_bool holds_commit;            /* in `writer`, until those of the same transaction have come */
 	_Atomic(struct wk_file *) writing;   /* the WAL's file through which the last frame was written */
 	uint32_t acknowledge;                /* enum wk_acknowledge */

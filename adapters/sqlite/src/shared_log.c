@@ -71,7 +71,7 @@ bool wk_shared_log_has_failed_partners(wk_database *db) {
 	pthread_mutex_lock(&shared->lock);
 	for (size_t i = 0; i < shared->count; i++)
 		found |= is_partner(db, shared->members[i]) && !atomic_load(&shared->members[i]->holds_commit) &&
-		         (shared->members[i]->write_failed || wk_wal_has_begun(&shared->members[i]->wal));
+		         wk_wal_has_begun(&shared->members[i]->wal);
 	pthread_mutex_unlock(&shared->lock);
 	return found;
 }

@@ -142,7 +142,6 @@ static void let_go(wk_file *file) {
 }
 
 static void take_hold(wk_file *file) {
-	file->database->write_failed = false;
 	atomic_store(&file->database->writer_connection, file->connection != NULL ? *file->connection : NULL);
 	atomic_store(&file->database->holder, file);
 }
@@ -204,11 +203,15 @@ static int file_write(sqlite3_file *base, const void *bytes, int size, sqlite3_i
 	wk_file *file = of(base);
 	if (file->role == WK_FILE_WAL) {
 		int rc = write_wal(file, bytes, (size_t)size, (uint64_t)offset);
-		file->database->write_failed |= rc != SQLITE_OK;
+		if (rc != SQLITE_OK) /* at once: with locking_mode=EXCLUSIVE no lock is let go of when SQLite rolls back */
+			wk_shared_log_abandon(file->database);
 		return rc;
 	}
-	while (atomic_load(&file->database->holds_commit)) /* another thread is about to append it */
+	while (atomic_load(&file->database->holds_commit)) { /* another thread is about to append it */
+		if (atomic_load(&file->database->holder) == file)
+			return SQLITE_IOERR_WRITE;
 		usleep(HELD_COMMIT_US);
+	}
 	bool kept = wk_database_wait(file->database, atomic_load(&file->database->submitted));
 	if (wk_database_state_of(file->database) == WK_DATABASE_POISONED) /* a checkpoint of what may be nowhere else */
 		kept = false;
