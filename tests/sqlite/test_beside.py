@@ -105,6 +105,11 @@ def test_a_file_is_taken_over_beside_and_belongs_to_its_name(tmp_path: Path, ns:
     log = ns.log("app")
     with both(tmp_path, log) as (app, _, connection):
         assert connection.execute("SELECT count(*) FROM audit.old").fetchone() == (0,)
+        more = [app.attach(tmp_path / f"more{number}.db", f"more{number}") for number in range(9)]
+        with pytest.raises(InvalidError, match="11 databases"):
+            app.attach(tmp_path / "twelfth.db", "twelfth")
+        for one in more:
+            one.close()
         (tmp_path / "stranger.db").write_bytes(b"SQLite")
         with pytest.raises(InvalidError, match="not known to be of this log"):
             app.attach(tmp_path / "stranger.db", "audit")

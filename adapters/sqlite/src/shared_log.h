@@ -8,9 +8,8 @@
 
 #include "walkeeper/sqlite.h"
 
-enum {
-	WK_DATABASES_OF_A_LOG_MAX = 12
-}; /* as many as a connection of SQLite has, but for temp: main, and ten more by default */
+/* As many as a connection of SQLite has by default: main, and ten that are attached. */
+enum { WK_DATABASES_OF_A_LOG_MAX = 11 };
 
 struct wk_database;
 typedef struct wk_shared_log {
