@@ -310,6 +310,13 @@ bool wk_database_connected(wk_database *db, void *host) {
 	return true;
 }
 
+void *wk_database_host(wk_database *db) {
+	pthread_mutex_lock(&db->lock);
+	void *host = db->host;
+	pthread_mutex_unlock(&db->lock);
+	return host;
+}
+
 bool wk_database_in_place(wk_database *db) {
 	struct stat file;
 	bool found = stat(db->path, &file) == 0;

@@ -84,6 +84,8 @@ bool wk_database_wait(wk_database *database, uint64_t ticket);
  * connection of another SQLite of this process has it open, whose locks would go when this one closes the file.
  */
 bool wk_database_connected(wk_database *database, void *host);
+/* The SQLite of the connections, as its VFS: another one of this process would take their locks. */
+void *wk_database_host(wk_database *database);
 /* Whether the path still leads to the file that the connections have open. */
 bool wk_database_in_place(wk_database *database);
 /* Before the file is closed. True: no other connection is left, and there is a WAL. */

@@ -114,7 +114,7 @@ wk_status wk_database_snapshot_begin(wk_database *db, wk_database_snapshot **beg
 		                 : wk_database_fail(error, WK_CLOSED, "a snapshot of %s: %s", db->path, db->status.reason);
 	}
 	s->database = wk_database_find(db->path);
-	s->vfs = (wk_vfs *)db->host; /* of the caller's connections: another SQLite would take their locks */
+	s->vfs = wk_database_host(db);
 	s->page = malloc(WK_PAGE_SIZE_MAX);
 	s->format = db->wal.format;
 	s->wals = atomic_load(&db->wals);

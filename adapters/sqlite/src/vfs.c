@@ -398,6 +398,7 @@ static void end_of_write(wk_file *file) {
 	if (db->status.commits != file->commits)
 		file->ticket = atomic_load(&db->submitted);
 	wk_wal_rollback(&db->wal);
+	atomic_store(&db->writing, NULL); /* a checkpoint reads the WAL without the lock, while another connection writes */
 	look_for_strangers(file);
 	wk_published now = published(file);
 	if (db->status.commits == file->commits || (now.same_wal && now.frame == db->wal.committed))
