@@ -87,6 +87,13 @@ class Log(ABC):
         """The namespace it is in."""
 
     @property
+    def in_c(self) -> int | None:
+        """For adapters in C, which link libwalkeeper: the address of its wk_log, which lives as long as this object.
+
+        None: a cluster's log has none."""
+        return None
+
+    @property
     def options(self) -> LogOptions:
         """The options the log was created with."""
         return self.info().options

@@ -57,6 +57,10 @@ class DirectoryLog(Log):
         self._native = ffi.gc(native, lib.wk_log_release)
 
     @property
+    def in_c(self) -> int:
+        return int(ffi.cast("uintptr_t", self._native))
+
+    @property
     def namespace(self) -> DirectoryNamespace:
         return self._namespace
 

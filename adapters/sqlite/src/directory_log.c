@@ -10,7 +10,7 @@ enum { READ_RECORDS = 256, READ_BYTES = 4 * 1024 * 1024 };
 static const uint64_t CLOSE_TIMEOUT_NS = 30 * UINT64_C(1000000000);
 
 typedef struct wk_directory_log {
-	wk_namespace *ns;
+	wk_namespace *ns; /* NULL: the log is the caller's */
 	wk_log *log;
 	wk_writer *writer; /* NULL: only read */
 } wk_directory_log;
@@ -203,27 +203,17 @@ static void log_close(void *context) {
 	wk_error error;
 	if (self->writer != NULL)
 		wk_writer_close(self->writer, CLOSE_TIMEOUT_NS, &error);
-	if (self->log != NULL)
+	if (self->ns != NULL && self->log != NULL)
 		wk_log_release(self->log);
 	if (self->ns != NULL)
 		wk_close(self->ns, CLOSE_TIMEOUT_NS, &error);
 	free(self);
 }
 
-wk_status wk_database_log_open(const char *root, const char *name, bool write, wk_database_log *log, wk_error *error) {
-	wk_directory_log *self = calloc(1, sizeof *self);
-	if (self == NULL)
-		return wk_database_fail(error, WK_NO_MEMORY, "opening the log %s: no memory", name);
-	wk_open_options options;
-	wk_open_options_init(&options);
-	options.read_only = !write;
-	options.create = write;
+/* Closes it where this fails. */
+static wk_status show(wk_directory_log *self, bool write, wk_database_log *log, wk_error *error) {
 	wk_log_info info;
-	wk_status status = wk_open(root, &options, &self->ns, error);
-	if (status == WK_OK)
-		status = wk_log_open(self->ns, name, strlen(name), write, NULL, &self->log, error);
-	if (status == WK_OK)
-		status = wk_log_describe(self->log, &info, error);
+	wk_status status = wk_log_describe(self->log, &info, error);
 	if (status != WK_OK) {
 		log_close(self);
 		return status;
@@ -240,4 +230,36 @@ wk_status wk_database_log_open(const char *root, const char *name, bool write, w
 	    .close = log_close,
 	};
 	return WK_OK;
+}
+
+static wk_directory_log *new_log(const char *name, wk_error *error) {
+	wk_directory_log *self = calloc(1, sizeof *self);
+	if (self == NULL)
+		wk_database_fail(error, WK_NO_MEMORY, "opening the log %s: no memory", name);
+	return self;
+}
+
+wk_status wk_database_log_open(const char *root, const char *name, bool write, wk_database_log *log, wk_error *error) {
+	wk_directory_log *self = new_log(name, error);
+	if (self == NULL)
+		return WK_NO_MEMORY;
+	wk_open_options options;
+	wk_open_options_init(&options);
+	options.read_only = !write;
+	options.create = write;
+	wk_status status = wk_open(root, &options, &self->ns, error);
+	if (status == WK_OK)
+		status = wk_log_open(self->ns, name, strlen(name), write, NULL, &self->log, error);
+	if (status == WK_OK)
+		return show(self, write, log, error);
+	log_close(self);
+	return status;
+}
+
+wk_status wk_database_log_of(wk_log *open, const char *name, wk_database_log *log, wk_error *error) {
+	wk_directory_log *self = new_log(name, error);
+	if (self == NULL)
+		return WK_NO_MEMORY;
+	self->log = open;
+	return show(self, false, log, error);
 }

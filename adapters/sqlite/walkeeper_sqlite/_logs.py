@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from walkeeper import Log, Position, Writer, is_cluster
@@ -21,7 +22,7 @@ from walkeeper.errors import (
 )
 from walkeeper_sqlite._native import ffi, lib
 
-__all__ = ["new_error", "open_log"]
+__all__ = ["log_to_read", "new_error", "open_log"]
 
 _STATUSES: tuple[tuple[type[BaseException], int], ...] = (
     (FencedError, lib.WK_FENCED),
@@ -58,6 +59,22 @@ def open_log(log: Log, *, write: bool, group: bool = False) -> Any:
         error, name = new_error(), log.name.encode()
         check(lib.wk_database_log_open(os.fsencode(root), name, write, native, error), error, log=log.name)
     return native
+
+
+@contextmanager
+def log_to_read(log: Log) -> Iterator[Any]:
+    """A wk_database_log to read within a block: the open log itself, where it is in a directory."""
+    path = getattr(log.namespace, "path", None)  # that of a log that stands before another one has none
+    if path is None or log.in_c is None:
+        native = open_log(log, write=False)
+    else:
+        native, error = ffi.new("wk_database_log *"), new_error()
+        status = lib.wk_database_log_of(ffi.cast("wk_log *", log.in_c), log.name.encode(), native, error)
+        check(status, error, log=log.name)
+    try:
+        yield native
+    finally:
+        native.close(native.context)
 
 
 def _new_handle(log: Log, group: bool) -> Any:

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from walkeeper import Log
 from walkeeper.errors import InvalidError, check
-from walkeeper_sqlite._logs import new_error, open_log
+from walkeeper_sqlite._logs import log_to_read, new_error
 from walkeeper_sqlite._native import ffi, lib
 from walkeeper_sqlite._snapshots import snapshots
 
@@ -50,15 +50,12 @@ def restore(
     if lsn < -1 or txid < -1 or (to is not None and max(lsn, txid) < 0):
         raise InvalidError(f"to={to!r} lies before the first record")
     which = ffi.NULL if name is None else ffi.new("char[]", name.encode())
-    native = open_log(log, write=False)
     restored, error, status = ffi.new("wk_database_restored *"), new_error(), lib.WK_NOT_FOUND
-    try:
+    with log_to_read(log) as native:
         for start in _starts(log, name, lsn, txid):
             status = lib.wk_database_restore(native, which, os.fsencode(path), start, lsn, txid, restored, error)
             if status != lib.WK_NOT_FOUND:
                 break
-    finally:
-        native.close(native.context)
     check(status, error, log=log.name)
     return Restored(restored.lsn, restored.txid, restored.transaction, restored.pages, restored.page_size)
 

@@ -51,6 +51,11 @@ typedef struct wk_database_log {
 WK_API wk_status wk_database_log_open(const char *root, const char *name, bool write, wk_database_log *log,
                                       wk_error *error);
 
+/*
+ * A log of a directory that is open, only to read: it needs no second opening. The log is the caller's, who releases it behind `close`.
+ */
+WK_API wk_status wk_database_log_of(wk_log *open, const char *name, wk_database_log *log, wk_error *error);
+
 typedef struct wk_cluster_writer wk_cluster_writer; /* cluster.h */
 /*
  * The control plane of a log on bookies: it keeps the log's metadata. `take_over` opens the log's writer, which lives until
