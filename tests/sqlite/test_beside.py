@@ -7,7 +7,7 @@ import random
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -249,6 +249,37 @@ def test_the_command_line_knows_their_names(tmp_path: Path, ns: walkeeper.Namesp
     assert refused.exit_code != 0
     assert "it has: audit" in refused.output
     assert command("follow", str(tmp_path / "copy.db"), "--beside", "audit", "--once").exit_code == 0
+
+
+def test_a_commit_of_a_database_beside_is_chosen_from_its_history(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ns: walkeeper.Namespace
+) -> None:
+    with both(tmp_path, ns.log("app")) as (_, _, connection):
+        for number in range(3):
+            connection.execute("INSERT INTO main.t VALUES(?)", (number,))
+            insert(connection, number)
+    ns.close()
+    wal = str(tmp_path / "wal")
+    told = {
+        name: [json.loads(line) for line in run("sqlite", "history", wal, "app", "--json", *more).stdout.splitlines()]
+        for name, more in (("app", []), ("audit", ["--beside", "audit"]))
+    }
+    commits = {name: [row for row in rows if row["kind"] == "commit"] for name, rows in told.items()}
+    assert [row["transaction"] for row in commits["app"]] == [1, 2, 3, 4, 5, 6, 7]
+    assert [row["transaction"] for row in commits["audit"]] == [1, 2, 3, 4]
+    assert [row["lsn"] for row in commits["audit"][1:]] == [row["lsn"] for row in commits["app"][2::2]]
+    since = str(commits["audit"][2]["lsn"])
+    some = run("sqlite", "history", wal, "app", "--json", "--beside", "audit", "--since", since).stdout
+    assert [json.loads(line)["transaction"] for line in some.splitlines()] == [3, 4]
+    monkeypatch.setattr("walkeeper_sqlite.commands.is_terminal", lambda: True)
+    then = tmp_path / "then.db"
+    chosen = run("sqlite", "restore", wal, "app", str(then), "--beside", "audit", given=f"{since}\n".encode())
+    assert chosen.exit_code == 0, chosen.output
+    assert [line.split()[0] for line in chosen.output.splitlines()[2:6]] == [
+        str(row["lsn"]) for row in commits["audit"]
+    ]
+    with closing(sqlite3.connect(then)) as copy:
+        assert rows(copy, "main") == [0, 1]
 
 
 def test_each_is_followed_by_its_name(tmp_path: Path, ns: walkeeper.Namespace) -> None:

@@ -31,13 +31,21 @@ class Bucket:
 
 
 def groups_between(
-    log: Log, since: int | datetime | None, until: int | datetime | None, count: int | None
+    log: Log,
+    since: int | datetime | None,
+    until: int | datetime | None,
+    count: int | None,
+    database: int | None = None,
 ) -> Iterator[Group]:
-    """Those that end from `since` on, and up to `until`: sequence ids or times. The last so many; None: all."""
+    """Those that end from `since` on, and up to `until`: sequence ids or times. The last so many; None: all. Of the
+    database with this number; None: of the one whose the log is."""
     end = None if until is None else _behind(log, until)
     if count is not None and since is None:
-        return iter(last_groups(log, count, end=end))
-    found = groups(log, end=end) if since is None else _groups_from(log, _begin(log, since), end)
+        return iter(last_groups(log, count, end=end, database=database))
+    if since is None:
+        found = groups(log, end=end, database=database)
+    else:
+        found = _groups_from(log, _begin(log, since), end, database)
     return found if count is None else iter(deque(found, count))
 
 
@@ -72,8 +80,8 @@ def _milliseconds(time: datetime) -> int:
     return int(time.timestamp() * 1000)
 
 
-def _groups_from(log: Log, start: int, end: int | None) -> Iterator[Group]:
+def _groups_from(log: Log, start: int, end: int | None, database: int | None) -> Iterator[Group]:
     """From the last commit before it on they are read: its first records may lie before the start."""
-    before = commit_before(log, start)
+    before = commit_before(log, start, database)
     begin = None if before is None else before.lsn + 1
-    return (group for group in groups(log, begin, end=end) if group.lsn >= start)
+    return (group for group in groups(log, begin, end=end, database=database) if group.lsn >= start)

@@ -53,18 +53,20 @@ class Span:
         return self.last.transaction - self.first.transaction + 1
 
 
-def picked(log: Log) -> int | datetime | None:
-    """What a person chooses: an LSN that is shown, any other, or a time. None: there is no commit to choose."""
-    everything = span_of(log)
+def picked(log: Log, name: str | None = None, database: int | None = None) -> int | datetime | None:
+    """What a person chooses: an LSN that is shown, any other, or a time. None: there is no commit to choose.
+
+    Of the database that has this name and number in the log; None: of the one whose the log is."""
+    everything = span_of(log, name, database)
     if everything is None:
         return None
     path = [everything]
     while True:
-        narrower = spans_in(log, path[-1])
+        narrower = spans_in(log, path[-1], database)
         if len(narrower) > 1:
             show(spans_table(narrower))
         else:
-            show(commits_table(log, path[-1]))
+            show(commits_table(log, path[-1], database))
         answer = asked(path, narrower if len(narrower) > 1 else [])
         if isinstance(answer, Span):
             path.append(answer)
@@ -74,15 +76,15 @@ def picked(log: Log) -> int | datetime | None:
             return answer
 
 
-def span_of(log: Log) -> Span | None:
+def span_of(log: Log, name: str | None = None, database: int | None = None) -> Span | None:
     """The commits that can be restored: those behind the first snapshot."""
-    whole = snapshots(log)
-    first = commit_at(log, whole[0].end_lsn + 1 if whole else log.info().first.sequence_id)
-    last = commit_before(log, log.info().next.sequence_id)
+    whole = snapshots(log, name)
+    first = commit_at(log, whole[0].end_lsn + 1 if whole else log.info().first.sequence_id, database)
+    last = commit_before(log, log.info().next.sequence_id, database)
     return None if first is None or last is None else Span(first.time_ms, first, last)
 
 
-def spans_in(log: Log, span: Span) -> list[Span]:
+def spans_in(log: Log, span: Span, database: int | None = None) -> list[Span]:
     """It, in the narrowest equal parts that fit a page, without empty ones; itself where its commits fit a page, or are
     of one moment. The log is not read for that, but for some commits."""
     if span.count <= ROWS:
@@ -94,9 +96,9 @@ def spans_in(log: Log, span: Span) -> list[Span]:
             continue
         last = span.last
         if end_ms <= span.last.time_ms:
-            last = commit_before(log, log.find(txid=end_ms).sequence_id) or first
+            last = commit_before(log, log.find(txid=end_ms).sequence_id, database) or first
         found.append(Span(begin_ms, first, last))
-        first = commit_at(log, last.lsn + 1)
+        first = commit_at(log, last.lsn + 1, database)
     return found
 
 
@@ -119,10 +121,11 @@ def spans_table(spans: list[Span]) -> object:
     return shown
 
 
-def commits_table(log: Log, span: Span) -> object:
+def commits_table(log: Log, span: Span, database: int | None) -> object:
     title = f"the last {ROWS} of {counted(span.count, 'commit')}" if span.count > ROWS else None
     shown = table(">LSN", "time", ">transaction", ">pages", title=title)
-    commits = [group for group in groups(log, span.first.first, end=span.last.lsn + 1) if group.kind == "commit"]
+    found = groups(log, span.first.first, end=span.last.lsn + 1, database=database)
+    commits = [group for group in found if group.kind == "commit"]
     for group in commits[-ROWS:]:
         shown.add_row(str(group.lsn), moment(group.time_ms), f"{group.transaction:,}", f"{group.images_count:,}")
     return shown

@@ -207,6 +207,21 @@ def place_of(told: dict[str, Any]) -> str:
     return f"LSN {told['lsn']}{at}, transaction {told['transaction']:,}"
 
 
+beside_option = click.option(
+    "--beside", metavar="NAME", help="The database that has this name in LOG, beside the one whose LOG is."
+)
+
+
+def number_beside(log: Log, name: str) -> int:
+    numbers = numbers_beside(log)
+    if name not in numbers:
+        known = ", ".join(printable(one) for one in sorted(numbers)) or "none"
+        raise Refusal(
+            f"log {log.name} has no database {printable(name)} beside the one whose it is", f"it has: {known}"
+        )
+    return numbers[name]
+
+
 @sqlite.command("history")
 @log_arguments(exists=True)
 @click.option("--last", "count", type=click.IntRange(1), help="The last so many. [default: 20, or all with --since]")
@@ -214,6 +229,7 @@ def place_of(told: dict[str, Any]) -> str:
 @click.option("--since", type=point, metavar="LSN|TIME", help="Those at this point, and later.")
 @click.option("--until", type=point, metavar="LSN|TIME", help="Those at this point, and earlier.")
 @click.option("--every", type=span, metavar="SPAN", help="A row for each span, like 1m, 1h or 1d.")
+@beside_option
 @json_flag
 def history(
     uri: Path | str,
@@ -223,6 +239,7 @@ def history(
     since: int | datetime | None,
     until: int | datetime | None,
     every: timedelta | None,
+    beside: str | None,
     as_json: bool,
 ) -> None:
     """The commits of LOG: LSN, time, pages that were changed, bytes of the log; and its snapshots."""
@@ -232,7 +249,8 @@ def history(
         count = NEWEST_SHOWN
     with reading(uri) as namespace, progress("history") as told:
         opened = namespace.log(log, create=False)
-        found = groups_between(opened if every is None else counted_log(opened, told), since, until, count)
+        number = None if beside is None else number_beside(opened, beside)
+        found = groups_between(opened if every is None else counted_log(opened, told), since, until, count, number)
         if as_json:
             rows = map(group_row, found) if every is None else map(asdict, buckets_of(found, every))
             for row in rows:
@@ -381,21 +399,6 @@ def why_not_comparable(file: Path) -> str | None:
 
 # ---- databases beside the one whose the log is ----
 
-beside_option = click.option(
-    "--beside", metavar="NAME", help="The database that has this name in LOG, beside the one whose LOG is."
-)
-
-
-def number_beside(log: Log, name: str) -> int:
-    numbers = numbers_beside(log)
-    if name not in numbers:
-        known = ", ".join(printable(one) for one in sorted(numbers)) or "none"
-        raise Refusal(
-            f"log {log.name} has no database {printable(name)} beside the one whose it is", f"it has: {known}"
-        )
-    return numbers[name]
-
-
 # ---- restoring ----
 
 
@@ -424,8 +427,8 @@ def restore(
     with reading(uri) as namespace:
         opened = namespace.log(log, create=False)
         number = None if beside is None else number_beside(opened, beside)
-        if to is None and beside is None and not as_json and is_terminal():
-            to = picked(opened)
+        if to is None and not as_json and is_terminal():
+            to = picked(opened, beside, number)
         check_point(opened, to)
         if to is not None and not as_json:
             tell_neighbours(opened, to, number)
