@@ -71,8 +71,10 @@ def rows(file: Path) -> list[int]:
         connection.close()
 
 
-def plain_rows(folder: Path) -> list[int]:
-    """What SQLite without walkeeper makes of copies of the files."""
+def plain_rows(folder: Path, *, looks: bool) -> list[int]:
+    """What SQLite without walkeeper makes of the files, or of copies of them."""
+    if looks:
+        return rows(folder / APP) if (folder / APP).exists() else []
     for name in ("app.db", "app.db-wal"):
         if (folder / name).exists():
             shutil.copy(folder / name, folder / f"plain-{name}")
@@ -93,8 +95,9 @@ def failures_of(said: str) -> tuple[set[int], set[int]]:
     return rolled_back, unknown
 
 
-def check(folder: Path, said: str, *, killed: bool, whole: bool) -> None:
-    """`whole`: the local files are those of a process that ended at that moment, and not of a disk that failed."""
+def check(folder: Path, said: str, *, killed: bool, whole: bool, looks: bool = False) -> None:
+    """`whole`: the local files are those of a process that ended at that moment, and not of a disk that failed.
+    `looks`: a program without the VFS reads the database before it is opened again."""
     acknowledged = {int(line.split()[1]) for line in said.splitlines() if line.startswith("ok ")}
     rolled_back, unknown = failures_of(said)
     if killed:
@@ -107,7 +110,7 @@ def check(folder: Path, said: str, *, killed: bool, whole: bool) -> None:
         assert acknowledged <= set(in_log) <= acknowledged | unknown, said
         assert not rolled_back & set(in_log), said
         if whole:
-            local = plain_rows(folder)
+            local = plain_rows(folder, looks=looks)
             assert set(local) <= set(in_log)
         with walkeeper_sqlite.attach(folder / APP, log) as database:
             connection = database.connect(isolation_level=None)
@@ -141,7 +144,7 @@ def test_a_process_that_is_killed_at_any_call(tools: Path, tmp_path: Path, files
         status, said = run(tools, tmp_path / str(number), files, WALKEEPER_FAIL_AT=str(number))
         # threads of the log make as many calls as there is time for
         assert status == -signal.SIGKILL or (files == LOG and status == 0), said
-        check(tmp_path / str(number), said, killed=status != 0, whole=True)
+        check(tmp_path / str(number), said, killed=status != 0, whole=True, looks=number // STRIDES[files] % 2 == 1)
 
     in_turn(calls_of(tools, tmp_path / "none", files), killed_at, STRIDES[files])
 
@@ -157,6 +160,60 @@ def test_a_disk_that_fails_at_any_call(tools: Path, tmp_path: Path, files: str, 
 
     stride = STRIDES[files] * (2 if code == errno.ENOSPC else 1)  # what follows is the same but for the error
     in_turn(calls_of(tools, tmp_path / "none", files), fails_at, stride)
+
+
+RESTARTS = """
+import os, sys, walkeeper, walkeeper_sqlite
+folder, file, what = sys.argv[1:]
+with walkeeper.open(folder + "/wal") as ns, walkeeper_sqlite.attach(f"{folder}/{file}", ns.log("app")) as db:
+    connection = db.connect(isolation_level=None)
+    if what == "fill":
+        connection.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, x)")
+        connection.execute("WITH RECURSIVE n(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM n WHERE i < 30) "
+                           "INSERT INTO t SELECT i, randomblob(900) FROM n")
+        connection.execute("PRAGMA wal_checkpoint")
+    if what != "open":
+        for number in range(3):  # other pages each time: the WAL would put those of the first ones into the file
+            rest = number if what == "fill" else 5 + number
+            connection.execute("UPDATE t SET x = randomblob(900) WHERE id % 11 = ?", (rest,))
+    if what == "fill":
+        os._exit(0)
+    connection.close()
+"""
+
+
+def test_a_restart_that_is_killed_at_any_call(tools: Path, tmp_path: Path) -> None:
+    """It redoes the commits of another machine, on a file that a crash left. Others may read the file meanwhile."""
+
+    def command(folder: Path, file: str, what: str) -> list[str]:
+        return [sys.executable, "-c", RESTARTS, str(folder), file, what]
+
+    def at(number: int, count: bool = False) -> None:
+        folder = tmp_path / str(number)
+        subprocess.run(["cp", "-rp", tmp_path / "filled", folder], check=True)
+        if number % 3 == 1:
+            assert len(rows(folder / APP)) == 30
+        how = {"WALKEEPER_FAIL_AT": str(number)} if not count else {"WALKEEPER_FAIL_COUNT": str(tmp_path / "count")}
+        how |= {"LD_PRELOAD": f"{tools}/failing_calls.so", "WALKEEPER_FAIL_IN": str(folder / APP)}
+        restarted = subprocess.run(command(folder, APP, "open"), env={**os.environ, **how}, timeout=120)
+        assert restarted.returncode == (0 if count else -signal.SIGKILL)
+        if number % 3 == 2:
+            assert len(rows(folder / APP)) == 30
+        with walkeeper.open(folder / LOG) as ns:
+            with walkeeper_sqlite.attach(folder / APP, ns.log("app")):
+                pass
+            assert len(rows(folder / APP)) == 30
+            walkeeper_sqlite.restore(ns.log("app"), folder / "log.db")
+        assert (folder / "log.db").read_bytes() == (folder / APP).read_bytes()
+
+    (tmp_path / "filled").mkdir()
+    subprocess.run(command(tmp_path / "filled", APP, "fill"), check=True)
+    subprocess.run(command(tmp_path / "filled", "other.db", "go on"), check=True)
+    at(0, count=True)
+    calls = int((tmp_path / "count").read_text())
+    assert calls > 20
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(at, range(1, calls + 1)))
 
 
 CHECKPOINTS = """
@@ -197,7 +254,7 @@ def test_the_state_moves_on_behind_a_sync_alone(tools: Path, tmp_path: Path) -> 
             unsynced = True
         elif file == "" and call in ("fsync", "fdatasync"):
             unsynced = False
-        elif file == "-wk" and call == "write":
+        elif file == "-wk" and call in ("fsync", "fdatasync"):
             assert not unsynced
             states += 1
     assert states > 4

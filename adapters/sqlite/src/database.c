@@ -259,9 +259,33 @@ wk_status wk_database_open_following(const char *path, const char *name, const w
 	return wk_database_fail(error, WK_NO_MEMORY, "following into %s: no memory", path);
 }
 
-wk_status wk_database_checkpointed(wk_database *db, wk_error *error) {
+/* Where this fails, the file is looked at more closely behind a crash. */
+static void note_live(wk_database *db, uint32_t state, wk_file_stamp stamp) {
+	wk_error error;
+	pthread_mutex_lock(&db->lock);
+	db->live.state = state;
+	db->live.acknowledge = db->acknowledge;
+	db->live.stamp = stamp;
+	(void)wk_state_file_note(&db->state_file, db->live, &error);
+	pthread_mutex_unlock(&db->lock);
+}
+
+void wk_database_file_changes(wk_database *db) {
+	note_live(db, WK_LIVE_CHANGING, (wk_file_stamp){0});
+}
+
+void wk_database_file_written(wk_database *db) {
+	note_live(db, WK_LIVE_WRITTEN, wk_file_stamp_of(db->path));
+}
+
+wk_status wk_database_checkpointed(wk_database *db, const uint8_t *salt, wk_error *error) {
+	static const uint8_t NONE[sizeof db->live.salt];
+	wk_error ignored;
 	pthread_mutex_lock(&db->lock);
 	wk_redo_point at = db->at;
+	memcpy(db->live.salt, salt != NULL ? salt : NONE, sizeof db->live.salt);
+	(void)wk_state_file_note(&db->state_file, db->live,
+	                         &ignored); /* before the state: the WAL there is has earlier commits */
 	pthread_mutex_unlock(&db->lock);
 	if (at.lsn == db->state_file.at.lsn)
 		return WK_OK;

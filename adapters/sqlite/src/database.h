@@ -52,7 +52,8 @@ struct wk_database {
 	 * the WAL into the database, which would look as if it had been written to. Else NULL.
 	 */
 	void *keeper;
-	wk_redo_point at; /* the last commit */
+	wk_live_file live; /* as it was noted */
+	wk_redo_point at;  /* the last commit */
 	wk_database_status status;
 };
 
@@ -65,12 +66,15 @@ int wk_database_commit(void *database, const wk_wal_file *file, uint32_t last, u
 void wk_database_append_failed(wk_database *database, wk_status status, const wk_error *error);
 /*
  * All commits are in the database file, which is synced: a restart need not read them again, and pages have their first image anew.
- * WK_IO.
+ * Later commits go into a WAL with this salt of 8 bytes; NULL: there is none yet. WK_IO.
  */
-wk_status wk_database_checkpointed(wk_database *database, wk_error *error);
+wk_status wk_database_checkpointed(wk_database *database, const uint8_t *salt, wk_error *error);
 /* As wk_database_open, of a file that nobody writes to: the log is only read. `opened` NULL: WK_NO_MEMORY; the log is closed. */
 wk_status wk_database_open_following(const char *path, const char *name, const wk_database_log *log,
                                      wk_database **opened, wk_error *error);
+/* Before the first page is written to the file, and behind the last one: what a crash leaves can be told from what others do to it then. */
+void wk_database_file_changes(wk_database *database);
+void wk_database_file_written(wk_database *database);
 /* The same database with one more reference, where it is open still; NULL: it is not. */
 wk_database *wk_database_retain(wk_database *database);
 /* Whether this process opened it, and not one that was forked from that. */

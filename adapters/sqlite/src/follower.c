@@ -211,7 +211,7 @@ static wk_status checkpoint(wk_follower *f, wk_error *error) {
 	pthread_mutex_lock(&f->database->lock);
 	f->database->at = f->redo.at;
 	pthread_mutex_unlock(&f->database->lock);
-	return wk_database_checkpointed(f->database, error);
+	return wk_database_checkpointed(f->database, NULL, error);
 }
 
 wk_status wk_follower_record(wk_follower *f, const uint8_t *payload, size_t size, int64_t sequence_id, int64_t txid,

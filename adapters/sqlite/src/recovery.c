@@ -8,6 +8,7 @@
 
 #include "error.h"
 #include "restore.h"
+#include "strangers.h"
 #include "vfs_sqlite.h"
 
 /* The file, with SQLite's exclusive lock, so that no connection of any process has it. */
@@ -134,35 +135,6 @@ static wk_status make_empty(wk_opened_file *opened, uint32_t page_size, wk_error
 	empty_page(page, page_size);
 	wk_status status = file_write(opened, page, page_size, 0, error);
 	free(page);
-	return status;
-}
-
-/* Brings a database of any journal mode into WAL mode, and all of its pages into the file: by SQLite itself, without this VFS. */
-static wk_status convert(const char *path, wk_error *error) {
-	wk_vfs *vfs = wk_vfs_any();
-	const sqlite3_api_routines *sqlite3_api = vfs->api;
-	sqlite3 *db = NULL;
-	sqlite3_stmt *statement = NULL;
-	/* With a shared cache SQLite has a lock by now that it takes again for another one. */
-	int rc = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_PRIVATECACHE, vfs->real->zName);
-	if (rc == SQLITE_OK)
-		rc = sqlite3_prepare_v2(db, "PRAGMA journal_mode=WAL", -1, &statement, NULL);
-	bool wal = rc == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW &&
-	           sqlite3_stricmp((const char *)sqlite3_column_text(statement, 0), "wal") == 0;
-	sqlite3_finalize(statement);
-	statement = NULL;
-	if (wal)
-		rc = sqlite3_prepare_v2(db, "PRAGMA wal_checkpoint(TRUNCATE)", -1, &statement, NULL);
-	bool checkpointed = wal && rc == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW &&
-	                    sqlite3_column_int(statement, 0) == 0;
-	sqlite3_finalize(statement);
-	wk_status status = WK_OK;
-	if (!checkpointed)
-		status = wk_database_fail(
-		    error, WK_INVALID,
-		    "taking %s over: it cannot be brought into WAL mode and checkpointed: %s. Close its other connections",
-		    path, sqlite3_errmsg(db));
-	sqlite3_close(db);
 	return status;
 }
 
@@ -356,7 +328,7 @@ static wk_status look_at_unfinished(wk_database *db, wk_error *error) {
 	if (empty)
 		return WK_OK;
 	stored->page_size = 0; /* it is somebody's */
-	return convert(db->path, error);
+	return wk_checkpoint_by_sqlite(db->path, true, error);
 }
 
 /* A file that is not known to be of this log is not written to. */
@@ -394,7 +366,7 @@ static wk_status refuse_strangers(wk_database *db, bool exists, wk_error *error)
 		return wk_database_fail(error, WK_INVALID,
 		                        "%s is not known to be of this log: move the file away, and it is made from the log",
 		                        db->path);
-	return exists ? convert(db->path, error) : WK_OK;
+	return exists ? wk_checkpoint_by_sqlite(db->path, true, error) : WK_OK;
 }
 
 static wk_status look_at_first(void *context, const uint8_t *payload, size_t size, int64_t sequence_id, int64_t txid) {
@@ -423,14 +395,25 @@ static wk_status refuse_other_logs(wk_database *db, wk_error *error) {
 	return status == WK_END ? WK_OK : status;
 }
 
+static wk_status check_strangers(wk_database *db, wk_opened_file *opened, const wk_stranger_signs *signs,
+                                 wk_error *error) {
+	const wk_redo_file file = {.context = opened, .read = file_read, .write = file_write};
+	uint64_t size;
+	wk_status status = file_size(opened, &size, error);
+	return status == WK_OK ? wk_strangers_check(db, &file, size, signs, error) : status;
+}
+
 wk_status wk_database_recover(wk_database *db, const wk_database_options *options, wk_error *error) {
 	if (wk_vfs_any() == NULL)
 		return wk_database_fail(error, WK_UNSUPPORTED, "no SQLite of this process has loaded the extension walkeeper");
-	bool exists = wk_file_stamp_of(db->path).size > 0;
+	bool exists = wk_file_stamp_of(db->path).size > 0, follows = db->status.state == WK_DATABASE_FOLLOWING;
 	wk_opened_file opened = {0};
+	wk_stranger_signs signs = {0};
 	wk_status status = refuse_other_logs(db, error);
 	if (status == WK_OK)
 		status = refuse_strangers(db, exists, error);
+	if (status == WK_OK && !follows)
+		status = wk_strangers_look(db, &signs, error);
 	if (status == WK_OK)
 		status = open_file(db->path, &opened, error);
 	if (status != WK_OK)
@@ -438,7 +421,12 @@ wk_status wk_database_recover(wk_database *db, const wk_database_options *option
 	/* Nobody is fenced before it is known that the file can be had. */
 	if (db->log.take_over != NULL)
 		status = db->log.take_over(db->log.context, error);
-	if (status == WK_OK && db->state_file.closed.size != 0) /* before the file changes */
+	if (status == WK_OK)
+		status = check_strangers(db, &opened, &signs, error);
+	/* Before the file changes: where this process ends, what it leaves is a file that is redone. */
+	if (status == WK_OK)
+		status = wk_state_file_note(&db->state_file, (wk_live_file){0}, error);
+	if (status == WK_OK && db->state_file.closed.size != 0)
 		status = wk_state_file_store(&db->state_file, &db->state_file.at, (wk_file_stamp){0}, error);
 	if (status == WK_OK)
 		status = bring_together(db, &opened, options, error);
@@ -457,6 +445,8 @@ wk_status wk_database_recover(wk_database *db, const wk_database_options *option
 	if (status == WK_OK) {
 		bool open = db->status.state == WK_DATABASE_OPEN && db->at.lsn >= 0;
 		status = wk_state_file_store(&db->state_file, &db->at, open ? db->unconnected : (wk_file_stamp){0}, error);
+		if (open)
+			wk_database_file_written(db);
 	}
 	return status;
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "error.h"
+#include "new_file.h"
 
 /* The last whole snapshot before the ends. */
 typedef struct wk_snapshot_search {
@@ -167,56 +168,6 @@ static wk_status system_error(wk_error *error, const char *what, const char *pat
 	return number == EEXIST ? WK_EXISTS : WK_IO;
 }
 
-enum { WRITE_SIZE = 256 * 1024 };
-
-/* The new file. Pages that follow each other are written together. */
-typedef struct wk_new_file {
-	int fd;
-	uint8_t *bytes; /* not written yet */
-	size_t size;
-	uint64_t offset;
-} wk_new_file;
-
-static wk_status write_out(wk_new_file *file, wk_error *error) {
-	for (size_t done = 0; done < file->size;) {
-		ssize_t put = pwrite(file->fd, file->bytes + done, file->size - done, (off_t)(file->offset + done));
-		if (put < 0 && errno != EINTR)
-			return system_error(error, "writing", "the file that is restored");
-		done += put > 0 ? (size_t)put : 0;
-	}
-	/* The disk begins with it while the log is read on; what is safe is up to the fsync at the end. */
-	(void)sync_file_range(file->fd, (off64_t)file->offset, (off64_t)file->size, SYNC_FILE_RANGE_WRITE);
-	file->size = 0;
-	return WK_OK;
-}
-
-static wk_status read_new(void *context, uint8_t *bytes, size_t size, uint64_t offset, wk_error *error) {
-	wk_new_file *file = context;
-	wk_status status = write_out(file, error);
-	for (size_t done = 0; status == WK_OK && done < size;) {
-		ssize_t got = pread(file->fd, bytes + done, size - done, (off_t)(offset + done));
-		if (got < 0 && errno != EINTR)
-			return system_error(error, "reading", "the file that is restored");
-		if (got == 0)
-			memset(bytes + done, 0, size - done);
-		done = got == 0 ? size : done + (got > 0 ? (size_t)got : 0);
-	}
-	return status;
-}
-
-static wk_status write_new(void *context, const uint8_t *bytes, size_t size, uint64_t offset, wk_error *error) {
-	wk_new_file *file = context;
-	bool follows = offset == file->offset + file->size && file->size + size <= WRITE_SIZE;
-	wk_status status = follows ? WK_OK : write_out(file, error);
-	if (status != WK_OK)
-		return status;
-	if (file->size == 0)
-		file->offset = offset;
-	memcpy(file->bytes + file->size, bytes, size);
-	file->size += size;
-	return WK_OK;
-}
-
 /* SQLite would put what these files have into the restored one. */
 static wk_status refuse_beside(const char *path, wk_error *error) {
 	static const char *const SUFFIXES[] = {"", "-wal", "-journal", "-shm", "-wk"};
@@ -232,7 +183,7 @@ static wk_status refuse_beside(const char *path, wk_error *error) {
 /* The name appears once the file is whole and safe; a file that came meanwhile stays. */
 static wk_status finish_new(wk_new_file *file, const wk_redo_point *at, const char *made, const char *path,
                             wk_error *error) {
-	wk_status status = write_out(file, error);
+	wk_status status = wk_new_file_flush(file, error);
 	if (status == WK_OK &&
 	    (ftruncate(file->fd, (off_t)at->pages * at->page_size) != 0 || fsync(file->fd) != 0 || link(made, path) != 0))
 		status = system_error(error, "restoring", path);
@@ -243,9 +194,9 @@ wk_status wk_database_restore(const wk_database_log *log, const char *name, cons
                               int64_t txid, wk_database_restored *restored, wk_error *error) {
 	size_t room = strlen(path) + 32;
 	char *made = malloc(room);
-	wk_new_file new_file = {.fd = -1, .bytes = malloc(WRITE_SIZE)};
+	wk_new_file new_file;
 	wk_status status = refuse_beside(path, error);
-	if (made == NULL || new_file.bytes == NULL)
+	if (!wk_new_file_init(&new_file) || made == NULL)
 		status = wk_database_fail(error, WK_NO_MEMORY, "restoring %s: no memory", path);
 	if (status == WK_OK) {
 		snprintf(made, room, "%s-restoring-%ld", path, (long)getpid());
@@ -254,7 +205,7 @@ wk_status wk_database_restore(const wk_database_log *log, const char *name, cons
 			status = system_error(error, "restoring", path);
 	}
 	wk_redo_point at;
-	const wk_redo_file file = {.context = &new_file, .read = read_new, .write = write_new};
+	const wk_redo_file file = {.context = &new_file, .read = wk_new_file_read, .write = wk_new_file_write};
 	wk_snapshot_place place;
 	if (status == WK_OK)
 		status = from < 0 ? wk_snapshot_find(log, 0, name, lsn, txid, &place, error)
@@ -263,11 +214,9 @@ wk_status wk_database_restore(const wk_database_log *log, const char *name, cons
 		status = wk_restore_into(log, &file, &place, lsn, txid, &at, error);
 	if (status == WK_OK)
 		status = finish_new(&new_file, &at, made, path, error);
-	if (new_file.fd >= 0) {
-		close(new_file.fd);
+	if (new_file.fd >= 0)
 		unlink(made);
-	}
-	free(new_file.bytes);
+	wk_new_file_free(&new_file);
 	free(made);
 	if (status == WK_OK)
 		*restored = (wk_database_restored){

@@ -1,5 +1,6 @@
 #include "state_file.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -16,9 +17,13 @@
  *  0 "wksqlite"   8 u32 format 1   12 u32 page size   16 u64 generation   24 u64 log   32 u64 database   40 u64 transaction
  * 48 i64 sequence id   56 i64 txid   64 u32 crc of the record   68 u32 pages   72 u64 size   80 i64 mtime
  * 88 u32 CRC-32C of all before it
+ *
+ * Behind them what is not synced:
+ *  0 "wksqlive"   8 u32 format 1   12 u32 state   16 boot id   32 u64 size   40 i64 mtime   48 u32 acknowledge   52 salt of the WAL   60 u32 CRC-32C of all before it
  */
-enum { SLOT = 4096, CRC_AT = 88 };
+enum { SLOT = 4096, CRC_AT = 88, LIVE_AT = 2 * SLOT, BOOT_ID_AT = 16, SALT_AT = 52, LIVE_CRC_AT = 60, LIVE = 64 };
 static const char MAGIC[8] = {'w', 'k', 's', 'q', 'l', 'i', 't', 'e'};
+static const char LIVE_MAGIC[8] = {'w', 'k', 's', 'q', 'l', 'i', 'v', 'e'};
 
 static wk_status failed(wk_error *error, const char *what, const char *path) {
 	int number = errno;
@@ -48,12 +53,66 @@ static bool slot_decode(const uint8_t *slot, wk_state_file *file) {
 	return true;
 }
 
+static void read_boot_id(uint8_t id[WK_BOOT_ID]) {
+	char text[40] = {0}; /* of a UUID */
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	ssize_t size = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+	if (fd >= 0)
+		close(fd);
+	size_t digits = 0;
+	for (ssize_t i = 0; i < size && digits < 2 * WK_BOOT_ID; i++)
+		if (isxdigit((unsigned char)text[i]))
+			text[digits++] = text[i];
+	for (size_t i = 0; i < WK_BOOT_ID && digits == 2 * WK_BOOT_ID; i++) {
+		const char byte[3] = {text[2 * i], text[2 * i + 1], 0};
+		id[i] = (uint8_t)strtoul(byte, NULL, 16);
+	}
+}
+
+/* Of a system whose id is not known, too. */
+static bool is_of_another_boot(const wk_state_file *file, const uint8_t *live) {
+	static const uint8_t NOT_KNOWN[WK_BOOT_ID];
+	return memcmp(file->boot_id, NOT_KNOWN, WK_BOOT_ID) == 0 ||
+	       memcmp(file->boot_id, live + BOOT_ID_AT, WK_BOOT_ID) != 0;
+}
+
+static void load_live(wk_state_file *file) {
+	uint8_t live[LIVE];
+	read_boot_id(file->boot_id);
+	if (pread(file->fd, live, sizeof live, LIVE_AT) != (ssize_t)sizeof live ||
+	    memcmp(live, LIVE_MAGIC, sizeof LIVE_MAGIC) != 0 || wk_get32(live + 8) != 1 ||
+	    wk_get32(live + LIVE_CRC_AT) != wk_crc32c(live, LIVE_CRC_AT) || is_of_another_boot(file, live))
+		return;
+	file->live = (wk_live_file){
+	    .state = wk_get32(live + 12),
+	    .acknowledge = wk_get32(live + 48),
+	    .stamp = {.size = wk_get64(live + 32), .changed_ns = (int64_t)wk_get64(live + 40)},
+	};
+	memcpy(file->live.salt, live + SALT_AT, sizeof file->live.salt);
+}
+
+wk_status wk_state_file_note(const wk_state_file *file, wk_live_file live, wk_error *error) {
+	uint8_t bytes[LIVE] = {0};
+	memcpy(bytes, LIVE_MAGIC, sizeof LIVE_MAGIC);
+	wk_put32(bytes + 8, 1);
+	wk_put32(bytes + 12, live.state);
+	memcpy(bytes + BOOT_ID_AT, file->boot_id, WK_BOOT_ID);
+	wk_put64(bytes + 32, live.stamp.size);
+	wk_put64(bytes + 40, (uint64_t)live.stamp.changed_ns);
+	wk_put32(bytes + 48, live.acknowledge);
+	memcpy(bytes + SALT_AT, live.salt, sizeof live.salt);
+	wk_put32(bytes + LIVE_CRC_AT, wk_crc32c(bytes, LIVE_CRC_AT));
+	ssize_t put = pwrite(file->fd, bytes, sizeof bytes, LIVE_AT);
+	return put == (ssize_t)sizeof bytes ? WK_OK : failed(error, "writing", "the state of the database");
+}
+
 static wk_status load(wk_state_file *file, const char *path, wk_error *error) {
 	uint8_t slots[2 * SLOT] = {0};
 	ssize_t size = pread(file->fd, slots, sizeof slots, 0);
 	if (size < 0)
 		return failed(error, "reading", path);
 	bool first = slot_decode(slots, file), second = slot_decode(slots + SLOT, file);
+	load_live(file);
 	if (first || second || size == 0)
 		return WK_OK;
 	for (size_t at = 0; at < sizeof slots; at += SLOT)

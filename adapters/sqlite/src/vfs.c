@@ -70,7 +70,8 @@ static int begin_wal(wk_file *file, const uint8_t *header) {
 		if (rc != SQLITE_OK)
 			return rc;
 	}
-	if (!atomic_load(&db->unsynced) && wk_database_checkpointed(db, &error) != WK_OK) /* else a restart redoes more */
+	if (!atomic_load(&db->unsynced) && /* else a restart redoes more */
+	    wk_database_checkpointed(db, header + WK_WAL_SALT_AT, &error) != WK_OK)
 		return fail_with(&error, SQLITE_IOERR_WRITE);
 	atomic_fetch_add(&db->wals, 1);
 	return wk_wal_begin(&db->wal, header) ? SQLITE_OK : SQLITE_IOERR_WRITE;
@@ -146,6 +147,19 @@ static void take_hold(wk_file *file) {
 	atomic_store(&file->database->holder, file);
 }
 
+static void begin_changes(wk_file *file) {
+	if (!file->changing)
+		wk_database_file_changes(file->database);
+	file->changing = true;
+}
+
+/* Whoever wrote pages to the database file has its checkpoint's lock, or all locks. */
+static void end_changes(wk_file *file) {
+	if (file->changing)
+		wk_database_file_written(file->database);
+	file->changing = false;
+}
+
 /* The database whose WAL_WRITE_LOCK this thread did not get, until it sleeps; it may be closed by then. */
 static _Thread_local wk_database *wanted;
 
@@ -172,6 +186,7 @@ static int file_close(sqlite3_file *base) {
 	wk_file *self = file;
 	atomic_compare_exchange_strong(&file->database->writing, &self, NULL);
 	let_go(file);
+	end_changes(file);
 	if (file->role == WK_FILE_DATABASE && wk_database_disconnecting(file->database))
 		wk_vfs_close_keeper(wk_database_keep(file->database, new_keeper(file->vfs->real, file->database->path)));
 	int rc = file->real->pMethods->xClose(file->real);
@@ -218,14 +233,16 @@ static int file_write(sqlite3_file *base, const void *bytes, int size, sqlite3_i
 	if (!kept)
 		return SQLITE_IOERR_WRITE;
 	atomic_store(&file->database->unsynced, true);
+	begin_changes(file);
 	return file->real->pMethods->xWrite(file->real, bytes, size, offset);
 }
 
 static int file_truncate(sqlite3_file *base, sqlite3_int64 size) {
 	wk_file *file = of(base);
-	if (file->role == WK_FILE_DATABASE)
+	if (file->role == WK_FILE_DATABASE) {
 		atomic_store(&file->database->unsynced, true);
-	else if (size == 0) {
+		begin_changes(file);
+	} else if (size == 0) {
 		atomic_fetch_add(&file->database->wals, 1); /* a snapshot does not read there any more */
 		wk_wal_forget(&file->database->wal);
 	}
@@ -266,6 +283,7 @@ static int file_lock(sqlite3_file *base, int level) {
 static int file_unlock(sqlite3_file *base, int level) {
 	wk_file *file = of(base);
 	let_go(file);
+	end_changes(file);
 	return file->real->pMethods->xUnlock(file->real, level);
 }
 
@@ -432,6 +450,8 @@ static int file_shm_lock(sqlite3_file *base, int slot, int count, int flags) {
 		file->writing = false;
 		let_go(file);
 	}
+	if (slot == WK_WAL_CHECKPOINT_LOCK && !lock)
+		end_changes(file);
 	if (!write)
 		return file->real->pMethods->xShmLock(file->real, slot, count, flags);
 	if (!lock)
@@ -673,7 +693,7 @@ static int vfs_delete(sqlite3_vfs *base, const char *name, int sync_directory) {
 	if (db != NULL) {
 		wk_error error;
 		if (!atomic_load(&db->unsynced) && wk_database_state_of(db) == WK_DATABASE_OPEN &&
-		    wk_database_checkpointed(db, &error) != WK_OK)
+		    wk_database_checkpointed(db, NULL, &error) != WK_OK)
 			wk_host_log(SQLITE_IOERR_WRITE, error.text); /* a restart redoes more */
 	}
 	int rc = vfs->real->xDelete(vfs->real, name, sync_directory);

@@ -21,6 +21,7 @@ typedef struct wk_file {
 	uint32_t role;           /* enum wk_file_role */
 	void *const *connection; /* where SQLite's btree has the address of its connection; NULL: it did not say */
 	bool writing;            /* it has SQLite's WAL_WRITE_LOCK */
+	bool changing;           /* pages are written to the database file through it */
 	uint64_t commits;        /* of the database, when it got it */
 	struct wk_file *main;    /* of a WAL that was written to: the file of its connection's database, or NULL */
 	uint64_t ticket;         /* of the last commit through it; group acknowledgement waits for it */

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { WK_WAL_HEADER = 32, WK_WAL_FRAME_HEADER = 24, WK_WAL_CHECKSUM_AT = 16 };
+enum { WK_WAL_HEADER = 32, WK_WAL_FRAME_HEADER = 24, WK_WAL_CHECKSUM_AT = 16, WK_WAL_SALT_AT = 16 /* of the header */ };
 
 /* What all frames of a WAL share, from its header to the next one. */
 typedef struct wk_wal_format {

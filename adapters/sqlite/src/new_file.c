@@ -1,0 +1,71 @@
+#include "new_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "error.h"
+
+enum { WRITE_SIZE = 256 * 1024 };
+
+bool wk_new_file_init(wk_new_file *file) {
+	*file = (wk_new_file){.fd = -1, .bytes = malloc(WRITE_SIZE)};
+	return file->bytes != NULL;
+}
+
+void wk_new_file_free(wk_new_file *file) {
+	if (file->fd >= 0)
+		close(file->fd);
+	free(file->bytes);
+	*file = (wk_new_file){.fd = -1};
+}
+
+static wk_status failed(wk_error *error, const char *what) {
+	int number = errno;
+	wk_database_fail(error, WK_IO, "%s the file that is restored: %s", what, strerror(number));
+	if (error != NULL)
+		error->system_error = number;
+	return WK_IO;
+}
+
+wk_status wk_new_file_flush(wk_new_file *file, wk_error *error) {
+	for (size_t done = 0; done < file->size;) {
+		ssize_t put = pwrite(file->fd, file->bytes + done, file->size - done, (off_t)(file->offset + done));
+		if (put < 0 && errno != EINTR)
+			return failed(error, "writing");
+		done += put > 0 ? (size_t)put : 0;
+	}
+	/* The disk begins with it while the log is read on; what is safe is up to the fsync at the end. */
+	(void)sync_file_range(file->fd, (off64_t)file->offset, (off64_t)file->size, SYNC_FILE_RANGE_WRITE);
+	file->size = 0;
+	return WK_OK;
+}
+
+wk_status wk_new_file_read(void *context, uint8_t *bytes, size_t size, uint64_t offset, wk_error *error) {
+	wk_new_file *file = context;
+	wk_status status = wk_new_file_flush(file, error);
+	for (size_t done = 0; status == WK_OK && done < size;) {
+		ssize_t got = pread(file->fd, bytes + done, size - done, (off_t)(offset + done));
+		if (got < 0 && errno != EINTR)
+			return failed(error, "reading");
+		if (got == 0)
+			memset(bytes + done, 0, size - done);
+		done = got == 0 ? size : done + (got > 0 ? (size_t)got : 0);
+	}
+	return status;
+}
+
+wk_status wk_new_file_write(void *context, const uint8_t *bytes, size_t size, uint64_t offset, wk_error *error) {
+	wk_new_file *file = context;
+	bool follows = offset == file->offset + file->size && file->size + size <= WRITE_SIZE;
+	wk_status status = follows ? WK_OK : wk_new_file_flush(file, error);
+	if (status != WK_OK)
+		return status;
+	if (file->size == 0)
+		file->offset = offset;
+	memcpy(file->bytes + file->size, bytes, size);
+	file->size += size;
+	return WK_OK;
+}
