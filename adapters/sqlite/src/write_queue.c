@@ -1,7 +1,11 @@
 #include "write_queue.h"
 
 #include <errno.h>
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 static const uint64_t TURN_NS = 50 * 1000 * 1000;
 /* Who waits longer than this has the next turn; others take the lock as they come, which costs no change of threads. */
@@ -10,10 +14,22 @@ static const uint64_t PATIENCE_NS = 5 * 1000 * 1000;
 typedef struct wk_write_waiter {
 	struct wk_write_waiter *before, *next;
 	pthread_t thread;
-	pthread_cond_t woken;
+	atomic_uint woken; /* so many times: a futex */
 	uint64_t since;
 	bool has_turn;
 } wk_write_waiter;
+
+/* No condition variable: it would be signalled under the lock, for which who is woken would wait again. */
+static int futex_wait(atomic_uint *word, unsigned seen, const struct timespec *until) {
+	long rc = syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, seen, until, NULL, FUTEX_BITSET_MATCH_ANY);
+	return rc == 0 ? 0 : errno;
+}
+
+/* The waiter may be gone by then: its address is looked up, and not read. NULL: nobody. */
+static void futex_wake(atomic_uint *word) {
+	if (word != NULL)
+		(void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
 
 static uint64_t now_ns(void) {
 	struct timespec now;
@@ -69,22 +85,27 @@ static void reserve(wk_write_queue *queue, wk_write_waiter *waiter, uint64_t now
 	waiter->has_turn = true;
 }
 
-/* Nobody has the lock: the first waiter is woken. One that is patient still may find that another came before it. */
-static void wake_first(wk_write_queue *queue) {
+/*
+ * Nobody has the lock: the first waiter is to be woken, behind the queue's lock. One that is patient still may find that another came
+ * before it. NULL: none.
+ */
+static atomic_uint *call_first(wk_write_queue *queue) {
 	wk_write_waiter *first = queue->first;
 	if (first == NULL || is_held(queue))
-		return;
+		return NULL;
 	uint64_t now = now_ns();
 	if (!is_reserved(queue, now) && now - first->since > PATIENCE_NS)
 		reserve(queue, first, now);
-	pthread_cond_signal(&first->woken);
+	atomic_fetch_add(&first->woken, 1);
+	return &first->woken;
 }
 
 void wk_write_queue_left(wk_write_queue *queue) {
 	pthread_mutex_lock(&queue->lock);
 	queue->moves++;
-	wake_first(queue);
+	atomic_uint *called = call_first(queue);
 	pthread_mutex_unlock(&queue->lock);
+	futex_wake(called);
 }
 
 static void join(wk_write_queue *queue, wk_write_waiter *waiter) {
@@ -102,24 +123,22 @@ void wk_write_queue_sleep(wk_write_queue *queue, uint32_t microseconds) {
 	uint64_t now = now_ns(), end = now + (uint64_t)microseconds * 1000;
 	wk_write_waiter waiter = {.thread = pthread_self(), .since = now};
 	const struct timespec until = {.tv_sec = (time_t)(end / 1000000000), .tv_nsec = (long)(end % 1000000000)};
-	pthread_condattr_t monotonic;
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&waiter.woken, &monotonic);
-	pthread_condattr_destroy(&monotonic);
 	pthread_mutex_lock(&queue->lock);
 	join(queue, &waiter);
 	int rc = 0;
 	while (!waiter.has_turn && rc != ETIMEDOUT) {
 		now = now_ns();
-		if (queue->first == &waiter && !is_held(queue) && !is_reserved(queue, now))
+		if (queue->first == &waiter && !is_held(queue) && !is_reserved(queue, now)) {
 			reserve(queue, &waiter, now);
-		else
-			rc = pthread_cond_timedwait(&waiter.woken, &queue->lock, &until);
+			continue;
+		}
+		unsigned seen = atomic_load(&waiter.woken);
+		pthread_mutex_unlock(&queue->lock);
+		rc = futex_wait(&waiter.woken, seen, &until);
+		pthread_mutex_lock(&queue->lock);
 	}
 	leave(queue, &waiter);
-	if (!waiter.has_turn)
-		wake_first(queue); /* what it was woken for is for the next one */
+	atomic_uint *called = waiter.has_turn ? NULL : call_first(queue); /* what it was woken for is for the next one */
 	pthread_mutex_unlock(&queue->lock);
-	pthread_cond_destroy(&waiter.woken);
+	futex_wake(called);
 }
