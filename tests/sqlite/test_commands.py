@@ -669,6 +669,9 @@ def test_verify_compares_only_what_is_closed(tmp_path: Path, root: Path, app: Pa
     killed = told("verify", root, "app", tmp_path / "killed" / "app.db")
     assert "it was not closed: app.db-wal is there" in killed["not_compared"]
     assert killed["lsn"] == 7
+    assert rows_of(tmp_path / "killed" / "app.db") == 10  # SQLite moves the WAL into the file
+    killed = told("verify", root, "app", tmp_path / "killed" / "app.db")
+    assert "it was not closed, and has no WAL" in killed["not_compared"]
 
 
 def test_verify_of_a_file_that_is_opened_meanwhile(

@@ -207,6 +207,8 @@ def place_of(told: dict[str, Any]) -> str:
     return f"LSN {told['lsn']}{at}, transaction {told['transaction']:,}"
 
 
+# ---- databases beside the one whose the log is ----
+
 beside_option = click.option(
     "--beside", metavar="NAME", help="The database that has this name in LOG, beside the one whose LOG is."
 )
@@ -220,6 +222,9 @@ def number_beside(log: Log, name: str) -> int:
             f"log {log.name} has no database {printable(name)} beside the one whose it is", f"it has: {known}"
         )
     return numbers[name]
+
+
+# ---- history ----
 
 
 @sqlite.command("history")
@@ -394,10 +399,10 @@ def why_not_comparable(file: Path) -> str | None:
     wal = Path(f"{file}-wal")
     if wal.exists() and wal.stat().st_size > 0:
         return f"it was not closed: {wal.name} is there, and attach brings the file to the log's last commit"
+    if state.closed_size == 0:
+        return "it was not closed, and has no WAL: attach compares it with the commits of the log"
     return None
 
-
-# ---- databases beside the one whose the log is ----
 
 # ---- restoring ----
 
