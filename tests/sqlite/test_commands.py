@@ -195,7 +195,7 @@ def test_status_of_a_file_that_is_behind_in_use_or_changed(tmp_path: Path, root:
         insert(connection)
         connection.commit()
     assert told("status", root, "app", app)["file"]["changed"]
-    assert "another program changed it" in done("status", root, "app", app)
+    assert "its size or mtime is not that of when it was closed" in done("status", root, "app", app)
 
 
 def test_status_of_an_empty_log(root: Path) -> None:
@@ -638,7 +638,7 @@ def test_verify_finds_the_pages_that_differ(root: Path, app: Path) -> None:
         file.write(bytes(4096 * 20))
     result = sqlite_command("verify", root, "app", app)
     assert "21 pages differ: 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, …" in result.stdout
-    assert "another program changed it" in result.stderr
+    assert "its size or mtime is not that of when it was closed" in result.stderr
 
 
 def test_verify_compares_all_of_a_large_file(tmp_path: Path, root: Path) -> None:

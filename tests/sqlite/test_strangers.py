@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -54,6 +55,13 @@ def run_by(file: Path, sql: str, *, closes: bool = True) -> None:
     subprocess.run([sys.executable, "-c", script, str(file), sql], check=True)
 
 
+def rows_of(file: Path) -> int:
+    connection = sqlite3.connect(file)
+    (rows,) = connection.execute("SELECT count(*) FROM t").fetchone()
+    connection.close()
+    return int(rows)
+
+
 def attached_rows(file: Path) -> int:
     """As attaching finds it, and as the log makes it elsewhere."""
     with walkeeper.open(file.parent / "wal") as ns:
@@ -74,7 +82,7 @@ def assert_refused(file: Path, rows: int) -> None:
     """It stays as it is, each time; moved away, it is made from the log."""
     with walkeeper.open(file.parent / "wal") as ns:
         for _ in range(2):
-            with pytest.raises(InvalidError, match="changed without the VFS walkeeper behind a crash"):
+            with pytest.raises(InvalidError, match="changed without the VFS walkeeper"):
                 walkeeper_sqlite.attach(file, ns.log("app"))
     connection = sqlite3.connect(file)
     assert connection.execute("SELECT count(*) FROM t WHERE x = 'theirs'").fetchone() == (1,)
@@ -178,16 +186,19 @@ def test_a_file_that_another_machine_left_behind_is_brought_on(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("rows", [1, 0])
-def test_a_file_whose_commits_were_truncated_is_made_anew(tmp_path: Path, rows: int) -> None:
-    """There is nothing to compare it with; 0: the records that are left begin behind what the file has."""
+@pytest.mark.parametrize("looked", [False, True])
+def test_a_file_whose_commits_were_truncated(tmp_path: Path, rows: int, looked: bool) -> None:
+    """It is made anew; but there is nothing to compare it with where somebody had it. 0 rows: the records that are left
+    begin behind what the file has."""
     file = killed(tmp_path)
     assert attached_rows(file) == 40
     more = f"database.connect(isolation_level=None).executescript('INSERT INTO t(x) VALUES(1);' * {rows})"
     script = "import os, sys, walkeeper, walkeeper_sqlite; "
     script += "database = walkeeper_sqlite.attach(sys.argv[1], walkeeper.open(sys.argv[2]).log('app')); "
     subprocess.run([sys.executable, "-c", f"{script}{more}; os._exit(0)", str(file), str(tmp_path / "wal")], check=True)
-    run_by(file, READS)
-    os.utime(file)
+    if looked:
+        run_by(file, READS)
+        os.utime(file)
     with (
         walkeeper.open(tmp_path / "wal") as ns,
         walkeeper_sqlite.attach(tmp_path / "other.db", ns.log("app")) as database,
@@ -196,7 +207,12 @@ def test_a_file_whose_commits_were_truncated_is_made_anew(tmp_path: Path, rows: 
         database.snapshot()
         database.truncate(timedelta(0))
         assert ns.log("app").info().first.sequence_id == before
-    assert attached_rows(file) == 40 + rows
+    if looked:
+        with walkeeper.open(tmp_path / "wal") as ns, pytest.raises(InvalidError, match="does not have the commits any"):
+            walkeeper_sqlite.attach(file, ns.log("app"))
+        assert rows_of(file) == 40 + rows
+    else:
+        assert attached_rows(file) == 40 + rows
 
 
 @pytest.mark.parametrize("looked", [False, True])
@@ -212,6 +228,50 @@ def test_commits_that_nobody_was_told_of_are_not_gone_on_from(tmp_path: Path, lo
         assert_refused(file, 40)
     else:
         assert attached_rows(file) == 40
+
+
+def closed(place: Path) -> Path:
+    """The database file of a process that closed it."""
+    with walkeeper.open(place / "wal") as ns, walkeeper_sqlite.attach(place / "app.db", ns.log("app")) as database:
+        connection = database.connect(isolation_level=None)
+        connection.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, x)")
+        for number in range(40):
+            connection.execute("INSERT INTO t(x) VALUES(?)", (number,))
+        connection.close()
+    return place / "app.db"
+
+
+@pytest.mark.parametrize("ended", [closed, killed])
+def test_a_copied_directory_is_gone_on_with(tmp_path: Path, ended: Callable[[Path], Path]) -> None:
+    """The copies have other times."""
+    (tmp_path / "here").mkdir()
+    ended(tmp_path / "here")
+    subprocess.run(["cp", "-r", tmp_path / "here", tmp_path / "there"], check=True)
+    assert attached_rows(tmp_path / "there/app.db") == 40
+
+
+def test_a_file_that_was_closed_and_read_by_a_program_that_was_killed_is_gone_on_with(tmp_path: Path) -> None:
+    """It leaves an empty WAL."""
+    file = closed(tmp_path)
+    run_by(file, READS, closes=False)
+    assert file.with_name("app.db-wal").exists()
+    assert attached_rows(file) == 40
+
+
+@pytest.mark.parametrize("closes", [False, True])
+def test_a_file_that_was_closed_and_changed_fences_nobody(tmp_path: Path, closes: bool) -> None:
+    file = closed(tmp_path)
+    run_by(file, WRITES, closes=closes)
+    with (
+        walkeeper.open(tmp_path / "wal") as ns,
+        walkeeper_sqlite.attach(tmp_path / "other.db", ns.log("app")) as database,
+    ):
+        connection = database.connect(isolation_level=None)
+        with pytest.raises(InvalidError, match="changed without the VFS walkeeper"):
+            walkeeper_sqlite.attach(file, ns.log("app"))
+        connection.execute("INSERT INTO t(x) VALUES(1)")
+        connection.close()
+    assert_refused(file, 41)
 
 
 def test_a_file_of_another_boot_is_not_compared(tmp_path: Path) -> None:

@@ -331,24 +331,24 @@ static wk_status look_at_unfinished(wk_database *db, wk_error *error) {
 	return wk_checkpoint_by_sqlite(db->path, true, error);
 }
 
+static bool was_changed(const wk_database *db) {
+	const wk_file_stamp closed = db->state_file.closed;
+	return closed.size != 0 && (!wk_file_stamp_equal(closed, wk_file_stamp_of(db->path)) || has_wal(db->path));
+}
+
 /* A file that is not known to be of this log is not written to. */
 static wk_status refuse_strangers(wk_database *db, bool exists, wk_error *error) {
 	int64_t first, next;
+	bool follows = db->status.state == WK_DATABASE_FOLLOWING;
 	wk_status status = db->log.range(db->log.context, &first, &next, error);
 	if (status != WK_OK)
 		return status;
 	if (db->state_file.at.database != 0 && db->state_file.log_id != db->log.log_id)
 		return wk_database_fail(error, WK_INVALID, "%s is of log %" PRIu64 ", not of log %" PRIu64, db->path,
 		                        db->state_file.log_id, db->log.log_id);
-	if (db->state_file.at.database != 0 && exists && db->state_file.closed.size != 0 &&
-	    (!wk_file_stamp_equal(db->state_file.closed, wk_file_stamp_of(db->path)) || has_wal(db->path)))
-		return wk_database_fail(error, WK_INVALID,
-		                        "%s was changed without the VFS walkeeper (its size or mtime is another than walkeeper "
-		                        "left), and the log does "
-		                        "not have the change. To keep what the log has, move the file, its -wal and its -wk "
-		                        "away, and attach again; to "
-		                        "keep what the file has, move its -wk away, and attach it to a new log",
-		                        db->path);
+	bool spoiled = db->state_file.closed.size == WK_FILE_SPOILED;
+	if (db->state_file.at.database != 0 && exists && (spoiled || (follows && was_changed(db))))
+		return wk_strangers_refuse(db, error);
 	const wk_redo_point *stored = &db->state_file.at;
 	if (stored->database != 0) {
 		bool unfinished = stored->pages == 0 && stored->lsn != WK_STATE_MAKING;
@@ -362,7 +362,7 @@ static wk_status refuse_strangers(wk_database *db, bool exists, wk_error *error)
 			return status;
 		known = status == WK_OK;
 	}
-	if (exists && (known || db->status.state == WK_DATABASE_FOLLOWING))
+	if (exists && (known || follows))
 		return wk_database_fail(error, WK_INVALID,
 		                        "%s is not known to be of this log: move the file away, and it is made from the log",
 		                        db->path);
@@ -395,8 +395,7 @@ static wk_status refuse_other_logs(wk_database *db, wk_error *error) {
 	return status == WK_END ? WK_OK : status;
 }
 
-static wk_status check_strangers(wk_database *db, wk_opened_file *opened, const wk_stranger_signs *signs,
-                                 wk_error *error) {
+static wk_status check_strangers(wk_database *db, wk_opened_file *opened, wk_stranger_signs *signs, wk_error *error) {
 	const wk_redo_file file = {.context = opened, .read = file_read, .write = file_write};
 	uint64_t size;
 	wk_status status = file_size(opened, &size, error);
@@ -418,8 +417,10 @@ wk_status wk_database_recover(wk_database *db, const wk_database_options *option
 		status = open_file(db->path, &opened, error);
 	if (status != WK_OK)
 		return status;
-	/* Nobody is fenced before it is known that the file can be had. */
-	if (db->log.take_over != NULL)
+	/* Nobody is fenced before it is known that the file can be had. What a crash left may be compared behind that alone. */
+	if (signs.closed)
+		status = check_strangers(db, &opened, &signs, error);
+	if (status == WK_OK && db->log.take_over != NULL)
 		status = db->log.take_over(db->log.context, error);
 	if (status == WK_OK)
 		status = check_strangers(db, &opened, &signs, error);

@@ -21,13 +21,12 @@ static wk_status system_error(wk_error *error, const char *what, const char *pat
 	return WK_IO;
 }
 
-static wk_status refuse(const wk_database *db, wk_error *error) {
+wk_status wk_strangers_refuse(const wk_database *db, wk_error *error) {
 	return wk_database_fail(
 	    error, WK_INVALID,
-	    "%s was changed without the VFS walkeeper behind a crash of the process that had it, and the "
-	    "log does not have the change. To keep what the log has, move the file, its -wal and its -wk "
-	    "away, and attach again; to keep what the file has, move its -wk away, and attach it to a new "
-	    "log",
+	    "%s was changed without the VFS walkeeper, and the log does not have the change. To keep what "
+	    "the log has, move the file, its -wal and its -wk away, and attach again; to keep what the "
+	    "file has, move its -wk away, and attach it to a new log",
 	    db->path);
 }
 
@@ -51,11 +50,14 @@ wk_status wk_checkpoint_by_sqlite(const char *path, bool to_wal, wk_error *error
 	                    sqlite3_column_int(statement, 0) == 0;
 	sqlite3_finalize(statement);
 	wk_status status = WK_OK;
-	if (!checkpointed && (to_wal || wal || !known))
+	if (!checkpointed && to_wal)
 		status = wk_database_fail(
 		    error, WK_INVALID,
 		    "taking %s over: it cannot be brought into WAL mode and checkpointed: %s. Close its other connections",
 		    path, sqlite3_errmsg(db));
+	else if (!checkpointed && (wal || !known))
+		status = wk_database_fail(error, WK_LOCKED, "%s is open without the VFS walkeeper: close it there first (%s)",
+		                          path, sqlite3_errmsg(db));
 	sqlite3_close(db);
 	return status;
 }
@@ -95,18 +97,20 @@ static wk_status count_commits(int fd, const char *path, const uint8_t salt[8], 
 wk_status wk_strangers_look(wk_database *db, wk_stranger_signs *signs, wk_error *error) {
 	const wk_redo_point *stored = &db->state_file.at;
 	const wk_live_file *live = &db->state_file.live;
-	*signs = (wk_stranger_signs){0};
-	bool was_open = stored->database != 0 && stored->pages != 0 && stored->lsn >= 0 && db->state_file.closed.size == 0;
-	wk_file_stamp now = wk_file_stamp_of(db->path);
-	if (!was_open || live->state == WK_LIVE_UNKNOWN || now.size == 0)
+	const wk_file_stamp closed = db->state_file.closed, now = wk_file_stamp_of(db->path);
+	*signs = (wk_stranger_signs){.closed = closed.size != 0};
+	bool was_open = stored->database != 0 && stored->pages != 0 && stored->lsn >= 0;
+	if (!was_open || now.size == 0 || (!signs->closed && live->state == WK_LIVE_UNKNOWN))
 		return WK_OK;
 	char wal[PATH_MAX + sizeof "-wal"];
 	snprintf(wal, sizeof wal, "%s-wal", db->path);
 	int fd = open(wal, O_RDONLY | O_CLOEXEC);
 	if (fd < 0 && errno != ENOENT)
 		return system_error(error, "opening", db->path, "-wal");
-	/* A checkpoint that was killed leaves a WAL. */
-	signs->touched = live->state == WK_LIVE_WRITTEN ? !wk_file_stamp_equal(live->stamp, now) : fd < 0;
+	if (signs->closed)
+		signs->touched = fd >= 0 || !wk_file_stamp_equal(closed, now);
+	else /* a checkpoint that was killed leaves a WAL */
+		signs->touched = live->state == WK_LIVE_WRITTEN ? !wk_file_stamp_equal(live->stamp, now) : fd < 0;
 	wk_status status = WK_OK;
 	/* With group acknowledgement commits may stand in the WAL, and nobody was told of them. */
 	if (fd >= 0 && !signs->touched && live->acknowledge == WK_ACKNOWLEDGE_STRICT)
@@ -252,28 +256,37 @@ static wk_status count_logged(wk_database *db, uint64_t *count, wk_error *error)
 	return status;
 }
 
-wk_status wk_strangers_check(wk_database *db, const wk_redo_file *file, uint64_t size, const wk_stranger_signs *signs,
+wk_status wk_strangers_check(wk_database *db, const wk_redo_file *file, uint64_t size, wk_stranger_signs *signs,
                              wk_error *error) {
 	int64_t first, next;
-	wk_redo_point *stored = &db->state_file.at;
+	const wk_redo_point *stored = &db->state_file.at;
 	if (!signs->touched && signs->wal_commits == 0)
 		return WK_OK;
 	wk_status status = db->log.range(db->log.context, &first, &next, error);
-	if (status != WK_OK || stored->lsn + 1 < first || stored->lsn >= next) /* made anew, or refused */
+	if (status != WK_OK || stored->lsn >= next) /* bookies may know the end later; else it is refused */
 		return status;
 	if (!signs->touched) {
 		uint64_t logged = 0;
+		if (stored->lsn + 1 < first) /* it is made anew */
+			return WK_OK;
 		status = count_logged(db, &logged, error);
-		return status == WK_OK && signs->wal_commits > logged ? refuse(db, error) : status;
+		return status == WK_OK && signs->wal_commits > logged ? wk_strangers_refuse(db, error) : status;
 	}
 	wk_compared compared = {.file = *file, .size = size, .made = {.fd = -1}};
-	status = compare(db, &compared, error);
+	status = stored->lsn + 1 < first ? WK_NOT_FOUND : compare(db, &compared, error);
 	wk_new_file_free(&compared.made);
 	free(compared.differs);
 	free(compared.page);
-	if (status == WK_NOT_FOUND) {
-		stored->lsn = WK_STATE_MAKING;
-		return WK_OK;
-	}
-	return status == WK_OK && !compared.equal ? refuse(db, error) : status;
+	if (status == WK_NOT_FOUND)
+		return wk_database_fail(
+		    error, WK_INVALID,
+		    "%s may have been changed without the VFS walkeeper, and the log does not have the commits "
+		    "any more that it could be compared with: move the file, its -wal and its -wk away, and "
+		    "the database is made from the log",
+		    db->path);
+	if (status == WK_OK && !compared.equal)
+		status = wk_strangers_refuse(db, error);
+	if (status == WK_OK)
+		*signs = (wk_stranger_signs){0};
+	return status;
 }

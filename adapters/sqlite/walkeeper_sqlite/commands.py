@@ -199,7 +199,7 @@ def file_rows(told: dict[str, Any], last_transaction: int) -> Iterator[tuple[str
     how = "" if told["closed"] else "at least "
     yield "", f"it has {how}{place_of(told)}" + (f"; {counted(behind, 'commit')} behind the log" if behind else "")
     if told["changed"]:
-        yield "", "another program changed it since it was closed, and the log does not have the change"
+        yield "", "its size or mtime is not that of when it was closed: attach compares it with the log"
 
 
 def place_of(told: dict[str, Any]) -> str:
@@ -359,7 +359,7 @@ def tell_verified(told: dict[str, Any]) -> None:
         differ = "differs" if told["different_pages_count"] == 1 else "differ"
         click.echo(f"{path}: {counted(told['different_pages_count'], 'page')} {differ}: {shown}{more}")
         if told["changed"]:
-            click.echo("  another program changed it since it was closed", err=True)
+            click.echo("  its size or mtime is not that of when it was closed", err=True)
         click.echo("  move it and its -wk away, and attach makes it from the log", err=True)
 
 
