@@ -13,6 +13,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -169,6 +170,26 @@ def test_restore_goes_to_a_sequence_id_and_to_a_time(tmp_path: Path, ns: walkeep
         walkeeper_sqlite.restore(log, tmp_path / "never.db", to="yesterday")  # type: ignore[arg-type]
     assert sorted(path.name for path in tmp_path.glob("*restoring*")) == []
     assert not (tmp_path / "never.db").exists()
+
+
+def test_threads_that_restore_to_one_path_make_one_file(tmp_path: Path, ns: walkeeper.Namespace) -> None:
+    log = ns.log("app")
+    with walkeeper_sqlite.attach(tmp_path / "app.db", log) as database:
+        filled(database, 200).close()
+
+    def restored(path: Path) -> bool:
+        try:
+            walkeeper_sqlite.restore(log, path)
+        except ExistsError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(4) as pool:
+        for number in range(20):
+            path = tmp_path / f"then-{number}.db"
+            assert list(pool.map(restored, [path] * 4)).count(True) == 1
+            assert path.read_bytes() == (tmp_path / "app.db").read_bytes()
+    assert list(tmp_path.glob("*-restoring*")) == []
 
 
 def test_what_cannot_be_attached_is_refused(tmp_path: Path, ns: walkeeper.Namespace) -> None:

@@ -264,7 +264,8 @@ static void note_live(wk_database *db, uint32_t state, wk_file_stamp stamp) {
 	wk_error error;
 	pthread_mutex_lock(&db->lock);
 	db->live.state = state;
-	db->live.acknowledge = db->acknowledge;
+	bool follows = db->status.state == WK_DATABASE_FOLLOWING; /* its WAL does not begin where that of the writer did */
+	db->live.acknowledge = follows ? WK_ACKNOWLEDGE_GROUP : db->acknowledge;
 	db->live.stamp = stamp;
 	(void)wk_state_file_note(&db->state_file, db->live, &error);
 	pthread_mutex_unlock(&db->lock);
@@ -278,20 +279,42 @@ void wk_database_file_written(wk_database *db) {
 	note_live(db, WK_LIVE_WRITTEN, wk_file_stamp_of(db->path));
 }
 
-wk_status wk_database_checkpointed(wk_database *db, const uint8_t *salt, wk_error *error) {
+/* (locked) Before the state is stored: the WAL there is has earlier commits. */
+static void note_wal(wk_database *db, const uint8_t *salt) {
 	static const uint8_t NONE[sizeof db->live.salt];
-	wk_error ignored;
+	wk_error error;
+	if (memcmp(db->live.salt, NONE, sizeof NONE) != 0)
+		memcpy(db->live.earlier, db->live.salt, sizeof NONE);
+	memcpy(db->live.salt, salt != NULL ? salt : NONE, sizeof NONE);
+	(void)wk_state_file_note(&db->state_file, db->live, &error);
+}
+
+wk_status wk_database_checkpointed(wk_database *db, const uint8_t *salt, wk_error *error) {
 	pthread_mutex_lock(&db->lock);
+	const wk_live_file before = db->live;
 	wk_redo_point at = db->at;
-	memcpy(db->live.salt, salt != NULL ? salt : NONE, sizeof db->live.salt);
-	(void)wk_state_file_note(&db->state_file, db->live,
-	                         &ignored); /* before the state: the WAL there is has earlier commits */
+	note_wal(db, salt);
 	pthread_mutex_unlock(&db->lock);
 	if (at.lsn == db->state_file.at.lsn)
 		return WK_OK;
 	wk_status status = wk_state_file_store(&db->state_file, &at, (wk_file_stamp){0}, error);
 	atomic_store(&db->redo, db->state_file.at.lsn + 1);
+	if (status != WK_OK) { /* no WAL is begun */
+		wk_error ignored;
+		pthread_mutex_lock(&db->lock);
+		memcpy(db->live.salt, before.salt, sizeof before.salt);
+		memcpy(db->live.earlier, before.earlier, sizeof before.earlier);
+		(void)wk_state_file_note(&db->state_file, db->live, &ignored);
+		pthread_mutex_unlock(&db->lock);
+	}
 	return status;
+}
+
+void wk_database_wal_begins_later(wk_database *db, const uint8_t salt[8]) {
+	pthread_mutex_lock(&db->lock);
+	memcpy(db->live.salt, salt, sizeof db->live.salt);
+	note_wal(db, NULL);
+	pthread_mutex_unlock(&db->lock);
 }
 
 static bool is_opened_file(const wk_database *db, const struct stat *file) {

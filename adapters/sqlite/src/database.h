@@ -69,6 +69,8 @@ void wk_database_append_failed(wk_database *database, wk_status status, const wk
  * Later commits go into a WAL with this salt of 8 bytes; NULL: there is none yet. WK_IO.
  */
 wk_status wk_database_checkpointed(wk_database *database, const uint8_t *salt, wk_error *error);
+/* A WAL with this salt is begun, and commits before it are not safe in the database file. */
+void wk_database_wal_begins_later(wk_database *database, const uint8_t salt[8]);
 /* As wk_database_open, of a file that nobody writes to: the log is only read. `opened` NULL: WK_NO_MEMORY; the log is closed. */
 wk_status wk_database_open_following(const char *path, const char *name, const wk_database_log *log,
                                      wk_database **opened, wk_error *error);

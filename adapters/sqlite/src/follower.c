@@ -76,6 +76,7 @@ static wk_status begin_wal(wk_follower *f, uint32_t page_size, const wk_wal_inde
 	if (memcmp(f->format.salt, &none, sizeof none) == 0 &&
 	    getrandom(f->format.salt, sizeof f->format.salt, 0) != sizeof f->format.salt)
 		return wk_database_fail(error, WK_IO, "following: getrandom failed");
+	wk_database_wal_begins_later(f->database, f->format.salt);
 	wk_wal_header_encode(&f->format, header, f->checksum);
 	wk_page_map_clear(&f->pages);
 	f->frames = 0;
@@ -202,7 +203,9 @@ static wk_status commit(void *context, uint32_t pages, wk_error *error) {
 
 /* Where no reader is in the way the WAL is emptied; else it grows, and it is tried again soon. */
 static wk_status checkpoint(wk_follower *f, wk_error *error) {
+	wk_database_file_changes(f->database);
 	int rc = f->vfs->api->wal_checkpoint_v2(f->connection, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+	wk_database_file_written(f->database);
 	f->checkpoint_at = rc == SQLITE_OK ? CHECKPOINT_FRAMES : f->frames + CHECKPOINT_FRAMES / 10;
 	if (rc == SQLITE_BUSY)
 		return WK_OK;

@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,31 +12,43 @@
 
 enum { WRITE_SIZE = 256 * 1024 };
 
-bool wk_new_file_init(wk_new_file *file) {
-	*file = (wk_new_file){.fd = -1, .bytes = malloc(WRITE_SIZE)};
-	return file->bytes != NULL;
+static wk_status failed(const wk_new_file *file, wk_error *error, const char *what) {
+	int number = errno;
+	wk_status status = number == ENOSPC || number == EDQUOT ? WK_NO_SPACE : WK_IO;
+	wk_database_fail(error, status, "%s %s: %s", what, file->name, strerror(number));
+	if (error != NULL)
+		error->system_error = number;
+	return status;
+}
+
+wk_status wk_new_file_make(wk_new_file *file, const char *path, const char *what, wk_error *error) {
+	static atomic_uint numbers;
+	size_t room = strlen(path) + strlen(what) + 48;
+	*file = (wk_new_file){.fd = -1, .name = malloc(room), .bytes = malloc(WRITE_SIZE)};
+	if (file->name == NULL || file->bytes == NULL)
+		return wk_database_fail(error, WK_NO_MEMORY, "making a file beside %s: no memory", path);
+	do { /* a process that was killed may have left one with this name */
+		snprintf(file->name, room, "%s-%s-%ld-%u", path, what, (long)getpid(), atomic_fetch_add(&numbers, 1));
+		file->fd = open(file->name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	} while (file->fd < 0 && errno == EEXIST);
+	return file->fd >= 0 ? WK_OK : failed(file, error, "making");
 }
 
 void wk_new_file_free(wk_new_file *file) {
-	if (file->fd >= 0)
+	if (file->fd >= 0) {
 		close(file->fd);
+		unlink(file->name);
+	}
+	free(file->name);
 	free(file->bytes);
 	*file = (wk_new_file){.fd = -1};
-}
-
-static wk_status failed(wk_error *error, const char *what) {
-	int number = errno;
-	wk_database_fail(error, WK_IO, "%s the file that is restored: %s", what, strerror(number));
-	if (error != NULL)
-		error->system_error = number;
-	return WK_IO;
 }
 
 wk_status wk_new_file_flush(wk_new_file *file, wk_error *error) {
 	for (size_t done = 0; done < file->size;) {
 		ssize_t put = pwrite(file->fd, file->bytes + done, file->size - done, (off_t)(file->offset + done));
 		if (put < 0 && errno != EINTR)
-			return failed(error, "writing");
+			return failed(file, error, "writing");
 		done += put > 0 ? (size_t)put : 0;
 	}
 	/* The disk begins with it while the log is read on; what is safe is up to the fsync at the end. */
@@ -49,7 +63,7 @@ wk_status wk_new_file_read(void *context, uint8_t *bytes, size_t size, uint64_t 
 	for (size_t done = 0; status == WK_OK && done < size;) {
 		ssize_t got = pread(file->fd, bytes + done, size - done, (off_t)(offset + done));
 		if (got < 0 && errno != EINTR)
-			return failed(error, "reading");
+			return failed(file, error, "reading");
 		if (got == 0)
 			memset(bytes + done, 0, size - done);
 		done = got == 0 ? size : done + (got > 0 ? (size_t)got : 0);

@@ -138,6 +138,35 @@ static wk_status make_empty(wk_opened_file *opened, uint32_t page_size, wk_error
 	return status;
 }
 
+/* Brings a database of any journal mode into WAL mode, and all of its pages into the file: by SQLite itself, without this VFS. */
+static wk_status convert(const char *path, wk_error *error) {
+	wk_vfs *vfs = wk_vfs_any();
+	const sqlite3_api_routines *sqlite3_api = vfs->api;
+	sqlite3 *db = NULL;
+	sqlite3_stmt *statement = NULL;
+	/* With a shared cache SQLite has a lock by now that it takes again for another one. */
+	int rc = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_PRIVATECACHE, vfs->real->zName);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_prepare_v2(db, "PRAGMA journal_mode=WAL", -1, &statement, NULL);
+	bool wal = rc == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW &&
+	           sqlite3_stricmp((const char *)sqlite3_column_text(statement, 0), "wal") == 0;
+	sqlite3_finalize(statement);
+	statement = NULL;
+	if (wal)
+		rc = sqlite3_prepare_v2(db, "PRAGMA wal_checkpoint(TRUNCATE)", -1, &statement, NULL);
+	bool checkpointed = wal && rc == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW &&
+	                    sqlite3_column_int(statement, 0) == 0;
+	sqlite3_finalize(statement);
+	wk_status status = WK_OK;
+	if (!checkpointed)
+		status = wk_database_fail(
+		    error, WK_INVALID,
+		    "taking %s over: it cannot be brought into WAL mode and checkpointed: %s. Close its other connections",
+		    path, sqlite3_errmsg(db));
+	sqlite3_close(db);
+	return status;
+}
+
 /* Whether the file is what make_empty wrote, or as much of it as a killed process had written. */
 static wk_status is_empty_page(wk_opened_file *opened, uint32_t page_size, bool *empty, wk_error *error) {
 	uint64_t size = 0;
@@ -290,15 +319,13 @@ static wk_status bring_together(wk_database *db, wk_opened_file *opened, const w
 		status = from_snapshot(db, opened, error);
 		return status == WK_NOT_FOUND ? adopt(db, opened, options, error) : status;
 	}
-	if (stored->lsn >= next && db->status.state == WK_DATABASE_FOLLOWING) { /* bookies may know the end later */
+	/* It was being redone when the process ended: what others did to it since cannot be told. */
+	if (db->state_file.live.state == WK_LIVE_REDOING)
+		return from_snapshot(db, opened, error);
+	if (stored->lsn >= next) { /* bookies may know the end later */
 		db->at = *stored;
 		return WK_OK;
 	}
-	if (stored->lsn >= next)
-		return wk_database_fail(error, WK_INVALID,
-		                        "%s has record %" PRId64 " of its log, and the log ends before it, at %" PRId64
-		                        ": it is an older copy of the log",
-		                        db->path, stored->lsn, next);
 	return size == 0 || stored->lsn + 1 < first ? from_snapshot(db, opened, error) : redo(db, opened, error);
 }
 
@@ -328,26 +355,19 @@ static wk_status look_at_unfinished(wk_database *db, wk_error *error) {
 	if (empty)
 		return WK_OK;
 	stored->page_size = 0; /* it is somebody's */
-	return wk_checkpoint_by_sqlite(db->path, true, error);
-}
-
-static bool was_changed(const wk_database *db) {
-	const wk_file_stamp closed = db->state_file.closed;
-	return closed.size != 0 && (!wk_file_stamp_equal(closed, wk_file_stamp_of(db->path)) || has_wal(db->path));
+	return convert(db->path, error);
 }
 
 /* A file that is not known to be of this log is not written to. */
 static wk_status refuse_strangers(wk_database *db, bool exists, wk_error *error) {
 	int64_t first, next;
-	bool follows = db->status.state == WK_DATABASE_FOLLOWING;
 	wk_status status = db->log.range(db->log.context, &first, &next, error);
 	if (status != WK_OK)
 		return status;
 	if (db->state_file.at.database != 0 && db->state_file.log_id != db->log.log_id)
 		return wk_database_fail(error, WK_INVALID, "%s is of log %" PRIu64 ", not of log %" PRIu64, db->path,
 		                        db->state_file.log_id, db->log.log_id);
-	bool spoiled = db->state_file.closed.size == WK_FILE_SPOILED;
-	if (db->state_file.at.database != 0 && exists && (spoiled || (follows && was_changed(db))))
+	if (db->state_file.at.database != 0 && exists && db->state_file.closed.size == WK_FILE_SPOILED)
 		return wk_strangers_refuse(db, error);
 	const wk_redo_point *stored = &db->state_file.at;
 	if (stored->database != 0) {
@@ -362,11 +382,11 @@ static wk_status refuse_strangers(wk_database *db, bool exists, wk_error *error)
 			return status;
 		known = status == WK_OK;
 	}
-	if (exists && (known || follows))
+	if (exists && (known || db->status.state == WK_DATABASE_FOLLOWING))
 		return wk_database_fail(error, WK_INVALID,
 		                        "%s is not known to be of this log: move the file away, and it is made from the log",
 		                        db->path);
-	return exists ? wk_checkpoint_by_sqlite(db->path, true, error) : WK_OK;
+	return exists ? convert(db->path, error) : WK_OK;
 }
 
 static wk_status look_at_first(void *context, const uint8_t *payload, size_t size, int64_t sequence_id, int64_t txid) {
@@ -402,6 +422,40 @@ static wk_status check_strangers(wk_database *db, wk_opened_file *opened, wk_str
 	return status == WK_OK ? wk_strangers_check(db, &file, size, signs, error) : status;
 }
 
+/* Where the process ends meanwhile, what it leaves is a file that is made anew. */
+static wk_status redo_file(wk_database *db, wk_opened_file *opened, const wk_database_options *options,
+                           wk_error *error) {
+	wk_status status = WK_OK;
+	if (db->state_file.closed.size != 0)
+		status = wk_state_file_store(&db->state_file, &db->state_file.at, (wk_file_stamp){0}, error);
+	if (status == WK_OK)
+		status = wk_state_file_note(&db->state_file, (wk_live_file){.state = WK_LIVE_REDOING}, error);
+	if (status == WK_OK)
+		status = bring_together(db, opened, options, error);
+	if (status == WK_OK)
+		status = finish_file(opened, &db->at, error);
+	if (status == WK_OK)
+		status = delete_beside(opened, "-wal", error);
+	if (status == WK_OK)
+		status = delete_beside(opened, "-shm", error);
+	if (status == WK_OK) /* of another file that had this name: SQLite would roll it back into this one */
+		status = delete_beside(opened, "-journal", error);
+	db->state_file.log_id = db->log.log_id;
+	return status;
+}
+
+/* Of who writes the log, which knows its end. */
+static wk_status refuse_older_logs(wk_database *db, wk_error *error) {
+	int64_t first, next;
+	wk_status status = db->log.range(db->log.context, &first, &next, error);
+	if (status != WK_OK || db->state_file.at.lsn < next)
+		return status;
+	return wk_database_fail(error, WK_INVALID,
+	                        "%s has record %" PRId64 " of its log, and the log ends before it, at %" PRId64
+	                        ": it is an older copy of the log",
+	                        db->path, db->state_file.at.lsn, next);
+}
+
 wk_status wk_database_recover(wk_database *db, const wk_database_options *options, wk_error *error) {
 	if (wk_vfs_any() == NULL)
 		return wk_database_fail(error, WK_UNSUPPORTED, "no SQLite of this process has loaded the extension walkeeper");
@@ -411,43 +465,30 @@ wk_status wk_database_recover(wk_database *db, const wk_database_options *option
 	wk_status status = refuse_other_logs(db, error);
 	if (status == WK_OK)
 		status = refuse_strangers(db, exists, error);
-	if (status == WK_OK && !follows)
-		status = wk_strangers_look(db, &signs, error);
 	if (status == WK_OK)
 		status = open_file(db->path, &opened, error);
 	if (status != WK_OK)
 		return status;
+	status = wk_strangers_look(db, &signs, error);
 	/* Nobody is fenced before it is known that the file can be had. What a crash left may be compared behind that alone. */
-	if (signs.closed)
+	if (status == WK_OK && signs.closed)
 		status = check_strangers(db, &opened, &signs, error);
 	if (status == WK_OK && db->log.take_over != NULL)
 		status = db->log.take_over(db->log.context, error);
+	if (status == WK_OK && !follows)
+		status = refuse_older_logs(db, error);
 	if (status == WK_OK)
 		status = check_strangers(db, &opened, &signs, error);
-	/* Before the file changes: where this process ends, what it leaves is a file that is redone. */
-	if (status == WK_OK)
-		status = wk_state_file_note(&db->state_file, (wk_live_file){0}, error);
-	if (status == WK_OK && db->state_file.closed.size != 0)
-		status = wk_state_file_store(&db->state_file, &db->state_file.at, (wk_file_stamp){0}, error);
-	if (status == WK_OK)
-		status = bring_together(db, &opened, options, error);
-	if (status == WK_OK)
-		status = finish_file(&opened, &db->at, error);
-	if (status == WK_OK)
-		status = delete_beside(&opened, "-wal", error);
-	if (status == WK_OK)
-		status = delete_beside(&opened, "-shm", error);
-	if (status == WK_OK) /* of another file that had this name: SQLite would roll it back into this one */
-		status = delete_beside(&opened, "-journal", error);
-	db->state_file.log_id = db->log.log_id;
-	close_file(&opened);
-	db->unconnected = wk_file_stamp_of(db->path);
-	/* The file has every commit: until a connection by the VFS is made, what changes in it is none of ours. */
 	if (status == WK_OK) {
-		bool open = db->status.state == WK_DATABASE_OPEN && db->at.lsn >= 0;
+		status = redo_file(db, &opened, options, error);
+		db->unconnected = wk_file_stamp_of(db->path);
+		wk_database_file_written(db); /* where this failed, too: what changes in it from now on is none of ours */
+	}
+	close_file(&opened);
+	/* The file has every commit: until a connection by the VFS is made, it is as good as closed. */
+	if (status == WK_OK) {
+		bool open = !follows && db->at.lsn >= 0;
 		status = wk_state_file_store(&db->state_file, &db->at, open ? db->unconnected : (wk_file_stamp){0}, error);
-		if (open)
-			wk_database_file_written(db);
 	}
 	return status;
 }

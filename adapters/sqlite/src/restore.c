@@ -181,29 +181,20 @@ static wk_status refuse_beside(const char *path, wk_error *error) {
 }
 
 /* The name appears once the file is whole and safe; a file that came meanwhile stays. */
-static wk_status finish_new(wk_new_file *file, const wk_redo_point *at, const char *made, const char *path,
-                            wk_error *error) {
+static wk_status finish_new(wk_new_file *file, const wk_redo_point *at, const char *path, wk_error *error) {
 	wk_status status = wk_new_file_flush(file, error);
-	if (status == WK_OK &&
-	    (ftruncate(file->fd, (off_t)at->pages * at->page_size) != 0 || fsync(file->fd) != 0 || link(made, path) != 0))
+	if (status == WK_OK && (ftruncate(file->fd, (off_t)at->pages * at->page_size) != 0 || fsync(file->fd) != 0 ||
+	                        link(file->name, path) != 0))
 		status = system_error(error, "restoring", path);
 	return status;
 }
 
 wk_status wk_database_restore(const wk_database_log *log, const char *name, const char *path, int64_t from, int64_t lsn,
                               int64_t txid, wk_database_restored *restored, wk_error *error) {
-	size_t room = strlen(path) + 32;
-	char *made = malloc(room);
-	wk_new_file new_file;
+	wk_new_file new_file = {.fd = -1};
 	wk_status status = refuse_beside(path, error);
-	if (!wk_new_file_init(&new_file) || made == NULL)
-		status = wk_database_fail(error, WK_NO_MEMORY, "restoring %s: no memory", path);
-	if (status == WK_OK) {
-		snprintf(made, room, "%s-restoring-%ld", path, (long)getpid());
-		new_file.fd = open(made, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-		if (new_file.fd < 0)
-			status = system_error(error, "restoring", path);
-	}
+	if (status == WK_OK)
+		status = wk_new_file_make(&new_file, path, "restoring", error);
 	wk_redo_point at;
 	const wk_redo_file file = {.context = &new_file, .read = wk_new_file_read, .write = wk_new_file_write};
 	wk_snapshot_place place;
@@ -213,11 +204,8 @@ wk_status wk_database_restore(const wk_database_log *log, const char *name, cons
 	if (status == WK_OK)
 		status = wk_restore_into(log, &file, &place, lsn, txid, &at, error);
 	if (status == WK_OK)
-		status = finish_new(&new_file, &at, made, path, error);
-	if (new_file.fd >= 0)
-		unlink(made);
+		status = finish_new(&new_file, &at, path, error);
 	wk_new_file_free(&new_file);
-	free(made);
 	if (status == WK_OK)
 		*restored = (wk_database_restored){
 		    .lsn = at.lsn,

@@ -19,9 +19,19 @@
  * 88 u32 CRC-32C of all before it
  *
  * Behind them what is not synced:
- *  0 "wksqlive"   8 u32 format 1   12 u32 state   16 boot id   32 u64 size   40 i64 mtime   48 u32 acknowledge   52 salt of the WAL   60 u32 CRC-32C of all before it
+ *  0 "wksqlive"   8 u32 format 1   12 u32 state   16 boot id   32 u64 size   40 i64 mtime   48 u32 acknowledge   52 salt of the WAL   60 of the WAL before
+ * 68 u32 CRC-32C of all before it
  */
-enum { SLOT = 4096, CRC_AT = 88, LIVE_AT = 2 * SLOT, BOOT_ID_AT = 16, SALT_AT = 52, LIVE_CRC_AT = 60, LIVE = 64 };
+enum {
+	SLOT = 4096,
+	CRC_AT = 88,
+	LIVE_AT = 2 * SLOT,
+	BOOT_ID_AT = 16,
+	SALT_AT = 52,
+	EARLIER_AT = 60,
+	LIVE_CRC_AT = 68,
+	LIVE = 72
+};
 static const char MAGIC[8] = {'w', 'k', 's', 'q', 'l', 'i', 't', 'e'};
 static const char LIVE_MAGIC[8] = {'w', 'k', 's', 'q', 'l', 'i', 'v', 'e'};
 
@@ -89,6 +99,7 @@ static void load_live(wk_state_file *file) {
 	    .stamp = {.size = wk_get64(live + 32), .changed_ns = (int64_t)wk_get64(live + 40)},
 	};
 	memcpy(file->live.salt, live + SALT_AT, sizeof file->live.salt);
+	memcpy(file->live.earlier, live + EARLIER_AT, sizeof file->live.earlier);
 }
 
 wk_status wk_state_file_note(const wk_state_file *file, wk_live_file live, wk_error *error) {
@@ -101,6 +112,7 @@ wk_status wk_state_file_note(const wk_state_file *file, wk_live_file live, wk_er
 	wk_put64(bytes + 40, (uint64_t)live.stamp.changed_ns);
 	wk_put32(bytes + 48, live.acknowledge);
 	memcpy(bytes + SALT_AT, live.salt, sizeof live.salt);
+	memcpy(bytes + EARLIER_AT, live.earlier, sizeof live.earlier);
 	wk_put32(bytes + LIVE_CRC_AT, wk_crc32c(bytes, LIVE_CRC_AT));
 	ssize_t put = pwrite(file->fd, bytes, sizeof bytes, LIVE_AT);
 	return put == (ssize_t)sizeof bytes ? WK_OK : failed(error, "writing", "the state of the database");

@@ -22,14 +22,16 @@ static inline bool wk_file_stamp_equal(wk_file_stamp a, wk_file_stamp b) {
 
 /*
  * The database file while it is open. It is not synced: it holds as long as the system runs that wrote it, and is UNKNOWN to a later
- * one, as an mtime may be lost in a power cut. CHANGING: pages are being written. WRITTEN: they were, and the file has this stamp.
+ * one, as an mtime may be lost in a power cut. CHANGING: pages are being written. WRITTEN: they were, and the file has this stamp. REDOING: the log's
+ * commits are being carried out on it.
  */
-enum wk_live_state { WK_LIVE_UNKNOWN = 0, WK_LIVE_WRITTEN = 1, WK_LIVE_CHANGING = 2 };
+enum wk_live_state { WK_LIVE_UNKNOWN = 0, WK_LIVE_WRITTEN = 1, WK_LIVE_CHANGING = 2, WK_LIVE_REDOING = 3 };
 typedef struct wk_live_file {
 	uint32_t state;       /* enum wk_live_state */
 	uint32_t acknowledge; /* enum wk_acknowledge: how its commits wait */
 	wk_file_stamp stamp;  /* WRITTEN */
-	uint8_t salt[8];      /* of the WAL with the commits behind the stored ones; another one has earlier commits */
+	uint8_t salt[8];      /* of the WAL with the commits behind the stored ones; zeros: there is none */
+	uint8_t earlier[8];   /* of the one before, which may still be there; or of one that began elsewhere */
 } wk_live_file;
 
 typedef struct wk_state_file {

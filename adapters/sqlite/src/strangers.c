@@ -13,9 +13,9 @@
 #include "restore.h"
 #include "vfs_sqlite.h"
 
-static wk_status system_error(wk_error *error, const char *what, const char *path, const char *suffix) {
+static wk_status system_error(wk_error *error, const char *what, const char *path) {
 	int number = errno;
-	wk_database_fail(error, WK_IO, "%s %s%s: %s", what, path, suffix, strerror(number));
+	wk_database_fail(error, WK_IO, "%s %s: %s", what, path, strerror(number));
 	if (error != NULL)
 		error->system_error = number;
 	return WK_IO;
@@ -28,96 +28,6 @@ wk_status wk_strangers_refuse(const wk_database *db, wk_error *error) {
 	    "the log has, move the file, its -wal and its -wk away, and attach again; to keep what the "
 	    "file has, move its -wk away, and attach it to a new log",
 	    db->path);
-}
-
-wk_status wk_checkpoint_by_sqlite(const char *path, bool to_wal, wk_error *error) {
-	wk_vfs *vfs = wk_vfs_any();
-	const sqlite3_api_routines *sqlite3_api = vfs->api;
-	sqlite3 *db = NULL;
-	sqlite3_stmt *statement = NULL;
-	/* With a shared cache SQLite has a lock by now that it takes again for another one. */
-	int rc = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_PRIVATECACHE, vfs->real->zName);
-	const char *mode = to_wal ? "PRAGMA journal_mode=WAL" : "PRAGMA journal_mode";
-	if (rc == SQLITE_OK)
-		rc = sqlite3_prepare_v2(db, mode, -1, &statement, NULL);
-	bool known = rc == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW;
-	bool wal = known && sqlite3_stricmp((const char *)sqlite3_column_text(statement, 0), "wal") == 0;
-	sqlite3_finalize(statement);
-	statement = NULL;
-	if (wal)
-		rc = sqlite3_prepare_v2(db, "PRAGMA wal_checkpoint(TRUNCATE)", -1, &statement, NULL);
-	bool checkpointed = wal && rc == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW &&
-	                    sqlite3_column_int(statement, 0) == 0;
-	sqlite3_finalize(statement);
-	wk_status status = WK_OK;
-	if (!checkpointed && to_wal)
-		status = wk_database_fail(
-		    error, WK_INVALID,
-		    "taking %s over: it cannot be brought into WAL mode and checkpointed: %s. Close its other connections",
-		    path, sqlite3_errmsg(db));
-	else if (!checkpointed && (wal || !known))
-		status = wk_database_fail(error, WK_LOCKED, "%s is open without the VFS walkeeper: close it there first (%s)",
-		                          path, sqlite3_errmsg(db));
-	sqlite3_close(db);
-	return status;
-}
-
-/* ---- signs ---- */
-
-/* The commits in the WAL with this salt, up to the first frame that is none of it: what a recovery by SQLite would find. */
-static wk_status count_commits(int fd, const char *path, const uint8_t salt[8], uint32_t *count, wk_error *error) {
-	uint8_t header[WK_WAL_HEADER];
-	wk_wal_format format;
-	uint32_t checksum[2];
-	*count = 0;
-	ssize_t got = pread(fd, header, sizeof header, 0);
-	if (got < 0)
-		return system_error(error, "reading", path, "-wal");
-	if (got != (ssize_t)sizeof header || !wk_wal_header_decode(header, &format, checksum) ||
-	    memcmp(format.salt, salt, sizeof format.salt) != 0)
-		return WK_OK;
-	size_t size = WK_WAL_FRAME_HEADER + format.page_size;
-	uint8_t *bytes = malloc(size);
-	if (bytes == NULL)
-		return wk_database_fail(error, WK_NO_MEMORY, "opening %s: no memory", path);
-	for (uint32_t frame = 1;; frame++) {
-		got = pread(fd, bytes, size, (off_t)wk_wal_frame_offset(&format, frame));
-		if (got != (ssize_t)size)
-			break;
-		wk_wal_frame_checksum(&format, bytes, bytes + WK_WAL_FRAME_HEADER, checksum);
-		if (!wk_wal_frame_has(&format, bytes, checksum))
-			break;
-		*count += wk_wal_get32(bytes + 4) != 0;
-	}
-	wk_status status = got < 0 ? system_error(error, "reading", path, "-wal") : WK_OK;
-	free(bytes);
-	return status;
-}
-
-wk_status wk_strangers_look(wk_database *db, wk_stranger_signs *signs, wk_error *error) {
-	const wk_redo_point *stored = &db->state_file.at;
-	const wk_live_file *live = &db->state_file.live;
-	const wk_file_stamp closed = db->state_file.closed, now = wk_file_stamp_of(db->path);
-	*signs = (wk_stranger_signs){.closed = closed.size != 0};
-	bool was_open = stored->database != 0 && stored->pages != 0 && stored->lsn >= 0;
-	if (!was_open || now.size == 0 || (!signs->closed && live->state == WK_LIVE_UNKNOWN))
-		return WK_OK;
-	char wal[PATH_MAX + sizeof "-wal"];
-	snprintf(wal, sizeof wal, "%s-wal", db->path);
-	int fd = open(wal, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 && errno != ENOENT)
-		return system_error(error, "opening", db->path, "-wal");
-	if (signs->closed)
-		signs->touched = fd >= 0 || !wk_file_stamp_equal(closed, now);
-	else /* a checkpoint that was killed leaves a WAL */
-		signs->touched = live->state == WK_LIVE_WRITTEN ? !wk_file_stamp_equal(live->stamp, now) : fd < 0;
-	wk_status status = WK_OK;
-	/* With group acknowledgement commits may stand in the WAL, and nobody was told of them. */
-	if (fd >= 0 && !signs->touched && live->acknowledge == WK_ACKNOWLEDGE_STRICT)
-		status = count_commits(fd, db->path, live->salt, &signs->wal_commits, error);
-	if (fd >= 0)
-		close(fd);
-	return status == WK_OK && signs->touched ? wk_checkpoint_by_sqlite(db->path, false, error) : status;
 }
 
 /* ---- the file, beside what the log makes ---- */
@@ -134,6 +44,14 @@ typedef struct wk_compared {
 	bool equal; /* behind a commit it was so */
 	uint8_t *page;
 } wk_compared;
+
+/* Without a name, so that a process that is killed leaves nothing. */
+static wk_status make_nameless(wk_new_file *file, const char *path, wk_error *error) {
+	wk_status status = wk_new_file_make(file, path, "comparing", error);
+	if (status == WK_OK)
+		unlink(file->name);
+	return status;
+}
 
 static void set_difference(wk_compared *c, uint32_t number, bool differs) {
 	uint8_t *byte = c->differs + number / 8, bit = (uint8_t)(1 << number % 8);
@@ -173,7 +91,7 @@ static wk_status end_commit(void *context, uint32_t pages, wk_error *error) {
 	for (uint32_t number = pages + 1; number <= c->pages && number < c->room; number++)
 		set_difference(c, number, false);
 	c->pages = pages;
-	c->equal |= c->differing == 0 && c->size == (uint64_t)pages * c->page_size;
+	c->equal |= c->differing == 0 && c->size >= (uint64_t)pages * c->page_size; /* what is behind them is none of it */
 	return WK_OK;
 }
 
@@ -201,31 +119,25 @@ static wk_status compare_all(wk_compared *c, const wk_redo_point *at, wk_error *
 	return status == WK_OK ? end_commit(c, at->pages, error) : status;
 }
 
-static wk_status open_made(wk_compared *c, const char *path, wk_error *error) {
-	char name[PATH_MAX + sizeof "-comparing"];
-	snprintf(name, sizeof name, "%s-comparing", path);
-	c->page = malloc(2 * WK_PAGE_SIZE_MAX);
-	if (!wk_new_file_init(&c->made) || c->page == NULL)
-		return wk_database_fail(error, WK_NO_MEMORY, "comparing %s with its log: no memory", path);
-	c->made.fd = open(name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC,
-	                  0600); /* the state file is locked: it is no one else's */
-	if (c->made.fd < 0)
-		return system_error(error, "making", name, "");
-	unlink(name);
-	return WK_OK;
-}
-
 /* From the commit on that the file had safely: it was left with this one, or with any later one. */
 static wk_status compare(wk_database *db, wk_compared *c, wk_error *error) {
 	const wk_redo_point *stored = &db->state_file.at;
-	wk_snapshot_place place;
-	wk_redo_point at;
-	wk_status status = wk_snapshot_find(&db->log, stored->database, db->name, stored->lsn, -1, &place, error);
-	if (status != WK_OK)
-		return status;
-	status = open_made(c, db->path, error);
 	const wk_redo_file base = {.context = &c->made, .read = wk_new_file_read, .write = wk_new_file_write};
 	const wk_redo_file compared = {.context = c, .read = read_made, .write = write_made, .commit = end_commit};
+	wk_snapshot_place place;
+	wk_redo_point at;
+	c->page = malloc(2 * WK_PAGE_SIZE_MAX);
+	if (c->page == NULL)
+		return wk_database_fail(error, WK_NO_MEMORY, "comparing %s with its log: no memory", db->path);
+	wk_status status = make_nameless(&c->made, db->path, error);
+	if (status != WK_OK)
+		return status;
+	status = wk_snapshot_find(&db->log, stored->database, db->name, stored->lsn, -1, &place, error);
+	if (status == WK_NOT_FOUND) { /* it was truncated: the process had all commits up to the last snapshot at least */
+		c->page_size = stored->page_size;
+		status = wk_snapshot_find(&db->log, stored->database, db->name, -1, -1, &place, error);
+		return status == WK_OK ? wk_restore_into(&db->log, &compared, &place, -1, -1, &at, error) : status;
+	}
 	if (status == WK_OK)
 		status = wk_restore_into(&db->log, &base, &place, stored->lsn, -1, &at, error);
 	if (status == WK_OK)
@@ -235,24 +147,216 @@ static wk_status compare(wk_database *db, wk_compared *c, wk_error *error) {
 
 /* ---- the WAL, beside the log ---- */
 
-static wk_status read_nothing(void *context, uint8_t *bytes, size_t size, uint64_t offset, wk_error *error) {
-	(void)context, (void)offset, (void)error;
-	memset(bytes, 0, size);
-	return WK_OK;
+typedef struct wk_wal_reader {
+	int fd;
+	wk_wal_format format;
+	uint32_t checksum[2], frame; /* of the last one that was read */
+	uint8_t *bytes;              /* it */
+} wk_wal_reader;
+
+static void close_wal(wk_wal_reader *wal) {
+	if (wal->fd >= 0)
+		close(wal->fd);
+	free(wal->bytes);
+	*wal = (wk_wal_reader){.fd = -1};
 }
 
-static wk_status write_nothing(void *context, const uint8_t *bytes, size_t size, uint64_t offset, wk_error *error) {
-	(void)context, (void)bytes, (void)size, (void)offset, (void)error;
-	return WK_OK;
+/* fd -1: there is none. bytes NULL: it has no header. */
+static wk_status open_wal(wk_wal_reader *wal, const char *path, wk_error *error) {
+	char name[PATH_MAX + sizeof "-wal"];
+	uint8_t header[WK_WAL_HEADER];
+	snprintf(name, sizeof name, "%s-wal", path);
+	*wal = (wk_wal_reader){.fd = open(name, O_RDONLY | O_CLOEXEC)};
+	if (wal->fd < 0)
+		return errno == ENOENT ? WK_OK : system_error(error, "opening", name);
+	ssize_t got = pread(wal->fd, header, sizeof header, 0);
+	if (got < 0)
+		return system_error(error, "reading", name);
+	if (got != (ssize_t)sizeof header || !wk_wal_header_decode(header, &wal->format, wal->checksum))
+		return WK_OK;
+	wal->bytes = malloc(WK_WAL_FRAME_HEADER + wal->format.page_size);
+	return wal->bytes != NULL ? WK_OK : wk_database_fail(error, WK_NO_MEMORY, "opening %s: no memory", path);
 }
 
-/* So many commits does the log have behind those that the file has safely: the WAL was begun there. */
-static wk_status count_logged(wk_database *db, uint64_t *count, wk_error *error) {
-	const wk_redo_file nowhere = {.read = read_nothing, .write = write_nothing};
+/* The next frame, as a recovery by SQLite would find it. False: there is none. */
+static bool next_frame(wk_wal_reader *wal) {
+	size_t size = WK_WAL_FRAME_HEADER + wal->format.page_size;
+	ssize_t got = wal->bytes != NULL
+	                  ? pread(wal->fd, wal->bytes, size, (off_t)wk_wal_frame_offset(&wal->format, wal->frame + 1))
+	                  : -1;
+	if (got != (ssize_t)size)
+		return false;
+	wal->frame++;
+	wk_wal_frame_checksum(&wal->format, wal->bytes, wal->bytes + WK_WAL_FRAME_HEADER, wal->checksum);
+	return wk_wal_frame_has(&wal->format, wal->bytes, wal->checksum);
+}
+
+static bool ends_commit(const wk_wal_reader *wal) {
+	return wk_wal_get32(wal->bytes + 4) != 0;
+}
+
+/* SQLite adds one to the first word when it begins a WAL anew. */
+static bool is_salt_before(const uint8_t salt[8], const uint8_t later[8]) {
+	enum { TRIES = 16 }; /* that failed */
+	uint32_t behind = wk_wal_get32(later) - wk_wal_get32(salt);
+	return memcmp(salt, later, 8) == 0 || (behind > 0 && behind <= TRIES);
+}
+
+/* The log makes the pages that it has behind those that the file has safely, and the WAL was begun there. */
+typedef struct wk_wal_compared {
+	wk_wal_reader wal;
+	wk_new_file made;
+	wk_page_map known; /* pages that the log has made */
+	wk_page_map last;  /* of a commit of the WAL the pages and their last frames */
+	bool wrote;        /* the commit of the log has pages */
+	bool ended, differs;
+	uint8_t *pages; /* memory for two */
+} wk_wal_compared;
+
+/* Reads it up to its last frame; false: it is not there. */
+static bool read_commit(wk_wal_compared *c, bool *memory) {
+	wk_page_map_clear(&c->last);
+	while (next_frame(&c->wal)) {
+		*memory = *memory && wk_page_map_reserve(&c->last, 1);
+		if (*memory && wk_wal_get32(c->wal.bytes) != 0)
+			wk_page_map_set(&c->last, wk_wal_get32(c->wal.bytes), c->wal.frame);
+		if (ends_commit(&c->wal))
+			return true;
+	}
+	return false;
+}
+
+static wk_status compare_frame(wk_wal_compared *c, uint32_t number, uint32_t frame, wk_error *error) {
+	size_t size = c->wal.format.page_size;
+	uint8_t *ours = c->pages, *theirs = c->pages + WK_PAGE_SIZE_MAX;
+	if (wk_page_map_get(&c->known, number) == 0) {
+		c->differs = true;
+		return WK_OK;
+	}
+	wk_status status = wk_new_file_read(&c->made, ours, size, (uint64_t)(number - 1) * size, error);
+	off_t at = (off_t)wk_wal_frame_offset(&c->wal.format, frame) + WK_WAL_FRAME_HEADER;
+	if (status == WK_OK)
+		c->differs |= pread(c->wal.fd, theirs, size, at) != (ssize_t)size || memcmp(ours, theirs, size) != 0;
+	return status;
+}
+
+static wk_status compare_commit(void *context, uint32_t pages, wk_error *error) {
+	wk_wal_compared *c = context;
+	bool memory = true, wrote = c->wrote;
+	c->wrote = false;
+	if (c->ended || c->differs)
+		return WK_OK;
+	c->ended = !read_commit(c, &memory);
+	if (!memory)
+		return wk_database_fail(error, WK_NO_MEMORY, "comparing a WAL with its log: no memory");
+	if (c->ended)
+		return WK_OK;
+	c->differs = wk_wal_get32(c->wal.bytes + 4) != pages;
+	wk_status status = WK_OK;
+	for (size_t i = 0; status == WK_OK && wrote && i < c->last.size; i++)
+		if (c->last.slots[i].page != 0 && c->last.slots[i].page <= pages)
+			status = compare_frame(c, c->last.slots[i].page, c->last.slots[i].frame, error);
+	return status;
+}
+
+static wk_status read_logged(void *context, uint8_t *bytes, size_t size, uint64_t offset, wk_error *error) {
+	wk_wal_compared *c = context;
+	return wk_new_file_read(&c->made, bytes, size, offset, error);
+}
+
+static wk_status write_logged(void *context, const uint8_t *bytes, size_t size, uint64_t offset, wk_error *error) {
+	wk_wal_compared *c = context;
+	c->wrote = true;
+	if (!wk_page_map_reserve(&c->known, 1))
+		return wk_database_fail(error, WK_NO_MEMORY, "comparing a WAL with its log: no memory");
+	wk_page_map_set(&c->known, (uint32_t)(offset / size) + 1, 1);
+	return wk_new_file_write(&c->made, bytes, size, offset, error);
+}
+
+static wk_status compare_wal(wk_database *db, wk_wal_compared *c, wk_error *error) {
+	const wk_redo_file logged = {.context = c, .read = read_logged, .write = write_logged, .commit = compare_commit};
 	wk_redo_point at = db->state_file.at;
 	at.named = db->name != NULL;
-	wk_status status = wk_redo_log(&db->log, &nowhere, at.lsn + 1, -1, -1, &at, error);
-	*count = at.transaction - db->state_file.at.transaction;
+	c->pages = malloc(2 * WK_PAGE_SIZE_MAX);
+	if (c->pages == NULL)
+		return wk_database_fail(error, WK_NO_MEMORY, "comparing %s-wal with its log: no memory", db->path);
+	wk_status status = make_nameless(&c->made, db->path, error);
+	if (status == WK_OK)
+		status = open_wal(&c->wal, db->path, error);
+	if (status == WK_OK)
+		status = wk_redo_log(&db->log, &logged, at.lsn + 1, -1, -1, &at, error);
+	bool memory = true;
+	if (status == WK_OK && !c->ended) /* more commits than the log has? */
+		c->differs |= read_commit(c, &memory);
+	return status;
+}
+
+static wk_status check_wal(wk_database *db, wk_error *error) {
+	wk_wal_compared c = {.wal = {.fd = -1}, .made = {.fd = -1}};
+	wk_status status = compare_wal(db, &c, error);
+	close_wal(&c.wal);
+	wk_new_file_free(&c.made);
+	wk_page_map_free(&c.known);
+	wk_page_map_free(&c.last);
+	free(c.pages);
+	return status == WK_OK && c.differs ? wk_strangers_refuse(db, error) : status;
+}
+
+static wk_status check_file(wk_database *db, const wk_redo_file *file, uint64_t size, wk_error *error) {
+	wk_compared compared = {.file = *file, .size = size, .made = {.fd = -1}};
+	wk_status status = compare(db, &compared, error);
+	wk_new_file_free(&compared.made);
+	free(compared.differs);
+	free(compared.page);
+	return status == WK_OK && !compared.equal ? wk_strangers_refuse(db, error) : status;
+}
+
+/* ---- */
+
+static bool has_commit(wk_wal_reader *wal) {
+	while (next_frame(wal))
+		if (ends_commit(wal))
+			return true;
+	return false;
+}
+
+/* What is said of the WAL of a file that was not closed. */
+static wk_status look_at_wal(wk_database *db, wk_wal_reader *wal, wk_stranger_signs *signs, wk_error *error) {
+	const wk_live_file *live = &db->state_file.live;
+	bool ours = memcmp(wal->format.salt, live->salt, sizeof live->salt) == 0;
+	if (!ours && !is_salt_before(wal->format.salt, live->earlier) && !is_salt_before(wal->format.salt, live->salt))
+		return has_commit(wal) ? wk_strangers_refuse(db, error) : WK_OK;
+	/* With group acknowledgement commits may stand there, and nobody was told of them. */
+	signs->wal = ours && live->acknowledge == WK_ACKNOWLEDGE_STRICT;
+	return WK_OK;
+}
+
+static wk_status look(wk_database *db, wk_wal_reader *wal, wk_stranger_signs *signs, wk_error *error) {
+	const wk_live_file *live = &db->state_file.live;
+	const wk_file_stamp closed = db->state_file.closed, now = wk_file_stamp_of(db->path);
+	wk_status status = open_wal(wal, db->path, error);
+	if (status != WK_OK)
+		return status;
+	if (signs->closed) {
+		signs->touched = !wk_file_stamp_equal(closed, now);
+		return has_commit(wal) ? wk_strangers_refuse(db, error) : WK_OK;
+	}
+	/* A checkpoint that was killed leaves a WAL. */
+	signs->touched = live->state == WK_LIVE_WRITTEN ? !wk_file_stamp_equal(live->stamp, now) : wal->fd < 0;
+	return wal->bytes != NULL ? look_at_wal(db, wal, signs, error) : WK_OK;
+}
+
+wk_status wk_strangers_look(wk_database *db, wk_stranger_signs *signs, wk_error *error) {
+	const wk_redo_point *stored = &db->state_file.at;
+	*signs = (wk_stranger_signs){.closed = db->state_file.closed.size != 0};
+	bool was_open = stored->database != 0 && stored->pages != 0 && stored->lsn >= 0;
+	uint32_t state = db->state_file.live.state;
+	bool known = signs->closed || state == WK_LIVE_WRITTEN || state == WK_LIVE_CHANGING;
+	if (!was_open || !known || wk_file_stamp_of(db->path).size == 0)
+		return WK_OK;
+	wk_wal_reader wal;
+	wk_status status = look(db, &wal, signs, error);
+	close_wal(&wal);
 	return status;
 }
 
@@ -260,32 +364,15 @@ wk_status wk_strangers_check(wk_database *db, const wk_redo_file *file, uint64_t
                              wk_error *error) {
 	int64_t first, next;
 	const wk_redo_point *stored = &db->state_file.at;
-	if (!signs->touched && signs->wal_commits == 0)
+	if (!signs->touched && !signs->wal)
 		return WK_OK;
 	wk_status status = db->log.range(db->log.context, &first, &next, error);
-	if (status != WK_OK || stored->lsn >= next) /* bookies may know the end later; else it is refused */
+	if (status != WK_OK || stored->lsn >= next) /* bookies may know the end later */
 		return status;
-	if (!signs->touched) {
-		uint64_t logged = 0;
-		if (stored->lsn + 1 < first) /* it is made anew */
-			return WK_OK;
-		status = count_logged(db, &logged, error);
-		return status == WK_OK && signs->wal_commits > logged ? wk_strangers_refuse(db, error) : status;
-	}
-	wk_compared compared = {.file = *file, .size = size, .made = {.fd = -1}};
-	status = stored->lsn + 1 < first ? WK_NOT_FOUND : compare(db, &compared, error);
-	wk_new_file_free(&compared.made);
-	free(compared.differs);
-	free(compared.page);
-	if (status == WK_NOT_FOUND)
-		return wk_database_fail(
-		    error, WK_INVALID,
-		    "%s may have been changed without the VFS walkeeper, and the log does not have the commits "
-		    "any more that it could be compared with: move the file, its -wal and its -wk away, and "
-		    "the database is made from the log",
-		    db->path);
-	if (status == WK_OK && !compared.equal)
-		status = wk_strangers_refuse(db, error);
+	if (signs->touched)
+		status = check_file(db, file, size, error);
+	if (status == WK_OK && signs->wal && stored->lsn + 1 >= first) /* else it is made anew */
+		status = check_wal(db, error);
 	if (status == WK_OK)
 		*signs = (wk_stranger_signs){0};
 	return status;

@@ -9,12 +9,12 @@
 #include "database.h"
 
 typedef struct wk_stranger_signs {
-	bool closed;          /* it was closed, with all commits in it */
-	bool touched;         /* the file is not as it was left */
-	uint32_t wal_commits; /* in the WAL, which have to be in the log, too */
+	bool closed;  /* it was closed, with all commits in it */
+	bool touched; /* the file is not as it was left */
+	bool wal;     /* the WAL is there, whose commits are in the log, too */
 } wk_stranger_signs;
 
-/* Before the file is opened. Where it was touched, SQLite moves the WAL into it. WK_LOCKED: connections have it open. WK_IO. */
+/* With the file open. WK_INVALID: its WAL is of another program. WK_IO. */
 wk_status wk_strangers_look(wk_database *database, wk_stranger_signs *signs, wk_error *error);
 /*
  * With the file open: compares it with the commits that the log has, and empties *signs. Where it cannot be told before the log is taken
@@ -24,6 +24,4 @@ wk_status wk_strangers_check(wk_database *database, const wk_redo_file *file, ui
                              wk_error *error);
 /* WK_INVALID. */
 wk_status wk_strangers_refuse(const wk_database *database, wk_error *error);
-/* Moves the WAL into the file by SQLite itself, without this VFS; with `to_wal` it brings it into WAL mode before. WK_INVALID, else WK_LOCKED: it cannot. */
-wk_status wk_checkpoint_by_sqlite(const char *path, bool to_wal, wk_error *error);
 #endif

@@ -70,8 +70,9 @@ static int begin_wal(wk_file *file, const uint8_t *header) {
 		if (rc != SQLITE_OK)
 			return rc;
 	}
-	if (!atomic_load(&db->unsynced) && /* else a restart redoes more */
-	    wk_database_checkpointed(db, header + WK_WAL_SALT_AT, &error) != WK_OK)
+	if (atomic_load(&db->unsynced)) /* a restart redoes more */
+		wk_database_wal_begins_later(db, header + WK_WAL_SALT_AT);
+	else if (wk_database_checkpointed(db, header + WK_WAL_SALT_AT, &error) != WK_OK)
 		return fail_with(&error, SQLITE_IOERR_WRITE);
 	atomic_fetch_add(&db->wals, 1);
 	return wk_wal_begin(&db->wal, header) ? SQLITE_OK : SQLITE_IOERR_WRITE;
