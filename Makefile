@@ -214,7 +214,7 @@ SANITIZED = LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-fi
 sqlite-asan: setup $(VENV)/checked ## the Python tests of SQLite in walkeeper, with the adapter and the engine under the same sanitizers
 	@.ci/quietly build/asan.log sh -c '$(call configure,asan) && ninja --quiet -C build/asan -j $(JOBS) wk_sqlite'
 	@$(SANITIZED) $(BIN)/python -c 'import walkeeper_sqlite; assert "/build/asan/" in walkeeper_sqlite.extension_path()'
-	@WALKEEPER_SQLITE_DATABASES=24 $(SANITIZED) $(pytest) $(WORKERS) -q $(addprefix tests/sqlite/test_,oracle.py failures.py group.py follow.py snapshots.py)
+	@WALKEEPER_SQLITE_DATABASES=24 $(SANITIZED) $(pytest) $(WORKERS) -q $(addprefix tests/sqlite/test_,oracle.py failures.py group.py follow.py snapshots.py strangers.py)
 
 tsan: $(VENV)/packages ## the C tests that have threads, under the thread sanitizer
 	@$(call native_tests,tsan,-LE one-thread,$(fixed_addresses))
