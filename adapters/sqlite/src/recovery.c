@@ -444,6 +444,17 @@ static wk_status redo_file(wk_database *db, wk_opened_file *opened, const wk_dat
 	return status;
 }
 
+/* It is redone again, with the WAL that there is: what changes in it from now on is none of ours. */
+static void note_failed_redo(wk_database *db, bool was_closed) {
+	wk_error error;
+	wk_live_file live = was_closed ? (wk_live_file){.state = WK_LIVE_WRITTEN} : db->state_file.live;
+	if (live.state == WK_LIVE_CHANGING)
+		live.state = WK_LIVE_WRITTEN;
+	if (live.state == WK_LIVE_WRITTEN)
+		live.stamp = db->unconnected;
+	(void)wk_state_file_note(&db->state_file, live, &error);
+}
+
 /* Of who writes the log, which knows its end. */
 static wk_status refuse_older_logs(wk_database *db, wk_error *error) {
 	int64_t first, next;
@@ -470,6 +481,7 @@ wk_status wk_database_recover(wk_database *db, const wk_database_options *option
 	if (status != WK_OK)
 		return status;
 	status = wk_strangers_look(db, &signs, error);
+	const bool was_closed = signs.closed;
 	/* Nobody is fenced before it is known that the file can be had. What a crash left may be compared behind that alone. */
 	if (status == WK_OK && signs.closed)
 		status = check_strangers(db, &opened, &signs, error);
@@ -482,7 +494,10 @@ wk_status wk_database_recover(wk_database *db, const wk_database_options *option
 	if (status == WK_OK) {
 		status = redo_file(db, &opened, options, error);
 		db->unconnected = wk_file_stamp_of(db->path);
-		wk_database_file_written(db); /* where this failed, too: what changes in it from now on is none of ours */
+		if (status == WK_OK)
+			wk_database_file_written(db);
+		else
+			note_failed_redo(db, was_closed);
 	}
 	close_file(&opened);
 	/* The file has every commit: until a connection by the VFS is made, it is as good as closed. */
