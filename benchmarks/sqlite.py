@@ -302,11 +302,12 @@ sides, which take turns. A ratio is the median of {pairs} pairs.
   does, and the WAL is not synced.
 * The floor of a commit on three bookies is one append there: the row beside it. Both sides are asked by one thread, and
   SQLite's own work (about 20 us a row from Python) comes on top.
-* Strict commits of several threads wait for each other's sync or round trip. In a group a commit keeps the write lock
-  for about 30 us, and the next thread needs about 30 us to be woken: on two processors that is what is left to share.
+* Strict commits of several threads wait for each other's sync or round trip. A commit of a group costs about 140 us of
+  processor time, from C as from Python, and two processors bound it: frames of
+  the WAL 20 %, wake-ups of threads 19 %, the log's driver 17 %, SQLite's checkpoints 15 %, file locks 8 %.
 * A commit in a directory is one write and one sync, as one of SQLite is. The rest is the frame that is read back, and
-  the image that is made of it. A restoration opens the directory a second time, to read it, and reads the log by one
-  thread while it writes the file by another; the copy comes from the page cache.
+  the image that is made of it.
+* A restoration reads the log by one thread while it writes the file by another; the copy comes from the page cache.
 
 ## The machine
 
