@@ -295,6 +295,7 @@ class GatewayClient:
         patience = ANSWER_SECONDS + wait if repeats else self._timeout
         pause = PAUSE_SECONDS
         unknown = False
+        earlier: Error | None = None
         while True:
             disowned: tuple[int, Error] | None = None
             perhaps_owned = silent = False
@@ -320,7 +321,9 @@ class GatewayClient:
                     else:
                         raise _of_all_tries(reason, unknown)
                 if monotonic() >= deadline:
-                    raise self._late(_of_all_tries(reason, unknown), log) from reason
+                    told = earlier or reason  # an attempt that the deadline cut short says less
+                    raise self._late(_of_all_tries(told, unknown), log) from told
+                earlier = reason
             if disowned is not None and not perhaps_owned:
                 if not silent:
                     raise _of_all_tries(disowned[1], unknown)
