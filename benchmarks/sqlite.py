@@ -303,8 +303,8 @@ sides, which take turns. A ratio is the median of {pairs} pairs.
 * The floor of a commit on three bookies is one append there: the row beside it. Both sides are asked by one thread, and
   SQLite's own work (about 20 us a row from Python) comes on top.
 * Strict commits of several threads wait for each other's sync or round trip. A commit of a group costs about 140 us of
-  processor time, from C as from Python, and two processors bound it: frames of
-  the WAL 20 %, wake-ups of threads 19 %, the log's driver 17 %, SQLite's checkpoints 15 %, file locks 8 %.
+  processor time, from C as from Python, and two processors bound it: frames of the WAL 20 %, wake-ups of threads 19 %,
+  the log's driver 17 %, SQLite's checkpoints 15 %, file locks 8 %.
 * A commit in a directory is one write and one sync, as one of SQLite is. The rest is the frame that is read back, and
   the image that is made of it.
 * A restoration reads the log by one thread while it writes the file by another; the copy comes from the page cache.

@@ -313,7 +313,7 @@ wk_status wk_database_checkpointed(wk_database *db, const uint8_t *salt, wk_erro
 void wk_database_wal_begins_later(wk_database *db, const uint8_t salt[8]) {
 	pthread_mutex_lock(&db->lock);
 	memcpy(db->live.salt, salt, sizeof db->live.salt);
-	note_wal(db, NULL);
+	note_wal(db, NULL); /* which makes it the earlier one: it is known, and not compared */
 	pthread_mutex_unlock(&db->lock);
 }
 

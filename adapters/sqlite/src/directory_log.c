@@ -232,15 +232,15 @@ static wk_status show(wk_directory_log *self, bool write, wk_database_log *log, 
 	return WK_OK;
 }
 
-static wk_directory_log *new_log(const char *name, wk_error *error) {
+static wk_directory_log *new_log(wk_error *error) {
 	wk_directory_log *self = calloc(1, sizeof *self);
 	if (self == NULL)
-		wk_database_fail(error, WK_NO_MEMORY, "opening the log %s: no memory", name);
+		wk_database_fail(error, WK_NO_MEMORY, "opening the log of a database: no memory");
 	return self;
 }
 
 wk_status wk_database_log_open(const char *root, const char *name, bool write, wk_database_log *log, wk_error *error) {
-	wk_directory_log *self = new_log(name, error);
+	wk_directory_log *self = new_log(error);
 	if (self == NULL)
 		return WK_NO_MEMORY;
 	wk_open_options options;
@@ -256,8 +256,8 @@ wk_status wk_database_log_open(const char *root, const char *name, bool write, w
 	return status;
 }
 
-wk_status wk_database_log_of(wk_log *open, const char *name, wk_database_log *log, wk_error *error) {
-	wk_directory_log *self = new_log(name, error);
+wk_status wk_database_log_of(wk_log *open, wk_database_log *log, wk_error *error) {
+	wk_directory_log *self = new_log(error);
 	if (self == NULL)
 		return WK_NO_MEMORY;
 	self->log = open;

@@ -12,15 +12,6 @@
 
 enum { WRITE_SIZE = 256 * 1024 };
 
-static wk_status failed(const wk_new_file *file, wk_error *error, const char *what) {
-	int number = errno;
-	wk_status status = number == ENOSPC || number == EDQUOT ? WK_NO_SPACE : WK_IO;
-	wk_database_fail(error, status, "%s %s: %s", what, file->name, strerror(number));
-	if (error != NULL)
-		error->system_error = number;
-	return status;
-}
-
 wk_status wk_new_file_make(wk_new_file *file, const char *path, const char *what, wk_error *error) {
 	static atomic_uint numbers;
 	size_t room = strlen(path) + strlen(what) + 48;
@@ -31,7 +22,7 @@ wk_status wk_new_file_make(wk_new_file *file, const char *path, const char *what
 		snprintf(file->name, room, "%s-%s-%ld-%u", path, what, (long)getpid(), atomic_fetch_add(&numbers, 1));
 		file->fd = open(file->name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 	} while (file->fd < 0 && errno == EEXIST);
-	return file->fd >= 0 ? WK_OK : failed(file, error, "making");
+	return file->fd >= 0 ? WK_OK : wk_database_fail_system(error, "making", file->name, "");
 }
 
 void wk_new_file_free(wk_new_file *file) {
@@ -48,7 +39,7 @@ wk_status wk_new_file_flush(wk_new_file *file, wk_error *error) {
 	for (size_t done = 0; done < file->size;) {
 		ssize_t put = pwrite(file->fd, file->bytes + done, file->size - done, (off_t)(file->offset + done));
 		if (put < 0 && errno != EINTR)
-			return failed(file, error, "writing");
+			return wk_database_fail_system(error, "writing", file->name, "");
 		done += put > 0 ? (size_t)put : 0;
 	}
 	/* The disk begins with it while the log is read on; what is safe is up to the fsync at the end. */
@@ -63,7 +54,7 @@ wk_status wk_new_file_read(void *context, uint8_t *bytes, size_t size, uint64_t 
 	for (size_t done = 0; status == WK_OK && done < size;) {
 		ssize_t got = pread(file->fd, bytes + done, size - done, (off_t)(offset + done));
 		if (got < 0 && errno != EINTR)
-			return failed(file, error, "reading");
+			return wk_database_fail_system(error, "reading", file->name, "");
 		if (got == 0)
 			memset(bytes + done, 0, size - done);
 		done = got == 0 ? size : done + (got > 0 ? (size_t)got : 0);

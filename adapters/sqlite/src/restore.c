@@ -160,14 +160,6 @@ wk_status wk_restore_into(const wk_database_log *log, const wk_redo_file *file, 
 
 /* ---- into a new file ---- */
 
-static wk_status system_error(wk_error *error, const char *what, const char *path) {
-	int number = errno;
-	wk_database_fail(error, number == EEXIST ? WK_EXISTS : WK_IO, "%s %s: %s", what, path, strerror(number));
-	if (error != NULL)
-		error->system_error = number;
-	return number == EEXIST ? WK_EXISTS : WK_IO;
-}
-
 /* SQLite would put what these files have into the restored one. */
 static wk_status refuse_beside(const char *path, wk_error *error) {
 	static const char *const SUFFIXES[] = {"", "-wal", "-journal", "-shm", "-wk"};
@@ -185,7 +177,7 @@ static wk_status finish_new(wk_new_file *file, const wk_redo_point *at, const ch
 	wk_status status = wk_new_file_flush(file, error);
 	if (status == WK_OK && (ftruncate(file->fd, (off_t)at->pages * at->page_size) != 0 || fsync(file->fd) != 0 ||
 	                        link(file->name, path) != 0))
-		status = system_error(error, "restoring", path);
+		status = wk_database_fail_system(error, "restoring", path, "");
 	return status;
 }
 

@@ -35,14 +35,6 @@ enum {
 static const char MAGIC[8] = {'w', 'k', 's', 'q', 'l', 'i', 't', 'e'};
 static const char LIVE_MAGIC[8] = {'w', 'k', 's', 'q', 'l', 'i', 'v', 'e'};
 
-static wk_status failed(wk_error *error, const char *what, const char *path) {
-	int number = errno;
-	wk_database_fail(error, WK_IO, "%s %s-wk: %s", what, path, strerror(number));
-	if (error != NULL)
-		error->system_error = number;
-	return WK_IO;
-}
-
 static bool slot_decode(const uint8_t *slot, wk_state_file *file) {
 	if (memcmp(slot, MAGIC, sizeof MAGIC) != 0 || wk_get32(slot + CRC_AT) != wk_crc32c(slot, CRC_AT))
 		return false;
@@ -115,14 +107,15 @@ wk_status wk_state_file_note(const wk_state_file *file, wk_live_file live, wk_er
 	memcpy(bytes + EARLIER_AT, live.earlier, sizeof live.earlier);
 	wk_put32(bytes + LIVE_CRC_AT, wk_crc32c(bytes, LIVE_CRC_AT));
 	ssize_t put = pwrite(file->fd, bytes, sizeof bytes, LIVE_AT);
-	return put == (ssize_t)sizeof bytes ? WK_OK : failed(error, "writing", "the state of the database");
+	return put == (ssize_t)sizeof bytes ? WK_OK
+	                                    : wk_database_fail_system(error, "writing", "the state of the database", "");
 }
 
 static wk_status load(wk_state_file *file, const char *path, wk_error *error) {
 	uint8_t slots[2 * SLOT] = {0};
 	ssize_t size = pread(file->fd, slots, sizeof slots, 0);
 	if (size < 0)
-		return failed(error, "reading", path);
+		return wk_database_fail_system(error, "reading", path, "-wk");
 	bool first = slot_decode(slots, file), second = slot_decode(slots + SLOT, file);
 	load_live(file);
 	if (first || second || size == 0)
@@ -151,7 +144,7 @@ wk_status wk_state_file_open(const char *database, wk_state_file *file, wk_error
 	file->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
 	free(path);
 	if (file->fd < 0)
-		return failed(error, "opening", database);
+		return wk_database_fail_system(error, "opening", database, "-wk");
 	wk_status status;
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 	if (fcntl(file->fd, F_OFD_SETLK, &lock) == 0)
@@ -159,7 +152,7 @@ wk_status wk_state_file_open(const char *database, wk_state_file *file, wk_error
 	else if (errno == EAGAIN || errno == EACCES)
 		status = wk_database_fail(error, WK_LOCKED, "another process has the database %s open on its log", database);
 	else
-		status = failed(error, "locking", database);
+		status = wk_database_fail_system(error, "locking", database, "-wk");
 	if (status != WK_OK)
 		wk_state_file_close(file);
 	return status;
@@ -183,7 +176,7 @@ wk_status wk_state_file_store(wk_state_file *file, const wk_redo_point *at, wk_f
 	wk_put32(slot + CRC_AT, wk_crc32c(slot, CRC_AT));
 	off_t offset = (off_t)((file->generation + 1) % 2 * SLOT);
 	if (pwrite(file->fd, slot, sizeof slot, offset) != (ssize_t)sizeof slot || fdatasync(file->fd) != 0)
-		return failed(error, "writing", "the state of the database");
+		return wk_database_fail_system(error, "writing", "the state of the database", "");
 	file->generation++;
 	file->at = *at;
 	file->closed = closed;

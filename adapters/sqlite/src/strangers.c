@@ -13,14 +13,6 @@
 #include "restore.h"
 #include "vfs_sqlite.h"
 
-static wk_status system_error(wk_error *error, const char *what, const char *path) {
-	int number = errno;
-	wk_database_fail(error, WK_IO, "%s %s: %s", what, path, strerror(number));
-	if (error != NULL)
-		error->system_error = number;
-	return WK_IO;
-}
-
 wk_status wk_strangers_refuse(const wk_database *db, wk_error *error) {
 	return wk_database_fail(
 	    error, WK_INVALID,
@@ -168,10 +160,10 @@ static wk_status open_wal(wk_wal_reader *wal, const char *path, wk_error *error)
 	snprintf(name, sizeof name, "%s-wal", path);
 	*wal = (wk_wal_reader){.fd = open(name, O_RDONLY | O_CLOEXEC)};
 	if (wal->fd < 0)
-		return errno == ENOENT ? WK_OK : system_error(error, "opening", name);
+		return errno == ENOENT ? WK_OK : wk_database_fail_system(error, "opening", name, "");
 	ssize_t got = pread(wal->fd, header, sizeof header, 0);
 	if (got < 0)
-		return system_error(error, "reading", name);
+		return wk_database_fail_system(error, "reading", name, "");
 	if (got != (ssize_t)sizeof header || !wk_wal_header_decode(header, &wal->format, wal->checksum))
 		return WK_OK;
 	wal->bytes = malloc(WK_WAL_FRAME_HEADER + wal->format.page_size);

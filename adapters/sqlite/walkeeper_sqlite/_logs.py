@@ -69,7 +69,7 @@ def log_to_read(log: Log) -> Iterator[Any]:
         native = open_log(log, write=False)
     else:
         native, error = ffi.new("wk_database_log *"), new_error()
-        status = lib.wk_database_log_of(ffi.cast("wk_log *", log.in_c), log.name.encode(), native, error)
+        status = lib.wk_database_log_of(ffi.cast("wk_log *", log.in_c), native, error)
         check(status, error, log=log.name)
     try:
         yield native

@@ -52,9 +52,10 @@ WK_API wk_status wk_database_log_open(const char *root, const char *name, bool w
                                       wk_error *error);
 
 /*
- * A log of a directory that is open, only to read: it needs no second opening. The log is the caller's, who releases it behind `close`.
+ * A log that is open, only to read. It stays the caller's, who releases it behind `close`. WK_CLOSED, WK_DELETED, as wk_log_describe;
+ * WK_NO_MEMORY.
  */
-WK_API wk_status wk_database_log_of(wk_log *open, const char *name, wk_database_log *log, wk_error *error);
+WK_API wk_status wk_database_log_of(wk_log *open, wk_database_log *log, wk_error *error);
 
 typedef struct wk_cluster_writer wk_cluster_writer; /* cluster.h */
 /*
